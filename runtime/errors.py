@@ -1,0 +1,72 @@
+"""The one error tree: what a user can get wrong, or what can fail on a unit, each as a class.
+
+    FarmError                 one line for the user: where, what, what to do; exit status in `exit_status`
+    |- ConfigError            deployment file, devices.yml, command line, missing input file      (exit 2)
+    |- ModelError             the model cannot be read or is not supported                        (exit 2)
+    |  `- UnsupportedError    an operator or attribute that the importer or lowering lacks        (exit 2)
+    |- FormatError            a plan, weights or artifact file is damaged or of another version   (exit 2)
+    |- NoUnitError            no unit matches the selection                                       (exit 3)
+    `- JobError               a job failed on a unit                                              (exit 1)
+       |- BuildError          a program for a unit could not be compiled
+       |- DeviceError         the unit answered with an error
+       |- DeviceLostError     the unit, or the process on it, went away
+       `- DeadlineError       the deadline passed
+
+The command line catches FarmError once, prints `error: <text>` and exits with `exit_status`.
+"""
+
+from __future__ import annotations
+
+
+class FarmError(Exception):
+    """Base of every error that a user may see as one line."""
+
+    exit_status = 1
+
+
+class ConfigError(FarmError):
+    """The configuration or the command line is wrong; the text starts with `file:line: key`, where there is one."""
+
+    exit_status = 2
+
+
+class ModelError(FarmError):
+    """The model file is damaged, inconsistent, or holds what no deployment can run (NaN weights, say)."""
+
+    exit_status = 2
+
+
+class UnsupportedError(ModelError):
+    """An operator, attribute or type that is not supported; the text names the node and what is supported."""
+
+
+class FormatError(FarmError):
+    """A plan, weights or artifact file is damaged, truncated, or was written by another version."""
+
+    exit_status = 2
+
+
+class NoUnitError(FarmError):
+    """No unit matches; the text names the units that are there and how to add one."""
+
+    exit_status = 3
+
+
+class JobError(FarmError):
+    """A job failed on a unit."""
+
+
+class BuildError(JobError):
+    """A program (farmrt, or an OpenCL program) could not be compiled."""
+
+
+class DeviceError(JobError):
+    """The unit answered a command with an error."""
+
+
+class DeviceLostError(JobError):
+    """The unit or the process on it ended or stopped answering."""
+
+
+class DeadlineError(JobError):
+    """A command did not finish within its deadline."""

@@ -1,0 +1,121 @@
+"""The device-independent graph: operators and tensors with their origin format (ONNX semantics, NCHW) and shape.
+
+Operators after import are ONNX's, with these fixed forms, so that every later stage sees one way to say a thing:
+
+    Conv(x, w, b?, residual?)       strides, pads (top, left, bottom, right), dilations, group; activation attributes
+    FullyConnected(x, w, b?)        y[n, o] = sum_k x[n, k] w[o, k] + b[o]; activation attributes
+    MatMul(a, b)
+    BatchNormalization(x, s, t)     y = x * s[c] + t[c] (already folded to scale and shift); activation attributes
+    MaxPool / AveragePool(x)        kernel, strides, pads (t, l, b, r), count_include_pad, ceil_mode already in the shape
+    Add Sub Mul Div Max Min Pow     binary, NumPy broadcasting; activation attributes
+    Relu Clip Sigmoid Tanh LeakyRelu Elu HardSigmoid HardSwish Exp Log Sqrt Neg Abs Floor Ceil Erf ...  unary
+    PRelu(x, slope), LRN(x), Softmax(x; axis), Concat(axis), Slice(starts, ends, axes, steps), Pad(pads, value; mode)
+    Transpose(perm), Reshape(shape), Resize(mode, coordinate_transformation_mode), ChannelShuffle(group)
+    ReduceMean/Sum/Max/Min(axes, keepdims)
+
+Activation attributes of a fused operator: `activation` in ACTIVATIONS, with `alpha` and `beta` where it has
+parameters (clip: low, high). Absent means none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+ACTIVATIONS = ("none", "relu", "clip", "sigmoid", "tanh", "leaky_relu", "elu", "hard_sigmoid", "hard_swish")
+
+Array = npt.NDArray[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorInfo:
+    """Shape (origin order) and element type of a tensor."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any] = dataclasses.field(default_factory=lambda: np.dtype(np.float32))
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+@dataclasses.dataclass
+class Node:
+    """One operator. An absent optional input is the empty name, as in ONNX."""
+
+    op: str
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    attrs: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def output(self) -> str:
+        """The only output."""
+        (name,) = self.outputs
+        return name
+
+    def input(self, index: int) -> str:
+        """Name of an input, empty where it is absent."""
+        return self.inputs[index] if index < len(self.inputs) else ""
+
+
+@dataclasses.dataclass
+class Graph:
+    """Nodes in topological order; every tensor that is used has an entry in `tensors`; constants also in `constants`."""
+
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    nodes: list[Node]
+    tensors: dict[str, TensorInfo]
+    constants: dict[str, Array]
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """Shape of a tensor in origin order."""
+        return self.tensors[tensor].shape
+
+    def producer(self, tensor: str) -> Node | None:
+        """The node that writes a tensor; None for inputs and constants."""
+        return next((node for node in self.nodes if tensor in node.outputs), None)
+
+    def consumers(self, tensor: str) -> list[Node]:
+        """The nodes that read a tensor, in order."""
+        return [node for node in self.nodes if tensor in node.inputs]
+
+    def is_constant(self, tensor: str) -> bool:
+        """Whether the tensor's value is known at conversion."""
+        return tensor in self.constants
+
+    def add_constant(self, name: str, value: Array) -> str:
+        """Adds a constant under a name that is not yet taken, and returns that name."""
+        unique = name
+        suffix = 0
+        while unique in self.tensors:
+            suffix += 1
+            unique = f"{name}_{suffix}"
+        self.constants[unique] = value
+        self.tensors[unique] = TensorInfo(tuple(value.shape), value.dtype)
+        return unique
+
+    def replace_uses(self, old: str, new: str) -> None:
+        """Makes every reader of `old`, and the graph's outputs, read `new`."""
+        for node in self.nodes:
+            node.inputs = [new if name == old else name for name in node.inputs]
+        self.outputs = [new if name == old else name for name in self.outputs]
+
+    def activations(self) -> Iterator[str]:
+        """Names of the tensors that are computed at run time: inputs, then node outputs."""
+        yield from self.inputs
+        for node in self.nodes:
+            yield from (name for name in node.outputs if name)
+
+    def without(self, dropped: Iterable[Node]) -> list[Node]:
+        """The nodes but for those in `dropped` (by identity)."""
+        gone = {id(node) for node in dropped}
+        return [node for node in self.nodes if id(node) not in gone]
