@@ -1,0 +1,1 @@
+"""The host controller: units, transports, jobs, results and the command line."""

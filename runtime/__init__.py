@@ -1,0 +1,1 @@
+"""Model conversion, lowering, kernels and the native runtime."""

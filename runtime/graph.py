@@ -6,7 +6,7 @@ Operators after import are ONNX's, with these fixed forms, so that every later s
     FullyConnected(x, w, b?)        y[n, o] = sum_k x[n, k] w[o, k] + b[o]; activation attributes
     MatMul(a, b)
     BatchNormalization(x, s, t)     y = x * s[c] + t[c] (already folded to scale and shift); activation attributes
-    MaxPool / AveragePool(x)        kernel, strides, pads (t, l, b, r), count_include_pad, ceil_mode already in the shape
+    MaxPool / AveragePool(x)        kernel, strides, pads (t, l, b, r), count_include_pad; ceil_mode is in the shape
     Add Sub Mul Div Max Min Pow     binary, NumPy broadcasting; activation attributes
     Relu Clip Sigmoid Tanh LeakyRelu Elu HardSigmoid HardSwish Exp Log Sqrt Neg Abs Floor Ceil Erf ...  unary
     PRelu(x, slope), LRN(x), Softmax(x; axis), Concat(axis), Slice(starts, ends, axes, steps), Pad(pads, value; mode)
@@ -67,7 +67,7 @@ class Node:
 
 @dataclasses.dataclass
 class Graph:
-    """Nodes in topological order; every tensor that is used has an entry in `tensors`; constants also in `constants`."""
+    """Nodes in topological order; every used tensor has an entry in `tensors`, a constant also in `constants`."""
 
     name: str
     inputs: list[str]
