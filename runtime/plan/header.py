@@ -9,8 +9,10 @@ import numpy as np
 
 from runtime.plan import records
 
-_STRUCTS = ("HEADER", "SECTION", "META", "POOL", "IMAGE", "PROGRAM", "STEP", "ARG", "TENSOR", "PACK", "EXPECT", "SET")
-_STRUCTS += ("TUNED", "BINARY")
+_STRUCTS = (
+    *("HEADER", "SECTION", "META", "POOL", "IMAGE", "PROGRAM", "STEP", "ARG", "TENSOR", "PACK", "EXPECT"),
+    *("SET", "TUNED", "BINARY"),
+)
 _ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
     records.SectionId,
     records.Precision,
@@ -41,8 +43,7 @@ def _field(name: str, dtype: np.dtype[Any]) -> str:
 
 def _struct(name: str) -> list[str]:
     dtype: np.dtype[Any] = getattr(records, name)
-    fields = dtype.fields or {}
-    lines = [_field(field, entry[0]) for field, entry in fields.items()]
+    lines = [_field(field, dtype[field]) for field in dtype.names or ()]
     type_name = f"rt_{name.lower()}_record"
     check = f'_Static_assert(sizeof({type_name}) == {dtype.itemsize}, "{type_name} differs from the file format");'
     return ["typedef struct {", *lines, f"}} {type_name};", check, ""]

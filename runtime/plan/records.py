@@ -1,7 +1,7 @@
 """Record layouts of every binary file, as NumPy structured dtypes; the C header is generated from them (header.py).
 
-A file is a HEADER, then SECTION entries, then the sections' bytes, each aligned to 64. All is little-endian. A string is a
-`u4` offset into the file's STRINGS section, which holds NUL-terminated UTF-8; offset 0 is the empty string.
+A file is a HEADER, then SECTION entries, then the bytes of the sections, each aligned to 64. All is little-endian.
+A string is a `u4` offset into the file's STRINGS section of NUL-terminated UTF-8; offset 0 is the empty string.
 
 Four kinds of file:
 
