@@ -1,0 +1,86 @@
+"""Numbers of operator variants, shared by the kernels (as -D options), farmrt's CPU operators and the lowering."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Activation(enum.IntEnum):
+    """ACTIVATION: what a fused operator applies last. CLAMP covers none, relu, relu6 and clip by its two bounds."""
+
+    CLAMP = 0
+    SIGMOID = 1
+    TANH = 2
+    LEAKY_RELU = 3
+    ELU = 4
+    HARD_SIGMOID = 5
+    HARD_SWISH = 6
+
+
+class Unary(enum.IntEnum):
+    """UNARY: element-wise functions of one tensor; CLAMP and those with parameters take alpha and beta."""
+
+    CLAMP = 0
+    SIGMOID = 1
+    TANH = 2
+    LEAKY_RELU = 3
+    ELU = 4
+    HARD_SIGMOID = 5
+    HARD_SWISH = 6
+    EXP = 7
+    LOG = 8
+    SQRT = 9
+    NEG = 10
+    ABS = 11
+    FLOOR = 12
+    CEIL = 13
+    ERF = 14
+    RECIPROCAL = 15
+    ROUND = 16
+    SOFTPLUS = 17
+    SIN = 18
+    COS = 19
+
+
+class Binary(enum.IntEnum):
+    """BINARY: element-wise functions of two tensors; PRELU is a >= 0 ? a : a * b."""
+
+    ADD = 0
+    SUB = 1
+    MUL = 2
+    DIV = 3
+    MAX = 4
+    MIN = 5
+    POW = 6
+    PRELU = 7
+
+
+class Pool(enum.IntEnum):
+    """POOL: how a window is reduced."""
+
+    MAX = 0
+    AVERAGE = 1
+
+
+class Reduce(enum.IntEnum):
+    """REDUCE: how a set of elements is reduced."""
+
+    MEAN = 0
+    SUM = 1
+    MAX = 2
+    MIN = 3
+
+
+class Resize(enum.IntEnum):
+    """RESIZE: interpolation."""
+
+    NEAREST = 0
+    BILINEAR = 1
+
+
+class Pad(enum.IntEnum):
+    """PAD: what stands outside."""
+
+    CONSTANT = 0
+    REFLECT = 1
+    EDGE = 2
