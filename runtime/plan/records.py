@@ -196,7 +196,8 @@ PACK = _record(
     ("cols", "<u4"),
     ("block", "<u4"),
 )
-# For trials: after `step`, run `check_step`, then compare `tensor` (FLAT F32) with `count` floats in the data file.
+# For trials: after `step`, run the steps behind it up to and with `check_step`, then compare `tensor` (FLAT F32) with
+# `count` floats in the data file.
 EXPECT = _record(
     ("data_offset", "<u8"),
     ("count", "<u8"),

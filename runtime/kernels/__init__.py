@@ -1,0 +1,1 @@
+"""OpenCL kernels and the table that lists them."""

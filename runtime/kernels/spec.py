@@ -1,0 +1,134 @@
+"""What the kernel table says of a kernel: arguments, variants, constraints, work items.
+
+A kernel is one OpenCL entry in one `.cl` file with one argument list; a *variant* is a set of `-D` options for it. So the
+tuner may swap variants without touching arguments: only build options, global size and the weights' packing change.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping
+
+from runtime.lowering.target import Target
+
+Dims = Mapping[str, int]
+WorkItems = tuple[int, ...]
+Defines = Mapping[str, int]
+
+
+class Form(enum.StrEnum):
+    """How a tensor argument expands into kernel arguments.
+
+    VIEW     pointer, element offset, pixel stride       (NHWC activations)
+    FLAT     pointer, element offset
+    WEIGHTS  pointer, element offset                     (constants; padded with at least 64 zeros)
+    IMAGE    image2d_t
+    """
+
+    VIEW = "view"
+    FLAT = "flat"
+    WEIGHTS = "weights"
+    IMAGE = "image"
+
+
+class Memory(enum.StrEnum):
+    """What activations lie in."""
+
+    BUFFER = "buffer"
+    IMAGE = "image"
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """One way to write a kernel: its `-D` options. The name is made of them and is stable: it stands in tuned records."""
+
+    defines: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """`BLOCK16_PIXELS8_FMA1`, or `plain` without options."""
+        return "_".join(f"{key}{value}" for key, value in self.defines) or "plain"
+
+    def __getitem__(self, key: str) -> int:
+        return dict(self.defines)[key]
+
+    def get(self, key: str, default: int = 0) -> int:
+        """Value of an option, or the default where the variant has none such."""
+        return dict(self.defines).get(key, default)
+
+
+def variant(**defines: int) -> Variant:
+    """A variant from its options, in the given order."""
+    return Variant(tuple(defines.items()))
+
+
+def always_fits(dims: Dims, chosen: Variant, target: Target) -> str:
+    """The constraint of a kernel without one."""
+    return ""
+
+
+def no_macs(dims: Dims) -> int:
+    """Multiply-accumulates of a kernel that does none."""
+    return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """A row of the kernel table.
+
+    Attributes:
+        name: OpenCL entry point; also farmrt's CPU operator of the same argument list, where there is one.
+        source: file in runtime/kernels.
+        operator: the operator's type in profiles (`Conv2D`).
+        tensors: tensor arguments in order, with their form; outputs last.
+        ints, floats: scalar arguments in order; the ints are the *dims* that variants, work items and costs depend on.
+        variants: all ways to write it; the tuner tries those that fit.
+        defaults: GPU family (or a prefix of it up to a `-`; "" is any) -> the variant used untuned.
+        work_items: logical global size for dims and a variant; the launch rounds it up to the local size.
+        fits: why a variant cannot run for these dims on this target; empty where it can.
+        local_size: default local size of a variant; zeros leave it to the driver.
+        block: packing of the weights for a variant, rows to a block; None where weights need no packing.
+        macs: multiply-accumulates of a launch.
+        splittable: uses global ids only, so that it may be enqueued in parts.
+        tunable: worth tuning.
+        cpu: farmrt has a CPU operator of this name and argument list.
+    """
+
+    name: str
+    source: str
+    operator: str
+    memory: Memory
+    tensors: tuple[tuple[str, Form], ...]
+    ints: tuple[str, ...]
+    work_items: Callable[[Dims, Variant], WorkItems]
+    floats: tuple[str, ...] = ()
+    variants: tuple[Variant, ...] = (Variant(),)
+    defaults: Mapping[str, Variant] = dataclasses.field(default_factory=dict)
+    fits: Callable[[Dims, Variant, Target], str] = always_fits
+    local_size: Callable[[Dims, Variant, Target], WorkItems] | None = None
+    block: Callable[[Variant], int] | None = None
+    macs: Callable[[Dims], int] = no_macs
+    splittable: bool = True
+    tunable: bool = False
+    cpu: bool = True
+
+    def default_variant(self, dims: Dims, target: Target) -> Variant | None:
+        """The variant of the target's GPU family if it fits, else the first that fits; None where none does."""
+        for candidate in (self._family_default(target.gpu_family), *self.variants):
+            if not self.fits(dims, candidate, target):
+                return candidate
+        return None
+
+    def _family_default(self, family: str) -> Variant:
+        prefix = family
+        while prefix:
+            if prefix in self.defaults:
+                return self.defaults[prefix]
+            prefix = prefix.rpartition("-")[0]
+        return self.defaults.get("", self.variants[0])
+
+
+def ceil_div(value: int, divisor: int) -> int:
+    """Quotient rounded up."""
+    return -(-value // divisor)

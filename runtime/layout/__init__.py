@@ -1,0 +1,1 @@
+"""Storage formats: how tensors and weights lie in memory."""

@@ -1,0 +1,1 @@
+"""Lowering: a graph becomes a plan for one target."""

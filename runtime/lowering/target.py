@@ -1,0 +1,97 @@
+"""What the lowering must know of a device."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from runtime.plan.records import Precision
+
+_GPU_FAMILIES = (
+    (r"adreno.*?(\d)\d\d", "adreno-{0}xx"),
+    (r"adreno", "adreno"),
+    (r"mali-g\d+", "mali-bifrost"),
+    (r"mali-t\d+", "mali-midgard"),
+    (r"mali", "mali"),
+    (r"powervr|rogue", "powervr"),
+    (r"nvidia|geforce|tesla|quadro|h100|h200|a100", "nvidia"),
+    (r"intel.*(graphics|iris|arc)", "intel"),
+    (r"amd|radeon|gfx\d+", "amd"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A device as the lowering sees it. `memory` is `buffer`, `image` or `cpu` (no OpenCL at all)."""
+
+    soc: str
+    abi: str
+    gpu: str = ""
+    driver: str = ""
+    opencl_version: str = ""
+    gpu_family: str = ""
+    memory: str = "buffer"
+    precision: Precision = Precision.FP32
+    allow_cpu: bool = False
+    compute_units: int = 1
+    max_work_group_size: int = 256
+    max_work_item_sizes: tuple[int, int, int] = (256, 256, 64)
+    local_memory_bytes: int = 32768
+    max_allocation_bytes: int = 1 << 28
+    image2d_max_width: int = 8192
+    image2d_max_height: int = 8192
+    fp16: bool = False
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an activation or weight in memory."""
+        return 4 if self.precision == Precision.FP32 else 2
+
+
+def gpu_family(device_name: str, platform_version: str) -> str:
+    """Family key of a GPU, `pocl-3.1` or `adreno-6xx`: what default variants and fallback tuned parameters are keyed by.
+
+    A shorter prefix up to a `-` names the wider family.
+    """
+    pocl = re.search(r"pocl (\d+\.\d+)", platform_version, re.IGNORECASE)
+    if pocl:
+        return f"pocl-{pocl[1]}"
+    for pattern, family in _GPU_FAMILIES:
+        found = re.search(pattern, device_name, re.IGNORECASE)
+        if found:
+            return family.format(*found.groups())
+    return "unknown"
+
+
+def preferred_memory(family: str) -> str:
+    """Memory type that runs faster on a GPU family: Adreno and PowerVR sample images well, the others like buffers."""
+    return "image" if family.split("-")[0] in ("adreno", "powervr") else "buffer"
+
+
+def target_from_probe(probe: Mapping[str, Any], soc: str, **settings: Any) -> Target:
+    """The target that a farmrt probe describes (docs/farmrt.md); `settings` override single fields."""
+    opencl = probe["opencl"]
+    device = opencl.get("device")
+    known: dict[str, Any] = {"soc": soc, "abi": probe["abi"]}
+    if device is None:
+        known["memory"] = "cpu"
+    else:
+        family = gpu_family(device["name"], opencl["platform_version"])
+        known |= {
+            "gpu": device["name"],
+            "driver": device["driver"],
+            "opencl_version": device["version"],
+            "gpu_family": family,
+            "memory": preferred_memory(family) if device["images"] else "buffer",
+            "compute_units": device["compute_units"],
+            "max_work_group_size": device["max_work_group_size"],
+            "max_work_item_sizes": tuple(device["max_work_item_sizes"]),
+            "local_memory_bytes": device["local_memory_bytes"],
+            "max_allocation_bytes": device["max_allocation_bytes"],
+            "image2d_max_width": device["image2d_max_width"],
+            "image2d_max_height": device["image2d_max_height"],
+            "fp16": device["fp16"],
+        }
+    return Target(**(known | settings))
