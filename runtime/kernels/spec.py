@@ -1,7 +1,7 @@
 """What the kernel table says of a kernel: arguments, variants, constraints, work items.
 
-A kernel is one OpenCL entry in one `.cl` file with one argument list; a *variant* is a set of `-D` options for it. So the
-tuner may swap variants without touching arguments: only build options, global size and the weights' packing change.
+A kernel is one OpenCL entry in one `.cl` file with one argument list; a *variant* is a set of `-D` options for it. So
+the tuner may swap variants without touching arguments: only build options, global size and packing of weights change.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import dataclasses
 import enum
 from collections.abc import Callable, Mapping
 
-from runtime.lowering.target import Target
+from runtime.target import Target
 
 Dims = Mapping[str, int]
 WorkItems = tuple[int, ...]
@@ -41,7 +41,7 @@ class Memory(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """One way to write a kernel: its `-D` options. The name is made of them and is stable: it stands in tuned records."""
+    """One way to write a kernel: its `-D` options. Its name is made of them and stands in tuned records."""
 
     defines: tuple[tuple[str, int], ...] = ()
 

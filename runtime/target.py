@@ -51,7 +51,7 @@ class Target:
 
 
 def gpu_family(device_name: str, platform_version: str) -> str:
-    """Family key of a GPU, `pocl-3.1` or `adreno-6xx`: what default variants and fallback tuned parameters are keyed by.
+    """Family key of a GPU (`pocl-3.1`, `adreno-6xx`): default variants and fallback tuned parameters go by it.
 
     A shorter prefix up to a `-` names the wider family.
     """

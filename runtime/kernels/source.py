@@ -1,0 +1,41 @@
+"""Source text, build options and hashes of kernels."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from runtime.kernels.spec import Kernel, Variant
+from runtime.plan.records import Precision
+
+_FOLDER = Path(__file__).parent
+
+
+@functools.cache
+def program_source(kernel: Kernel) -> str:
+    """The whole OpenCL source of a kernel's program: the prelude of its memory type, then its file."""
+    prelude = (_FOLDER / "prelude.cl").read_text()
+    return f"{prelude}\n{(_FOLDER / kernel.memory / kernel.source).read_text()}"
+
+
+@functools.cache
+def source_hash(kernel: Kernel) -> str:
+    """Hash of a kernel's program source (16 hexadecimal digits of SHA-256)."""
+    return hashlib.sha256(program_source(kernel).encode()).hexdigest()[:16]
+
+
+@functools.cache
+def all_sources_hash() -> str:
+    """Hash of every kernel source: part of a fingerprint."""
+    digest = hashlib.sha256()
+    for path in sorted(_FOLDER.rglob("*.cl")):
+        digest.update(path.relative_to(_FOLDER).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def build_options(variant: Variant, precision: Precision, defines: Mapping[str, int]) -> str:
+    """Options of a program: precision, what the operator asks (ACTIVATION, RESIDUAL, ...), and the variant's own."""
+    options = {"PRECISION": int(precision), **dict(sorted(defines.items())), **dict(variant.defines)}
+    return " ".join(f"-D{key}={value}" for key, value in options.items())
