@@ -1,20 +1,25 @@
 """The device-independent graph: operators and tensors with their origin format (ONNX semantics, NCHW) and shape.
 
-Operators after import are ONNX's, with these fixed forms, so that every later stage sees one way to say a thing:
+Operators after import are ONNX's, with these fixed forms, so that every later stage sees one way to say a thing.
+Attributes stand after the semicolon; `runtime.operators` gives their types and meaning, shapes and costs:
 
-    Conv(x, w, b?, residual?)       strides, pads (top, left, bottom, right), dilations, group; activation attributes
-    FullyConnected(x, w, b?)        y[n, o] = sum_k x[n, k] w[o, k] + b[o]; activation attributes
-    MatMul(a, b)
-    BatchNormalization(x, s, t)     y = x * s[c] + t[c] (already folded to scale and shift); activation attributes
-    MaxPool / AveragePool(x)        kernel, strides, pads (t, l, b, r), count_include_pad; ceil_mode is in the shape
-    Add Sub Mul Div Max Min Pow     binary, NumPy broadcasting; activation attributes
-    Relu Clip Sigmoid Tanh LeakyRelu Elu HardSigmoid HardSwish Exp Log Sqrt Neg Abs Floor Ceil Erf ...  unary
-    PRelu(x, slope), LRN(x), Softmax(x; axis), Concat(axis), Slice(starts, ends, axes, steps), Pad(pads, value; mode)
-    Transpose(perm), Reshape(shape), Resize(mode, coordinate_transformation_mode), ChannelShuffle(group)
-    ReduceMean/Sum/Max/Min(axes, keepdims)
+    Conv(x, w, b?, residual?; strides, pads, dilations, group)     residual is added before the activation
+    FullyConnected(x, w, b?)        y[n, o] = sum_k x[n, k] w[o, k] + b[o]
+    MatMul(a, b)                    stacks of matrices, NumPy broadcasting
+    BatchNormalization(x, s, t)     y = x * s[c] + t[c] (folded to scale and shift)
+    MaxPool(x; kernel, strides, pads), AveragePool(x; kernel, strides, pads, count_include_pad)
+    Add Sub Mul Div Max Min Pow     binary, NumPy broadcasting
+    Relu Clip(; alpha, beta) Sigmoid Tanh LeakyRelu(; alpha) Elu(; alpha) HardSigmoid(; alpha, beta) HardSwish
+    Exp Log Sqrt Reciprocal Neg Abs Floor Ceil Erf Identity        unary
+    PRelu(x, slope), LRN(x; alpha, beta, bias, size), Softmax(x; axis), Concat(...; axis)
+    Slice(x; starts, ends, axes, steps), Pad(x; pads, value, mode), Transpose(x; perm), Reshape(x; shape)
+    Resize(x; mode, coordinate_transformation_mode, nearest_mode, sizes, scales), ChannelShuffle(x; group)
+    ReduceMean ReduceSum ReduceMax ReduceMin(x; axes, keepdims)
 
-Activation attributes of a fused operator: `activation` in ACTIVATIONS, with `alpha` and `beta` where it has
-parameters (clip: low, high). Absent means none.
+Global pooling is ReduceMean or ReduceMax over axes (2, 3). Conv, FullyConnected, BatchNormalization and the binary
+operators may hold a fused activation: `activation` in ACTIVATIONS, with `alpha` and `beta` where it has parameters
+(clip: low, high). Absent means none. An absent optional input is the empty name, and never the last one. Weights of
+Conv and FullyConnected, scale and shift are constants; runtime tensors are float32.
 """
 
 from __future__ import annotations

@@ -1,0 +1,353 @@
+"""The operators of the graph, one row each: inputs, attributes, shape function, activation, multiply-accumulates.
+
+Every attribute of a row is present in every node of that operator (tuples of int, int, float, bool or str); the only
+optional ones are the activation attributes of a `fusible` operator (see `ACTIVATION_ATTRIBUTES`). Attributes:
+
+    strides, dilations, kernel      (vertical, horizontal)
+    pads of Conv and the pools      (top, left, bottom, right), >= 0; SAME, VALID and ceil_mode are resolved into them
+    pads of Pad                     all begins, then all ends, one for each axis
+    starts, ends, axes, steps       the indices range(start, end, step) are taken of each axis; clamped to the axis;
+                                    axes ascending; with a negative step, end is -1 where index 0 is included
+    axis, axes, perm                not negative; `axes` ascending
+    sizes, scales of Resize         output (height, width); output/input scale of both as the model gave it
+
+Activation parameters, both as attributes of the unary operator and of an operator that it is fused into:
+clip: alpha = low, beta = high; leaky_relu, elu: alpha; hard_sigmoid: max(0, min(1, alpha * x + beta)).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from runtime.errors import ModelError
+from runtime.graph import Graph, Node, TensorInfo
+
+Shape = tuple[int, ...]
+Attributes = Mapping[str, Any]
+AttributeKind = Literal["int", "float", "bool", "text", "ints", "floats"]
+ShapeFunction = Callable[[Sequence[Shape], Attributes], Shape]
+MacsFunction = Callable[[Sequence[Shape], Shape], int]
+
+ACTIVATION_OF = {
+    "Relu": "relu",
+    "Clip": "clip",
+    "Sigmoid": "sigmoid",
+    "Tanh": "tanh",
+    "LeakyRelu": "leaky_relu",
+    "Elu": "elu",
+    "HardSigmoid": "hard_sigmoid",
+    "HardSwish": "hard_swish",
+}
+ACTIVATION_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    "none": (),
+    "relu": (),
+    "clip": ("alpha", "beta"),
+    "sigmoid": (),
+    "tanh": (),
+    "leaky_relu": ("alpha",),
+    "elu": ("alpha",),
+    "hard_sigmoid": ("alpha", "beta"),
+    "hard_swish": (),
+}
+ACTIVATION_ATTRIBUTES: Mapping[str, AttributeKind] = {"activation": "text", "alpha": "float", "beta": "float"}
+
+BINARY = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow")
+UNARY = (*ACTIVATION_OF, "Exp", "Log", "Sqrt", "Reciprocal", "Neg", "Abs", "Floor", "Ceil", "Erf", "Identity")
+REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")
+
+_TYPES: Mapping[AttributeKind, Callable[[Any], bool]] = {
+    "int": lambda value: type(value) is int,
+    "float": lambda value: type(value) is float,
+    "bool": lambda value: type(value) is bool,
+    "text": lambda value: type(value) is str,
+    "ints": lambda value: type(value) is tuple and all(type(item) is int for item in value),
+    "floats": lambda value: type(value) is tuple and all(type(item) is float for item in value),
+}
+
+
+def _no_macs(shapes: Sequence[Shape], output: Shape) -> int:
+    return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Operator:
+    """What holds for every node of one operator.
+
+    `inputs`: least and most inputs (None: no limit). `fusible`: takes activation attributes. `macs`: input shapes and
+    output shape -> multiply-accumulates.
+    """
+
+    inputs: tuple[int, int | None]
+    shape: ShapeFunction
+    attributes: Mapping[str, AttributeKind] = dataclasses.field(default_factory=dict)
+    fusible: bool = False
+    macs: MacsFunction = _no_macs
+
+
+def _same(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    return shapes[0]
+
+
+def _broadcast(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ModelError(f"shapes {_list(shapes)} do not broadcast") from None
+
+
+def _broadcast_to_first(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    if _broadcast(shapes, attributes) != shapes[0]:
+        raise ModelError(f"shape {shapes[1]} does not broadcast to {shapes[0]}")
+    return shapes[0]
+
+
+def _list(shapes: Sequence[Shape]) -> str:
+    return " and ".join(str(shape) for shape in shapes)
+
+
+def _rank(shape: Shape, rank: int, what: str) -> None:
+    if len(shape) != rank:
+        raise ModelError(f"{what} has shape {shape}; {rank} axes are supported")
+
+
+def window_outputs(size: Shape, window: Shape, strides: Shape, pads: Shape) -> Shape:
+    """Output (height, width) of a window of `window` elements, dilation included, that slides over a padded image."""
+    padded = (size[0] + pads[0] + pads[2], size[1] + pads[1] + pads[3])
+    out = tuple((extent - span) // stride + 1 for extent, span, stride in zip(padded, window, strides, strict=True))
+    if min(out) < 1:
+        raise ModelError(f"window {window} is larger than the padded input {padded}")
+    return out
+
+
+def _conv(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    x, w = shapes[0], shapes[1]
+    _rank(x, 4, "the input")
+    _rank(w, 4, "the filter")
+    group = attributes["group"]
+    if x[1] != w[1] * group or w[0] % group:
+        raise ModelError(f"filter {w} in {group} group(s) does not fit an input of shape {x}")
+    window = tuple(d * (k - 1) + 1 for k, d in zip(w[2:], attributes["dilations"], strict=True))
+    out = (x[0], w[0], *window_outputs(x[2:], window, attributes["strides"], attributes["pads"]))
+    _bias(shapes, w[0])
+    if len(shapes) > 3 and shapes[3] != out:
+        raise ModelError(f"residual of shape {shapes[3]} does not fit an output of shape {out}")
+    return out
+
+
+def _bias(shapes: Sequence[Shape], channels: int) -> None:
+    if len(shapes) > 2 and shapes[2] not in {(channels,), ()}:
+        raise ModelError(f"bias of shape {shapes[2]} does not fit {channels} output channels")
+
+
+def _fully_connected(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    x, w = shapes[0], shapes[1]
+    _rank(x, 2, "the input")
+    _rank(w, 2, "the weight matrix")
+    if x[1] != w[1]:
+        raise ModelError(f"weights of shape {w} do not fit an input of shape {x}")
+    _bias(shapes, w[0])
+    return (x[0], w[0])
+
+
+def _matmul(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    a, b = shapes
+    if min(len(a), len(b)) < 2:
+        raise ModelError(f"shapes {_list(shapes)}: matrices of at least 2 axes are supported")
+    if a[-1] != b[-2]:
+        raise ModelError(f"shapes {_list(shapes)} do not multiply")
+    return (*_broadcast((a[:-2], b[:-2]), attributes), a[-2], b[-1])
+
+
+def _scale_shift(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    x = shapes[0]
+    if len(x) < 2 or any(shape != (x[1],) for shape in shapes[1:]):
+        raise ModelError(f"scale and shift of shapes {_list(shapes[1:])} do not fit an input of shape {x}")
+    return x
+
+
+def _pool(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    x = shapes[0]
+    _rank(x, 4, "the input")
+    return (*x[:2], *window_outputs(x[2:], attributes["kernel"], attributes["strides"], attributes["pads"]))
+
+
+def _concat(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    axis, first = attributes["axis"], shapes[0]
+    for shape in shapes:
+        if len(shape) != len(first) or not 0 <= axis < len(first) or _but(shape, axis) != _but(first, axis):
+            raise ModelError(f"shapes {_list(shapes)} do not concatenate along axis {axis}")
+    return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
+
+
+def _but(shape: Shape, axis: int) -> Shape:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+def _slice(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    out = list(shapes[0])
+    keys = ("starts", "ends", "axes", "steps")
+    for start, end, axis, step in zip(*(attributes[key] for key in keys), strict=True):
+        out[axis] = len(range(start, end, step))
+    return tuple(out)
+
+
+def _pad(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    x, pads = shapes[0], attributes["pads"]
+    if len(pads) != 2 * len(x):
+        raise ModelError(f"{len(pads)} pads for an input of shape {x}; two for each axis are needed")
+    out = tuple(size + before + after for size, before, after in zip(x, pads, pads[len(x) :], strict=False))
+    if min(out, default=0) < 0:
+        raise ModelError(f"pads {pads} cut more than an input of shape {x} has")
+    return out
+
+
+def _transpose(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    perm = attributes["perm"]
+    if sorted(perm) != list(range(len(shapes[0]))):
+        raise ModelError(f"permutation {perm} does not fit an input of shape {shapes[0]}")
+    return tuple(shapes[0][axis] for axis in perm)
+
+
+def _reshape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    out: Shape = attributes["shape"]
+    if math.prod(out) != math.prod(shapes[0]):
+        raise ModelError(f"an input of shape {shapes[0]} does not reshape to {out}")
+    return out
+
+
+def _resize(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    _rank(shapes[0], 4, "the input")
+    return (*shapes[0][:2], *attributes["sizes"])
+
+
+def _shuffle(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    _rank(shapes[0], 4, "the input")
+    if shapes[0][1] % attributes["group"]:
+        raise ModelError(f"{shapes[0][1]} channels do not split into {attributes['group']} groups")
+    return shapes[0]
+
+
+def _reduce(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    axes, keep = attributes["axes"], attributes["keepdims"]
+    if any(not 0 <= axis < len(shapes[0]) for axis in axes):
+        raise ModelError(f"axes {axes} are not all axes of an input of shape {shapes[0]}")
+    return tuple(1 if axis in axes else size for axis, size in enumerate(shapes[0]) if keep or axis not in axes)
+
+
+def _conv_macs(shapes: Sequence[Shape], output: Shape) -> int:
+    return math.prod(output) * math.prod(shapes[1][1:])
+
+
+def _matmul_macs(shapes: Sequence[Shape], output: Shape) -> int:
+    return math.prod(output) * shapes[0][-1]
+
+
+_WINDOW: Mapping[str, AttributeKind] = {"kernel": "ints", "strides": "ints", "pads": "ints"}
+_CONV: Mapping[str, AttributeKind] = {"strides": "ints", "pads": "ints", "dilations": "ints", "group": "int"}
+_SLICE: Mapping[str, AttributeKind] = {"starts": "ints", "ends": "ints", "axes": "ints", "steps": "ints"}
+_LRN: Mapping[str, AttributeKind] = {"alpha": "float", "beta": "float", "bias": "float", "size": "int"}
+_RESIZE: Mapping[str, AttributeKind] = {
+    "mode": "text",  # nearest, linear
+    "coordinate_transformation_mode": "text",  # half_pixel, pytorch_half_pixel, align_corners, asymmetric
+    "nearest_mode": "text",  # round_prefer_floor, round_prefer_ceil, floor, ceil
+    "sizes": "ints",
+    "scales": "floats",
+}
+
+
+def _unary(op: str) -> Operator:
+    parameters = ACTIVATION_PARAMETERS[ACTIVATION_OF.get(op, "none")]
+    return Operator((1, 1), _same, dict.fromkeys(parameters, "float"))
+
+
+OPERATORS: Mapping[str, Operator] = {
+    "Conv": Operator((2, 4), _conv, _CONV, fusible=True, macs=_conv_macs),
+    "FullyConnected": Operator((2, 3), _fully_connected, fusible=True, macs=_matmul_macs),
+    "MatMul": Operator((2, 2), _matmul, macs=_matmul_macs),
+    "BatchNormalization": Operator((3, 3), _scale_shift, fusible=True),
+    "MaxPool": Operator((1, 1), _pool, _WINDOW),
+    "AveragePool": Operator((1, 1), _pool, {**_WINDOW, "count_include_pad": "bool"}),
+    **{op: Operator((2, 2), _broadcast, fusible=True) for op in BINARY},
+    **{op: _unary(op) for op in UNARY},
+    "PRelu": Operator((2, 2), _broadcast_to_first),
+    "LRN": Operator((1, 1), _same, _LRN),
+    "Softmax": Operator((1, 1), _same, {"axis": "int"}),
+    "Concat": Operator((1, None), _concat, {"axis": "int"}),
+    "Slice": Operator((1, 1), _slice, _SLICE),
+    "Pad": Operator((1, 1), _pad, {"pads": "ints", "value": "float", "mode": "text"}),  # constant, reflect, edge
+    "Transpose": Operator((1, 1), _transpose, {"perm": "ints"}),
+    "Reshape": Operator((1, 1), _reshape, {"shape": "ints"}),
+    "Resize": Operator((1, 1), _resize, _RESIZE),
+    "ChannelShuffle": Operator((1, 1), _shuffle, {"group": "int"}),
+    **{op: Operator((1, 1), _reduce, {"axes": "ints", "keepdims": "bool"}) for op in REDUCTIONS},
+}
+
+
+def infer_shape(op: str, shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """Output shape of an operator; an absent optional input has the shape (). ModelError where they do not fit."""
+    operator = OPERATORS[op]
+    least, most = operator.inputs
+    if len(shapes) < least or (most is not None and len(shapes) > most):
+        raise ModelError(f"{len(shapes)} input(s); {least} to {'any number' if most is None else most} are supported")
+    return operator.shape(shapes, attributes)
+
+
+def node_macs(graph: Graph, node: Node) -> int:
+    """Multiply-accumulates of one run of a node."""
+    return OPERATORS[node.op].macs(input_shapes(graph, node), graph.shape(node.outputs[0]))
+
+
+def input_shapes(graph: Graph, node: Node) -> list[Shape]:
+    """Shapes of a node's inputs, () for an absent one."""
+    return [graph.shape(name) if name else () for name in node.inputs]
+
+
+def check_graph(graph: Graph) -> None:
+    """Raises ModelError unless the graph keeps every rule: order, operators, attributes, shapes and constants."""
+    known = {*graph.inputs, *graph.constants}
+    for name, value in graph.constants.items():
+        if graph.tensors[name] != TensorInfo(tuple(value.shape), value.dtype):
+            raise ModelError(f"constant '{name}' is not of the shape and type that the graph says")
+    for node in graph.nodes:
+        try:
+            _check_node(graph, node, known)
+        except ModelError as error:
+            raise type(error)(f"node '{node.name}' ({node.op}): {error}") from None
+        known.update(node.outputs)
+    missing = [name for name in graph.outputs if name not in known]
+    if missing:
+        raise ModelError(f"output '{missing[0]}' is computed by no node")
+
+
+def _check_node(graph: Graph, node: Node, known: set[str]) -> None:
+    if node.op not in OPERATORS:
+        raise ModelError("no such operator in a graph")
+    for name in node.inputs:
+        if name and name not in known:
+            raise ModelError(f"nothing before it computes its input '{name}'")
+    if node.output in known:
+        raise ModelError(f"tensor '{node.output}' is written twice")
+    check_attributes(node.op, node.attrs)
+    shape = infer_shape(node.op, input_shapes(graph, node), node.attrs)
+    if shape != graph.shape(node.output):
+        raise ModelError(f"output '{node.output}' has shape {graph.shape(node.output)}, not {shape}")
+
+
+def check_attributes(op: str, attributes: Attributes) -> None:
+    """Raises ModelError unless the attributes are exactly those of the operator, each of its type."""
+    expected = dict(OPERATORS[op].attributes)
+    if OPERATORS[op].fusible and "activation" in attributes:
+        expected["activation"] = "text"
+        expected |= dict.fromkeys(ACTIVATION_PARAMETERS.get(attributes["activation"], ()), "float")
+    if expected.keys() != attributes.keys():
+        raise ModelError(f"attributes are {sorted(attributes)}; {sorted(expected)} are expected")
+    for name, kind in expected.items():
+        if not _TYPES[kind](attributes[name]):
+            raise ModelError(f"attribute {name} is {attributes[name]!r}, not of type {kind}")
+    if attributes.get("activation", "none") not in ACTIVATION_PARAMETERS:
+        raise ModelError(f"activation is {attributes['activation']!r}; supported: {', '.join(ACTIVATION_PARAMETERS)}")
