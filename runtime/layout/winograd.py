@@ -1,0 +1,47 @@
+"""Winograd's minimal filtering F(m x m, 3 x 3): matrices, and filters in the transformed domain.
+
+An output tile of m x m comes of alpha x alpha inputs, alpha = m + 2, by y = A' [(G g G') . (B' d B)] A with one
+multiplication an element of the transformed tile, instead of 9 an output (Lavin and Gray, "Fast Algorithms for
+Convolutional Neural Networks"). The interpolation points are 0, 1, -1 for m = 2 and 0, 1, -1, 2, -2 for m = 4; the
+kernels write the same matrices out as sums.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runtime.graph import Array
+
+TILES = (2, 4)
+
+INPUT_TRANSFORM: dict[int, Array] = {
+    2: np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]], np.float64),
+    4: np.array(
+        [
+            [4, 0, -5, 0, 1, 0],
+            [0, -4, -4, 1, 1, 0],
+            [0, 4, -4, -1, 1, 0],
+            [0, -2, -1, 2, 1, 0],
+            [0, 2, -1, -2, 1, 0],
+            [0, 4, 0, -5, 0, 1],
+        ],
+        np.float64,
+    ),
+}
+FILTER_TRANSFORM: dict[int, Array] = {
+    2: np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.float64) / 2,
+    4: np.array([[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]], np.float64) / 24,
+}
+OUTPUT_TRANSFORM: dict[int, Array] = {
+    2: np.array([[1, 1, 1, 0], [0, 1, -1, -1]], np.float64),
+    4: np.array([[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]], np.float64),
+}
+
+
+def transform_filter(weights: Array, tile: int) -> Array:
+    """Filters [o, i, 3, 3] for output tiles of `tile` x `tile`, as [o, i, alpha, alpha] in the same element type.
+
+    The sums are in float64: they cost nothing at conversion.
+    """
+    matrix = FILTER_TRANSFORM[tile]
+    return np.asarray(matrix @ weights.astype(np.float64) @ matrix.T).astype(weights.dtype)

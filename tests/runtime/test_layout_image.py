@@ -1,0 +1,102 @@
+"""Image layouts against the formulas written out element by element, on shapes that hypothesis chooses."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.layout.image import ImageLayout, from_image, image_size, to_image
+
+EXTENT = st.integers(1, 9)
+ACTIVATION = st.tuples(st.integers(1, 3), EXTENT, EXTENT, EXTENT)
+SHAPES = {
+    ImageLayout.CHANNEL_MAJOR: ACTIVATION,
+    ImageLayout.HEIGHT_MAJOR: ACTIVATION,
+    ImageLayout.WIDTH_MAJOR: ACTIVATION,
+    ImageLayout.CONV_FILTER: st.tuples(EXTENT, EXTENT, st.integers(1, 4), st.integers(1, 4)),
+    ImageLayout.DEPTHWISE_FILTER: st.tuples(EXTENT, st.just(1), st.integers(1, 5), st.integers(1, 5)),
+    ImageLayout.ARGUMENT: st.tuples(st.integers(1, 40)),
+}
+CASES = st.sampled_from(sorted(SHAPES)).flatmap(lambda layout: st.tuples(st.just(layout), SHAPES[layout]))
+
+
+def blocks(size):
+    return (size + 3) // 4
+
+
+def element(layout, shape, x, y, k):
+    """The element's index that lies in component k of pixel (x, y), by the published formulas; may be outside."""
+    if layout is ImageLayout.ARGUMENT:
+        return (x * 4 + k,)
+    height, width = shape[2:]
+    match layout:
+        case ImageLayout.CHANNEL_MAJOR:
+            return (y // height, x // width * 4 + k, y % height, x % width)
+        case ImageLayout.HEIGHT_MAJOR:
+            return (y // blocks(height), x // width, y % blocks(height) * 4 + k, x % width)
+        case ImageLayout.WIDTH_MAJOR:
+            return (y // height, x // blocks(width), y % height, x % blocks(width) * 4 + k)
+        case ImageLayout.CONV_FILTER:
+            t = y % (height * width)
+            return (y // (height * width) * 4 + k, x, t // width, t % width)
+        case ImageLayout.DEPTHWISE_FILTER:
+            return (y * 4 + k, 0, x // width, x % width)
+
+
+def published_size(layout, shape):
+    if layout is ImageLayout.ARGUMENT:
+        return (blocks(shape[0]), 1)
+    first, second, height, width = shape
+    return {
+        ImageLayout.CHANNEL_MAJOR: (width * blocks(second), first * height),
+        ImageLayout.HEIGHT_MAJOR: (width * second, first * blocks(height)),
+        ImageLayout.WIDTH_MAJOR: (blocks(width) * second, first * height),
+        ImageLayout.CONV_FILTER: (blocks(second) * 4, height * width * blocks(first)),
+        ImageLayout.DEPTHWISE_FILTER: (height * width, blocks(first)),
+    }[layout]
+
+
+def numbered(shape):
+    return np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
+
+
+@given(CASES)
+def test_every_component_of_every_pixel_holds_the_element_that_the_formula_names(case):
+    layout, shape = case
+    array = numbered(shape)
+    pixels = to_image(array, layout)
+    for y, x, k in np.ndindex(pixels.shape):
+        index = element(layout, shape, x, y, k)
+        inside = all(at < size for at, size in zip(index, shape, strict=True))
+        assert pixels[y, x, k] == (array[index] if inside else 0), (x, y, k)
+
+
+@given(CASES)
+def test_size_is_the_published_one(case):
+    layout, shape = case
+    assert image_size(layout, shape) == published_size(layout, shape)
+    width, height = image_size(layout, shape)
+    assert to_image(numbered(shape), layout).shape == (height, width, 4)
+
+
+@given(CASES, st.integers(0, 3), st.integers(0, 3))
+def test_the_tensor_comes_back_also_from_a_larger_image(case, more_width, more_height):
+    layout, shape = case
+    array = numbered(shape)
+    pixels = np.pad(to_image(array, layout), ((0, more_height), (0, more_width), (0, 0)), constant_values=-1)
+    np.testing.assert_array_equal(from_image(pixels, layout, shape), array)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_element_type_is_kept(dtype):
+    assert to_image(np.ones((1, 3, 2, 2), dtype), ImageLayout.CHANNEL_MAJOR).dtype == dtype
+
+
+def test_a_depthwise_multiplier_is_refused():
+    with pytest.raises(ValueError, match="multiplier"):
+        image_size(ImageLayout.DEPTHWISE_FILTER, (8, 2, 3, 3))
+
+
+def test_a_shape_of_another_rank_is_refused():
+    with pytest.raises(ValueError, match="4 axes"):
+        image_size(ImageLayout.CHANNEL_MAJOR, (8, 2, 3))
