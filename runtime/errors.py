@@ -61,7 +61,11 @@ class BuildError(JobError):
 
 
 class DeviceError(JobError):
-    """The unit answered a command with an error."""
+    """The unit answered a command with an error; `kind` is farmrt's word for it (docs/farmrt.md), empty for others."""
+
+    def __init__(self, text: str, kind: str = "") -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 class DeviceLostError(JobError):
