@@ -1,0 +1,22 @@
+"""Ways to reach a unit: one interface (base), one file a transport."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from farm import toolchain
+from farm.inventory import Unit
+from farm.transport.base import Completed, Process, Transport
+from farm.transport.local import LocalTransport
+from runtime.errors import ConfigError
+
+__all__ = ["Completed", "Process", "Transport", "connect"]
+
+UNITS_FOLDER = Path("build/units")
+
+
+def connect(unit: Unit, units_folder: Path = UNITS_FOLDER) -> Transport:
+    """Opens the way to the unit; the host's own folder lies in `units_folder`."""
+    if unit.transport == "local":
+        return LocalTransport(units_folder / unit.name, toolchain.environment())
+    raise ConfigError(f"{unit.name}: transport {unit.transport!r} is not supported yet; only 'local' works")

@@ -1,0 +1,98 @@
+"""The boundary to a unit: run a program there, keep one running, send a file, fetch a file.
+
+Paths on the unit are relative, with `/`, and start at the unit's own folder, which is also the working directory of
+programs; a path that leaves it is refused. A program is an argument list and never passes through a shell; one whose
+name contains `/` is a file in that folder. Deadlines count from the call to its end. When one passes, the program and
+everything that it started in its process group are killed on the unit.
+
+Exit statuses are a shell's: 128 + N after signal N, 126 for a program that cannot be executed, 127 for one that is not
+there. A program that fails is no error of the transport; every error is a JobError.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from runtime.errors import DeviceError
+
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+
+MAX_OUTPUT_BYTES = 64 * 1024**2
+MAX_LINE_BYTES = 4 * 1024**2
+
+
+@dataclasses.dataclass(frozen=True)
+class Completed:
+    """A program that ended; `stdout` is empty where the caller gave a stream for it."""
+
+    exit_status: int
+    stdout: bytes
+    stderr: bytes
+
+
+class Process(Protocol):
+    """A program that answers lines with lines, such as `farmrt serve`."""
+
+    def write_line(self, line: str) -> None:
+        """Sends one line (without its end); raises DeviceLostError when the program has ended."""
+
+    def read_line(self, deadline_s: float) -> str:
+        """Next line of its output, without the end.
+
+        Raises DeviceLostError with the exit status and the last words of stderr when the program has ended,
+        DeadlineError (the program is killed) when no whole line comes in time, DeviceError when it is too long.
+        """
+
+    def close(self) -> int:
+        """Ends its input, kills it if it does not end by itself, and returns its exit status; may be called twice."""
+
+
+class Transport(Protocol):
+    """The way to one unit."""
+
+    def run(
+        self,
+        argv: Sequence[str],
+        deadline_s: float,
+        stdin: BinaryIO | None = None,
+        stdout: BinaryIO | None = None,
+    ) -> Completed:
+        """Runs a program to its end, with input from and output to the given streams.
+
+        Raises DeadlineError when the deadline passes, DeviceError when stdout or stderr is captured and exceeds
+        MAX_OUTPUT_BYTES.
+        """
+
+    def start(self, argv: Sequence[str]) -> Process:
+        """Starts a program that stays."""
+
+    def push(self, local: Path, remote: str) -> bool:
+        """Copies a file to the unit and verifies its hash there; False when it was there unchanged.
+
+        The copy is executable if the original is, and appears whole or not at all.
+        """
+
+    def pull(self, remote: str, local: Path) -> None:
+        """Copies a file from the unit; the local file appears whole or not at all."""
+
+    def close(self) -> None:
+        """Ends what is still running and lets the unit go."""
+
+
+def check_remote(remote: str) -> str:
+    """Refuses a path that would leave the unit's folder."""
+    parts = remote.split("/")
+    if not remote or remote.startswith("/") or ".." in parts or "\0" in remote or parts[-1] in ("", "."):
+        raise DeviceError(f"{remote!r} is no file name inside the unit's folder")
+    return remote
+
+
+def check_line(line: str) -> bytes:
+    """A command line as bytes; it must be one line."""
+    if "\n" in line or "\r" in line:
+        raise DeviceError(f"a command must be one line: {line!r}")
+    return line.encode() + b"\n"
