@@ -1,0 +1,29 @@
+"""Activation attributes of a node -> the ACTIVATION option and its two numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from runtime.kernels.codes import Activation
+
+_CODES = {
+    "none": Activation.CLAMP,
+    "relu": Activation.CLAMP,
+    "clip": Activation.CLAMP,
+    "sigmoid": Activation.SIGMOID,
+    "tanh": Activation.TANH,
+    "leaky_relu": Activation.LEAKY_RELU,
+    "elu": Activation.ELU,
+    "hard_sigmoid": Activation.HARD_SIGMOID,
+    "hard_swish": Activation.HARD_SWISH,
+}
+_CLAMPS = {"none": (-math.inf, math.inf), "relu": (0.0, math.inf)}
+
+
+def activation(attrs: Mapping[str, Any]) -> tuple[int, dict[str, float]]:
+    """The ACTIVATION code of a fused operator, and the kernel's `act_a` and `act_b`."""
+    name = attrs.get("activation", "none")
+    low, high = _CLAMPS.get(name, (float(attrs.get("alpha", 0.0)), float(attrs.get("beta", 0.0))))
+    return int(_CODES[name]), {"act_a": low, "act_b": high}

@@ -1,0 +1,240 @@
+"""Assembly: launches with values become a plan with places in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from runtime.errors import UnsupportedError
+from runtime.kernels.spec import Form
+from runtime.layout.image import image_size
+from runtime.lowering.builder import Builder, Launch
+from runtime.lowering.memory import ImageNeed, Need, plan_arenas, plan_images
+from runtime.lowering.value import Value
+from runtime.plan.container import align
+from runtime.plan.plan import Arg, Image, Pack, Plan, Pool, Size3, Step, Tensor
+from runtime.plan.records import ArgKind, ElementType, ImageFormat, PoolKind, Role, StepKind, Storage
+
+_ARGS_OF_FORM = {Form.VIEW: 3, Form.FLAT: 2, Form.WEIGHTS: 2, Form.IMAGE: 1}
+# Values are not shared across more than this many bytes of element offsets in a kernel's 32-bit integers.
+_MAX_POOL_BYTES = 1 << 31
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place:
+    """Pool or image index, and the byte offset in a pool."""
+
+    index: int
+    offset: int = 0
+
+
+class Memory:
+    """Where every root value of the launches lies."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.pools: list[Pool] = []
+        self.images: list[Image] = []
+        self.data = bytearray()
+        self.peak_bytes = self.sum_bytes = 0
+        self._places: dict[int, _Place] = {}
+        self._limit = min(builder.target.max_allocation_bytes, _MAX_POOL_BYTES)
+        spans = _lifetimes(builder)
+        roots = list(spans)
+        reuse = builder.options.reuse_memory
+        self._place_weights([root for root in roots if root.data is not None])
+        live = [root for root in roots if root.data is None]
+        self._place_scratch([r for r in live if r.storage != Storage.IMAGE], spans, reuse)
+        self._place_images([r for r in live if r.storage == Storage.IMAGE], spans, reuse)
+
+    def __getitem__(self, root: Value) -> _Place:
+        return self._places[id(root)]
+
+    def _place_weights(self, roots: Sequence[Value]) -> None:
+        """Puts distinct constants into the data file: buffers in pools below the allocation limit, images alone."""
+        known: dict[bytes, _Place] = {}
+        for root in (r for r in roots if r.storage != Storage.IMAGE):
+            content = root.data.tobytes() if root.data is not None else b""
+            digest = hashlib.sha256(content).digest()
+            if digest not in known:
+                known[digest] = self._append_weights(root.name, content)
+            self._places[id(root)] = known[digest]
+        for root in (r for r in roots if r.storage == Storage.IMAGE):
+            self._places[id(root)] = self._append_image(root)
+
+    def _append_weights(self, name: str, content: bytes) -> _Place:
+        if len(content) > self._limit:
+            raise UnsupportedError(
+                f"weights '{name}': {len(content)} bytes; the device allocates {self._limit} at most"
+            )
+        start = self._append(content)
+        end = len(self.data)
+        last = self.pools[-1] if self.pools else None
+        if last is None or end - last.data_offset > self._limit:
+            self.pools.append(Pool(PoolKind.WEIGHTS, end - start, start))
+        else:
+            self.pools[-1] = dataclasses.replace(last, size=end - last.data_offset)
+        return _Place(len(self.pools) - 1, start - self.pools[-1].data_offset)
+
+    def _append_image(self, root: Value) -> _Place:
+        assert root.data is not None
+        height, width, _ = root.data.shape
+        start = self._append(root.data.tobytes())
+        self.images.append(Image(width, height, _format(root), start))
+        return _Place(len(self.images) - 1)
+
+    def _append(self, content: bytes) -> int:
+        start = len(self.data)
+        self.data += content + bytes(align(len(content)) - len(content))
+        return start
+
+    def _place_scratch(self, roots: Sequence[Value], spans: dict[Value, tuple[int, int]], reuse: bool) -> None:
+        needs = [Need(root.size_bytes, *spans[root]) for root in roots]
+        for root, need in zip(roots, needs, strict=True):
+            if need.size > self._limit:
+                raise UnsupportedError(
+                    f"tensor '{root.name}': {need.size} bytes; the device allocates {self._limit} at most"
+                )
+        places, sizes = plan_arenas(needs, self._limit, reuse)
+        first = len(self.pools)
+        self.pools += [Pool(PoolKind.SCRATCH, size) for size in sizes]
+        for root, place in zip(roots, places, strict=True):
+            self._places[id(root)] = _Place(first + place.arena, place.offset)
+        self.peak_bytes += sum(sizes)
+        self.sum_bytes += sum(need.size for need in needs)
+
+    def _place_images(self, roots: Sequence[Value], spans: dict[Value, tuple[int, int]], reuse: bool) -> None:
+        sizes = [image_size_of(root) for root in roots]
+        needs = [ImageNeed(*s, _format(r), *spans[r]) for r, s in zip(roots, sizes, strict=True)]
+        chosen, slots = plan_images(needs, reuse)
+        first = len(self.images)
+        self.images += [Image(width, height, ImageFormat(form)) for width, height, form in slots]
+        for root, slot in zip(roots, chosen, strict=True):
+            self._places[id(root)] = _Place(first + slot)
+        pixel_bytes = {ImageFormat.FLOAT: 16, ImageFormat.HALF: 8}
+        self.peak_bytes += sum(w * h * pixel_bytes[ImageFormat(form)] for w, h, form in slots)
+        self.sum_bytes += sum(n.width * n.height * pixel_bytes[ImageFormat(n.format)] for n in needs)
+
+
+def image_size_of(value: Value) -> tuple[int, int]:
+    """(width, height) of the image that holds a value."""
+    return image_size(value.layout, value.shape)
+
+
+def _format(value: Value) -> ImageFormat:
+    return ImageFormat.FLOAT if value.element == ElementType.F32 else ImageFormat.HALF
+
+
+def _lifetimes(builder: Builder) -> dict[Value, tuple[int, int]]:
+    """First and last step of every root value; inputs and outputs live through the whole run."""
+    spans: dict[Value, tuple[int, int]] = {}
+    for index, launch in enumerate(builder.launches):
+        for value, _ in launch.tensors:
+            first, _last = spans.get(value.root, (index, index))
+            spans[value.root] = (first, index)
+    end = len(builder.launches)
+    for value in builder.inputs:
+        spans[value.root] = (-1, end)
+    for value in builder.outputs:
+        spans[value.root] = (spans.get(value.root, (-1, end))[0], end)
+    return spans
+
+
+def assemble(builder: Builder) -> Plan:
+    """The plan of all launches of a builder."""
+    memory = Memory(builder)
+    steps = tuple(_step(launch, memory, builder) for launch in builder.launches)
+    return Plan(
+        model=builder.graph.name,
+        target=builder.target,
+        pools=tuple(memory.pools),
+        images=tuple(memory.images),
+        steps=steps,
+        tensors=tuple(_tensors(builder, memory)),
+        data=bytes(memory.data),
+        peak_bytes=memory.peak_bytes,
+        sum_bytes=memory.sum_bytes,
+    )
+
+
+def _step(launch: Launch, memory: Memory, builder: Builder) -> Step:
+    sizes = launch_sizes(launch, builder)
+    name = _obfuscated(launch.name) if builder.options.obfuscate else launch.name
+    return Step(
+        name=name,
+        op=launch.op,
+        kernel=launch.kernel,
+        kind=launch.kind,
+        variant=launch.variant,
+        defines=launch.defines,
+        dims=launch.dims,
+        args=tuple(_args(launch, memory)),
+        work_dim=sizes[0],
+        global_size=sizes[1],
+        local_size=sizes[2],
+        tuning_key=launch.tuning_key,
+        macs=launch.macs,
+        packs=tuple(_packs(launch)),
+        shown=launch.shown,
+        note=launch.note,
+    )
+
+
+def _obfuscated(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:12]
+
+
+def launch_sizes(launch: Launch, builder: Builder) -> tuple[int, Size3, Size3]:
+    """Work dimensions, global size (rounded up to the local size) and default local size."""
+    if launch.kind == StepKind.CPU:
+        return 1, (1, 1, 1), (0, 0, 0)
+    items = launch.kernel.work_items(launch.dims, launch.variant)
+    choose = launch.kernel.local_size
+    local = choose(launch.dims, launch.variant, builder.target) if choose else (0,) * len(items)
+    return len(items), round_up(items, local), size3(local, 0)
+
+
+def round_up(items: Sequence[int], local: Sequence[int]) -> Size3:
+    """Global size: each extent a multiple of the local size where that is given."""
+    sizes = [-(-item // max(step, 1)) * max(step, 1) for item, step in zip(items, local, strict=True)]
+    return size3(sizes, 1)
+
+
+def size3(values: Sequence[int], fill: int) -> Size3:
+    """Three extents, `fill` in the unused ones."""
+    a, b, c = (*values, *[fill] * (3 - len(values)))
+    return a, b, c
+
+
+def _args(launch: Launch, memory: Memory) -> Iterable[Arg]:
+    for value, form in launch.tensors:
+        place = memory[value.root]
+        if form == Form.IMAGE:
+            yield Arg(ArgKind.IMAGE, place.index)
+            continue
+        yield Arg(ArgKind.POOL, place.index)
+        yield Arg(ArgKind.INT, place.offset // value.element_bytes + value.root_offset)
+        if form == Form.VIEW:
+            yield Arg(ArgKind.INT, value.stride or value.shape[-1])
+    yield from (Arg(ArgKind.INT, dim) for dim in launch.dims.values())
+    yield from (Arg(ArgKind.FLOAT, number) for number in launch.floats)
+
+
+def _packs(launch: Launch) -> Iterable[Pack]:
+    positions: dict[str, int] = {}
+    position = 0
+    for argument, form in launch.kernel.tensors:
+        positions[argument] = position
+        position += _ARGS_OF_FORM[form]
+    for packed in launch.packed:
+        yield Pack(positions[packed.argument], packed.groups, packed.rows, packed.cols, packed.block)
+
+
+def _tensors(builder: Builder, memory: Memory) -> Iterable[Tensor]:
+    writers = {id(launch.output.root): index for index, launch in enumerate(builder.launches)}
+    for value in (*builder.inputs, *builder.outputs):
+        place = memory[value.root]
+        offset = place.offset // value.element_bytes + value.root_offset
+        step = None if value.role == Role.INPUT else writers.get(id(value.root))
+        where = (value.storage, value.element, value.shape, place.index, offset, value.stride, step)
+        yield Tensor(value.name, value.role, *where)

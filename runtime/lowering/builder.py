@@ -1,0 +1,312 @@
+"""The builder that operator families lower through: reads and writes tensors in a storage, and launches kernels."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from runtime.errors import UnsupportedError
+from runtime.graph import Array, Graph, Node
+from runtime.kernels import table
+from runtime.kernels.source import source_hash
+from runtime.kernels.spec import Form, Kernel, Memory, Variant
+from runtime.layout.buffer import pack_rows
+from runtime.lowering.iteration import loop_nest, padded
+from runtime.lowering.value import Value
+from runtime.plan.plan import Shown
+from runtime.plan.records import ElementType, Precision, Role, StepKind, Storage
+from runtime.target import Target
+
+WEIGHT_SLACK = 64  # zeros behind every constant, so that a vector load at its end stays inside
+COPY_RANK = 6
+# Packing of the weights of farmrt's CPU operators.
+CPU_BLOCK = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What a deployment file asks of the lowering.
+
+    `keep_layers`: every operator's output is a plan output too. `reuse_memory`: off for trials, whose operators run in
+    any order.
+    """
+
+    winograd: int = 0
+    obfuscate: bool = False
+    keep_layers: bool = False
+    reuse_memory: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """Weights [groups, rows, cols] that a launch packs in blocks of rows as its variant asks."""
+
+    name: str
+    weights: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Packed:
+    """Where a launch's packed weights are: the tensor argument, their shape and block."""
+
+    argument: str
+    groups: int
+    rows: int
+    cols: int
+    block: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """A step whose tensors have no place yet."""
+
+    name: str
+    op: str
+    kernel: Kernel
+    kind: StepKind
+    variant: Variant
+    defines: Mapping[str, int]
+    dims: Mapping[str, int]
+    floats: tuple[float, ...]
+    tensors: tuple[tuple[Value, Form], ...]
+    packed: tuple[Packed, ...]
+    macs: int
+    shown: Shown
+    note: str
+    tuning_key: str
+
+    @property
+    def output(self) -> Value:
+        """What it writes: the last tensor argument."""
+        return self.tensors[-1][0]
+
+
+class Builder:
+    """Collects launches in order and remembers in which storages each tensor of the graph exists."""
+
+    def __init__(self, graph: Graph, target: Target, options: Options) -> None:
+        self.graph = graph
+        self.target = target
+        self.options = options
+        self.launches: list[Launch] = []
+        self.element = ElementType.F32 if target.precision == Precision.FP32 else ElementType.F16
+        self._values: dict[str, dict[Storage, Value]] = {}
+        self._planned: dict[str, tuple[str, int]] = {}
+        self.inputs: list[Value] = []
+        self.outputs: list[Value] = []
+        self._zeros: Value | None = None
+
+    # Tensors
+
+    @property
+    def dtype(self) -> type[np.floating]:
+        """NumPy type of activations and weights in memory."""
+        return np.float32 if self.element == ElementType.F32 else np.float16
+
+    def add_input(self, name: str) -> None:
+        """Declares an input of the plan: float32, row-major."""
+        shape = self.graph.shape(name)
+        value = Value(name, shape, Storage.FLAT, ElementType.F32, role=Role.INPUT)
+        self._values[name] = {Storage.FLAT: value}
+        self.inputs.append(value)
+
+    def plan_views(self, placed: Mapping[str, tuple[str, int]]) -> None:
+        """Tensors that shall lie inside a wider one: name -> (wider tensor, first channel)."""
+        self._planned.update(placed)
+
+    def is_activation(self, tensor: str) -> bool:
+        """Whether the tensor is computed at run time (already read, written or an input)."""
+        return not self.graph.is_constant(tensor)
+
+    def read(self, tensor: str, storage: Storage) -> Value:
+        """The tensor in a storage, in the plan's element type; inserts a conversion where there is none yet."""
+        known = self._tensor(tensor)
+        value = known.get(storage)
+        if value is not None and value.element == self.element:
+            return value
+        source = known[storage] if value is not None else next(iter(known.values()))
+        known[storage] = self._aliased(source, storage) or self._converted(tensor, source, storage)
+        return known[storage]
+
+    def read_any(self, tensor: str) -> Value:
+        """The tensor in whatever buffer storage it has; a constant as row-major weights."""
+        known = self._tensor(tensor)
+        for value in known.values():
+            if value.storage != Storage.IMAGE and value.element == self.element:
+                return value
+        return self.read(tensor, Storage.FLAT)
+
+    def write(self, tensor: str, storage: Storage) -> Value:
+        """A new value for a tensor that a launch is about to write."""
+        value = self._new(tensor, storage)
+        self._values[tensor] = {storage: value}
+        return value
+
+    def alias(self, tensor: str, value: Value) -> None:
+        """Makes a tensor share the memory of a value (of the same elements in the same order, or a part of it)."""
+        self._values.setdefault(tensor, {})[value.storage] = value
+
+    def stored(self, tensor: str) -> set[Storage]:
+        """Storages in which a tensor exists by now."""
+        return set(self._tensor(tensor))
+
+    def known(self, tensor: str, storage: Storage) -> Value | None:
+        """The tensor in a storage, if it was already read, written, or begun by a part written in place."""
+        return self._values.get(tensor, {}).get(storage)
+
+    def scratch(self, name: str, size: int) -> Value:
+        """Working memory of `size` elements."""
+        return Value(name, (size,), Storage.FLAT, self.element)
+
+    def constant(self, name: str, data: Array) -> Value:
+        """Weights in the plan's element type, row-major, with zeros behind them."""
+        flat = np.concatenate([data.reshape(-1), np.zeros(WEIGHT_SLACK, data.dtype)]).astype(self.dtype)
+        return Value(name, tuple(data.shape), Storage.FLAT, self.element, data=flat)
+
+    def zeros(self, size: int) -> Value:
+        """A blob of at least `size` zeros, shared by all launches."""
+        if self._zeros is None or math.prod(self._zeros.shape) < size:
+            self._zeros = self.constant("zeros", np.zeros(max(size, 4096), np.float32))
+        return self._zeros
+
+    def _tensor(self, tensor: str) -> dict[Storage, Value]:
+        if tensor not in self._values:
+            value = self.constant(tensor, self.graph.constants[tensor])
+            self._values[tensor] = {Storage.FLAT: value}
+        return self._values[tensor]
+
+    def _new(self, tensor: str, storage: Storage) -> Value:
+        shape = self.graph.shape(tensor)
+        if storage == Storage.NHWC and tensor in self._planned:
+            wide, channel = self._planned[tensor]
+            base = self._values.get(wide, {}).get(Storage.NHWC) or self.write(wide, Storage.NHWC)
+            return Value(tensor, shape, storage, self.element, base.stride, base, channel)
+        stride = shape[1] if storage == Storage.NHWC else 0
+        return Value(tensor, shape, storage, self.element, stride)
+
+    def _aliased(self, source: Value, storage: Storage) -> Value | None:
+        """The same memory in another storage, where the elements lie in the same order."""
+        if source.element != self.element or Storage.IMAGE in (source.storage, storage):
+            return None
+        shape = source.shape
+        if storage == Storage.FLAT and source.is_row_major:
+            return Value(source.name, shape, storage, source.element, 0, source)
+        if storage == Storage.NHWC and (shape[2] * shape[3] == 1 or shape[1] == 1):
+            return Value(source.name, shape, storage, source.element, shape[1], source)
+        return None
+
+    def _converted(self, tensor: str, source: Value, storage: Storage) -> Value:
+        value = Value(tensor, source.shape, storage, self.element, source.shape[1] if storage == Storage.NHWC else 0)
+        self.copy(f"{tensor}:{storage.name.lower()}", source, value, note=f"{source.storage.name} -> {storage.name}")
+        return value
+
+    def output(self, tensor: str) -> None:
+        """Makes a tensor an output of the plan: float32, row-major."""
+        known = self._tensor(tensor)
+        flat = known.get(Storage.FLAT)
+        source = flat or next(iter(known.values()))
+        value = flat or self._aliased(source, Storage.FLAT)
+        if (
+            value is None
+            or value.element != ElementType.F32
+            or value.root.role == Role.INPUT
+            or value.root.data is not None
+        ):
+            value = Value(tensor, source.shape, Storage.FLAT, ElementType.F32)
+            self.copy(f"{tensor}:output", source, value, note=f"{source.storage.name} -> output")
+        known[Storage.FLAT] = Value(tensor, value.shape, Storage.FLAT, ElementType.F32, 0, value, 0, Role.OUTPUT)
+        self.outputs.append(known[Storage.FLAT])
+
+    # Launches
+
+    def copy(self, name: str, source: Value, value: Value, note: str = "", op: str = "Transpose") -> None:
+        """Copies all elements between two storages of one shape."""
+        self.strided_copy(name, op, source, value, source.shape, source.strides, value.strides, note=note)
+
+    def strided_copy(
+        self,
+        name: str,
+        op: str,
+        source: Value,
+        value: Value,
+        shape: Sequence[int],
+        source_strides: Sequence[int],
+        value_strides: Sequence[int],
+        note: str = "",
+        shown: Shown | None = None,
+    ) -> None:
+        """Copies an array of `shape`, element by element, along given strides."""
+        extents, (xs, ys) = loop_nest(shape, [tuple(source_strides), tuple(value_strides)])
+        if len(extents) > COPY_RANK:
+            raise UnsupportedError(f"'{name}' ({op}): a copy of {len(extents)} axes; {COPY_RANK} are supported")
+        dims = {f"d{i}": v for i, v in enumerate(padded(extents, COPY_RANK, 1))}
+        dims |= {f"xs{i}": v for i, v in enumerate(padded(xs, COPY_RANK, 0))}
+        dims |= {f"ys{i}": v for i, v in enumerate(padded(ys, COPY_RANK, 0))}
+        defines = {"SRC_F32": int(source.element == ElementType.F32), "DST_F32": int(value.element == ElementType.F32)}
+        shown = shown or Shown(output_shape=value.shape)
+        self.launch("copy", name, op, {"x": source, "y": value}, dims, defines=defines, note=note, shown=shown)
+
+    def launch(
+        self,
+        kernel_name: str,
+        name: str,
+        op: str,
+        tensors: Mapping[str, Value | Rows],
+        dims: Mapping[str, int],
+        floats: Mapping[str, float] | None = None,
+        defines: Mapping[str, int] | None = None,
+        shown: Shown | None = None,
+        note: str = "",
+        memory: Memory = Memory.BUFFER,
+    ) -> None:
+        """Appends a launch of a kernel: the default variant that fits, else the CPU operator where it is allowed."""
+        kernel = table.find(kernel_name, memory)
+        kind, variant, reason = self._place(kernel, name, op, dims)
+        values: list[tuple[Value, Form]] = []
+        packed = []
+        for argument, form in kernel.tensors:
+            given = tensors[argument]
+            if isinstance(given, Rows):
+                block = kernel.block(variant) if kernel.block else 1
+                groups, rows, cols = given.weights.shape
+                packed.append(Packed(argument, groups, rows, cols, block))
+                given = self.constant(given.name, pack_rows(given.weights, block))
+            values.append((given, form))
+        chosen = dict(defines or {})
+        key = self._tuning_key(kernel, chosen, dims) if kind == StepKind.OPENCL and kernel.tunable else ""
+        numbers = tuple(float((floats or {})[argument]) for argument in kernel.floats)
+        ordered = {argument: int(dims[argument]) for argument in kernel.ints}
+        arguments = (tuple(values), tuple(packed), kernel.macs(ordered), shown or Shown(), note or reason, key)
+        self.launches.append(Launch(name, op, kernel, kind, variant, chosen, ordered, numbers, *arguments))
+
+    def fits(self, kernel_name: str, memory: Memory, dims: Mapping[str, int]) -> bool:
+        """Whether some variant of a kernel can run for these dims on the target."""
+        return table.find(kernel_name, memory).default_variant(dims, self.target) is not None
+
+    def _place(self, kernel: Kernel, name: str, op: str, dims: Mapping[str, int]) -> tuple[StepKind, Variant, str]:
+        on_cpu = Variant((("BLOCK", CPU_BLOCK),)) if kernel.block else Variant()
+        if self.target.memory == "cpu":
+            if not kernel.cpu:
+                raise UnsupportedError(f"'{name}' ({op}): kernel {kernel.name} has no CPU operator; set runtime: gpu")
+            return StepKind.CPU, on_cpu, ""
+        variant = kernel.default_variant(dims, self.target)
+        if variant is not None:
+            return StepKind.OPENCL, variant, ""
+        reason = kernel.fits(dims, kernel.variants[0], self.target)
+        if not (self.target.allow_cpu and kernel.cpu and self.element == ElementType.F32):
+            raise UnsupportedError(f"'{name}' ({op}): {reason}; set runtime: cpu+gpu and fp32 for a CPU fallback")
+        return StepKind.CPU, on_cpu, f"CPU: {reason}"
+
+    def _tuning_key(self, kernel: Kernel, defines: Mapping[str, int], dims: Mapping[str, int]) -> str:
+        asked = ",".join(f"{key}={value}" for key, value in sorted(defines.items()))
+        shape = ",".join(f"{key}={dims[key]}" for key in kernel.ints)
+        precision = self.target.precision.name.lower()
+        return "|".join((kernel.name, kernel.memory, precision, source_hash(kernel), asked, shape))
+
+
+def node_error(node: Node, text: str) -> UnsupportedError:
+    """An error about a node: its name, operator, and what is wrong."""
+    return UnsupportedError(f"node '{node.name}' ({node.op}): {text}")

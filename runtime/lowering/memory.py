@@ -1,0 +1,115 @@
+"""The memory plan: values share arenas and images by lifetime.
+
+Buffers: largest first, each at the lowest offset where no value that lives at the same time overlaps it (greedy by
+size; Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from runtime.plan.container import align
+
+
+@dataclasses.dataclass(frozen=True)
+class Need:
+    """A block of memory that must exist from step `first` to step `last`, both included."""
+
+    size: int
+    first: int
+    last: int
+
+    def meets(self, other: Need) -> bool:
+        """Whether both live at some step."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Arena index and byte offset in it."""
+
+    arena: int
+    offset: int
+
+
+def plan_arenas(needs: Sequence[Need], limit: int, reuse: bool = True) -> tuple[list[Place], list[int]]:
+    """Places every need in arenas of at most `limit` bytes; returns the places and the arenas' sizes.
+
+    A need above the limit gets an arena of its own, which the caller must have refused before.
+    """
+    places: dict[int, Place] = {}
+    sizes: list[int] = []
+    for index in sorted(range(len(needs)), key=lambda i: (-needs[i].size, needs[i].first)):
+        place = _lowest_place(needs, index, places, limit, len(sizes), reuse)
+        end = place.offset + align(needs[index].size)
+        if place.arena == len(sizes):
+            sizes.append(0)
+        sizes[place.arena] = max(sizes[place.arena], end)
+        places[index] = place
+    return [places[index] for index in range(len(needs))], sizes
+
+
+def _lowest_place(
+    needs: Sequence[Need], index: int, places: dict[int, Place], limit: int, arenas: int, reuse: bool
+) -> Place:
+    need = needs[index]
+    for arena in range(arenas):
+        offset = 0
+        taken = [
+            (place.offset, place.offset + align(needs[other].size))
+            for other, place in places.items()
+            if place.arena == arena and (not reuse or need.meets(needs[other]))
+        ]
+        for start, end in sorted(taken):
+            if offset + align(need.size) <= start:
+                break
+            offset = max(offset, end)
+        if offset + align(need.size) <= limit:
+            return Place(arena, offset)
+    return Place(arenas, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageNeed:
+    """An image of so many pixels of one format, alive from step `first` to `last`."""
+
+    width: int
+    height: int
+    format: int
+    first: int
+    last: int
+
+
+@dataclasses.dataclass
+class _Slot:
+    width: int
+    height: int
+    format: int
+    free_after: int
+
+
+def plan_images(needs: Sequence[ImageNeed], reuse: bool = True) -> tuple[list[int], list[tuple[int, int, int]]]:
+    """Assigns each need an image; an image serves several needs in turn and is as wide and high as they ask.
+
+    Returns:
+        The image of each need, and (width, height, format) of each image.
+    """
+    slots: list[_Slot] = []
+    chosen = [0] * len(needs)
+    for index in sorted(range(len(needs)), key=lambda i: needs[i].first):
+        need = needs[index]
+        free = [s for s in slots if reuse and s.format == need.format and s.free_after < need.first]
+        slot = min(free, key=lambda s: _growth(s, need), default=None)
+        if slot is None:
+            slot = _Slot(need.width, need.height, need.format, need.last)
+            slots.append(slot)
+        slot.width, slot.height = max(slot.width, need.width), max(slot.height, need.height)
+        slot.free_after = need.last
+        chosen[index] = slots.index(slot)
+    return chosen, [(slot.width, slot.height, slot.format) for slot in slots]
+
+
+def _growth(slot: _Slot, need: ImageNeed) -> int:
+    grown = max(slot.width, need.width) * max(slot.height, need.height)
+    return grown - slot.width * slot.height + (grown - need.width * need.height) // 8

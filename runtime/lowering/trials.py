@@ -1,0 +1,177 @@
+"""Trial plans: each distinct tunable launch of some models as an operator of its own, with input and expectation."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from runtime.evaluate import evaluate
+from runtime.graph import Array, Graph, Node
+from runtime.kernels.source import build_options
+from runtime.kernels.spec import Kernel, Variant, WorkItems
+from runtime.lowering.assembly import assemble, round_up
+from runtime.lowering.builder import Options
+from runtime.lowering.lower import build, lower
+from runtime.plan.container import align
+from runtime.plan.plan import Expectation, Plan, Size3, Step
+from runtime.plan.records import Precision
+from runtime.target import Target
+
+_SEED = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Use:
+    """A step of a model that has this launch."""
+
+    model: str
+    step: str
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialLaunch:
+    """A distinct launch: what may be varied, and where it is used.
+
+    `step` is its index in the trial plan; `local_size` the default, zeros where the driver chooses.
+    """
+
+    key: str
+    step: int
+    kernel: Kernel
+    dims: Mapping[str, int]
+    defines: Mapping[str, int]
+    precision: Precision
+    variant: Variant
+    local_size: Size3
+    uses: tuple[Use, ...]
+
+    def work_items(self, variant: Variant) -> WorkItems:
+        """Logical global size under a variant."""
+        return self.kernel.work_items(self.dims, variant)
+
+    def global_size(self, variant: Variant, local_size: Sequence[int]) -> Size3:
+        """Global size under a variant, rounded up to the local size."""
+        items = self.work_items(variant)
+        return round_up(items, tuple(local_size)[: len(items)])
+
+    def options(self, variant: Variant) -> str:
+        """Build options under a variant."""
+        return build_options(variant, self.precision, self.defines)
+
+    def block(self, variant: Variant) -> int:
+        """Packing of the weights under a variant, 0 where it packs none."""
+        return self.kernel.block(variant) if self.kernel.block else 0
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialPlan:
+    """A plan for farmrt's `trial`, its inputs, and what can be tried."""
+
+    plan: Plan
+    inputs: Mapping[str, Array]
+    launches: tuple[TrialLaunch, ...]
+
+
+def trial_plan(graphs: Sequence[Graph], target: Target, options: Options | None = None) -> TrialPlan:
+    """One plan with the distinct tunable launches of all graphs; weights and inputs are the graphs' and seeded noise.
+
+    Launches that differ only in names are one, so that it is measured once for all models.
+    """
+    chosen = dataclasses.replace(options or Options(), reuse_memory=False, keep_layers=False)
+    uses = _uses(graphs, target, chosen)
+    merged = _merged(graphs, target, chosen)
+    random = np.random.default_rng(_SEED)
+    inputs = {name: random.uniform(-1, 1, merged.shape(name)).astype(np.float32) for name in merged.inputs}
+    builder = build(merged, target, chosen)
+    plan = assemble(builder)
+    expected = evaluate(merged, inputs)
+    plan = _with_expectations(plan, expected)
+    launches = tuple(_launch(index, step, uses, target) for index, step in _distinct(plan))
+    return TrialPlan(plan, inputs, launches)
+
+
+def _uses(graphs: Sequence[Graph], target: Target, options: Options) -> dict[str, list[Use]]:
+    uses: dict[str, list[Use]] = {}
+    for graph in graphs:
+        for step in lower(graph, target, options).steps:
+            if step.tuning_key:
+                uses.setdefault(step.tuning_key, []).append(Use(graph.name, step.name))
+    return uses
+
+
+def _merged(graphs: Sequence[Graph], target: Target, options: Options) -> Graph:
+    """A graph of the nodes whose launches are new, each reading inputs of its own."""
+    merged = Graph("trials", [], [], [], {}, {})
+    seen: set[str] = set()
+    for index, graph in enumerate(graphs):
+        for node in graph.nodes:
+            single = _alone(graph, node, f"{index}:")
+            if not single.inputs:
+                continue
+            keys = {step.tuning_key for step in lower(single, target, options).steps if step.tuning_key}
+            if keys - seen:
+                seen |= keys
+                _append(merged, single)
+    return merged
+
+
+def _alone(graph: Graph, node: Node, prefix: str) -> Graph:
+    """A graph of one node, its tensors renamed."""
+    names = [f"{prefix}{node.name}:{i}:{name}" if name else "" for i, name in enumerate(node.inputs)]
+    output = f"{prefix}{node.output}"
+    copy = Node(node.op, prefix + node.name, names, [output], dict(node.attrs))
+    tensors = {new: graph.tensors[old] for new, old in zip(names, node.inputs, strict=True) if old}
+    tensors[output] = graph.tensors[node.output]
+    pairs = [(new, old) for new, old in zip(names, node.inputs, strict=True) if old]
+    constants = {new: graph.constants[old] for new, old in pairs if graph.is_constant(old)}
+    inputs = [new for new, old in pairs if not graph.is_constant(old)]
+    return Graph(node.name, inputs, [output], [copy], tensors, constants)
+
+
+def _append(merged: Graph, single: Graph) -> None:
+    merged.nodes += single.nodes
+    merged.inputs += single.inputs
+    merged.outputs += single.outputs
+    merged.tensors |= single.tensors
+    merged.constants |= single.constants
+
+
+def _with_expectations(plan: Plan, expected: Mapping[str, Array]) -> Plan:
+    """The plan with what each operator must write, behind its weights."""
+    data = bytearray(plan.data)
+    rows = []
+    outputs = {tensor.step: index for index, tensor in enumerate(plan.tensors) if tensor.step is not None}
+    for index, step in enumerate(plan.steps):
+        if not step.tuning_key:
+            continue
+        check = min(writer for writer in outputs if writer >= index)
+        tensor = plan.tensors[outputs[check]]
+        values = expected[tensor.name].astype(np.float32)
+        rows.append(Expectation(index, check, outputs[check], len(data), values.size))
+        data += values.tobytes() + bytes(align(values.nbytes) - values.nbytes)
+    return dataclasses.replace(plan, data=bytes(data), expectations=tuple(rows))
+
+
+def _distinct(plan: Plan) -> list[tuple[int, Step]]:
+    """The first step of each tuning key."""
+    first: dict[str, tuple[int, Step]] = {}
+    for index, step in enumerate(plan.steps):
+        if step.tuning_key:
+            first.setdefault(step.tuning_key, (index, step))
+    return list(first.values())
+
+
+def _launch(index: int, step: Step, uses: Mapping[str, Sequence[Use]], target: Target) -> TrialLaunch:
+    return TrialLaunch(
+        key=step.tuning_key,
+        step=index,
+        kernel=step.kernel,
+        dims=step.dims,
+        defines=step.defines,
+        precision=target.precision,
+        variant=step.variant,
+        local_size=step.local_size,
+        uses=tuple(uses.get(step.tuning_key, ())),
+    )

@@ -1,0 +1,163 @@
+"""A plan in memory: what a target executes, step by step, and what a person wants to know of each step."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from runtime.kernels.spec import Kernel, Variant
+from runtime.plan.records import ArgKind, ElementType, ImageFormat, PoolKind, Role, StepFlag, StepKind, Storage
+from runtime.target import Target
+
+Size3 = tuple[int, int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Arg:
+    """One kernel argument: an index (pool, image), a number, or a count of bytes (local memory)."""
+
+    kind: ArgKind
+    value: int | float
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    """A memory object. A weights pool is the range of the data file from `data_offset`."""
+
+    kind: PoolKind
+    size: int
+    data_offset: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Image:
+    """A 2D RGBA image of so many pixels; `data_offset` in the data file where it holds weights."""
+
+    width: int
+    height: int
+    format: ImageFormat
+    data_offset: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Pack:
+    """How the weights behind a pool argument are packed, so that another block size can be made of them."""
+
+    arg: int
+    groups: int
+    rows: int
+    cols: int
+    block: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """What profiles print of an operator, in origin order; empty where it does not apply."""
+
+    output_shape: tuple[int, ...] = ()
+    filter_shape: tuple[int, ...] = ()
+    stride: tuple[int, ...] = ()
+    pad: tuple[int, ...] = ()
+    dilation: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One launch or CPU operator.
+
+    Attributes:
+        name: the operator's name in the model; a conversion is named after its tensor.
+        op: type shown to people (`Conv2D`).
+        dims: the kernel's integer arguments by name.
+        defines: build options that the operator asks (ACTIVATION, ...), beside the variant's.
+        local_size: zeros leave it to the driver.
+        note: why it is on the CPU, or what is converted; empty otherwise.
+    """
+
+    name: str
+    op: str
+    kernel: Kernel
+    kind: StepKind
+    variant: Variant
+    defines: Mapping[str, int]
+    dims: Mapping[str, int]
+    args: tuple[Arg, ...]
+    work_dim: int
+    global_size: Size3
+    local_size: Size3
+    tuning_key: str
+    macs: int
+    packs: tuple[Pack, ...] = ()
+    shown: Shown = Shown()
+    note: str = ""
+
+    @property
+    def flags(self) -> StepFlag:
+        """Record flags."""
+        flags = StepFlag.SPLITTABLE if self.kernel.splittable else StepFlag(0)
+        return flags | StepFlag.TUNABLE if self.tuning_key else flags
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    """Where a tensor of the plan lies. `place` is the index of its pool or image, `offset` counts elements."""
+
+    name: str
+    role: Role
+    storage: Storage
+    element_type: ElementType
+    shape: tuple[int, ...]
+    place: int
+    offset: int
+    stride: int
+    step: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Expectation:
+    """For trials: `tensor` (index) must hold the floats at `data_offset` after steps `step` to `check_step`."""
+
+    step: int
+    check_step: int
+    tensor: int
+    data_offset: int
+    count: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A graph lowered to one target. `data` is the content of the data file.
+
+    `peak_bytes` is what the activations take after sharing memory by lifetime, `sum_bytes` what they would without.
+    """
+
+    model: str
+    target: Target
+    pools: tuple[Pool, ...]
+    images: tuple[Image, ...]
+    steps: tuple[Step, ...]
+    tensors: tuple[Tensor, ...]
+    data: bytes
+    peak_bytes: int
+    sum_bytes: int
+    expectations: tuple[Expectation, ...] = ()
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """Tensors that the user writes, float32, row-major in origin order."""
+        return [tensor for tensor in self.tensors if tensor.role == Role.INPUT]
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """Tensors that the user reads, float32, row-major in origin order."""
+        return [tensor for tensor in self.tensors if tensor.role == Role.OUTPUT]
+
+    @property
+    def weights_bytes(self) -> int:
+        """Bytes of constants."""
+        return len(self.data)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one run."""
+        return sum(step.macs for step in self.steps)

@@ -1,0 +1,114 @@
+"""Executes a plan file with pyopencl; farmrt must agree with it on every plan."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from runtime.errors import FormatError, UnsupportedError
+from runtime.graph import Array
+from runtime.plan.container import Sections, decode, string_reader
+from runtime.plan.records import (
+    NO_DATA,
+    PLAN_MAGIC,
+    ArgKind,
+    ImageFormat,
+    PoolKind,
+    Role,
+    SectionId,
+    StepKind,
+)
+
+
+class Executor:
+    """A loaded plan on one OpenCL device.
+
+    Raises:
+        FormatError: the plan is damaged, or the data is not the plan's.
+        UnsupportedError: the plan has CPU steps, which only farmrt executes.
+    """
+
+    def __init__(self, plan: bytes, data: bytes, device: Any = None) -> None:
+        self._sections: Sections = decode(plan, PLAN_MAGIC, "plan")
+        self._string = string_reader(self._sections)
+        if len(data) != int(self._sections[SectionId.META][0]["data_size"]):
+            raise FormatError(f"data: {len(data)} bytes, the plan was made with another number")
+        self._context = cl.Context([device or default_device()])
+        self._queue = cl.CommandQueue(self._context)
+        self._pools = [self._pool(row, data) for row in self._sections[SectionId.POOL]]
+        self._images = [self._image(row, data) for row in self._sections[SectionId.IMAGE]]
+        self._programs = [self._program(row) for row in self._sections[SectionId.PROGRAM]]
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs by name, float32 in origin order, for inputs of the same kind."""
+        for row in self._tensors(Role.INPUT):
+            values = np.ascontiguousarray(inputs[self._string(row["name"])], np.float32)
+            cl.enqueue_copy(self._queue, self._pools[row["place"]], values, dst_offset=int(row["offset"]) * 4)
+        for step in self._sections[SectionId.STEP]:
+            self._launch(step)
+        return {self._string(row["name"]): self._read(row) for row in self._tensors(Role.OUTPUT)}
+
+    def _tensors(self, role: Role) -> list[Any]:
+        return [row for row in self._sections[SectionId.TENSOR] if row["role"] == role]
+
+    def _pool(self, row: Any, data: bytes) -> Any:
+        flags = cl.mem_flags
+        if row["kind"] == PoolKind.WEIGHTS:
+            start = int(row["data_offset"])
+            content = np.frombuffer(data, np.uint8, int(row["size"]), start)
+            return cl.Buffer(self._context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=content)
+        return cl.Buffer(self._context, flags.READ_WRITE, int(row["size"]))
+
+    def _image(self, row: Any, data: bytes) -> Any:
+        kind = cl.channel_type.FLOAT if row["format"] == ImageFormat.FLOAT else cl.channel_type.HALF_FLOAT
+        dtype = np.dtype(np.float32 if row["format"] == ImageFormat.FLOAT else np.float16)
+        shape = (int(row["width"]), int(row["height"]))
+        image_format = cl.ImageFormat(cl.channel_order.RGBA, kind)
+        image = cl.Image(self._context, cl.mem_flags.READ_WRITE, image_format, shape=shape)
+        if row["data_offset"] != NO_DATA:
+            count = shape[0] * shape[1] * 4
+            pixels = np.frombuffer(data, dtype, count, int(row["data_offset"])).reshape(shape[1], shape[0], 4)
+            cl.enqueue_copy(self._queue, image, pixels, origin=(0, 0), region=shape)
+        return image
+
+    def _program(self, row: Any) -> Any:
+        options = self._string(row["options"]).split()
+        return cl.Program(self._context, self._string(row["source"])).build(options=options)
+
+    def _launch(self, step: Any) -> None:
+        if step["kind"] == StepKind.CPU:
+            raise UnsupportedError(f"step '{self._string(step['name'])}' runs on the CPU; farmrt executes such plans")
+        kernel = cl.Kernel(self._programs[step["program"]], self._string(step["kernel"]))
+        first, count = int(step["first_arg"]), int(step["arg_count"])
+        for index, arg in enumerate(self._sections[SectionId.ARG][first : first + count]):
+            kernel.set_arg(index, self._argument(arg))
+        rank = int(step["work_dim"])
+        local = tuple(int(size) for size in step["local_size"][:rank])
+        size = tuple(int(size) for size in step["global_size"][:rank])
+        cl.enqueue_nd_range_kernel(self._queue, kernel, size, local if any(local) else None)
+
+    def _argument(self, arg: Any) -> Any:
+        kind, value = int(arg["kind"]), int(arg["value"])
+        if kind == ArgKind.POOL:
+            return self._pools[value]
+        if kind == ArgKind.IMAGE:
+            return self._images[value]
+        if kind == ArgKind.LOCAL:
+            return cl.LocalMemory(value)
+        number = np.int32 if kind == ArgKind.INT else np.float32
+        return number(struct.unpack("<i" if kind == ArgKind.INT else "<f", struct.pack("<I", value))[0])
+
+    def _read(self, row: Any) -> Array:
+        values = np.empty([int(size) for size in row["shape"][: row["rank"]]], np.float32)
+        cl.enqueue_copy(self._queue, values, self._pools[row["place"]], src_offset=int(row["offset"]) * 4)
+        self._queue.finish()
+        return values
+
+
+def default_device() -> Any:
+    """The first device of the first OpenCL platform."""
+    return cl.get_platforms()[0].get_devices()[0]
