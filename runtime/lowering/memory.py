@@ -81,7 +81,7 @@ class ImageNeed:
     last: int
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class _Slot:
     width: int
     height: int

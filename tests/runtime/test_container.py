@@ -1,0 +1,61 @@
+"""A container file is read back whole, and refused when a single byte differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.errors import ConfigError, FormatError
+from runtime.plan.container import StringTable, decode, encode, read_file, read_string, write_atomically
+from runtime.plan.records import PLAN_MAGIC, POOL, TUNED_MAGIC, SectionId
+
+
+def sample() -> bytes:
+    strings = StringTable()
+    strings.add("input")
+    pools = np.zeros(2, POOL)
+    pools["size"] = (640, 64)
+    return encode(PLAN_MAGIC, {SectionId.POOL: pools, SectionId.STRINGS: strings.section()})
+
+
+def test_round_trip() -> None:
+    sections = decode(sample(), PLAN_MAGIC, "sample")
+    assert sections[SectionId.POOL]["size"].tolist() == [640, 64]
+    assert read_string(sections, 1) == "input"
+
+
+@given(st.integers(0, len(sample()) - 1), st.integers(1, 255))
+def test_any_changed_byte_is_refused(position: int, flip: int) -> None:
+    damaged = bytearray(sample())
+    damaged[position] ^= flip
+    with pytest.raises(FormatError, match=r"^sample: "):
+        decode(bytes(damaged), PLAN_MAGIC, "sample")
+
+
+@given(st.integers(0, len(sample()) - 1))
+def test_any_truncation_is_refused(size: int) -> None:
+    with pytest.raises(FormatError, match=r"^sample: "):
+        decode(sample()[:size], PLAN_MAGIC, "sample")
+
+
+def test_another_kind_is_refused() -> None:
+    with pytest.raises(FormatError, match="not a FARMTUNE file"):
+        decode(sample(), TUNED_MAGIC, "sample")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"absent\.plan: cannot be read"):
+        read_file(tmp_path / "absent.plan", PLAN_MAGIC)
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.plan"
+    write_atomically(path, b"old")
+    with pytest.raises(TypeError):
+        write_atomically(path, "not bytes")  # type: ignore[arg-type]
+    assert path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.plan"]
