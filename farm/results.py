@@ -1,0 +1,255 @@
+"""Rows: one result of one (unit, model, runtime, settings), a failure included. Printed with --json, kept in a file.
+
+`reports/rows.jsonl` holds one row a line, oldest first. A row is appended whole or not at all, also while other
+processes append. `SCHEMA_VERSION` counts incompatible changes; a reader refuses rows of another version.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import enum
+import fcntl
+import functools
+import json
+import math
+import os
+import platform
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from runtime.errors import (
+    BuildError,
+    DeadlineError,
+    DeviceError,
+    DeviceLostError,
+    FarmError,
+    FormatError,
+    UnsupportedError,
+)
+
+SCHEMA_VERSION = 1
+ROWS_FILE = Path("reports/rows.jsonl")
+
+
+class Status(enum.StrEnum):
+    """How a job ended."""
+
+    OK = "ok"
+    WRONG_RESULT = "wrong_result"
+    UNSUPPORTED = "unsupported"
+    BUILD_FAILED = "build_failed"
+    TIMEOUT = "timeout"
+    DEVICE_LOST = "device_lost"
+    FAILED = "failed"
+
+
+def status_of(error: FarmError) -> Status:
+    """The status of a row whose job ended with this error."""
+    if isinstance(error, DeviceError):
+        return {"build_failed": Status.BUILD_FAILED, "unsupported": Status.UNSUPPORTED}.get(error.kind, Status.FAILED)
+    for kind, status in _STATUS_OF_ERROR:
+        if isinstance(error, kind):
+            return status
+    return Status.FAILED
+
+
+_STATUS_OF_ERROR: tuple[tuple[type[FarmError], Status], ...] = (
+    (UnsupportedError, Status.UNSUPPORTED),
+    (BuildError, Status.BUILD_FAILED),
+    (DeadlineError, Status.TIMEOUT),
+    (DeviceLostError, Status.DEVICE_LOST),
+)
+
+
+def _finite_or_none(value: Any) -> Any:
+    """JSON has neither NaN nor infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+Figure = Annotated[float | None, BeforeValidator(_finite_or_none)]
+
+
+class Record(BaseModel):
+    """Base of what a row holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class Latency(Record):
+    """Wall time of the measured rounds in milliseconds; `samples` are the rounds in order, the first run apart."""
+
+    median: float
+    p90: float
+    min: float
+    max: float
+    std: float
+    samples: tuple[float, ...]
+
+    @classmethod
+    def of(cls, samples_ms: Sequence[float]) -> Latency:
+        """Summary of at least one sample."""
+        ordered = sorted(samples_ms)
+        return cls(
+            median=statistics.median(ordered),
+            p90=ordered[math.ceil(0.9 * len(ordered)) - 1],
+            min=ordered[0],
+            max=ordered[-1],
+            std=statistics.pstdev(ordered),
+            samples=tuple(samples_ms),
+        )
+
+
+class DeviceState(Record):
+    """What could spoil a measurement, read on the unit; None where it does not tell."""
+
+    load_average: float | None = None
+    clock_mhz: tuple[float, ...] = ()
+    temperature_c: float | None = None
+
+
+class TensorComparison(Record):
+    """One output compared with its reference."""
+
+    name: str
+    status: Status
+    reason: str = ""
+    cosine: Figure = None
+    sqnr_db: Figure = None
+    pixel_accuracy: Figure = None
+    max_abs_error: Figure = None
+    max_rel_error: Figure = None
+    nan_count: int = 0
+    inf_count: int = 0
+
+
+class LayerReport(Record):
+    """Outcome of `--layers`: how many operators were compared, and the first that departs (None: all agree)."""
+
+    compared: int
+    first_departure: TensorComparison | None = None
+
+
+@functools.cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    """Versions of what had a say in a result, on this machine."""
+    packages = ("farm", "numpy", "onnx", "onnxruntime")
+    return (("python", platform.python_version()), *((name, metadata.version(name)) for name in packages))
+
+
+class Row(Record):
+    """What every job's rows have. Jobs add their figures in a subclass and set `job`.
+
+    `fingerprint` is what a tuned or compiled file must match; `settings` is all that the job was asked for.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    job: str
+    time: str = Field(default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
+    unit: str
+    soc: str
+    device_model: str
+    library: str
+    model: str
+    runtime: str
+    status: Status
+    reason: str = ""
+    fingerprint: dict[str, str] = Field(default_factory=dict)
+    versions: dict[str, str] = Field(default_factory=lambda: dict(_versions()))
+    settings: dict[str, Any] = Field(default_factory=dict)
+    state_before: DeviceState | None = None
+    state_after: DeviceState | None = None
+
+
+class RunRow(Row):
+    """One run. The comparison's figures are the worst over the outputs, None where nothing was compared.
+
+    `tuned` and `kernels` are farmrt's word on the files that it was given, `memory_bytes` on what it allocated.
+    """
+
+    job: str = "run"
+    cosine: Figure = None
+    sqnr_db: Figure = None
+    pixel_accuracy: Figure = None
+    max_abs_error: Figure = None
+    max_rel_error: Figure = None
+    nan_count: int | None = None
+    inf_count: int | None = None
+    outputs: tuple[TensorComparison, ...] = ()
+    layers: LayerReport | None = None
+    init_ms: Figure = None
+    first_ms: Figure = None
+    latency_ms: Latency | None = None
+    memory_bytes: dict[str, int] = Field(default_factory=dict)
+    tuned: dict[str, Any] = Field(default_factory=dict)
+    kernels: dict[str, Any] = Field(default_factory=dict)
+
+
+def exit_status(rows: Iterable[Row]) -> int:
+    """0 when every row is ok, else 1."""
+    return int(any(row.status != Status.OK for row in rows))
+
+
+def to_json(rows: Sequence[Row]) -> str:
+    """The `--json` document: `{"rows": [...]}`."""
+    return json.dumps({"rows": [row.model_dump(mode="json") for row in rows]}, allow_nan=False)
+
+
+def append(rows: Sequence[Row], path: Path = ROWS_FILE) -> None:
+    """Appends rows to the file, all or none; raises FarmError when it cannot be written."""
+    text = "".join(f"{json.dumps(row.model_dump(mode='json'), allow_nan=False)}\n" for row in rows)
+    try:
+        with _locked(path) as descriptor:
+            _append_whole(descriptor, text.encode())
+    except OSError as error:
+        raise FarmError(f"{path}: cannot be written: {error.strerror}; the rows were not kept") from None
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _append_whole(descriptor: int, content: bytes) -> None:
+    """Writes at the end, after ending a line that a killed writer left open; takes a failed write back."""
+    size = os.fstat(descriptor).st_size
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":
+        content = b"\n" + content
+    try:
+        while content:
+            content = content[os.write(descriptor, content) :]
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
+
+
+def read(path: Path = ROWS_FILE) -> list[dict[str, Any]]:
+    """All rows of the file as plain data; a line that a killed writer left half is passed over.
+
+    Raises FormatError for a row of another schema version.
+    """
+    rows = []
+    for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
+        with contextlib.suppress(ValueError):
+            row = json.loads(line)
+            if isinstance(row, dict):
+                _check_version(row, f"{path}:{number}")
+                rows.append(row)
+    return rows
+
+
+def _check_version(row: dict[str, Any], where: str) -> None:
+    version = row.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise FormatError(f"{where}: row of schema version {version}, this farm reads {SCHEMA_VERSION}; move it away")
