@@ -150,14 +150,14 @@ class LocalProcess:
 
     def _step(self, deadline: float, problem: str) -> None:
         """Moves data; kills the process and raises when it is late, gone, or prints without end."""
+        if self._streams.finished:
+            raise self._lost()
         try:
             if not self._streams.step(deadline) and not self._streams.finished:
                 raise DeadlineError(f"{self._name}: {problem}")
         except JobError:
             self._streams.end()
             raise
-        if self._streams.finished and b"\n" not in self._received:
-            raise self._lost()
 
     def _keep_stdout(self, chunk: bytes) -> None:
         self._received.extend(chunk)
