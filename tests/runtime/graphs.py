@@ -1,0 +1,53 @@
+"""Small graphs for tests, with shapes inferred and seeded constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from runtime.graph import Array, Graph, Node, TensorInfo
+from runtime.operators import infer_shape
+
+
+class GraphMaker:
+    """Adds nodes one by one; every method returns the name of the tensor that it made."""
+
+    def __init__(self, name: str = "net", seed: int = 0) -> None:
+        self.graph = Graph(name, [], [], [], {}, {})
+        self._random = np.random.default_rng(seed)
+
+    def input(self, *shape: int) -> str:
+        name = f"x{len(self.graph.inputs)}"
+        self.graph.inputs.append(name)
+        self.graph.tensors[name] = TensorInfo(shape)
+        return name
+
+    def weights(self, *shape: int) -> str:
+        fan_in = max(1, int(np.prod(shape[1:])))
+        values = self._random.standard_normal(shape) / np.sqrt(fan_in)
+        return self.graph.add_constant("w", values.astype(np.float32))
+
+    def add(self, op: str, *inputs: str, **attrs: Any) -> str:
+        output = f"{op.lower()}{len(self.graph.nodes)}"
+        shapes = [self.graph.shape(name) if name else () for name in inputs]
+        self.graph.nodes.append(Node(op, f"n_{output}", list(inputs), [output], attrs))
+        self.graph.tensors[output] = TensorInfo(infer_shape(op, shapes, attrs))
+        return output
+
+    def conv(self, x: str, out: int, k: int = 3, residual: str = "", **attrs: Any) -> str:
+        group = attrs.pop("group", 1)
+        in_c = self.graph.shape(x)[1] // group
+        filled = {"strides": (1, 1), "pads": (k // 2,) * 4, "dilations": (1, 1), "group": group} | attrs
+        inputs = [x, self.weights(out, in_c, k, k), self.weights(out)]
+        return self.add("Conv", *inputs, *([residual] if residual else []), **filled)
+
+    def finish(self, *outputs: str) -> Graph:
+        self.graph.outputs = list(outputs)
+        return self.graph
+
+    def noise(self) -> dict[str, Array]:
+        """Seeded values for every input."""
+        return {
+            name: self._random.uniform(-1, 1, self.graph.shape(name)).astype(np.float32) for name in self.graph.inputs
+        }
