@@ -60,12 +60,12 @@ def _elu(x: Array, attributes: Attributes) -> Array:
 
 
 def _hard_sigmoid(x: Array, attributes: Attributes) -> Array:
-    return np.clip(attributes["alpha"] * x + attributes["beta"], 0, 1)
+    return np.asarray(np.clip(attributes["alpha"] * x + attributes["beta"], 0, 1))
 
 
 def _sigmoid(x: Array) -> Array:
     small = np.exp(-np.abs(x))
-    return np.where(x < 0, small, 1) / (1 + small)
+    return np.asarray(np.where(x < 0, small, 1) / (1 + small))
 
 
 _ACTIVATIONS: Mapping[str, Callable[[Array, Attributes], Array]] = {
@@ -133,7 +133,7 @@ def _conv(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
     out = np.matmul(w.reshape(group, per_group, -1), patches).reshape(batch, w.shape[0], rows, columns)
     if bias is not None:
         out = out + bias[:, None, None]
-    return out if residual is None else out + residual
+    return np.asarray(out if residual is None else out + residual)
 
 
 def _fully_connected(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
@@ -147,7 +147,7 @@ def _scale_shift(arguments: Sequence[Array | None], attributes: Attributes) -> A
     x, scale, shift = arguments
     assert x is not None and scale is not None and shift is not None
     tail = (1,) * (x.ndim - 2)
-    return x * scale.reshape(-1, *tail) + shift.reshape(-1, *tail)
+    return np.asarray(x * scale.reshape(-1, *tail) + shift.reshape(-1, *tail))
 
 
 def _max_pool(arguments: Sequence[Array | None], attributes: Attributes) -> Array:

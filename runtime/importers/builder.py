@@ -1,0 +1,148 @@
+"""Builds a graph node by node: names, shapes, and folding of everything that is constant as it is met."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from runtime.errors import ModelError, UnsupportedError
+from runtime.evaluate import compute
+from runtime.graph import Array, Graph, Node, TensorInfo
+from runtime.importers.onnx_node import OnnxNode
+from runtime.operators import check_attributes, infer_shape
+
+CONSTANT_LIMIT_BYTES = 1 << 31
+
+
+class GraphBuilder:
+    """A graph under construction; shape arithmetic never enters it, since constants fold at once.
+
+    `folded` lists the nodes of the model that became constants.
+    """
+
+    def __init__(self, name: str, reserved: Iterable[str]) -> None:
+        """`reserved` are the names of the model's tensors, which no intermediate tensor may take."""
+        self.graph = Graph(name, [], [], [], {}, {})
+        self.folded: list[str] = []
+        self._tensor_names = set(reserved)
+        self._node_names: set[str] = set()
+
+    def add_input(self, name: str, shape: tuple[int, ...]) -> None:
+        """Adds a float32 graph input."""
+        self.graph.inputs.append(name)
+        self.graph.tensors[name] = TensorInfo(shape)
+
+    def add_constant(self, name: str, value: Array) -> str:
+        """Sets the constant of a tensor of the model; floating-point values become float32."""
+        if value.dtype.kind == "f" or value.dtype.name == "bfloat16":
+            value = value.astype(np.float32)
+        self.graph.constants[name] = value
+        self.graph.tensors[name] = TensorInfo(tuple(value.shape), value.dtype)
+        return name
+
+    def derived(self, name: str, value: Array) -> str:
+        """Adds a constant that the importer computed, under a name like `name`; returns its name."""
+        return self.add_constant(_unique(name, self._tensor_names), value)
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """Shape of a tensor of the model."""
+        return self.graph.tensors[tensor].shape
+
+    def constant(self, tensor: str) -> Array | None:
+        """Value of a tensor, None where it is absent or known at run time only."""
+        return self.graph.constants.get(tensor)
+
+    def require_constant(self, node: OnnxNode, index: int, what: str) -> Array:
+        """Value of an input that must be known at conversion."""
+        value = self.constant(node.input(index))
+        if value is None:
+            raise UnsupportedError(
+                f"{node}: {what} '{node.input(index)}' is computed at run time; supported: a constant"
+            )
+        return value
+
+    def integers(self, node: OnnxNode, index: int, what: str) -> tuple[int, ...]:
+        """A constant input as a list of integers."""
+        value = self.require_constant(node, index, what)
+        if value.dtype.kind not in "iu":
+            raise ModelError(f"{node}: {what} '{node.input(index)}' holds {value.dtype}, not integers")
+        return tuple(int(item) for item in value.reshape(-1))
+
+    def scalar(self, node: OnnxNode, index: int, what: str) -> float:
+        """A constant input of one element."""
+        value = self.require_constant(node, index, what)
+        if value.size != 1:
+            raise ModelError(f"{node}: {what} '{node.input(index)}' has shape {value.shape}, not one element")
+        return float(value.reshape(-1)[0])
+
+    def weights(self, node: OnnxNode, index: int, what: str) -> Array:
+        """A constant float input; ModelError naming the tensor where it holds NaN or infinity."""
+        value = self.require_constant(node, index, what)
+        check_finite(node.input(index), value)
+        return value
+
+    def emit(
+        self,
+        node: OnnxNode,
+        op: str,
+        inputs: Sequence[str],
+        attributes: Mapping[str, Any] | None = None,
+        output: str | None = None,
+    ) -> str:
+        """Adds an operator that writes `output` (None: a new intermediate tensor) and returns that tensor's name."""
+        inputs = list(inputs)
+        while inputs and not inputs[-1]:
+            inputs.pop()
+        attributes = dict(attributes or {})
+        shape = self._checked_shape(node, op, inputs, attributes)
+        output = _unique(f"{node.output}/{op}", self._tensor_names) if output is None else output
+        arguments = [self.constant(name) for name in inputs]
+        if all(value is not None or not name for value, name in zip(arguments, inputs, strict=True)):
+            check_size(node, shape)
+            self.folded.append(node.name)
+            return self.add_constant(output, compute(op, arguments, attributes))
+        self._append(node, op, inputs, attributes, output)
+        self.graph.tensors[output] = TensorInfo(shape)
+        return output
+
+    def _checked_shape(self, node: OnnxNode, op: str, inputs: list[str], attributes: dict[str, Any]) -> tuple[int, ...]:
+        try:
+            check_attributes(op, attributes)
+            shape = infer_shape(op, [self.shape(name) if name else () for name in inputs], attributes)
+        except ModelError as error:
+            raise type(error)(f"{node}: {error}") from None
+        return shape
+
+    def _append(self, node: OnnxNode, op: str, inputs: list[str], attributes: dict[str, Any], output: str) -> None:
+        for name in filter(None, inputs):
+            if self.graph.tensors[name].dtype != np.float32:
+                kind = self.graph.tensors[name].dtype
+                raise UnsupportedError(f"{node}: input '{name}' holds {kind} at run time; supported: float32")
+        name = _unique(node.name if output == node.output else f"{node.name}/{op}", self._node_names)
+        self.graph.nodes.append(Node(op, name, inputs, [output], attributes))
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """A name that is not taken yet; takes it."""
+    unique, suffix = name, 0
+    while unique in taken:
+        suffix += 1
+        unique = f"{name}_{suffix}"
+    taken.add(unique)
+    return unique
+
+
+def check_size(node: OnnxNode, shape: Sequence[int]) -> None:
+    """Raises ModelError for a constant that is larger than any sane weight."""
+    if math.prod(shape) * 4 > CONSTANT_LIMIT_BYTES:
+        raise ModelError(f"{node}: a constant of shape {tuple(shape)} is larger than {CONSTANT_LIMIT_BYTES} bytes")
+
+
+def check_finite(name: str, value: Array) -> None:
+    """Raises ModelError where a constant that the network computes with holds NaN or infinity."""
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
+        bad = int((~np.isfinite(value)).sum())
+        raise ModelError(f"constant '{name}' holds {bad} NaN or infinite value(s) of {value.size}; repair the model")

@@ -1,0 +1,116 @@
+"""Unary and binary operators, Clip, PRelu, and the operators of any number of inputs (Sum, Mean, Max, Min)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from runtime.errors import ModelError
+from runtime.importers.builder import GraphBuilder
+from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.registry import Handler
+from runtime.operators import BINARY
+
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+_PLAIN = (
+    "Relu", "Sigmoid", "Tanh", "HardSwish", "Exp", "Log", "Sqrt", "Reciprocal", "Neg", "Abs", "Floor", "Ceil", "Erf",
+    "Identity",
+)  # fmt: skip
+
+
+def _unary(op: str, parameters: Mapping[str, float] | None = None) -> Handler:
+    def handle(node: OnnxNode, builder: GraphBuilder) -> None:
+        attributes = {name: node.real(name, default) for name, default in (parameters or {}).items()}
+        builder.emit(node, op, [node.input(0)], attributes, node.output)
+
+    return handle
+
+
+def _binary(op: str) -> Handler:
+    def handle(node: OnnxNode, builder: GraphBuilder) -> None:
+        builder.emit(node, op, [node.input(0), node.input(1)], {}, node.output)
+
+    return handle
+
+
+def _pow(node: OnnxNode, builder: GraphBuilder) -> None:
+    """Pow alone may mix element types: an integer exponent takes the type of the base."""
+    base, exponent = node.input(0), node.input(1)
+    value, kind = builder.constant(exponent), builder.graph.tensors[base].dtype
+    if value is not None and value.dtype != kind:
+        exponent = builder.derived(f"{exponent}/exponent", value.astype(kind))
+    builder.emit(node, "Pow", [base, exponent], {}, node.output)
+
+
+def _clip(node: OnnxNode, builder: GraphBuilder) -> None:
+    """The bounds are attributes before opset 11 and inputs since; a bound known at run time only is a Max or Min."""
+    x = node.input(0)
+    if node.opset < 11:
+        low, high = node.real("min", -_FLOAT32_MAX), node.real("max", _FLOAT32_MAX)
+    else:
+        if any(node.optional(index) and builder.constant(node.input(index)) is None for index in (1, 2)):
+            _clip_at_run_time(node, builder)
+            return
+        low = builder.scalar(node, 1, "min") if node.optional(1) else -_FLOAT32_MAX
+        high = builder.scalar(node, 2, "max") if node.optional(2) else _FLOAT32_MAX
+    if np.isnan(low) or np.isnan(high):
+        raise ModelError(f"{node}: the bounds {low} and {high} are not numbers")
+    low, high = max(low, -_FLOAT32_MAX), min(high, _FLOAT32_MAX)
+    if low == 0 and high == _FLOAT32_MAX:
+        builder.emit(node, "Relu", [x], {}, node.output)
+        return
+    builder.emit(node, "Clip", [x], {"alpha": low, "beta": high}, node.output)
+
+
+def _clip_at_run_time(node: OnnxNode, builder: GraphBuilder) -> None:
+    steps = [(op, node.optional(index)) for index, op in ((1, "Max"), (2, "Min")) if node.optional(index)]
+    x = node.input(0)
+    for op, bound in steps[:-1]:
+        x = builder.emit(node, op, [x, bound])
+    builder.emit(node, steps[-1][0], [x, steps[-1][1]], {}, node.output)
+
+
+def _chain(node: OnnxNode, builder: GraphBuilder, op: str, output: str | None) -> str:
+    """The operator over all inputs, two at a time."""
+    result, *rest = [node.input(index) for index in range(len(node.inputs))]
+    if not rest:
+        return builder.emit(node, "Identity", [result], {}, output)
+    for other in rest[:-1]:
+        result = builder.emit(node, op, [result, other])
+    return builder.emit(node, op, [result, rest[-1]], {}, output)
+
+
+def _variadic(op: str) -> Callable[[OnnxNode, GraphBuilder], None]:
+    def handle(node: OnnxNode, builder: GraphBuilder) -> None:
+        node.input(0)
+        _chain(node, builder, op, node.output)
+
+    return handle
+
+
+def _mean(node: OnnxNode, builder: GraphBuilder) -> None:
+    node.input(0)
+    count = builder.derived(f"{node.output}/count", np.asarray(len(node.inputs), np.float32))
+    builder.emit(node, "Div", [_chain(node, builder, "Add", None), count], {}, node.output)
+
+
+def _prelu(node: OnnxNode, builder: GraphBuilder) -> None:
+    builder.weights(node, 1, "slope")
+    builder.emit(node, "PRelu", [node.input(0), node.input(1)], {}, node.output)
+
+
+OPERATORS: Mapping[str, Handler] = {
+    **{op: _unary(op) for op in _PLAIN},
+    **{op: _binary(op) for op in BINARY},
+    "LeakyRelu": _unary("LeakyRelu", {"alpha": 0.01}),
+    "Elu": _unary("Elu", {"alpha": 1.0}),
+    "HardSigmoid": _unary("HardSigmoid", {"alpha": 0.2, "beta": 0.5}),
+    "Clip": _clip,
+    "Pow": _pow,
+    "PRelu": _prelu,
+    "Sum": _variadic("Add"),
+    "Max": _variadic("Max"),
+    "Min": _variadic("Min"),
+    "Mean": _mean,
+}

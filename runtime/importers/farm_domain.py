@@ -1,0 +1,35 @@
+"""The project's own domain: operators of the graph as the exporter writes them, taken as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from runtime.errors import ModelError, UnsupportedError
+from runtime.importers.builder import GraphBuilder
+from runtime.importers.onnx_node import OnnxNode
+from runtime.operators import ACTIVATION_ATTRIBUTES, OPERATORS, AttributeKind
+
+DOMAIN = "farm"
+VERSION = 1
+
+_READ: Mapping[AttributeKind, Callable[[OnnxNode, str], Any]] = {
+    "int": lambda node, name: node.integer(name, 0),
+    "float": lambda node, name: node.real(name, 0.0),
+    "bool": lambda node, name: bool(node.integer(name, 0)),
+    "text": lambda node, name: node.text(name, ""),
+    "ints": lambda node, name: node.integers(name),
+    "floats": lambda node, name: node.reals(name),
+}
+
+
+def import_farm_node(node: OnnxNode, builder: GraphBuilder) -> None:
+    """Adds a node whose operator and attributes are the graph's own."""
+    if node.op not in OPERATORS:
+        raise UnsupportedError(f"{node}: domain '{DOMAIN}' has no such operator")
+    kinds = {**ACTIVATION_ATTRIBUTES, **OPERATORS[node.op].attributes}
+    unknown = sorted(node.attributes.keys() - kinds.keys())
+    if unknown:
+        raise ModelError(f"{node}: attribute {unknown[0]} is unknown; known: {', '.join(sorted(kinds))}")
+    attributes = {name: _READ[kinds[name]](node, name) for name in node.attributes}
+    builder.emit(node, node.op, node.inputs, attributes, node.output)

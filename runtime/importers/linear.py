@@ -1,0 +1,86 @@
+"""Gemm and MatMul: FullyConnected where the right operand is constant, MatMul otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from runtime.graph import Array
+from runtime.importers.builder import GraphBuilder
+from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.registry import Handler
+
+
+def _gemm(node: OnnxNode, builder: GraphBuilder) -> None:
+    a = node.input(0)
+    if node.integer("transA", 0):
+        a = builder.emit(node, "Transpose", [a], {"perm": (1, 0)})
+    alpha, beta = node.real("alpha", 1.0), node.real("beta", 1.0)
+    transposed = bool(node.integer("transB", 0))
+    if builder.constant(node.input(1)) is None:
+        _gemm_at_run_time(node, builder, a, transposed, alpha, beta)
+        return
+    w = _weights(node, builder, transposed, alpha)
+    bias, addend = _bias(node, builder, builder.shape(w)[0], beta)
+    if not addend:
+        builder.emit(node, "FullyConnected", [a, w, bias], {}, node.output)
+        return
+    builder.emit(node, "Add", [builder.emit(node, "FullyConnected", [a, w]), addend], {}, node.output)
+
+
+def _weights(node: OnnxNode, builder: GraphBuilder, transposed: bool, alpha: float) -> str:
+    """Name of the weights as [outputs, inputs], times alpha."""
+    w = builder.weights(node, 1, "weight matrix")
+    if transposed and alpha == 1:
+        return node.input(1)
+    return builder.derived(f"{node.input(1)}/weights", np.float32(alpha) * (w if transposed else w.T))
+
+
+def _bias(node: OnnxNode, builder: GraphBuilder, channels: int, beta: float) -> tuple[str, str]:
+    """(bias of the operator, or empty; tensor that must be added after it, or empty), times beta."""
+    if not node.optional(2):
+        return "", ""
+    value = builder.constant(node.input(2))
+    if value is None or (value.size != 1 and (value.shape[-1] != channels or value.size != channels)):
+        return "", _scaled(node, builder, node.input(2), beta)
+    if beta == 1 and value.shape == (channels,):
+        return node.input(2), ""
+    bias: Array = np.broadcast_to(builder.weights(node, 2, "bias").reshape(-1), (channels,))
+    return builder.derived(f"{node.input(2)}/bias", np.float32(beta) * bias), ""
+
+
+def _gemm_at_run_time(
+    node: OnnxNode, builder: GraphBuilder, a: str, transposed: bool, alpha: float, beta: float
+) -> None:
+    b = node.input(1)
+    if transposed:
+        b = builder.emit(node, "Transpose", [b], {"perm": (1, 0)})
+    addend = _scaled(node, builder, node.optional(2), beta) if node.optional(2) else ""
+    if not addend and alpha == 1:
+        builder.emit(node, "MatMul", [a, b], {}, node.output)
+        return
+    product = builder.emit(node, "MatMul", [a, b])
+    if not addend:
+        builder.emit(node, "Mul", [product, _factor(node, builder, alpha)], {}, node.output)
+        return
+    builder.emit(node, "Add", [_scaled(node, builder, product, alpha), addend], {}, node.output)
+
+
+def _scaled(node: OnnxNode, builder: GraphBuilder, tensor: str, factor: float) -> str:
+    return tensor if factor == 1 else builder.emit(node, "Mul", [tensor, _factor(node, builder, factor)])
+
+
+def _factor(node: OnnxNode, builder: GraphBuilder, factor: float) -> str:
+    return builder.derived(f"{node.output}/factor", np.asarray(factor, np.float32))
+
+
+def _matmul(node: OnnxNode, builder: GraphBuilder) -> None:
+    a, b = node.input(0), node.input(1)
+    if builder.constant(b) is None or len(builder.shape(a)) != 2 or len(builder.shape(b)) != 2:
+        builder.emit(node, "MatMul", [a, b], {}, node.output)
+        return
+    builder.emit(node, "FullyConnected", [a, _weights(node, builder, False, 1.0)], {}, node.output)
+
+
+OPERATORS: Mapping[str, Handler] = {"Gemm": _gemm, "MatMul": _matmul}

@@ -1,0 +1,175 @@
+"""Operators that move elements: Reshape and its kin, Transpose, Concat, Slice, Split, Pad."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from runtime.errors import ModelError
+from runtime.importers.builder import GraphBuilder
+from runtime.importers.normalization import normalized_axis
+from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.registry import Handler
+
+
+def _reshape(node: OnnxNode, builder: GraphBuilder) -> None:
+    shape, wanted = builder.shape(node.input(0)), builder.integers(node, 1, "shape")
+    keep_zero = bool(node.integer("allowzero", 0)) and node.opset >= 14
+    out = [_kept(node, shape, axis) if n == 0 and not keep_zero else n for axis, n in enumerate(wanted)]
+    if out.count(-1) > 1 or min(out, default=0) < -1:
+        raise ModelError(f"{node}: shape {list(wanted)} is not a shape to reshape to")
+    if -1 in out:
+        known = -math.prod(out)
+        out[out.index(-1)] = math.prod(shape) // known if known else 0
+    builder.emit(node, "Reshape", [node.input(0)], {"shape": tuple(out)}, node.output)
+
+
+def _kept(node: OnnxNode, shape: tuple[int, ...], axis: int) -> int:
+    if axis >= len(shape):
+        raise ModelError(f"{node}: shape keeps axis {axis}, which an input of shape {shape} lacks")
+    return shape[axis]
+
+
+def _flatten(node: OnnxNode, builder: GraphBuilder) -> None:
+    shape, axis = builder.shape(node.input(0)), node.integer("axis", 1)
+    if axis != len(shape):
+        axis = normalized_axis(node, axis, len(shape))
+    matrix = (math.prod(shape[:axis]), math.prod(shape[axis:]))
+    builder.emit(node, "Reshape", [node.input(0)], {"shape": matrix}, node.output)
+
+
+def _axes(node: OnnxNode, builder: GraphBuilder, first_opset_with_input: int) -> tuple[int, ...]:
+    if node.opset < first_opset_with_input:
+        return node.integers("axes")
+    return builder.integers(node, 1, "axes") if node.optional(1) else ()
+
+
+def _squeeze(node: OnnxNode, builder: GraphBuilder) -> None:
+    shape = builder.shape(node.input(0))
+    axes = {normalized_axis(node, axis, len(shape)) for axis in _axes(node, builder, 13)}
+    if any(shape[axis] != 1 for axis in axes):
+        raise ModelError(f"{node}: axes {sorted(axes)} of an input of shape {shape} are not all 1")
+    dropped = axes or {axis for axis, size in enumerate(shape) if size == 1}
+    out = tuple(size for axis, size in enumerate(shape) if axis not in dropped)
+    builder.emit(node, "Reshape", [node.input(0)], {"shape": out}, node.output)
+
+
+def _unsqueeze(node: OnnxNode, builder: GraphBuilder) -> None:
+    shape, wanted = builder.shape(node.input(0)), _axes(node, builder, 13)
+    rank = len(shape) + len(wanted)
+    axes = {normalized_axis(node, axis, rank) for axis in wanted}
+    if len(axes) != len(wanted):
+        raise ModelError(f"{node}: axes {list(wanted)} name one axis twice")
+    sizes = iter(shape)
+    out = tuple(1 if axis in axes else next(sizes) for axis in range(rank))
+    builder.emit(node, "Reshape", [node.input(0)], {"shape": out}, node.output)
+
+
+def _transpose(node: OnnxNode, builder: GraphBuilder) -> None:
+    rank = len(builder.shape(node.input(0)))
+    perm = node.integers("perm", tuple(reversed(range(rank))))
+    builder.emit(node, "Transpose", [node.input(0)], {"perm": perm}, node.output)
+
+
+def _concat(node: OnnxNode, builder: GraphBuilder) -> None:
+    inputs = [node.input(index) for index in range(max(1, len(node.inputs)))]
+    axis = normalized_axis(node, node.integer("axis", 0), len(builder.shape(inputs[0])))
+    if len(inputs) == 1:
+        builder.emit(node, "Identity", inputs, {}, node.output)
+        return
+    builder.emit(node, "Concat", inputs, {"axis": axis}, node.output)
+
+
+def _slice(node: OnnxNode, builder: GraphBuilder) -> None:
+    steps: tuple[int, ...] = ()
+    if node.opset < 10:
+        starts, ends = node.integers("starts"), node.integers("ends")
+        axes = node.integers("axes")
+    else:
+        starts, ends = builder.integers(node, 1, "starts"), builder.integers(node, 2, "ends")
+        axes = builder.integers(node, 3, "axes") if node.optional(3) else ()
+        steps = builder.integers(node, 4, "steps") if node.optional(4) else ()
+    axes, steps = axes or tuple(range(len(starts))), steps or (1,) * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise ModelError(f"{node}: starts, ends, axes and steps {starts} {ends} {axes} {steps} do not fit")
+    shape = builder.shape(node.input(0))
+    ranges = {}
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        axis = normalized_axis(node, axis, len(shape))
+        ranges[axis] = range(*slice(start, end, step).indices(shape[axis]))
+    _emit_slice(node, builder, ranges, node.output)
+
+
+def _emit_slice(node: OnnxNode, builder: GraphBuilder, ranges: Mapping[int, range], output: str) -> None:
+    shape = builder.shape(node.input(0))
+    taken = {axis: ranges[axis] for axis in sorted(ranges) if ranges[axis] != range(shape[axis])}
+    if not taken:
+        builder.emit(node, "Identity", [node.input(0)], {}, output)
+        return
+    attributes = {
+        "starts": tuple(part.start for part in taken.values()),
+        "ends": tuple(part.stop for part in taken.values()),
+        "axes": tuple(taken),
+        "steps": tuple(part.step for part in taken.values()),
+    }
+    builder.emit(node, "Slice", [node.input(0)], attributes, output)
+
+
+def _split(node: OnnxNode, builder: GraphBuilder) -> None:
+    shape = builder.shape(node.input(0))
+    axis = normalized_axis(node, node.integer("axis", 0), len(shape))
+    sizes = _split_sizes(node, builder, shape[axis])
+    start = 0
+    for size, output in zip(sizes, node.outputs, strict=True):
+        if output:
+            _emit_slice(node, builder, {axis: range(start, start + size)}, output)
+        start += size
+
+
+def _split_sizes(node: OnnxNode, builder: GraphBuilder, extent: int) -> Sequence[int]:
+    if node.opset < 13:
+        sizes = node.integers("split")
+    else:
+        sizes = builder.integers(node, 1, "split") if node.optional(1) else ()
+    count = node.integer("num_outputs", len(node.outputs))
+    if not sizes:
+        part = -(-extent // count) if count > 0 else 0
+        sizes = tuple(min(part, extent - index * part) for index in range(count))
+    if sum(sizes) != extent or min(sizes) < 0 or len(sizes) != len(node.outputs):
+        raise ModelError(f"{node}: {extent} elements do not split into {list(sizes)} for {len(node.outputs)} output(s)")
+    return sizes
+
+
+def _pad(node: OnnxNode, builder: GraphBuilder) -> None:
+    mode = node.choice("mode", "constant", ("constant", "reflect", "edge"))
+    shape = builder.shape(node.input(0))
+    value = 0.0
+    if node.opset < 11:
+        pads, axes, value = node.integers("pads"), tuple(range(len(shape))), node.real("value", 0.0)
+    else:
+        pads = builder.integers(node, 1, "pads")
+        value = builder.scalar(node, 2, "value") if node.optional(2) else 0.0
+        axes = builder.integers(node, 3, "axes") if node.optional(3) else tuple(range(len(shape)))
+    if len(pads) != 2 * len(axes):
+        raise ModelError(f"{node}: {len(pads)} pads for {len(axes)} axes; two for each are needed")
+    if min(pads, default=0) < 0:
+        raise node.unsupported("pads", list(pads), "values that are not negative")
+    out = [0] * (2 * len(shape))
+    for index, axis in enumerate(normalized_axis(node, axis, len(shape)) for axis in axes):
+        out[axis], out[axis + len(shape)] = pads[index], pads[index + len(axes)]
+    if mode == "reflect" and any(max(out[axis], out[axis + len(shape)]) >= n for axis, n in enumerate(shape)):
+        raise node.unsupported("pads", list(pads), f"reflection within the input of shape {shape}")
+    builder.emit(node, "Pad", [node.input(0)], {"pads": tuple(out), "value": value, "mode": mode}, node.output)
+
+
+OPERATORS: Mapping[str, Handler] = {
+    "Reshape": _reshape,
+    "Flatten": _flatten,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Transpose": _transpose,
+    "Concat": _concat,
+    "Slice": _slice,
+    "Split": _split,
+    "Pad": _pad,
+}

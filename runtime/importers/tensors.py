@@ -1,0 +1,29 @@
+"""Values of ONNX tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from runtime.errors import ModelError, UnsupportedError
+from runtime.graph import Array
+
+
+def tensor_value(tensor: onnx.TensorProto, name: str) -> Array:
+    """Value of a tensor stored in the model; ModelError where its data does not fit its shape."""
+    if not isinstance(tensor, onnx.TensorProto):
+        raise ModelError(f"tensor '{name}': the value is no tensor")
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        raise ModelError(f"tensor '{name}': its data lies in another file, which was not loaded")
+    try:
+        value = np.asarray(numpy_helper.to_array(tensor))
+    except (ValueError, TypeError, KeyError) as error:
+        raise ModelError(f"tensor '{name}': its data does not fit its shape and type: {_first_line(error)}") from None
+    if value.dtype.kind not in "biuf" and value.dtype.name != "bfloat16":
+        raise UnsupportedError(f"tensor '{name}' holds {value.dtype}; supported: numbers")
+    return value
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
