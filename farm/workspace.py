@@ -1,0 +1,73 @@
+"""Where files lie: the build folder on this machine, and the unit's folder.
+
+    build/<library>/model/<model>.onnx                  the converted graph
+    build/<library>/model/<abi>/<model>.<soc>.<runtime>.plan  and .data
+    build/<library>/opencl/<abi>/<library>_tuned_opencl_parameter.<device model>.<soc>.bin
+    build/<library>/opencl/<abi>/<library>_compiled_opencl_kernel.<device model>.<soc>.bin
+    build/<library>/opencl/<abi>/manifest.json
+
+On the unit everything of a library lies in `<library>/`; tensors travel as numbered files, since their names may hold
+any character.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+BUILD_FOLDER = Path("build")
+
+
+@dataclasses.dataclass(frozen=True)
+class Workspace:
+    """The files of one library."""
+
+    library: str
+    build_folder: Path = BUILD_FOLDER
+
+    @property
+    def folder(self) -> Path:
+        """All files of the library."""
+        return self.build_folder / self.library
+
+    def graph_file(self, model: str) -> Path:
+        """The converted graph as ONNX."""
+        return self.folder / "model" / f"{model}.onnx"
+
+    def plan_file(self, model: str, abi: str, soc: str, runtime: str) -> Path:
+        """The plan of a model for a SoC and runtime; its weights lie beside it, see `data_file`."""
+        return self.folder / "model" / abi / f"{model}.{soc}.{runtime}.plan"
+
+    def artifacts_folder(self, abi: str) -> Path:
+        """Tuned parameters, compiled kernels and their manifest."""
+        return self.folder / "opencl" / abi
+
+    def tuned_file(self, abi: str, device_model: str, soc: str) -> Path:
+        """Tuned parameters of a SoC."""
+        return self._artifact("tuned_opencl_parameter", abi, device_model, soc)
+
+    def kernels_file(self, abi: str, device_model: str, soc: str) -> Path:
+        """Compiled kernels of a SoC."""
+        return self._artifact("compiled_opencl_kernel", abi, device_model, soc)
+
+    def manifest_file(self, abi: str) -> Path:
+        """Fingerprints, hashes and evidence of the artifacts."""
+        return self.artifacts_folder(abi) / "manifest.json"
+
+    def on_unit(self, name: str) -> str:
+        """Path of one of the library's files on a unit."""
+        return f"{self.library}/{name}"
+
+    def _artifact(self, kind: str, abi: str, device_model: str, soc: str) -> Path:
+        return self.artifacts_folder(abi) / f"{self.library}_{kind}.{file_part(device_model)}.{soc}.bin"
+
+
+def data_file(plan_file: Path) -> Path:
+    """The weights of a plan."""
+    return plan_file.with_suffix(".data")
+
+
+def file_part(text: str) -> str:
+    """A device's model name as part of a file name: blanks go, other odd characters become `_`."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", "".join(text.split())) or "unknown"
