@@ -73,9 +73,9 @@ def no_macs(dims: Dims) -> int:
     return 0
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Kernel:
-    """A row of the kernel table.
+    """A row of the kernel table; compared and hashed by identity.
 
     Attributes:
         name: OpenCL entry point; also farmrt's CPU operator of the same argument list, where there is one.

@@ -1,0 +1,13 @@
+"""Kernels on RGBA 2D images: the table's rows, one module an operator family."""
+
+from __future__ import annotations
+
+from runtime.kernels.image import convolution, elementwise, movement, sampling
+from runtime.kernels.image.spec import ImageKernel
+
+KERNELS: tuple[ImageKernel, ...] = (
+    *convolution.KERNELS,
+    *sampling.KERNELS,
+    *elementwise.KERNELS,
+    *movement.KERNELS,
+)

@@ -1,0 +1,149 @@
+"""Convolutions and fully connected layers in image memory.
+
+The filters' layouts are the same for every variant, so that nothing is packed anew when the tuner changes it.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from runtime.kernels.image.spec import Images, activation, argument, blocks_of, image_kernel, pixel_grid
+from runtime.kernels.spec import Dims, Variant, WorkItems, ceil_div, variant
+from runtime.layout.image import LANES, ImageLayout
+from runtime.target import Target
+
+_TILES = ((1, 1), (1, 2), (1, 4), (1, 8), (2, 1), (2, 2), (2, 4))  # blocks of four channels x pixels
+VARIANTS = tuple(
+    variant(BLOCKS=blocks, PIXELS=pixels, FMA=fma) for (blocks, pixels), fma in itertools.product(_TILES, (0, 1))
+)
+DEFAULTS = {
+    "": variant(BLOCKS=1, PIXELS=4, FMA=0),
+    "adreno": variant(BLOCKS=1, PIXELS=4, FMA=0),
+    "mali": variant(BLOCKS=1, PIXELS=4, FMA=0),
+    "pocl": variant(BLOCKS=2, PIXELS=4, FMA=0),
+}
+_ROW_VARIANTS = tuple(chosen for chosen in VARIANTS if chosen["BLOCKS"] == 1)
+_ROW_DEFAULTS = {
+    "": variant(BLOCKS=1, PIXELS=4, FMA=0),
+    "adreno": variant(BLOCKS=1, PIXELS=4, FMA=0),
+    "mali": variant(BLOCKS=1, PIXELS=2, FMA=0),
+    "pocl": variant(BLOCKS=1, PIXELS=4, FMA=0),
+}
+_TENSORS = "x w b residual y"
+_WINDOW = "k_h k_w stride_h stride_w pad_t pad_l dil_h dil_w"
+
+
+def _conv2d_images(dims: Dims) -> Images:
+    in_c, out_c = dims["groups"] * dims["in_c"], dims["groups"] * dims["out_c"]
+    output = activation(dims["batch"], out_c, dims["out_h"], dims["out_w"])
+    return {
+        "x": activation(dims["batch"], in_c, dims["in_h"], dims["in_w"]),
+        "w": (ImageLayout.CONV_FILTER, (out_c, dims["in_c"], dims["k_h"], dims["k_w"])),
+        "b": argument(out_c),
+        "residual": output,
+        "y": output,
+    }
+
+
+def _conv2d_work_items(dims: Dims, chosen: Variant) -> WorkItems:
+    blocks = dims["groups"] * blocks_of(dims["out_c"])
+    return (
+        ceil_div(blocks, chosen["BLOCKS"]),
+        ceil_div(dims["out_w"], chosen["PIXELS"]),
+        dims["batch"] * dims["out_h"],
+    )
+
+
+def _conv2d_rule(dims: Dims, chosen: Variant, target: Target) -> str:
+    if dims["groups"] == 1:
+        return ""
+    if dims["in_c"] % LANES or dims["out_c"] % LANES:
+        return f"groups of {dims['in_c']} -> {dims['out_c']} channels; images need multiples of {LANES}"
+    if dims["out_c"] // LANES % chosen["BLOCKS"]:
+        return f"{chosen['BLOCKS']} blocks of {LANES} channels cross groups of {dims['out_c']}"
+    return ""
+
+
+def _conv2d_macs(dims: Dims) -> int:
+    outputs = dims["batch"] * dims["out_h"] * dims["out_w"] * dims["groups"] * dims["out_c"]
+    return outputs * dims["in_c"] * dims["k_h"] * dims["k_w"]
+
+
+def _conv1x1_images(dims: Dims) -> Images:
+    output = activation(1, dims["out_c"], dims["rows"], dims["width"])
+    return {
+        "x": activation(1, dims["in_c"], dims["rows"], dims["width"]),
+        "w": (ImageLayout.CONV_FILTER, (dims["out_c"], dims["in_c"], 1, 1)),
+        "b": argument(dims["out_c"]),
+        "residual": output,
+        "y": output,
+    }
+
+
+def _conv1x1_work_items(dims: Dims, chosen: Variant) -> WorkItems:
+    blocks = ceil_div(blocks_of(dims["out_c"]), chosen["BLOCKS"])
+    return blocks, ceil_div(dims["width"], chosen["PIXELS"]), dims["rows"]
+
+
+def _depthwise_images(dims: Dims) -> Images:
+    output = activation(dims["batch"], dims["channels"], dims["out_h"], dims["out_w"])
+    return {
+        "x": activation(dims["batch"], dims["channels"], dims["in_h"], dims["in_w"]),
+        "w": (ImageLayout.DEPTHWISE_FILTER, (dims["channels"], 1, dims["k_h"], dims["k_w"])),
+        "b": argument(dims["channels"]),
+        "residual": output,
+        "y": output,
+    }
+
+
+def _depthwise_work_items(dims: Dims, chosen: Variant) -> WorkItems:
+    columns = ceil_div(dims["out_w"], chosen["PIXELS"])
+    return pixel_grid(dims["batch"], dims["channels"], dims["out_h"], columns)
+
+
+def _depthwise_macs(dims: Dims) -> int:
+    return dims["batch"] * dims["out_h"] * dims["out_w"] * dims["channels"] * dims["k_h"] * dims["k_w"]
+
+
+KERNELS = (
+    image_kernel(
+        "conv2d",
+        "Conv2D",
+        _TENSORS,
+        f"batch in_h in_w in_c out_h out_w out_c {_WINDOW} groups",
+        _conv2d_images,
+        _conv2d_work_items,
+        floats="act_a act_b",
+        variants=VARIANTS,
+        defaults=DEFAULTS,
+        rule=_conv2d_rule,
+        macs=_conv2d_macs,
+        tunable=True,
+    ),
+    image_kernel(
+        "conv1x1",
+        "Conv2D",
+        _TENSORS,
+        "rows width in_c out_c",
+        _conv1x1_images,
+        _conv1x1_work_items,
+        floats="act_a act_b",
+        variants=VARIANTS,
+        defaults=DEFAULTS,
+        macs=lambda dims: dims["rows"] * dims["width"] * dims["in_c"] * dims["out_c"],
+        tunable=True,
+    ),
+    image_kernel(
+        "depthwise",
+        "DepthwiseConv2d",
+        _TENSORS,
+        f"batch in_h in_w channels out_h out_w {_WINDOW}",
+        _depthwise_images,
+        _depthwise_work_items,
+        floats="act_a act_b",
+        variants=_ROW_VARIANTS,
+        defaults=_ROW_DEFAULTS,
+        macs=_depthwise_macs,
+        tunable=True,
+    ),
+)

@@ -1,0 +1,97 @@
+// Image memory. An activation is a channel-major RGBA image: channels 4*block .. 4*block+3 of pixel (n, h, w) are the
+// components at column block*width + w of row n*height + h. Rules that every kernel here keeps:
+//   - a tensor may lie in a larger image: nothing outside its logical size decides a result, nor is written;
+//   - components of channels that do not exist are written as zero, so that a reader may multiply them by zero;
+//   - multiply-accumulates run in `real`, all else in float: read_imagef and write_imagef convert half images.
+
+__constant sampler_t SAMPLER = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;
+
+#if PRECISION == 2
+typedef half4 real4;
+#define READ_REAL(image, column, row) read_imageh(image, SAMPLER, (int2)(column, row))
+#define TO_REAL4(pixel) convert_half4(pixel)
+#define TO_FLOAT4(pixel) convert_float4(pixel)
+#else
+typedef float4 real4;
+#define READ_REAL(image, column, row) read_imagef(image, SAMPLER, (int2)(column, row))
+#define TO_REAL4(pixel) (pixel)
+#define TO_FLOAT4(pixel) (pixel)
+#endif
+
+#define READ(image, column, row) read_imagef(image, SAMPLER, (int2)(column, row))
+
+// A column that no image has: reading there gives zero.
+#define OUTSIDE (-1)
+
+int blocks_of(int channels) { return (channels + 3) / 4; }
+
+// Column of pixel w in a block of channels, or OUTSIDE where w is not in 0 .. width-1.
+int column_of(int block, int w, int width) { return w >= 0 && w < width ? block * width + w : OUTSIDE; }
+
+// One of the four components.
+float component(float4 pixel, int index)
+{
+    const float2 half_pixel = index < 2 ? pixel.xy : pixel.zw;
+    return index % 2 == 0 ? half_pixel.x : half_pixel.y;
+}
+
+// Writes pixel w of a block of channels; components of channels that do not exist become zero.
+void write_block(write_only image2d_t y, int block, int w, int row, int width, int channels, float4 pixel)
+{
+    const int exist = channels - block * 4;
+    if (exist < 4)
+        pixel.w = 0.0f;
+    if (exist < 3)
+        pixel.z = 0.0f;
+    if (exist < 2)
+        pixel.y = 0.0f;
+    write_imagef(y, (int2)(block * width + w, row), pixel);
+}
+
+#ifdef BLOCKS
+// The register tile of a work item: PIXELS neighbouring pixels of a row x BLOCKS blocks of four output channels.
+
+// Adds the product of four input channels with their weights, which start at (column, row): input channel i is in the
+// i-th column, a block of output channels `row_step` rows after the one before.
+void multiply_add_tile(real4 sum[BLOCKS][PIXELS], const real4 pixel[PIXELS], read_only image2d_t weights, int column,
+                       int row, int row_step)
+{
+    for (int block = 0; block < BLOCKS; block++) {
+        const real4 weights_x = READ_REAL(weights, column, row + block * row_step);
+        const real4 weights_y = READ_REAL(weights, column + 1, row + block * row_step);
+        const real4 weights_z = READ_REAL(weights, column + 2, row + block * row_step);
+        const real4 weights_w = READ_REAL(weights, column + 3, row + block * row_step);
+        for (int p = 0; p < PIXELS; p++) {
+            sum[block][p] = MULTIPLY_ADD((real4)(pixel[p].x), weights_x, sum[block][p]);
+            sum[block][p] = MULTIPLY_ADD((real4)(pixel[p].y), weights_y, sum[block][p]);
+            sum[block][p] = MULTIPLY_ADD((real4)(pixel[p].z), weights_z, sum[block][p]);
+            sum[block][p] = MULTIPLY_ADD((real4)(pixel[p].w), weights_w, sum[block][p]);
+        }
+    }
+}
+
+void start_tile(real4 sum[BLOCKS][PIXELS], read_only image2d_t bias, int first_block)
+{
+    for (int block = 0; block < BLOCKS; block++)
+        for (int p = 0; p < PIXELS; p++)
+            sum[block][p] = READ_REAL(bias, first_block + block, 0);
+}
+
+// y = activation(sum (+ residual)) for the part of the tile that lies in the tensor.
+void write_tile(real4 sum[BLOCKS][PIXELS], read_only image2d_t residual, write_only image2d_t y, int first_block,
+                int first_w, int row, int width, int channels, float act_a, float act_b)
+{
+    for (int i = 0; i < BLOCKS; i++) {
+        for (int p = 0; p < PIXELS; p++) {
+            const int block = first_block + i, w = first_w + p;
+            if (block < blocks_of(channels) && w < width) {
+                float4 pixel = TO_FLOAT4(sum[i][p]);
+#if RESIDUAL
+                pixel += READ(residual, block * width + w, row);
+#endif
+                write_block(y, block, w, row, width, channels, ACTIVATE(pixel, act_a, act_b));
+            }
+        }
+    }
+}
+#endif

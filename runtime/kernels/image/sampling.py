@@ -1,0 +1,30 @@
+"""Windows over and samples of an image: pooling."""
+
+from __future__ import annotations
+
+from runtime.kernels.image.spec import Images, activation, image_kernel, pixel_grid
+from runtime.kernels.spec import Dims, Variant, WorkItems
+
+
+def _images(dims: Dims) -> Images:
+    return {
+        "x": activation(dims["batch"], dims["channels"], dims["in_h"], dims["in_w"]),
+        "y": activation(dims["batch"], dims["channels"], dims["out_h"], dims["out_w"]),
+    }
+
+
+def _grid(dims: Dims, chosen: Variant) -> WorkItems:
+    return pixel_grid(dims["batch"], dims["channels"], dims["out_h"], dims["out_w"])
+
+
+KERNELS = (
+    image_kernel(
+        "pool",
+        "Pooling",
+        "x y",
+        "batch in_h in_w channels out_h out_w k_h k_w stride_h stride_w pad_t pad_l dil_h dil_w count_include_pad",
+        _images,
+        _grid,
+        tunable=True,
+    ),
+)

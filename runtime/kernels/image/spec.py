@@ -1,0 +1,108 @@
+"""A row of the image table, and what the rows share: device limits, work items, local sizes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+
+from runtime.kernels.spec import Dims, Form, Kernel, Memory, Variant, WorkItems, always_fits, ceil_div, no_macs
+from runtime.layout.image import LANES, ImageLayout, Shape, image_size
+from runtime.target import Target
+
+Images = Mapping[str, tuple[ImageLayout, Shape]]  # tensor argument -> its layout, and its shape in origin order
+Rule = Callable[[Dims, Variant, Target], str]
+
+_WORK_GROUP = 64  # work items of a default group: one or two hardware waves on the mobile GPUs
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ImageKernel(Kernel):
+    """A kernel on images; `images` tells the layout and shape of each image argument for a launch."""
+
+    images: Callable[[Dims], Images] = dataclasses.field(kw_only=True)
+
+
+def image_kernel(
+    name: str,
+    operator: str,
+    tensors: str,
+    ints: str,
+    images: Callable[[Dims], Images],
+    work_items: Callable[[Dims, Variant], WorkItems],
+    *,
+    source: str = "",
+    floats: str = "",
+    variants: tuple[Variant, ...] = (Variant(),),
+    defaults: Mapping[str, Variant] | None = None,
+    rule: Rule = always_fits,
+    macs: Callable[[Dims], int] = no_macs,
+    tunable: bool = False,
+) -> ImageKernel:
+    """A row of the table.
+
+    `tensors`, `ints` and `floats` are blank-separated names; a tensor that is no image is written `x:flat`. The source
+    is `<name>.cl` unless given. The launch fits where `rule` and the device's image limits allow it.
+    """
+    forms = (argument.partition(":") for argument in tensors.split())
+    return ImageKernel(
+        name=name,
+        source=source or f"{name}.cl",
+        operator=operator,
+        memory=Memory.IMAGE,
+        tensors=tuple((argument, Form(form or "image")) for argument, _, form in forms),
+        ints=tuple(ints.split()),
+        floats=tuple(floats.split()),
+        work_items=work_items,
+        variants=variants,
+        defaults=defaults or {},
+        fits=lambda dims, chosen, target: rule(dims, chosen, target) or _exceeded_limit(images(dims), target),
+        local_size=lambda dims, chosen, target: default_local_size(work_items(dims, chosen), target),
+        macs=macs,
+        tunable=tunable,
+        cpu=False,
+        images=images,
+    )
+
+
+def default_local_size(grid: WorkItems, target: Target) -> WorkItems:
+    """Powers of two, about 64 work items in all: up to 4 blocks and 8 columns, then rows, then what is left.
+
+    Neighbouring columns and rows share input pixels in the texture cache, and blocks read the same input.
+    """
+    budget = min(_WORK_GROUP, target.max_work_group_size)
+    size = [1, 1, 1]
+    for axis, most in ((0, 4), (1, 8), (2, budget), (1, budget), (0, budget)):
+        limit = min(most, grid[axis], target.max_work_item_sizes[axis])
+        while size[axis] * 2 <= limit and math.prod(size) * 2 <= budget:
+            size[axis] *= 2
+    return size[0], size[1], size[2]
+
+
+def activation(batch: int, channels: int, height: int, width: int) -> tuple[ImageLayout, Shape]:
+    """The image of an activation."""
+    return ImageLayout.CHANNEL_MAJOR, (batch, channels, height, width)
+
+
+def argument(length: int) -> tuple[ImageLayout, Shape]:
+    """The image of a bias, scale or shift."""
+    return ImageLayout.ARGUMENT, (length,)
+
+
+def blocks_of(channels: int) -> int:
+    """Blocks of four that hold this number of channels."""
+    return ceil_div(channels, LANES)
+
+
+def pixel_grid(batch: int, channels: int, height: int, width: int) -> WorkItems:
+    """A work item for each pixel of an activation's image: (blocks, columns, rows)."""
+    return blocks_of(channels), width, batch * height
+
+
+def _exceeded_limit(images: Images, target: Target) -> str:
+    for name, (layout, shape) in images.items():
+        width, height = image_size(layout, shape)
+        if width > target.image2d_max_width or height > target.image2d_max_height:
+            limit = f"{target.image2d_max_width} x {target.image2d_max_height}"
+            return f"{name} needs an image of {width} x {height} pixels; the device's limit is {limit}"
+    return ""

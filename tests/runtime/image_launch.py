@@ -1,0 +1,170 @@
+"""Launches one image kernel and checks what no kernel may do: every test of an image kernel goes through `launch`.
+
+Input images are surrounded by NaN, which poisons a result that a pixel from outside the tensor decides. The output
+image is larger than the tensor and full of a sentinel, which must survive; components without a channel must be zero.
+"""
+
+import functools
+
+import numpy as np
+import pyopencl as cl
+
+from runtime.evaluate import compute
+from runtime.kernels.codes import Activation
+from runtime.kernels.image import KERNELS
+from runtime.kernels.source import build_options, program_source
+from runtime.kernels.spec import Form
+from runtime.layout.image import ImageLayout, from_image, image_size, to_image
+from runtime.plan.records import Precision
+from runtime.target import Target
+
+SENTINEL = 77.0
+TARGET = Target(soc="host", abi="x86_64", gpu_family="pocl-3.1")
+TABLE = {kernel.name: kernel for kernel in KERNELS}
+TOLERANCE = {Precision.FP32: 2e-5, Precision.FP16_STORAGE: 4e-3, Precision.FP16: 4e-2}
+UNBOUNDED = (-np.inf, np.inf)
+# ACTIVATION, its two floats, and how the oracle calls it.
+ACTIVATIONS = {
+    "none": (Activation.CLAMP, UNBOUNDED, {"activation": "none"}),
+    "relu": (Activation.CLAMP, (0.0, np.inf), {"activation": "relu"}),
+    "clip": (Activation.CLAMP, (-0.5, 0.75), {"activation": "clip", "alpha": -0.5, "beta": 0.75}),
+    "sigmoid": (Activation.SIGMOID, (0.0, 0.0), {"activation": "sigmoid"}),
+    "tanh": (Activation.TANH, (0.0, 0.0), {"activation": "tanh"}),
+    "leaky_relu": (Activation.LEAKY_RELU, (0.2, 0.0), {"activation": "leaky_relu", "alpha": 0.2}),
+    "elu": (Activation.ELU, (1.5, 0.0), {"activation": "elu", "alpha": 1.5}),
+    "hard_sigmoid": (Activation.HARD_SIGMOID, (0.3, 0.4), {"activation": "hard_sigmoid", "alpha": 0.3, "beta": 0.4}),
+    "hard_swish": (Activation.HARD_SWISH, (0.0, 0.0), {"activation": "hard_swish"}),
+}
+
+
+@functools.cache
+def device():
+    """Context and queue on the first device."""
+    context = cl.Context([cl.get_platforms()[0].get_devices()[0]])
+    return context, cl.CommandQueue(context)
+
+
+def precisions():
+    """The precisions that the device has."""
+    has_half = "cl_khr_fp16" in device()[0].devices[0].extensions
+    return [Precision.FP32, Precision.FP16_STORAGE] + [Precision.FP16] * has_half
+
+
+def element_type(precision):
+    return np.float32 if precision == Precision.FP32 else np.float16
+
+
+@functools.cache
+def program(name, variant, precision, defines):
+    options = build_options(variant, precision, dict(defines))
+    return cl.Program(device()[0], program_source(TABLE[name])).build(options=options.split())
+
+
+def launch(
+    name,
+    tensors,
+    dims,
+    floats=(),
+    defines=None,
+    variant=None,
+    precision=Precision.FP32,
+    local=(2, 3, 1),
+    output_shape=None,
+):
+    """Runs a kernel; returns its output in origin order as float32.
+
+    `tensors`: arrays in origin order for image inputs, one-dimensional arrays for buffers, by argument name. A buffer
+    output is given with its content before the launch, and returned. Absent inputs (no residual) are x.
+    """
+    kernel = TABLE[name]
+    variant = variant or kernel.default_variant(dims, TARGET)
+    assert not kernel.fits(dims, variant, TARGET)
+    images = kernel.images(dims)
+    output, form = kernel.tensors[-1]
+    memory = {}
+    for argument, kind in kernel.tensors[:-1]:
+        given = tensors.get(argument)
+        if given is not None:
+            memory[argument] = input_image(given, images[argument], precision) if kind == Form.IMAGE else buffer(given)
+    is_image = form == Form.IMAGE
+    memory[output] = output_image(images[output], precision) if is_image else buffer(tensors[output])
+    entry = cl.Kernel(program(name, variant, precision, tuple((defines or {}).items())), name)
+    entry.set_args(*arguments(kernel, memory, dims, floats))
+    grid = kernel.work_items(dims, variant)
+    size = tuple(-(-items // group) * group for items, group in zip(grid, local, strict=True))
+    cl.enqueue_nd_range_kernel(device()[1], entry, size, local)
+    if is_image:
+        return checked_output(memory[output], images[output], precision)
+    return read_buffer(memory[output], tensors[output])
+
+
+def arguments(kernel, memory, dims, floats):
+    for argument, form in kernel.tensors:
+        yield memory.get(argument) or memory["x"]
+        if form == Form.FLAT:
+            yield np.int32(dims.get(f"{argument}_offset", 0))
+    yield from (np.int32(dims[name]) for name in kernel.ints)
+    yield from (np.float32(value) for value in floats)
+
+
+def image_of(pixels):
+    context, queue = device()
+    kind = cl.channel_type.FLOAT if pixels.dtype == np.float32 else cl.channel_type.HALF_FLOAT
+    size = (pixels.shape[1], pixels.shape[0])
+    image = cl.create_image(context, cl.mem_flags.READ_WRITE, cl.ImageFormat(cl.channel_order.RGBA, kind), shape=size)
+    cl.enqueue_copy(queue, image, np.ascontiguousarray(pixels), origin=(0, 0), region=size)
+    return image
+
+
+def input_image(array, image, precision):
+    """Activations lie in a larger image full of NaN; constants have images of their own size."""
+    layout, shape = image
+    assert array.shape == shape
+    pixels = to_image(array.astype(element_type(precision)), layout)
+    if layout in (ImageLayout.CHANNEL_MAJOR, ImageLayout.HEIGHT_MAJOR):
+        pixels = np.pad(pixels, ((0, 2), (0, 3), (0, 0)), constant_values=np.nan)
+    return image_of(pixels)
+
+
+def output_image(image, precision):
+    width, height = image_size(*image)
+    return image_of(np.full((height + 2, width + 3, 4), SENTINEL, element_type(precision)))
+
+
+def checked_output(memory, image, precision):
+    layout, shape = image
+    width, height = image_size(layout, shape)
+    pixels = np.empty((height + 2, width + 3, 4), element_type(precision))
+    cl.enqueue_copy(device()[1], pixels, memory, origin=(0, 0), region=(width + 3, height + 2))
+    assert (pixels[height:] == SENTINEL).all(), "rows below the tensor were written"
+    assert (pixels[:, width:] == SENTINEL).all(), "columns beside the tensor were written"
+    values = from_image(pixels, layout, shape)
+    np.testing.assert_array_equal(pixels[:height, :width], to_image(values, layout), "components without a channel")
+    return values.astype(np.float32)
+
+
+def buffer(array):
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    return cl.Buffer(device()[0], flags, hostbuf=np.ascontiguousarray(array))
+
+
+def read_buffer(memory, like):
+    values = np.empty_like(like)
+    cl.enqueue_copy(device()[1], values, memory)
+    return values
+
+
+def random(seed, *shape):
+    """Values of about [-1, 1] that float16 holds exactly, so that only the kernel's own rounding shows."""
+    return np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float16).astype(np.float32)
+
+
+def oracle(op, inputs, attributes):
+    """The operator's value in float64."""
+    return compute(op, [None if array is None else array.astype(np.float64) for array in inputs], attributes)
+
+
+def assert_close(actual, expected, precision):
+    """Agreement within the precision's tolerance, relative to the greatest value."""
+    scale = max(1.0, float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)))
+    np.testing.assert_allclose(actual, expected, atol=TOLERANCE[precision] * scale, rtol=TOLERANCE[precision])

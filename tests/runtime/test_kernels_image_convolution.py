@@ -1,0 +1,161 @@
+"""Convolutions on images against NumPy: odd sizes, groups, strides, dilations, padding, residual, activations."""
+
+import numpy as np
+import pytest
+
+from runtime.plan.records import Precision
+from tests.runtime.image_launch import ACTIVATIONS, TABLE, TARGET, assert_close, launch, oracle, precisions, random
+
+BASE = {"batch": 1, "in_h": 5, "in_w": 6, "in_c": 3, "out_c": 5, "k": (3, 3), "stride": (1, 1), "pad": (1, 1, 1, 1)}
+CONV_CASES = {
+    "same": {},
+    "one pixel": {"in_h": 1, "in_w": 1},
+    "valid": {"pad": (0, 0, 0, 0)},
+    "strides": {"stride": (2, 3), "in_h": 7, "in_w": 9},
+    "dilations": {"dilation": (2, 3), "in_h": 7, "in_w": 9, "pad": (2, 3, 2, 3)},
+    "uneven pads": {"pad": (0, 2, 1, 0)},
+    "filter 1x5": {"k": (1, 5), "pad": (0, 2, 0, 2)},
+    "filter 4x2": {"k": (4, 2), "pad": (2, 0, 1, 1)},
+    "batch": {"batch": 3, "in_c": 6, "out_c": 4},
+    "channels": {"in_c": 9, "out_c": 13, "in_w": 4},
+    "two groups": {"groups": 2, "in_c": 4, "out_c": 8},
+    "three groups": {"groups": 3, "in_c": 8, "out_c": 4},
+}
+
+
+def conv_case(batch, in_h, in_w, in_c, out_c, k, stride, pad, dilation=(1, 1), groups=1):
+    """Attributes for the oracle and dims for the kernel; in_c and out_c are a group's."""
+    out = [
+        (size + pad[i] + pad[i + 2] - dilation[i] * (k[i] - 1) - 1) // stride[i] + 1
+        for i, size in enumerate((in_h, in_w))
+    ]
+    pairs = {"k": k, "stride": stride, "dil": dilation, "out": out}
+    dims = {f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")}
+    dims |= {"batch": batch, "in_h": in_h, "in_w": in_w, "in_c": in_c, "out_c": out_c, "groups": groups}
+    dims |= {"pad_t": pad[0], "pad_l": pad[1]}
+    return {"strides": stride, "pads": pad, "dilations": dilation, "group": groups}, dims
+
+
+def conv(case, activation="none", residual=False, **launch_options):
+    attributes, dims = conv_case(**(BASE | case))
+    groups = dims["groups"]
+    code, floats, fused = ACTIVATIONS[activation]
+    x = random(1, dims["batch"], groups * dims["in_c"], dims["in_h"], dims["in_w"])
+    w = random(2, groups * dims["out_c"], dims["in_c"], dims["k_h"], dims["k_w"])
+    b = random(3, groups * dims["out_c"])
+    shape = (dims["batch"], groups * dims["out_c"], dims["out_h"], dims["out_w"])
+    tensors = {"x": x, "w": w, "b": b} | ({"residual": random(4, *shape)} if residual else {})
+    defines = {"ACTIVATION": int(code), "RESIDUAL": int(residual)}
+    expected = oracle("Conv", [x, w, b, tensors.get("residual")], attributes | fused)
+    return launch("conv2d", tensors, dims, floats, defines, **launch_options), expected
+
+
+def variants(name):
+    return [pytest.param(variant, id=variant.name) for variant in TABLE[name].variants]
+
+
+@pytest.mark.parametrize("case", CONV_CASES)
+def test_conv2d(case):
+    assert_close(*conv(CONV_CASES[case]), Precision.FP32)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_conv2d_activations(activation):
+    assert_close(*conv({"in_w": 3}, activation), Precision.FP32)
+
+
+@pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
+def test_conv2d_adds_the_residual_before_the_activation(precision):
+    assert_close(*conv({}, "relu", residual=True, precision=precision), precision)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", variants("conv2d"))
+@pytest.mark.parametrize("case", ["strides", "channels", "two groups"])
+def test_conv2d_variants(case, variant):
+    assert_close(*conv(CONV_CASES[case], "clip", variant=variant, local=(1, 2, 2)), Precision.FP32)
+
+
+def conv1x1(rows, width, in_c, out_c, activation="none", residual=False, **launch_options):
+    code, floats, fused = ACTIVATIONS[activation]
+    x, w, b = random(1, 1, in_c, rows, width), random(2, out_c, in_c, 1, 1), random(3, out_c)
+    tensors = {"x": x, "w": w, "b": b} | ({"residual": random(4, 1, out_c, rows, width)} if residual else {})
+    dims = {"rows": rows, "width": width, "in_c": in_c, "out_c": out_c}
+    attributes = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1} | fused
+    defines = {"ACTIVATION": int(code), "RESIDUAL": int(residual)}
+    expected = oracle("Conv", [x, w, b, tensors.get("residual")], attributes)
+    return launch("conv1x1", tensors, dims, floats, defines, **launch_options), expected
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (3, 5, 7, 9), (2, 9, 4, 13), (5, 4, 12, 8)])
+def test_conv1x1(shape):
+    assert_close(*conv1x1(*shape), Precision.FP32)
+
+
+@pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
+def test_conv1x1_residual_and_activation(precision):
+    assert_close(*conv1x1(3, 5, 6, 7, "hard_swish", residual=True, precision=precision), precision)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", variants("conv1x1"))
+def test_conv1x1_variants(variant):
+    assert_close(*conv1x1(3, 9, 6, 13, "relu", variant=variant, local=(1, 2, 2)), Precision.FP32)
+
+
+def depthwise(case, activation="none", residual=False, **launch_options):
+    channels = case.get("channels", 6)
+    case = {key: value for key, value in case.items() if key != "channels"}
+    attributes, dims = conv_case(**(BASE | case | {"in_c": 1, "out_c": 1, "groups": channels}))
+    dims["channels"] = channels
+    code, floats, fused = ACTIVATIONS[activation]
+    x = random(1, dims["batch"], channels, dims["in_h"], dims["in_w"])
+    w, b = random(2, channels, 1, dims["k_h"], dims["k_w"]), random(3, channels)
+    shape = (dims["batch"], channels, dims["out_h"], dims["out_w"])
+    tensors = {"x": x, "w": w, "b": b} | ({"residual": random(4, *shape)} if residual else {})
+    defines = {"ACTIVATION": int(code), "RESIDUAL": int(residual)}
+    expected = oracle("Conv", [x, w, b, tensors.get("residual")], attributes | fused)
+    return launch("depthwise", tensors, dims, floats, defines, **launch_options), expected
+
+
+DEPTHWISE_CASES = {
+    "same": {},
+    "one channel": {"channels": 1},
+    "strides": {"stride": (2, 2), "in_h": 7, "in_w": 9, "channels": 9},
+    "dilations": {"dilation": (2, 2), "pad": (2, 2, 2, 2)},
+    "filter 5x3, batch": {"k": (5, 3), "pad": (2, 1, 2, 1), "batch": 2},
+}
+
+
+@pytest.mark.parametrize("case", DEPTHWISE_CASES)
+def test_depthwise(case):
+    assert_close(*depthwise(DEPTHWISE_CASES[case]), Precision.FP32)
+
+
+@pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
+def test_depthwise_residual_and_activation(precision):
+    assert_close(*depthwise({}, "clip", residual=True, precision=precision), precision)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", variants("depthwise"))
+def test_depthwise_variants(variant):
+    assert_close(*depthwise({"in_w": 11}, "relu", variant=variant, local=(1, 2, 2)), Precision.FP32)
+
+
+def test_nan_stays_nan_through_a_clamp():
+    x = np.full((1, 1, 1, 1), np.nan, np.float32)
+    tensors = {"x": x, "w": np.ones((1, 1, 1, 1), np.float32), "b": np.zeros(1, np.float32)}
+    dims = {"rows": 1, "width": 1, "in_c": 1, "out_c": 1}
+    assert np.isnan(launch("conv1x1", tensors, dims, (0.0, 6.0), {"ACTIVATION": 0, "RESIDUAL": 0})).all()
+
+
+def test_groups_without_whole_blocks_do_not_fit():
+    _, dims = conv_case(**(BASE | {"groups": 2, "in_c": 4, "out_c": 6}))
+    assert TABLE["conv2d"].default_variant(dims, TARGET) is None
+    assert "multiples of 4" in TABLE["conv2d"].fits(dims, TABLE["conv2d"].variants[0], TARGET)
+
+
+def test_an_image_beyond_the_device_limit_does_not_fit():
+    dims = {"rows": 1, "width": TARGET.image2d_max_width + 1, "in_c": 4, "out_c": 4}
+    assert "limit is 8192 x 8192" in TABLE["conv1x1"].fits(dims, TABLE["conv1x1"].variants[0], TARGET)

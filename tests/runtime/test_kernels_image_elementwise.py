@@ -1,0 +1,64 @@
+"""Element-wise functions on images against NumPy."""
+
+import numpy as np
+import pytest
+
+from runtime.kernels.codes import Binary
+from runtime.plan.records import Precision
+from tests.runtime.image_launch import ACTIVATIONS, assert_close, launch, oracle, precisions, random
+
+OPERATORS = {
+    Binary.ADD: "Add",
+    Binary.SUB: "Sub",
+    Binary.MUL: "Mul",
+    Binary.DIV: "Div",
+    Binary.MAX: "Max",
+    Binary.MIN: "Min",
+    Binary.POW: "Pow",
+    Binary.PRELU: "PRelu",
+}
+BROADCASTS = {
+    "same shape": ((2, 6, 3, 5), (2, 6, 3, 5)),
+    "scalar": ((2, 6, 3, 5), (1, 1, 1, 1)),
+    "channel": ((2, 6, 3, 5), (1, 6, 1, 1)),
+    "channel of each batch": ((2, 5, 3, 2), (2, 5, 1, 1)),
+    "one channel": ((2, 6, 3, 5), (2, 1, 3, 5)),
+    "row and column": ((1, 6, 3, 1), (1, 6, 1, 5)),
+    "first is the scalar": ((1, 1, 1, 1), (1, 9, 3, 2)),
+}
+
+
+def binary(code, shapes, activation="none", precision=Precision.FP32):
+    a, b = random(1, *shapes[0]), random(2, *shapes[1])
+    if code == Binary.POW:
+        a = np.abs(a) + 0.5
+    if code == Binary.DIV:
+        b = np.sign(b) * (np.abs(b) + 0.5)
+    output = np.broadcast_shapes(*shapes)
+    axes = ("batch", "channels", "height", "width")
+    operands = {"": output, "a_": shapes[0], "b_": shapes[1]}
+    dims = {prefix + axis: shape[i] for prefix, shape in operands.items() for i, axis in enumerate(axes)}
+    activation_code, floats, fused = ACTIVATIONS[activation]
+    defines = {"BINARY": int(code), "ACTIVATION": int(activation_code)}
+    expected = oracle(OPERATORS[code], [a, b], fused)
+    return launch("binary", {"a": a, "b": b}, dims, floats, defines, None, precision), expected
+
+
+@pytest.mark.parametrize("code", Binary, ids=lambda code: code.name)
+def test_binary(code):
+    assert_close(*binary(code, BROADCASTS["same shape"]), Precision.FP32)
+
+
+@pytest.mark.parametrize("case", BROADCASTS)
+def test_binary_broadcasts(case):
+    assert_close(*binary(Binary.SUB, BROADCASTS[case]), Precision.FP32)
+
+
+@pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
+def test_binary_activation(precision):
+    assert_close(*binary(Binary.ADD, BROADCASTS["channel"], "relu", precision), precision)
+
+
+def test_a_quotient_by_zero_stays_out_of_the_components_without_a_channel():
+    shape = (1, 3, 1, 1)
+    assert np.isfinite(binary(Binary.DIV, (shape, shape))[0]).all()
