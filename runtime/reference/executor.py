@@ -68,7 +68,7 @@ class Executor:
         dtype = np.dtype(np.float32 if row["format"] == ImageFormat.FLOAT else np.float16)
         shape = (int(row["width"]), int(row["height"]))
         image_format = cl.ImageFormat(cl.channel_order.RGBA, kind)
-        image = cl.Image(self._context, cl.mem_flags.READ_WRITE, image_format, shape=shape)
+        image = cl.create_image(self._context, cl.mem_flags.READ_WRITE, image_format, shape=shape)
         if row["data_offset"] != NO_DATA:
             count = shape[0] * shape[1] * 4
             pixels = np.frombuffer(data, dtype, count, int(row["data_offset"])).reshape(shape[1], shape[0], 4)
