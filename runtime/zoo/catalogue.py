@@ -1,0 +1,136 @@
+"""The networks by name and by `zoo://NAME?width=0.25&size=64` URL."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from onnx import ModelProto
+
+from runtime.errors import ConfigError
+from runtime.zoo import inception_v3, mobilenet_v1, mobilenet_v2, resnet50, squeezenet_v11
+from runtime.zoo.calibration import calibrated_parameters
+from runtime.zoo.network import INPUT, OUTPUT, Architecture, Network
+from runtime.zoo.skeleton import Skeleton
+
+OPSET = 13
+SCHEME = "zoo"
+MAX_WIDTH = 4.0
+MAX_SIZE = 512
+MAX_CLASSES = 100_000
+MAX_PARAMETERS = 500_000_000  # a protobuf message holds at most 2 GiB
+
+_ARCHITECTURES: dict[str, Architecture] = {
+    module.ARCHITECTURE.name: module.ARCHITECTURE
+    for module in (mobilenet_v1, mobilenet_v2, squeezenet_v11, resnet50, inception_v3)
+}
+_OPTIONS: dict[str, type[float] | type[int]] = {"width": float, "size": int, "classes": int, "seed": int}
+
+
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """What a network is and costs; multiply-accumulates of one image."""
+
+    name: str
+    input_shape: tuple[int, int, int, int]
+    classes: int
+    parameters: int
+    macs: int
+    paper: str
+
+
+def names() -> list[str]:
+    """The networks there are."""
+    return list(_ARCHITECTURES)
+
+
+def build(
+    name: str, *, width: float = 1.0, size: int | None = None, classes: int | None = None, seed: int = 0
+) -> ModelProto:
+    """A network as ONNX: float32, input `input` (N, 3, size, size) in about -1..1, output `prob` (N, classes).
+
+    `width` multiplies the channels; size and classes default to the published ones. The same arguments give the same
+    bytes. Raises ConfigError for a name that is not there or an argument out of range.
+    """
+    architecture, net, classes = _assemble(name, width, size, classes)
+    if seed < 0:
+        raise ConfigError(f"{name}: seed: {seed} is negative, give 0 or more")
+    shape = (net.input.channels, net.input.height, net.input.width)
+    skeleton = Skeleton(
+        name=name,
+        opset=OPSET,
+        nodes=net.nodes,
+        parameters=net.parameters,
+        constants=dict(net.constants),
+        inputs={INPUT: ("N", *shape)},
+        outputs={OUTPUT: ("N", classes)},
+    )
+    doc = f"{name}, {architecture.paper}; width {width:g}; weights are random numbers from seed {seed}, not trained"
+    return skeleton.model(calibrated_parameters(skeleton, seed), doc)
+
+
+def describe(name: str, *, width: float = 1.0, size: int | None = None, classes: int | None = None) -> Description:
+    """What `build` with these arguments would give, without building it."""
+    architecture, net, classes = _assemble(name, width, size, classes)
+    shape = (1, net.input.channels, net.input.height, net.input.width)
+    return Description(name, shape, classes, net.parameter_count(), net.macs, architecture.paper)
+
+
+def from_url(url: str) -> ModelProto:
+    """The network that `zoo://NAME?width=0.25&size=64&classes=10&seed=1` names; each option may be absent."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ConfigError(f"{url}: {error}") from None
+    if parts.scheme != SCHEME or not parts.netloc or parts.path or parts.fragment:
+        raise ConfigError(f"{url}: not a zoo URL, write zoo://NAME or zoo://NAME?width=0.25&size=64")
+    options: dict[str, Any] = {}
+    for key, text in parse_qsl(parts.query, keep_blank_values=True):
+        if key in options:
+            raise ConfigError(f"{url}: {key} is given twice")
+        options[key] = _option(url, key, text)
+    try:
+        return build(parts.netloc, **options)
+    except ConfigError as error:
+        raise ConfigError(f"{url}: {error}") from error
+
+
+def _option(url: str, key: str, text: str) -> float | int:
+    if key not in _OPTIONS:
+        raise ConfigError(f"{url}: unknown option '{key}', {_suggestion(key, _OPTIONS)}")
+    try:
+        return _OPTIONS[key](text)
+    except ValueError:
+        kind = "a number" if _OPTIONS[key] is float else "a whole number"
+        raise ConfigError(f"{url}: {key}: '{text}' is not {kind}") from None
+
+
+def _assemble(name: str, width: float, size: int | None, classes: int | None) -> tuple[Architecture, Network, int]:
+    if name not in _ARCHITECTURES:
+        raise ConfigError(f"unknown zoo model '{name}', {_suggestion(name, _ARCHITECTURES)}")
+    architecture = _ARCHITECTURES[name]
+    size = architecture.size if size is None else size
+    classes = architecture.classes if classes is None else classes
+    if not 0 < width <= MAX_WIDTH:
+        raise ConfigError(f"{name}: width: {width:g} is out of range, give more than 0 and at most {MAX_WIDTH:g}")
+    _check_range(name, "size", size, architecture.min_size, MAX_SIZE)
+    _check_range(name, "classes", classes, 2, MAX_CLASSES)
+    net = Network(size)
+    architecture.assemble(net, width, classes)
+    if net.parameter_count() > MAX_PARAMETERS:
+        problem = f"{net.parameter_count()} parameters do not fit into an ONNX file"
+        raise ConfigError(f"{name}: {problem}, reduce width or classes")
+    return architecture, net, classes
+
+
+def _check_range(name: str, option: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise ConfigError(f"{name}: {option}: {value} is out of range, give {low} to {high}")
+
+
+def _suggestion(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(known)}"

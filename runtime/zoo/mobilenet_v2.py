@@ -1,0 +1,43 @@
+"""MobileNet v2: inverted residuals with linear bottlenecks.
+
+Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks", arXiv:1801.04381, table 2. Padding and 1001
+classes as in the authors' TensorFlow release; the last convolution does not become narrower than 1280 channels.
+"""
+
+from __future__ import annotations
+
+from runtime.zoo.network import Architecture, Network, Tensor, scaled
+
+# Expansion, output channels, repeats and first stride of each row of table 2.
+STAGES = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
+
+
+def assemble(net: Network, width: float, classes: int) -> None:
+    """Adds all layers, from the image to the class probabilities."""
+    x = net.conv(net.input, "conv0", scaled(32, width, 8), 3, stride=2)
+    x = net.relu6(net.batch_norm(x))
+    index = 0
+    for expansion, channels, repeats, first_stride in STAGES:
+        for repeat in range(repeats):
+            index += 1
+            stride = first_stride if repeat == 0 else 1
+            x = _bottleneck(net, x, f"block{index}", expansion, scaled(channels, width, 8), stride)
+    x = net.conv(x, "conv_last", scaled(1280, max(width, 1.0), 8), 1)
+    x = net.global_average_pool(net.relu6(net.batch_norm(x)))
+    net.softmax(net.flatten(net.conv(x, "logits", classes, 1, bias=True)))
+
+
+def _bottleneck(net: Network, x: Tensor, name: str, expansion: int, channels: int, stride: int) -> Tensor:
+    wide = x
+    if expansion != 1:
+        wide = net.conv(x, f"{name}/expand", x.channels * expansion, 1)
+        wide = net.relu6(net.batch_norm(wide))
+    deep = net.conv(wide, f"{name}/depthwise", wide.channels, 3, stride=stride, groups=wide.channels)
+    deep = net.relu6(net.batch_norm(deep))
+    narrow = net.batch_norm(net.conv(deep, f"{name}/project", channels, 1))
+    return net.add(narrow, x, f"{name}/add") if narrow[1:] == x[1:] else narrow
+
+
+ARCHITECTURE = Architecture(
+    name="mobilenet_v2", assemble=assemble, size=224, min_size=32, classes=1001, paper="arXiv:1801.04381"
+)

@@ -1,0 +1,194 @@
+"""Builds the layers of a convolutional network as ONNX nodes, and counts what they cost.
+
+A network under construction holds nodes and the *shapes* of its parameters; their values come later, from
+`runtime.zoo.calibration`. Names: a layer `fire2/squeeze` has parameters `fire2/squeeze.weight`, `fire2/squeeze.bias`,
+and its output tensor carries the layer's name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from onnx import NodeProto, helper
+
+from runtime.graph import Array
+
+Padding = Literal["same", "valid"] | int
+Pads = tuple[int, int, int, int]
+
+INPUT = "input"
+OUTPUT = "prob"
+
+
+class Tensor(NamedTuple):
+    """An activation: its name and its shape without the batch."""
+
+    name: str
+    channels: int
+    height: int
+    width: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+    """A published network: how it is built, and its published input size (square, in pixels) and classes."""
+
+    name: str
+    assemble: Callable[[Network, float, int], None]
+    size: int
+    min_size: int
+    classes: int
+    paper: str
+
+
+def scaled(channels: int, width: float, divisor: int = 1) -> int:
+    """Channels times the width multiplier, to the nearest multiple of `divisor`, at least 8 and at least 90 %.
+
+    Source: `_make_divisible` as described in the MobileNetV2 release.
+    """
+    exact = channels * width
+    rounded = max(8, int(exact + divisor / 2) // divisor * divisor)
+    return rounded if rounded >= 0.9 * exact else rounded + divisor
+
+
+class Network:
+    """Nodes in execution order, parameter shapes, and the multiply-accumulates of one image."""
+
+    def __init__(self, size: int, channels: int = 3) -> None:
+        self.input = Tensor(INPUT, channels, size, size)
+        self.nodes: list[NodeProto] = []
+        self.parameters: dict[str, tuple[int, ...]] = {}
+        self.constants: dict[str, Array] = {}
+        self.macs = 0
+
+    def conv(
+        self,
+        x: Tensor,
+        name: str,
+        channels: int,
+        kernel: int | tuple[int, int],
+        *,
+        stride: int = 1,
+        padding: Padding = "same",
+        groups: int = 1,
+        bias: bool = False,
+    ) -> Tensor:
+        """2-D convolution, weights OIHW."""
+        window = _pair(kernel)
+        self.parameters[f"{name}.weight"] = (channels, x.channels // groups, *window)
+        if bias:
+            self.parameters[f"{name}.bias"] = (channels,)
+        pads = _pads(x, window, stride, padding)
+        parameters = [f"{name}.weight", *([f"{name}.bias"] if bias else [])]
+        self._node(
+            "Conv", name, x.name, *parameters, kernel_shape=window, strides=[stride] * 2, pads=pads, group=groups
+        )
+        out = Tensor(name, channels, *_pooled_size(x, window, stride, pads))
+        self.macs += out.height * out.width * math.prod(self.parameters[f"{name}.weight"])
+        return out
+
+    def batch_norm(self, x: Tensor, epsilon: float = 1e-3) -> Tensor:
+        """Batch normalization over the channels, as a node of its own."""
+        name = f"{x.name}/bn"
+        parameters = [f"{name}.{part}" for part in ("scale", "bias", "mean", "var")]
+        self.parameters |= dict.fromkeys(parameters, (x.channels,))
+        self._node("BatchNormalization", name, x.name, *parameters, epsilon=epsilon)
+        return x._replace(name=name)
+
+    def relu(self, x: Tensor) -> Tensor:
+        """max(x, 0)."""
+        self._node("Relu", f"{x.name}/relu", x.name)
+        return x._replace(name=f"{x.name}/relu")
+
+    def relu6(self, x: Tensor) -> Tensor:
+        """min(max(x, 0), 6)."""
+        self.constants |= {"relu6.min": np.array(0, np.float32), "relu6.max": np.array(6, np.float32)}
+        self._node("Clip", f"{x.name}/relu6", x.name, "relu6.min", "relu6.max")
+        return x._replace(name=f"{x.name}/relu6")
+
+    def max_pool(self, x: Tensor, name: str, kernel: int, stride: int, *, ceil: bool = False) -> Tensor:
+        """Max pooling without padding; `ceil` keeps the incomplete window at the end, as Caffe does."""
+        window = _pair(kernel)
+        attributes = {"ceil_mode": 1} if ceil else {}
+        self._node("MaxPool", name, x.name, kernel_shape=window, strides=[stride] * 2, **attributes)
+        return Tensor(name, x.channels, *_pooled_size(x, window, stride, (0, 0, 0, 0), ceil))
+
+    def average_pool(self, x: Tensor, name: str, kernel: int) -> Tensor:
+        """Average pooling with stride 1 that keeps the size; padding is left out of the average."""
+        window = _pair(kernel)
+        pads = _pads(x, window, 1, "same")
+        self._node("AveragePool", name, x.name, kernel_shape=window, strides=[1, 1], pads=pads, count_include_pad=0)
+        return x._replace(name=name)
+
+    def global_average_pool(self, x: Tensor) -> Tensor:
+        """Mean over height and width, which stay as 1 x 1."""
+        self._node("GlobalAveragePool", "pool", x.name)
+        return Tensor("pool", x.channels, 1, 1)
+
+    def concat(self, tensors: list[Tensor], name: str) -> Tensor:
+        """Joins tensors along the channels."""
+        self._node("Concat", name, *(x.name for x in tensors), axis=1)
+        return tensors[0]._replace(name=name, channels=sum(x.channels for x in tensors))
+
+    def add(self, a: Tensor, b: Tensor, name: str) -> Tensor:
+        """Element-wise sum of two tensors of one shape."""
+        self._node("Add", name, a.name, b.name)
+        return a._replace(name=name)
+
+    def flatten(self, x: Tensor) -> Tensor:
+        """From (N, C, H, W) to (N, C * H * W)."""
+        self._node("Flatten", "flatten", x.name, axis=1)
+        return Tensor("flatten", x.channels * x.height * x.width, 1, 1)
+
+    def fully_connected(self, x: Tensor, name: str, features: int) -> Tensor:
+        """Matrix product of a flat tensor with weights (features, inputs), and a bias."""
+        self.parameters |= {f"{name}.weight": (features, x.channels), f"{name}.bias": (features,)}
+        self._node("Gemm", name, x.name, f"{name}.weight", f"{name}.bias", transB=1)
+        self.macs += features * x.channels
+        return Tensor(name, features, 1, 1)
+
+    def softmax(self, x: Tensor) -> None:
+        """Ends the network: class probabilities, (N, classes)."""
+        self._node("Softmax", OUTPUT, x.name, axis=1)
+
+    def parameter_count(self) -> int:
+        """Trained parameters, as papers count them: without the running statistics of batch normalization."""
+        trained = (shape for name, shape in self.parameters.items() if not name.endswith(("bn.mean", "bn.var")))
+        return sum(math.prod(shape) for shape in trained)
+
+    def _node(self, op: str, name: str, *inputs: str, **attributes: float | Sequence[int]) -> None:
+        node = helper.make_node(op, inputs, [name], name=name)
+        node.attribute.extend(helper.make_attribute(key, value) for key, value in attributes.items())
+        self.nodes.append(node)
+
+
+def _pair(kernel: int | tuple[int, int]) -> tuple[int, int]:
+    return (kernel, kernel) if isinstance(kernel, int) else kernel
+
+
+def _pads(x: Tensor, window: tuple[int, int], stride: int, padding: Padding) -> Pads:
+    """Top, left, bottom, right. `same` is TensorFlow's: ceil(size / stride) outputs, the odd pixel at the end."""
+    if padding == "valid":
+        padding = 0
+    if isinstance(padding, int):
+        return (padding, padding, padding, padding)
+    top, bottom = _same_pads(x.height, window[0], stride)
+    left, right = _same_pads(x.width, window[1], stride)
+    return (top, left, bottom, right)
+
+
+def _same_pads(size: int, kernel: int, stride: int) -> tuple[int, int]:
+    total = max((math.ceil(size / stride) - 1) * stride + kernel - size, 0)
+    return total // 2, total - total // 2
+
+
+def _pooled_size(x: Tensor, window: tuple[int, int], stride: int, pads: Pads, ceil: bool = False) -> tuple[int, int]:
+    def steps(size: int, kernel: int, padding: int) -> int:
+        span = size + padding - kernel
+        return (math.ceil(span / stride) if ceil else span // stride) + 1
+
+    return steps(x.height, window[0], pads[0] + pads[2]), steps(x.width, window[1], pads[1] + pads[3])

@@ -1,0 +1,149 @@
+"""The zoo's networks against published figures, and against what ONNX and ONNX Runtime make of them."""
+
+import importlib
+import math
+from collections import Counter
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from runtime import zoo
+from runtime.zoo.network import Network
+
+SMALL = {"mobilenet_v1": 33, "mobilenet_v2": 50, "squeezenet_v11": 41, "resnet50": 47, "inception_v3": 80}
+
+# Trained parameters with 1000 classes, as the models' Keras (MobileNet) and torchvision (others) releases count them.
+PARAMETERS = {
+    "mobilenet_v1": 4_231_976,
+    "mobilenet_v2": 3_504_872,
+    "squeezenet_v11": 1_235_496,
+    "resnet50": 25_557_032,
+    "inception_v3": 23_834_568,
+}
+
+# Millions of multiply-accumulates: TensorFlow's MobileNet tables; torchvision (SqueezeNet, Inception); Keras (ResNet).
+MEGA_MACS = [
+    ("mobilenet_v1", {}, 569),
+    ("mobilenet_v1", {"width": 0.25, "size": 128}, 13.6),
+    ("mobilenet_v1", {"width": 0.5, "size": 160}, 76.5),
+    ("mobilenet_v2", {}, 300),
+    ("mobilenet_v2", {"width": 1.4}, 582),
+    ("mobilenet_v2", {"width": 0.5}, 97),
+    ("mobilenet_v2", {"width": 0.35}, 59),
+    ("squeezenet_v11", {"size": 224}, 349),
+    ("resnet50", {}, 3860),
+    ("inception_v3", {}, 5713),
+]
+
+
+def small(name, **options):
+    return zoo.build(name, **({"width": 0.25, "size": SMALL[name], "classes": 10} | options))
+
+
+def test_names_are_the_five_networks():
+    assert zoo.names() == list(PARAMETERS)
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameter_count_is_the_published_one(name):
+    assert zoo.describe(name, classes=1000).parameters == PARAMETERS[name]
+
+
+@pytest.mark.parametrize(("name", "options", "mega_macs"), MEGA_MACS)
+def test_macs_are_the_published_ones(name, options, mega_macs):
+    assert zoo.describe(name, **options).macs / 1e6 == pytest.approx(mega_macs, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes"),
+    [
+        ("mobilenet_v1", {"Conv": 27, "BatchNormalization": 27, "Clip": 27, "Gemm": 1}),
+        ("mobilenet_v2", {"Conv": 53, "BatchNormalization": 52, "Clip": 35, "Add": 10}),
+        ("squeezenet_v11", {"Conv": 26, "Relu": 26, "Concat": 8, "MaxPool": 3}),
+        ("resnet50", {"Conv": 53, "BatchNormalization": 53, "Relu": 49, "Add": 16, "MaxPool": 1, "Gemm": 1}),
+        (
+            "inception_v3",
+            {"Conv": 94, "BatchNormalization": 94, "Relu": 94}
+            | {"MaxPool": 4, "AveragePool": 9, "Concat": 15, "Gemm": 1},
+        ),
+    ],
+)
+def test_layers_are_the_published_ones(name, nodes):
+    net = Network(224)
+    importlib.import_module(f"runtime.zoo.{name}").ARCHITECTURE.assemble(net, 1.0, 1000)
+    counts = Counter(node.op_type for node in net.nodes)
+    assert counts == nodes | {"GlobalAveragePool": 1, "Flatten": 1, "Softmax": 1}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_onnx_accepts_the_model_and_infers_the_shapes_that_the_builder_counted_with(name):
+    model = small(name)
+    onnx.checker.check_model(model, full_check=True)
+    description = zoo.describe(name, width=0.25, size=SMALL[name], classes=10)
+    assert macs_by_shape_inference(model) == description.macs
+    sizes = {tensor.name: math.prod(tensor.dims) for tensor in model.graph.initializer}
+    trained = [size for tensor, size in sizes.items() if not tensor.endswith((".mean", ".var", ".min", ".max"))]
+    assert sum(trained) == description.parameters
+
+
+def macs_by_shape_inference(model):
+    graph = onnx.shape_inference.infer_shapes(model, strict_mode=True).graph
+    dims = {info.name: info.type.tensor_type.shape.dim for info in [*graph.value_info, *graph.output]}
+    weights = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    macs = 0
+    for node in graph.node:
+        if node.op_type == "Conv":
+            pixels = math.prod(dim.dim_value for dim in dims[node.output[0]][2:])
+            macs += pixels * math.prod(weights[node.input[1]])
+        elif node.op_type == "Gemm":
+            macs += math.prod(weights[node.input[1]])
+    return macs
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_batch_is_symbolic_and_images_do_not_influence_each_other(name):
+    model = small(name)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    size = SMALL[name]
+    assert [i.shape for i in session.get_inputs()] == [["N", 3, size, size]]
+    images = np.random.default_rng(1).uniform(-1, 1, (3, 3, size, size)).astype(np.float32)
+    (together,) = session.run(None, {"input": images})
+    alone = [session.run(None, {"input": image[None]})[0][0] for image in images]
+    assert together.shape == (3, 10)
+    np.testing.assert_allclose(together, alone, atol=1e-4)
+
+
+def test_default_size_and_classes_are_the_published_ones():
+    shapes = {name: (zoo.describe(name).input_shape, zoo.describe(name).classes) for name in zoo.names()}
+    assert shapes == {
+        "mobilenet_v1": ((1, 3, 224, 224), 1001),
+        "mobilenet_v2": ((1, 3, 224, 224), 1001),
+        "squeezenet_v11": ((1, 3, 227, 227), 1000),
+        "resnet50": ((1, 3, 224, 224), 1000),
+        "inception_v3": ((1, 3, 299, 299), 1000),
+    }
+
+
+def test_mobilenet_pads_as_tensorflow_does():
+    """Stride 2 on an even size: the one padding pixel is at the end."""
+    pads = {
+        node.name: list(attribute.ints)
+        for node in small("mobilenet_v1", size=64).graph.node
+        for attribute in node.attribute
+        if attribute.name == "pads"
+    }
+    assert pads["conv0"] == [0, 0, 1, 1]
+    assert pads["block1/depthwise"] == [1, 1, 1, 1]
+
+
+def test_resnet_halves_in_the_first_convolution_of_a_block():
+    strides = {
+        node.name: list(attribute.ints)
+        for node in small("resnet50").graph.node
+        for attribute in node.attribute
+        if attribute.name == "strides"
+    }
+    assert strides["conv3_1/reduce"] == [2, 2]
+    assert strides["conv3_1/conv"] == [1, 1]
