@@ -1,0 +1,84 @@
+"""What a node does to each channel: y = x * scale[c] + shift[c], for the passes that fold it into the node before."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from runtime.graph import Array, Graph, Node
+from runtime.passes.editor import GraphEditor
+
+
+@dataclasses.dataclass(frozen=True)
+class Affine:
+    """y = tensor * scale[c] + shift[c], in float64, one value for each channel (axis 1)."""
+
+    tensor: str
+    scale: Array
+    shift: Array
+
+
+def channel_affine(graph: Graph, node: Node) -> Affine | None:
+    """What a node does to each channel; None where it does something else."""
+    if node.op == "BatchNormalization":
+        scale, shift = (graph.constants[name].astype(np.float64) for name in node.inputs[1:])
+        return Affine(node.inputs[0], scale, shift)
+    if node.op not in {"Add", "Sub", "Mul", "Div"}:
+        return None
+    for index in (0, 1):
+        value = _per_channel(graph, node.inputs[index], node.output)
+        if value is not None:
+            return _arithmetic(node.op, node.inputs[1 - index], value, constant_first=index == 0)
+    return None
+
+
+def _per_channel(graph: Graph, tensor: str, output: str) -> Array | None:
+    """A constant as one value for each channel of `output`, None where it varies along another axis."""
+    value, shape = graph.constants.get(tensor), graph.shape(output)
+    if value is None or value.ndim > len(shape) or len(shape) < 2:
+        return None
+    aligned = (1,) * (len(shape) - value.ndim) + value.shape
+    if any(size != 1 for axis, size in enumerate(aligned) if axis != 1):
+        return None
+    return np.broadcast_to(value.reshape(-1).astype(np.float64), (shape[1],))
+
+
+def _arithmetic(op: str, tensor: str, value: Array, constant_first: bool) -> Affine | None:
+    one, zero = np.ones_like(value), np.zeros_like(value)
+    if op == "Add":
+        return Affine(tensor, one, value)
+    if op == "Mul":
+        return Affine(tensor, value, zero)
+    if op == "Sub":
+        return Affine(tensor, -one, value) if constant_first else Affine(tensor, one, -value)
+    return None if constant_first or not value.all() else Affine(tensor, 1 / value, zero)
+
+
+def fold_affine(editor: GraphEditor, node: Node) -> str | None:
+    """Folds a node into the Conv, FullyConnected or BatchNormalization before it; says what it did, or None."""
+    affine = channel_affine(editor.graph, node)
+    if affine is None or editor.graph.shape(affine.tensor) != editor.graph.shape(node.output):
+        return None
+    target = editor.sole_producer(affine.tensor, "Conv", "FullyConnected", "BatchNormalization")
+    if target is None or "activation" in target.attrs or (target.op == "Conv" and target.input(3)):
+        return None
+    change = f"{node.name} into {target.name}"
+    inputs = _scaled_inputs(editor, target, affine)
+    editor.absorb(node, target)
+    editor.set_inputs(node, inputs)
+    return change
+
+
+def _scaled_inputs(editor: GraphEditor, target: Node, affine: Affine) -> list[str]:
+    """Inputs of the node with weights (or scale) and bias (or shift) that hold the affine."""
+    weights = editor.graph.constants[target.inputs[1]]
+    names = [target.inputs[0], target.inputs[1], target.input(2)]
+    bias = editor.graph.constants[names[2]] if names[2] else np.zeros(weights.shape[0])
+    if (affine.scale != 1).any():
+        scale = affine.scale.reshape(-1, *(1,) * (weights.ndim - 1))
+        names[1] = editor.add_constant(f"{target.name}/folded_weights", weights * scale)
+    shift = bias * affine.scale + affine.shift
+    if names[2] or shift.any():
+        names[2] = editor.add_constant(f"{target.name}/folded_bias", shift)
+    return names

@@ -1,0 +1,15 @@
+"""Batch-norm folding: a scale of each channel moves into the weights of the operator before."""
+
+from __future__ import annotations
+
+from runtime.graph import Graph
+from runtime.passes.affine import fold_affine
+from runtime.passes.editor import GraphEditor
+
+
+def fold_batch_norms(graph: Graph) -> list[str]:
+    """Folds BatchNormalization, Mul and Div by channel into Conv, FullyConnected or BatchNormalization."""
+    editor = GraphEditor(graph)
+    folded = [fold_affine(editor, node) for node in editor.nodes("BatchNormalization", "Mul", "Div")]
+    editor.finish()
+    return [change for change in folded if change]

@@ -1,0 +1,133 @@
+"""Edits a graph during one pass: an index of producers and readers that stays right under every change."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from runtime.graph import Array, Graph, Node, TensorInfo
+from runtime.operators import ACTIVATION_ATTRIBUTES, infer_shape, input_shapes
+
+
+class GraphEditor:
+    """The graph, and who writes and reads each tensor. `finish` puts the changes into the graph's list of nodes."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._producers = {name: node for node in graph.nodes for name in node.outputs}
+        self._readers: defaultdict[str, list[Node]] = defaultdict(list)
+        self._before: dict[int, list[Node]] = {}
+        self._gone: set[int] = set()
+        for node in graph.nodes:
+            self._register(node)
+
+    def nodes(self, *ops: str) -> Iterator[Node]:
+        """The nodes of these operators (all where none is given) that are still there, in order."""
+        for node in list(self.graph.nodes):
+            if id(node) not in self._gone and (not ops or node.op in ops):
+                yield node
+
+    def producer(self, tensor: str, *ops: str) -> Node | None:
+        """The node that writes a tensor, if it is one of these operators."""
+        node = self._producers.get(tensor)
+        return node if node is not None and (not ops or node.op in ops) else None
+
+    def readers(self, tensor: str) -> list[Node]:
+        """The nodes that read a tensor; one that reads it twice stands there twice."""
+        return self._readers[tensor]
+
+    def private(self, tensor: str) -> bool:
+        """Whether one node reads the tensor, once, and nobody outside the graph does."""
+        return len(self._readers[tensor]) == 1 and tensor not in self.graph.outputs
+
+    def sole_producer(self, tensor: str, *ops: str) -> Node | None:
+        """The node of these operators that writes a private tensor: it may be changed with its reader."""
+        return self.producer(tensor, *ops) if self.private(tensor) else None
+
+    def scalar(self, tensor: str) -> float | None:
+        """Value of a constant of one element."""
+        value = self.graph.constants.get(tensor)
+        return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
+
+    def add_constant(self, name: str, value: Array) -> str:
+        """Adds a float32 constant."""
+        return self.graph.add_constant(name, np.ascontiguousarray(value, np.float32))
+
+    def set_inputs(self, node: Node, inputs: list[str]) -> None:
+        """Makes a node read other tensors; absent inputs at the end are left out."""
+        for name in filter(None, node.inputs):
+            self._readers[name].remove(node)
+        node.inputs = list(inputs)
+        while node.inputs and not node.inputs[-1]:
+            node.inputs.pop()
+        self._register(node)
+
+    def rewrite(self, node: Node, op: str, inputs: list[str], attributes: Mapping[str, Any]) -> None:
+        """Turns a node into another operator that writes the same tensor."""
+        node.op, node.attrs = op, dict(attributes)
+        self.set_inputs(node, inputs)
+
+    def absorb(self, node: Node, producer: Node) -> None:
+        """Puts a producer in the place of its only reader: it writes the reader's tensor, with its activation."""
+        activation = {}
+        if "activation" in node.attrs:
+            activation = {name: value for name, value in node.attrs.items() if name in ACTIVATION_ATTRIBUTES}
+        node.name = producer.name
+        self.rewrite(node, producer.op, producer.inputs, {**producer.attrs, **activation})
+        self.drop(producer)
+
+    def insert_before(self, node: Node, op: str, name: str, inputs: list[str], attributes: Mapping[str, Any]) -> str:
+        """Adds a node ahead of another; returns its output."""
+        output = self._unused_tensor(f"{name}/{op}")
+        added = Node(op, name, inputs, [output], dict(attributes))
+        self._before.setdefault(id(node), []).append(added)
+        self._producers[output] = added
+        self._register(added)
+        self.graph.tensors[output] = TensorInfo(infer_shape(op, input_shapes(self.graph, added), attributes))
+        return output
+
+    def drop(self, node: Node) -> None:
+        """Removes a node."""
+        self.set_inputs(node, [])
+        self._gone.add(id(node))
+        if self._producers.get(node.output) is node:
+            del self._producers[node.output]
+
+    def bypass(self, node: Node) -> bool:
+        """Removes a node whose output equals its first input; False where an output's name needs it."""
+        kept, gone = node.inputs[0], node.output
+        if gone in self.graph.outputs:
+            writer = self._producers.get(kept)
+            if writer is None or kept in self.graph.outputs:
+                return False
+            kept, gone = gone, kept
+            self._producers[kept] = writer
+            writer.outputs = [kept]
+        self.drop(node)
+        for reader in list(self._readers[gone]):
+            self.set_inputs(reader, [kept if name == gone else name for name in reader.inputs])
+        return True
+
+    def finish(self) -> None:
+        """Puts the changes into the graph, and forgets the tensors that nothing names any more."""
+        nodes = [part for node in self.graph.nodes for part in (*self._before.get(id(node), ()), node)]
+        self.graph.nodes = [node for node in nodes if id(node) not in self._gone]
+        named = {*self.graph.inputs, *self.graph.outputs}
+        for node in self.graph.nodes:
+            named.update(node.inputs, node.outputs)
+        self.graph.tensors = {name: info for name, info in self.graph.tensors.items() if name in named}
+        self.graph.constants = {name: value for name, value in self.graph.constants.items() if name in named}
+
+    def _register(self, node: Node) -> None:
+        for name in filter(None, node.inputs):
+            self._readers[name].append(node)
+
+    def _unused_tensor(self, name: str) -> str:
+        unique, suffix = name, 0
+        while unique in self.graph.tensors:
+            suffix += 1
+            unique = f"{name}_{suffix}"
+        return unique

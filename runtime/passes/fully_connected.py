@@ -1,0 +1,39 @@
+"""Reshape to fully connected: a layer on a flattened image becomes a convolution with a filter of the image's size.
+
+The image then needs no transposition to its flat order, whatever its storage.
+"""
+
+from __future__ import annotations
+
+from runtime.graph import Graph, Node
+from runtime.passes.editor import GraphEditor
+
+_WHOLE_IMAGE = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
+
+
+def convert_fully_connected(graph: Graph) -> list[str]:
+    """Turns FullyConnected(Reshape([n, c, h, w])) into Conv with a filter [o, c, h, w] and a Reshape to [n, o]."""
+    editor = GraphEditor(graph)
+    changes = []
+    for node in editor.nodes("FullyConnected"):
+        flatten = editor.producer(node.inputs[0], "Reshape")
+        if flatten is None or not _flattens_images(graph, flatten) or not graph.is_constant(node.inputs[1]):
+            continue
+        _convert(editor, node, flatten)
+        changes.append(node.name)
+    editor.finish()
+    return changes
+
+
+def _flattens_images(graph: Graph, flatten: Node) -> bool:
+    image = graph.shape(flatten.inputs[0])
+    return len(image) == 4 and len(flatten.attrs["shape"]) == 2 and flatten.attrs["shape"][0] == image[0]
+
+
+def _convert(editor: GraphEditor, node: Node, flatten: Node) -> None:
+    image, weights = flatten.inputs[0], editor.graph.constants[node.inputs[1]]
+    filters = weights.reshape(weights.shape[0], *editor.graph.shape(image)[1:])
+    name = editor.add_constant(f"{node.inputs[1]}/filter", filters)
+    out = editor.insert_before(node, "Conv", node.name, [image, name, *node.inputs[2:]], {**_WHOLE_IMAGE, **node.attrs})
+    node.name = f"{node.name}/reshape"
+    editor.rewrite(node, "Reshape", [out], {"shape": editor.graph.shape(node.output)})

@@ -1,0 +1,62 @@
+"""All passes in their order, run until none changes anything."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from runtime.graph import Graph
+from runtime.passes.activation_fusion import fuse_activations
+from runtime.passes.batch_norm_folding import fold_batch_norms
+from runtime.passes.bias_fusion import fuse_biases
+from runtime.passes.channel_shuffle import fuse_channel_shuffles
+from runtime.passes.constant_folding import fold_constants
+from runtime.passes.dead_code import remove_dead_code
+from runtime.passes.fully_connected import convert_fully_connected
+from runtime.passes.hard_swish import fuse_hard_swishes
+from runtime.passes.identity_removal import remove_identities
+from runtime.passes.pad_fusion import fuse_pads
+from runtime.passes.reshape_merging import merge_reshapes
+from runtime.passes.residual_fusion import fuse_residuals
+from runtime.passes.transpose_merging import merge_transposes
+
+# Residuals come before activations, since the sum is what is activated; patterns come before what would cut them up.
+PASSES: Mapping[str, Callable[[Graph], list[str]]] = {
+    "constant folding": fold_constants,
+    "identity removal": remove_identities,
+    "hard swish": fuse_hard_swishes,
+    "channel shuffle": fuse_channel_shuffles,
+    "transpose cancellation": merge_transposes,
+    "reshape merging": merge_reshapes,
+    "batch-norm folding": fold_batch_norms,
+    "bias fusion": fuse_biases,
+    "pad fusion": fuse_pads,
+    "residual fusion": fuse_residuals,
+    "activation fusion": fuse_activations,
+    "reshape to fully connected": convert_fully_connected,
+    "dead code": remove_dead_code,
+}
+
+
+@dataclasses.dataclass
+class PassReport:
+    """What one pass did, a line for each change: the node, or `node into node`."""
+
+    name: str
+    changes: list[str] = dataclasses.field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {len(self.changes)}"
+
+
+def run_passes(graph: Graph) -> list[PassReport]:
+    """Runs all passes on a graph, in place, until nothing changes; one report a pass, in order."""
+    reports = {name: PassReport(name) for name in PASSES}
+    changed = True
+    while changed:
+        changed = False
+        for name, rewrite in PASSES.items():
+            changes = rewrite(graph)
+            reports[name].changes += changes
+            changed = changed or bool(changes)
+    return list(reports.values())
