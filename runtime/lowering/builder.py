@@ -14,6 +14,7 @@ from runtime.kernels import table
 from runtime.kernels.source import source_hash
 from runtime.kernels.spec import Form, Kernel, Memory, Variant
 from runtime.layout.buffer import pack_rows
+from runtime.layout.image import ImageLayout, to_image
 from runtime.lowering.iteration import loop_nest, padded
 from runtime.lowering.value import Value
 from runtime.plan.plan import Shown
@@ -46,6 +47,9 @@ class Rows:
 
     name: str
     weights: Array
+
+
+Tensors = dict[str, Value | Rows]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +96,7 @@ class Builder:
         self.target = target
         self.options = options
         self.launches: list[Launch] = []
+        self.note = ""  # why the node that is being lowered runs elsewhere than wanted
         self.element = ElementType.F32 if target.precision == Precision.FP32 else ElementType.F16
         self._values: dict[str, dict[Storage, Value]] = {}
         self._planned: dict[str, tuple[str, int]] = {}
@@ -128,8 +133,17 @@ class Builder:
         if value is not None and value.element == self.element:
             return value
         source = known[storage] if value is not None else next(iter(known.values()))
+        if storage == Storage.IMAGE and source.data is not None:
+            return self.read_image(tensor, source.shape)
         known[storage] = self._aliased(source, storage) or self._converted(tensor, source, storage)
         return known[storage]
+
+    def read_image(self, tensor: str, shape: tuple[int, ...]) -> Value:
+        """The tensor as an image; a constant counts as one of `shape`."""
+        if self.is_activation(tensor):
+            return self.read(tensor, Storage.IMAGE)
+        data = self.graph.constants[tensor].reshape(shape)
+        return self.constant_image(tensor, data, ImageLayout.CHANNEL_MAJOR)
 
     def read_any(self, tensor: str) -> Value:
         """The tensor in whatever buffer storage it has; a constant as row-major weights."""
@@ -137,7 +151,7 @@ class Builder:
         for value in known.values():
             if value.storage != Storage.IMAGE and value.element == self.element:
                 return value
-        return self.read(tensor, Storage.FLAT)
+        return self.read(tensor, Storage.NHWC if Storage.IMAGE in known else Storage.FLAT)
 
     def write(self, tensor: str, storage: Storage) -> Value:
         """A new value for a tensor that a launch is about to write."""
@@ -165,6 +179,11 @@ class Builder:
         """Weights in the plan's element type, row-major, with zeros behind them."""
         flat = np.concatenate([data.reshape(-1), np.zeros(WEIGHT_SLACK, data.dtype)]).astype(self.dtype)
         return Value(name, tuple(data.shape), Storage.FLAT, self.element, data=flat)
+
+    def constant_image(self, name: str, data: Array, layout: ImageLayout) -> Value:
+        """Weights as an image in the plan's element type."""
+        pixels = np.ascontiguousarray(to_image(data, layout).astype(self.dtype))
+        return Value(name, tuple(data.shape), Storage.IMAGE, self.element, data=pixels, layout=layout)
 
     def zeros(self, size: int) -> Value:
         """A blob of at least `size` zeros, shared by all launches."""
@@ -200,7 +219,7 @@ class Builder:
 
     def _converted(self, tensor: str, source: Value, storage: Storage) -> Value:
         value = Value(tensor, source.shape, storage, self.element, source.shape[1] if storage == Storage.NHWC else 0)
-        self.copy(f"{tensor}:{storage.name.lower()}", source, value, note=f"{source.storage.name} -> {storage.name}")
+        self.convert(f"{tensor}:{storage.name.lower()}", source, value, f"{source.storage.name} -> {storage.name}")
         return value
 
     def output(self, tensor: str) -> None:
@@ -216,15 +235,29 @@ class Builder:
             or value.root.data is not None
         ):
             value = Value(tensor, source.shape, Storage.FLAT, ElementType.F32)
-            self.copy(f"{tensor}:output", source, value, note=f"{source.storage.name} -> output")
+            self.convert(f"{tensor}:output", source, value, f"{source.storage.name} -> output")
         known[Storage.FLAT] = Value(tensor, value.shape, Storage.FLAT, ElementType.F32, 0, value, 0, Role.OUTPUT)
         self.outputs.append(known[Storage.FLAT])
 
     # Launches
 
-    def copy(self, name: str, source: Value, value: Value, note: str = "", op: str = "Transpose") -> None:
+    def convert(self, name: str, source: Value, value: Value, note: str) -> None:
         """Copies all elements between two storages of one shape."""
-        self.strided_copy(name, op, source, value, source.shape, source.strides, value.strides, note=note)
+        if Storage.IMAGE in (source.storage, value.storage):
+            self._convert_image(name, source, value, note)
+        else:
+            self.strided_copy(name, "Transpose", source, value, source.shape, source.strides, value.strides, note=note)
+
+    def _convert_image(self, name: str, source: Value, value: Value, note: str) -> None:
+        to_image_memory = value.storage == Storage.IMAGE
+        buffer = source if to_image_memory else value
+        dims = dict(zip(("batch", "channels", "height", "width"), buffer.shape, strict=True))
+        dims |= dict(zip(("stride_n", "stride_c", "stride_h", "stride_w"), buffer.strides, strict=True))
+        kernel, op = ("buffer_to_image", "BufferToImage") if to_image_memory else ("image_to_buffer", "ImageToBuffer")
+        is_float = int(buffer.element == ElementType.F32)
+        defines = {"SRC_F32" if to_image_memory else "DST_F32": is_float}
+        tensors, shown, memory = {"x": source, "y": value}, Shown(output_shape=value.shape), Memory.IMAGE
+        self.launch(kernel, name, op, tensors, dims, None, defines, shown, note, memory)
 
     def strided_copy(
         self,
@@ -279,12 +312,21 @@ class Builder:
         key = self._tuning_key(kernel, chosen, dims) if kind == StepKind.OPENCL and kernel.tunable else ""
         numbers = tuple(float((floats or {})[argument]) for argument in kernel.floats)
         ordered = {argument: int(dims[argument]) for argument in kernel.ints}
-        arguments = (tuple(values), tuple(packed), kernel.macs(ordered), shown or Shown(), note or reason, key)
+        arguments = (
+            tuple(values),
+            tuple(packed),
+            kernel.macs(ordered),
+            shown or Shown(),
+            note or reason or self.note,
+            key,
+        )
         self.launches.append(Launch(name, op, kernel, kind, variant, chosen, ordered, numbers, *arguments))
 
-    def fits(self, kernel_name: str, memory: Memory, dims: Mapping[str, int]) -> bool:
-        """Whether some variant of a kernel can run for these dims on the target."""
-        return table.find(kernel_name, memory).default_variant(dims, self.target) is not None
+    def refusal(self, kernel_name: str, memory: Memory, dims: Mapping[str, int]) -> str:
+        """Why no variant of a kernel can run for these dims on the target; empty where one can."""
+        kernel = table.find(kernel_name, memory)
+        fitting = kernel.default_variant(dims, self.target)
+        return "" if fitting else kernel.fits(dims, kernel.variants[0], self.target)
 
     def _place(self, kernel: Kernel, name: str, op: str, dims: Mapping[str, int]) -> tuple[StepKind, Variant, str]:
         on_cpu = Variant((("BLOCK", CPU_BLOCK),)) if kernel.block else Variant()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from runtime.errors import ModelError, UnsupportedError
-from runtime.graph import Graph
+from runtime.graph import Graph, Node
 from runtime.lowering.assembly import assemble
 from runtime.lowering.builder import Builder, Options, node_error
+from runtime.lowering.image_operators import IMAGE_LOWERINGS
 from runtime.lowering.operators import LOWERINGS
 from runtime.lowering.placement import plan_concats
 from runtime.plan.plan import Plan
@@ -33,14 +34,29 @@ def build(graph: Graph, target: Target, options: Options) -> Builder:
     for name in graph.inputs:
         builder.add_input(name)
     for node in graph.nodes:
-        if node.op not in LOWERINGS:
-            raise node_error(node, f"not supported on a device; supported: {', '.join(sorted(LOWERINGS))}")
-        LOWERINGS[node.op](builder, node)
+        _lower_node(builder, node)
         if options.keep_layers and node.output not in graph.outputs:
             builder.output(node.output)
     for name in graph.outputs:
         builder.output(name)
     return builder
+
+
+def _lower_node(builder: Builder, node: Node) -> None:
+    if node.op not in LOWERINGS:
+        raise node_error(node, f"not supported on a device; supported: {', '.join(sorted(LOWERINGS))}")
+    builder.note = ""
+    if builder.target.memory == "image" and _has_images(builder.graph, node):
+        reason = IMAGE_LOWERINGS[node.op](builder, node) if node.op in IMAGE_LOWERINGS else "no kernel on images"
+        if not reason:
+            return
+        builder.note = f"buffers: {reason}"
+    LOWERINGS[node.op](builder, node)
+
+
+def _has_images(graph: Graph, node: Node) -> bool:
+    """Whether the node works on 4-axis tensors."""
+    return len(graph.shape(node.output)) == 4 and len(graph.shape(node.inputs[0])) == 4
 
 
 def _check_ranks(graph: Graph) -> None:

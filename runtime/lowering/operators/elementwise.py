@@ -5,25 +5,15 @@ from __future__ import annotations
 import math
 
 from runtime.graph import Node
-from runtime.kernels.codes import Binary, Unary
 from runtime.lowering.activation import activation
 from runtime.lowering.builder import Builder, node_error
+from runtime.lowering.elementwise import BINARY, UNARY
 from runtime.lowering.iteration import broadcast_strides, loop_nest, padded
 from runtime.lowering.value import Value
 from runtime.plan.plan import Shown
 from runtime.plan.records import Storage
 
 _RANK = 4
-_UNARY = {
-    **{"Sigmoid": Unary.SIGMOID, "Tanh": Unary.TANH, "LeakyRelu": Unary.LEAKY_RELU, "Elu": Unary.ELU},
-    **{"HardSigmoid": Unary.HARD_SIGMOID, "HardSwish": Unary.HARD_SWISH, "Exp": Unary.EXP, "Log": Unary.LOG},
-    **{"Sqrt": Unary.SQRT, "Reciprocal": Unary.RECIPROCAL, "Neg": Unary.NEG, "Abs": Unary.ABS},
-    **{"Floor": Unary.FLOOR, "Ceil": Unary.CEIL, "Erf": Unary.ERF, "Relu": Unary.CLAMP, "Clip": Unary.CLAMP},
-}
-_BINARY = {
-    **{"Add": Binary.ADD, "Sub": Binary.SUB, "Mul": Binary.MUL, "Div": Binary.DIV},
-    **{"Max": Binary.MAX, "Min": Binary.MIN, "Pow": Binary.POW, "PRelu": Binary.PRELU},
-}
 
 
 def lower_unary(builder: Builder, node: Node) -> None:
@@ -35,7 +25,7 @@ def lower_unary(builder: Builder, node: Node) -> None:
     alpha, beta = node.attrs.get("alpha", 0.0), node.attrs.get("beta", 0.0)
     if node.op == "Relu":
         alpha, beta = 0.0, math.inf
-    defines = {"UNARY": int(_UNARY[node.op])}
+    defines = {"UNARY": int(UNARY[node.op])}
     numbers = {"alpha": alpha, "beta": beta}
     builder.launch("unary", node.name, node.op, {"x": x, "y": y}, dims, numbers, defines, Shown(y.shape))
 
@@ -50,7 +40,7 @@ def lower_binary(builder: Builder, node: Node) -> None:
     extents, (as_, bs, ys) = _nest(node, out, [*steps, y.strides])
     dims = _dims(extents, {"as": as_, "bs": bs, "ys": ys})
     code, numbers = activation(node.attrs)
-    defines = {"BINARY": int(_BINARY[node.op]), "ACTIVATION": code}
+    defines = {"BINARY": int(BINARY[node.op]), "ACTIVATION": code}
     builder.launch("binary", node.name, "Eltwise", {"a": a, "b": b, "y": y}, dims, numbers, defines, Shown(y.shape))
 
 
@@ -76,4 +66,4 @@ def _dims(extents: list[int], operands: dict[str, list[int]]) -> dict[str, int]:
     return dims
 
 
-LOWERINGS = {**dict.fromkeys(_UNARY, lower_unary), **dict.fromkeys(_BINARY, lower_binary)}
+LOWERINGS = {**dict.fromkeys(UNARY, lower_unary), **dict.fromkeys(BINARY, lower_binary)}

@@ -8,8 +8,7 @@ import numpy as np
 
 from runtime.graph import Node
 from runtime.lowering.activation import activation
-from runtime.lowering.builder import Builder, Rows, node_error
-from runtime.lowering.value import Value
+from runtime.lowering.builder import Builder, Rows, Tensors, node_error
 from runtime.plan.plan import Shown
 from runtime.plan.records import Storage
 
@@ -21,7 +20,7 @@ def lower_fully_connected(builder: Builder, node: Node) -> None:
     out_c, in_c = weights.shape
     bias = builder.graph.constants[node.input(2)] if node.input(2) else np.zeros(out_c, np.float32)
     code, numbers = activation(node.attrs)
-    tensors: dict[str, Value | Rows] = {"x": x, "w": Rows(node.inputs[1], weights[None]), "y": y}
+    tensors: Tensors = {"x": x, "w": Rows(node.inputs[1], weights[None]), "y": y}
     tensors["b"] = builder.constant(node.input(2) or f"{node.name}:bias", bias)
     dims = {"rows": x.shape[0], "in_c": in_c, "out_c": out_c}
     shown = Shown(y.shape, weights.shape)

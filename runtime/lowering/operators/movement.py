@@ -17,7 +17,7 @@ def lower_concat(builder: Builder, node: Node) -> None:
     """Copies the inputs that were not written in place (`placement.py` plans those)."""
     rank = len(builder.graph.shape(node.output))
     storages = [builder.stored(name) for name in node.inputs if builder.is_activation(name)]
-    channels_last = rank == 4 and any(Storage.NHWC in stored for stored in storages)
+    channels_last = rank == 4 and any(stored & {Storage.NHWC, Storage.IMAGE} for stored in storages)
     storage = Storage.NHWC if channels_last else Storage.FLAT
     y = builder.known(node.output, storage) or builder.write(node.output, storage)
     start, axis = 0, node.attrs["axis"]

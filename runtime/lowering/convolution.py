@@ -1,0 +1,72 @@
+"""What a Conv node is, whatever memory it runs on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runtime.graph import Array, Node
+from runtime.lowering.builder import Builder
+from runtime.operators import Shape
+from runtime.plan.plan import Shown
+
+# Below these channels, Winograd's transforms cost more than the saved multiplications.
+_WINOGRAD_MIN_CHANNELS = 16
+
+
+class Convolution:
+    """One Conv node and what every algorithm needs of it."""
+
+    def __init__(self, builder: Builder, node: Node) -> None:
+        self.builder, self.node = builder, node
+        graph = builder.graph
+        self.x_shape, self.y_shape = graph.shape(node.inputs[0]), graph.shape(node.output)
+        self.filter: Array = graph.constants[node.inputs[1]]
+        self.group: int = node.attrs["group"]
+        self.strides: Shape = node.attrs["strides"]
+        self.pads: Shape = node.attrs["pads"]
+        self.dilations: Shape = node.attrs["dilations"]
+
+    @property
+    def kernel(self) -> Shape:
+        """Filter (height, width)."""
+        return tuple(self.filter.shape[2:])
+
+    @property
+    def is_depthwise(self) -> bool:
+        """One filter a channel."""
+        return self.group == self.x_shape[1] == self.y_shape[1] and self.group > 1
+
+    @property
+    def is_pointwise(self) -> bool:
+        """A matrix product of pixels and filters."""
+        plain = self.strides == (1, 1) and not any(self.pads) and self.group == 1
+        return self.kernel == (1, 1) and plain
+
+    @property
+    def is_winograd(self) -> bool:
+        """Asked for, 3x3, dense, stride 1, and wide enough to gain."""
+        plain = self.kernel == (3, 3) and self.strides == (1, 1) and self.dilations == (1, 1) and self.group == 1
+        wide = min(self.x_shape[1], self.y_shape[1]) >= _WINOGRAD_MIN_CHANNELS
+        return bool(self.builder.options.winograd) and plain and wide
+
+    @property
+    def shown(self) -> Shown:
+        """What profiles print."""
+        return Shown(self.y_shape, self.filter.shape, self.strides, self.pads, self.dilations)
+
+    def bias_data(self) -> Array:
+        """The bias, zeros where the node has none."""
+        name = self.node.input(2)
+        return self.builder.graph.constants[name] if name else np.zeros(self.y_shape[1], np.float32)
+
+    def per_group(self) -> dict[str, int]:
+        """Channels of one group."""
+        return {"in_c": self.x_shape[1] // self.group, "out_c": self.y_shape[1] // self.group}
+
+    def window(self) -> dict[str, int]:
+        """Dims that describe the sliding window."""
+        (in_h, in_w), (out_h, out_w) = self.x_shape[2:], self.y_shape[2:]
+        dims = {"batch": self.x_shape[0], "in_h": in_h, "in_w": in_w, "out_h": out_h, "out_w": out_w}
+        dims |= {"k_h": self.kernel[0], "k_w": self.kernel[1], "stride_h": self.strides[0], "stride_w": self.strides[1]}
+        dims |= {"pad_t": self.pads[0], "pad_l": self.pads[1], "dil_h": self.dilations[0], "dil_w": self.dilations[1]}
+        return dims

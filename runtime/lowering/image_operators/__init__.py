@@ -1,0 +1,21 @@
+"""Operators on image memory, one file a family.
+
+A function emits the operator's launches and returns "", or emits nothing and returns why images cannot serve; then the
+operator is lowered to buffers, with conversions around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runtime.graph import Node
+from runtime.lowering.builder import Builder
+from runtime.lowering.image_operators import convolution, elementwise, sampling
+
+LowerOnImages = Callable[[Builder, Node], str]
+
+IMAGE_LOWERINGS: dict[str, LowerOnImages] = {
+    **convolution.LOWERINGS,
+    **sampling.LOWERINGS,
+    **elementwise.LOWERINGS,
+}
