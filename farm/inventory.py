@@ -22,6 +22,7 @@ from pydantic import AfterValidator, BeforeValidator, field_validator
 
 from farm import yaml_source
 from farm.fields import Abi, Abis, SafeName, SocKey, Text, as_list, not_empty
+from farm.suggestion import suggestion
 from farm.yaml_source import Section, Source
 from runtime.errors import NoUnitError
 
@@ -71,7 +72,7 @@ class _Device(Section):
         if value in TRANSPORTS_NOT_YET:
             raise ValueError(f"{value!r} is not supported yet; only transport: local works")
         if value not in TRANSPORTS:
-            raise ValueError(f"unknown transport{yaml_source.suggestion(value, TRANSPORTS)}")
+            raise ValueError(f"unknown transport{suggestion(value, TRANSPORTS)}")
         return value
 
     @field_validator("target_socs")

@@ -8,14 +8,14 @@ written (only an empty one, `~` and `null` become None): the pydantic models dec
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_args
 
 import pydantic
 import yaml
 
+from farm.suggestion import suggestion
 from runtime.errors import ConfigError
 
 MAX_SIZE_BYTES = 256 * 1024
@@ -80,12 +80,6 @@ def dotted(key_path: KeyPath) -> str:
     """Writes a key path as `models.foo.input_shapes[0]`."""
     parts = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in key_path)
     return "".join(parts).removeprefix(".")
-
-
-def suggestion(word: str, known: Collection[str]) -> str:
-    """`, did you mean 'x'?` for the nearest known word; the list of them when none is near."""
-    near = difflib.get_close_matches(word, known, n=1)
-    return f", did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted(known))}"
 
 
 def _read_text(path: Path) -> str:

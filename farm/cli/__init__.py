@@ -1,0 +1,95 @@
+"""The command line: one file a command, imported when it is called or listed.
+
+A command returns its exit status, or None for 0. Every mistake ends here as one line on stderr. Exit status: 0 done,
+1 a job failed, 2 usage or configuration, 3 no unit matches, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from farm.suggestion import suggestion
+from runtime.errors import FarmError
+
+FAILED = 1
+INTERRUPTED = 130
+
+# Name -> module that has a click command named `command`; listed by `farm --help` in this order.
+COMMANDS = {
+    "doctor": "farm.cli.doctor",
+    "zoo": "farm.cli.zoo",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported one by one, so that `farm doctor` does not wait for what it does not use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Imports the module of one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command, or says which one may be meant."""
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"unknown command {args[0]!r}{suggestion(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="farm", message="%(prog)s %(version)s")
+def farm() -> None:
+    """Converts neural networks, runs, validates, profiles and tunes them on many phones and boards."""
+
+
+def main() -> None:
+    """Entry point of the `farm` command."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line; returns its exit status."""
+    try:
+        status = farm.main(list(arguments), prog_name="farm", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        return _complain(_usage_text(error), error.exit_code)
+    except FarmError as error:
+        return _complain(str(error), error.exit_status)
+    except (click.Abort, KeyboardInterrupt):
+        return _complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output has gone, as `farm ... | head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except OSError as error:
+        return _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error), FAILED)
+
+
+def _usage_text(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    return f"{error.format_message()}{f' (see {context.command_path} --help)' if context else ''}"
+
+
+def _complain(text: str, exit_status: int) -> int:
+    """Prints the one line; what a file or a device put into it cannot reach the terminal as control characters."""
+    line = " ".join(text.splitlines())
+    shown = "".join(character if character.isprintable() else repr(character)[1:-1] for character in line)
+    click.echo(f"error: {shown}", err=True)
+    return exit_status

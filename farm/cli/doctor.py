@@ -1,0 +1,36 @@
+"""`farm doctor`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import click
+
+from farm import doctor
+from farm.doctor import Check
+
+MARKS = {"ok": click.style("ok     ", fg="green"), "advice": click.style("advice ", fg="yellow")}
+MISSING = click.style("missing", fg="red", bold=True)
+
+
+@click.command(name="doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(as_json: bool) -> int:
+    """Say what this machine has, what it lacks, and what to do about it.
+
+    Exit status 1 when something is missing without which nothing runs.
+    """
+    checks = doctor.examine()
+    if as_json:
+        click.echo(json.dumps({"checks": [dataclasses.asdict(check) for check in checks]}, indent=2))
+    else:
+        for check in checks:
+            _print(check)
+    return int(any(check.state == "missing" for check in checks))
+
+
+def _print(check: Check) -> None:
+    click.echo(f"{MARKS.get(check.state, MISSING)}  {check.name:<14}  {check.found}")
+    if check.advice:
+        click.echo(f"{'':25}-> {check.advice}")

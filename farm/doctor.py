@@ -1,0 +1,150 @@
+"""Looks at this machine: what is there, what is missing, and what to do about it.
+
+Nothing is loaded into this process; what a driver really offers is asked through `probe`, where the caller gives one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from farm import drivers, toolchain
+from farm.drivers import Driver
+from runtime.errors import JobError
+
+State = Literal["ok", "advice", "missing"]
+Probe = Callable[[Driver], str]
+
+DISTRIBUTION = "farm"
+MIN_PYTHON = (3, 11)
+MIN_FREE_BYTES = 2 * 1024**3
+INSTALL = "make setup"
+ORIGINS = {"environment": "named in the environment", "system": "from the system", "pypi": "from PyPI"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One thing that was looked at: `missing` stops the main job, `advice` only limits or slows it."""
+
+    name: str
+    state: State
+    found: str
+    advice: str = ""
+
+
+def examine(probe: Probe | None = None, environment: Mapping[str, str] | None = None) -> list[Check]:
+    """All checks. `probe(driver)` returns the device that a driver offers in a word, or raises JobError."""
+    environment = os.environ if environment is None else environment
+    search_path = environment.get("PATH", os.defpath)
+    found_drivers = drivers.find_drivers(environment)
+    return [
+        _python(),
+        _packages(),
+        _compiler(search_path),
+        _linker(search_path),
+        *_opencl(found_drivers, probe),
+        *_dangling(environment),
+        _program("adb", "phones", search_path, "apt install adb"),
+        _program("ssh", "boards", search_path, "apt install openssh-client"),
+        _disk(Path.cwd()),
+    ]
+
+
+def _python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info >= MIN_PYTHON:
+        return Check("python", "ok", version)
+    return Check("python", "missing", version, f"install Python {MIN_PYTHON[0]}.{MIN_PYTHON[1]} or later")
+
+
+def _packages() -> Check:
+    names = required_packages()
+    absent = [name for name in names if not _installed(name)]
+    if absent:
+        return Check("packages", "missing", f"not installed: {', '.join(absent)}", INSTALL)
+    return Check("packages", "ok", f"all {len(names)} installed")
+
+
+def required_packages() -> list[str]:
+    """Names of the packages that running needs, as this distribution declares them."""
+    declared = importlib.metadata.requires(DISTRIBUTION) or []
+    needed = (text for text in declared if "extra ==" not in text)
+    return [match.group() for text in needed if (match := re.match(r"[A-Za-z0-9._-]+", text))]
+
+
+def _installed(name: str) -> bool:
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _compiler(search_path: str) -> Check:
+    found = shutil.which("cc", path=search_path)
+    if found:
+        return Check("C compiler", "ok", found)
+    if zig := toolchain.find_zig():
+        return Check("C compiler", "ok", f"{zig} cc (ziglang)")
+    return Check("C compiler", "missing", "neither cc nor ziglang", INSTALL)
+
+
+def _linker(search_path: str) -> Check:
+    found = shutil.which("ld", path=search_path)
+    if found:
+        return Check("linker", "ok", found)
+    if zig := toolchain.find_zig():
+        return Check("linker", "ok", f"{zig} ld.lld (ziglang)")
+    return Check("linker", "missing", "neither ld nor ziglang; PoCL cannot link kernels", INSTALL)
+
+
+def _opencl(found: Sequence[Driver], probe: Probe | None) -> Iterator[Check]:
+    if not found:
+        yield Check("OpenCL driver", "missing", "none", f"{INSTALL} (brings PoCL), or apt install pocl-opencl-icd")
+    for driver in found:
+        yield _driver(driver, driver is found[0], probe)
+    if found and all(driver.origin == "pypi" for driver in found):
+        yield Check(
+            "OpenCL speed",
+            "advice",
+            "only PoCL from PyPI",
+            "apt install pocl-opencl-icd (as root): Debian's PoCL is up to ten times faster",
+        )
+
+
+def _driver(driver: Driver, preferred: bool, probe: Probe | None) -> Check:
+    words = f"{driver.name} {ORIGINS[driver.origin]}{', preferred' if preferred else ''}: {driver.path}"
+    try:
+        device = f" ({probe(driver)})" if probe else ""
+    except JobError as error:
+        advice = "reinstall the driver, or name another one in OCL_ICD_FILENAMES"
+        return Check("OpenCL driver", "missing" if preferred else "advice", f"{words}: {error}", advice)
+    return Check("OpenCL driver", "ok", f"{words}{device}")
+
+
+def _dangling(environment: Mapping[str, str]) -> Iterator[Check]:
+    for dangling in drivers.find_dangling(environment):
+        found = f"{dangling.entry} names {dangling.library}, which is not there"
+        yield Check("OpenCL driver", "advice", found, "reinstall that driver, or delete the entry")
+
+
+def _program(name: str, purpose: str, search_path: str, install: str) -> Check:
+    found = shutil.which(name, path=search_path)
+    if found:
+        return Check(name, "ok", found)
+    return Check(name, "advice", f"not found; only {purpose} need it", install)
+
+
+def _disk(folder: Path) -> Check:
+    free_bytes = shutil.disk_usage(folder).free
+    found = f"{free_bytes / 1024**3:.1f} GiB free in {folder}"
+    if free_bytes >= MIN_FREE_BYTES:
+        return Check("disk", "ok", found)
+    return Check("disk", "advice", found, f"free {MIN_FREE_BYTES // 1024**3} GiB for downloads, plans and weights")
