@@ -67,7 +67,7 @@ class OnnxImport:
         self.initializers = {tensor.name: tensor for tensor in model.graph.initializer}
         self.producers = {name: node for node in model.graph.node for name in node.output if name}
         declared = {value.name for value in model.graph.input}
-        self.builder = GraphBuilder(model.graph.name, {*self.initializers, *self.producers, *declared})
+        self.builder = GraphBuilder(model.graph.name or "model", {*self.initializers, *self.producers, *declared})
         self.input_shapes = {name: tuple(shape) for name, shape in input_shapes.items()}
         self.outputs = list(outputs or [value.name for value in model.graph.output])
 
@@ -145,7 +145,9 @@ class OnnxImport:
 def _opsets(model: onnx.ModelProto) -> dict[str, int]:
     """Version of each domain; UnsupportedError for one outside the supported range."""
     opsets = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
-    version = opsets.get("", NEWEST_OPSET)
+    version = opsets.get("", 0)
+    if "" not in opsets:
+        raise ModelError("the model names no opset; it is damaged, or no ONNX model")
     if not OLDEST_OPSET <= version <= NEWEST_OPSET:
         raise UnsupportedError(f"the model uses opset {version}; supported: {OLDEST_OPSET} to {NEWEST_OPSET}")
     if opsets.get(DOMAIN, VERSION) != VERSION:

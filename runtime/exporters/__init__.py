@@ -1,0 +1,1 @@
+"""Writers of model files: the graph to ONNX."""

@@ -1,0 +1,199 @@
+"""Graph -> ONNX: plain ONNX operators where one says exactly the same, the project's own domain for the rest.
+
+The importer reads the result back to an equal graph. An operator of the own domain has the name and the attributes
+of the graph's operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, helper, numpy_helper
+
+from runtime.graph import Array, Graph, Node
+from runtime.importers.farm_domain import DOMAIN, VERSION
+from runtime.operators import ACTIVATION_ATTRIBUTES, BINARY, OPERATORS, UNARY, AttributeKind
+from runtime.version import RUNTIME_VERSION
+
+OPSET = 17
+IR_VERSION = 8
+_INT64_MIN = int(np.iinfo(np.int64).min)
+_ATTRIBUTE_TYPES: Mapping[AttributeKind, AttributeProto.AttributeType] = {
+    "int": AttributeProto.INT,
+    "float": AttributeProto.FLOAT,
+    "bool": AttributeProto.INT,
+    "text": AttributeProto.STRING,
+    "ints": AttributeProto.INTS,
+    "floats": AttributeProto.FLOATS,
+}
+
+
+def export_onnx(graph: Graph) -> onnx.ModelProto:
+    """The graph as a model that `onnx.checker` accepts; constants are stored in the model."""
+    return _Export(graph).model()
+
+
+class _Export:
+    """One export: collects the initializers that stand for attributes of the graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.initializers = [numpy_helper.from_array(value, name) for name, value in graph.constants.items()]
+        self._names = set(graph.tensors)
+
+    def model(self) -> onnx.ModelProto:
+        """Writes all nodes and tensors."""
+        graph = self.graph
+        nodes = [self._node(node) for node in graph.nodes]
+        written = [node.output for node in graph.nodes if node.output not in graph.outputs]
+        proto = helper.make_graph(
+            nodes,
+            graph.name or "model",
+            self._infos(graph.inputs),
+            self._infos(graph.outputs),
+            initializer=self.initializers,
+            value_info=self._infos(written),
+        )
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, VERSION)]
+        return helper.make_model(
+            proto, opset_imports=opsets, ir_version=IR_VERSION, producer_name="farm", producer_version=RUNTIME_VERSION
+        )
+
+    def constant(self, node: Node, what: str, value: Array) -> str:
+        """Adds an initializer for something that the graph holds as an attribute; returns its name."""
+        name = f"{node.output}/{what}"
+        while name in self._names:
+            name += "_"
+        self._names.add(name)
+        self.initializers.append(numpy_helper.from_array(value, name))
+        return name
+
+    def integers(self, node: Node, what: str) -> str:
+        """Adds an initializer for an attribute that is a list of integers."""
+        return self.constant(node, what, np.asarray(node.attrs[what], np.int64))
+
+    def plain(self, node: Node, op: str, inputs: Sequence[str], **attributes: Any) -> onnx.NodeProto:
+        """A node of the default domain."""
+        return helper.make_node(op, inputs, node.outputs, node.name, **attributes)
+
+    def _node(self, node: Node) -> onnx.NodeProto:
+        plain = _PLAIN[node.op](self, node) if node.op in _PLAIN and "activation" not in node.attrs else None
+        return plain if plain is not None else _own(node)
+
+    def _infos(self, names: Sequence[str]) -> list[onnx.ValueInfoProto]:
+        infos = [(name, self.graph.tensors[name]) for name in names]
+        return [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(info.dtype), info.shape)
+            for name, info in infos
+        ]
+
+
+def _own(node: Node) -> onnx.NodeProto:
+    """A node of the own domain, its attributes as they are."""
+    proto = helper.make_node(node.op, node.inputs, node.outputs, node.name, domain=DOMAIN)
+    kinds = {**ACTIVATION_ATTRIBUTES, **OPERATORS[node.op].attributes}
+    for name, value in sorted(node.attrs.items()):
+        proto.attribute.append(helper.make_attribute(name, value, attr_type=_ATTRIBUTE_TYPES[kinds[name]]))
+    return proto
+
+
+Writer = Callable[[_Export, Node], onnx.NodeProto | None]
+
+
+def _same(export: _Export, node: Node) -> onnx.NodeProto:
+    """ONNX's operator has the graph's name and attributes."""
+    return export.plain(node, node.op, node.inputs, **node.attrs)
+
+
+def _conv(export: _Export, node: Node) -> onnx.NodeProto | None:
+    if node.input(3):
+        return None
+    kernel = export.graph.shape(node.inputs[1])[2:]
+    return export.plain(node, "Conv", node.inputs, kernel_shape=kernel, **node.attrs)
+
+
+def _fully_connected(export: _Export, node: Node) -> onnx.NodeProto:
+    return export.plain(node, "Gemm", node.inputs, transB=1)
+
+
+def _matmul(export: _Export, node: Node) -> onnx.NodeProto | None:
+    """The importer reads a product of a matrix and a constant as FullyConnected."""
+    a, b = node.inputs
+    return None if export.graph.is_constant(b) and len(export.graph.shape(a)) == 2 else _same(export, node)
+
+
+def _pool(export: _Export, node: Node) -> onnx.NodeProto:
+    attributes = {name: value for name, value in node.attrs.items() if name != "kernel"}
+    if "count_include_pad" in attributes:
+        attributes["count_include_pad"] = int(attributes["count_include_pad"])
+    return export.plain(node, node.op, node.inputs, kernel_shape=node.attrs["kernel"], **attributes)
+
+
+def _clip(export: _Export, node: Node) -> onnx.NodeProto:
+    low, high = (
+        export.constant(node, what, np.asarray(node.attrs[name], np.float32))
+        for what, name in (("min", "alpha"), ("max", "beta"))
+    )
+    return export.plain(node, "Clip", [node.inputs[0], low, high])
+
+
+def _slice(export: _Export, node: Node) -> onnx.NodeProto:
+    """A negative end, which takes index 0 too, is the least integer in ONNX."""
+    ends = [end if end >= 0 else _INT64_MIN for end in node.attrs["ends"]]
+    inputs = [
+        node.inputs[0],
+        export.integers(node, "starts"),
+        export.constant(node, "ends", np.asarray(ends, np.int64)),
+        export.integers(node, "axes"),
+        export.integers(node, "steps"),
+    ]
+    return export.plain(node, "Slice", inputs)
+
+
+def _pad(export: _Export, node: Node) -> onnx.NodeProto:
+    value = export.constant(node, "value", np.asarray(node.attrs["value"], np.float32))
+    return export.plain(node, "Pad", [node.inputs[0], export.integers(node, "pads"), value], mode=node.attrs["mode"])
+
+
+def _reshape(export: _Export, node: Node) -> onnx.NodeProto:
+    allowzero = {"allowzero": 1} if 0 in node.attrs["shape"] else {}
+    return export.plain(node, "Reshape", [node.inputs[0], export.integers(node, "shape")], **allowzero)
+
+
+def _resize(export: _Export, node: Node) -> onnx.NodeProto:
+    """Sizes where they imply the scales; else the scales, which imply the sizes."""
+    shape, attributes = export.graph.shape(node.inputs[0]), dict(node.attrs)
+    sizes, scales = attributes.pop("sizes"), attributes.pop("scales")
+    if scales == tuple(size / n for size, n in zip(sizes, shape[2:], strict=True)):
+        inputs = ["", "", export.constant(node, "sizes", np.asarray([*shape[:2], *sizes], np.int64))]
+    else:
+        inputs = ["", export.constant(node, "scales", np.asarray([1, 1, *scales], np.float32))]
+    return export.plain(node, "Resize", [node.inputs[0], *inputs], **attributes)
+
+
+def _reduce(export: _Export, node: Node) -> onnx.NodeProto | None:
+    """The importer reads a reduction that drops its axes as two operators."""
+    if not node.attrs["keepdims"]:
+        return None
+    if node.op == "ReduceSum":
+        return export.plain(node, node.op, [node.inputs[0], export.integers(node, "axes")], keepdims=1)
+    return export.plain(node, node.op, node.inputs, axes=node.attrs["axes"], keepdims=1)
+
+
+_PLAIN: Mapping[str, Writer] = {
+    **dict.fromkeys((*BINARY, *UNARY, "PRelu", "LRN", "Softmax", "Concat", "Transpose"), _same),
+    **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), _reduce),
+    "Conv": _conv,
+    "FullyConnected": _fully_connected,
+    "MatMul": _matmul,
+    "MaxPool": _pool,
+    "AveragePool": _pool,
+    "Clip": _clip,
+    "Slice": _slice,
+    "Pad": _pad,
+    "Reshape": _reshape,
+    "Resize": _resize,
+}

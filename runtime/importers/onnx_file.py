@@ -1,0 +1,57 @@
+"""Reads an ONNX file, with the tensors that it keeps in files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from runtime.errors import ModelError
+
+
+def load_onnx(path: Path) -> onnx.ModelProto:
+    """The model of a file. ModelError where it is no ONNX model, or a tensor's file is missing, short or elsewhere."""
+    try:
+        model = onnx.load_model_from_string(path.read_bytes())
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
+    except DecodeError:
+        raise ModelError(f"{path}: not an ONNX model, or truncated; get the file again") from None
+    if not model.graph.node or not model.opset_import:
+        raise ModelError(f"{path}: not an ONNX model, or truncated: it has no nodes or names no opset")
+    for tensor in _tensors(model):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            _load_external(tensor, path)
+    return model
+
+
+def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    yield from model.graph.initializer
+    for node in model.graph.node:
+        yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
+
+
+def _load_external(tensor: onnx.TensorProto, path: Path) -> None:
+    """Puts the tensor's bytes into the model. Its file must lie in the model's folder, links followed."""
+    where = f"{path}: tensor '{tensor.name}'"
+    fields = {entry.key: entry.value for entry in tensor.external_data}
+    folder = path.parent.resolve()
+    location = (folder / fields.get("location", "")).resolve()
+    if not location.is_relative_to(folder) or location == folder:
+        raise ModelError(f"{where}: its file '{fields.get('location', '')}' is not in the model's folder")
+    try:
+        offset, length = int(fields.get("offset", 0)), int(fields.get("length", -1))
+        with location.open("rb") as file:
+            file.seek(offset)
+            data = file.read(length)
+    except ValueError:
+        raise ModelError(f"{where}: offset and length of its data are not numbers of bytes") from None
+    except OSError as error:
+        raise ModelError(f"{where}: its file '{location.name}' cannot be read: {error.strerror}") from None
+    if length > len(data):
+        raise ModelError(f"{where}: its file '{location.name}' ends {length - len(data)} bytes early")
+    tensor.raw_data = data
+    tensor.data_location = onnx.TensorProto.DEFAULT
+    del tensor.external_data[:]
