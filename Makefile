@@ -1,0 +1,56 @@
+# Needs Python 3.11 or later and nothing else: no root, no C compiler.
+#
+#   make demo        converts, validates, profiles and tunes two networks on this machine
+#   make test        all tests that need no root
+#   make check       format, lint, types and quick tests (`./check`)
+#   make setup       only .venv, with what development needs
+#   make snapshots   renews the help texts that the tests compare
+#   make clean       deletes what was built, downloaded and cached; `make distclean` .venv too
+#
+# Another Python: make PYTHON=/path/to/python3.12 demo
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test check setup snapshots clean distclean
+
+demo: $(VENV)/.runtime
+	$(BIN)/farm demo
+
+test: setup
+	$(BIN)/pytest
+
+check: setup
+	./check
+
+setup: $(VENV)/.development
+
+snapshots: setup
+	FARM_RENEW_SNAPSHOTS=1 $(BIN)/pytest tests/farm/test_help.py
+	git diff --stat -- tests/farm/snapshots
+
+clean:
+	rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find farm runtime tuner tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV) farm.egg-info
+
+# The stamps are files in .venv: each says that its step was done, and pyproject.toml when it was done last.
+$(VENV)/.created:
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or later on PATH; install one, or: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "error: $(PYTHON) cannot make virtual environments; Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: pyproject.toml $(VENV)/.created
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.development: pyproject.toml $(VENV)/.created
+	$(INSTALL) --editable '.[dev]'
+	@touch $(VENV)/.runtime $@
