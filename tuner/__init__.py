@@ -1,1 +1,5 @@
-"""The search for the fastest variant and local size of every launch; it only sees values."""
+"""Finds the fastest launch of every kernel: candidates, search, statistics, journal.
+
+The tuner opens no socket and starts no process: it is given `measure` (trial.py), which runs a launch on a unit, or
+replays a recording.
+"""

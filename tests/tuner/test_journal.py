@@ -1,0 +1,110 @@
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from runtime.errors import ConfigError
+from runtime.kernels.spec import variant
+from tuner.journal import Journal
+from tuner.trial import Candidate, Status, Trial
+
+ONE = Candidate(variant(BLOCK=4), (8, 4, 1))
+TWO = Candidate(variant(BLOCK=4), (16, 4, 1))
+THREE = Candidate(variant(BLOCK=4), (32, 4, 1))
+OK = Trial(Status.OK, (100.0, 110.0), 0.2, 0.1, 1e-6, 2.0, 0, 256, 8)
+
+
+def write(path: Path, *trials: tuple[Candidate, Trial], fingerprint: str = "f") -> None:
+    with Journal(path, fingerprint, {"unit": "host"}) as journal:
+        for candidate, trial in trials:
+            journal.add("conv", "key", candidate, trial)
+
+
+def test_trials_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "sub" / "j.jsonl"
+    write(path, (ONE, OK), (TWO, Trial(Status.WRONG, (5.0,), 0.1, max_abs_error=3.0, reason="error 3")))
+    with Journal(path, "f") as journal:
+        assert journal.resumed == 2
+        assert journal.find("conv", "key", ONE) == OK
+        assert journal.find("conv", "key", TWO) == Trial(Status.WRONG, (5.0,), 0.1, max_abs_error=3.0, reason="error 3")
+        assert journal.find("conv", "key", THREE) is None
+        assert journal.find("conv", "other key", ONE) is None
+    assert json.loads(path.read_text().splitlines()[1])["unit"] == "host"
+
+
+def test_other_fingerprints_are_not_seen_but_kept(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    write(path, (ONE, OK))
+    write(path, (TWO, OK), fingerprint="g")
+    with Journal(path, "f") as journal:
+        assert journal.find("conv", "key", ONE) == OK
+        assert journal.find("conv", "key", TWO) is None
+
+
+@pytest.mark.parametrize("cut", [1, 5, 40])
+def test_torn_last_line_is_dropped_and_the_next_trial_is_whole(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "j.jsonl"
+    write(path, (ONE, OK), (TWO, OK))
+    path.write_bytes(path.read_bytes()[:-cut])
+    write(path, (THREE, OK))
+    with Journal(path, "f") as journal:
+        assert journal.find("conv", "key", ONE) == OK
+        assert journal.find("conv", "key", THREE) == OK
+        assert (journal.find("conv", "key", TWO) is None) == (cut > 1)
+
+
+@pytest.mark.parametrize(
+    "line", ["{}", "[]", "1", '{"fingerprint": "f", "status": "ok"}', '{"status": "fast"}', "\xff"]
+)
+def test_strange_lines_are_passed_over(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "j.jsonl"
+    write(path, (ONE, OK))
+    with path.open("a") as file:
+        file.write(line + "\n")
+    with Journal(path, "f") as journal:
+        assert journal.resumed == 1
+
+
+@pytest.mark.parametrize("content", ['{"journal": "farm-tuning", "version": 99}\n', "not ours\n", "{"])
+def test_journal_of_another_version_is_set_aside(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_text(content)
+    with Journal(path, "f") as journal:
+        assert journal.set_aside is not None
+        assert journal.set_aside.read_text() == content
+        journal.add("conv", "key", ONE, OK)
+    with Journal(path, "f") as journal:
+        assert journal.set_aside is None
+        assert journal.resumed == 1
+
+
+def test_numbers_that_json_lacks_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    write(path, (ONE, Trial(Status.WRONG, (1.0, math.nan, math.inf), 0.1, max_abs_error=math.nan)))
+    assert "NaN" not in path.read_text()
+    with Journal(path, "f") as journal:
+        assert journal.find("conv", "key", ONE) == Trial(Status.WRONG, (1.0,), 0.1)
+
+
+def test_deadly_candidate_is_banned_for_the_kernel_then_its_variant(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    write(path, (ONE, Trial(Status.CRASH)))
+    with Journal(path, "f") as journal:
+        assert journal.deadly("conv", ONE)
+        assert not journal.deadly("conv", TWO)
+        assert not journal.deadly("pool", ONE)
+        journal.add("conv", "other", TWO, Trial(Status.HANG))
+        assert journal.deadly("conv", THREE)
+
+
+def test_ordinary_failures_are_not_deadly() -> None:
+    journal = Journal(None, "f")
+    journal.add("conv", "key", ONE, Trial(Status.FAILED))
+    assert not journal.deadly("conv", ONE)
+
+
+def test_folder_in_the_way_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "j.jsonl").mkdir()
+    with pytest.raises(ConfigError, match="tuning journal"):
+        Journal(tmp_path / "j.jsonl", "f")

@@ -1,0 +1,234 @@
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from runtime.errors import DeviceLostError
+from runtime.lowering.trials import TrialLaunch
+from tests.tuner.simulated_device import CONV, DEPTHWISE, LAUNCHES, TARGET, SimulatedDevice, launch, true_time_ns
+from tuner import space
+from tuner.journal import Journal
+from tuner.lab import Lab, Progress
+from tuner.search import LEVELS, Outcome, search
+from tuner.trial import Candidate, Measure, Status, Trial
+
+FEW = LAUNCHES[4:6]
+SPENT = "default kept: the budget was spent"
+
+
+def expand(each: TrialLaunch, multiple: int) -> Mapping[Candidate, float]:
+    return space.candidates(each, TARGET, multiple)
+
+
+def tune(
+    measure: Measure,
+    launches: tuple[TrialLaunch, ...] = FEW,
+    level: str = "quick",
+    budget_s: float = math.inf,
+    path: Path | None = None,
+) -> Outcome:
+    with Journal(path, "f") as journal:
+        return search(launches, expand, Lab(measure, journal, budget_s), LEVELS[level])
+
+
+def spoiled(bad: Callable[[Candidate], bool], **changes: object) -> SimulatedDevice:
+    """A device on which some candidates would be ten times faster, were it not for the changes."""
+
+    def spoil(_: TrialLaunch, candidate: Candidate, trial: Trial) -> Trial:
+        if not bad(candidate):
+            return trial
+        fast = tuple(ns / 10 for ns in trial.ns)
+        return dataclasses.replace(trial, **{"ns": fast, **changes})  # type: ignore[arg-type]
+
+    return SimulatedDevice(spoil=spoil)
+
+
+def model_ns(outcome: Outcome) -> float:
+    return sum(true_time_ns(each.launch, each.chosen) * len(each.launch.uses) for each in outcome.verdicts)
+
+
+def best_ns(launches: tuple[TrialLaunch, ...]) -> float:
+    return sum(min(true_time_ns(one, each) for each in expand(one, 8)) * len(one.uses) for one in launches)
+
+
+@pytest.mark.parametrize(("level", "worst"), [("quick", 1.06), pytest.param("normal", 1.03, marks=pytest.mark.slow)])
+def test_levels_come_near_the_best(level: str, worst: float) -> None:
+    outcome = tune(SimulatedDevice(), LAUNCHES, level)
+    assert model_ns(outcome) < worst * best_ns(LAUNCHES)
+    assert all(each.runs for each in outcome.verdicts)
+
+
+def test_exhaustive_tries_every_candidate() -> None:
+    only = (launch(CONV, 30, 16, 16),)
+    device = SimulatedDevice()
+    outcome = tune(device, only, "exhaustive")
+    assert {candidate for _, candidate in device.calls} == {str(each) for each in expand(only[0], 8)}
+    assert model_ns(outcome) <= 1.02 * best_ns(only)
+
+
+def test_default_is_kept_when_nothing_beats_the_noise() -> None:
+    def measure(one: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
+        return dataclasses.replace(device(one, candidate, reps), ns=device(one, space.default_candidate(one), reps).ns)
+
+    device = SimulatedDevice(noise=0.05)
+    verdicts = tune(measure).verdicts
+    assert not any(each.won for each in verdicts)
+    assert all("default kept" in each.reason and each.tuned_ns == each.default_ns for each in verdicts)
+
+
+def test_winner_says_its_gain() -> None:
+    verdict = tune(SimulatedDevice()).verdicts[0]
+    assert verdict.won
+    assert verdict.ratio is not None
+    assert verdict.ratio.is_faster
+    assert verdict.tuned_ns < verdict.default_ns
+    assert " % (" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"max_abs_error": 1.0},
+        {"max_abs_error": math.nan},
+        {"nan_count": 3},
+        {"max_abs_error": None},
+        {"ns": (math.nan,) * 5},
+        {"ns": (0.0,) * 5},
+        {"ns": (-4.0,) * 5},
+        {"status": Status.FAILED},
+        {"status": Status.HANG},
+        {"status": Status.CRASH},
+    ],
+)
+def test_bad_candidates_never_win(changes: dict[str, object]) -> None:
+    outcome = tune(spoiled(lambda each: each.variant["PIXELS"] == 4, **changes))
+    assert all(each.chosen.variant["PIXELS"] != 4 for each in outcome.verdicts)
+    assert all(each.won for each in outcome.verdicts)
+    assert sum(count for status, count in outcome.statuses.items() if status != Status.OK) > 0
+
+
+def test_default_that_fails_loses_to_what_runs() -> None:
+    default = space.default_candidate(FEW[0])
+    outcome = tune(spoiled(lambda each: each == default, max_abs_error=9.0))
+    assert all(each.won and math.isnan(each.default_ns) and each.tuned_ns > 0 for each in outcome.verdicts)
+
+
+def test_nothing_that_runs_is_said() -> None:
+    outcome = tune(spoiled(lambda each: True, status=Status.FAILED))
+    assert not any(each.won or each.runs for each in outcome.verdicts)
+
+
+def test_candidate_that_fails_in_the_retest_does_not_win() -> None:
+    seen: set[str] = set()
+
+    def fails_later(_: TrialLaunch, candidate: Candidate, trial: Trial) -> Trial:
+        again = str(candidate) in seen and candidate != space.default_candidate(FEW[0])
+        seen.add(str(candidate))
+        return dataclasses.replace(trial, max_abs_error=5.0) if again else trial
+
+    assert not any(each.won for each in tune(SimulatedDevice(spoil=fails_later), FEW[:1]).verdicts)
+
+
+def test_no_launches() -> None:
+    outcome = tune(SimulatedDevice(), ())
+    assert outcome.verdicts == ()
+
+
+def test_budget_zero_measures_nothing() -> None:
+    device = SimulatedDevice()
+    outcome = tune(device, budget_s=0.0)
+    assert not device.calls
+    assert outcome.budget_spent
+    assert all(each.reason.startswith(SPENT) for each in outcome.verdicts)
+
+
+@pytest.mark.parametrize("budget_s", [0.3, 1.0, 3.0, 8.0])
+def test_budget_is_kept_and_more_of_it_is_no_worse(budget_s: float) -> None:
+    outcome = tune(SimulatedDevice(), LAUNCHES, budget_s=budget_s)
+    slowest_trial_s = 0.5
+    assert sum(outcome.device_s.values()) <= budget_s + slowest_trial_s
+    default = sum(true_time_ns(one, space.default_candidate(one)) * len(one.uses) for one in LAUNCHES)
+    assert model_ns(outcome) <= default
+
+
+def test_budget_goes_where_the_time_is() -> None:
+    heavy, light = launch(CONV, 3136, 128, 128, uses=9), launch(DEPTHWISE, 49, 9, 32)
+    outcome = tune(SimulatedDevice(), (light, heavy), budget_s=6.0)
+    assert outcome.trials[heavy.key] > 2 * outcome.trials[light.key]
+
+
+def test_crash_costs_one_respawn_for_each_variant_size_and_is_remembered(tmp_path: Path) -> None:
+    device = spoiled(lambda each: each.variant["BLOCK"] == 16, status=Status.CRASH)
+    path = tmp_path / "journal.jsonl"
+    tune(device, path=path)
+    crashes = [candidate for _, candidate in device.calls.elements() if "BLOCK16" in candidate]
+    assert len(crashes) <= 2 * 6, "two for each of the six variants"
+    again = spoiled(lambda each: each.variant["BLOCK"] == 16, status=Status.CRASH)
+    tune(again, path=path)
+    assert not any(pair in device.calls for pair in again.calls if "BLOCK16" in pair[1])
+
+
+class Interrupting:
+    """Measures so many candidates, then is interrupted or loses the unit."""
+
+    def __init__(self, after: int, error: type[BaseException]) -> None:
+        self.device = SimulatedDevice()
+        self._left, self._error = after, error
+
+    def __call__(self, one: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
+        self._left -= 1
+        if self._left < 0:
+            raise self._error("gone")
+        return self.device(one, candidate, reps)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, DeviceLostError])
+def test_interrupted_search_resumes(tmp_path: Path, error: type[BaseException]) -> None:
+    path = tmp_path / "journal.jsonl"
+    first = Interrupting(25, error)
+    with pytest.raises(error):
+        tune(first, path=path)
+    second = SimulatedDevice()
+    outcome = tune(second, path=path)
+    explored = {pair for pair, count in second.calls.items() if count == 1}
+    assert not explored & set(first.device.calls), "what was measured is not explored again"
+    assert outcome.verdicts[0].won
+    third = SimulatedDevice()
+    tune(third, path=path)
+    assert third.calls.total() < 100, "only the re-test is left"
+
+
+def test_other_launches_of_a_kernel_teach_through_the_journal(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    tune(SimulatedDevice(), LAUNCHES[:6], path=path)
+    with Journal(path, "f") as journal:
+        new = launch(CONV, 400, 96, 96)
+        device = SimulatedDevice()
+        search((new,), expand, Lab(device, journal), LEVELS["quick"])
+    first = [candidate for _, candidate in device.calls][1]
+    assert first.startswith("BLOCK16_PIXELS4_FMA0"), "the family's best variant comes first"
+
+
+def test_kernels_own_group_limit_is_obeyed() -> None:
+    def limited(_: TrialLaunch, candidate: Candidate, trial: Trial) -> Trial:
+        too_large = math.prod(candidate.local_size) > 32
+        status = Status.FAILED if too_large else Status.OK
+        return dataclasses.replace(trial, status=status, max_work_group_size=32)
+
+    device = SimulatedDevice(spoil=limited)
+    outcome = tune(device, LAUNCHES[:6])
+    variants = len(CONV.variants)
+    assert outcome.statuses.get(Status.FAILED, 0) <= variants * 6
+    assert all(math.prod(each.chosen.local_size) <= 32 for each in outcome.verdicts)
+
+
+def test_progress_grows_to_its_plan() -> None:
+    seen: list[Progress] = []
+    with Journal(None, "f") as journal:
+        search(FEW, expand, Lab(SimulatedDevice(), journal), LEVELS["quick"], seen.append)
+    done = [each.done for each in seen]
+    assert done == sorted(done)
+    assert seen[-1].done == pytest.approx(seen[-1].planned)
+    assert seen[-1].trials > 0

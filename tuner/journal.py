@@ -1,0 +1,178 @@
+"""Every trial, appended to a file as it arrives, so that a run that dies is resumed where it stopped.
+
+One JSON object a line: first `{"journal": "farm-tuning", "version": 1}`, then the trials. A trial is keyed by all that
+changes its answer: the fingerprint's digest, the tuning key (kernel, source hash, options, shapes, precision), variant
+and local size. What a killed process left of a last line is dropped. A candidate that took the runtime down is not
+tried again with the same fingerprint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from runtime.errors import ConfigError
+from tuner.trial import Candidate, Status, Trial
+
+VERSION = 1
+_HEADER = {"journal": "farm-tuning", "version": VERSION}
+_BATCH = 20  # trials from one fsync to the next: at most so many are lost with the power
+
+TrialKey = tuple[str, str, str, tuple[int, ...]]
+
+
+class Journal:
+    """Trials of one fingerprint, remembered in a file that others may share.
+
+    Args:
+        path: the file; it and its folder are made. None remembers nothing beyond this object.
+        fingerprint: digest of the fingerprint that the trials are valid for.
+        provenance: written with every trial, for people (unit, date).
+
+    Attributes:
+        set_aside: where a journal of another version was moved, None if there was none.
+        resumed: number of trials found in the file for this fingerprint.
+    """
+
+    def __init__(self, path: Path | None, fingerprint: str, provenance: dict[str, str] | None = None) -> None:
+        self._fingerprint = fingerprint
+        self._provenance = provenance or {}
+        self._trials: dict[TrialKey, Trial] = {}
+        self._deadly: dict[tuple[str, str], set[tuple[int, ...]]] = {}
+        self._file: BinaryIO | None = None
+        self._unsynced = 0
+        self.set_aside: Path | None = None
+        if path is not None:
+            self._open(path)
+        self.resumed = len(self._trials)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Writes what is not yet on the disk; may be called twice."""
+        if self._file is not None:
+            self._sync()
+            self._file.close()
+            self._file = None
+
+    def find(self, kernel: str, key: str, candidate: Candidate) -> Trial | None:
+        """The remembered trial of a launch (kernel and tuning key) with a candidate."""
+        return self._trials.get((kernel, key, candidate.variant.name, candidate.local_size))
+
+    def of_kernel(self, kernel: str) -> Iterator[tuple[str, str, tuple[int, ...], Trial]]:
+        """All trials of a kernel: tuning key, variant name, local size, trial."""
+        for (name, key, variant, local_size), trial in self._trials.items():
+            if name == kernel:
+                yield key, variant, local_size, trial
+
+    def deadly(self, kernel: str, candidate: Candidate) -> bool:
+        """Whether a candidate took the runtime down with any launch of the kernel.
+
+        Twice with one variant bans the variant: then it is not the local size that kills.
+        """
+        sizes = self._deadly.get((kernel, candidate.variant.name), set())
+        return candidate.local_size in sizes or len(sizes) > 1
+
+    def add(self, kernel: str, key: str, candidate: Candidate, trial: Trial) -> None:
+        """Remembers a trial, in the file too. ConfigError when it cannot be written."""
+        record = {
+            "fingerprint": self._fingerprint,
+            "kernel": kernel,
+            "key": key,
+            "variant": candidate.variant.name,
+            "local": list(candidate.local_size),
+            **_to_json(trial),
+            **self._provenance,
+        }
+        self._remember(record)
+        if self._file is not None:
+            self._append(record)
+
+    def _remember(self, record: dict[str, Any]) -> None:
+        local = tuple(record["local"])
+        trial = _from_json(record)
+        self._trials[record["kernel"], record["key"], record["variant"], local] = trial
+        if trial.status in (Status.CRASH, Status.HANG):
+            self._deadly.setdefault((record["kernel"], record["variant"]), set()).add(local)
+
+    def _open(self, path: Path) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            content = path.read_bytes() if path.exists() else b""
+            if content and not _is_ours(content):
+                self.set_aside = path.with_name(path.name + ".old")
+                path.replace(self.set_aside)
+                content = b""
+            for record in _records(content):
+                if record["fingerprint"] == self._fingerprint:
+                    self._remember(record)
+            self._file = path.open("ab")
+            if not content:
+                self._append(_HEADER)
+            elif not content.endswith(b"\n"):
+                self._file.write(b"\n")
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be used as tuning journal: {error.strerror}") from None
+
+    def _append(self, record: dict[str, Any]) -> None:
+        assert self._file is not None
+        try:
+            self._file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
+            self._unsynced += 1
+            if self._unsynced >= _BATCH:
+                self._sync()
+        except OSError as error:
+            raise ConfigError(f"{self._file.name}: a trial cannot be written: {error.strerror}") from None
+
+    def _sync(self) -> None:
+        assert self._file is not None
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._unsynced = 0
+
+
+def _is_ours(content: bytes) -> bool:
+    with contextlib.suppress(ValueError):
+        return bool(json.loads(content.split(b"\n", 1)[0]) == _HEADER)
+    return False
+
+
+def _records(content: bytes) -> Iterator[dict[str, Any]]:
+    """Trial records; a line that is torn or lacks a field is passed over: that trial is measured again."""
+    for line in content.split(b"\n")[1:]:
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+            record = json.loads(line)
+            _from_json(record)
+            if all(isinstance(record[name], str) for name in ("fingerprint", "kernel", "key", "variant")):
+                yield record | {"local": [int(size) for size in record["local"]]}
+
+
+def _to_json(trial: Trial) -> dict[str, Any]:
+    """The trial's fields that are not their default. JSON has no NaN: such a value is left out, the status says why."""
+    values = dataclasses.asdict(trial)
+    values["ns"] = [ns for ns in trial.ns if math.isfinite(ns)]
+    defaults = {field.name: field.default for field in dataclasses.fields(Trial)}
+    return {name: value for name, value in values.items() if value != defaults[name] and not _is_no_number(value)}
+
+
+def _is_no_number(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _from_json(record: dict[str, Any]) -> Trial:
+    names = {field.name for field in dataclasses.fields(Trial)}
+    values = {name: value for name, value in record.items() if name in names}
+    values["status"] = Status(values["status"])
+    values["ns"] = tuple(float(ns) for ns in values.get("ns", ()))
+    return Trial(**values)

@@ -1,0 +1,138 @@
+"""What a family teaches: launches of one kernel prefer the same variants and local sizes.
+
+Time is modelled as a product: launch x variant x local size. In logarithms these are penalties that add up: a
+variant's is how far its best is behind the launch's best, a local size's how far it is behind the best one of the same
+launch and variant. A launch's own measurements count fully, other launches' less, a neighbouring local size's by its
+distance, and the analytic guess (space.cost) like one weak measurement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from runtime.kernels.spec import Variant
+from tuner.trial import Candidate, LocalSize
+
+_OTHER_LAUNCH = 0.3  # weight of what another launch says, to 1 for the launch itself
+_GUESS = 0.15  # weight of the analytic guess
+_NEIGHBOUR = 0.4  # weight of a local size that differs by a factor of two in one dimension
+_FAILURE = 3.0  # penalty of a variant that fails: as bad as twenty times slower
+
+_SPREAD = 0.1  # how far a prediction with weight 1 may be off
+
+Floats = npt.NDArray[np.float64]
+SizeGaps = dict[LocalSize, list[float]]
+
+
+class Ranking:
+    """Times of one kernel family, and predictions from them. A launch goes by its tuning key."""
+
+    def __init__(self) -> None:
+        self._log_ns: dict[str, dict[Candidate, float]] = defaultdict(dict)
+        self._best: dict[tuple[str, Variant], float] = {}
+        self._failed: dict[str, set[Candidate]] = defaultdict(set)
+
+    def observe(self, key: str, candidate: Candidate, ns: float) -> None:
+        """Adds a launch's time with a candidate; an infinite one is a failure."""
+        if not math.isfinite(ns):
+            self._failed[key].add(candidate)
+            return
+        log_ns = math.log(ns)
+        self._log_ns[key][candidate] = log_ns
+        group = (key, candidate.variant)
+        self._best[group] = min(log_ns, self._best.get(group, math.inf))
+
+    def tried(self, key: str, candidate: Candidate) -> bool:
+        """Whether this launch was measured with this candidate, well or not."""
+        return candidate in self._log_ns[key] or candidate in self._failed[key]
+
+    def tried_count(self, key: str) -> int:
+        """How many candidates this launch was measured with."""
+        return len(self._log_ns[key]) + len(self._failed[key])
+
+    def best_ns(self, key: str) -> float:
+        """The launch's shortest time; infinite where none is known."""
+        return math.exp(min(self._log_ns[key].values(), default=math.inf))
+
+    def best(self, key: str, count: int) -> list[Candidate]:
+        """The launch's fastest candidates, the fastest first."""
+        times = self._log_ns[key]
+        return sorted(times, key=lambda each: times[each])[:count]
+
+    def ns(self, key: str, candidate: Candidate) -> float:
+        """The launch's time with a candidate; infinite where it failed or was not tried."""
+        return math.exp(self._log_ns[key].get(candidate, math.inf))
+
+    def gap(self, key: str, candidate: Candidate) -> float:
+        """How far a measured candidate is behind the launch's best, in logarithms; infinite where it failed."""
+        times = self._log_ns[key]
+        return times[candidate] - min(times.values()) if candidate in times else math.inf
+
+    def variant_penalty(self, key: str, variant: Variant) -> float | None:
+        """How far a variant is behind the best: by the launch itself, else by the mean of others; None if unknown.
+
+        A launch that tried only what is slow elsewhere is taken to be as far behind itself.
+        """
+        own = self._variant_gap(key, variant)
+        if own is None:
+            return self._elsewhere(key, variant)
+        tried = [known for other, known in self._best if other == key]
+        return own + min((self._elsewhere(key, known) or 0.0 for known in tried), default=0.0)
+
+    def _elsewhere(self, key: str, variant: Variant) -> float | None:
+        others = {*self._log_ns, *self._failed} - {key}
+        gaps = [gap for other in others if (gap := self._variant_gap(other, variant)) is not None]
+        return sum(gaps) / len(gaps) if gaps else None
+
+    def _variant_gap(self, key: str, variant: Variant) -> float | None:
+        if (key, variant) in self._best:
+            return self._best[key, variant] - min(self._log_ns[key].values())
+        return _FAILURE if any(each.variant == variant for each in self._failed[key]) else None
+
+    def promise(self, key: str, sizes: Sequence[LocalSize], guesses: Sequence[float]) -> Floats:
+        """About how much each local size may gain, in logarithms: more where little is known or what is known is good.
+
+        The expected improvement of a bell curve round the predicted penalty, by the softplus that is close to it.
+        """
+        if not len(sizes):
+            return np.empty(0)
+        penalties, weights = self._local_penalties(key, sizes, np.asarray(guesses, np.float64))
+        spread = _SPREAD / np.sqrt(weights)
+        return np.asarray(spread * np.log1p(np.exp(-penalties / (0.6 * spread))))
+
+    def _local_penalties(self, key: str, sizes: Sequence[LocalSize], guesses: Floats) -> tuple[Floats, Floats]:
+        """How far each local size is behind the best one, and the weight of what says so."""
+        own, others = self._gaps_by_size(key)
+        penalties, weights = _GUESS * guesses, np.full(len(sizes), _GUESS)
+        for gaps, trust in ((own, 1.0), (others, _OTHER_LAUNCH)):
+            if gaps:
+                closeness = trust * _closeness(sizes, list(gaps))
+                penalties = penalties + closeness @ np.array([sum(each) / len(each) for each in gaps.values()])
+                weights = weights + closeness.sum(axis=1)
+        return penalties / weights, weights
+
+    def _gaps_by_size(self, key: str) -> tuple[SizeGaps, SizeGaps]:
+        """Gaps to the best local size of the same variant: the launch's own, and other launches'."""
+        own: SizeGaps = defaultdict(list)
+        others: SizeGaps = defaultdict(list)
+        for other, times in self._log_ns.items():
+            for candidate, log_ns in times.items():
+                gap = log_ns - self._best[other, candidate.variant]
+                (own if other == key else others)[candidate.local_size].append(gap)
+        return own, others
+
+
+def _closeness(sizes: Sequence[LocalSize], others: Sequence[LocalSize]) -> Floats:
+    """How much a time with one of the `others` says about each of the `sizes`: 1 the same, 0 nothing; [sizes, others].
+
+    The driver's choice says something about itself only.
+    """
+    one, two = np.asarray(sizes, np.float64), np.asarray(others, np.float64)
+    steps = np.abs(np.log2(np.maximum(one, 1))[:, None, :] - np.log2(np.maximum(two, 1))[None, :, :]).sum(axis=2)
+    comparable = (one[:, :1] == 0) == (two[:, 0] == 0)[None, :]
+    return np.asarray(np.where(comparable, _NEIGHBOUR**steps, 0.0))

@@ -1,0 +1,98 @@
+"""The last word: a launch's best candidates against its default, in turns, so that what disturbs one disturbs all."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Sequence
+
+from runtime.lowering.trials import TrialLaunch
+from tuner.lab import BudgetSpent, Lab
+from tuner.space import default_candidate
+from tuner.statistics import ratio_of_medians
+from tuner.trial import Candidate, Status
+from tuner.verdict import Verdict, default_kept, nothing_runs
+
+_HALVING_ROUNDS = (2, 4)  # after so many rounds the slower half of the finalists leaves
+_LEAST_REPS, _MOST_REPS = 3, 20
+_ROUND_NS = 2e6  # repetitions of a round aim at so much time
+
+
+@dataclasses.dataclass(frozen=True)
+class Retest:
+    """Settings: how many candidates come in, and how often each is measured."""
+
+    finalists: int
+    rounds: int
+
+    def decide(self, launch: TrialLaunch, finalists: Sequence[Candidate], expected_ns: float, lab: Lab) -> Verdict:
+        """Measures default and finalists in turns; the best of them wins if it beats the default beyond the noise.
+
+        `expected_ns` is about what a launch takes. A default that gives no right result loses to any that does.
+        """
+        default = default_candidate(launch)
+        contest = _Contest(launch, lab, min(max(int(_ROUND_NS / expected_ns), _LEAST_REPS), _MOST_REPS))
+        try:
+            alive = self._play(contest, default, list(finalists))
+        except BudgetSpent:
+            return default_kept(launch, contest.median_ns(default), "the budget was spent before the re-test ended")
+        best = min(alive, key=contest.median_ns, default=None)
+        if not contest.runs(default):
+            return _without_default(launch, best, contest)
+        if best is None:
+            return default_kept(launch, contest.median_ns(default), "no other candidate came through the re-test")
+        return _judge(launch, default, best, contest)
+
+    def _play(self, contest: _Contest, default: Candidate, alive: list[Candidate]) -> list[Candidate]:
+        for number in range(1, self.rounds + 1):
+            contest.play([default, *alive], reverse=number % 2 == 0)
+            alive = [candidate for candidate in alive if contest.runs(candidate)]
+            if number in _HALVING_ROUNDS:
+                alive = sorted(alive, key=contest.median_ns)[: math.ceil(len(alive) / 2)]
+        return alive
+
+
+class _Contest:
+    """Samples of one launch, round by round."""
+
+    def __init__(self, launch: TrialLaunch, lab: Lab, reps: int) -> None:
+        self._launch, self._lab, self._reps = launch, lab, reps
+        self.rounds: dict[Candidate, list[tuple[float, ...]]] = {}
+        self._out: set[Candidate] = set()
+
+    def play(self, candidates: Sequence[Candidate], reverse: bool) -> None:
+        """Times each once; one that fails is out for good."""
+        for candidate in reversed(candidates) if reverse else candidates:
+            if candidate in self._out:
+                continue
+            trial = self._lab.trial(self._launch, candidate, self._reps, fresh=True)
+            if trial.status == Status.OK:
+                self.rounds.setdefault(candidate, []).append(trial.ns)
+            else:
+                self._out.add(candidate)
+
+    def runs(self, candidate: Candidate) -> bool:
+        return candidate in self.rounds and candidate not in self._out
+
+    def median_ns(self, candidate: Candidate) -> float:
+        samples = [ns for each in self.rounds.get(candidate, ()) for ns in each]
+        return statistics.median(samples) if samples else math.nan
+
+
+def _without_default(launch: TrialLaunch, best: Candidate | None, contest: _Contest) -> Verdict:
+    if best is None:
+        return nothing_runs(launch)
+    return Verdict(launch, best, math.nan, contest.median_ns(best), "the default gives no right result")
+
+
+def _judge(launch: TrialLaunch, default: Candidate, best: Candidate, contest: _Contest) -> Verdict:
+    default_ns = contest.median_ns(default)
+    ratio = ratio_of_medians(contest.rounds[best], contest.rounds[default])
+    if ratio is None:
+        return default_kept(launch, default_ns, "too few rounds for a verdict")
+    low, high = ratio.gain_interval
+    gain = f"{best} gains {ratio.gain_percent:.1f} % ({low:.1f} to {high:.1f})"
+    if not ratio.is_faster:
+        return default_kept(launch, default_ns, f"{gain}, which is within the noise", ratio)
+    return Verdict(launch, best, default_ns, contest.median_ns(best), gain, ratio)

@@ -1,0 +1,184 @@
+"""The search: defaults first, then each kernel's family where the time is, then the re-test of every launch's best."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from runtime.lowering.trials import TrialLaunch
+from tuner.exhaustive import Exhaustive
+from tuner.family import Family, Task, timed
+from tuner.halving import Halving
+from tuner.lab import BudgetSpent, Lab, Observer, Progress, unobserved
+from tuner.ranking import Ranking
+from tuner.retest import Retest
+from tuner.space import default_candidate
+from tuner.trial import Candidate, Status
+from tuner.verdict import Verdict, default_kept, nothing_runs
+
+Expand = Callable[[TrialLaunch, int], Mapping[Candidate, float]]
+"""Candidates of a launch with guessed costs, given the preferred multiple of the work-group size (0: unknown)."""
+
+_RETEST_SHARE = 0.15  # of a budget, kept back for the re-test
+_RETEST_UNITS = 2.0  # work of a launch's re-test, in programs tried
+
+
+class Strategy(Protocol):
+    """How the candidates of a family are chosen."""
+
+    def explore(self, family: Family, share: float) -> None:
+        """Tries programs on a family that takes `share` of the models' time; the ranking keeps what comes of it."""
+
+    def estimate(self, family: Family, share: float) -> int:
+        """About how many programs that will be."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Level:
+    """How thorough a search is. `minor`: below this share of the models' time a launch gets no build of its own."""
+
+    strategy: Strategy
+    retest: Retest
+    minor: float
+
+
+_NORMAL = Halving(keep=0.5, first=2, last=16, programs=1000)
+
+LEVELS: Mapping[str, Level] = {
+    "quick": Level(Halving(keep=0.34, first=1, last=8, programs=120), Retest(finalists=3, rounds=8), minor=0.002),
+    "normal": Level(_NORMAL, Retest(finalists=4, rounds=10), minor=0.0002),
+    "exhaustive": Level(Exhaustive(_NORMAL), Retest(finalists=8, rounds=12), minor=0.0),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a search found, a verdict for each launch in the given order, and what it took.
+
+    `trials` and `device_s` go by tuning key and count new trials only; `statuses` counts remembered ones too.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    trials: Mapping[str, int]
+    device_s: Mapping[str, float]
+    statuses: Mapping[Status, int]
+    budget_spent: bool
+
+
+def search(
+    launches: Sequence[TrialLaunch], expand: Expand, lab: Lab, level: Level, observe: Observer = unobserved
+) -> Outcome:
+    """Finds the best candidate of every launch within the lab's budget.
+
+    Launches are what models run, each with its uses; one without a use weighs as if used once. Raises what `measure`
+    raises: all trials until then are in the journal.
+    """
+    run = _Search(launches, expand, lab, level, observe)
+    verdicts = run.verdicts()
+    return Outcome(verdicts, dict(lab.trials), dict(lab.device_s), dict(lab.statuses), lab.spent_s >= lab.budget_s)
+
+
+class _Search:
+    def __init__(
+        self, launches: Sequence[TrialLaunch], expand: Expand, lab: Lab, level: Level, observe: Observer
+    ) -> None:
+        self._launches = launches
+        self._expand, self._lab, self._level, self._observe = expand, lab, level, observe
+        self._rankings = {launch.kernel.name: Ranking() for launch in launches}
+        self._done, self._planned, self._stage = 0.0, float(len(launches)), "defaults"
+
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Runs all three stages; the heaviest launches are re-tested first."""
+        self._learn_from_journal()
+        tasks = self._time_defaults()
+        self._explore(tasks)
+        self._lab.limit_s = self._lab.budget_s
+        found = {task.key: self._decide(task) for task in sorted(tasks, key=lambda task: -task.weight)}
+        untimed = "the budget was spent before it was timed"
+        return tuple(found.get(each.key) or default_kept(each, math.nan, untimed) for each in self._launches)
+
+    def _learn_from_journal(self) -> None:
+        """What other launches of the kernels showed before. These launches' own trials come when they are asked for."""
+        own = {launch.key for launch in self._launches}
+        for kernel in {launch.kernel.name: launch.kernel for launch in self._launches}.values():
+            for key, candidate, trial in self._lab.earlier(kernel):
+                if key not in own:
+                    self._rankings[kernel.name].observe(key, candidate, trial.typical_ns)
+
+    def _time_defaults(self) -> list[Task]:
+        """Times every default; the tasks of those for which the budget was enough."""
+        tasks = []
+        for launch in self._launches:
+            try:
+                trial = timed(launch, default_candidate(launch), self._lab, self._rankings[launch.kernel.name])
+            except BudgetSpent:
+                break
+            guesses = dict(self._expand(launch, trial.preferred_multiple))
+            tasks.append(Task(launch, guesses, trial.typical_ns * max(len(launch.uses), 1)))
+            self._advance()
+        return _with_known_weights(tasks)
+
+    def _explore(self, tasks: Sequence[Task]) -> None:
+        """Searches the families, the heaviest first; each may use its share of the budget and what others left."""
+        total = sum(task.weight for task in tasks)
+        families = [self._family(group, self._level.minor * total) for group in _by_kernel(tasks)]
+        waiting = sorted(families, key=lambda family: -family.weight)
+        estimates = {each.name: self._level.strategy.estimate(each, each.weight / total) for each in families}
+        self._planned += sum(estimates.values()) + _RETEST_UNITS * len(tasks)
+        while waiting:
+            left_s = self._lab.budget_s * (1 - _RETEST_SHARE) - self._lab.spent_s
+            granted = waiting[0].weight / sum(family.weight for family in waiting)
+            family = waiting.pop(0)
+            self._lab.limit_s, self._stage = self._lab.spent_s + left_s * granted, family.name
+            end = self._done + estimates[family.name]
+            with contextlib.suppress(BudgetSpent):
+                self._level.strategy.explore(family, family.weight / total)
+            self._advance(max(end - self._done, 0.0))
+
+    def _family(self, tasks: Iterable[Task], minor_ns: float) -> Family:
+        members = list(tasks)
+        ranking = self._rankings[members[0].launch.kernel.name]
+        return Family(members, self._lab, ranking, minor_ns, self._advance)
+
+    def _decide(self, task: Task) -> Verdict:
+        """Re-tests the task's best candidates, where some came near the default."""
+        ranking, settings = self._rankings[task.launch.kernel.name], self._level.retest
+        self._stage = "re-test"
+        default_gap = ranking.gap(task.key, task.default)
+        ranked = [each for each in ranking.best(task.key, settings.finalists + 1) if each != task.default]
+        finalists = [each for each in ranked if ranking.gap(task.key, each) <= default_gap][: settings.finalists]
+        verdict = self._without_contest(task, ranking) if not finalists else None
+        verdict = verdict or settings.decide(task.launch, finalists, ranking.best_ns(task.key), self._lab)
+        self._advance(_RETEST_UNITS)
+        return verdict
+
+    def _without_contest(self, task: Task, ranking: Ranking) -> Verdict:
+        default_ns = ranking.ns(task.key, task.default)
+        if not math.isfinite(default_ns):
+            return nothing_runs(task.launch)
+        others = ranking.tried_count(task.key) - 1
+        why = f"the fastest of {others + 1} tried" if others else "too small a part of the time to try others"
+        return default_kept(task.launch, default_ns, why)
+
+    def _advance(self, units: float = 1.0) -> None:
+        self._done += units
+        self._planned = max(self._planned, self._done)
+        trials = self._lab.trials.total()
+        self._observe(Progress(self._done, self._planned, self._lab.spent_s, trials, self._stage))
+
+
+def _by_kernel(tasks: Sequence[Task]) -> list[list[Task]]:
+    groups: dict[str, list[Task]] = {}
+    for task in tasks:
+        groups.setdefault(task.launch.kernel.name, []).append(task)
+    return list(groups.values())
+
+
+def _with_known_weights(tasks: list[Task]) -> list[Task]:
+    """A default that does not run has no time: it weighs as much as the mean of the others."""
+    known = [task.weight for task in tasks if math.isfinite(task.weight)]
+    mean = sum(known) / len(known) if known else 1.0
+    return [task if math.isfinite(task.weight) else dataclasses.replace(task, weight=mean) for task in tasks]

@@ -1,0 +1,101 @@
+"""What is tried and what came of it: candidates, trials, and the interface to whatever measures them."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Callable
+
+from runtime.kernels.spec import Variant
+from runtime.lowering.trials import TrialLaunch
+from runtime.plan.records import Precision
+
+LocalSize = tuple[int, int, int]
+DRIVERS_CHOICE: LocalSize = (0, 0, 0)
+
+# Largest error that passes, as a share of the largest expected value. Sums of thousands of products keep five digits
+# in float; half rounds inputs, weights and outputs (2^-11 each), or every partial sum as well.
+TOLERANCE = {Precision.FP32: 2e-4, Precision.FP16_STORAGE: 1e-2, Precision.FP16: 5e-2}
+TINY_ERROR = 1e-6  # passes whatever is expected: an all-zero expectation has no scale
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A way to launch: a kernel variant and a local size (zeros: the driver chooses)."""
+
+    variant: Variant
+    local_size: LocalSize
+
+    def __str__(self) -> str:
+        local = "x".join(str(size) for size in self.local_size) if any(self.local_size) else "driver"
+        return f"{self.variant.name}@{local}"
+
+
+class Status(enum.StrEnum):
+    """How a trial ended. Only OK has a time that counts."""
+
+    OK = "ok"
+    WRONG = "wrong"  # the output departs from the expectation
+    FAILED = "failed"  # the build or the launch answered with an error, or no time can be trusted
+    HANG = "hang"  # ended by the watchdog
+    CRASH = "crash"  # took the runtime's process with it
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """A timed launch of a candidate.
+
+    Attributes:
+        ns: time of each repetition.
+        device_s: device time that the trial took, builds and a restart of the runtime included.
+        max_abs_error, max_abs_expected, nan_count: output against the expectation; error None where none was compared.
+        max_work_group_size: the kernel's own limit on this device; 0 where unknown.
+        preferred_multiple: work-group size multiple that the device prefers for this kernel; 0 where unknown.
+        reason: why the status is not OK.
+    """
+
+    status: Status
+    ns: tuple[float, ...] = ()
+    device_s: float = 0.0
+    build_s: float = 0.0
+    max_abs_error: float | None = None
+    max_abs_expected: float = 0.0
+    nan_count: int = 0
+    max_work_group_size: int = 0
+    preferred_multiple: int = 0
+    reason: str = ""
+
+    @property
+    def typical_ns(self) -> float:
+        """Lower quartile of the times: what disturbs a launch only ever makes it slower. Infinite without a time."""
+        if self.status != Status.OK:
+            return math.inf
+        return sorted(self.ns)[(len(self.ns) - 1) // 4]
+
+
+Measure = Callable[[TrialLaunch, Candidate, int], Trial]
+"""Times a candidate for a launch, so many repetitions. Raises only what ends the whole run: the unit is lost."""
+
+
+def judged(trial: Trial, precision: Precision) -> Trial:
+    """The trial with the status it deserves: a wrong output or a time that cannot be never counts as OK."""
+    device_s = trial.device_s if math.isfinite(trial.device_s) and trial.device_s > 0 else 0.0
+    trial = dataclasses.replace(trial, device_s=device_s)
+    if trial.status != Status.OK:
+        return trial
+    status, reason = _judge(trial, precision)
+    return dataclasses.replace(trial, status=status, reason=reason)
+
+
+def _judge(trial: Trial, precision: Precision) -> tuple[Status, str]:
+    if trial.max_abs_error is None:
+        return Status.FAILED, "the output was not compared with an expectation"
+    if trial.nan_count or not math.isfinite(trial.max_abs_error):
+        return Status.WRONG, f"{trial.nan_count} NaN in the output"
+    allowed = TOLERANCE[precision] * trial.max_abs_expected + TINY_ERROR
+    if not trial.max_abs_error <= allowed:
+        return Status.WRONG, f"error {trial.max_abs_error:.3g}, allowed {allowed:.3g}"
+    if not trial.ns or not all(math.isfinite(ns) and ns > 0 for ns in trial.ns):
+        return Status.FAILED, "a time that is not a positive number"
+    return Status.OK, ""

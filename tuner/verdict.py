@@ -1,0 +1,49 @@
+"""What became of a launch: the candidate to use, its times, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from runtime.lowering.trials import TrialLaunch
+from tuner.space import default_candidate
+from tuner.statistics import Ratio
+from tuner.trial import Candidate
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """The outcome for one launch.
+
+    Attributes:
+        chosen: the candidate to use; the default unless another one won.
+        default_ns, tuned_ns: median times of the default and of the chosen one; NaN where not measured.
+        reason: why it was chosen, for people.
+        ratio: the best challenger's time over the default's, None where there was no full re-test.
+        runs: whether the chosen candidate is known to give a right result.
+    """
+
+    launch: TrialLaunch
+    chosen: Candidate
+    default_ns: float
+    tuned_ns: float
+    reason: str
+    ratio: Ratio | None = None
+    runs: bool = True
+
+    @property
+    def won(self) -> bool:
+        """Whether another candidate than the default was chosen."""
+        return self.chosen != default_candidate(self.launch)
+
+
+def default_kept(launch: TrialLaunch, default_ns: float, why: str, ratio: Ratio | None = None) -> Verdict:
+    """The default stays, though its time may be unknown (NaN or infinite)."""
+    known_ns = default_ns if math.isfinite(default_ns) else math.nan
+    return Verdict(launch, default_candidate(launch), known_ns, known_ns, f"default kept: {why}", ratio)
+
+
+def nothing_runs(launch: TrialLaunch) -> Verdict:
+    """Neither the default nor another candidate gave a right result."""
+    reason = "neither the default nor another candidate gave a right result"
+    return Verdict(launch, default_candidate(launch), math.nan, math.nan, reason, runs=False)
