@@ -165,10 +165,9 @@ def _average_pool(arguments: Sequence[Array | None], attributes: Attributes) -> 
 
 
 def _lrn(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
-    """Source: ONNX LRN; the window holds floor((size-1)/2) channels before and ceil((size-1)/2) after."""
+    """Source: ONNX LRN; the window of `size` channels, an odd number, is centred."""
     x, size = _first(arguments), attributes["size"]
-    before = (size - 1) // 2
-    padded = np.pad(x * x, [(0, 0), (before, size - 1 - before)] + [(0, 0)] * (x.ndim - 2))
+    padded = np.pad(x * x, [(0, 0), (size // 2, size // 2)] + [(0, 0)] * (x.ndim - 2))
     squares = sliding_window_view(padded, size, axis=1).sum(axis=-1)
     return np.asarray(x / (attributes["bias"] + attributes["alpha"] / size * squares) ** attributes["beta"])
 

@@ -96,8 +96,15 @@ def _slice(node: OnnxNode, builder: GraphBuilder) -> None:
     ranges = {}
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         axis = normalized_axis(node, axis, len(shape))
-        ranges[axis] = range(*slice(start, end, step).indices(shape[axis]))
+        ranges[axis] = _range(start, end, step, shape[axis])
     _emit_slice(node, builder, ranges, node.output)
+
+
+def _range(start: int, end: int, step: int, extent: int) -> range:
+    """Clamped as ONNX defines, which differs from Python's slices: a negative step starts at index 0 at least."""
+    start, end = (bound + extent if bound < 0 else bound for bound in (start, end))
+    last = extent if step > 0 else extent - 1
+    return range(min(max(start, 0), last), min(max(end, last - extent), last), step)
 
 
 def _emit_slice(node: OnnxNode, builder: GraphBuilder, ranges: Mapping[int, range], output: str) -> None:

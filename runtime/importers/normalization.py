@@ -34,8 +34,8 @@ def _batch_normalization(node: OnnxNode, builder: GraphBuilder) -> None:
 
 def _lrn(node: OnnxNode, builder: GraphBuilder) -> None:
     size = node.integer("size", 0)
-    if size < 1:
-        raise node.unsupported("size", size, "a positive number of channels")
+    if size < 1 or size % 2 == 0:
+        raise node.unsupported("size", size, "an odd number of channels")
     attributes = {
         "alpha": node.real("alpha", 1e-4),
         "beta": node.real("beta", 0.75),

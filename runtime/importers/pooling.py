@@ -49,7 +49,9 @@ def _window(
     if pair(node, "dilations") != (1, 1):
         raise node.unsupported("dilations", list(node.integers("dilations")), "[1, 1]")
     pads = resolve_pads(node, x[2:], kernel, strides)
-    ceil = node.integer("ceil_mode", 0) and node.text("auto_pad", "NOTSET") == "NOTSET"
+    ceil = node.integer("ceil_mode", 0)
+    if ceil and node.text("auto_pad", "NOTSET") != "NOTSET":
+        raise node.unsupported("ceil_mode", ceil, "0 together with auto_pad, whose sizes ONNX leaves open otherwise")
     return kernel, strides, pads, ceil_excess(x[2:], kernel, strides, pads) if ceil else (0, 0)
 
 
