@@ -69,23 +69,22 @@ def launch(
     variant=None,
     precision=Precision.FP32,
     local=(2, 3, 1),
-    output_shape=None,
 ):
     """Runs a kernel; returns its output in origin order as float32.
 
     `tensors`: arrays in origin order for image inputs, one-dimensional arrays for buffers, by argument name. A buffer
-    output is given with its content before the launch, and returned. Absent inputs (no residual) are x.
+    output is given with its content before the launch, and returned. Absent inputs (no residual) are the first one.
     """
     kernel = TABLE[name]
     variant = variant or kernel.default_variant(dims, TARGET)
     assert not kernel.fits(dims, variant, TARGET)
-    images = kernel.images(dims)
+    images = kernel.images(dims, defines or {})
     output, form = kernel.tensors[-1]
-    memory = {}
-    for argument, kind in kernel.tensors[:-1]:
-        given = tensors.get(argument)
-        if given is not None:
-            memory[argument] = input_image(given, images[argument], precision) if kind == Form.IMAGE else buffer(given)
+    memory = {
+        argument: input_memory(tensors[argument], kind, images.get(argument), precision)
+        for argument, kind in kernel.tensors[:-1]
+        if tensors.get(argument) is not None
+    }
     is_image = form == Form.IMAGE
     memory[output] = output_image(images[output], precision) if is_image else buffer(tensors[output])
     entry = cl.Kernel(program(name, variant, precision, tuple((defines or {}).items())), name)
@@ -100,7 +99,7 @@ def launch(
 
 def arguments(kernel, memory, dims, floats):
     for argument, form in kernel.tensors:
-        yield memory.get(argument) or memory["x"]
+        yield memory.get(argument) or next(iter(memory.values()))
         if form == Form.FLAT:
             yield np.int32(dims.get(f"{argument}_offset", 0))
     yield from (np.int32(dims[name]) for name in kernel.ints)
@@ -116,9 +115,11 @@ def image_of(pixels):
     return image
 
 
-def input_image(array, image, precision):
+def input_memory(array, form, image, precision):
     """Activations lie in a larger image full of NaN; constants have images of their own size."""
-    layout, shape = image
+    if form != Form.IMAGE:
+        return buffer(array)
+    layout, shape = image or (ImageLayout.CHANNEL_MAJOR, array.shape)
     assert array.shape == shape
     pixels = to_image(array.astype(element_type(precision)), layout)
     if layout in (ImageLayout.CHANNEL_MAJOR, ImageLayout.HEIGHT_MAJOR):

@@ -143,6 +143,18 @@ def test_depthwise_variants(variant):
     assert_close(*depthwise({"in_w": 11}, "relu", variant=variant, local=(1, 2, 2)), Precision.FP32)
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1, 1), (3, 2, 3, 5, 7), (2, 1, 1, 12, 9)], ids=str)
+@pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
+def test_fully_connected(shape, precision):
+    batch, in_h, in_w, in_c, out_c = shape
+    x, w, b = random(1, batch, in_c, in_h, in_w), random(2, out_c, in_c, 1, in_h * in_w), random(3, out_c)
+    dims = dict(zip(("batch", "in_h", "in_w", "in_c", "out_c"), shape, strict=True))
+    code, floats, fused = ACTIVATIONS["relu"]
+    out = launch("fully_connected", {"x": x, "w": w, "b": b}, dims, floats, {"ACTIVATION": int(code)}, None, precision)
+    expected = oracle("FullyConnected", [x.reshape(batch, -1), w.reshape(out_c, -1), b], fused)
+    assert_close(out[:, :, 0, 0], expected, precision)
+
+
 def test_nan_stays_nan_through_a_clamp():
     x = np.full((1, 1, 1, 1), np.nan, np.float32)
     tensors = {"x": x, "w": np.ones((1, 1, 1, 1), np.float32), "b": np.zeros(1, np.float32)}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from runtime.kernels.codes import Binary
+from runtime.kernels.codes import Binary, Unary
 from runtime.plan.records import Precision
 from tests.runtime.image_launch import ACTIVATIONS, assert_close, launch, oracle, precisions, random
 
@@ -62,3 +62,53 @@ def test_binary_activation(precision):
 def test_a_quotient_by_zero_stays_out_of_the_components_without_a_channel():
     shape = (1, 3, 1, 1)
     assert np.isfinite(binary(Binary.DIV, (shape, shape))[0]).all()
+
+
+FUNCTIONS = {
+    Unary.EXP: "Exp",
+    Unary.LOG: "Log",
+    Unary.SQRT: "Sqrt",
+    Unary.NEG: "Neg",
+    Unary.ABS: "Abs",
+    Unary.FLOOR: "Floor",
+    Unary.CEIL: "Ceil",
+    Unary.ERF: "Erf",
+    Unary.RECIPROCAL: "Reciprocal",
+    Unary.SIGMOID: "Sigmoid",
+    Unary.TANH: "Tanh",
+    Unary.HARD_SWISH: "HardSwish",
+}
+PARAMETRIC = {
+    Unary.CLAMP: ("Clip", -0.5, 0.75),
+    Unary.LEAKY_RELU: ("LeakyRelu", 0.2, 0.0),
+    Unary.ELU: ("Elu", 1.5, 0.0),
+    Unary.HARD_SIGMOID: ("HardSigmoid", 0.3, 0.4),
+}
+NUMPY = {Unary.ROUND: np.rint, Unary.SOFTPLUS: lambda x: np.logaddexp(x, 0), Unary.SIN: np.sin, Unary.COS: np.cos}
+
+
+def expected_unary(code, x):
+    if code in NUMPY:
+        return NUMPY[code](x.astype(np.float64)), (0.0, 0.0)
+    name, alpha, beta = PARAMETRIC.get(code) or (FUNCTIONS[code], 0.0, 0.0)
+    return oracle(name, [x], {"alpha": alpha, "beta": beta}), (alpha, beta)
+
+
+@pytest.mark.parametrize("code", Unary, ids=lambda code: code.name)
+def test_unary(code):
+    x = 2 * random(1, 2, 5, 3, 2)
+    if code in (Unary.LOG, Unary.SQRT, Unary.RECIPROCAL):
+        x = np.abs(x) + 0.25
+    expected, floats = expected_unary(code, x)
+    dims = dict(zip(("batch", "channels", "height", "width"), x.shape, strict=True))
+    assert_close(launch("unary", {"x": x}, dims, floats, {"UNARY": int(code)}), expected, Precision.FP32)
+
+
+@pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 7, 3, 2), (3, 8, 1, 1)], ids=str)
+def test_scale_shift(shape, precision):
+    x, s, t = random(1, *shape), random(2, shape[1]), random(3, shape[1])
+    dims = dict(zip(("batch", "channels", "height", "width"), shape, strict=True))
+    code, floats, fused = ACTIVATIONS["relu"]
+    out = launch("scale_shift", {"x": x, "s": s, "t": t}, dims, floats, {"ACTIVATION": int(code)}, None, precision)
+    assert_close(out, oracle("BatchNormalization", [x, s, t], fused), precision)

@@ -1,11 +1,12 @@
-"""Kernels that move pixels: buffers to images and back."""
+"""Kernels that move pixels: buffers to images and back, concatenation, slices, shuffles, padding."""
 
 import numpy as np
 import pytest
 
+from runtime.kernels.codes import Pad
 from runtime.layout.buffer import nhwc_size, nhwc_view
 from runtime.plan.records import Precision
-from tests.runtime.image_launch import element_type, launch, precisions, random
+from tests.runtime.image_launch import SENTINEL, element_type, launch, oracle, precisions, random
 
 SHAPES = [(1, 1, 1, 1), (2, 3, 4, 5), (1, 9, 3, 2), (3, 5, 1, 1), (2, 8, 3, 3)]
 
@@ -70,3 +71,66 @@ def test_image_to_nhwc_view_leaves_the_other_channels_alone(shape, precision):
     dims = strided(shape, nhwc_strides(shape, stride), {"y_offset": 1})
     out = launch("image_to_buffer", {"x": x, "y": storage}, dims, precision=precision)
     np.testing.assert_array_equal(out, expected)
+
+
+def extents(shape):
+    return dict(zip(("batch", "channels", "height", "width"), shape, strict=True))
+
+
+@pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
+@pytest.mark.parametrize("channels", [(4, 8), (4, 8, 12, 5), (3, 2), (1, 1, 1, 1), (5, 4, 7, 2), (6,)], ids=str)
+def test_concat(channels, precision):
+    inputs = [random(i, 1, count, 3, 2) for i, count in enumerate(channels)]
+    tensors = dict(zip("abcd", inputs, strict=False))
+    counts = {f"{name}_channels": tensors[name].shape[1] if name in tensors else 0 for name in "abcd"}
+    dims = {"rows": 3, "width": 2, "y_block": 0} | counts
+    np.testing.assert_array_equal(launch("concat", tensors, dims, precision=precision), np.concatenate(inputs, axis=1))
+
+
+def test_concat_behind_other_channels_leaves_them_alone():
+    a, b = random(1, 1, 4, 2, 3), random(2, 1, 3, 2, 3)
+    dims = {"rows": 2, "width": 3, "a_channels": 4, "b_channels": 3, "c_channels": 0, "d_channels": 0, "y_block": 2}
+    out = launch("concat", {"a": a, "b": b}, dims)
+    np.testing.assert_array_equal(out[:, 8:], np.concatenate([a, b], axis=1))
+    assert (out[:, :8] == SENTINEL).all()
+
+
+SLICES = {
+    "whole blocks": ((0, 4, 0, 0), (2, 4, 4, 5), (1, 1)),
+    "channels 1-5": ((0, 1, 0, 0), (2, 5, 4, 5), (1, 1)),
+    "last channel": ((0, 10, 0, 0), (2, 1, 4, 5), (1, 1)),
+    "second image": ((1, 3, 0, 0), (1, 8, 4, 5), (1, 1)),
+    "every other column": ((0, 2, 1, 0), (2, 6, 3, 3), (1, 2)),
+    "backwards": ((0, 0, 3, 4), (2, 11, 4, 5), (-1, -1)),
+}
+
+
+@pytest.mark.parametrize("case", SLICES)
+def test_slice(case):
+    starts, shape, (step_h, step_w) = SLICES[case]
+    x = random(1, 2, 11, 4, 5)
+    dims = extents(shape) | {f"start_{axis}": start for axis, start in zip("nchw", starts, strict=True)}
+    dims |= {"in_h": 4, "in_w": 5, "step_h": step_h, "step_w": step_w}
+    steps = (1, 1, step_h, step_w)
+    index = [[start + i * step for i in range(size)] for start, size, step in zip(starts, shape, steps, strict=True)]
+    np.testing.assert_array_equal(launch("slice", {"x": x}, dims), x[np.ix_(*index)])
+
+
+@pytest.mark.parametrize(("channels", "groups"), [(8, 2), (12, 3), (6, 3), (15, 5), (5, 1)])
+def test_channel_shuffle(channels, groups):
+    x = random(1, 2, channels, 2, 3)
+    out = launch("channel_shuffle", {"x": x}, extents(x.shape) | {"groups": groups})
+    np.testing.assert_array_equal(out, oracle("ChannelShuffle", [x], {"group": groups}))
+
+
+PADS = [(kind, pads) for kind in Pad for pads in ((1, 2, 2, 0), (0, 0, 0, 3))] + [(Pad.CONSTANT, (-1, 0, 2, -2))]
+
+
+@pytest.mark.parametrize(("kind", "pads"), PADS, ids=str)
+def test_pad(kind, pads):
+    top, left, bottom, right = pads
+    x = random(1, 2, 5, 4, 5)
+    dims = extents((2, 5, 4 + top + bottom, 5 + left + right)) | {"in_h": 4, "in_w": 5, "pad_t": top, "pad_l": left}
+    attributes = {"pads": (0, 0, top, left, 0, 0, bottom, right), "mode": kind.name.lower(), "value": 0.5}
+    out = launch("pad", {"x": x}, dims, (0.5,), {"PAD": int(kind)})
+    np.testing.assert_array_equal(out, oracle("Pad", [x], attributes))

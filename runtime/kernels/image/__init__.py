@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from runtime.kernels.image import convolution, elementwise, movement, sampling
+from runtime.kernels.image import convolution, elementwise, movement, reduction, sampling, winograd
 from runtime.kernels.image.spec import ImageKernel
 
 KERNELS: tuple[ImageKernel, ...] = (
     *convolution.KERNELS,
+    *winograd.KERNELS,
     *sampling.KERNELS,
+    *reduction.KERNELS,
     *elementwise.KERNELS,
     *movement.KERNELS,
 )

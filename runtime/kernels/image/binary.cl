@@ -1,24 +1,6 @@
 // Element-wise functions of two channel-major images, y = activation(a BINARY b), with NumPy's broadcasting: each extent
-// of an operand is the output's or 1. BINARY=0 a+b, 1 a-b, 2 a*b, 3 a/b, 4 max, 5 min, 6 a^b, 7 a >= 0 ? a : a*b.
+// of an operand is the output's or 1. BINARY=0 a+b, 1 a-b, 2 a*b, 3 a/b, 4 maximum, 5 minimum, 6 a^b, 7 a < 0 ? a*b : a.
 // One work item computes one pixel of a block: ids (block, w, n*height + h).
-
-#if BINARY == 0
-#define APPLY(a, b) ((a) + (b))
-#elif BINARY == 1
-#define APPLY(a, b) ((a) - (b))
-#elif BINARY == 2
-#define APPLY(a, b) ((a) * (b))
-#elif BINARY == 3
-#define APPLY(a, b) ((a) / (b))
-#elif BINARY == 4
-#define APPLY(a, b) fmax(a, b)
-#elif BINARY == 5
-#define APPLY(a, b) fmin(a, b)
-#elif BINARY == 6
-#define APPLY(a, b) pow(a, b)
-#else
-#define APPLY(a, b) ((a) >= 0.0f ? (a) : (a) * (b))
-#endif
 
 // The operand's pixel at (n, h, w) of a block; along an extent of 1 its only one.
 float4 operand(read_only image2d_t image, int n, int h, int w, int block, int batch, int height, int width, int channels)
@@ -38,5 +20,6 @@ kernel void binary(read_only image2d_t a, read_only image2d_t b, write_only imag
     const int n = row / height, h = row % height;
     const float4 left = operand(a, n, h, w, block, a_batch, a_height, a_width, a_channels);
     const float4 right = operand(b, n, h, w, block, b_batch, b_height, b_width, b_channels);
-    write_block(y, block, w, row, width, channels, ACTIVATE(APPLY(left, right), act_a, act_b));
+    const float4 value = APPLY_BINARY(left, right);
+    write_block(y, block, w, row, width, channels, ACTIVATE(value, act_a, act_b));
 }

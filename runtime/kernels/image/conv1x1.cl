@@ -15,7 +15,7 @@ kernel void conv1x1(read_only image2d_t x, read_only image2d_t w, read_only imag
     for (int in_block = 0; in_block < in_blocks; in_block++) {
         // Pixels beyond the row are those of the next block: what comes of them is not written.
         real4 pixel[PIXELS];
-        for (int p = 0; p < PIXELS; p++)
+        UNROLLED for (int p = 0; p < PIXELS; p++)
             pixel[p] = READ_REAL(x, in_block * width + column + p, row);
         multiply_add_tile(sum, pixel, w, in_block * 4, out_block, 1);
     }

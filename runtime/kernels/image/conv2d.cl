@@ -26,7 +26,7 @@ kernel void conv2d(read_only image2d_t x, read_only image2d_t w, read_only image
             for (int k_column = 0; k_column < k_w; k_column++) {
                 const int tap_w = first_w + k_column * dil_w;
                 real4 pixel[PIXELS];
-                for (int p = 0; p < PIXELS; p++)
+                UNROLLED for (int p = 0; p < PIXELS; p++)
                     pixel[p] = READ_REAL(x, column_of(group_block + in_block, tap_w + p * stride_w, in_w),
                                          out_row / out_h * in_h + h);
                 multiply_add_tile(sum, pixel, w, in_block * 4, (out_block * k_h + k_row) * k_w + k_column, k_h * k_w);

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 
 from runtime.kernels.image.spec import Images, activation, argument, blocks_of, image_kernel, pixel_grid
-from runtime.kernels.spec import Dims, Variant, WorkItems, ceil_div, variant
+from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
 from runtime.layout.image import LANES, ImageLayout
 from runtime.target import Target
 
@@ -33,7 +33,7 @@ _TENSORS = "x w b residual y"
 _WINDOW = "k_h k_w stride_h stride_w pad_t pad_l dil_h dil_w"
 
 
-def _conv2d_images(dims: Dims) -> Images:
+def _conv2d_images(dims: Dims, defines: Defines) -> Images:
     in_c, out_c = dims["groups"] * dims["in_c"], dims["groups"] * dims["out_c"]
     output = activation(dims["batch"], out_c, dims["out_h"], dims["out_w"])
     return {
@@ -69,7 +69,7 @@ def _conv2d_macs(dims: Dims) -> int:
     return outputs * dims["in_c"] * dims["k_h"] * dims["k_w"]
 
 
-def _conv1x1_images(dims: Dims) -> Images:
+def _conv1x1_images(dims: Dims, defines: Defines) -> Images:
     output = activation(1, dims["out_c"], dims["rows"], dims["width"])
     return {
         "x": activation(1, dims["in_c"], dims["rows"], dims["width"]),
@@ -85,7 +85,7 @@ def _conv1x1_work_items(dims: Dims, chosen: Variant) -> WorkItems:
     return blocks, ceil_div(dims["width"], chosen["PIXELS"]), dims["rows"]
 
 
-def _depthwise_images(dims: Dims) -> Images:
+def _depthwise_images(dims: Dims, defines: Defines) -> Images:
     output = activation(dims["batch"], dims["channels"], dims["out_h"], dims["out_w"])
     return {
         "x": activation(dims["batch"], dims["channels"], dims["in_h"], dims["in_w"]),
@@ -103,6 +103,19 @@ def _depthwise_work_items(dims: Dims, chosen: Variant) -> WorkItems:
 
 def _depthwise_macs(dims: Dims) -> int:
     return dims["batch"] * dims["out_h"] * dims["out_w"] * dims["channels"] * dims["k_h"] * dims["k_w"]
+
+
+def _fully_connected_images(dims: Dims, defines: Defines) -> Images:
+    return {
+        "x": activation(dims["batch"], dims["in_c"], dims["in_h"], dims["in_w"]),
+        "w": activation(dims["out_c"], dims["in_c"], 1, dims["in_h"] * dims["in_w"]),
+        "b": argument(dims["out_c"]),
+        "y": activation(dims["batch"], dims["out_c"], 1, 1),
+    }
+
+
+def _fully_connected_macs(dims: Dims) -> int:
+    return dims["batch"] * dims["out_c"] * dims["in_c"] * dims["in_h"] * dims["in_w"]
 
 
 KERNELS = (
@@ -144,6 +157,18 @@ KERNELS = (
         variants=_ROW_VARIANTS,
         defaults=_ROW_DEFAULTS,
         macs=_depthwise_macs,
+        tunable=True,
+    ),
+    image_kernel(
+        "fully_connected",
+        "FullyConnected",
+        "x w b y",
+        "batch in_h in_w in_c out_c",
+        _fully_connected_images,
+        lambda dims, chosen: (blocks_of(dims["out_c"]), 1, dims["batch"]),
+        floats="act_a act_b",
+        variants=(variant(FMA=0), variant(FMA=1)),
+        macs=_fully_connected_macs,
         tunable=True,
     ),
 )

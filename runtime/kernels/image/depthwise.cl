@@ -20,7 +20,7 @@ kernel void depthwise(read_only image2d_t x, read_only image2d_t w, read_only im
             continue;
         for (int k_column = 0; k_column < k_w; k_column++) {
             const real4 weight = READ_REAL(w, k_row * k_w + k_column, block);
-            for (int p = 0; p < PIXELS; p++) {
+            UNROLLED for (int p = 0; p < PIXELS; p++) {
                 const int column = column_of(block, first_w + p * stride_w + k_column * dil_w, in_w);
                 sum[0][p] = MULTIPLY_ADD(READ_REAL(x, column, out_row / out_h * in_h + h), weight, sum[0][p]);
             }

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from runtime.kernels.image.spec import Images, activation, image_kernel, pixel_grid
-from runtime.kernels.spec import Dims, Variant, WorkItems
+from runtime.kernels.image.spec import Images, activation, argument, image_kernel, pixel_grid
+from runtime.kernels.spec import Defines, Dims, Variant, WorkItems
+
+_EXTENTS = ("batch", "channels", "height", "width")
 
 
-def _binary_images(dims: Dims) -> Images:
-    extents = ("batch", "channels", "height", "width")
+def _binary_images(dims: Dims, defines: Defines) -> Images:
     prefixes = {"a": "a_", "b": "b_", "y": ""}
-    return {name: activation(*(dims[prefix + axis] for axis in extents)) for name, prefix in prefixes.items()}
+    return {name: activation(*(dims[prefix + axis] for axis in _EXTENTS)) for name, prefix in prefixes.items()}
+
+
+def _unary_images(dims: Dims, defines: Defines) -> Images:
+    image = activation(*(dims[axis] for axis in _EXTENTS))
+    return {"x": image, "y": image}
+
+
+def _scale_shift_images(dims: Dims, defines: Defines) -> Images:
+    constant = argument(dims["channels"])
+    return {**_unary_images(dims, defines), "s": constant, "t": constant}
 
 
 def _grid(dims: Dims, chosen: Variant) -> WorkItems:
@@ -23,6 +34,24 @@ KERNELS = (
         "a b y",
         "batch channels height width a_batch a_channels a_height a_width b_batch b_channels b_height b_width",
         _binary_images,
+        _grid,
+        floats="act_a act_b",
+    ),
+    image_kernel(
+        "unary",
+        "Activation",
+        "x y",
+        "batch channels height width",
+        _unary_images,
+        _grid,
+        floats="alpha beta",
+    ),
+    image_kernel(
+        "scale_shift",
+        "BatchNorm",
+        "x s t y",
+        "batch channels height width",
+        _scale_shift_images,
         _grid,
         floats="act_a act_b",
     ),

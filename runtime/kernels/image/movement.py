@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from runtime.kernels.image.spec import Images, activation, image_kernel, pixel_grid
-from runtime.kernels.spec import Dims, Variant, WorkItems
+from runtime.kernels.image.spec import Images, activation, blocks_of, image_kernel, pixel_grid
+from runtime.kernels.spec import Defines, Dims, Variant, WorkItems
+from runtime.layout.image import LANES, ImageLayout, Shape
 
-_STRIDES = "batch channels height width stride_n stride_c stride_h stride_w"
+_EXTENTS = "batch channels height width"
+_STRIDES = "stride_n stride_c stride_h stride_w"
+_CONCAT_INPUTS = "abcd"
 
 
-def _image(dims: Dims) -> Images:
-    return {"image": activation(dims["batch"], dims["channels"], dims["height"], dims["width"])}
+def _image(dims: Dims) -> tuple[ImageLayout, Shape]:
+    return activation(dims["batch"], dims["channels"], dims["height"], dims["width"])
 
 
 def _grid(dims: Dims, chosen: Variant) -> WorkItems:
     return pixel_grid(dims["batch"], dims["channels"], dims["height"], dims["width"])
+
+
+def _joined_channels(dims: Dims) -> int:
+    return sum(dims[f"{name}_channels"] for name in _CONCAT_INPUTS)
+
+
+def _concat_images(dims: Dims, defines: Defines) -> Images:
+    """The output is at least that wide; whoever writes more channels checks that it fits."""
+    channels = LANES * dims["y_block"] + _joined_channels(dims)
+    return {"y": activation(1, channels, dims["rows"], dims["width"])}
+
+
+def _concat_grid(dims: Dims, chosen: Variant) -> WorkItems:
+    return blocks_of(_joined_channels(dims)), dims["width"], dims["rows"]
+
+
+def _pad_images(dims: Dims, defines: Defines) -> Images:
+    return {"x": activation(dims["batch"], dims["channels"], dims["in_h"], dims["in_w"]), "y": _image(dims)}
 
 
 KERNELS = (
@@ -21,8 +42,8 @@ KERNELS = (
         "buffer_to_image",
         "BufferToImage",
         "x:flat y",
-        _STRIDES,
-        lambda dims: {"y": _image(dims)["image"]},
+        f"{_EXTENTS} {_STRIDES}",
+        lambda dims, defines: {"y": _image(dims)},
         _grid,
         source="convert.cl",
     ),
@@ -30,9 +51,42 @@ KERNELS = (
         "image_to_buffer",
         "ImageToBuffer",
         "x y:flat",
-        _STRIDES,
-        lambda dims: {"x": _image(dims)["image"]},
+        f"{_EXTENTS} {_STRIDES}",
+        lambda dims, defines: {"x": _image(dims)},
         _grid,
         source="convert.cl",
+    ),
+    image_kernel(
+        "concat",
+        "Concat",
+        "a b c d y",
+        "rows width a_channels b_channels c_channels d_channels y_block",
+        _concat_images,
+        _concat_grid,
+    ),
+    image_kernel(
+        "slice",
+        "Slice",
+        "x y",
+        f"{_EXTENTS} in_h in_w start_n start_c start_h start_w step_h step_w",
+        lambda dims, defines: {"y": _image(dims)},
+        _grid,
+    ),
+    image_kernel(
+        "channel_shuffle",
+        "ChannelShuffle",
+        "x y",
+        f"{_EXTENTS} groups",
+        lambda dims, defines: {"x": _image(dims), "y": _image(dims)},
+        _grid,
+    ),
+    image_kernel(
+        "pad",
+        "Pad",
+        "x y",
+        f"{_EXTENTS} in_h in_w pad_t pad_l",
+        _pad_images,
+        _grid,
+        floats="value",
     ),
 )

@@ -7,14 +7,13 @@
 __constant sampler_t SAMPLER = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;
 
 #if PRECISION == 2
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
 typedef half4 real4;
 #define READ_REAL(image, column, row) read_imageh(image, SAMPLER, (int2)(column, row))
-#define TO_REAL4(pixel) convert_half4(pixel)
 #define TO_FLOAT4(pixel) convert_float4(pixel)
 #else
 typedef float4 real4;
 #define READ_REAL(image, column, row) read_imagef(image, SAMPLER, (int2)(column, row))
-#define TO_REAL4(pixel) (pixel)
 #define TO_FLOAT4(pixel) (pixel)
 #endif
 
@@ -28,24 +27,31 @@ int blocks_of(int channels) { return (channels + 3) / 4; }
 // Column of pixel w in a block of channels, or OUTSIDE where w is not in 0 .. width-1.
 int column_of(int block, int w, int width) { return w >= 0 && w < width ? block * width + w : OUTSIDE; }
 
-// One of the four components.
-float component(float4 pixel, int index)
+// Channels first .. first+3 of pixel w, first being any number; those that do not exist have no meaning.
+float4 read_channels(read_only image2d_t x, int first, int w, int row, int width)
 {
-    const float2 half_pixel = index < 2 ? pixel.xy : pixel.zw;
-    return index % 2 == 0 ? half_pixel.x : half_pixel.y;
+    const int block = first >> 2, shift = first & 3;
+    const float4 low = READ(x, block * width + w, row);
+    if (shift == 0)
+        return low;
+    const float4 high = READ(x, (block + 1) * width + w, row);
+    return shift == 1   ? (float4)(low.y, low.z, low.w, high.x)
+           : shift == 2 ? (float4)(low.z, low.w, high.x, high.y)
+                        : (float4)(low.w, high.x, high.y, high.z);
+}
+
+// The components of `pixel` whose channels, first .. first+3, lie in 0 .. channels-1; the others of `otherwise`.
+float4 existing(float4 pixel, float4 otherwise, int first, int channels)
+{
+    const int4 channel = (int4)(first) + (int4)(0, 1, 2, 3);
+    return select(otherwise, pixel, channel >= 0 & channel < channels);
 }
 
 // Writes pixel w of a block of channels; components of channels that do not exist become zero.
 void write_block(write_only image2d_t y, int block, int w, int row, int width, int channels, float4 pixel)
 {
-    const int exist = channels - block * 4;
-    if (exist < 4)
-        pixel.w = 0.0f;
-    if (exist < 3)
-        pixel.z = 0.0f;
-    if (exist < 2)
-        pixel.y = 0.0f;
-    write_imagef(y, (int2)(block * width + w, row), pixel);
+    const float4 whole = existing(pixel, (float4)(0.0f), block * 4, channels);
+    write_imagef(y, (int2)(block * width + w, row), whole);
 }
 
 #ifdef BLOCKS
@@ -56,12 +62,12 @@ void write_block(write_only image2d_t y, int block, int w, int row, int width, i
 void multiply_add_tile(real4 sum[BLOCKS][PIXELS], const real4 pixel[PIXELS], read_only image2d_t weights, int column,
                        int row, int row_step)
 {
-    for (int block = 0; block < BLOCKS; block++) {
+    UNROLLED for (int block = 0; block < BLOCKS; block++) {
         const real4 weights_x = READ_REAL(weights, column, row + block * row_step);
         const real4 weights_y = READ_REAL(weights, column + 1, row + block * row_step);
         const real4 weights_z = READ_REAL(weights, column + 2, row + block * row_step);
         const real4 weights_w = READ_REAL(weights, column + 3, row + block * row_step);
-        for (int p = 0; p < PIXELS; p++) {
+        UNROLLED for (int p = 0; p < PIXELS; p++) {
             sum[block][p] = MULTIPLY_ADD((real4)(pixel[p].x), weights_x, sum[block][p]);
             sum[block][p] = MULTIPLY_ADD((real4)(pixel[p].y), weights_y, sum[block][p]);
             sum[block][p] = MULTIPLY_ADD((real4)(pixel[p].z), weights_z, sum[block][p]);
@@ -72,8 +78,8 @@ void multiply_add_tile(real4 sum[BLOCKS][PIXELS], const real4 pixel[PIXELS], rea
 
 void start_tile(real4 sum[BLOCKS][PIXELS], read_only image2d_t bias, int first_block)
 {
-    for (int block = 0; block < BLOCKS; block++)
-        for (int p = 0; p < PIXELS; p++)
+    UNROLLED for (int block = 0; block < BLOCKS; block++)
+        UNROLLED for (int p = 0; p < PIXELS; p++)
             sum[block][p] = READ_REAL(bias, first_block + block, 0);
 }
 
@@ -81,8 +87,8 @@ void start_tile(real4 sum[BLOCKS][PIXELS], read_only image2d_t bias, int first_b
 void write_tile(real4 sum[BLOCKS][PIXELS], read_only image2d_t residual, write_only image2d_t y, int first_block,
                 int first_w, int row, int width, int channels, float act_a, float act_b)
 {
-    for (int i = 0; i < BLOCKS; i++) {
-        for (int p = 0; p < PIXELS; p++) {
+    UNROLLED for (int i = 0; i < BLOCKS; i++) {
+        UNROLLED for (int p = 0; p < PIXELS; p++) {
             const int block = first_block + i, w = first_w + p;
             if (block < blocks_of(channels) && w < width) {
                 float4 pixel = TO_FLOAT4(sum[i][p]);

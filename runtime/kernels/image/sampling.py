@@ -1,12 +1,12 @@
-"""Windows over and samples of an image: pooling."""
+"""Windows over and samples of an image: pooling and resizing."""
 
 from __future__ import annotations
 
 from runtime.kernels.image.spec import Images, activation, image_kernel, pixel_grid
-from runtime.kernels.spec import Dims, Variant, WorkItems
+from runtime.kernels.spec import Defines, Dims, Variant, WorkItems
 
 
-def _images(dims: Dims) -> Images:
+def _images(dims: Dims, defines: Defines) -> Images:
     return {
         "x": activation(dims["batch"], dims["channels"], dims["in_h"], dims["in_w"]),
         "y": activation(dims["batch"], dims["channels"], dims["out_h"], dims["out_w"]),
@@ -26,5 +26,14 @@ KERNELS = (
         _images,
         _grid,
         tunable=True,
+    ),
+    image_kernel(
+        "resize",
+        "Resize",
+        "x y",
+        "batch in_h in_w channels out_h out_w round_mode",
+        _images,
+        _grid,
+        floats="scale_h scale_w shift_h shift_w",
     ),
 )

@@ -6,11 +6,11 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 
-from runtime.kernels.spec import Dims, Form, Kernel, Memory, Variant, WorkItems, always_fits, ceil_div, no_macs
+from runtime.kernels.spec import Defines, Dims, Form, Kernel, Memory, Variant, WorkItems, always_fits, ceil_div, no_macs
 from runtime.layout.image import LANES, ImageLayout, Shape, image_size
 from runtime.target import Target
 
-Images = Mapping[str, tuple[ImageLayout, Shape]]  # tensor argument -> its layout, and its shape in origin order
+Images = dict[str, tuple[ImageLayout, Shape]]  # tensor argument -> its layout, and its shape in origin order
 Rule = Callable[[Dims, Variant, Target], str]
 
 _WORK_GROUP = 64  # work items of a default group: one or two hardware waves on the mobile GPUs
@@ -18,9 +18,13 @@ _WORK_GROUP = 64  # work items of a default group: one or two hardware waves on 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ImageKernel(Kernel):
-    """A kernel on images; `images` tells the layout and shape of each image argument for a launch."""
+    """A kernel on images.
 
-    images: Callable[[Dims], Images] = dataclasses.field(kw_only=True)
+    `images` tells, for a launch, the layout and shape of the image arguments, as far as dims and defines determine
+    them: an input that may be larger than what is read of it is left out.
+    """
+
+    images: Callable[[Dims, Defines], Images] = dataclasses.field(kw_only=True)
 
 
 def image_kernel(
@@ -28,7 +32,7 @@ def image_kernel(
     operator: str,
     tensors: str,
     ints: str,
-    images: Callable[[Dims], Images],
+    images: Callable[[Dims, Defines], Images],
     work_items: Callable[[Dims, Variant], WorkItems],
     *,
     source: str = "",
@@ -56,7 +60,7 @@ def image_kernel(
         work_items=work_items,
         variants=variants,
         defaults=defaults or {},
-        fits=lambda dims, chosen, target: rule(dims, chosen, target) or _exceeded_limit(images(dims), target),
+        fits=lambda dims, chosen, target: rule(dims, chosen, target) or _exceeded_limit(images(dims, {}), target),
         local_size=lambda dims, chosen, target: default_local_size(work_items(dims, chosen), target),
         macs=macs,
         tunable=tunable,
