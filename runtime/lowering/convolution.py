@@ -43,6 +43,12 @@ class Convolution:
         return self.kernel == (1, 1) and plain
 
     @property
+    def is_matrix(self) -> bool:
+        """One window that covers the whole input: a fully connected layer."""
+        whole = self.kernel == self.x_shape[2:] and self.y_shape[2:] == (1, 1)
+        return whole and not any(self.pads) and self.group == 1 and not self.node.input(3)
+
+    @property
     def is_winograd(self) -> bool:
         """Asked for, 3x3, dense, stride 1, and wide enough to gain."""
         plain = self.kernel == (3, 3) and self.strides == (1, 1) and self.dilations == (1, 1) and self.group == 1

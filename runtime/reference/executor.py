@@ -22,6 +22,7 @@ from runtime.plan.records import (
     SectionId,
     StepKind,
 )
+from runtime.reference.device import default_device
 
 
 class Executor:
@@ -107,8 +108,3 @@ class Executor:
         cl.enqueue_copy(self._queue, values, self._pools[row["place"]], src_offset=int(row["offset"]) * 4)
         self._queue.finish()
         return values
-
-
-def default_device() -> Any:
-    """The first device of the first OpenCL platform."""
-    return cl.get_platforms()[0].get_devices()[0]

@@ -14,11 +14,12 @@ from runtime.graph import Graph
 from runtime.lowering.lower import Options, lower
 from runtime.plan.encode import encode_plan
 from runtime.plan.records import Precision
+from runtime.reference.device import default_device, target_of
 from runtime.reference.executor import Executor
 from runtime.target import Target
 from tests.runtime.graphs import GraphMaker
 
-BUFFER = Target("host", "x86_64-linux", gpu_family="pocl-3.0", max_work_group_size=4096)
+BUFFER = target_of(default_device(), memory="buffer")
 TOLERANCE = {Precision.FP32: 2e-5, Precision.FP16_STORAGE: 2e-2}
 
 

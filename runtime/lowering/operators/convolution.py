@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from runtime.graph import Array, Node
@@ -18,6 +20,8 @@ def lower_conv(builder: Builder, node: Node) -> None:
     conv = Convolution(builder, node)
     if conv.is_depthwise:
         _depthwise(conv)
+    elif conv.is_matrix and builder.read(node.inputs[0], Storage.NHWC).stride == conv.x_shape[1]:
+        _fully_connected(conv)
     elif conv.is_pointwise:
         n, in_c, h, w = conv.x_shape
         _emit(conv, "conv1x1", "Conv2D", {"pixels": n * h * w, "in_c": in_c, "out_c": conv.y_shape[1]}, _rows(conv))
@@ -62,6 +66,17 @@ def _depthwise(conv: Convolution) -> None:
     _emit(conv, "depthwise", "DepthwiseConv2d", conv.window() | {"channels": conv.group}, weights)
 
 
+def _fully_connected(conv: Convolution) -> None:
+    """A window over the whole input: its pixels and channels, as they lie, are one row of a matrix."""
+    builder, node = conv.builder, conv.node
+    code, numbers = activation(node.attrs)
+    x, y = builder.read(node.inputs[0], Storage.NHWC), builder.write(node.output, Storage.NHWC)
+    tensors: Tensors = {"x": x, "w": _rows(conv), "b": _bias(conv), "y": y}
+    dims = {"rows": conv.x_shape[0], "in_c": math.prod(conv.x_shape[1:]), "out_c": conv.y_shape[1]}
+    defines = {"ACTIVATION": code}
+    builder.launch("fully_connected", node.name, "FullyConnected", tensors, dims, numbers, defines, conv.shown)
+
+
 def _winograd(conv: Convolution) -> None:
     """Transform of the input, a product for each point, transform of the output."""
     builder, node, tile = conv.builder, conv.node, conv.builder.options.winograd
@@ -76,7 +91,7 @@ def _winograd(conv: Convolution) -> None:
     wino = {"WINO": tile}
     builder.launch("winograd_input", f"{node.name}:input", "WinogradTransform", {"x": x, "v": v}, dims, defines=wino)
     gemm: Tensors = {"v": v, "u": _winograd_rows(node.inputs[1], conv.filter, tile), "m": m}
-    dims = {"tiles": tiles, "in_c": in_c, "out_c": out_c}
+    dims = {"points": points, "tiles": tiles, "in_c": in_c, "out_c": out_c}
     builder.launch("winograd_gemm", node.name, "Conv2D", gemm, dims, defines=wino, shown=conv.shown)
     residual, has_residual = _residual(conv, x)
     code, numbers = activation(node.attrs)
