@@ -1,0 +1,22 @@
+// Local response normalisation across channels: y[p][c] = x[p][c] / (bias + alpha/size * sum of x[p][d]^2)^beta, the
+// sum over the channels d from c - floor((size-1)/2) to c + ceil((size-1)/2) that exist.
+// One work item computes VECTOR channels of a pixel: ids (channel / VECTOR, pixel).
+kernel void lrn(global const storage *x, int x_offset, int x_stride, global storage *y, int y_offset, int y_stride,
+                int pixels, int channels, int size, float alpha, float beta, float bias)
+{
+    const int channel = get_global_id(0) * VECTOR, pixel = get_global_id(1);
+    if (channel >= channels || pixel >= pixels)
+        return;
+    x += x_offset + pixel * x_stride;
+    const int exist = channels - channel;
+    float sum[VECTOR];
+    for (int i = 0; i < VECTOR; i++) {
+        const int first = max(channel + i - (size - 1) / 2, 0), last = min(channel + i + size / 2, channels - 1);
+        sum[i] = 0.0f;
+        for (int d = first; d <= last; d++)
+            sum[i] += LOAD(x + d) * LOAD(x + d);
+    }
+    const floats base = bias + alpha / size * JOIN(vload, VECTOR)(0, sum);
+    const floats v = load_some(x + channel, exist) * exp(-beta * log(base));
+    store_some(v, y + y_offset + pixel * y_stride + channel, exist);
+}

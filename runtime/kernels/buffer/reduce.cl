@@ -1,0 +1,34 @@
+// Reduction of the middle one of three nested loops: y[o][i] = mean, sum, greatest or least (REDUCE 0, 1, 2, 3) over r
+// of x[o][r][i]. Strides are of elements; the outputs are y_outer_stride and y_inner_stride apart.
+// One work item reduces VECTOR inner elements: ids (inner / VECTOR, outer).
+#if REDUCE == 2
+#define START (-INFINITY)
+#define COMBINE(a, b) GREATER(a, b)
+#elif REDUCE == 3
+#define START INFINITY
+#define COMBINE(a, b) LESS(a, b)
+#else
+#define START 0.0f
+#define COMBINE(a, b) ((a) + (b))
+#endif
+
+kernel void reduce(global const storage *x, int x_offset, global storage *y, int y_offset, int outer, int reduced,
+                   int inner, int x_outer_stride, int x_reduced_stride, int x_inner_stride, int y_outer_stride,
+                   int y_inner_stride)
+{
+    const int first = get_global_id(0) * VECTOR, o = get_global_id(1);
+    if (first >= inner || o >= outer)
+        return;
+    x += x_offset + o * x_outer_stride + first * x_inner_stride;
+    y += y_offset + o * y_outer_stride + first * y_inner_stride;
+    const int exist = inner - first;
+    floats result = START;
+    for (int r = 0; r < reduced; r++) {
+        const floats v = load_strided(x + r * x_reduced_stride, x_inner_stride, exist);
+        result = COMBINE(result, v);
+    }
+#if REDUCE == 0
+    result /= (float)reduced;
+#endif
+    store_strided(result, y, y_inner_stride, exist);
+}

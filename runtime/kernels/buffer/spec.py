@@ -1,0 +1,82 @@
+"""A row of the buffer table, and what the rows share: argument shapes, default local sizes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+
+from runtime.kernels.spec import Defines, Dims, Form, Kernel, Memory, Variant, WorkItems, always_fits, no_macs
+from runtime.target import Target
+
+# Tensor argument -> its shape without gaps: (pixels, channels) of a view, (elements,) of a flat tensor or of plain
+# weights, (groups, rows, cols) of weights that the variant packs in blocks of rows.
+Shapes = Mapping[str, tuple[int, ...]]
+Rule = Callable[[Dims, Variant, Target], str]
+
+_GPU_WORK_GROUP = 64
+_CPU_WORK_GROUP = 16
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BufferKernel(Kernel):
+    """A kernel on buffers; `shapes` tells the shape of each tensor argument of a launch."""
+
+    shapes: Callable[[Dims, Defines], Shapes] = dataclasses.field(kw_only=True)
+
+
+def buffer_kernel(
+    name: str,
+    operator: str,
+    tensors: str,
+    ints: str,
+    shapes: Callable[[Dims, Defines], Shapes],
+    work_items: Callable[[Dims, Variant], WorkItems],
+    *,
+    source: str = "",
+    floats: str = "",
+    variants: tuple[Variant, ...],
+    defaults: Mapping[str, Variant],
+    rule: Rule = always_fits,
+    macs: Callable[[Dims], int] = no_macs,
+    packed: bool = False,
+    tunable: bool = True,
+    cpu: bool = True,
+) -> BufferKernel:
+    """A row of the table.
+
+    `tensors` are blank-separated `name:form`, `ints` and `floats` blank-separated names. The source is `<name>.cl`
+    unless given. `packed`: the weights lie in blocks of BLOCK rows.
+    """
+    forms = (argument.split(":") for argument in tensors.split())
+    return BufferKernel(
+        name=name,
+        source=source or f"{name}.cl",
+        operator=operator,
+        memory=Memory.BUFFER,
+        tensors=tuple((argument, Form(form)) for argument, form in forms),
+        ints=tuple(ints.split()),
+        floats=tuple(floats.split()),
+        work_items=work_items,
+        variants=variants,
+        defaults=defaults,
+        fits=rule,
+        local_size=lambda dims, chosen, target: default_local_size(work_items(dims, chosen), target),
+        block=(lambda chosen: chosen["BLOCK"]) if packed else None,
+        macs=macs,
+        tunable=tunable,
+        cpu=cpu,
+        shapes=shapes,
+    )
+
+
+def default_local_size(grid: WorkItems, target: Target) -> WorkItems:
+    """Powers of two along the first axes, which neighbours in memory share."""
+    wanted = _CPU_WORK_GROUP if target.gpu_family.startswith("pocl") else _GPU_WORK_GROUP
+    budget = min(wanted, target.max_work_group_size)
+    size = [1] * len(grid)
+    for axis, extent in enumerate(grid):
+        limit = min(extent, target.max_work_item_sizes[axis])
+        while size[axis] * 2 <= limit and math.prod(size) * 2 <= budget:
+            size[axis] *= 2
+    return tuple(size)

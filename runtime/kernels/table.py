@@ -1,0 +1,14 @@
+"""The kernel table: every OpenCL kernel, by name and memory type."""
+
+from __future__ import annotations
+
+from runtime.kernels import buffer, image
+from runtime.kernels.spec import Kernel, Memory
+
+KERNELS: tuple[Kernel, ...] = (*buffer.KERNELS, *image.KERNELS)
+_BY_NAME = {(kernel.name, kernel.memory): kernel for kernel in KERNELS}
+
+
+def find(name: str, memory: Memory) -> Kernel:
+    """The row of a kernel in a memory type. Raises KeyError where the table has none."""
+    return _BY_NAME[name, memory]

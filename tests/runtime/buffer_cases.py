@@ -1,0 +1,256 @@
+"""Launches that test each buffer kernel where it can go wrong: odd sizes, edges, strides, groups, every function."""
+
+from __future__ import annotations
+
+from runtime.kernels.codes import Activation, Binary, Pad, Pool, Reduce, Resize, Unary
+from tests.runtime.buffer_launch import TABLE, Case
+
+RELU6 = {"act_a": 0.0, "act_b": 6.0}
+ACTIVATION_FLOATS = {
+    Activation.CLAMP: {"act_a": -0.25, "act_b": 0.5},
+    Activation.SIGMOID: {},
+    Activation.TANH: {},
+    Activation.LEAKY_RELU: {"act_a": 0.1, "act_b": 0.0},
+    Activation.ELU: {"act_a": 1.5, "act_b": 0.0},
+    Activation.HARD_SIGMOID: {"act_a": 0.2, "act_b": 0.5},
+    Activation.HARD_SWISH: {},
+}
+
+
+def window(
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int] = (1, 1),
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0),
+    dilation: tuple[int, int] = (1, 1),
+    batch: int = 1,
+) -> dict[str, int]:
+    """Dims of a sliding window; pads are top, left, bottom, right."""
+    out = [(size[i] + pad[i] + pad[i + 2] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in range(2)]
+    pairs = {"in": size, "out": out, "k": kernel, "stride": stride, "dil": dilation}
+    dims = {f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")}
+    return dims | {"batch": batch, "pad_t": pad[0], "pad_l": pad[1]}
+
+
+def conv2d(in_c: int, out_c: int, groups: int, shape: dict[str, int], activation: int = 0, residual: int = 0) -> Case:
+    dims = shape | {"in_c": in_c, "out_c": out_c, "groups": groups}
+    return fused("conv2d", dims, activation, residual)
+
+
+def fused(name: str, dims: dict[str, int], activation: int = 0, residual: int = 0, **defines: int) -> Case:
+    defines = {"ACTIVATION": int(activation), "RESIDUAL": residual, **defines}
+    return Case(TABLE[name], dims, defines, ACTIVATION_FLOATS[Activation(activation)])
+
+
+def conv1x1(pixels: int, in_c: int, out_c: int, activation: int = 0, residual: int = 0) -> Case:
+    return fused("conv1x1", {"pixels": pixels, "in_c": in_c, "out_c": out_c}, activation, residual)
+
+
+def depthwise(channels: int, shape: dict[str, int], activation: int = 0, residual: int = 0) -> Case:
+    return fused("depthwise", shape | {"channels": channels}, activation, residual)
+
+
+def winograd(tile: int, size: tuple[int, int], in_c: int, out_c: int, batch: int = 1) -> list[Case]:
+    """The three steps of a 3x3 convolution with padding 1."""
+    grid = {"batch": batch, "tiles_h": -(-size[0] // tile), "tiles_w": -(-size[1] // tile)}
+    tiles = batch * grid["tiles_h"] * grid["tiles_w"]
+    wino = {"WINO": tile}
+    inputs = grid | {"in_h": size[0], "in_w": size[1], "in_c": in_c, "pad_t": 1, "pad_l": 1}
+    outputs = grid | {"out_h": size[0], "out_w": size[1], "out_c": out_c}
+    products = {"points": (tile + 2) ** 2, "tiles": tiles, "in_c": in_c, "out_c": out_c}
+    return [
+        Case(TABLE["winograd_input"], inputs, wino),
+        Case(TABLE["winograd_gemm"], products, wino),
+        fused("winograd_output", outputs, Activation.CLAMP, 1, **wino),
+    ]
+
+
+def pool(channels: int, shape: dict[str, int], kind: int, count_include_pad: int = 0) -> Case:
+    dims = shape | {"channels": channels, "count_include_pad": count_include_pad}
+    return Case(TABLE["pool"], dims, {"POOL": kind})
+
+
+def resize(
+    size: tuple[int, int],
+    out: tuple[int, int],
+    kind: int,
+    round_mode: int = 0,
+    channels: int = 5,
+    half_pixel: bool = True,
+) -> Case:
+    scale = [i / o for i, o in zip(size, out, strict=True)]
+    shift = [0.5 * s - 0.5 if half_pixel else 0.0 for s in scale]
+    floats = {"scale_h": scale[0], "scale_w": scale[1], "shift_h": shift[0], "shift_w": shift[1]}
+    dims = {"batch": 2, "in_h": size[0], "in_w": size[1], "channels": channels, "out_h": out[0], "out_w": out[1]}
+    return Case(TABLE["resize"], dims | {"round_mode": round_mode}, {"RESIZE": kind}, floats)
+
+
+def row_major(extents: tuple[int, ...]) -> tuple[int, ...]:
+    strides = [1]
+    for extent in extents[:0:-1]:
+        strides.insert(0, strides[0] * extent)
+    return tuple(strides)
+
+
+def numbered(prefix: str, values: tuple[int, ...]) -> dict[str, int]:
+    return {f"{prefix}{axis}": value for axis, value in enumerate(values)}
+
+
+def copy(extents: tuple[int, ...], xs: tuple[int, ...], ys: tuple[int, ...], source: int = 1, target: int = 1) -> Case:
+    lead = 6 - len(extents)
+    dims = numbered("d", (1,) * lead + extents)
+    dims |= numbered("xs", (0,) * lead + xs) | numbered("ys", (0,) * lead + ys)
+    return Case(TABLE["copy"], dims, {"SRC_F32": source, "DST_F32": target})
+
+
+def unary(code: int, extents: tuple[int, int, int, int], xs: tuple[int, ...] = (), ys: tuple[int, ...] = ()) -> Case:
+    dims = numbered("d", extents)
+    dims |= numbered("xs", xs or row_major(extents)) | numbered("ys", ys or row_major(extents))
+    return Case(TABLE["unary"], dims, {"UNARY": code}, {"alpha": 0.2, "beta": 0.5})
+
+
+def binary(
+    code: int,
+    extents: tuple[int, int, int, int],
+    left: tuple[int, ...] = (),
+    right: tuple[int, ...] = (),
+    ys: tuple[int, ...] = (),
+    activation: int = 0,
+) -> Case:
+    dense = row_major(extents)
+    dims = numbered("d", extents) | numbered("as", left or dense) | numbered("bs", right or dense)
+    floats = ACTIVATION_FLOATS[Activation(activation)]
+    return Case(TABLE["binary"], dims | numbered("ys", ys or dense), {"BINARY": code, "ACTIVATION": activation}, floats)
+
+
+def pad(
+    kind: int, extents: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...], nhwc: bool = False
+) -> Case:
+    out = tuple(e + b + a for e, b, a in zip(extents, before, after, strict=True))
+    xs, ys = row_major(extents), row_major(out)
+    if nhwc:
+        xs, ys = channels_last(extents), channels_last(out)
+    dims = numbered("d", out) | numbered("i", extents) | numbered("p", before) | numbered("xs", xs) | numbered("ys", ys)
+    return Case(TABLE["pad"], dims, {"PAD": kind}, {"value": 0.5})
+
+
+def channels_last(extents: tuple[int, ...], gap: int = 0) -> tuple[int, ...]:
+    """Strides of (n, c, h, w) axes in NHWC."""
+    _, c, h, w = extents
+    return (h * w * (c + gap), 1, w * (c + gap), c + gap)
+
+
+def reduce(
+    kind: int, outer: int, reduced: int, inner: int, strides: tuple[int, int, int, int, int] | None = None
+) -> Case:
+    names = ("x_outer_stride", "x_reduced_stride", "x_inner_stride", "y_outer_stride", "y_inner_stride")
+    values = strides or (reduced * inner, inner, 1, inner, 1)
+    dims = {"outer": outer, "reduced": reduced, "inner": inner, **dict(zip(names, values, strict=True))}
+    return Case(TABLE["reduce"], dims, {"REDUCE": kind})
+
+
+def softmax(outer: int, length: int, inner: int, log: int = 0, order: tuple[int, int, int] = (0, 1, 2)) -> Case:
+    """`order`: which of the loops (outer, length, inner) lies outermost, ..., innermost in both tensors."""
+    extents = (outer, length, inner)
+    dense = row_major(tuple(extents[axis] for axis in order))
+    strides = {axis: dense[place] for place, axis in enumerate(order)}
+    names = {0: "outer_stride", 1: "stride", 2: "inner_stride"}
+    dims = {"outer": outer, "length": length, "inner": inner}
+    dims |= {f"{tensor}_{name}": strides[axis] for tensor in "xy" for axis, name in names.items()}
+    return Case(TABLE["softmax"], dims, {"LOG": log})
+
+
+def lrn(pixels: int, channels: int, size: int) -> Case:
+    dims = {"pixels": pixels, "channels": channels, "size": size}
+    return Case(TABLE["lrn"], dims, {}, {"alpha": 0.3, "beta": 0.75, "bias": 1.5})
+
+
+def scale_shift(pixels: int, channels: int, activation: int = 0) -> Case:
+    return fused("scale_shift", {"pixels": pixels, "channels": channels}, activation)
+
+
+def fully_connected(rows: int, in_c: int, out_c: int, activation: int = 0) -> Case:
+    return fused("fully_connected", {"rows": rows, "in_c": in_c, "out_c": out_c}, activation)
+
+
+def matmul(batch: int, m: int, k: int, n: int, one_a: bool = False, one_b: bool = False) -> Case:
+    dims = {"batch": batch, "m": m, "k": k, "n": n}
+    dims |= {"a_batch_stride": 0 if one_a else m * k, "b_batch_stride": 0 if one_b else k * n}
+    return Case(TABLE["matmul"], dims)
+
+
+SAME = (1, 1, 1, 1)
+CASES: dict[str, Case] = {
+    "conv2d 3x3 same": conv2d(5, 7, 1, window((6, 5), (3, 3), pad=SAME)),
+    "conv2d 3x3 wide": conv2d(19, 37, 1, window((5, 7), (3, 3), pad=SAME), residual=1),
+    "conv2d 3x3 stride 2": conv2d(3, 16, 1, window((11, 9), (3, 3), (2, 2), pad=SAME)),
+    "conv2d first layer": conv2d(3, 24, 1, window((15, 17), (7, 7), (2, 2), pad=(3, 3, 3, 3), batch=2)),
+    "conv2d 1x1 stride 2": conv2d(8, 8, 1, window((7, 7), (1, 1), (2, 2))),
+    "conv2d 5x2 uneven": conv2d(4, 9, 1, window((9, 6), (5, 2), (2, 1), pad=(2, 0, 1, 1))),
+    "conv2d dilation": conv2d(6, 10, 1, window((9, 11), (3, 3), pad=(2, 3, 2, 3), dilation=(2, 3))),
+    "conv2d groups": conv2d(6, 5, 3, window((6, 5), (3, 3), pad=SAME, batch=2), residual=1),
+    "conv2d one pixel": conv2d(1, 1, 1, window((1, 1), (1, 1))),
+    "conv2d window beyond": conv2d(4, 4, 1, window((2, 2), (5, 5), pad=(2, 2, 2, 2))),
+    **{f"conv1x1 {a.name}": conv1x1(13, 9, 21, a, residual=a % 2) for a in Activation},
+    "conv1x1 one pixel": conv1x1(1, 33, 40),
+    "conv1x1 one channel": conv1x1(5, 1, 1),
+    "conv1x1 blocks": conv1x1(64, 32, 64),
+    "conv1x1 7x7": conv1x1(49, 64, 70, residual=1),
+    "depthwise 3x3 same": depthwise(19, window((7, 9), (3, 3), pad=SAME, batch=2), residual=1),
+    "depthwise 3x3 blocks": depthwise(32, window((14, 14), (3, 3), pad=SAME), Activation.LEAKY_RELU),
+    "depthwise 3x3 stride 2": depthwise(16, window((10, 11), (3, 3), (2, 2), pad=(0, 0, 1, 1))),
+    "depthwise 5x5 stride 2": depthwise(5, window((12, 9), (5, 5), (2, 3), pad=(2, 2, 2, 2))),
+    "depthwise dilation": depthwise(8, window((9, 8), (3, 2), pad=(2, 2, 2, 1), dilation=(2, 3))),
+    "depthwise one pixel": depthwise(1, window((1, 1), (3, 3), pad=SAME)),
+    "fully_connected 1 row": fully_connected(1, 37, 21),
+    "fully_connected rows": fully_connected(6, 20, 33, Activation.TANH),
+    "fully_connected one": fully_connected(1, 1, 1),
+    "matmul": matmul(3, 5, 7, 19),
+    "matmul one b": matmul(2, 4, 8, 16, one_b=True),
+    "matmul one a": matmul(2, 9, 3, 1, one_a=True),
+    **{f"{c.kernel.name} F{t}": c for t in (2, 4) for c in winograd(t, (7, 9), 19, 21, batch=2)},
+    **{f"{c.kernel.name} F{t} even": c for t in (2, 4) for c in winograd(t, (8, 8), 16, 16)},
+    "pool max": pool(19, window((7, 8), (3, 3), (2, 2), pad=SAME, batch=2), Pool.MAX),
+    "pool average": pool(16, window((7, 8), (3, 3), (1, 1), pad=SAME), Pool.AVERAGE),
+    "pool average all": pool(5, window((6, 6), (3, 2), (2, 2), pad=(1, 1, 0, 0)), Pool.AVERAGE, count_include_pad=1),
+    "pool dilation": pool(8, window((7, 9), (2, 2), dilation=(2, 3)), Pool.MAX),
+    "scale_shift": scale_shift(13, 19),
+    "scale_shift relu": scale_shift(7, 16, Activation.HARD_SWISH),
+    "lrn 5": lrn(6, 19, 5),
+    "lrn 4": lrn(3, 32, 4),
+    "lrn wide": lrn(2, 3, 9),
+    **{f"resize nearest {mode}": resize((5, 6), (9, 4), Resize.NEAREST, mode) for mode in range(4)},
+    "resize nearest floor x2": resize((3, 4), (6, 8), Resize.NEAREST, 2, 19, half_pixel=False),
+    "resize bilinear up": resize((4, 5), (9, 11), Resize.BILINEAR, channels=19),
+    "resize bilinear down": resize((9, 8), (4, 3), Resize.BILINEAR, channels=16),
+    **{f"reduce {kind.name}": reduce(kind, 3, 5, 19) for kind in Reduce},
+    "reduce rows": reduce(Reduce.MEAN, 7, 37, 1, (37, 1, 0, 1, 0)),
+    "reduce rows max": reduce(Reduce.MAX, 2, 5, 1, (5, 1, 0, 1, 0)),
+    "reduce spatial NHWC": reduce(Reduce.MEAN, 2, 49, 33, (49 * 40, 40, 1, 33, 1)),
+    "reduce strided": reduce(Reduce.SUM, 3, 4, 5, (1, 15, 3, 1, 3)),
+    "softmax row": softmax(1, 1000, 1),
+    "softmax rows": softmax(5, 37, 1),
+    "softmax row short": softmax(3, 3, 1),
+    "softmax inner": softmax(2, 9, 19),
+    "softmax strided": softmax(3, 7, 5, order=(0, 2, 1)),
+    "softmax log": softmax(2, 21, 1, log=1),
+    "copy row": copy((67,), (1,), (1,)),
+    "copy NCHW to NHWC": copy((35, 3), (1, 35), (3, 1)),
+    "copy NHWC to NCHW": copy((19, 35), (1, 19), (35, 1)),
+    "copy shuffle": copy((6, 3, 8), (24, 8, 1), (24, 1, 3)),
+    "copy 6 axes": copy((2, 3, 2, 3, 2, 5), (180, 60, 30, 10, 5, 1), (1, 2, 6, 12, 36, 72)),
+    "copy to plan": copy((5, 19), (19, 1), (25, 1), source=1, target=0),
+    "copy from plan": copy((5, 19), (25, 1), (19, 1), source=0, target=1),
+    "copy narrow": copy((4, 33), (40, 1), (33, 1), source=0, target=0),
+    **{f"unary {code.name}": unary(code, (1, 1, 1, 43)) for code in Unary},
+    "unary strided": unary(Unary.TANH, (2, 3, 4, 5), (60, 20, 5, 1), (1, 2, 6, 24)),
+    "unary view": unary(Unary.CLAMP, (1, 1, 6, 19), (0, 0, 25, 1), (0, 0, 19, 1)),
+    **{f"binary {code.name}": binary(code, (1, 1, 1, 43)) for code in Binary},
+    "binary scalar": binary(Binary.MUL, (1, 1, 3, 37), (0, 0, 37, 1), (0, 0, 0, 0)),
+    "binary channel": binary(Binary.ADD, (1, 2, 5, 16), right=(0, 0, 0, 1), activation=Activation.CLAMP),
+    "binary pixel": binary(Binary.MUL, (1, 2, 5, 21), right=(0, 5, 1, 0)),
+    "binary strided": binary(Binary.SUB, (2, 3, 4, 5), (60, 20, 5, 1), (1, 2, 6, 24), (60, 1, 3, 12)),
+    "binary view": binary(Binary.MAX, (1, 1, 6, 19), (0, 0, 25, 1), (0, 0, 19, 1), (0, 0, 22, 1), Activation.SIGMOID),
+    **{f"pad {kind.name}": pad(kind, (2, 3, 4, 7), (0, 1, 2, 3), (0, 1, 2, 1)) for kind in Pad},
+    **{f"pad {kind.name} NHWC": pad(kind, (1, 19, 4, 3), (0, 0, 1, 2), (0, 0, 2, 1), nhwc=True) for kind in Pad},
+}

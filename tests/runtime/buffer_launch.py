@@ -1,0 +1,202 @@
+"""Launches one buffer kernel between guard regions; every test of a buffer kernel goes through `check`.
+
+Inputs lie in wider tensors full of NaN, which poisons a result that a foreign element decides. The output lies in a
+buffer full of a sentinel, which must survive everywhere but in the output's elements.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from runtime.kernels.buffer import KERNELS
+from runtime.kernels.buffer.spec import BufferKernel
+from runtime.kernels.codes import Binary, Unary
+from runtime.kernels.source import build_options, program_source
+from runtime.kernels.spec import Form, Variant
+from runtime.layout.buffer import pack_rows
+from runtime.plan.records import Precision
+from runtime.target import Target, gpu_family
+from tests.runtime import buffer_oracle
+
+TABLE = {kernel.name: kernel for kernel in KERNELS}
+SENTINEL = 77.0
+WEIGHT_SLACK = 64
+# An offset and gaps that leave nothing aligned.
+OFFSET, GAP = 37, 5
+TOLERANCE = {Precision.FP32: 2e-5, Precision.FP16_STORAGE: 2e-3, Precision.FP16: 4e-2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One launch: the kernel's scalar arguments and what the operator asks of its program."""
+
+    kernel: BufferKernel
+    dims: Mapping[str, int]
+    defines: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    floats: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    @property
+    def scalars(self) -> list[float]:
+        defaults = {"act_a": -math.inf, "act_b": math.inf}
+        return [(defaults | dict(self.floats))[name] for name in self.kernel.floats]
+
+
+@functools.cache
+def devices() -> tuple[Any, ...]:
+    """One device of each OpenCL platform."""
+    return tuple(platform.get_devices()[0] for platform in cl.get_platforms())
+
+
+@functools.cache
+def queue(device: Any) -> Any:
+    return cl.CommandQueue(cl.Context([device]))
+
+
+@functools.cache
+def target(device: Any, precision: Precision) -> Target:
+    return Target(
+        soc="host",
+        abi="x86_64",
+        gpu_family=gpu_family(device.name, device.platform.version),
+        precision=precision,
+        max_work_group_size=device.max_work_group_size,
+        max_work_item_sizes=tuple(device.max_work_item_sizes),
+        local_memory_bytes=device.local_mem_size,
+        fp16="cl_khr_fp16" in device.extensions,
+    )
+
+
+def precisions(device: Any) -> list[Precision]:
+    """The precisions that the device has."""
+    has_half = target(device, Precision.FP32).fp16
+    return [Precision.FP32, Precision.FP16_STORAGE] + [Precision.FP16] * has_half
+
+
+@functools.lru_cache(maxsize=64)
+def program(device: Any, kernel: BufferKernel, options: str) -> Any:
+    return cl.Program(queue(device).context, program_source(kernel)).build(options=options.split())
+
+
+def positive(case: Case) -> bool:
+    """Whether the function is only defined for positive numbers."""
+    codes = (case.defines.get("UNARY"), case.defines.get("BINARY"))
+    return codes[0] in (Unary.LOG, Unary.SQRT) or codes[1] == Binary.POW
+
+
+def dense_arrays(case: Case, precision: Precision) -> dict[str, Any]:
+    """Seeded values for every input, in float64, as the precision stores them."""
+    random = np.random.default_rng(5)
+    stored = np.float32 if precision == Precision.FP32 else np.float16
+    arrays = {}
+    for name, shape in case.kernel.shapes(case.dims, case.defines).items():
+        values = random.uniform(0.2 if positive(case) else -1, 1, shape)
+        arrays[name] = values.astype(stored).astype(np.float64)
+    if "zeros" in arrays:
+        arrays["zeros"][:] = 0
+    return arrays
+
+
+def element_type(case: Case, name: str, precision: Precision) -> type[np.floating[Any]]:
+    """A copy's sides may be float32 whatever the precision."""
+    wide = precision == Precision.FP32 or case.defines.get({"x": "SRC_F32", "y": "DST_F32"}.get(name, ""), 0)
+    return np.float32 if wide else np.float16
+
+
+class Memory:
+    """A tensor argument in a buffer of its own, guards around it; `index` says where the elements lie."""
+
+    def __init__(self, form: Form, shape: tuple[int, ...], fill: float, dtype: Any) -> None:
+        pixels, channels = shape if form == Form.VIEW else (1, math.prod(shape))
+        self.stride = channels + GAP if form == Form.VIEW else 0
+        self.index = OFFSET + np.arange(pixels)[:, None] * (channels + GAP) + np.arange(channels)
+        slack = WEIGHT_SLACK if form == Form.WEIGHTS else 0
+        self.host = np.full(self.index[-1, -1] + 1 + slack + OFFSET, fill, dtype)
+        self.host[self.index[-1, -1] + 1 :][:slack] = 0
+
+    def scalars(self, form: Form) -> list[np.int32]:
+        return [np.int32(OFFSET)] + [np.int32(self.stride)] * (form == Form.VIEW)
+
+
+def launch(
+    case: Case, variant: Variant, precision: Precision, local: tuple[int, ...] | None, device: Any
+) -> tuple[Any, Any]:
+    """(what the kernel wrote, what NumPy says), after the guards were found intact."""
+    kernel, dims = case.kernel, case.dims
+    dense = dense_arrays(case, precision)
+    expected = getattr(buffer_oracle, kernel.name)(dense, dims, case.defines, case.floats)
+    arguments: list[Any] = []
+    context = queue(device).context
+    output, output_buffer = Memory(Form.FLAT, (1,), 0, np.float32), None
+    for name, form in kernel.tensors:
+        dtype = element_type(case, name, precision)
+        is_output = name == kernel.tensors[-1][0]
+        shape = dense[name].shape
+        values = dense[name]
+        if form == Form.WEIGHTS and len(shape) == 3:
+            assert kernel.block is not None
+            values = pack_rows(values, kernel.block(variant))
+            shape = values.shape
+        memory = Memory(form, shape, SENTINEL if is_output else np.nan, dtype)
+        if is_output:
+            output = memory
+        else:
+            memory.host[memory.index] = values.reshape(memory.index.shape)
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        buffer = cl.Buffer(context, flags, hostbuf=memory.host)
+        output_buffer = buffer if is_output else output_buffer
+        arguments += [buffer, *memory.scalars(form)]
+    arguments += [np.int32(dims[name]) for name in kernel.ints]
+    arguments += [np.float32(value) for value in case.scalars]
+    entry = cl.Kernel(program(device, kernel, build_options(variant, precision, case.defines)), kernel.name)
+    entry.set_args(*arguments)
+    items = kernel.work_items(dims, variant)
+    local = local or kernel.local_size(dims, variant, target(device, precision))
+    size = tuple(-(-item // group) * group for item, group in zip(items, local, strict=True))
+    cl.enqueue_nd_range_kernel(queue(device), entry, size, local)
+    written = np.empty_like(output.host)
+    cl.enqueue_copy(queue(device), written, output_buffer)
+    places = output_places(case, output, expected.shape)
+    actual = written[places].astype(np.float64)
+    written[places] = SENTINEL
+    assert (written == SENTINEL).all(), "elements that are not the output's were written"
+    return actual, expected.reshape(places.shape)
+
+
+def output_places(case: Case, memory: Memory, shape: tuple[int, ...]) -> Any:
+    """Index of each output element in the buffer."""
+    dims = case.dims
+    steps = {
+        "reduce": ("y_outer_stride", "y_inner_stride"),
+        "softmax": ("y_outer_stride", "y_stride", "y_inner_stride"),
+        "copy": tuple(f"ys{axis}" for axis in range(6)),
+        **dict.fromkeys(("unary", "binary", "pad"), tuple(f"ys{axis}" for axis in range(4))),
+    }.get(case.kernel.name)
+    if steps is None:
+        return memory.index.reshape(-1)
+    grid = np.indices(shape)
+    return OFFSET + sum(axis * dims[step] for axis, step in zip(grid, steps, strict=True))
+
+
+def check(
+    case: Case,
+    device: Any,
+    variant: Variant | None = None,
+    precision: Precision = Precision.FP32,
+    local: tuple[int, ...] | None = None,
+) -> None:
+    """Runs the case (default variant and local size unless given) and compares within the precision's tolerance."""
+    wanted = target(device, precision)
+    chosen = variant or case.kernel.default_variant(case.dims, wanted)
+    assert chosen is not None
+    assert not case.kernel.fits(case.dims, chosen, wanted)
+    actual, expected = launch(case, chosen, precision, local, device)
+    scale = max(1.0, float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)))
+    tolerance = TOLERANCE[precision]
+    np.testing.assert_allclose(actual, expected, atol=tolerance * scale, rtol=tolerance)

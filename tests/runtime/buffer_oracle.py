@@ -1,0 +1,230 @@
+"""What each buffer kernel computes, in NumPy: dense float64 arrays in, the dense output out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from runtime.kernels.codes import Activation, Binary, Pad, Pool, Reduce, Resize, Unary
+from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM
+
+Array = NDArray[np.float64]
+Arrays = Mapping[str, Array]
+Dims = Mapping[str, int]
+Floats = Mapping[str, float]
+
+
+def activate(v: Array, defines: Dims, floats: Floats) -> Array:
+    """The fused activation."""
+    return unary_function(Activation(defines.get("ACTIVATION", 0)), v, floats.get("act_a", 0), floats.get("act_b", 0))
+
+
+def unary_function(code: int, v: Array, a: float, b: float) -> Array:
+    """Unary and Activation agree on the codes that they share."""
+    functions: dict[int, Callable[[], Array]] = {
+        Unary.CLAMP: lambda: np.clip(v, a, b),
+        Unary.SIGMOID: lambda: 1 / (1 + np.exp(-v)),
+        Unary.TANH: lambda: np.tanh(v),
+        Unary.LEAKY_RELU: lambda: np.where(v < 0, v * a, v),
+        Unary.ELU: lambda: np.where(v < 0, np.expm1(v) * a, v),
+        Unary.HARD_SIGMOID: lambda: np.clip(v * a + b, 0, 1),
+        Unary.HARD_SWISH: lambda: v * np.clip(v / 6 + 0.5, 0, 1),
+        Unary.EXP: lambda: np.exp(v),
+        Unary.LOG: lambda: np.log(v),
+        Unary.SQRT: lambda: np.sqrt(v),
+        Unary.NEG: lambda: -v,
+        Unary.ABS: lambda: np.abs(v),
+        Unary.FLOOR: lambda: np.floor(v),
+        Unary.CEIL: lambda: np.ceil(v),
+        Unary.ERF: lambda: erf(v),
+        Unary.RECIPROCAL: lambda: 1 / v,
+        Unary.ROUND: lambda: np.round(v),
+        Unary.SOFTPLUS: lambda: np.log1p(np.exp(v)),
+        Unary.SIN: lambda: np.sin(v),
+        Unary.COS: lambda: np.cos(v),
+    }
+    with np.errstate(over="ignore", invalid="ignore"):
+        return functions[code]()
+
+
+def erf(v: Array) -> Array:
+    """2/sqrt(pi) times the integral of exp(-t^2) from 0 to v, by Gauss-Legendre quadrature."""
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    half = v[..., None] / 2
+    return 2 / np.sqrt(np.pi) * (np.exp(-((half * (nodes + 1)) ** 2)) * weights).sum(-1) * half[..., 0]
+
+
+def taps(x: Array, dims: Dims, fill: float) -> Array:
+    """Every input under every window: [batch, out_h, out_w, k_h, k_w, channels]; `fill` in the padding."""
+    image = x.reshape(dims["batch"], dims["in_h"], dims["in_w"], -1)
+    shape = (dims["batch"], dims["out_h"], dims["out_w"], dims["k_h"], dims["k_w"], image.shape[-1])
+    result = np.full(shape, fill)
+    for oh, ow, i, j in itertools.product(*map(range, shape[1:5])):
+        row = oh * dims["stride_h"] - dims["pad_t"] + i * dims["dil_h"]
+        column = ow * dims["stride_w"] - dims["pad_l"] + j * dims["dil_w"]
+        if 0 <= row < dims["in_h"] and 0 <= column < dims["in_w"]:
+            result[:, oh, ow, i, j] = image[:, row, column]
+    return result
+
+
+def finish(v: Array, arrays: Arrays, defines: Dims, floats: Floats) -> Array:
+    """Bias, residual, activation of [pixels, channels]."""
+    v = v + arrays["b"]
+    if defines.get("RESIDUAL"):
+        v = v + arrays["residual"]
+    return activate(v, defines, floats)
+
+
+def conv2d(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    windows = taps(arrays["x"], dims, 0.0)
+    per_group = windows.reshape(*windows.shape[:5], dims["groups"], dims["in_c"])
+    weights = arrays["w"].reshape(dims["groups"], dims["out_c"], dims["k_h"], dims["k_w"], dims["in_c"])
+    sums = np.einsum("nhwijgc,goijc->nhwgo", per_group, weights, optimize=True)
+    return finish(sums.reshape(-1, dims["groups"] * dims["out_c"]), arrays, defines, floats)
+
+
+def conv1x1(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    return finish(arrays["x"] @ arrays["w"][0].T, arrays, defines, floats)
+
+
+def depthwise(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    weights = arrays["w"].reshape(dims["k_h"], dims["k_w"], dims["channels"])
+    sums = np.einsum("nhwijc,ijc->nhwc", taps(arrays["x"], dims, 0.0), weights)
+    return finish(sums.reshape(-1, dims["channels"]), arrays, defines, floats)
+
+
+def fully_connected(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    return activate(arrays["x"].reshape(dims["rows"], -1) @ arrays["w"][0].T + arrays["b"], defines, floats)
+
+
+def matmul(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    m, k, n, batch = (dims[key] for key in ("m", "k", "n", "batch"))
+    a, b = arrays["a"], arrays["b"]
+    left = as_strided(a, (batch, m, k), (dims["a_batch_stride"] * 8, k * 8, 8))
+    right = as_strided(b, (batch, k, n), (dims["b_batch_stride"] * 8, n * 8, 8))
+    return left @ right
+
+
+def winograd_input(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    tile, alpha = defines["WINO"], defines["WINO"] + 2
+    window = {"out_h": dims["tiles_h"], "out_w": dims["tiles_w"], "k_h": alpha, "k_w": alpha, "stride_h": tile}
+    patches = taps(arrays["x"], dict(dims) | window | {"stride_w": tile, "dil_h": 1, "dil_w": 1}, 0.0)
+    matrix = INPUT_TRANSFORM[tile]
+    return np.einsum("ai,nhwijc,bj->abnhwc", matrix, patches, matrix, optimize=True)
+
+
+def winograd_gemm(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    v = arrays["v"].reshape(dims["points"], dims["tiles"], dims["in_c"])
+    return v @ arrays["u"].transpose(0, 2, 1)
+
+
+def winograd_output(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    tile, alpha = defines["WINO"], defines["WINO"] + 2
+    m = arrays["m"].reshape(alpha, alpha, dims["batch"], dims["tiles_h"], dims["tiles_w"], dims["out_c"])
+    matrix = OUTPUT_TRANSFORM[tile]
+    tiles = np.einsum("ia,abnhwc,jb->nhiwjc", matrix, m, matrix, optimize=True)
+    image = tiles.reshape(dims["batch"], dims["tiles_h"] * tile, dims["tiles_w"] * tile, -1)
+    inside = image[:, : dims["out_h"], : dims["out_w"]].reshape(-1, dims["out_c"])
+    return finish(inside, arrays, defines, floats)
+
+
+def pool(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    if defines["POOL"] == Pool.MAX:
+        return taps(arrays["x"], dims, -np.inf).max((3, 4))
+    total = taps(arrays["x"], dims, 0.0).sum((3, 4))
+    inside = taps(np.ones_like(arrays["x"]), dims, 0.0).sum((3, 4))
+    return total / (dims["k_h"] * dims["k_w"] if dims["count_include_pad"] else inside)
+
+
+def scale_shift(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    return activate(arrays["x"] * arrays["s"] + arrays["t"], defines, floats)
+
+
+def lrn(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    x, size = arrays["x"], dims["size"]
+    sums = np.zeros_like(x)
+    for c in range(dims["channels"]):
+        sums[:, c] = (x[:, max(0, c - (size - 1) // 2) : c + size // 2 + 1] ** 2).sum(1)
+    return x / (floats["bias"] + floats["alpha"] / size * sums) ** floats["beta"]
+
+
+def resize(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    image = arrays["x"].reshape(dims["batch"], dims["in_h"], dims["in_w"], -1)
+    rows = np.arange(dims["out_h"]) * floats["scale_h"] + floats["shift_h"]
+    columns = np.arange(dims["out_w"]) * floats["scale_w"] + floats["shift_w"]
+    if defines["RESIZE"] == Resize.NEAREST:
+        rounding = [lambda v: np.ceil(v - 0.5), lambda v: np.floor(v + 0.5), np.floor, np.ceil][dims["round_mode"]]
+        chosen = [
+            np.clip(rounding(v), 0, n - 1).astype(int) for v, n in zip((rows, columns), image.shape[1:3], strict=True)
+        ]
+        return image[:, chosen[0]][:, :, chosen[1]]
+    return interpolate(interpolate(image, rows, 1), columns, 2)
+
+
+def interpolate(image: Array, coordinates: Array, axis: int) -> Array:
+    last = image.shape[axis] - 1
+    inside = np.clip(coordinates, 0, last)
+    low = np.floor(inside).astype(int)
+    share = (inside - low).reshape([-1 if a == axis else 1 for a in range(image.ndim)])
+    return image.take(low, axis) * (1 - share) + image.take(np.minimum(low + 1, last), axis) * share
+
+
+def nest(array: Array, extents: list[int], strides: list[int]) -> Array:
+    """The loops' view of flat elements."""
+    return as_strided(array, extents, [stride * 8 for stride in strides], writeable=False)
+
+
+def numbered(dims: Dims, prefix: str, rank: int) -> list[int]:
+    return [dims[f"{prefix}{axis}"] for axis in range(rank)]
+
+
+def reduce(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    loops = [dims["outer"], dims["reduced"], dims["inner"]]
+    x = nest(arrays["x"], loops, [dims["x_outer_stride"], dims["x_reduced_stride"], dims["x_inner_stride"]])
+    functions = {Reduce.MEAN: np.mean, Reduce.SUM: np.sum, Reduce.MAX: np.max, Reduce.MIN: np.min}
+    return functions[Reduce(defines["REDUCE"])](x, 1)
+
+
+def softmax(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    loops = [dims["outer"], dims["length"], dims["inner"]]
+    x = nest(arrays["x"], loops, [dims["x_outer_stride"], dims["x_stride"], dims["x_inner_stride"]])
+    powers = np.exp(x - x.max(1, keepdims=True))
+    result = powers / powers.sum(1, keepdims=True)
+    return np.log(result) if defines["LOG"] else result
+
+
+def copy(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    return nest(arrays["x"], numbered(dims, "d", 6), numbered(dims, "xs", 6))
+
+
+def unary(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    x = nest(arrays["x"], numbered(dims, "d", 4), numbered(dims, "xs", 4))
+    return unary_function(Unary(defines["UNARY"]), x, floats["alpha"], floats["beta"])
+
+
+def binary(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    a, b = (nest(arrays[t], numbered(dims, "d", 4), numbered(dims, f"{t}s", 4)) for t in "ab")
+    functions: dict[Binary, Callable[[Array, Array], Array]] = {
+        Binary.ADD: np.add,
+        Binary.SUB: np.subtract,
+        Binary.MUL: np.multiply,
+        Binary.DIV: np.divide,
+        Binary.MAX: np.maximum,
+        Binary.MIN: np.minimum,
+        Binary.POW: np.power,
+        Binary.PRELU: lambda a, b: np.where(a < 0, a * b, a),
+    }
+    return activate(functions[Binary(defines["BINARY"])](a, b), defines, floats)
+
+
+def pad(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    extents, outputs, before = (numbered(dims, prefix, 4) for prefix in "idp")
+    x = nest(arrays["x"], extents, numbered(dims, "xs", 4))
+    widths = [(b, d - i - b) for b, d, i in zip(before, outputs, extents, strict=True)]
+    if defines["PAD"] == Pad.CONSTANT:
+        return np.pad(x, widths, constant_values=floats["value"])
+    return np.pad(x, widths, mode="reflect" if defines["PAD"] == Pad.REFLECT else "edge")

@@ -1,0 +1,97 @@
+"""Buffer kernels against NumPy: every kernel, every case, several variants, local sizes and precisions."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.kernels.buffer import KERNELS
+from runtime.kernels.buffer.spec import BufferKernel
+from runtime.kernels.source import program_source
+from runtime.kernels.spec import Form
+from runtime.plan.records import Precision
+from tests.runtime.buffer_cases import CASES
+from tests.runtime.buffer_launch import check, devices, precisions, target
+
+pytestmark = pytest.mark.opencl
+LOCAL = ((1, 1, 1), (3, 2, 1), (2, 1, 3))
+
+
+@pytest.fixture(scope="module", params=range(len(devices())), ids=[d.platform.version[:20] for d in devices()])
+def device(request: pytest.FixtureRequest) -> Any:
+    return devices()[request.param]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_default_variant(name: str, device: Any) -> None:
+    check(CASES[name], device)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_half_storage(name: str, device: Any) -> None:
+    for precision in precisions(device)[1:]:
+        check(CASES[name], device, precision=precision)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_local_sizes(kernel: BufferKernel, device: Any) -> None:
+    case = next(case for case in CASES.values() if case.kernel is kernel)
+    for local in LOCAL:
+        rank = len(kernel.work_items(case.dims, kernel.variants[0]))
+        check(case, device, local=local[:rank])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_every_variant(name: str, device: Any) -> None:
+    case = CASES[name]
+    for precision in precisions(device):
+        for variant in case.kernel.variants:
+            if not case.kernel.fits(case.dims, variant, target(device, precision)):
+                check(case, device, variant, precision)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_defaults_are_variants(kernel: BufferKernel) -> None:
+    assert set(kernel.defaults.values()) <= set(kernel.variants)
+    assert "" in kernel.defaults
+    assert len(set(kernel.variants)) == len(kernel.variants) <= 24
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_arguments_match_source(kernel: BufferKernel) -> None:
+    assert list(declared_arguments(kernel)) == list(table_arguments(kernel))
+
+
+def declared_arguments(kernel: BufferKernel) -> Any:
+    """(type, name) of each argument in the source."""
+    found = re.search(rf"kernel void {kernel.name}\((.*?)\)\s*{{", program_source(kernel), re.DOTALL)
+    assert found is not None
+    for declaration in found[1].split(","):
+        words = declaration.replace("*", " * ").split()
+        yield ("pointer" if "*" in words else words[0]), words[-1]
+
+
+def table_arguments(kernel: BufferKernel) -> Any:
+    """(type, name) of each argument as the row says."""
+    for name, form in kernel.tensors:
+        yield "pointer", name
+        yield "int", f"{name}_offset"
+        if form == Form.VIEW:
+            yield "int", f"{name}_stride"
+    yield from (("int", name) for name in kernel.ints)
+    yield from (("float", name) for name in kernel.floats)
+
+
+def test_every_source_has_a_row() -> None:
+    folder = Path(__file__).parents[2] / "runtime" / "kernels" / "buffer"
+    sources = {path.name for path in folder.glob("*.cl")} - {"prelude.cl"}
+    assert sources == {kernel.source for kernel in KERNELS}
+
+
+def test_every_kernel_has_cases() -> None:
+    assert {case.kernel.name for case in CASES.values()} == {kernel.name for kernel in KERNELS}
+    assert Precision.FP32 in precisions(devices()[0])
