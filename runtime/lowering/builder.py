@@ -175,6 +175,10 @@ class Builder:
         """Working memory of `size` elements."""
         return Value(name, (size,), Storage.FLAT, self.element)
 
+    def scratch_image(self, name: str, shape: tuple[int, ...], layout: ImageLayout) -> Value:
+        """Working memory as an image."""
+        return Value(name, shape, Storage.IMAGE, self.element, layout=layout)
+
     def constant(self, name: str, data: Array) -> Value:
         """Weights in the plan's element type, row-major, with zeros behind them."""
         flat = np.concatenate([data.reshape(-1), np.zeros(WEIGHT_SLACK, data.dtype)]).astype(self.dtype)

@@ -1,7 +1,10 @@
-"""Codes of element-wise operators."""
+"""Codes and numbers of element-wise operators."""
 
 from __future__ import annotations
 
+import math
+
+from runtime.graph import Node
 from runtime.kernels.codes import Binary, Unary
 
 UNARY = {
@@ -14,3 +17,10 @@ BINARY = {
     **{"Add": Binary.ADD, "Sub": Binary.SUB, "Mul": Binary.MUL, "Div": Binary.DIV},
     **{"Max": Binary.MAX, "Min": Binary.MIN, "Pow": Binary.POW, "PRelu": Binary.PRELU},
 }
+
+
+def unary_numbers(node: Node) -> dict[str, float]:
+    """The kernel's alpha and beta."""
+    if node.op == "Relu":
+        return {"alpha": 0.0, "beta": math.inf}
+    return {"alpha": node.attrs.get("alpha", 0.0), "beta": node.attrs.get("beta", 0.0)}

@@ -20,6 +20,7 @@ from runtime.target import Target
 from tests.runtime.graphs import GraphMaker
 
 BUFFER = target_of(default_device(), memory="buffer")
+IMAGE = dataclasses.replace(BUFFER, memory="image")
 TOLERANCE = {Precision.FP32: 2e-5, Precision.FP16_STORAGE: 2e-2}
 
 
@@ -154,21 +155,29 @@ def test_plan_computes_the_graph(network: Callable[[GraphMaker], Graph], precisi
     check(maker, network(maker), dataclasses.replace(BUFFER, precision=precision))
 
 
+@pytest.mark.parametrize("precision", [Precision.FP32, Precision.FP16_STORAGE], ids=lambda p: p.name.lower())
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
+def test_images_compute_the_graph(network: Callable[[GraphMaker], Graph], precision: Precision) -> None:
+    maker = GraphMaker()
+    check(maker, network(maker), dataclasses.replace(IMAGE, precision=precision))
+
+
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
 def test_every_layer_can_be_kept(network: Callable[[GraphMaker], Graph]) -> None:
     maker = GraphMaker()
     check(maker, network(maker), options=Options(keep_layers=True))
 
 
+@pytest.mark.parametrize("target", [BUFFER, IMAGE], ids=lambda target: target.memory)
 @pytest.mark.parametrize("tile", [2, 4])
-def test_winograd_agrees_with_direct(tile: int) -> None:
+def test_winograd_agrees_with_direct(tile: int, target: Target) -> None:
     maker = GraphMaker()
     x = maker.input(2, 17, 9, 11)
     a = maker.conv(x, 33, activation="relu")
     graph = maker.finish(maker.conv(a, 16, residual=maker.conv(x, 16)))
-    plan = lower(graph, BUFFER, Options(winograd=tile))
+    plan = lower(graph, target, Options(winograd=tile))
     assert sum(step.kernel.name == "winograd_gemm" for step in plan.steps) == 3
-    check(maker, graph, options=Options(winograd=tile))
+    check(maker, graph, target, Options(winograd=tile))
 
 
 def test_concatenation_in_place_copies_only_what_it_must() -> None:

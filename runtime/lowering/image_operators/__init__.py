@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from runtime.graph import Node
 from runtime.lowering.builder import Builder
-from runtime.lowering.image_operators import convolution, elementwise, sampling
+from runtime.lowering.image_operators import convolution, elementwise, movement, reduction, sampling
 
 LowerOnImages = Callable[[Builder, Node], str]
 
@@ -18,4 +18,6 @@ IMAGE_LOWERINGS: dict[str, LowerOnImages] = {
     **convolution.LOWERINGS,
     **sampling.LOWERINGS,
     **elementwise.LOWERINGS,
+    **movement.LOWERINGS,
+    **reduction.LOWERINGS,
 }

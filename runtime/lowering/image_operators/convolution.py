@@ -1,10 +1,11 @@
-"""Conv on images: 1x1, depthwise or direct."""
+"""Conv on images: 1x1, depthwise, Winograd, a whole-window product, or direct."""
 
 from __future__ import annotations
 
 from runtime.graph import Array, Node
 from runtime.kernels.spec import Memory
 from runtime.layout.image import ImageLayout
+from runtime.layout.winograd import transform_filter
 from runtime.lowering.activation import activation
 from runtime.lowering.builder import Builder, Tensors
 from runtime.lowering.convolution import Convolution
@@ -12,32 +13,76 @@ from runtime.plan.records import Storage
 
 
 def lower_conv(builder: Builder, node: Node) -> str:
-    """Chooses the algorithm from the shapes."""
+    """Chooses the algorithm from the shapes; a Winograd convolution that does not fit is direct."""
     conv = Convolution(builder, node)
     n, in_c, h, w = conv.x_shape
     if conv.is_depthwise:
         dims = conv.window() | {"channels": conv.group}
         return _emit(conv, "depthwise", "DepthwiseConv2d", dims, conv.filter, ImageLayout.DEPTHWISE_FILTER)
+    if conv.is_matrix:
+        dims = {"batch": n, "in_h": h, "in_w": w, "in_c": in_c, "out_c": conv.y_shape[1]}
+        rows = conv.filter.reshape(conv.y_shape[1], in_c, 1, h * w)
+        return _emit(conv, "fully_connected", "FullyConnected", dims, rows, ImageLayout.CHANNEL_MAJOR)
     if conv.is_pointwise:
         dims = {"rows": n * h, "width": w, "in_c": in_c, "out_c": conv.y_shape[1]}
         return _emit(conv, "conv1x1", "Conv2D", dims, conv.filter, ImageLayout.CONV_FILTER)
+    if conv.is_winograd and not _winograd(conv):
+        return ""
     dims = conv.window() | conv.per_group() | {"groups": conv.group}
     return _emit(conv, "conv2d", "Conv2D", dims, conv.filter, ImageLayout.CONV_FILTER)
 
 
 def _emit(conv: Convolution, kernel: str, op: str, dims: dict[str, int], weights: Array, layout: ImageLayout) -> str:
+    """One launch of a whole convolution, or why it cannot be."""
     builder, node = conv.builder, conv.node
     reason = builder.refusal(kernel, Memory.IMAGE, dims)
     if reason:
         return reason
     x = builder.read(node.inputs[0], Storage.IMAGE)
-    residual = builder.read(node.input(3), Storage.IMAGE) if node.input(3) else x
     code, numbers = activation(node.attrs)
-    bias = builder.constant_image(f"{node.name}:bias", conv.bias_data(), ImageLayout.ARGUMENT)
-    tensors: Tensors = {"x": x, "w": builder.constant_image(node.inputs[1], weights, layout), "b": bias}
-    tensors |= {"residual": residual, "y": builder.write(node.output, Storage.IMAGE)}
+    tensors: Tensors = {"x": x, "w": builder.constant_image(node.inputs[1], weights, layout), **_ends(conv)}
     defines = {"ACTIVATION": code, "RESIDUAL": int(bool(node.input(3)))}
     builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown, memory=Memory.IMAGE)
+    return ""
+
+
+def _ends(conv: Convolution) -> Tensors:
+    """Bias, residual (the input stands for a missing one) and output."""
+    builder, node = conv.builder, conv.node
+    bias = builder.constant_image(f"{node.name}:bias", conv.bias_data(), ImageLayout.ARGUMENT)
+    residual = builder.read(node.input(3) or node.inputs[0], Storage.IMAGE)
+    return {"b": bias, "residual": residual, "y": builder.write(node.output, Storage.IMAGE)}
+
+
+def _winograd(conv: Convolution) -> str:
+    """Transform of the input, products, transform of the output; or why the transformed tensors do not fit."""
+    builder, node, tile = conv.builder, conv.node, conv.builder.options.winograd
+    n, in_c, in_h, in_w = conv.x_shape
+    _, out_c, out_h, out_w = conv.y_shape
+    grid = {"batch": n, "tiles_h": -(-out_h // tile), "tiles_w": -(-out_w // tile)}
+    tiles, points = n * grid["tiles_h"] * grid["tiles_w"], (tile + 2) ** 2
+    products = {"points": points, "tiles": tiles, "in_c": in_c, "out_c": out_c}
+    before = grid | {"pad_t": conv.pads[0], "pad_l": conv.pads[1], "in_h": in_h, "in_w": in_w, "in_c": in_c}
+    after = grid | {"out_h": out_h, "out_w": out_w, "out_c": out_c}
+    launches = (("winograd_input", before), ("winograd_gemm", products), ("winograd_output", after))
+    reasons = [builder.refusal(kernel, Memory.IMAGE, dims) for kernel, dims in launches]
+    if any(reasons):
+        return next(filter(None, reasons))
+    name, memory, wino = node.name, Memory.IMAGE, {"WINO": tile}
+    v = builder.scratch_image(f"{name}:v", (points, 1, in_c, tiles), ImageLayout.HEIGHT_MAJOR)
+    m = builder.scratch_image(f"{name}:m", (points, 1, out_c, tiles), ImageLayout.HEIGHT_MAJOR)
+    x = builder.read(node.inputs[0], Storage.IMAGE)
+    op = "WinogradTransform"
+    builder.launch("winograd_input", f"{name}:input", op, {"x": x, "v": v}, before, defines=wino, memory=memory)
+    transformed = transform_filter(conv.filter, tile).reshape(out_c, in_c, points, 1)
+    u = builder.constant_image(node.inputs[1], transformed, ImageLayout.CONV_FILTER)
+    gemm: Tensors = {"v": v, "u": u, "m": m}
+    builder.launch("winograd_gemm", name, "Conv2D", gemm, products, shown=conv.shown, memory=memory)
+    code, numbers = activation(node.attrs)
+    tensors: Tensors = {"m": m, **_ends(conv)}
+    wino |= {"ACTIVATION": code, "RESIDUAL": int(bool(node.input(3)))}
+    op = "WinogradInverse"
+    builder.launch("winograd_output", f"{name}:output", op, tensors, after, numbers, wino, memory=memory)
     return ""
 
 

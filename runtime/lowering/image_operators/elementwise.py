@@ -4,34 +4,55 @@ from __future__ import annotations
 
 from runtime.graph import Node
 from runtime.kernels.spec import Memory
+from runtime.layout.image import ImageLayout
 from runtime.lowering.activation import activation
-from runtime.lowering.builder import Builder
-from runtime.lowering.elementwise import BINARY
+from runtime.lowering.builder import Builder, Tensors
+from runtime.lowering.elementwise import BINARY, UNARY, unary_numbers
+from runtime.lowering.image_operators.emit import EXTENTS, emit, extents
 from runtime.plan.plan import Shown
 from runtime.plan.records import Storage
 
-_EXTENTS = ("batch", "channels", "height", "width")
+
+def lower_unary(builder: Builder, node: Node) -> str:
+    """A function of each element."""
+    dims = extents(builder.graph.shape(node.output))
+    return emit(builder, node, "unary", node.op, dims, unary_numbers(node), {"UNARY": int(UNARY[node.op])})
+
+
+def lower_scale_shift(builder: Builder, node: Node) -> str:
+    """y = act(x * s[c] + t[c])."""
+    code, numbers = activation(node.attrs)
+    data = (builder.graph.constants[name] for name in node.inputs[1:3])
+    names = zip("st", node.inputs[1:3], data, strict=True)
+    constants = {key: builder.constant_image(name, values, ImageLayout.ARGUMENT) for key, name, values in names}
+    dims = extents(builder.graph.shape(node.output))
+    return emit(builder, node, "scale_shift", "BatchNorm", dims, numbers, {"ACTIVATION": code}, constants)
 
 
 def lower_binary(builder: Builder, node: Node) -> str:
-    """Both operands as images; an operand of fewer axes counts as one with leading axes of one element."""
-    out = builder.graph.shape(node.output)
-    shapes = [(1,) * (4 - len(builder.graph.shape(name))) + builder.graph.shape(name) for name in node.inputs]
-    dims = dict(zip(_EXTENTS, out, strict=True))
+    """Both operands as images; a constant of fewer axes counts as one with leading axes of one element."""
+    graph = builder.graph
+    out = graph.shape(node.output)
+    if any(len(graph.shape(name)) != 4 and builder.is_activation(name) for name in node.inputs):
+        return "an operand of fewer than 4 axes"
+    shapes = [(1,) * (4 - len(graph.shape(name))) + graph.shape(name) for name in node.inputs]
+    dims = extents(out)
     for prefix, shape in zip("ab", shapes, strict=True):
-        dims |= {f"{prefix}_{extent}": size for extent, size in zip(_EXTENTS, shape, strict=True)}
+        dims |= {f"{prefix}_{extent}": size for extent, size in zip(EXTENTS, shape, strict=True)}
     reason = builder.refusal("binary", Memory.IMAGE, dims)
-    if not reason and any(len(builder.graph.shape(name)) != 4 and builder.is_activation(name) for name in node.inputs):
-        reason = "an operand of fewer than 4 axes"
     if reason:
         return reason
     a, b = (builder.read_image(name, shape) for name, shape in zip(node.inputs, shapes, strict=True))
     code, numbers = activation(node.attrs)
     defines = {"BINARY": int(BINARY[node.op]), "ACTIVATION": code}
-    tensors = {"a": a, "b": b, "y": builder.write(node.output, Storage.IMAGE)}
+    tensors: Tensors = {"a": a, "b": b, "y": builder.write(node.output, Storage.IMAGE)}
     memory, shown = Memory.IMAGE, Shown(out)
     builder.launch("binary", node.name, "Eltwise", tensors, dims, numbers, defines, shown, memory=memory)
     return ""
 
 
-LOWERINGS = dict.fromkeys(BINARY, lower_binary)
+LOWERINGS = {
+    **dict.fromkeys(UNARY, lower_unary),
+    **dict.fromkeys(BINARY, lower_binary),
+    "BatchNormalization": lower_scale_shift,
+}

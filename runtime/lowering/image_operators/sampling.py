@@ -1,25 +1,24 @@
-"""Pooling on images."""
+"""Pooling and resizing on images."""
 
 from __future__ import annotations
 
 from runtime.graph import Node
-from runtime.kernels.spec import Memory
 from runtime.lowering.builder import Builder
+from runtime.lowering.image_operators.emit import emit
 from runtime.lowering.pooling import pool_dims, pool_kind, pool_shown
-from runtime.plan.records import Storage
+from runtime.lowering.resizing import resize_dims, resize_kind, resize_numbers
 
 
 def lower_pool(builder: Builder, node: Node) -> str:
-    """One launch."""
-    dims = pool_dims(builder.graph, node)
-    reason = builder.refusal("pool", Memory.IMAGE, dims)
-    if reason:
-        return reason
-    tensors = {"x": builder.read(node.inputs[0], Storage.IMAGE), "y": builder.write(node.output, Storage.IMAGE)}
-    defines = {"POOL": pool_kind(node)}
-    shown = pool_shown(builder.graph, node)
-    builder.launch("pool", node.name, "Pooling", tensors, dims, None, defines, shown, memory=Memory.IMAGE)
-    return ""
+    """Maximum or average over a window."""
+    defines, shown = {"POOL": pool_kind(node)}, pool_shown(builder.graph, node)
+    return emit(builder, node, "pool", "Pooling", pool_dims(builder.graph, node), defines=defines, shown=shown)
 
 
-LOWERINGS = {"MaxPool": lower_pool, "AveragePool": lower_pool}
+def lower_resize(builder: Builder, node: Node) -> str:
+    """Nearest or linear interpolation."""
+    dims, numbers = resize_dims(builder.graph, node), resize_numbers(builder.graph, node)
+    return emit(builder, node, "resize", "Resize", dims, numbers, {"RESIZE": resize_kind(node)})
+
+
+LOWERINGS = {"MaxPool": lower_pool, "AveragePool": lower_pool, "Resize": lower_resize}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from runtime.graph import Node
-from runtime.kernels.codes import Resize
 from runtime.lowering.activation import activation
-from runtime.lowering.builder import Builder, node_error
+from runtime.lowering.builder import Builder, Tensors, node_error
+from runtime.lowering.resizing import resize_dims, resize_kind, resize_numbers
 from runtime.plan.plan import Shown
 from runtime.plan.records import Storage
 
@@ -45,34 +45,12 @@ def lower_shuffle(builder: Builder, node: Node) -> None:
 
 
 def lower_resize(builder: Builder, node: Node) -> None:
-    """Source coordinate = output coordinate * scale + shift, then nearest or linear interpolation."""
-    attrs = node.attrs
+    """Nearest or linear interpolation."""
+    dims, numbers = resize_dims(builder.graph, node), resize_numbers(builder.graph, node)
     x, y = builder.read(node.inputs[0], Storage.NHWC), builder.write(node.output, Storage.NHWC)
-    n, channels, in_h, in_w = x.shape
-    out_h, out_w = y.shape[2:]
-    dims = {"batch": n, "in_h": in_h, "in_w": in_w, "channels": channels, "out_h": out_h, "out_w": out_w}
-    dims["round_mode"] = _ROUND_MODES.index(attrs["nearest_mode"])
-    mode = attrs["coordinate_transformation_mode"]
-    scale_h, shift_h = _coordinates(mode, in_h, out_h, attrs["scales"][0])
-    scale_w, shift_w = _coordinates(mode, in_w, out_w, attrs["scales"][1])
-    numbers = {"scale_h": scale_h, "scale_w": scale_w, "shift_h": shift_h, "shift_w": shift_w}
-    kind = Resize.NEAREST if attrs["mode"] == "nearest" else Resize.BILINEAR
-    tensors = {"x": x, "y": y}
-    builder.launch("resize", node.name, "Resize", tensors, dims, numbers, {"RESIZE": kind}, Shown(y.shape))
-
-
-_ROUND_MODES = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
-
-
-def _coordinates(mode: str, size: int, out: int, scale: float) -> tuple[float, float]:
-    """(scale, shift) of the source coordinate (ONNX, Resize, coordinate_transformation_mode)."""
-    if mode == "align_corners":
-        return ((size - 1) / (out - 1) if out > 1 else 0.0), 0.0
-    if mode == "asymmetric":
-        return 1 / scale, 0.0
-    if mode == "pytorch_half_pixel" and out == 1:
-        return 0.0, 0.0
-    return 1 / scale, 0.5 / scale - 0.5
+    tensors: Tensors = {"x": x, "y": y}
+    defines = {"RESIZE": resize_kind(node)}
+    builder.launch("resize", node.name, "Resize", tensors, dims, numbers, defines, Shown(y.shape))
 
 
 LOWERINGS = {

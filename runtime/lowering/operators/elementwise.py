@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 from runtime.graph import Node
 from runtime.lowering.activation import activation
 from runtime.lowering.builder import Builder, node_error
-from runtime.lowering.elementwise import BINARY, UNARY
+from runtime.lowering.elementwise import BINARY, UNARY, unary_numbers
 from runtime.lowering.iteration import broadcast_strides, loop_nest, padded
 from runtime.lowering.value import Value
 from runtime.plan.plan import Shown
@@ -22,11 +20,8 @@ def lower_unary(builder: Builder, node: Node) -> None:
     y = builder.write(node.output, x.storage)
     extents, (xs, ys) = _nest(node, x.shape, [x.strides, y.strides])
     dims = _dims(extents, {"xs": xs, "ys": ys})
-    alpha, beta = node.attrs.get("alpha", 0.0), node.attrs.get("beta", 0.0)
-    if node.op == "Relu":
-        alpha, beta = 0.0, math.inf
     defines = {"UNARY": int(UNARY[node.op])}
-    numbers = {"alpha": alpha, "beta": beta}
+    numbers = unary_numbers(node)
     builder.launch("unary", node.name, node.op, {"x": x, "y": y}, dims, numbers, defines, Shown(y.shape))
 
 

@@ -1,0 +1,41 @@
+"""The common case on images: one input, one output, one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from runtime.graph import Node
+from runtime.kernels.spec import Memory
+from runtime.lowering.builder import Builder, Tensors
+from runtime.lowering.value import Value
+from runtime.plan.plan import Shown
+from runtime.plan.records import Storage
+
+EXTENTS = ("batch", "channels", "height", "width")
+
+
+def emit(
+    builder: Builder,
+    node: Node,
+    kernel: str,
+    op: str,
+    dims: Mapping[str, int],
+    floats: Mapping[str, float] | None = None,
+    defines: Mapping[str, int] | None = None,
+    constants: Mapping[str, Value] | None = None,
+    shown: Shown | None = None,
+) -> str:
+    """Launches a kernel from the node's first input to its output, or says why it cannot run for these dims."""
+    reason = builder.refusal(kernel, Memory.IMAGE, dims)
+    if reason:
+        return reason
+    tensors: Tensors = {"x": builder.read(node.inputs[0], Storage.IMAGE), **(constants or {})}
+    tensors["y"] = builder.write(node.output, Storage.IMAGE)
+    shown = shown or Shown(builder.graph.shape(node.output))
+    builder.launch(kernel, node.name, op, tensors, dims, floats, defines, shown, memory=Memory.IMAGE)
+    return ""
+
+
+def extents(shape: tuple[int, ...]) -> dict[str, int]:
+    """Extents of a tensor by name."""
+    return dict(zip(EXTENTS, shape, strict=True))

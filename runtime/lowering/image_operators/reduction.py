@@ -1,0 +1,37 @@
+"""Global pooling, softmax over channels and local response normalisation on images."""
+
+from __future__ import annotations
+
+from runtime.graph import Node
+from runtime.kernels.codes import Reduce
+from runtime.lowering.builder import Builder
+from runtime.lowering.image_operators.emit import emit, extents
+
+
+def lower_reduce(builder: Builder, node: Node) -> str:
+    """Over height and width."""
+    if tuple(node.attrs["axes"]) != (2, 3) or not node.attrs["keepdims"]:
+        return f"reduction of axes {node.attrs['axes']}; images reduce height and width, kept"
+    kind = Reduce[node.op.removeprefix("Reduce").upper()]
+    dims = extents(builder.graph.shape(node.inputs[0]))
+    return emit(builder, node, "reduce", "Pooling", dims, defines={"REDUCE": int(kind)})
+
+
+def lower_softmax(builder: Builder, node: Node) -> str:
+    """Over channels."""
+    if node.attrs["axis"] != 1:
+        return f"softmax along axis {node.attrs['axis']}; images take channels"
+    return emit(builder, node, "softmax", "Softmax", extents(builder.graph.shape(node.output)), defines={"LOG": 0})
+
+
+def lower_lrn(builder: Builder, node: Node) -> str:
+    """Across channels."""
+    dims = extents(builder.graph.shape(node.output)) | {"size": node.attrs["size"]}
+    return emit(builder, node, "lrn", "LRN", dims, {key: node.attrs[key] for key in ("alpha", "beta", "bias")})
+
+
+LOWERINGS = {
+    **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), lower_reduce),
+    "Softmax": lower_softmax,
+    "LRN": lower_lrn,
+}
