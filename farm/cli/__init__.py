@@ -22,6 +22,7 @@ INTERRUPTED = 130
 # Name -> module that has a click command named `command`; listed by `farm --help` in this order.
 COMMANDS = {
     "doctor": "farm.cli.doctor",
+    "build": "farm.cli.build",
     "zoo": "farm.cli.zoo",
 }
 

@@ -1,0 +1,1 @@
+"""farmrt, the native runtime in C, and its build."""

@@ -1,0 +1,120 @@
+/* farmrt: executes plans that `farm convert` writes.
+ *
+ * An engine is one loaded plan on one device. Calls on one engine must not overlap; different engines are independent.
+ * Every call returns RT_OK or fills `error` (which may be NULL) and returns what it says. Nothing is printed, nothing
+ * aborts.
+ *
+ * A plan's OpenCL source is code that runs on the device: load plans only from where you would load a program.
+ */
+#ifndef FARMRT_H
+#define FARMRT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define RT_API __attribute__((visibility("default")))
+#else
+#define RT_API
+#endif
+
+typedef enum {
+    RT_OK = 0,
+    RT_BAD_COMMAND,  /* an argument is wrong */
+    RT_BAD_FILE,     /* damaged, or of another version */
+    RT_NO_OPENCL,    /* no OpenCL library, platform or device */
+    RT_UNSUPPORTED,  /* the device or this runtime cannot do what the plan asks */
+    RT_BUILD_FAILED, /* the device's compiler refused a program */
+    RT_OPENCL,       /* an OpenCL call failed: see `call` and `code` */
+    RT_CPU,          /* a CPU operator failed */
+    RT_HANG,         /* a launch did not end within watchdog_ms */
+    RT_IO,           /* a file could not be read or written */
+    RT_NO_MEMORY
+} rt_status;
+
+#define RT_NO_STEP (-1)
+
+typedef struct {
+    rt_status status;
+    int32_t step;       /* index of the step, RT_NO_STEP where none is known */
+    int32_t code;       /* OpenCL error code, 0 otherwise */
+    char call[40];      /* OpenCL function, empty otherwise */
+    char message[2000]; /* one line for a person; a build log may follow */
+} rt_error;
+
+typedef enum { RT_AFFINITY_NONE = 0, RT_AFFINITY_BIG, RT_AFFINITY_LITTLE } rt_affinity;
+
+/* Zero is a good value for every member but the plan and its data. Memory given here must outlive the engine. */
+typedef struct {
+    const char *plan_path;
+    const void *plan_bytes; /* instead of plan_path */
+    size_t plan_size;
+    const char *data_path;
+    const void *data_bytes; /* instead of data_path */
+    size_t data_size;
+    const char *tuned_path;     /* tuned parameters, or NULL */
+    const char *kernels_path;   /* compiled kernels, or NULL */
+    const char *soc;            /* SoC key that the two files go by; NULL matches any */
+    const char *opencl_library; /* NULL: FARM_OPENCL, then the usual places */
+    uint32_t threads;           /* for CPU operators; 0: as many as the affinity allows */
+    rt_affinity affinity;       /* which cores CPU operators run on */
+    double limit_kernel_ms;     /* 0: none; else launches are split so that each part stays below */
+    uint32_t watchdog_ms;       /* 0: none; else on_hang is called when a launch takes longer */
+    void (*on_hang)(void *user, const rt_error *error); /* from another thread; should end the process */
+    void *on_hang_user;
+    uint64_t max_cpu_work; /* 0: none; else plans whose CPU operators do more inner operations a run are refused */
+    int lazy;              /* build programs at their first use, not at load */
+} rt_options;
+
+typedef struct {
+    const char *name;
+    const uint32_t *shape;
+    uint32_t rank;
+    size_t count; /* elements */
+} rt_tensor_info;
+
+typedef struct rt_engine rt_engine;
+
+/* Loads a plan. On failure `*engine` is NULL. */
+RT_API rt_status rt_engine_create(const rt_options *options, rt_engine **engine, rt_error *error);
+RT_API void rt_engine_destroy(rt_engine *engine);
+
+/* The index-th input or output; RT_BAD_COMMAND past the last. */
+RT_API rt_status rt_engine_input_info(const rt_engine *engine, uint32_t index, rt_tensor_info *info);
+RT_API rt_status rt_engine_output_info(const rt_engine *engine, uint32_t index, rt_tensor_info *info);
+
+/* Copies float32 values, row-major in the model's own format; `count` must be the tensor's. */
+RT_API rt_status rt_engine_input(rt_engine *engine, const char *name, const float *values, size_t count,
+                                 rt_error *error);
+RT_API rt_status rt_engine_output(rt_engine *engine, const char *name, float *values, size_t count, rt_error *error);
+
+/* Runs the plan once and waits. */
+RT_API rt_status rt_engine_run(rt_engine *engine, rt_error *error);
+
+/* How the two files were used: `exact`, `family` or `none`, and how many programs came from the file. */
+typedef struct {
+    const char *tuned_match;
+    uint32_t tuned_used;
+    const char *kernels_match;
+    uint32_t kernels_loaded;
+    uint32_t kernels_built;
+} rt_usage;
+RT_API void rt_engine_usage(const rt_engine *engine, rt_usage *usage);
+
+/* Writes the compiled programs of the engine, for `kernels_path` of a later start. */
+RT_API rt_status rt_engine_save_kernels(rt_engine *engine, const char *path, rt_error *error);
+
+RT_API const char *rt_version(void);
+
+/* The word for a status in farmrt's answers, `ok` for RT_OK. */
+RT_API const char *rt_status_name(rt_status status);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

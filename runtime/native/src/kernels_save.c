@@ -1,0 +1,120 @@
+#include "kernels_save.h"
+
+#include "crc32.h"
+
+enum { SECTIONS = 4 };
+
+/* Sections of the file while it is made, in the order of their ids. */
+typedef struct {
+    rt_set_record set;
+    rt_binary_record *entries;
+    uint8_t *blob;
+    uint64_t blob_size;
+    char *strings;
+    uint64_t strings_size;
+    bool failed;
+} writer;
+
+static uint32_t string_add(writer *file, const char *first, const char *separator, const char *second) {
+    size_t length = strlen(first) + strlen(separator) + strlen(second) + 1;
+    if (file->strings_size == 0) length++; /* offset 0 is the empty string */
+    char *grown = rt_memory_grow(file->strings, file->strings_size + length, 1);
+    if (grown == NULL || file->strings_size + length > UINT32_MAX) {
+        file->failed = true;
+        if (grown != NULL) file->strings = grown;
+        return 0;
+    }
+    file->strings = grown;
+    if (file->strings_size == 0) grown[file->strings_size++] = '\0', length--;
+    uint32_t offset = (uint32_t)file->strings_size;
+    snprintf(grown + offset, length, "%s%s%s", first, separator, second);
+    file->strings_size += length;
+    return offset;
+}
+
+static void set_fill(writer *file, const rt_engine *engine) {
+    const rt_plan *plan = &engine->plan;
+    file->set = (rt_set_record){
+        .soc = string_add(file, engine->soc, "", ""),
+        .gpu = string_add(file, engine->device.name, "", ""),
+        .driver = string_add(file, engine->device.driver, "", ""),
+        .opencl = string_add(file, engine->device.version, "", ""),
+        .gpu_family = string_add(file, rt_plan_string(plan, plan->meta->gpu_family), "", ""),
+        .source_hash = string_add(file, rt_plan_string(plan, plan->meta->source_hash), "", ""),
+        .runtime_version = string_add(file, RT_VERSION, "", ""),
+        .entry_count = engine->program_count,
+    };
+}
+
+static rt_status binary_add(writer *file, rt_engine *engine, uint32_t index, rt_error *error) {
+    const rt_opencl_functions *cl = rt_engine_cl(engine);
+    const rt_program *program = &engine->programs[index];
+    size_t size = 0;
+    cl_int code = cl->GetProgramInfo(program->object, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL);
+    if (code != CL_SUCCESS) return rt_opencl_check(error, "clGetProgramInfo", code, RT_NO_STEP);
+    uint8_t *grown = rt_memory_grow(file->blob, file->blob_size + size, 1);
+    if (grown == NULL) return rt_error_no_memory(error, "compiled kernels");
+    file->blob = grown;
+    uint8_t *target = grown + file->blob_size;
+    code = cl->GetProgramInfo(program->object, CL_PROGRAM_BINARIES, sizeof target, &target, NULL);
+    if (code != CL_SUCCESS) return rt_opencl_check(error, "clGetProgramInfo", code, RT_NO_STEP);
+    file->entries[index] = (rt_binary_record){
+        .offset = file->blob_size, .size = size, .key = string_add(file, program->source_hash, "|", program->options)};
+    file->blob_size += size;
+    return file->failed ? rt_error_no_memory(error, "compiled kernels") : RT_OK;
+}
+
+static uint64_t align(uint64_t size) { return rt_ceil_div(size, RT_ALIGNMENT_BYTES) * RT_ALIGNMENT_BYTES; }
+
+static uint32_t container_crc(const uint8_t *content, uint64_t size) {
+    uint32_t crc = rt_crc32_update(0, content, offsetof(rt_header_record, crc32));
+    return rt_crc32_update(crc, content + sizeof(rt_header_record), size - sizeof(rt_header_record));
+}
+
+static rt_status file_write(const writer *file, uint32_t count, const char *path, uint64_t *bytes, rt_error *error) {
+    rt_section_record table[SECTIONS] = {
+        {RT_SECTION_ID_STRINGS, 1, file->strings_size, 0},
+        {RT_SECTION_ID_SET, sizeof file->set, 1, 0},
+        {RT_SECTION_ID_BINARY, sizeof *file->entries, count, 0},
+        {RT_SECTION_ID_BLOB, 1, file->blob_size, 0},
+    };
+    const void *const contents[SECTIONS] = {file->strings, &file->set, file->entries, file->blob};
+    uint64_t size = align(sizeof(rt_header_record) + sizeof table);
+    for (int i = 0; i < SECTIONS; i++) {
+        table[i].offset = size;
+        size = align(size + table[i].count * table[i].record_size);
+    }
+    uint8_t *content = rt_memory_allocate_aligned(size, 1);
+    if (content == NULL) return rt_error_no_memory(error, "compiled kernels");
+    rt_header_record header = {.version = RT_FORMAT_VERSION, .section_count = SECTIONS, .file_size = size};
+    memcpy(header.magic, RT_KERNELS_MAGIC, sizeof header.magic);
+    memcpy(content, &header, sizeof header);
+    memcpy(content + sizeof header, table, sizeof table);
+    for (int i = 0; i < SECTIONS; i++) {
+        size_t length = table[i].count * table[i].record_size;
+        if (length > 0) memcpy(content + table[i].offset, contents[i], length);
+    }
+    header.crc32 = container_crc(content, size);
+    memcpy(content, &header, sizeof header);
+    rt_status status = rt_file_write(path, content, size, error);
+    rt_memory_free_aligned(content);
+    *bytes = size;
+    return status;
+}
+
+rt_status rt_kernels_save(rt_engine *engine, const char *path, uint32_t *programs, uint64_t *bytes, rt_error *error) {
+    writer file = {0};
+    if (!engine->has_device) return rt_error_set(error, RT_UNSUPPORTED, "the plan has no compiled kernels: it runs on the CPU");
+    rt_status status = RT_OK;
+    file.entries = rt_memory_allocate(engine->program_count, sizeof *file.entries);
+    if (file.entries == NULL) status = rt_error_no_memory(error, "compiled kernels");
+    set_fill(&file, engine);
+    for (uint32_t i = 0; i < engine->program_count && status == RT_OK; i++) status = binary_add(&file, engine, i, error);
+    if (status == RT_OK && file.failed) status = rt_error_no_memory(error, "compiled kernels");
+    if (status == RT_OK) status = file_write(&file, engine->program_count, path, bytes, error);
+    *programs = engine->program_count;
+    rt_memory_free(file.entries);
+    rt_memory_free(file.blob);
+    rt_memory_free(file.strings);
+    return status;
+}

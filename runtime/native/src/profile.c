@@ -1,0 +1,95 @@
+#include "profile.h"
+
+static const uint64_t not_started = UINT64_MAX;
+
+rt_status rt_profile_create(rt_profile *profile, const rt_engine *engine, rt_error *error) {
+    memset(profile, 0, sizeof *profile);
+    profile->cl = rt_engine_cl(engine);
+    profile->step_count = engine->plan.step_count;
+    profile->start_ns = rt_memory_allocate(profile->step_count, sizeof *profile->start_ns);
+    profile->duration_ns = rt_memory_allocate(profile->step_count, sizeof *profile->duration_ns);
+    if (profile->start_ns != NULL && profile->duration_ns != NULL) return RT_OK;
+    rt_profile_destroy(profile);
+    return rt_error_no_memory(error, "a profile");
+}
+
+static void events_release(rt_profile *profile) {
+    for (uint32_t i = 0; i < profile->event_count; i++) {
+        if (profile->events[i].event != NULL) profile->cl->ReleaseEvent(profile->events[i].event);
+    }
+    profile->event_count = 0;
+}
+
+void rt_profile_destroy(rt_profile *profile) {
+    events_release(profile);
+    rt_memory_free(profile->events);
+    rt_memory_free(profile->start_ns);
+    rt_memory_free(profile->duration_ns);
+    memset(profile, 0, sizeof *profile);
+}
+
+void rt_profile_reset(rt_profile *profile) {
+    events_release(profile);
+    for (uint32_t i = 0; i < profile->step_count; i++) {
+        profile->start_ns[i] = not_started;
+        profile->duration_ns[i] = 0;
+    }
+}
+
+cl_event *rt_profile_next(rt_profile *profile, uint32_t step) {
+    if (profile->event_count == profile->event_capacity) {
+        uint32_t capacity = profile->event_capacity ? profile->event_capacity * 2 : 64;
+        rt_profile_event *grown = rt_memory_grow(profile->events, capacity, sizeof *grown);
+        if (grown == NULL) return NULL;
+        profile->events = grown;
+        profile->event_capacity = capacity;
+    }
+    rt_profile_event *next = &profile->events[profile->event_count++];
+    *next = (rt_profile_event){.event = NULL, .step = step};
+    return &next->event;
+}
+
+void rt_profile_host_step(rt_profile *profile, uint32_t step, uint64_t start_ns, uint64_t end_ns) {
+    profile->start_ns[step] = start_ns - profile->host_offset_ns;
+    profile->duration_ns[step] = end_ns - start_ns;
+}
+
+void rt_profile_align(rt_profile *profile, cl_event event) {
+    cl_ulong end_ns;
+    cl_int code = profile->cl->GetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end_ns, &end_ns, NULL);
+    if (code == CL_SUCCESS) profile->host_offset_ns = rt_clock_ns() - end_ns;
+    profile->cl->ReleaseEvent(event);
+}
+
+static rt_status event_read(rt_profile *profile, const rt_profile_event *entry, rt_error *error) {
+    cl_int state = 0;
+    cl_ulong start_ns = 0, end_ns = 0;
+    if (entry->event == NULL) return RT_OK;
+    profile->cl->GetEventInfo(entry->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    if (state < 0) return rt_opencl_check(error, "clEnqueueNDRangeKernel", state, (int32_t)entry->step);
+    cl_int code = profile->cl->GetEventProfilingInfo(entry->event, CL_PROFILING_COMMAND_START, sizeof start_ns, &start_ns,
+                                                     NULL);
+    if (code == CL_SUCCESS) {
+        code = profile->cl->GetEventProfilingInfo(entry->event, CL_PROFILING_COMMAND_END, sizeof end_ns, &end_ns, NULL);
+    }
+    if (code != CL_SUCCESS) return rt_opencl_check(error, "clGetEventProfilingInfo", code, (int32_t)entry->step);
+    if (start_ns < profile->start_ns[entry->step]) profile->start_ns[entry->step] = start_ns;
+    profile->duration_ns[entry->step] += end_ns > start_ns ? end_ns - start_ns : 0;
+    return RT_OK;
+}
+
+rt_status rt_profile_collect(rt_profile *profile, rt_error *error) {
+    rt_status status = RT_OK;
+    for (uint32_t i = 0; i < profile->event_count && status == RT_OK; i++) {
+        status = event_read(profile, &profile->events[i], error);
+    }
+    events_release(profile);
+    uint64_t origin = not_started;
+    for (uint32_t i = 0; i < profile->step_count; i++) {
+        if (profile->start_ns[i] < origin) origin = profile->start_ns[i];
+    }
+    for (uint32_t i = 0; i < profile->step_count; i++) {
+        profile->start_ns[i] = profile->start_ns[i] == not_started ? 0 : profile->start_ns[i] - origin;
+    }
+    return status;
+}

@@ -1,0 +1,13 @@
+/* Weights in another block size than the plan's: [group][ceil(rows/block)][col][block], zero-filled. */
+#ifndef RT_REPACK_H
+#define RT_REPACK_H
+
+#include "engine.h"
+
+/* The weights of a packing in blocks of `block`, made at the first request: as memory object where the engine has a
+ * device, else as host memory. */
+rt_status rt_repack_get(rt_engine *engine, uint32_t pack, uint32_t block, const rt_repacked **repacked,
+                        rt_error *error);
+void rt_repack_release(rt_engine *engine);
+
+#endif

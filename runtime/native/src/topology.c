@@ -1,0 +1,56 @@
+#include "topology.h"
+
+#include <sys/auxv.h>
+
+#include "file.h"
+
+uint32_t rt_topology_cores(void) {
+    char text[256];
+    uint32_t last = 0;
+    if (!rt_file_read_text("/sys/devices/system/cpu/possible", text, sizeof text)) return 1;
+    char *dash = strrchr(text, '-');
+    last = (uint32_t)strtoul(dash ? dash + 1 : text, NULL, 10);
+    return last < RT_MAX_CORES ? last + 1 : RT_MAX_CORES;
+}
+
+uint32_t rt_topology_max_khz(uint32_t core) {
+    char path[96], text[64];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%u/cpufreq/cpuinfo_max_freq", core);
+    return rt_file_read_text(path, text, sizeof text) ? (uint32_t)strtoul(text, NULL, 10) : 0;
+}
+
+/* `text` is a line `key<blanks>: value`. */
+static bool line_value(char *line, const char *key, char *value, size_t size) {
+    char *colon = strchr(line, ':');
+    size_t length = strlen(key);
+    if (colon == NULL || strncmp(line, key, length) != 0) return false;
+    if (line + length != colon && line[length] != ' ' && line[length] != '\t') return false;
+    snprintf(value, size, "%s", colon + 1 + strspn(colon + 1, " \t"));
+    return true;
+}
+
+static bool text_value(char *text, const char *key, char *value, size_t size) {
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        if (line_value(line, key, value, size)) return true;
+    }
+    return false;
+}
+
+bool rt_topology_cpuinfo(const char *key, char *value, size_t size) {
+    enum { CPUINFO_BYTES = 1 << 16 };
+    char *text = rt_memory_allocate(CPUINFO_BYTES, 1);
+    bool found = text != NULL && rt_file_read_text("/proc/cpuinfo", text, CPUINFO_BYTES) &&
+                 text_value(text, key, value, size);
+    if (!found) value[0] = '\0';
+    rt_memory_free(text);
+    return found;
+}
+
+uint64_t rt_topology_memory_bytes(void) {
+    char text[4096], value[64];
+    if (!rt_file_read_text("/proc/meminfo", text, sizeof text)) return 0;
+    return text_value(text, "MemTotal", value, sizeof value) ? strtoull(value, NULL, 10) * 1024 : 0;
+}
+
+uint64_t rt_topology_page_bytes(void) { return getauxval(AT_PAGESZ); }

@@ -1,0 +1,205 @@
+#include "trial.h"
+
+#include <math.h>
+
+#include "execute.h"
+#include "launch.h"
+#include "storage.h"
+
+enum { MAX_REPS = 1000000, MAX_BLOCK = 1024 };
+
+void rt_trial_take(rt_trial *trial, rt_command *command) {
+    memset(trial, 0, sizeof *trial);
+    rt_command_required(command, "step");
+    trial->step = rt_command_number(command, "step", 0, UINT32_MAX - 1);
+    trial->reps = rt_command_number(command, "reps", 1, MAX_REPS);
+    trial->warmup = rt_command_number(command, "warmup", 0, MAX_REPS);
+    trial->kernel = rt_command_text(command, "kernel");
+    trial->options = rt_command_text(command, "options");
+    trial->global_rank = rt_command_numbers(command, "global", trial->global_size, 3);
+    trial->local_rank = rt_command_numbers(command, "local", trial->local_size, 3);
+    trial->block = rt_command_number(command, "block", 0, MAX_BLOCK);
+    trial->check = rt_command_number(command, "check", 0, 1) != 0;
+}
+
+static rt_status bad_trial(const rt_trial *trial, const char *problem, rt_error *error) {
+    rt_error_set(error, RT_BAD_COMMAND, "trial: %s", problem);
+    if (error != NULL) error->step = (int32_t)trial->step;
+    return RT_BAD_COMMAND;
+}
+
+/* The plan's launch with what the trial changes. */
+static rt_status launch_make(const rt_engine *engine, const rt_trial *trial, rt_launch *launch, rt_error *error) {
+    if (trial->step >= engine->plan.step_count) return bad_trial(trial, "the plan has no such step", error);
+    if (engine->plan.steps[trial->step].kind != RT_STEP_KIND_OPENCL) return bad_trial(trial, "a CPU step", error);
+    *launch = rt_launch_of_plan(engine, trial->step);
+    if (trial->kernel != NULL) launch->kernel = trial->kernel;
+    if (trial->options != NULL) launch->options = trial->options;
+    launch->block = trial->block;
+    if (trial->global_rank > 0) {
+        launch->work_dim = trial->global_rank;
+        memcpy(launch->global_size, trial->global_size, sizeof launch->global_size);
+        memset(launch->local_size, 0, sizeof launch->local_size);
+    }
+    if (trial->local_rank > 0) {
+        if (trial->local_rank < launch->work_dim) return bad_trial(trial, "local has fewer numbers than global", error);
+        memcpy(launch->local_size, trial->local_size, sizeof launch->local_size);
+    }
+    for (uint32_t i = 0; i < launch->work_dim; i++) {
+        uint32_t local = launch->local_size[i];
+        if (launch->global_size[i] == 0) return bad_trial(trial, "a global size of 0", error);
+        if ((local == 0) != (launch->local_size[0] == 0)) return bad_trial(trial, "some of local are 0", error);
+        if (local != 0 && launch->global_size[i] % local != 0) {
+            return bad_trial(trial, "global is not a multiple of local", error);
+        }
+    }
+    return RT_OK;
+}
+
+static const rt_expect_record *expectation_find(const rt_engine *engine, uint32_t step) {
+    for (uint32_t i = 0; i < engine->plan.expect_count; i++) {
+        if (engine->plan.expects[i].step == step) return &engine->plan.expects[i];
+    }
+    return NULL;
+}
+
+/* A trial while it runs. */
+typedef struct {
+    rt_engine *engine;
+    const rt_trial *trial;
+    const rt_expect_record *expect; /* NULL: nothing to compare with */
+    rt_launch launch;
+    cl_kernel kernel;
+    rt_profile profile;
+    uint64_t build_ns, wall_ns;
+    uint64_t *ns; /* one a repetition */
+    rt_error *error;
+} bench;
+
+static rt_status launches_wait(bench *now, cl_command_queue queue) {
+    cl_int code = rt_engine_cl(now->engine)->Finish(queue);
+    return rt_opencl_check(now->error, "clFinish", code, (int32_t)now->trial->step);
+}
+
+static rt_status launches_run(bench *now, cl_command_queue queue, uint32_t count, rt_profile *profile) {
+    rt_status status = RT_OK;
+    rt_watchdog_arm(now->engine->watchdog, (int32_t)now->trial->step);
+    for (uint32_t i = 0; i < count && status == RT_OK; i++) {
+        status = rt_launch_enqueue(now->engine, queue, now->trial->step, now->kernel, &now->launch, 1, profile, now->error);
+    }
+    rt_status waited = launches_wait(now, queue);
+    rt_watchdog_disarm(now->engine->watchdog);
+    return status == RT_OK ? waited : status;
+}
+
+static rt_status event_ns(bench *now, const rt_profile_event *entry, uint64_t *ns) {
+    const rt_opencl_functions *cl = rt_engine_cl(now->engine);
+    cl_ulong start_ns = 0, end_ns = 0;
+    cl_int state = 0;
+    cl_int code = CL_PROFILING_INFO_NOT_AVAILABLE;
+    if (entry->event != NULL) {
+        cl->GetEventInfo(entry->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+        code = cl->GetEventProfilingInfo(entry->event, CL_PROFILING_COMMAND_START, sizeof start_ns, &start_ns, NULL);
+    }
+    if (code == CL_SUCCESS) {
+        code = cl->GetEventProfilingInfo(entry->event, CL_PROFILING_COMMAND_END, sizeof end_ns, &end_ns, NULL);
+    }
+    *ns = end_ns > start_ns ? end_ns - start_ns : 0;
+    if (state < 0) return rt_opencl_check(now->error, "clEnqueueNDRangeKernel", state, (int32_t)now->trial->step);
+    return rt_opencl_check(now->error, "clGetEventProfilingInfo", code, (int32_t)now->trial->step);
+}
+
+static rt_status reps_time(bench *now) {
+    uint32_t reps = now->trial->reps;
+    now->ns = rt_memory_allocate(reps, sizeof *now->ns);
+    if (now->ns == NULL) return rt_error_no_memory(now->error, "the times");
+    uint64_t start_ns = rt_clock_ns();
+    rt_status status = launches_run(now, now->engine->device.profiling, reps, &now->profile);
+    now->wall_ns = rt_clock_ns() - start_ns;
+    if (status == RT_OK && now->profile.event_count < reps) status = rt_error_no_memory(now->error, "the events");
+    for (uint32_t i = 0; i < reps && status == RT_OK; i++) status = event_ns(now, &now->profile.events[i], &now->ns[i]);
+    return status;
+}
+
+/* --- comparison with what the step must write --- */
+
+typedef struct {
+    double max_abs_error, max_abs_expected;
+    uint64_t nan_count;
+} difference;
+
+static void values_compare(const float *found, const float *expected, uint64_t count, difference *result) {
+    *result = (difference){0};
+    for (uint64_t i = 0; i < count; i++) {
+        double error = fabs((double)found[i] - expected[i]);
+        double magnitude = fabs((double)expected[i]);
+        if (!(error <= (double)INFINITY) || isinf(error)) result->nan_count++;
+        else if (error > result->max_abs_error) result->max_abs_error = error;
+        if (magnitude > result->max_abs_expected) result->max_abs_expected = magnitude;
+    }
+}
+
+/* One launch, the steps behind it, and the comparison. */
+static rt_status output_compare(bench *now, difference *result) {
+    rt_engine *engine = now->engine;
+    const rt_expect_record *expect = now->expect;
+    const rt_tensor_record *tensor = &engine->plan.tensors[expect->tensor];
+    float *found = rt_memory_allocate(expect->count, sizeof *found);
+    if (found == NULL) return rt_error_no_memory(now->error, "the output");
+    rt_status status = launches_run(now, engine->device.plain, 1, NULL);
+    if (status == RT_OK && expect->check_step > expect->step) {
+        status = rt_steps_run(engine, expect->step + 1, expect->check_step, now->error);
+    }
+    if (status == RT_OK) {
+        status = rt_storage_read(engine, tensor->place, tensor->offset * sizeof(float), found,
+                                 expect->count * sizeof(float), now->error);
+    }
+    const float *expected = (const float *)(const void *)(engine->data_bytes.data + expect->data_offset);
+    if (status == RT_OK) values_compare(found, expected, expect->count, result);
+    rt_memory_free(found);
+    return status;
+}
+
+/* --- the answer --- */
+
+static void answer_write(const bench *now, const difference *result, rt_json *json) {
+    const rt_engine *engine = now->engine;
+    rt_json_ms(json, "build_ms", now->build_ns);
+    rt_json_array_begin(json, "ns");
+    for (uint32_t i = 0; i < now->trial->reps; i++) rt_json_unsigned(json, NULL, now->ns[i]);
+    rt_json_array_end(json);
+    rt_json_unsigned(json, "wall_ns", now->wall_ns);
+    if (now->expect != NULL) {
+        rt_json_float(json, "max_abs_error", result->max_abs_error);
+        rt_json_float(json, "max_abs_expected", result->max_abs_expected);
+        rt_json_unsigned(json, "nan_count", result->nan_count);
+    }
+    rt_json_unsigned(json, "max_work_group_size", rt_kernel_number(engine, now->kernel, CL_KERNEL_WORK_GROUP_SIZE));
+    rt_json_unsigned(json, "preferred_multiple",
+                     rt_kernel_number(engine, now->kernel, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE));
+}
+
+static rt_status bench_run(bench *now, rt_json *json) {
+    difference result = {0};
+    rt_status status = RT_OK;
+    if (now->expect != NULL) status = output_compare(now, &result);
+    if (status == RT_OK) status = launches_run(now, now->engine->device.plain, now->trial->warmup, NULL);
+    if (status == RT_OK) status = reps_time(now);
+    if (status == RT_OK) answer_write(now, &result, json);
+    return status;
+}
+
+rt_status rt_trial_run(rt_engine *engine, const rt_trial *trial, rt_json *json, rt_error *error) {
+    bench now = {.engine = engine, .trial = trial, .error = error};
+    rt_status status = launch_make(engine, trial, &now.launch, error);
+    if (status != RT_OK) return status;
+    now.expect = trial->check ? expectation_find(engine, trial->step) : NULL;
+    status = rt_launch_create(engine, trial->step, &now.launch, &now.kernel, &now.build_ns, error);
+    if (status != RT_OK) return status;
+    status = rt_profile_create(&now.profile, engine, error);
+    if (status == RT_OK) status = bench_run(&now, json);
+    rt_profile_destroy(&now.profile);
+    rt_memory_free(now.ns);
+    rt_engine_cl(engine)->ReleaseKernel(now.kernel);
+    return status;
+}

@@ -1,0 +1,92 @@
+/* The thread polls while armed and sleeps on a condition else: timed waits differ between C libraries, and a tick of a
+ * few milliseconds is exact enough for limits of seconds. */
+#include "watchdog.h"
+
+#include <pthread.h>
+
+enum { TICK_MS = 20 };
+
+struct rt_watchdog {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    rt_hang_report *report;
+    void *user;
+    uint32_t limit_ms;
+    /* guarded by mutex */
+    bool armed, stopping;
+    uint64_t deadline_ns;
+    int32_t step;
+};
+
+static void hang_report(rt_watchdog *watchdog, int32_t step) {
+    rt_error error;
+    rt_error_set(&error, RT_HANG, "not finished within %u ms", watchdog->limit_ms);
+    error.step = step;
+    watchdog->report(watchdog->user, &error);
+}
+
+static void *watchdog_run(void *argument) {
+    rt_watchdog *watchdog = argument;
+    pthread_mutex_lock(&watchdog->mutex);
+    while (!watchdog->stopping) {
+        if (!watchdog->armed) {
+            pthread_cond_wait(&watchdog->changed, &watchdog->mutex);
+            continue;
+        }
+        bool late = rt_clock_ns() > watchdog->deadline_ns;
+        int32_t step = watchdog->step;
+        watchdog->armed = !late;
+        pthread_mutex_unlock(&watchdog->mutex);
+        if (late) {
+            hang_report(watchdog, step);
+        } else {
+            rt_clock_sleep_ms(TICK_MS);
+        }
+        pthread_mutex_lock(&watchdog->mutex);
+    }
+    pthread_mutex_unlock(&watchdog->mutex);
+    return NULL;
+}
+
+rt_watchdog *rt_watchdog_start(uint32_t limit_ms, rt_hang_report *report, void *user) {
+    rt_watchdog *watchdog = rt_memory_allocate(1, sizeof *watchdog);
+    if (watchdog == NULL) return NULL;
+    watchdog->limit_ms = limit_ms;
+    watchdog->report = report;
+    watchdog->user = user;
+    pthread_mutex_init(&watchdog->mutex, NULL);
+    pthread_cond_init(&watchdog->changed, NULL);
+    if (pthread_create(&watchdog->thread, NULL, watchdog_run, watchdog) == 0) return watchdog;
+    rt_memory_free(watchdog);
+    return NULL;
+}
+
+void rt_watchdog_stop(rt_watchdog *watchdog) {
+    if (watchdog == NULL) return;
+    pthread_mutex_lock(&watchdog->mutex);
+    watchdog->stopping = true;
+    pthread_cond_signal(&watchdog->changed);
+    pthread_mutex_unlock(&watchdog->mutex);
+    pthread_join(watchdog->thread, NULL);
+    pthread_mutex_destroy(&watchdog->mutex);
+    pthread_cond_destroy(&watchdog->changed);
+    rt_memory_free(watchdog);
+}
+
+void rt_watchdog_arm(rt_watchdog *watchdog, int32_t step) {
+    if (watchdog == NULL) return;
+    pthread_mutex_lock(&watchdog->mutex);
+    watchdog->deadline_ns = rt_clock_ns() + (uint64_t)watchdog->limit_ms * 1000000;
+    watchdog->step = step;
+    watchdog->armed = true;
+    pthread_cond_signal(&watchdog->changed);
+    pthread_mutex_unlock(&watchdog->mutex);
+}
+
+void rt_watchdog_disarm(rt_watchdog *watchdog) {
+    if (watchdog == NULL) return;
+    pthread_mutex_lock(&watchdog->mutex);
+    watchdog->armed = false;
+    pthread_mutex_unlock(&watchdog->mutex);
+}

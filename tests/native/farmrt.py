@@ -1,0 +1,86 @@
+"""A farmrt process for tests: commands in, answers out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from farm.session import encode_command
+from farm.toolchain import environment
+from tests.native.plans import Floats, PlanBuilder
+
+
+class Farmrt:
+    """`farmrt serve` with a folder for its files."""
+
+    def __init__(
+        self, program: Path, folder: Path, library: str = "", variables: Mapping[str, str] | None = None
+    ) -> None:
+        self.folder = folder
+        self.library = library
+        self.process = subprocess.Popen(
+            [program, "serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment() | dict(variables or {}),
+        )
+
+    def __enter__(self) -> Farmrt:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        assert self.process.stdin and self.process.stdout and self.process.stderr
+        self.process.stdin.close()
+        self.process.wait(30)
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+    def line(self, text: str) -> dict[str, Any]:
+        """The answer to a raw line."""
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
+
+    def ask(self, command: str, **values: object) -> dict[str, Any]:
+        """The answer to a command, whatever it is."""
+        return self.line(encode_command(command, values))
+
+    def done(self, command: str, **values: object) -> dict[str, Any]:
+        """The answer to a command that succeeds."""
+        answer = self.ask(command, **values)
+        assert answer["ok"], answer
+        return answer
+
+    def load(self, plan: PlanBuilder, **options: object) -> dict[str, Any]:
+        """The answer to a load of this plan."""
+        plan_bytes, data = plan.files()
+        return self.load_files(plan_bytes, data, **options)
+
+    def load_files(self, plan: bytes, data: bytes, **options: object) -> dict[str, Any]:
+        """The answer to a load of these files."""
+        (self.folder / "plan").write_bytes(plan)
+        (self.folder / "data").write_bytes(data)
+        where = {"opencl": self.library} if self.library else {}
+        return self.ask("load", plan=self.folder / "plan", data=self.folder / "data", **where, **options)
+
+    def input(self, name: str, values: Floats) -> None:
+        """Sets an input."""
+        path = self.folder / "input"
+        path.write_bytes(values.astype(np.float32).tobytes())
+        self.done("input", name=name, file=path)
+
+    def output(self, name: str) -> Floats:
+        """An output's elements."""
+        path = self.folder / "output"
+        self.done("output", name=name, file=path)
+        return np.frombuffer(path.read_bytes(), np.float32)
