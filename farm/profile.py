@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pydantic import Field
 
@@ -100,6 +101,9 @@ class BenchmarkRow(Row):
 
     job: str = "benchmark"
     init_ms: Figure = None
+    memory_bytes: dict[str, int] = Field(default_factory=dict)
+    tuned: dict[str, Any] = Field(default_factory=dict)
+    kernels: dict[str, Any] = Field(default_factory=dict)
     warm_up: Rounds | None = None
     without_statistics: Rounds | None = None
     with_statistics: Rounds | None = None

@@ -7,6 +7,7 @@ processes append. `SCHEMA_VERSION` counts incompatible changes; a reader refuses
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import enum
 import fcntl
@@ -23,6 +24,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from runtime.artifacts import fingerprint_of
 from runtime.errors import (
     BuildError,
     DeadlineError,
@@ -32,6 +34,7 @@ from runtime.errors import (
     FormatError,
     UnsupportedError,
 )
+from runtime.target import Target
 
 SCHEMA_VERSION = 1
 ROWS_FILE = Path("reports/rows.jsonl")
@@ -188,6 +191,11 @@ class RunRow(Row):
     memory_bytes: dict[str, int] = Field(default_factory=dict)
     tuned: dict[str, Any] = Field(default_factory=dict)
     kernels: dict[str, Any] = Field(default_factory=dict)
+
+
+def row_fingerprint(target: Target) -> dict[str, str]:
+    """A target's fingerprint as a row's member."""
+    return dataclasses.asdict(fingerprint_of(target))
 
 
 def exit_status(rows: Iterable[Row]) -> int:

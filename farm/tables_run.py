@@ -35,3 +35,24 @@ def _cells(row: RunRow) -> list[str]:
 
 def _figure(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
+
+
+def artifact_lines(rows: Sequence[RunRow]) -> list[str]:
+    """Whether tuned parameters and compiled kernels were used, for each row that was given some."""
+    return [line for row in rows for line in (_tuned_line(row), _kernels_line(row)) if line]
+
+
+def _tuned_line(row: RunRow) -> str:
+    if not row.tuned or not row.settings.get("tuned_file"):
+        return ""
+    match, reason = row.tuned["match"], row.tuned.get("reason", "")
+    used = f"{row.tuned['used']} of {row.tuned['entries']} used" if match != "none" else f"not used: {reason}"
+    return f"{row.model} on {row.unit}: tuned parameters: match {match}, {used}"
+
+
+def _kernels_line(row: RunRow) -> str:
+    if not row.kernels or not row.settings.get("kernels_file"):
+        return ""
+    kernels, reason = row.kernels, row.kernels.get("reason", "")
+    counts = f"{kernels['loaded']} loaded, {kernels['built']} built in {kernels['build_ms']:.0f} ms"
+    return f"{row.model} on {row.unit}: compiled kernels: match {kernels['match']}, {counts}{reason and f' ({reason})'}"

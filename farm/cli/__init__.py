@@ -24,6 +24,10 @@ COMMANDS = {
     "doctor": "farm.cli.doctor",
     "build": "farm.cli.build",
     "zoo": "farm.cli.zoo",
+    "convert": "farm.cli.convert",
+    "forecast": "farm.cli.forecast",
+    "run": "farm.cli.run",
+    "benchmark": "farm.cli.benchmark",
 }
 
 

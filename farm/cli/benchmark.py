@@ -1,0 +1,66 @@
+"""`farm benchmark`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from farm import atomic_file, tables
+from farm.cli import options
+from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
+from farm.jobs.run import LoadOptions
+from farm.profile import BenchmarkRow
+from farm.results import Status
+from farm.tables_benchmark import sections
+from farm.trace import trace_json
+
+
+@click.command(name="benchmark")
+@options.model_argument
+@options.unit_options
+@click.option(
+    "--round", "rounds", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Measured rounds."
+)
+@options.warmup_option
+@options.load_options
+@click.option("--trace", metavar="FILE", type=options.FILE, help="Write a trace for Perfetto or chrome://tracing.")
+@options.json_option
+def command(
+    model_file: Path,
+    soc: str | None,
+    device: str | None,
+    rounds: int,
+    warmup: int,
+    load: LoadOptions,
+    trace: Path | None,
+    as_json: bool,
+) -> int:
+    """Profile the models of MODEL.yml, operator by operator.
+
+    Warm-up, rounds without and with operator times, operators in run order and by time, by type, multiply-accumulates
+    and a summary. All times are in milliseconds, rates in 10^9 a second.
+    """
+    found = options.load_deployment(model_file)
+    units = options.select_units(soc, device, found)
+    rows = benchmark_job(found, units, BenchmarkOptions(rounds, warmup, load), options.progress)
+    return options.finish(_traced(rows, trace), as_json, _show)
+
+
+def _traced(rows: Iterable[BenchmarkRow], path: Path | None) -> Iterator[BenchmarkRow]:
+    """The rows; their trace is written after the last."""
+    found = []
+    for row in rows:
+        found.append(row)
+        yield row
+    if path:
+        atomic_file.write(path, trace_json(found).encode())
+
+
+def _show(rows: Sequence[BenchmarkRow]) -> None:
+    for row in rows:
+        if row.status == Status.OK:
+            click.echo(f"{row.model} on {row.unit} ({row.runtime}, {row.fingerprint['gpu'] or 'CPU'})\n")
+            tables.show(sections(row))
+            click.echo(f"\nOperators' sum / wall time: {row.sum_to_wall:.3f}\n")

@@ -1,0 +1,49 @@
+"""`farm forecast`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from farm import tables
+from farm.cli import options
+from farm.forecast import ForecastRow
+from farm.jobs.forecast import forecast_for_file, forecast_job
+from farm.results import Status
+from farm.tables_forecast import forecast_tables
+
+
+@click.command(name="forecast")
+@options.model_argument
+@options.unit_options
+@click.option("--target-file", metavar="FILE", type=options.FILE, help="What `farmrt probe` printed on another unit.")
+@options.opencl_option
+@options.memory_option
+@options.json_option
+def command(
+    model_file: Path,
+    soc: str | None,
+    device: str | None,
+    target_file: Path | None,
+    opencl: str | None,
+    memory: str | None,
+    as_json: bool,
+) -> int:
+    """Say what the models of MODEL.yml will do, before anything runs.
+
+    Which operator runs where and why, where a format is converted, multiply-accumulates, weights and memory.
+    """
+    found = options.load_deployment(model_file)
+    if target_file:
+        if soc or device or opencl:
+            raise click.UsageError("--target-file takes the place of --soc, --device and --opencl")
+        rows = forecast_for_file(found, target_file, memory)
+    else:
+        rows = forecast_job(found, options.select_units(soc, device, found), memory, opencl)
+    return options.finish(rows, as_json, _show)
+
+
+def _show(rows: Sequence[ForecastRow]) -> None:
+    tables.show([table for row in rows if row.status == Status.OK for table in forecast_tables(row)])

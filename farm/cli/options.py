@@ -1,0 +1,114 @@
+"""Options that several commands share, and how commands end: rows printed, kept, and told as an exit status."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from farm import deployment, inventory, results
+from farm.deployment import Deployment
+from farm.inventory import Unit
+from farm.jobs.run import LoadOptions
+from farm.results import Row, Status
+from runtime.errors import NoUnitError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+RowType = TypeVar("RowType", bound=Row)
+
+MODEL_FILE = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path)
+
+model_argument = click.argument("model_file", metavar="MODEL.yml", type=MODEL_FILE)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+rounds_option = click.option(
+    "--round", "rounds", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Measured rounds."
+)
+warmup_option = click.option(
+    "--warmup", type=click.IntRange(0, 10_000), default=1, show_default=True, help="Rounds before those."
+)
+
+
+def unit_options(function: Function) -> Function:
+    """`--soc` and `--device`: which units work."""
+    function = click.option("--device", metavar="UNIT", help="Only this unit of devices.yml.")(function)
+    return click.option("--soc", metavar="SOC", help="Only units with this SoC.")(function)
+
+
+def load_options(function: Function) -> Function:
+    """How a model is loaded; the function gets one LoadOptions as `load`."""
+
+    @functools.wraps(function)
+    def called(tuned: Path | None, kernels: Path | None, opencl: str | None, memory: str | None, **others: Any) -> Any:
+        return function(load=LoadOptions(tuned, kernels, opencl, memory), **others)
+
+    found = "[default: the file that tuning left in build/, if any]"
+    options = (
+        click.option("--tuned", metavar="FILE|none", type=FILE, help=f"Tuned parameters.  {found}"),
+        click.option("--kernels", metavar="FILE|none", type=FILE, help=f"Compiled kernels.  {found}"),
+        opencl_option,
+        memory_option,
+    )
+    decorated: Any = called
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+opencl_option = click.option(
+    "--opencl",
+    metavar="FILE|pypi|system",
+    help="OpenCL library, or where to take it from.  [default: FARM_OPENCL, else the best one found]",
+)
+memory_option = click.option(
+    "--memory", type=click.Choice(["buffer", "image"]), help="OpenCL memory.  [default: what suits the GPU]"
+)
+
+
+def load_deployment(path: Path) -> Deployment:
+    """The deployment file of a command."""
+    return deployment.load(path)
+
+
+def select_units(soc: str | None, device: str | None, found: Deployment) -> list[Unit]:
+    """Units that a command works on: those that the user names, else those that the deployment file is for."""
+    units = inventory.select(inventory.load(), soc, device)
+    if soc or device:
+        return units
+    suitable = [unit for unit in units if _suits(unit, found)]
+    if not suitable:
+        wanted = ", ".join((*found.target_abis, *found.target_socs))
+        there = ", ".join(f"{unit.name} ({unit.abi}, {unit.soc})" for unit in units)
+        raise NoUnitError(f"{found.path}: no unit is of its target_abis and target_socs ({wanted}); there are: {there}")
+    return suitable
+
+
+def _suits(unit: Unit, found: Deployment) -> bool:
+    return bool(set(unit.abis) & set(found.target_abis)) and (not found.target_socs or unit.soc in found.target_socs)
+
+
+def progress(text: str) -> None:
+    """One line a step, for people who wait."""
+    if sys.stderr.isatty():
+        click.echo(f"... {text}", err=True)
+
+
+def finish(rows: Iterable[RowType], as_json: bool, show: Callable[[Sequence[RowType]], None]) -> int:
+    """Keeps each row as it comes, prints all, says on stderr why any is not ok, and returns the exit status."""
+    found: list[RowType] = []
+    for row in rows:
+        results.append([row])
+        found.append(row)
+    if as_json:
+        click.echo(results.to_json(found))
+    else:
+        show(found)
+    for row in found:
+        if row.status != Status.OK:
+            reason = " ".join(row.reason.split())
+            click.echo(f"{row.model} on {row.unit} ({row.runtime}): {row.status}: {reason}", err=True)
+    return results.exit_status(found)

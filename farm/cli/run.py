@@ -1,0 +1,60 @@
+"""`farm run`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from farm import tables
+from farm.cli import options
+from farm.jobs.run import LoadOptions, RunOptions, run_job
+from farm.results import RunRow
+from farm.tables_run import artifact_lines, run_table
+
+
+@click.command(name="run")
+@options.model_argument
+@options.unit_options
+@options.rounds_option
+@options.warmup_option
+@click.option("--validate", is_flag=True, help="Compare the outputs with those of ONNX Runtime.")
+@click.option("--layers", is_flag=True, help="Compare every operator's output too; names the first that departs.")
+@click.option(
+    "--input",
+    "inputs",
+    metavar="[NAME=]FILE.npy",
+    multiple=True,
+    help="Input to run on; repeat for several.  [default: validation_inputs_data, else seeded noise in input_ranges]",
+)
+@click.option("--output-dir", type=click.Path(path_type=Path, file_okay=False), help="Keep the outputs here (.npy).")
+@options.load_options
+@options.json_option
+def command(
+    model_file: Path,
+    soc: str | None,
+    device: str | None,
+    rounds: int,
+    warmup: int,
+    validate: bool,
+    layers: bool,
+    inputs: tuple[str, ...],
+    output_dir: Path | None,
+    load: LoadOptions,
+    as_json: bool,
+) -> int:
+    """Run the models of MODEL.yml on every unit, time them, and compare their outputs.
+
+    Each unit, model and runtime gives one row; exit status 1 when any is not ok. Rows are kept in reports/rows.jsonl.
+    """
+    found = options.load_deployment(model_file)
+    units = options.select_units(soc, device, found)
+    asked = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load)
+    return options.finish(run_job(found, units, asked, options.progress), as_json, _show)
+
+
+def _show(rows: Sequence[RunRow]) -> None:
+    tables.show([run_table(rows)])
+    for line in artifact_lines(rows):
+        click.echo(line)

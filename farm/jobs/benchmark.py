@@ -1,0 +1,81 @@
+"""`farm benchmark`: each model with and without operator statistics, on every unit and runtime."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from farm.deployment import Deployment, Model, Runtime
+from farm.inventory import Unit
+from farm.jobs.each import Members, Progress, rows_of_each, silent
+from farm.jobs.prepare import Prepared, TestData, prepare_all
+from farm.jobs.run import NS_PER_MS, LoadOptions, asked_of, load_model, loaded_members
+from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s
+from farm.profile import BenchmarkRow, Rounds, StepTimes, statistics_of
+from farm.session import Session
+
+MAX_TIMES_IN_ANSWER = 100_000  # keeps an answer well below the transport's limit for a line
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkOptions:
+    """What `farm benchmark` was asked for."""
+
+    rounds: int = 100
+    warmup: int = 1
+    load: LoadOptions = dataclasses.field(default_factory=LoadOptions)
+
+
+def benchmark_job(
+    deployment: Deployment, units: Sequence[Unit], options: BenchmarkOptions, progress: Progress = silent
+) -> Iterator[BenchmarkRow]:
+    """A row for each unit, model and runtime."""
+
+    def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> Members:
+        return _measured(opened, prepared, runtime, options)
+
+    def asked(settings: Model, runtime: Runtime) -> Members:
+        return asked_of(settings, runtime, options.rounds, options.warmup)
+
+    yield from rows_of_each(BenchmarkRow, prepare_all(deployment), units, measure, asked, options.load.opencl, progress)
+
+
+def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: BenchmarkOptions) -> Members:
+    target = opened.target(prepared, runtime, options.load.memory)
+    loaded = load_model(opened, prepared, runtime, target, options.load)
+    opened.write_inputs(TestData(prepared, {}).inputs, loaded.workspace)
+    session = opened.session
+    warm_up = _wall_ns(session, max(1, options.warmup), FIRST_ROUND_DEADLINE_S)
+    deadline_s = rounds_deadline_s(options.rounds, max(warm_up) / NS_PER_MS)
+    plain = _wall_ns(session, options.rounds, deadline_s)
+    times, wall_ns = profile(session, options.rounds, len(loaded.plan.steps), deadline_s)
+    return {
+        **loaded_members(opened, loaded, options.load),
+        "warm_up": Rounds.of(warm_up),
+        "without_statistics": Rounds.of(plain),
+        **statistics_of(loaded.plan.steps, times, wall_ns),
+    }
+
+
+def _wall_ns(session: Session, rounds: int, deadline_s: float) -> list[float]:
+    """Wall time of each round."""
+    wall_ns: list[float] = session.command("run", rounds=rounds, deadline_s=deadline_s)["wall_ns"]
+    return wall_ns
+
+
+def profile(session: Session, rounds: int, steps: int, deadline_s: float) -> tuple[list[StepTimes], list[float]]:
+    """Times of each step and wall time of each round; many rounds are asked for in parts, to keep answers short."""
+    part = max(1, MAX_TIMES_IN_ANSWER // max(1, steps))
+    answers = []
+    for start in range(0, rounds, part):
+        count = min(part, rounds - start)
+        answers.append(session.command("run", rounds=count, profile=True, deadline_s=deadline_s))
+    times = [
+        StepTimes(
+            start_ns=parts[-1]["start_ns"],
+            first_ns=parts[0]["first_ns"],
+            ns=tuple(sample for answer in parts for sample in answer["ns"]),
+        )
+        for parts in zip(*(answer["steps"] for answer in answers), strict=True)
+    ]
+    return times, [sample for answer in answers for sample in answer["wall_ns"]]

@@ -1,0 +1,90 @@
+"""`farm convert`: the graph as ONNX, and a plan with its weights for each unit, all below the build folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from farm import atomic_file
+from farm.deployment import Deployment, Model, Runtime
+from farm.fetch import Fetcher
+from farm.inventory import Unit
+from farm.jobs.each import Members, rows_of_each
+from farm.jobs.prepare import Prepared, prepare
+from farm.jobs.unit import OpenUnit, write_plan
+from farm.results import Record, Row, Status, row_fingerprint
+from farm.workspace import Workspace, data_file
+from runtime.exporters.onnx_exporter import export_onnx
+
+
+class PassChanges(Record):
+    """What one pass changed, a line each."""
+
+    name: str
+    changes: tuple[str, ...]
+
+
+class ConvertRow(Row):
+    """Files of one model for one unit and runtime, and the sizes that matter."""
+
+    job: str = "convert"
+    operators_before: int | None = None
+    operators_after: int | None = None
+    passes: tuple[PassChanges, ...] = ()
+    graph_file: str = ""
+    plan_file: str = ""
+    data_file: str = ""
+    steps: int | None = None
+    macs: int | None = None
+    weights_bytes: int | None = None
+
+
+def convert_job(deployment: Deployment, units: Sequence[Unit], opencl: str | None = None) -> Iterator[ConvertRow]:
+    """Writes every graph, then a row for each unit, model and runtime. A model that is wrong raises its error."""
+    fetcher = Fetcher(deployment)
+    models = [prepare(deployment, name, fetcher) for name in deployment.models]
+    for prepared in models:
+        write_graph(prepared)
+    if not units:
+        yield from map(_row_of_graph, models)
+    yield from rows_of_each(ConvertRow, models, units, _measure, _asked, opencl)
+
+
+def write_graph(prepared: Prepared) -> Path:
+    """Saves the converted graph; returns its file."""
+    path = Workspace(prepared.deployment.library_name).graph_file(prepared.name)
+    atomic_file.write(path, export_onnx(prepared.graph).SerializeToString(deterministic=True))
+    return path
+
+
+def _measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> Members:
+    plan, plan_file = opened.plan(prepared, runtime, opened.target(prepared, runtime))
+    write_plan(plan, plan_file)
+    return _graph_members(prepared) | {
+        "plan_file": str(plan_file),
+        "data_file": str(data_file(plan_file)),
+        "steps": len(plan.steps),
+        "macs": plan.macs,
+        "weights_bytes": plan.weights_bytes,
+        "fingerprint": row_fingerprint(plan.target),
+    }
+
+
+def _row_of_graph(prepared: Prepared) -> ConvertRow:
+    """The row of a model without a unit to lower it for."""
+    identity = {"unit": "", "soc": "", "device_model": "", "runtime": prepared.settings.runtime}
+    names = {"library": prepared.deployment.library_name, "model": prepared.name, "status": Status.OK}
+    return ConvertRow.model_validate(identity | names | _graph_members(prepared))
+
+
+def _graph_members(prepared: Prepared) -> Members:
+    return {
+        "operators_before": len(prepared.source.graph.node),
+        "operators_after": len(prepared.graph.nodes),
+        "passes": tuple(PassChanges(name=report.name, changes=tuple(report.changes)) for report in prepared.reports),
+        "graph_file": str(Workspace(prepared.deployment.library_name).graph_file(prepared.name)),
+    }
+
+
+def _asked(settings: Model, runtime: Runtime) -> Members:
+    return {"data_type": settings.data_type_on(runtime), "winograd": settings.winograd}

@@ -1,0 +1,210 @@
+"""`farm run`: every model on every unit and runtime, timed and validated."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from farm import atomic_file, fetch
+from farm.deployment import Deployment, Model, Runtime
+from farm.inventory import Unit
+from farm.jobs.each import Members, Progress, rows_of_each, silent
+from farm.jobs.prepare import Prepared, TestData, given_inputs, prepare_all
+from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s, write_plan
+from farm.jobs.validate import layer_members, output_members, thresholds_for
+from farm.results import Latency, RunRow, row_fingerprint
+from farm.session import Answer
+from farm.workspace import Workspace, file_part
+from runtime.errors import ConfigError
+from runtime.evaluate import evaluate
+from runtime.plan.plan import Plan
+from runtime.target import Target
+
+Array = npt.NDArray[Any]
+
+NS_PER_MS = 1e6
+NO_ARTIFACT = Path("none")
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadOptions:
+    """How a model is loaded. `tuned` and `kernels`: a file, NO_ARTIFACT, or None for those of the build folder."""
+
+    tuned: Path | None = None
+    kernels: Path | None = None
+    opencl: str | None = None
+    memory: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+    """What `farm run` was asked for."""
+
+    rounds: int = 10
+    warmup: int = 1
+    validate: bool = False
+    layers: bool = False
+    inputs: tuple[str, ...] = ()
+    output_folder: Path | None = None
+    load: LoadOptions = dataclasses.field(default_factory=LoadOptions)
+
+    @property
+    def compares(self) -> bool:
+        """Whether outputs are compared with the oracle's."""
+        return self.validate or self.layers
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+    """A model loaded on a unit, and farmrt's answer to that."""
+
+    prepared: Prepared
+    runtime: Runtime
+    plan: Plan
+    answer: Answer
+    workspace: Workspace
+
+
+def run_job(
+    deployment: Deployment, units: Sequence[Unit], options: RunOptions, progress: Progress = silent
+) -> Iterator[RunRow]:
+    """A row for each unit, model and runtime."""
+    models = prepare_all(deployment, check=options.compares)
+    data = {found.name: _test_data(found, options) for found in models if isinstance(found, Prepared)}
+
+    def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> Members:
+        return _measured(opened, prepared, runtime, data[prepared.name], options)
+
+    def asked(settings: Model, runtime: Runtime) -> Members:
+        return asked_of(settings, runtime, options.rounds, options.warmup)
+
+    yield from rows_of_each(RunRow, models, units, measure, asked, options.load.opencl, progress)
+
+
+def _test_data(prepared: Prepared, options: RunOptions) -> TestData:
+    given = given_inputs(options.inputs, prepared.inputs)
+    return TestData(prepared, fetch.Fetcher(prepared.deployment).validation_inputs(prepared.name) | given)
+
+
+def asked_of(settings: Model, runtime: Runtime, rounds: int, warmup: int) -> Members:
+    """Settings of a row that are known before anything runs."""
+    return {
+        "rounds": rounds,
+        "warmup": warmup,
+        "data_type": settings.data_type_on(runtime),
+        "winograd": settings.winograd,
+        "limit_opencl_kernel_time": settings.limit_opencl_kernel_time,
+    }
+
+
+def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: TestData, options: RunOptions) -> Members:
+    target = opened.target(prepared, runtime, options.load.memory)
+    loaded = load_model(opened, prepared, runtime, target, options.load)
+    opened.write_inputs(data.inputs, loaded.workspace)
+    timed = run_rounds(opened, options.rounds, options.warmup)
+    members = loaded_members(opened, loaded, options.load) | {
+        "first_ms": timed["first_ms"],
+        "latency_ms": Latency.of([sample / NS_PER_MS for sample in timed["wall_ns"]]),
+    }
+    if options.compares or options.output_folder:
+        members |= _examined(opened, loaded, data, options)
+    if options.layers:
+        members |= _layers(opened, loaded, data, options.load, members["reason"])
+    return members
+
+
+def load_model(
+    opened: OpenUnit,
+    prepared: Prepared,
+    runtime: Runtime,
+    target: Target,
+    options: LoadOptions,
+    keep_layers: bool = False,
+) -> Loaded:
+    """Brings a model to the unit and loads it, with the artifacts of the build folder unless others are named."""
+    workspace = Workspace(prepared.deployment.library_name)
+    plan, plan_file = opened.plan(prepared, runtime, target, keep_layers)
+    tuned, kernels = _artifacts(opened.unit, workspace, runtime, options)
+    write_plan(plan, plan_file)
+    limited = prepared.settings.limit_opencl_kernel_time
+    answer = opened.load(workspace, plan_file, tuned, kernels, limited)
+    return Loaded(prepared, runtime, plan, answer, workspace)
+
+
+def loaded_members(opened: OpenUnit, loaded: Loaded, options: LoadOptions) -> Members:
+    """Members of a row that loading tells."""
+    tuned, kernels = _artifacts(opened.unit, loaded.workspace, loaded.runtime, options)
+    return {
+        "init_ms": loaded.answer["init_ms"],
+        "memory_bytes": loaded.answer.get("memory", {}),
+        "tuned": loaded.answer.get("tuned", {}),
+        "kernels": loaded.answer.get("kernels", {}),
+        "fingerprint": row_fingerprint(loaded.plan.target),
+        "settings": {
+            "memory": loaded.plan.target.memory,
+            "opencl_library": "" if loaded.runtime == "cpu" else opened.opencl_library,
+            "tuned_file": str(tuned or ""),
+            "kernels_file": str(kernels or ""),
+        },
+    }
+
+
+def _artifacts(
+    unit: Unit, workspace: Workspace, runtime: Runtime, options: LoadOptions
+) -> tuple[Path | None, Path | None]:
+    """The tuned parameters and compiled kernels to load; a CPU runtime uses neither."""
+    if runtime == "cpu":
+        return None, None
+    tuned = _artifact(options.tuned, workspace.tuned_file(unit.abi, unit.model, unit.soc), "--tuned")
+    kernels = _artifact(options.kernels, workspace.kernels_file(unit.abi, unit.model, unit.soc), "--kernels")
+    return tuned, kernels
+
+
+def _artifact(asked: Path | None, built: Path, option: str) -> Path | None:
+    if asked == NO_ARTIFACT:
+        return None
+    if asked is None:
+        return built if built.is_file() else None
+    if not asked.is_file():
+        raise ConfigError(f"{option} {asked}: no such file; `{option} none` runs without")
+    return asked
+
+
+def run_rounds(opened: OpenUnit, rounds: int, warmup: int) -> Answer:
+    """farmrt's answer to the measured rounds. The very first round is run apart: it sets the deadline of the others."""
+    first = opened.session.command("run", rounds=1, deadline_s=FIRST_ROUND_DEADLINE_S)
+    deadline_s = rounds_deadline_s(rounds + warmup, first["wall_ns"][0] / NS_PER_MS)
+    answer = opened.session.command("run", rounds=rounds, warmup=warmup, deadline_s=deadline_s)
+    return answer | {"first_ms": first["first_ms"]}
+
+
+def _examined(opened: OpenUnit, loaded: Loaded, data: TestData, options: RunOptions) -> Members:
+    """Reads the outputs, keeps them where asked, compares them where asked."""
+    outputs = opened.read_outputs(loaded.plan, loaded.workspace)
+    if options.output_folder:
+        _save(outputs, options.output_folder, f"{loaded.prepared.name}.{opened.unit.name}.{loaded.runtime}")
+    if not options.compares:
+        return {}
+    return output_members(loaded.prepared, loaded.runtime, data.expected, outputs)
+
+
+def _layers(opened: OpenUnit, loaded: Loaded, data: TestData, options: LoadOptions, reason: str) -> Members:
+    """Compares every operator's output with NumPy's in one run of a plan that keeps them all."""
+    prepared, runtime = loaded.prepared, loaded.runtime
+    kept = load_model(opened, prepared, runtime, loaded.plan.target, options, keep_layers=True)
+    opened.write_inputs(data.inputs, kept.workspace)
+    opened.session.command("run", rounds=1, deadline_s=FIRST_ROUND_DEADLINE_S)
+    outputs = opened.read_outputs(kept.plan, kept.workspace)
+    expected = evaluate(prepared.graph, data.inputs)
+    return layer_members(prepared.graph, expected, outputs, thresholds_for(prepared, runtime), reason)
+
+
+def _save(outputs: Mapping[str, Array], folder: Path, prefix: str) -> None:
+    for name, value in outputs.items():
+        with atomic_file.replacing(folder / f"{prefix}.{file_part(name)}.npy") as file:
+            np.save(file, value)

@@ -1,0 +1,202 @@
+"""A unit that is ready to work: connected, farmrt on it and running, probed; plans go there only when they changed."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from farm import atomic_file, drivers
+from farm.deployment import Runtime
+from farm.inventory import Unit
+from farm.jobs.prepare import Prepared
+from farm.session import Answer, Session
+from farm.transport import Transport, connect
+from farm.workspace import Workspace, data_file
+from runtime.errors import ConfigError, UnsupportedError
+from runtime.lowering.lower import lower
+from runtime.native.build import build_farmrt
+from runtime.plan.encode import encode_plan
+from runtime.plan.plan import Plan
+from runtime.plan.records import Precision
+from runtime.target import Target, target_from_probe
+
+Array = npt.NDArray[Any]
+
+FARMRT = "farmrt"
+PROBE_DEADLINE_S = 120.0
+LOAD_DEADLINE_S = 900.0
+FIRST_ROUND_DEADLINE_S = 600.0
+WATCHDOG_MS = 120_000
+LIMITED_KERNEL_MS = 1.0
+DRIVER_ORIGINS = ("pypi", "system")
+
+
+class OpenUnit:
+    """A connected unit; made by `open_unit`."""
+
+    def __init__(self, unit: Unit, transport: Transport, session: Session, opencl: str | None) -> None:
+        self.unit = unit
+        self.transport = transport
+        self.session = session
+        self._opencl = opencl
+        self.probe = session.command("probe", opencl=opencl, deadline_s=PROBE_DEADLINE_S)
+
+    @property
+    def opencl_library(self) -> str:
+        """The OpenCL library in use, empty without one."""
+        return str(self.probe["opencl"].get("library") or "")
+
+    def target(self, prepared: Prepared, runtime: Runtime, memory: str | None = None) -> Target:
+        """What to lower a model to on this unit; see `choose_target`."""
+        return choose_target(self.unit, self.probe, prepared, runtime, memory)
+
+    def plan(
+        self, prepared: Prepared, runtime: Runtime, target: Target, keep_layers: bool = False
+    ) -> tuple[Plan, Path]:
+        """Lowers a model; returns the plan and the file below the build folder that is its own."""
+        plan = lower(prepared.graph, target, prepared.options(keep_layers))
+        kind = f"{runtime}.layers" if keep_layers else runtime
+        workspace = Workspace(prepared.deployment.library_name)
+        return plan, workspace.plan_file(prepared.name, self.unit.abi, self.unit.soc, kind)
+
+    def load(
+        self,
+        workspace: Workspace,
+        plan_file: Path,
+        tuned: Path | None = None,
+        kernels: Path | None = None,
+        limit_kernel_time: bool = False,
+        lazy: bool = False,
+    ) -> Answer:
+        """Pushes and loads a plan, with tuned parameters and compiled kernels where they are given."""
+        return self.session.command(
+            "load",
+            plan=self.push(workspace, plan_file),
+            data=self.push(workspace, data_file(plan_file)),
+            tuned=self.push(workspace, tuned) if tuned else None,
+            kernels=self.push(workspace, kernels) if kernels else None,
+            soc=self.unit.soc,
+            opencl=self._opencl,
+            watchdog_ms=WATCHDOG_MS,
+            limit_kernel_ms=LIMITED_KERNEL_MS if limit_kernel_time else None,
+            lazy=lazy or None,
+            deadline_s=LOAD_DEADLINE_S,
+        )
+
+    def write_inputs(self, inputs: Mapping[str, Array], workspace: Workspace) -> None:
+        """Brings the inputs of the loaded plan to the unit."""
+        with TemporaryDirectory() as folder:
+            for index, (name, value) in enumerate(inputs.items()):
+                local = Path(folder, f"input{index}.bin")
+                local.write_bytes(value.astype("<f4").tobytes())
+                remote = workspace.on_unit(local.name)
+                self.transport.push(local, remote)
+                self.session.command("input", name=name, file=remote)
+
+    def read_outputs(self, plan: Plan, workspace: Workspace) -> dict[str, Array]:
+        """All outputs of the loaded plan after a run."""
+        outputs = {}
+        with TemporaryDirectory() as folder:
+            for index, tensor in enumerate(plan.outputs):
+                local, remote = Path(folder, f"output{index}.bin"), workspace.on_unit(f"output{index}.bin")
+                self.session.command("output", name=tensor.name, file=remote)
+                self.transport.pull(remote, local)
+                outputs[tensor.name] = np.fromfile(local, "<f4").reshape(tensor.shape)
+        return outputs
+
+    def push(self, workspace: Workspace, path: Path) -> str:
+        """Brings a file to the unit, where it does not have it already; returns its path there."""
+        remote = workspace.on_unit(path.name)
+        self.transport.push(path, remote)
+        return remote
+
+
+def choose_target(
+    unit: Unit, probe: Mapping[str, Any], prepared: Prepared, runtime: Runtime, memory: str | None = None
+) -> Target:
+    """What to lower a model to on a unit that `farmrt probe` describes.
+
+    Raises:
+        UnsupportedError: the unit cannot run it so; the text says what could be changed.
+    """
+    precision = prepared.precision(runtime)
+    if runtime == "cpu":
+        return target_from_probe(probe, unit.soc, memory="cpu", precision=precision)
+    _check_opencl(unit, probe["opencl"], precision, memory)
+    settings = {"memory": memory} if memory else {}
+    allow_cpu = "cpu" in prepared.settings.runtimes
+    return target_from_probe(probe, unit.soc, precision=precision, allow_cpu=allow_cpu, **settings)
+
+
+def _check_opencl(unit: Unit, opencl: Mapping[str, Any], precision: Precision, memory: str | None) -> None:
+    device, where = opencl.get("device"), f"unit {unit.name!r}"
+    if device is None:
+        found = opencl.get("error") or "none was found"
+        raise UnsupportedError(
+            f"{where} has no OpenCL driver ({found}); `farm doctor` says how to get one, or set runtime: cpu"
+        )
+    if memory == "image" and not device["images"]:
+        raise UnsupportedError(f"{where}: {device['name']} has no images; use --memory buffer")
+    if precision == Precision.FP16 and not device["fp16"]:
+        raise UnsupportedError(
+            f"{where}: {device['name']} has no fp16 arithmetic; set data_type: fp16_fp32 or fp32_fp32"
+        )
+
+
+@contextlib.contextmanager
+def open_unit(unit: Unit, opencl: str | None = None) -> Iterator[OpenUnit]:
+    """Connects to a unit, brings farmrt there and starts it; `opencl`: a library, `pypi`, `system`, or the best."""
+    library = find_opencl(unit, opencl)
+    transport = connect(unit)
+    try:
+        transport.push(build_farmrt(unit.abi), FARMRT)
+        with Session(transport, FARMRT) as session:
+            yield OpenUnit(unit, transport, session, library)
+    finally:
+        transport.close()
+
+
+def find_opencl(unit: Unit, wanted: str | None) -> str | None:
+    """The OpenCL library for farmrt; None leaves the search to it.
+
+    `wanted` is a library or an origin; without it FARM_OPENCL counts, then the best driver of this machine.
+    """
+    if wanted is not None and wanted not in DRIVER_ORIGINS:
+        return wanted
+    if unit.transport != "local":
+        if wanted:
+            raise ConfigError(f"--opencl {wanted} is for this machine; name a library for unit {unit.name!r}")
+        return None
+    found = drivers.find_drivers()
+    if wanted is None:
+        return None if os.environ.get("FARM_OPENCL") or not found else str(found[0].path)
+    for driver in found:
+        if driver.origin == wanted:
+            return str(driver.path)
+    there = ", ".join(f"{driver.origin} ({driver.path})" for driver in found) or "none"
+    raise ConfigError(f"--opencl {wanted}: no such driver on this machine; there are: {there}")
+
+
+def write_plan(plan: Plan, plan_file: Path) -> None:
+    """Writes a plan and its weights."""
+    write_changed(data_file(plan_file), plan.data)
+    write_changed(plan_file, encode_plan(plan))
+
+
+def write_changed(path: Path, content: bytes) -> None:
+    """Writes a file, unless it holds the same already."""
+    if not path.is_file() or path.read_bytes() != content:
+        atomic_file.write(path, content)
+
+
+def rounds_deadline_s(rounds: int, round_ms: float) -> float:
+    """A generous deadline for rounds of a known duration."""
+    return 60.0 + math.ceil(rounds * round_ms / 1000 * 5)
