@@ -84,8 +84,7 @@ def trial_plan(graphs: Sequence[Graph], target: Target, options: Options | None 
     merged = _merged(graphs, target, chosen)
     random = np.random.default_rng(_SEED)
     inputs = {name: random.uniform(-1, 1, merged.shape(name)).astype(np.float32) for name in merged.inputs}
-    builder = build(merged, target, chosen)
-    plan = assemble(builder)
+    plan = assemble(build(merged, target, dataclasses.replace(chosen, keep_layers=True)))
     expected = evaluate(merged, inputs)
     plan = _with_expectations(plan, expected)
     launches = tuple(_launch(index, step, uses, target) for index, step in _distinct(plan))
@@ -131,9 +130,10 @@ def _alone(graph: Graph, node: Node, prefix: str) -> Graph:
 
 
 def _append(merged: Graph, single: Graph) -> None:
+    """Adds a node. Only the last is an output, the others are kept layers: converted right behind their node."""
     merged.nodes += single.nodes
     merged.inputs += single.inputs
-    merged.outputs += single.outputs
+    merged.outputs = single.outputs
     merged.tensors |= single.tensors
     merged.constants |= single.constants
 
