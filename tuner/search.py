@@ -92,21 +92,27 @@ class _Search:
 
     def verdicts(self) -> tuple[Verdict, ...]:
         """Runs all three stages; the heaviest launches are re-tested first."""
-        self._learn_from_journal()
+        self._learn_from_journal(own=False)
         tasks = self._time_defaults()
         self._explore(tasks)
+        self._learn_from_journal(own=True)
         self._lab.limit_s = self._lab.budget_s
         found = {task.key: self._decide(task) for task in sorted(tasks, key=lambda task: -task.weight)}
         untimed = "the budget was spent before it was timed"
         return tuple(found.get(each.key) or default_kept(each, math.nan, untimed) for each in self._launches)
 
-    def _learn_from_journal(self) -> None:
-        """What other launches of the kernels showed before. These launches' own trials come when they are asked for."""
-        own = {launch.key for launch in self._launches}
+    def _learn_from_journal(self, own: bool) -> None:
+        """What earlier runs saw of other launches of these kernels or, after exploring, of these launches themselves.
+
+        These launches' trials are not given away before: each counts when it is asked for, so that a run that was
+        interrupted takes the same way again. What the search did not ask for still competes in the re-test.
+        """
+        keys = {launch.key for launch in self._launches}
         for kernel in {launch.kernel.name: launch.kernel for launch in self._launches}.values():
+            ranking = self._rankings[kernel.name]
             for key, candidate, trial in self._lab.earlier(kernel):
-                if key not in own:
-                    self._rankings[kernel.name].observe(key, candidate, trial.typical_ns)
+                if (key in keys) == own and not ranking.tried(key, candidate):
+                    ranking.observe(key, candidate, trial.typical_ns)
 
     def _time_defaults(self) -> list[Task]:
         """Times every default; the tasks of those for which the budget was enough."""

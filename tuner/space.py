@@ -35,7 +35,7 @@ def candidates(launch: TrialLaunch, target: Target, preferred_multiple: int = 0)
 
 def default_candidate(launch: TrialLaunch) -> Candidate:
     """What an untuned plan launches."""
-    return Candidate(launch.variant, launch.local_size)
+    return Candidate(launch.variant, three(launch.local_size))
 
 
 def fitting_variants(launch: TrialLaunch, target: Target) -> list[Variant]:
@@ -51,9 +51,9 @@ def _default_local(launch: TrialLaunch, variant: Variant, target: Target) -> Loc
 
 
 def three(sizes: Sequence[int]) -> LocalSize:
-    """Sizes of one to three dimensions, as three; zeros (the driver chooses) stay."""
+    """Sizes of one to three dimensions, as three, 1 in those that are not used; a first size of 0 leaves all open."""
     x, y, z = (*sizes, *([1] * (3 - len(sizes))))
-    return (x, y, z) if x else DRIVERS_CHOICE
+    return (x, max(y, 1), max(z, 1)) if x else DRIVERS_CHOICE
 
 
 def local_sizes(work_items: Sequence[int], target: Target, preferred_multiple: int = 0) -> list[LocalSize]:

@@ -1,0 +1,296 @@
+"""The artifacts of tuning: where they lie, their manifest, whether they are whole and still valid, and merging them.
+
+    build/<library>/opencl/<abi>/<library>_tuned_opencl_parameter.<device model>.<soc>.bin
+    build/<library>/opencl/<abi>/<library>_compiled_opencl_kernel.<device model>.<soc>.bin
+    build/<library>/opencl/<abi>/manifest.json
+
+A file holds a set for each fingerprint (two drivers of one machine are two); the manifest holds the hash of each file,
+and for each set where it comes from and what speaks for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from filelock import FileLock
+from pydantic import Field, ValidationError
+
+from farm import atomic_file
+from farm.results import Latency, Record
+from farm.workspace import BUILD_FOLDER
+from runtime.artifacts import (
+    Fingerprint,
+    KernelSet,
+    Replacement,
+    TunedSet,
+    decode_artifact,
+    encode_kernels,
+    encode_tuned,
+    merge_kernels,
+    merge_tuned,
+)
+from runtime.errors import ConfigError, FormatError
+
+MANIFEST_VERSION = 1
+MANIFEST_NAME = "manifest.json"
+
+Kind = Literal["tuned parameters", "compiled kernels"]
+Sets = list[TunedSet] | list[KernelSet]
+
+
+class FileRecord(Record):
+    """One file of the folder."""
+
+    kind: Kind
+    sha256: str
+    size_bytes: int
+
+
+class LaunchRecord(Record):
+    """What was chosen for one launch, and why; times are None where none was measured."""
+
+    key: str
+    kernel: str
+    uses: int
+    chosen: str
+    default_ns: float | None
+    tuned_ns: float | None
+    gain_ci: tuple[float, float] | None
+    reason: str
+
+
+class ModelRecord(Record):
+    """Evidence of one model: its latency by default and tuned, measured in turns; the gain in percent of time saved."""
+
+    model: str
+    default_ms: Latency
+    tuned_ms: Latency
+    gain_percent: float
+    gain_ci: tuple[float, float] | None
+    trials: int
+    device_s: float
+
+
+class SetRecord(Record):
+    """Where a set of both files comes from, and what speaks for it."""
+
+    fingerprint: dict[str, str]
+    device_model: str
+    unit: str
+    time: str
+    versions: dict[str, str]
+    settings: dict[str, Any]
+    launches: tuple[LaunchRecord, ...]
+    models: tuple[ModelRecord, ...] = ()
+
+
+class Manifest(Record):
+    """The manifest of a folder of artifacts."""
+
+    schema_version: int = MANIFEST_VERSION
+    files: dict[str, FileRecord] = Field(default_factory=dict)
+    sets: tuple[SetRecord, ...] = ()
+
+    def with_set(self, new: SetRecord) -> Manifest:
+        """The manifest with a set in the place of the one of its fingerprint and device model, if there is one."""
+        others = tuple(each for each in self.sets if not _same(each, new))
+        return self.model_copy(update={"sets": (*others, new)})
+
+
+def _same(one: SetRecord, other: SetRecord) -> bool:
+    return one.fingerprint == other.fingerprint and one.device_model == other.device_model
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a folder, empty where there is none; FormatError when it is damaged or of another version."""
+    path = folder / MANIFEST_NAME
+    if not path.exists():
+        return Manifest()
+    try:
+        manifest = Manifest.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        where = ".".join(str(part) for part in error.errors()[0]["loc"])
+        raise FormatError(f"{path}: damaged at {where or 'its start'}; `farm tune` writes it again") from None
+    if manifest.schema_version != MANIFEST_VERSION:
+        raise FormatError(f"{path}: version {manifest.schema_version}, this farm reads {MANIFEST_VERSION}")
+    return manifest
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keeps other processes from the folder's files between reading and writing them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / f".{MANIFEST_NAME}.lock"):
+        yield
+
+
+def publish(tuned_file: Path, tuned: TunedSet, kernels_file: Path, kernels: KernelSet, record: SetRecord) -> None:
+    """Writes both files of one folder and the manifest. Sets of other fingerprints stay, as long as they can be used.
+
+    Each file appears whole or not at all; ConfigError or FarmError when one cannot be written.
+    """
+    folder = tuned_file.parent
+    with _locked(folder):
+        tuned_content = encode_tuned([*_others(tuned_file, tuned), tuned])
+        kernels_content = encode_kernels([*_others(kernels_file, kernels), kernels])
+        manifest = _usable_manifest(folder).with_set(record)
+        atomic_file.write(tuned_file, tuned_content)
+        atomic_file.write(kernels_file, kernels_content)
+        files = manifest.files | {
+            tuned_file.name: _file_record("tuned parameters", tuned_content),
+            kernels_file.name: _file_record("compiled kernels", kernels_content),
+        }
+        _write_manifest(folder, manifest.model_copy(update={"files": files}))
+
+
+def add_evidence(folder: Path, record: SetRecord, evidence: ModelRecord) -> None:
+    """Adds a model's figures to a published set."""
+    with _locked(folder):
+        manifest = read_manifest(folder)
+        known = next((each for each in manifest.sets if _same(each, record)), record)
+        models = (*(each for each in known.models if each.model != evidence.model), evidence)
+        _write_manifest(folder, manifest.with_set(known.model_copy(update={"models": models})))
+
+
+def _others(path: Path, new: TunedSet | KernelSet) -> list[Any]:
+    """Sets of an existing file that stay: another fingerprint, the same sources. A damaged file has none."""
+    if not path.is_file():
+        return []
+    try:
+        sets = decode_artifact(path.read_bytes(), str(path))
+    except FormatError:
+        return []
+    wanted = new.fingerprint
+    return [
+        each
+        for each in sets
+        if type(each) is type(new) and each.fingerprint != wanted and each.fingerprint.source_hash == wanted.source_hash
+    ]
+
+
+def _usable_manifest(folder: Path) -> Manifest:
+    """The folder's manifest, or a new one in place of one that cannot be read."""
+    try:
+        return read_manifest(folder)
+    except FormatError:
+        return Manifest()
+
+
+def _write_manifest(folder: Path, manifest: Manifest) -> None:
+    atomic_file.write(folder / MANIFEST_NAME, (manifest.model_dump_json(indent=2) + "\n").encode())
+
+
+def _file_record(kind: Kind, content: bytes) -> FileRecord:
+    return FileRecord(kind=kind, sha256=hashlib.sha256(content).hexdigest(), size_bytes=len(content))
+
+
+@dataclasses.dataclass(frozen=True)
+class Artifact:
+    """A file with what it holds."""
+
+    path: Path
+    kind: Kind
+    size_bytes: int
+    sets: Sets
+
+
+def read(path: Path) -> Artifact:
+    """Reads an artifact of either kind; ConfigError when it cannot be read, FormatError when it is damaged."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    sets = decode_artifact(content, str(path))
+    return Artifact(path, _kind(content), len(content), sets)
+
+
+def _kind(content: bytes) -> Kind:
+    return "tuned parameters" if content.startswith(b"FARMTUNE") else "compiled kernels"
+
+
+def find(build_folder: Path = BUILD_FOLDER) -> list[Path]:
+    """All artifacts below the build folder."""
+    return sorted(build_folder.glob("*/opencl/*/*.bin"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that was verified of a file."""
+
+    path: Path
+    good: bool
+    text: str
+
+
+def verify(path: Path, devices: Mapping[str, Fingerprint]) -> list[Finding]:
+    """Checks a file's content, its hash against the manifest beside it, and its sets against units, given by name."""
+    try:
+        artifact = read(path)
+    except (ConfigError, FormatError) as error:
+        return [Finding(path, False, str(error))]
+    count = sum(_entry_count(each) for each in artifact.sets)
+    found = [Finding(path, True, f"whole: {len(artifact.sets)} sets, {count} entries")]
+    found += _against_manifest(path)
+    return found + [_against_unit(path, artifact.sets, name, device) for name, device in devices.items()]
+
+
+def _entry_count(each: TunedSet | KernelSet) -> int:
+    return len(each.entries) if isinstance(each, TunedSet) else len(each.binaries)
+
+
+def _against_manifest(path: Path) -> list[Finding]:
+    if not (path.parent / MANIFEST_NAME).exists():
+        return []
+    try:
+        record = read_manifest(path.parent).files.get(path.name)
+    except FormatError as error:
+        return [Finding(path, False, str(error))]
+    if record is None:
+        return [Finding(path, False, "not in the manifest")]
+    same = hashlib.sha256(path.read_bytes()).hexdigest() == record.sha256
+    return [Finding(path, same, "SHA-256 as in the manifest" if same else "SHA-256 differs from the manifest's")]
+
+
+def _against_unit(path: Path, sets: Sequence[TunedSet | KernelSet], name: str, device: Fingerprint) -> Finding:
+    """Whether one set is for this device; if not, what the nearest one differs in."""
+    differences = [_differences(each.fingerprint, device) for each in sets]
+    nearest = min(differences, key=len, default=["no set"])
+    if not nearest:
+        return Finding(path, True, f"valid for unit {name!r}")
+    return Finding(path, False, f"not for unit {name!r}: {'; '.join(nearest)}; run `farm tune --soc {device.soc}`")
+
+
+def _differences(one: Fingerprint, other: Fingerprint) -> list[str]:
+    pairs = ((field.name, getattr(one, field.name), getattr(other, field.name)) for field in dataclasses.fields(one))
+    return [f"{name} is {ours!r}, the unit's {theirs!r}" for name, ours, theirs in pairs if ours != theirs]
+
+
+def merge(paths: Iterable[Path], output: Path) -> list[Replacement]:
+    """Writes one file with the sets of all; the choices between entries that several files have.
+
+    Raises ConfigError when the files are not all of one kind.
+    """
+    found = [read(path) for path in paths]
+    first = found[0]
+    for other in found:
+        if other.kind != first.kind:
+            raise ConfigError(
+                f"{other.path}: {other.kind}, but {first.path} holds {first.kind}; merge one kind at a time"
+            )
+    everything = [each for artifact in found for each in artifact.sets]
+    content, choices = _merged(everything)
+    atomic_file.write(output, content)
+    return choices
+
+
+def _merged(sets: Sequence[TunedSet | KernelSet]) -> tuple[bytes, list[Replacement]]:
+    tuned, choices = merge_tuned(each for each in sets if isinstance(each, TunedSet))
+    if tuned:
+        return encode_tuned(tuned), choices
+    kernels, choices = merge_kernels(each for each in sets if isinstance(each, KernelSet))
+    return encode_kernels(kernels), choices
