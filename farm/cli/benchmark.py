@@ -45,7 +45,7 @@ def command(
     found = options.load_deployment(model_file)
     units = options.select_units(soc, device, found)
     rows = benchmark_job(found, units, BenchmarkOptions(rounds, warmup, load), options.progress)
-    return options.finish(_traced(rows, trace), as_json, _show)
+    return options.finish(_traced(options.kept(rows), trace), as_json, _show)
 
 
 def _traced(rows: Iterable[BenchmarkRow], path: Path | None) -> Iterator[BenchmarkRow]:

@@ -1,10 +1,10 @@
-"""Options that several commands share, and how commands end: rows printed, kept, and told as an exit status."""
+"""Options that several commands share, and how commands end: rows kept, printed, and told as an exit status."""
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -97,12 +97,16 @@ def progress(text: str) -> None:
         click.echo(f"... {text}", err=True)
 
 
-def finish(rows: Iterable[RowType], as_json: bool, show: Callable[[Sequence[RowType]], None]) -> int:
-    """Keeps each row as it comes, prints all, says on stderr why any is not ok, and returns the exit status."""
-    found: list[RowType] = []
+def kept(rows: Iterable[RowType]) -> Iterator[RowType]:
+    """The rows of a measurement, each appended to the file of all rows as it comes."""
     for row in rows:
         results.append([row])
-        found.append(row)
+        yield row
+
+
+def finish(rows: Iterable[RowType], as_json: bool, show: Callable[[Sequence[RowType]], None]) -> int:
+    """Prints all rows, says on stderr why any is not ok, and returns the exit status."""
+    found = list(rows)
     if as_json:
         click.echo(results.to_json(found))
     else:

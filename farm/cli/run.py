@@ -51,7 +51,7 @@ def command(
     found = options.load_deployment(model_file)
     units = options.select_units(soc, device, found)
     asked = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load)
-    return options.finish(run_job(found, units, asked, options.progress), as_json, _show)
+    return options.finish(options.kept(run_job(found, units, asked, options.progress)), as_json, _show)
 
 
 def _show(rows: Sequence[RunRow]) -> None:
