@@ -8,6 +8,7 @@ import functools
 
 import numpy as np
 import pyopencl as cl
+import pytest
 
 from runtime.evaluate import compute
 from runtime.kernels.codes import Activation
@@ -42,6 +43,12 @@ def device():
     """Context and queue on the first device."""
     context = cl.Context([cl.get_platforms()[0].get_devices()[0]])
     return context, cl.CommandQueue(context)
+
+
+def sampled(values, quick):
+    """Parameters of which all but the quick ones are marked slow: each is another program to build."""
+    marks = {True: (), False: pytest.mark.slow}
+    return [pytest.param(value, marks=marks[value in quick], id=getattr(value, "name", value)) for value in values]
 
 
 def precisions():

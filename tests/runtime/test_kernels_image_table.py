@@ -1,0 +1,139 @@
+"""The image table: each row's arguments are the source's, every variant computes the same, any local size is right."""
+
+import dataclasses
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from runtime.kernels.image import KERNELS
+from runtime.kernels.source import build_options, program_source
+from runtime.kernels.spec import Form
+from runtime.plan.records import Precision
+from runtime.target import Target
+from tests.runtime.image_launch import TABLE, TARGET, UNBOUNDED, device, launch, precisions, random
+
+WINDOW = {"k_h": 3, "k_w": 2, "stride_h": 2, "stride_w": 1, "pad_t": 1, "pad_l": 1, "dil_h": 1, "dil_w": 2}
+SPATIAL = {"batch": 2, "in_h": 5, "in_w": 6, "out_h": 3, "out_w": 6}
+EXTENTS = {"batch": 2, "channels": 6, "height": 3, "width": 5}
+OPERANDS = {f"{name}_{axis}": size for name in "ab" for axis, size in EXTENTS.items()}
+NCHW = {"stride_n": 90, "stride_c": 15, "stride_h": 5, "stride_w": 1}
+TILES = {"batch": 2, "tiles_h": 2, "tiles_w": 3}
+EPILOGUE = {"ACTIVATION": 0, "RESIDUAL": 1}
+# Output buffers are given; all other tensors without a shape here have the one that the row tells.
+SHAPES = {
+    "buffer_to_image": {"x": (180,)},
+    "image_to_buffer": {"y": (180,)},
+    "concat": {"a": (1, 3, 3, 5), "b": (1, 4, 3, 5), "c": (1, 2, 3, 5), "d": (1, 4, 3, 5)},
+    "slice": {"x": (2, 9, 4, 7)},
+}
+JOINED = {"a_channels": 3, "b_channels": 4, "c_channels": 2, "d_channels": 4, "y_block": 0}
+PART = {"start_n": 0, "start_c": 1, "start_h": 1, "start_w": 2, "step_h": 1, "step_w": 1, "in_h": 4, "in_w": 7}
+# Kernel -> dims, floats, defines.
+CASES = {
+    "conv2d": (SPATIAL | WINDOW | {"in_c": 4, "out_c": 8, "groups": 2}, UNBOUNDED, EPILOGUE),
+    "conv1x1": ({"rows": 3, "width": 5, "in_c": 6, "out_c": 9}, UNBOUNDED, EPILOGUE),
+    "depthwise": (SPATIAL | WINDOW | {"channels": 6}, UNBOUNDED, EPILOGUE),
+    "fully_connected": ({"batch": 2, "in_h": 2, "in_w": 3, "in_c": 6, "out_c": 9}, UNBOUNDED, {"ACTIVATION": 0}),
+    "winograd_input": (TILES | {"in_h": 3, "in_w": 5, "in_c": 6, "pad_t": 1, "pad_l": 1}, (), {"WINO": 2}),
+    "winograd_gemm": ({"points": 16, "tiles": 7, "in_c": 6, "out_c": 9}, (), {"WINO": 2}),
+    "winograd_output": (TILES | {"out_h": 3, "out_w": 5, "out_c": 6}, UNBOUNDED, EPILOGUE | {"WINO": 2}),
+    "pool": (SPATIAL | WINDOW | {"channels": 6, "count_include_pad": 0}, (), {"POOL": 0}),
+    "resize": (SPATIAL | {"channels": 6, "round_mode": 0}, (1.7, 1.0, 0.0, 0.0), {"RESIZE": 1}),
+    "reduce": (EXTENTS, (), {"REDUCE": 0}),
+    "softmax": (EXTENTS, (), {"LOG": 0}),
+    "lrn": (EXTENTS | {"size": 3}, (0.5, 0.75, 1.0), {}),
+    "binary": (EXTENTS | OPERANDS, UNBOUNDED, {"BINARY": 0, "ACTIVATION": 0}),
+    "unary": (EXTENTS, (-0.5, 0.5), {"UNARY": 0}),
+    "scale_shift": (EXTENTS, UNBOUNDED, {"ACTIVATION": 0}),
+    "buffer_to_image": (EXTENTS | NCHW, (), {"SRC_F32": 1}),
+    "image_to_buffer": (EXTENTS | NCHW, (), {"DST_F32": 1}),
+    "concat": ({"rows": 3, "width": 5} | JOINED, (), {}),
+    "slice": (EXTENTS | PART, (), {}),
+    "channel_shuffle": (EXTENTS | {"groups": 3}, (), {}),
+    "pad": (EXTENTS | {"in_h": 2, "in_w": 4, "pad_t": 1, "pad_l": 0}, (0.5,), {"PAD": 0}),
+}
+NAMES = pytest.mark.parametrize("name", sorted(TABLE))
+
+
+def run(name, variant=None, local=(2, 3, 1)):
+    """The result of the kernel's case."""
+    dims, floats, defines = CASES[name]
+    kernel = TABLE[name]
+    shapes = {argument: shape for argument, (_, shape) in kernel.images(dims, defines).items()} | SHAPES.get(name, {})
+    given = kernel.tensors if kernel.tensors[-1][1] == Form.FLAT else kernel.tensors[:-1]
+    tensors = {argument: random(seed, *shapes[argument]) for seed, (argument, _) in enumerate(given)}
+    return launch(name, tensors, dims, floats, defines, variant, local=local)
+
+
+def test_every_row_has_a_case():
+    assert set(CASES) == {kernel.name for kernel in KERNELS}
+    assert len(TABLE) == len(KERNELS)
+
+
+@NAMES
+def test_arguments_of_the_source_are_those_of_the_row(name):
+    kernel, (_, _, defines) = TABLE[name], CASES[name]
+    options = [*build_options(kernel.variants[0], Precision.FP32, defines).split(), "-cl-kernel-arg-info"]
+    entry = cl.Kernel(cl.Program(device()[0], program_source(kernel)).build(options=options), name)
+    info = cl.kernel_arg_info
+    found = [
+        (entry.get_arg_info(i, info.NAME), entry.get_arg_info(i, info.TYPE_NAME).rstrip("*"))
+        for i in range(entry.num_args)
+    ]
+    expected = []
+    for argument, form in kernel.tensors:
+        expected += (
+            [(argument, "image2d_t")] if form == Form.IMAGE else [(argument, "float"), (f"{argument}_offset", "int")]
+        )
+    expected += [(argument, "int") for argument in kernel.ints] + [(argument, "float") for argument in kernel.floats]
+    assert found == expected
+
+
+@pytest.mark.slow
+@NAMES
+@pytest.mark.parametrize("local", [(1, 1, 1), (1, 2, 3), (5, 1, 2), (8, 4, 4)], ids=str)
+def test_any_local_size_gives_the_same(name, local):
+    np.testing.assert_array_equal(run(name, local=local), run(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if len(kernel.variants) > 1], ids=lambda k: k.name)
+def test_every_variant_gives_the_same(kernel):
+    dims = CASES[kernel.name][0]
+    expected = run(kernel.name)
+    for variant in kernel.variants:
+        if not kernel.fits(dims, variant, TARGET):
+            np.testing.assert_allclose(run(kernel.name, variant, (1, 2, 3)), expected, atol=2e-6, err_msg=variant.name)
+
+
+@NAMES
+def test_defaults_are_variants_and_their_local_sizes_legal(name):
+    kernel, (dims, _, _) = TABLE[name], CASES[name]
+    assert set(kernel.defaults.values()) <= set(kernel.variants)
+    for family in ("adreno-6xx", "mali-bifrost", "pocl-3.1", "unknown"):
+        small = Target(soc="s", abi="a", gpu_family=family, max_work_group_size=24, max_work_item_sizes=(24, 24, 4))
+        variant = kernel.default_variant(dims, small)
+        assert variant in kernel.variants
+        size = kernel.local_size(dims, variant, small)
+        grid = kernel.work_items(dims, variant)
+        assert len(size) == len(grid) == 3
+        assert np.prod(size) <= 24
+        assert all(1 <= items <= most for items, most in zip(size, small.max_work_item_sizes, strict=True))
+
+
+@NAMES
+def test_a_small_image_limit_is_named(name):
+    kernel, (dims, _, _) = TABLE[name], CASES[name]
+    tiny = dataclasses.replace(TARGET, image2d_max_width=1, image2d_max_height=1)
+    assert "the device's limit is 1 x 1" in kernel.fits(dims, kernel.variants[0], tiny)
+
+
+@pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
+@NAMES
+@pytest.mark.slow
+def test_every_kernel_builds_for_every_precision(name, precision):
+    kernel, (_, _, defines) = TABLE[name], CASES[name]
+    for variant in kernel.variants:
+        options = build_options(variant, precision, defines).split()
+        assert cl.Program(device()[0], program_source(kernel)).build(options=options)
