@@ -192,14 +192,10 @@ def _slice(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
 
 def _pad(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
     x, pads = _first(arguments), attributes["pads"]
-    kept = tuple(
-        slice(max(0, -before), size - max(0, -after))
-        for size, before, after in zip(x.shape, pads, pads[x.ndim :], strict=False)
-    )
-    widths = [(max(0, before), max(0, after)) for before, after in zip(pads, pads[x.ndim :], strict=False)]
+    widths = list(zip(pads, pads[x.ndim :], strict=False))
     if attributes["mode"] == "constant":
-        return np.pad(x[kept], widths, constant_values=attributes["value"])
-    return np.pad(x[kept], widths, mode=attributes["mode"])
+        return np.pad(x, widths, constant_values=attributes["value"])
+    return np.pad(x, widths, mode=attributes["mode"])
 
 
 def _transpose(arguments: Sequence[Array | None], attributes: Attributes) -> Array:

@@ -1,7 +1,9 @@
 """The operators of the graph, one row each: inputs, attributes, shape function, activation, multiply-accumulates.
 
-Every attribute of a row is present in every node of that operator (tuples of int, int, float, bool or str); the only
-optional ones are the activation attributes of a `fusible` operator (see `ACTIVATION_ATTRIBUTES`). Attributes:
+Every attribute of a row is present in every node of that operator; the only optional ones are the activation
+attributes of a `fusible` operator (see `ACTIVATION_ATTRIBUTES`). A kind says what an attribute may be: `count` is an
+int of at least 1, `pair` two counts, `sides` four ints that are not negative, a tuple of strings lists the values of
+a str. Attributes:
 
     strides, dilations, kernel      (vertical, horizontal)
     pads of Conv and the pools      (top, left, bottom, right), >= 0; SAME, VALID and ceil_mode are resolved into them
@@ -25,11 +27,11 @@ from typing import Any, Literal
 import numpy as np
 
 from runtime.errors import ModelError
-from runtime.graph import Graph, Node, TensorInfo
+from runtime.graph import ACTIVATIONS, Graph, Node, TensorInfo
 
 Shape = tuple[int, ...]
 Attributes = Mapping[str, Any]
-AttributeKind = Literal["int", "float", "bool", "text", "ints", "floats"]
+AttributeKind = Literal["int", "count", "float", "bool", "ints", "pair", "sides", "floats"] | tuple[str, ...]
 ShapeFunction = Callable[[Sequence[Shape], Attributes], Shape]
 MacsFunction = Callable[[Sequence[Shape], Shape], int]
 
@@ -54,18 +56,34 @@ ACTIVATION_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "hard_sigmoid": ("alpha", "beta"),
     "hard_swish": (),
 }
-ACTIVATION_ATTRIBUTES: Mapping[str, AttributeKind] = {"activation": "text", "alpha": "float", "beta": "float"}
+ACTIVATION_ATTRIBUTES: Mapping[str, AttributeKind] = {"activation": ACTIVATIONS, "alpha": "float", "beta": "float"}
 
 BINARY = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow")
 UNARY = (*ACTIVATION_OF, "Exp", "Log", "Sqrt", "Reciprocal", "Neg", "Abs", "Floor", "Ceil", "Erf", "Identity")
 REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")
 
-_TYPES: Mapping[AttributeKind, Callable[[Any], bool]] = {
+PAD_MODES = ("constant", "reflect", "edge")
+RESIZE_MODES = ("nearest", "linear")
+RESIZE_COORDINATES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
+RESIZE_ROUNDING = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+
+def _is_ints(value: Any, least: int | None = None, length: int | None = None) -> bool:
+    return (
+        type(value) is tuple
+        and all(type(item) is int and (least is None or item >= least) for item in value)
+        and length in (None, len(value))
+    )
+
+
+_FITS: Mapping[AttributeKind, Callable[[Any], bool]] = {
     "int": lambda value: type(value) is int,
+    "count": lambda value: type(value) is int and value >= 1,
     "float": lambda value: type(value) is float,
     "bool": lambda value: type(value) is bool,
-    "text": lambda value: type(value) is str,
-    "ints": lambda value: type(value) is tuple and all(type(item) is int for item in value),
+    "ints": _is_ints,
+    "pair": lambda value: _is_ints(value, 1, 2),
+    "sides": lambda value: _is_ints(value, 0, 4),
     "floats": lambda value: type(value) is tuple and all(type(item) is float for item in value),
 }
 
@@ -188,22 +206,32 @@ def _but(shape: Shape, axis: int) -> Shape:
     return shape[:axis] + shape[axis + 1 :]
 
 
+def _along_axis(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    if not 0 <= attributes["axis"] < len(shapes[0]):
+        raise ModelError(f"axis {attributes['axis']} is not an axis of an input of shape {shapes[0]}")
+    return shapes[0]
+
+
 def _slice(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     out = list(shapes[0])
-    keys = ("starts", "ends", "axes", "steps")
-    for start, end, axis, step in zip(*(attributes[key] for key in keys), strict=True):
-        out[axis] = len(range(start, end, step))
+    starts, ends, axes, steps = (attributes[key] for key in ("starts", "ends", "axes", "steps"))
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise ModelError(f"starts {starts}, ends {ends}, axes {axes} and steps {steps} do not fit")
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        taken = range(start, end, step)
+        if not 0 <= axis < len(out) or any(not 0 <= index < shapes[0][axis] for index in (*taken[:1], *taken[-1:])):
+            raise ModelError(f"{taken} of axis {axis} is not within an input of shape {shapes[0]}")
+        out[axis] = len(taken)
     return tuple(out)
 
 
 def _pad(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     x, pads = shapes[0], attributes["pads"]
-    if len(pads) != 2 * len(x):
-        raise ModelError(f"{len(pads)} pads for an input of shape {x}; two for each axis are needed")
-    out = tuple(size + before + after for size, before, after in zip(x, pads, pads[len(x) :], strict=False))
-    if min(out, default=0) < 0:
-        raise ModelError(f"pads {pads} cut more than an input of shape {x} has")
-    return out
+    if len(pads) != 2 * len(x) or min(pads, default=0) < 0:
+        raise ModelError(f"pads {pads} for an input of shape {x}; two for each axis, not negative, are needed")
+    if attributes["mode"] == "reflect" and any(max(pads[axis], pads[axis + len(x)]) >= n for axis, n in enumerate(x)):
+        raise ModelError(f"pads {pads} reflect more than an input of shape {x} has")
+    return tuple(size + before + after for size, before, after in zip(x, pads, pads[len(x) :], strict=False))
 
 
 def _transpose(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
@@ -222,6 +250,8 @@ def _reshape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 def _resize(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     _rank(shapes[0], 4, "the input")
+    if len(attributes["scales"]) != 2 or min(attributes["scales"]) <= 0:
+        raise ModelError(f"scales are {attributes['scales']}; two positive numbers are needed")
     return (*shapes[0][:2], *attributes["sizes"])
 
 
@@ -247,15 +277,16 @@ def _matmul_macs(shapes: Sequence[Shape], output: Shape) -> int:
     return math.prod(output) * shapes[0][-1]
 
 
-_WINDOW: Mapping[str, AttributeKind] = {"kernel": "ints", "strides": "ints", "pads": "ints"}
-_CONV: Mapping[str, AttributeKind] = {"strides": "ints", "pads": "ints", "dilations": "ints", "group": "int"}
+_WINDOW: Mapping[str, AttributeKind] = {"kernel": "pair", "strides": "pair", "pads": "sides"}
+_CONV: Mapping[str, AttributeKind] = {"strides": "pair", "pads": "sides", "dilations": "pair", "group": "count"}
 _SLICE: Mapping[str, AttributeKind] = {"starts": "ints", "ends": "ints", "axes": "ints", "steps": "ints"}
-_LRN: Mapping[str, AttributeKind] = {"alpha": "float", "beta": "float", "bias": "float", "size": "int"}
+_LRN: Mapping[str, AttributeKind] = {"alpha": "float", "beta": "float", "bias": "float", "size": "count"}
+_PAD: Mapping[str, AttributeKind] = {"pads": "ints", "value": "float", "mode": PAD_MODES}
 _RESIZE: Mapping[str, AttributeKind] = {
-    "mode": "text",  # nearest, linear
-    "coordinate_transformation_mode": "text",  # half_pixel, pytorch_half_pixel, align_corners, asymmetric
-    "nearest_mode": "text",  # round_prefer_floor, round_prefer_ceil, floor, ceil
-    "sizes": "ints",
+    "mode": RESIZE_MODES,
+    "coordinate_transformation_mode": RESIZE_COORDINATES,
+    "nearest_mode": RESIZE_ROUNDING,
+    "sizes": "pair",
     "scales": "floats",
 }
 
@@ -276,14 +307,14 @@ OPERATORS: Mapping[str, Operator] = {
     **{op: _unary(op) for op in UNARY},
     "PRelu": Operator((2, 2), _broadcast_to_first),
     "LRN": Operator((1, 1), _same, _LRN),
-    "Softmax": Operator((1, 1), _same, {"axis": "int"}),
+    "Softmax": Operator((1, 1), _along_axis, {"axis": "int"}),
     "Concat": Operator((1, None), _concat, {"axis": "int"}),
     "Slice": Operator((1, 1), _slice, _SLICE),
-    "Pad": Operator((1, 1), _pad, {"pads": "ints", "value": "float", "mode": "text"}),  # constant, reflect, edge
+    "Pad": Operator((1, 1), _pad, _PAD),
     "Transpose": Operator((1, 1), _transpose, {"perm": "ints"}),
     "Reshape": Operator((1, 1), _reshape, {"shape": "ints"}),
     "Resize": Operator((1, 1), _resize, _RESIZE),
-    "ChannelShuffle": Operator((1, 1), _shuffle, {"group": "int"}),
+    "ChannelShuffle": Operator((1, 1), _shuffle, {"group": "count"}),
     **{op: Operator((1, 1), _reduce, {"axes": "ints", "keepdims": "bool"}) for op in REDUCTIONS},
 }
 
@@ -339,15 +370,15 @@ def _check_node(graph: Graph, node: Node, known: set[str]) -> None:
 
 
 def check_attributes(op: str, attributes: Attributes) -> None:
-    """Raises ModelError unless the attributes are exactly those of the operator, each of its type."""
+    """Raises ModelError unless the attributes are exactly those of the operator, each of its kind."""
     expected = dict(OPERATORS[op].attributes)
     if OPERATORS[op].fusible and "activation" in attributes:
-        expected["activation"] = "text"
-        expected |= dict.fromkeys(ACTIVATION_PARAMETERS.get(attributes["activation"], ()), "float")
+        parameters = ACTIVATION_PARAMETERS.get(attributes["activation"], ())
+        expected |= {name: ACTIVATION_ATTRIBUTES[name] for name in ("activation", *parameters)}
     if expected.keys() != attributes.keys():
         raise ModelError(f"attributes are {sorted(attributes)}; {sorted(expected)} are expected")
     for name, kind in expected.items():
-        if not _TYPES[kind](attributes[name]):
-            raise ModelError(f"attribute {name} is {attributes[name]!r}, not of type {kind}")
-    if attributes.get("activation", "none") not in ACTIVATION_PARAMETERS:
-        raise ModelError(f"activation is {attributes['activation']!r}; supported: {', '.join(ACTIVATION_PARAMETERS)}")
+        value = attributes[name]
+        if not (value in kind if isinstance(kind, tuple) else _FITS[kind](value)):
+            expects = ", ".join(kind) if isinstance(kind, tuple) else kind
+            raise ModelError(f"attribute {name} is {value!r}; expected: {expects}")

@@ -15,18 +15,20 @@ from onnx import AttributeProto, helper, numpy_helper
 
 from runtime.graph import Array, Graph, Node
 from runtime.importers.farm_domain import DOMAIN, VERSION
-from runtime.operators import ACTIVATION_ATTRIBUTES, BINARY, OPERATORS, UNARY, AttributeKind
+from runtime.operators import ACTIVATION_ATTRIBUTES, BINARY, OPERATORS, UNARY
 from runtime.version import RUNTIME_VERSION
 
 OPSET = 17
 IR_VERSION = 8
 _INT64_MIN = int(np.iinfo(np.int64).min)
-_ATTRIBUTE_TYPES: Mapping[AttributeKind, AttributeProto.AttributeType] = {
+_ATTRIBUTE_TYPES: Mapping[str, AttributeProto.AttributeType] = {
     "int": AttributeProto.INT,
+    "count": AttributeProto.INT,
     "float": AttributeProto.FLOAT,
     "bool": AttributeProto.INT,
-    "text": AttributeProto.STRING,
     "ints": AttributeProto.INTS,
+    "pair": AttributeProto.INTS,
+    "sides": AttributeProto.INTS,
     "floats": AttributeProto.FLOATS,
 }
 
@@ -96,7 +98,9 @@ def _own(node: Node) -> onnx.NodeProto:
     proto = helper.make_node(node.op, node.inputs, node.outputs, node.name, domain=DOMAIN)
     kinds = {**ACTIVATION_ATTRIBUTES, **OPERATORS[node.op].attributes}
     for name, value in sorted(node.attrs.items()):
-        proto.attribute.append(helper.make_attribute(name, value, attr_type=_ATTRIBUTE_TYPES[kinds[name]]))
+        kind = kinds[name]
+        stored = AttributeProto.STRING if isinstance(kind, tuple) else _ATTRIBUTE_TYPES[kind]
+        proto.attribute.append(helper.make_attribute(name, value, attr_type=stored))
     return proto
 
 

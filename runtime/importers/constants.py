@@ -18,6 +18,7 @@ from runtime.importers.registry import Handler
 from runtime.importers.tensors import tensor_value
 
 Fold = Callable[[OnnxNode, list[Array]], Any]
+_NUMBERS = set(onnx.TensorProto.DataType.values()) - {onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING}
 _CONSTANT_FORMS = ("value", "value_float", "value_floats", "value_int", "value_ints")
 
 
@@ -85,7 +86,7 @@ def _cast(node: OnnxNode, builder: GraphBuilder) -> None:
     """A cast between floating-point types is the identity, since the graph computes in float32."""
     node.integer("saturate", 1)
     target = node.integer("to", 0)
-    if target not in onnx.TensorProto.DataType.values() or target == onnx.TensorProto.STRING:
+    if target not in _NUMBERS:
         raise node.unsupported("to", target, "a numeric element type")
     kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(target))
     value = builder.constant(node.input(0))

@@ -13,14 +13,20 @@ from runtime.operators import ACTIVATION_ATTRIBUTES, OPERATORS, AttributeKind
 DOMAIN = "farm"
 VERSION = 1
 
-_READ: Mapping[AttributeKind, Callable[[OnnxNode, str], Any]] = {
+_READ: Mapping[str, Callable[[OnnxNode, str], Any]] = {
     "int": lambda node, name: node.integer(name, 0),
+    "count": lambda node, name: node.integer(name, 0),
     "float": lambda node, name: node.real(name, 0.0),
     "bool": lambda node, name: bool(node.integer(name, 0)),
-    "text": lambda node, name: node.text(name, ""),
     "ints": lambda node, name: node.integers(name),
+    "pair": lambda node, name: node.integers(name),
+    "sides": lambda node, name: node.integers(name),
     "floats": lambda node, name: node.reals(name),
 }
+
+
+def _read(node: OnnxNode, name: str, kind: AttributeKind) -> Any:
+    return node.text(name, "") if isinstance(kind, tuple) else _READ[kind](node, name)
 
 
 def import_farm_node(node: OnnxNode, builder: GraphBuilder) -> None:
@@ -31,5 +37,5 @@ def import_farm_node(node: OnnxNode, builder: GraphBuilder) -> None:
     unknown = sorted(node.attributes.keys() - kinds.keys())
     if unknown:
         raise ModelError(f"{node}: attribute {unknown[0]} is unknown; known: {', '.join(sorted(kinds))}")
-    attributes = {name: _READ[kinds[name]](node, name) for name in node.attributes}
+    attributes = {name: _read(node, name, kinds[name]) for name in node.attributes}
     builder.emit(node, node.op, node.inputs, attributes, node.output)

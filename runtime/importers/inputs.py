@@ -42,7 +42,8 @@ def _declared_shape(value: onnx.ValueInfoProto) -> Declared | None:
         raise UnsupportedError(f"input '{value.name}' is no tensor; supported: float32 tensors")
     tensor = value.type.tensor_type
     if tensor.elem_type != onnx.TensorProto.FLOAT:
-        kind = onnx.TensorProto.DataType.Name(tensor.elem_type)
+        names = {number: name for name, number in onnx.TensorProto.DataType.items()}
+        kind = names.get(tensor.elem_type, tensor.elem_type)
         raise UnsupportedError(f"input '{value.name}' holds {kind}; supported: FLOAT")
     if not tensor.HasField("shape"):
         return None

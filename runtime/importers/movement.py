@@ -10,6 +10,7 @@ from runtime.importers.builder import GraphBuilder
 from runtime.importers.normalization import normalized_axis
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
+from runtime.operators import PAD_MODES
 
 
 def _reshape(node: OnnxNode, builder: GraphBuilder) -> None:
@@ -91,7 +92,7 @@ def _slice(node: OnnxNode, builder: GraphBuilder) -> None:
         steps = builder.integers(node, 4, "steps") if node.optional(4) else ()
     axes, steps = axes or tuple(range(len(starts))), steps or (1,) * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
-        raise ModelError(f"{node}: starts, ends, axes and steps {starts} {ends} {axes} {steps} do not fit")
+        raise ModelError(f"{node}: starts {starts}, ends {ends}, axes {axes} and steps {steps} do not fit")
     shape = builder.shape(node.input(0))
     ranges = {}
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
@@ -148,7 +149,7 @@ def _split_sizes(node: OnnxNode, builder: GraphBuilder, extent: int) -> Sequence
 
 
 def _pad(node: OnnxNode, builder: GraphBuilder) -> None:
-    mode = node.choice("mode", "constant", ("constant", "reflect", "edge"))
+    mode = node.choice("mode", "constant", PAD_MODES)
     shape = builder.shape(node.input(0))
     value = 0.0
     if node.opset < 11:
@@ -164,8 +165,6 @@ def _pad(node: OnnxNode, builder: GraphBuilder) -> None:
     out = [0] * (2 * len(shape))
     for index, axis in enumerate(normalized_axis(node, axis, len(shape)) for axis in axes):
         out[axis], out[axis + len(shape)] = pads[index], pads[index + len(axes)]
-    if mode == "reflect" and any(max(out[axis], out[axis + len(shape)]) >= n for axis, n in enumerate(shape)):
-        raise node.unsupported("pads", list(pads), f"reflection within the input of shape {shape}")
     builder.emit(node, "Pad", [node.input(0)], {"pads": tuple(out), "value": value, "mode": mode}, node.output)
 
 

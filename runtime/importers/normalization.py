@@ -21,6 +21,9 @@ def _batch_normalization(node: OnnxNode, builder: GraphBuilder) -> None:
         builder.weights(node, index, what).astype(np.float64)
         for index, what in enumerate(("scale", "shift", "mean", "variance"), start=1)
     )
+    if not gamma.shape == beta.shape == mean.shape == variance.shape:
+        shapes = [value.shape for value in (gamma, beta, mean, variance)]
+        raise ModelError(f"{node}: scale, shift, mean and variance have the shapes {shapes}; one is needed")
     divisor = variance + node.real("epsilon", 1e-5)
     if divisor.min(initial=1.0) <= 0:
         raise ModelError(f"{node}: variance '{node.input(4)}' plus epsilon is not positive")

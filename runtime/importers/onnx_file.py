@@ -21,10 +21,26 @@ def load_onnx(path: Path) -> onnx.ModelProto:
         raise ModelError(f"{path}: not an ONNX model, or truncated; get the file again") from None
     if not model.graph.node or not model.opset_import:
         raise ModelError(f"{path}: not an ONNX model, or truncated: it has no nodes or names no opset")
+    if any(isinstance(text, bytes) or not text.isprintable() for text in _texts(model)):
+        raise ModelError(f"{path}: not an ONNX model, or damaged: it holds a name that cannot be printed")
     for tensor in _tensors(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             _load_external(tensor, path)
     return model
+
+
+def _texts(model: onnx.ModelProto) -> Iterator[str | bytes]:
+    """The names that an import reads; protobuf gives one that is no UTF-8 as bytes."""
+    graph = model.graph
+    yield graph.name
+    yield from (opset.domain for opset in model.opset_import)
+    for named in (*graph.initializer, *graph.input, *graph.output):
+        yield named.name
+    for value in graph.input:
+        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
 
 
 def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import onnx
 
 from runtime.errors import ModelError, UnsupportedError
@@ -77,12 +78,13 @@ class OnnxImport:
         declared = [value for value in self.proto.input if value.name not in self.initializers]
         for name, shape in bind_inputs(declared, self.input_shapes, self.producers.keys(), needed).items():
             self.builder.add_input(name, shape)
-        for name, tensor in self.initializers.items():
-            if name in needed and name not in self.builder.graph.tensors:
-                self.builder.add_constant(name, tensor_value(tensor, name))
-        for proto in self.proto.node:
-            if any(name in needed and name not in self.input_shapes for name in proto.output):
-                self._import_node(proto)
+        with np.errstate(all="ignore"):  # a constant that overflows is refused at the end, where it is used
+            for name, tensor in self.initializers.items():
+                if name in needed and name not in self.builder.graph.tensors:
+                    self.builder.add_constant(name, tensor_value(tensor, name))
+            for proto in self.proto.node:
+                if any(name in needed and name not in self.input_shapes for name in proto.output):
+                    self._import_node(proto)
         return self._finished()
 
     def _needed_tensors(self) -> set[str]:

@@ -91,7 +91,8 @@ class OnnxNode:
 
     def unsupported(self, attribute: str, value: object, supported: str) -> UnsupportedError:
         """The error that names node, operator, attribute and value, and what is supported."""
-        return UnsupportedError(f"{self}: {attribute} is {value!r}; supported: {supported}")
+        shown = repr(value) if isinstance(value, int | float | str | list | tuple) else f"a {type(value).__name__}"
+        return UnsupportedError(f"{self}: {attribute} is {shown}; supported: {supported}")
 
     def unread(self) -> list[str]:
         """The attributes that nobody asked for: what this importer does not know."""

@@ -12,16 +12,14 @@ from runtime.importers.builder import GraphBuilder
 from runtime.importers.normalization import normalized_axis
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
+from runtime.operators import RESIZE_COORDINATES, RESIZE_MODES, RESIZE_ROUNDING
 
 N = TypeVar("N", int, float)
-
-COORDINATES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
-ROUNDING = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 def _upsample(node: OnnxNode, builder: GraphBuilder) -> None:
     """Upsample and the first Resize: asymmetric coordinates, rounded down."""
-    mode = node.choice("mode", "nearest", ("nearest", "linear"))
+    mode = node.choice("mode", "nearest", RESIZE_MODES)
     scales = node.reals("scales") if node.opset < 9 else _scales(node, builder, 1)
     _emit(node, builder, mode, "asymmetric", "floor", scales, None)
 
@@ -34,9 +32,9 @@ def _resize(node: OnnxNode, builder: GraphBuilder) -> None:
     if node.opset < 11:
         _upsample(node, builder)
         return
-    mode = node.choice("mode", "nearest", ("nearest", "linear"))
-    coordinates = node.choice("coordinate_transformation_mode", "half_pixel", COORDINATES)
-    rounding = node.choice("nearest_mode", "round_prefer_floor", ROUNDING)
+    mode = node.choice("mode", "nearest", RESIZE_MODES)
+    coordinates = node.choice("coordinate_transformation_mode", "half_pixel", RESIZE_COORDINATES)
+    rounding = node.choice("nearest_mode", "round_prefer_floor", RESIZE_ROUNDING)
     node.choice("keep_aspect_ratio_policy", "stretch", ("stretch",))
     node.only("antialias", 0)
     node.only("exclude_outside", 0)
