@@ -122,6 +122,10 @@ class Builder:
         """Tensors that shall lie inside a wider one: name -> (wider tensor, first channel)."""
         self._planned.update(placed)
 
+    def is_part(self, tensor: str) -> bool:
+        """Whether the tensor will lie inside a wider one."""
+        return tensor in self._planned
+
     def is_activation(self, tensor: str) -> bool:
         """Whether the tensor is computed at run time (already read, written or an input)."""
         return not self.graph.is_constant(tensor)

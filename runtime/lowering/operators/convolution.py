@@ -20,7 +20,7 @@ def lower_conv(builder: Builder, node: Node) -> None:
     conv = Convolution(builder, node)
     if conv.is_depthwise:
         _depthwise(conv)
-    elif conv.is_matrix and builder.read(node.inputs[0], Storage.NHWC).stride == conv.x_shape[1]:
+    elif conv.is_matrix and _has_dense_rows(conv):
         _fully_connected(conv)
     elif conv.is_pointwise:
         n, in_c, h, w = conv.x_shape
@@ -64,6 +64,14 @@ def _depthwise(conv: Convolution) -> None:
     taps = np.ascontiguousarray(conv.filter.reshape(conv.group, -1).T)
     weights = conv.builder.constant(conv.node.inputs[1], taps)
     _emit(conv, "depthwise", "DepthwiseConv2d", conv.window() | {"channels": conv.group}, weights)
+
+
+def _has_dense_rows(conv: Convolution) -> bool:
+    """Whether input and output rows follow each other without gaps, or there is but one."""
+    builder, node = conv.builder, conv.node
+    dense_input = builder.read(node.inputs[0], Storage.NHWC).stride == conv.x_shape[1]
+    one_row = conv.x_shape[0] == 1
+    return (dense_input or (one_row and conv.kernel == (1, 1))) and (one_row or not builder.is_part(node.output))
 
 
 def _fully_connected(conv: Convolution) -> None:

@@ -68,12 +68,26 @@ def lower_pad(builder: Builder, node: Node) -> None:
 
 
 def lower_transpose(builder: Builder, node: Node) -> None:
-    """A strided copy from whatever storage the input has."""
+    """The same memory in another storage where that is what it means (NHWC data as NCHW, say), else a strided copy."""
     x = builder.read_any(node.inputs[0])
+    source = tuple(x.strides[axis] for axis in node.attrs["perm"])
+    view = _stored_view(node.output, builder.graph.shape(node.output), x, source)
+    if view is not None:
+        builder.alias(node.output, view)
+        return
     y = builder.write(node.output, x.storage)
-    perm = node.attrs["perm"]
-    source = [x.strides[axis] for axis in perm]
     builder.strided_copy(node.name, "Transpose", x, y, y.shape, source, y.strides)
+
+
+def _stored_view(name: str, shape: tuple[int, ...], x: Value, strides: tuple[int, ...]) -> Value | None:
+    """The memory of `x` as a value of that shape, if some storage has just these strides."""
+    views = [Value(name, shape, Storage.FLAT, x.element, 0, x)]
+    if len(shape) == 4:
+        views.append(Value(name, shape, Storage.NHWC, x.element, strides[3], x))
+    for view in views:
+        if all(size == 1 or a == b for size, a, b in zip(shape, strides, view.strides, strict=True)):
+            return view
+    return None
 
 
 def lower_reshape(builder: Builder, node: Node) -> None:

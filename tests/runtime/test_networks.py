@@ -1,0 +1,104 @@
+"""Whole networks, converted and lowered, against ONNX Runtime on seeded inputs.
+
+The onnx package's own networks hold constant weights, which makes their outputs degenerate: with seeded random
+weights in their place each is run again, and that is the verdict.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from runtime import zoo
+from runtime.convert import convert
+from runtime.graph import Array
+from runtime.lowering.lower import Options, lower
+from runtime.plan.encode import encode_plan
+from runtime.plan.records import Precision
+from runtime.reference.device import default_device, target_of
+from runtime.reference.executor import Executor
+from runtime.target import Target
+
+BUFFER = target_of(default_device(), memory="buffer")
+SMALL = {"mobilenet_v1": 64, "mobilenet_v2": 64, "squeezenet_v11": 64, "resnet50": 64, "inception_v3": 96}
+
+
+def noise(model: onnx.ModelProto, batch: int = 1) -> dict[str, Array]:
+    """Seeded values for each input that no initializer fills; a symbolic batch becomes `batch`."""
+    random = np.random.default_rng(7)
+    constants = {initializer.name for initializer in model.graph.initializer}
+    values = {}
+    for value in model.graph.input:
+        if value.name not in constants:
+            shape = [axis.dim_value or batch for axis in value.type.tensor_type.shape.dim]
+            values[value.name] = random.uniform(-1, 1, shape).astype(np.float32)
+    return values
+
+
+def outputs_of_onnxruntime(model: onnx.ModelProto, inputs: dict[str, Array]) -> dict[str, Array]:
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, inputs), strict=True))
+
+
+def outputs_of_plan(
+    model: onnx.ModelProto, inputs: dict[str, Array], target: Target, options: Options
+) -> dict[str, Array]:
+    graph, _ = convert(model, {name: value.shape for name, value in inputs.items()})
+    plan = lower(graph, target, options)
+    return Executor(encode_plan(plan), plan.data).run(inputs)
+
+
+def check(
+    model: onnx.ModelProto, target: Target, tolerance: float, options: Options | None = None, batch: int = 1
+) -> None:
+    inputs = noise(model, batch)
+    expected = outputs_of_onnxruntime(model, inputs)
+    actual = outputs_of_plan(model, inputs, target, options or Options())
+    for name, value in expected.items():
+        error = np.abs(actual[name].reshape(value.shape) - value).max()
+        assert error <= tolerance * np.abs(value).max(), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(zoo.light_models()))
+def test_light_network_with_random_weights(name: str) -> None:
+    check(zoo.reweight(onnx.load(zoo.light_models()[name])), BUFFER, 1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(zoo.light_models()) - {"vgg19"}))
+def test_light_network_as_it_is(name: str) -> None:
+    check(onnx.load(zoo.light_models()[name]), BUFFER, 1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", zoo.names())
+def test_zoo_network(name: str) -> None:
+    check(zoo.build(name), BUFFER, 1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", ["buffer", "image"])
+@pytest.mark.parametrize("precision", [Precision.FP32, Precision.FP16_STORAGE], ids=lambda p: p.name.lower())
+@pytest.mark.parametrize("name", zoo.names())
+def test_small_zoo_network(name: str, precision: Precision, memory: str) -> None:
+    target = dataclasses.replace(BUFFER, memory=memory, precision=precision)
+    tolerance = 1e-3 if precision == Precision.FP32 else 0.15
+    check(zoo.build(name, width=0.25, size=SMALL[name]), target, tolerance, batch=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("memory", ["buffer", "image"])
+def test_winograd_in_a_network(memory: str, tile: int) -> None:
+    target = dataclasses.replace(BUFFER, memory=memory)
+    check(zoo.build("resnet50", width=0.5, size=64), target, 2e-3, Options(winograd=tile))
+
+
+def test_a_small_network() -> None:
+    check(zoo.build("squeezenet_v11", width=0.25, size=48), BUFFER, 1e-3)
