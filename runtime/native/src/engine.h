@@ -66,6 +66,7 @@ struct rt_engine {
     rt_device device;
     rt_step *steps;
     uint64_t rounds; /* since load */
+    bool limited;    /* limit.c has chosen the parts of each step */
     /* storage.c */
     rt_pool *pools;
     rt_image *images;

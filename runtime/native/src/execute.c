@@ -2,6 +2,7 @@
 
 #include "cpu.h"
 #include "launch.h"
+#include "limit.h"
 
 typedef struct {
     rt_engine *engine;
@@ -131,8 +132,8 @@ static uint32_t last_cpu_step(const rt_plan *plan, uint32_t first, uint32_t last
 static rt_status steps_execute(const round_state *round, uint32_t first, uint32_t last) {
     rt_engine *engine = round->engine;
     rt_status status = RT_OK;
-    rt_watchdog_arm(engine->watchdog, first == last ? (int32_t)first : RT_NO_STEP);
     for (uint32_t i = first; i <= last && status == RT_OK; i++) {
+        rt_watchdog_arm(engine->watchdog, (int32_t)i); /* some drivers compile when a launch is enqueued */
         if (engine->plan.steps[i].kind == RT_STEP_KIND_OPENCL) {
             status = opencl_step(round, i);
             continue;
@@ -142,6 +143,7 @@ static rt_status steps_execute(const round_state *round, uint32_t first, uint32_
         i = end;
     }
     if (engine->has_device) {
+        rt_watchdog_arm(engine->watchdog, first == last ? (int32_t)first : RT_NO_STEP);
         cl_int code = rt_engine_cl(engine)->Finish(round->queue);
         if (status == RT_OK) status = rt_opencl_check(round->error, "clFinish", code, RT_NO_STEP);
     }
@@ -154,7 +156,7 @@ rt_status rt_steps_run(rt_engine *engine, uint32_t first, uint32_t last, rt_erro
     return steps_execute(&round, first, last);
 }
 
-rt_status rt_round_run(rt_engine *engine, rt_profile *profile, uint64_t *wall_ns, rt_error *error) {
+static rt_status round_run(rt_engine *engine, rt_profile *profile, uint64_t *wall_ns, rt_error *error) {
     round_state round = {engine, profile ? engine->device.profiling : engine->device.plain, profile, error};
     rt_status status = RT_OK;
     if (profile != NULL) rt_profile_reset(profile);
@@ -167,4 +169,23 @@ rt_status rt_round_run(rt_engine *engine, rt_profile *profile, uint64_t *wall_ns
     }
     engine->rounds += status == RT_OK;
     return status;
+}
+
+/* A round that is measured for the limit of launches. */
+static rt_status limiting_round_run(rt_engine *engine, rt_profile *profile, uint64_t *wall_ns, rt_error *error) {
+    rt_profile own;
+    if (profile == NULL) {
+        rt_status status = rt_profile_create(&own, engine, error);
+        if (status != RT_OK) return status;
+    }
+    rt_profile *used = profile ? profile : &own;
+    rt_status status = round_run(engine, used, wall_ns, error);
+    if (status == RT_OK) rt_limit_apply(engine, used);
+    if (profile == NULL) rt_profile_destroy(&own);
+    return status;
+}
+
+rt_status rt_round_run(rt_engine *engine, rt_profile *profile, uint64_t *wall_ns, rt_error *error) {
+    if (rt_limit_is_pending(engine)) return limiting_round_run(engine, profile, wall_ns, error);
+    return round_run(engine, profile, wall_ns, error);
 }

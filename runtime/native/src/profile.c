@@ -61,20 +61,28 @@ void rt_profile_align(rt_profile *profile, cl_event event) {
     profile->cl->ReleaseEvent(event);
 }
 
-static rt_status event_read(rt_profile *profile, const rt_profile_event *entry, rt_error *error) {
+rt_status rt_event_times(const rt_opencl_functions *cl, const rt_profile_event *entry, uint64_t *start_ns,
+                         uint64_t *end_ns, rt_error *error) {
     cl_int state = 0;
-    cl_ulong start_ns = 0, end_ns = 0;
-    if (entry->event == NULL) return RT_OK;
-    profile->cl->GetEventInfo(entry->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
-    if (state < 0) return rt_opencl_check(error, "clEnqueueNDRangeKernel", state, (int32_t)entry->step);
-    cl_int code = profile->cl->GetEventProfilingInfo(entry->event, CL_PROFILING_COMMAND_START, sizeof start_ns, &start_ns,
-                                                     NULL);
+    cl_int step = (int32_t)entry->step;
+    *start_ns = *end_ns = 0;
+    cl->GetEventInfo(entry->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    if (state < 0) return rt_opencl_check(error, "clEnqueueNDRangeKernel", state, step);
+    cl_int code = cl->GetEventProfilingInfo(entry->event, CL_PROFILING_COMMAND_START, sizeof *start_ns, start_ns, NULL);
     if (code == CL_SUCCESS) {
-        code = profile->cl->GetEventProfilingInfo(entry->event, CL_PROFILING_COMMAND_END, sizeof end_ns, &end_ns, NULL);
+        code = cl->GetEventProfilingInfo(entry->event, CL_PROFILING_COMMAND_END, sizeof *end_ns, end_ns, NULL);
     }
-    if (code != CL_SUCCESS) return rt_opencl_check(error, "clGetEventProfilingInfo", code, (int32_t)entry->step);
+    if (*end_ns < *start_ns) *end_ns = *start_ns;
+    return rt_opencl_check(error, "clGetEventProfilingInfo", code, step);
+}
+
+static rt_status event_read(rt_profile *profile, const rt_profile_event *entry, rt_error *error) {
+    uint64_t start_ns, end_ns;
+    if (entry->event == NULL) return RT_OK; /* its launch was refused, which was said then */
+    rt_status status = rt_event_times(profile->cl, entry, &start_ns, &end_ns, error);
+    if (status != RT_OK) return status;
     if (start_ns < profile->start_ns[entry->step]) profile->start_ns[entry->step] = start_ns;
-    profile->duration_ns[entry->step] += end_ns > start_ns ? end_ns - start_ns : 0;
+    profile->duration_ns[entry->step] += end_ns - start_ns;
     return RT_OK;
 }
 

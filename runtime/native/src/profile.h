@@ -22,6 +22,10 @@ typedef struct {
 rt_status rt_profile_create(rt_profile *profile, const rt_engine *engine, rt_error *error);
 void rt_profile_destroy(rt_profile *profile);
 
+/* Times of an event that has ended, on the device's clock; an error where its launch failed. */
+rt_status rt_event_times(const rt_opencl_functions *cl, const rt_profile_event *entry, uint64_t *start_ns,
+                         uint64_t *end_ns, rt_error *error);
+
 /* Begins a round. */
 void rt_profile_reset(rt_profile *profile);
 /* Where the next launch of a step puts its event; NULL without memory, which means no event. */

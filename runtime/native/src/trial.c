@@ -1,10 +1,8 @@
 #include "trial.h"
 
-#include <math.h>
-
 #include "execute.h"
 #include "launch.h"
-#include "storage.h"
+#include "trial_check.h"
 
 enum { MAX_REPS = 1000000, MAX_BLOCK = 1024 };
 
@@ -56,13 +54,6 @@ static rt_status launch_make(const rt_engine *engine, const rt_trial *trial, rt_
     return RT_OK;
 }
 
-static const rt_expect_record *expectation_find(const rt_engine *engine, uint32_t step) {
-    for (uint32_t i = 0; i < engine->plan.expect_count; i++) {
-        if (engine->plan.expects[i].step == step) return &engine->plan.expects[i];
-    }
-    return NULL;
-}
-
 /* A trial while it runs. */
 typedef struct {
     rt_engine *engine;
@@ -93,20 +84,10 @@ static rt_status launches_run(bench *now, cl_command_queue queue, uint32_t count
 }
 
 static rt_status event_ns(bench *now, const rt_profile_event *entry, uint64_t *ns) {
-    const rt_opencl_functions *cl = rt_engine_cl(now->engine);
-    cl_ulong start_ns = 0, end_ns = 0;
-    cl_int state = 0;
-    cl_int code = CL_PROFILING_INFO_NOT_AVAILABLE;
-    if (entry->event != NULL) {
-        cl->GetEventInfo(entry->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
-        code = cl->GetEventProfilingInfo(entry->event, CL_PROFILING_COMMAND_START, sizeof start_ns, &start_ns, NULL);
-    }
-    if (code == CL_SUCCESS) {
-        code = cl->GetEventProfilingInfo(entry->event, CL_PROFILING_COMMAND_END, sizeof end_ns, &end_ns, NULL);
-    }
-    *ns = end_ns > start_ns ? end_ns - start_ns : 0;
-    if (state < 0) return rt_opencl_check(now->error, "clEnqueueNDRangeKernel", state, (int32_t)now->trial->step);
-    return rt_opencl_check(now->error, "clGetEventProfilingInfo", code, (int32_t)now->trial->step);
+    uint64_t start_ns, end_ns;
+    rt_status status = rt_event_times(rt_engine_cl(now->engine), entry, &start_ns, &end_ns, now->error);
+    *ns = end_ns - start_ns;
+    return status;
 }
 
 static rt_status reps_time(bench *now) {
@@ -121,48 +102,20 @@ static rt_status reps_time(bench *now) {
     return status;
 }
 
-/* --- comparison with what the step must write --- */
-
-typedef struct {
-    double max_abs_error, max_abs_expected;
-    uint64_t nan_count;
-} difference;
-
-static void values_compare(const float *found, const float *expected, uint64_t count, difference *result) {
-    *result = (difference){0};
-    for (uint64_t i = 0; i < count; i++) {
-        double error = fabs((double)found[i] - expected[i]);
-        double magnitude = fabs((double)expected[i]);
-        if (!(error <= (double)INFINITY) || isinf(error)) result->nan_count++;
-        else if (error > result->max_abs_error) result->max_abs_error = error;
-        if (magnitude > result->max_abs_expected) result->max_abs_expected = magnitude;
-    }
-}
-
-/* One launch, the steps behind it, and the comparison. */
-static rt_status output_compare(bench *now, difference *result) {
-    rt_engine *engine = now->engine;
-    const rt_expect_record *expect = now->expect;
-    const rt_tensor_record *tensor = &engine->plan.tensors[expect->tensor];
-    float *found = rt_memory_allocate(expect->count, sizeof *found);
-    if (found == NULL) return rt_error_no_memory(now->error, "the output");
-    rt_status status = launches_run(now, engine->device.plain, 1, NULL);
-    if (status == RT_OK && expect->check_step > expect->step) {
-        status = rt_steps_run(engine, expect->step + 1, expect->check_step, now->error);
-    }
-    if (status == RT_OK) {
-        status = rt_storage_read(engine, tensor->place, tensor->offset * sizeof(float), found,
-                                 expect->count * sizeof(float), now->error);
-    }
-    const float *expected = (const float *)(const void *)(engine->data_bytes.data + expect->data_offset);
-    if (status == RT_OK) values_compare(found, expected, expect->count, result);
-    rt_memory_free(found);
+/* One launch over a poisoned output, and the comparison. */
+static rt_status output_check(bench *now, rt_difference *difference) {
+    rt_status status = rt_output_poison(now->engine, now->expect, now->error);
+    if (status == RT_OK) status = launches_run(now, now->engine->device.plain, 1, NULL);
+    if (status == RT_OK) status = rt_output_compare(now->engine, now->expect, difference, now->error);
     return status;
 }
 
-/* --- the answer --- */
+/* Writes the output as the plan's own launch does, for the steps that read it. */
+static void output_restore(bench *now) {
+    rt_steps_run(now->engine, now->expect->step, now->expect->check_step, NULL);
+}
 
-static void answer_write(const bench *now, const difference *result, rt_json *json) {
+static void answer_write(const bench *now, const rt_difference *difference, rt_json *json) {
     const rt_engine *engine = now->engine;
     rt_json_ms(json, "build_ms", now->build_ns);
     rt_json_array_begin(json, "ns");
@@ -170,9 +123,9 @@ static void answer_write(const bench *now, const difference *result, rt_json *js
     rt_json_array_end(json);
     rt_json_unsigned(json, "wall_ns", now->wall_ns);
     if (now->expect != NULL) {
-        rt_json_float(json, "max_abs_error", result->max_abs_error);
-        rt_json_float(json, "max_abs_expected", result->max_abs_expected);
-        rt_json_unsigned(json, "nan_count", result->nan_count);
+        rt_json_float(json, "max_abs_error", difference->max_abs_error);
+        rt_json_float(json, "max_abs_expected", difference->max_abs_expected);
+        rt_json_unsigned(json, "nan_count", difference->nan_count);
     }
     rt_json_unsigned(json, "max_work_group_size", rt_kernel_number(engine, now->kernel, CL_KERNEL_WORK_GROUP_SIZE));
     rt_json_unsigned(json, "preferred_multiple",
@@ -180,12 +133,13 @@ static void answer_write(const bench *now, const difference *result, rt_json *js
 }
 
 static rt_status bench_run(bench *now, rt_json *json) {
-    difference result = {0};
+    rt_difference difference = {0};
     rt_status status = RT_OK;
-    if (now->expect != NULL) status = output_compare(now, &result);
+    if (now->expect != NULL) status = output_check(now, &difference);
     if (status == RT_OK) status = launches_run(now, now->engine->device.plain, now->trial->warmup, NULL);
     if (status == RT_OK) status = reps_time(now);
-    if (status == RT_OK) answer_write(now, &result, json);
+    if (status == RT_OK) answer_write(now, &difference, json);
+    if (now->expect != NULL && (status != RT_OK || rt_difference_spoils(&difference))) output_restore(now);
     return status;
 }
 
@@ -193,7 +147,7 @@ rt_status rt_trial_run(rt_engine *engine, const rt_trial *trial, rt_json *json, 
     bench now = {.engine = engine, .trial = trial, .error = error};
     rt_status status = launch_make(engine, trial, &now.launch, error);
     if (status != RT_OK) return status;
-    now.expect = trial->check ? expectation_find(engine, trial->step) : NULL;
+    now.expect = trial->check ? rt_expectation_find(engine, trial->step) : NULL;
     status = rt_launch_create(engine, trial->step, &now.launch, &now.kernel, &now.build_ns, error);
     if (status != RT_OK) return status;
     status = rt_profile_create(&now.profile, engine, error);

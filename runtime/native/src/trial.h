@@ -16,7 +16,8 @@ typedef struct {
 
 void rt_trial_take(rt_trial *trial, rt_command *command);
 
-/* Adds the answer's members to the open object. The plan's memory is left as the plan's own launch leaves it. */
+/* Adds the answer's members to the open object. Where the plan has an expectation for the step, a wrong output is
+ * replaced by the plan's own, so that trials stay independent of each other. */
 rt_status rt_trial_run(rt_engine *engine, const rt_trial *trial, rt_json *json, rt_error *error);
 
 #endif

@@ -79,8 +79,8 @@ void rt_watchdog_arm(rt_watchdog *watchdog, int32_t step) {
     pthread_mutex_lock(&watchdog->mutex);
     watchdog->deadline_ns = rt_clock_ns() + (uint64_t)watchdog->limit_ms * 1000000;
     watchdog->step = step;
+    if (!watchdog->armed) pthread_cond_signal(&watchdog->changed);
     watchdog->armed = true;
-    pthread_cond_signal(&watchdog->changed);
     pthread_mutex_unlock(&watchdog->mutex);
 }
 
