@@ -87,7 +87,7 @@ def trial_plan(graphs: Sequence[Graph], target: Target, options: Options | None 
     plan = assemble(build(merged, target, dataclasses.replace(chosen, keep_layers=True)))
     expected = evaluate(merged, inputs)
     plan = _with_expectations(plan, expected)
-    launches = tuple(_launch(index, step, uses, target) for index, step in _distinct(plan))
+    launches = tuple(_launch(i, step, uses, target) for i, step in _distinct(plan) if step.tuning_key in uses)
     return TrialPlan(plan, inputs, launches)
 
 
@@ -173,5 +173,5 @@ def _launch(index: int, step: Step, uses: Mapping[str, Sequence[Use]], target: T
         precision=target.precision,
         variant=step.variant,
         local_size=step.local_size,
-        uses=tuple(uses.get(step.tuning_key, ())),
+        uses=tuple(uses[step.tuning_key]),
     )
