@@ -20,7 +20,7 @@ from runtime.plan.records import Precision
 from runtime.target import Target
 
 SENTINEL = 77.0
-TARGET = Target(soc="host", abi="x86_64", gpu_family="pocl-3.1")
+TARGET = Target(soc="host", abi="x86_64")
 TABLE = {kernel.name: kernel for kernel in KERNELS}
 TOLERANCE = {Precision.FP32: 2e-5, Precision.FP16_STORAGE: 4e-3, Precision.FP16: 4e-2}
 UNBOUNDED = (-np.inf, np.inf)

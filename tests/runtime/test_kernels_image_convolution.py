@@ -93,9 +93,9 @@ RANDOM_CASES = st.fixed_dictionaries(
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(RANDOM_CASES, st.integers(1, 9), st.integers(1, 9))
-def test_conv2d_of_any_shape(case, in_c, out_c):
-    assert_close(*conv(case | {"in_c": in_c, "out_c": out_c}), Precision.FP32)
+@given(RANDOM_CASES, st.integers(1, 9), st.integers(1, 9), st.sampled_from(TABLE["conv2d"].variants[::3]))
+def test_conv2d_of_any_shape(case, in_c, out_c, variant):
+    assert_close(*conv(case | {"in_c": in_c, "out_c": out_c}, variant=variant), Precision.FP32)
 
 
 @pytest.mark.slow

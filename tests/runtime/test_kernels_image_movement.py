@@ -123,10 +123,8 @@ def test_channel_shuffle(channels, groups):
     np.testing.assert_array_equal(out, oracle("ChannelShuffle", [x], {"group": groups}))
 
 
-PADS = [(kind, pads) for kind in Pad for pads in ((1, 2, 2, 0), (0, 0, 0, 3))] + [(Pad.CONSTANT, (-1, 0, 2, -2))]
-
-
-@pytest.mark.parametrize(("kind", "pads"), PADS, ids=str)
+@pytest.mark.parametrize("pads", [(1, 2, 2, 0), (0, 0, 0, 3)], ids=str)
+@pytest.mark.parametrize("kind", Pad, ids=lambda kind: kind.name)
 def test_pad(kind, pads):
     top, left, bottom, right = pads
     x = random(1, 2, 5, 4, 5)

@@ -12,7 +12,7 @@ from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, va
 from runtime.layout.image import LANES, ImageLayout
 from runtime.target import Target
 
-_TILES = ((1, 1), (1, 2), (1, 4), (1, 8), (2, 1), (2, 2), (2, 4))  # blocks of four channels x pixels
+_TILES = ((1, 1), (1, 2), (1, 4), (1, 8), (2, 1), (2, 2), (2, 4), (2, 8))  # blocks of four channels x pixels
 VARIANTS = tuple(
     variant(BLOCKS=blocks, PIXELS=pixels, FMA=fma) for (blocks, pixels), fma in itertools.product(_TILES, (0, 1))
 )
@@ -20,14 +20,14 @@ DEFAULTS = {
     "": variant(BLOCKS=1, PIXELS=4, FMA=0),
     "adreno": variant(BLOCKS=1, PIXELS=4, FMA=0),
     "mali": variant(BLOCKS=1, PIXELS=4, FMA=0),
-    "pocl": variant(BLOCKS=2, PIXELS=4, FMA=0),
+    "pocl": variant(BLOCKS=1, PIXELS=8, FMA=0),
 }
 _ROW_VARIANTS = tuple(chosen for chosen in VARIANTS if chosen["BLOCKS"] == 1)
 _ROW_DEFAULTS = {
     "": variant(BLOCKS=1, PIXELS=4, FMA=0),
     "adreno": variant(BLOCKS=1, PIXELS=4, FMA=0),
     "mali": variant(BLOCKS=1, PIXELS=2, FMA=0),
-    "pocl": variant(BLOCKS=1, PIXELS=4, FMA=0),
+    "pocl": variant(BLOCKS=1, PIXELS=8, FMA=0),
 }
 _TENSORS = "x w b residual y"
 _WINDOW = "k_h k_w stride_h stride_w pad_t pad_l dil_h dil_w"

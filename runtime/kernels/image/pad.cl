@@ -1,5 +1,5 @@
 // Spatial padding of a channel-major image: PAD=0 with `value`, 1 reflecting (without the edge), 2 with the edge.
-// pad_t and pad_l rows and columns stand before the input; with PAD=0 they may be negative and cut it.
+// pad_t and pad_l rows and columns stand before the input.
 // One work item writes one pixel of a block: ids (block, w, n*height + h).
 
 int source_index(int index, int size)

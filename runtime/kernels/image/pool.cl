@@ -31,8 +31,6 @@ kernel void pool(read_only image2d_t x, write_only image2d_t y, int batch, int i
             }
         }
     }
-#if POOL == 1
-    result /= (float)(count_include_pad ? k_h * k_w : max(count, 1));
-#endif
-    write_block(y, block, out_column, out_row, out_w, channels, result);
+    const int divisor = POOL == 0 ? 1 : count_include_pad ? k_h * k_w : max(count, 1);
+    write_block(y, block, out_column, out_row, out_w, channels, result / (float)divisor);
 }

@@ -13,7 +13,8 @@ from runtime.target import Target
 Images = dict[str, tuple[ImageLayout, Shape]]  # tensor argument -> its layout, and its shape in origin order
 Rule = Callable[[Dims, Variant, Target], str]
 
-_WORK_GROUP = 64  # work items of a default group: one or two hardware waves on the mobile GPUs
+_GPU_WORK_GROUP = 64  # work items of a default group: one or two hardware waves on the mobile GPUs
+_CPU_WORK_GROUP = 16
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -70,11 +71,12 @@ def image_kernel(
 
 
 def default_local_size(grid: WorkItems, target: Target) -> WorkItems:
-    """Powers of two, about 64 work items in all: up to 4 blocks and 8 columns, then rows, then what is left.
+    """Powers of two: up to 4 blocks and 8 columns, then rows, then what is left.
 
     Neighbouring columns and rows share input pixels in the texture cache, and blocks read the same input.
     """
-    budget = min(_WORK_GROUP, target.max_work_group_size)
+    wanted = _CPU_WORK_GROUP if target.gpu_family.startswith("pocl") else _GPU_WORK_GROUP
+    budget = min(wanted, target.max_work_group_size)
     size = [1, 1, 1]
     for axis, most in ((0, 4), (1, 8), (2, budget), (1, budget), (0, budget)):
         limit = min(most, grid[axis], target.max_work_item_sizes[axis])
