@@ -142,9 +142,14 @@ def matrices(m: GraphMaker) -> Graph:
     return m.finish(m.add("Tanh", z), m.add("Exp", y))
 
 
+def nhwc_boundary(m: GraphMaker) -> Graph:
+    x = m.add("Transpose", m.input(2, 5, 7, 6), perm=(0, 3, 1, 2))
+    return m.finish(m.add("Transpose", m.conv(x, 10), perm=(0, 2, 3, 1)), x)
+
+
 NETWORKS: list[Callable[[GraphMaker], Graph]] = [
     *(residual_block, depthwise_and_groups, concat_in_place, dense_chain, classifier, reshape_between),
-    *(shuffle_and_slice, broadcasting, normalised, resized, padded, reductions, matrices),
+    *(shuffle_and_slice, broadcasting, normalised, resized, padded, reductions, matrices, nhwc_boundary),
 ]
 
 
@@ -190,6 +195,13 @@ def test_concatenation_in_place_copies_only_what_it_must() -> None:
 def test_a_dense_chain_copies_nothing() -> None:
     plan = lower(dense_chain(GraphMaker()), BUFFER)
     assert not [step.name for step in plan.steps if step.op == "Concat"]
+
+
+def test_a_transposition_that_only_renames_the_storage_costs_nothing() -> None:
+    maker = GraphMaker()
+    graph = nhwc_boundary(maker)
+    plan = lower(maker.finish(graph.outputs[0]), BUFFER)
+    assert [step.op for step in plan.steps] == ["Conv2D"]
 
 
 def test_memory_is_shared() -> None:
