@@ -17,9 +17,9 @@ itself:
 - Height-major has `n=j%N, h=[j/H*4 + k]`: with N*ceil(H/4) rows, j/H is 0 nearly everywhere, so that most of the
   tensor would be lost. The batch is the slowest index of a row here, as in the two other activation layouts.
 - Width-major has `w=[i%W*4 + k], c=i/W`: with ceil(W/4)*C columns the divisor is ceil(W/4), not W.
-- The filter's remark that there is no difference to `[H*w*I, (O+3)/4]` holds for the number of pixels only; that size
-  belongs to another arrangement, and the coordinates are those of `[RoundUp<4>(I), H*W*(O+3)/4]`. Its buffer is
-  called HWOI although only the origin of the elements follows from that.
+- The filter's remark that there is no difference to `[H*w*I, (O+3)/4]` holds for the number of pixels at most, and
+  only where I is a multiple of 4: that size belongs to another arrangement. The coordinates given are those of
+  `[RoundUp<4>(I), H*W*(O+3)/4]`, with zero in the columns from I on.
 - The depthwise filter's multiplier M is in the size only; the coordinates hold for M = 1, and M != 1 is refused.
 """
 
