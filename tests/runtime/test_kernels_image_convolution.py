@@ -18,6 +18,8 @@ from tests.runtime.image_launch import (
     sampled,
 )
 
+pytestmark = pytest.mark.opencl
+
 BASE = {"batch": 1, "in_h": 5, "in_w": 6, "in_c": 3, "out_c": 5, "k": (3, 3), "stride": (1, 1), "pad": (1, 1, 1, 1)}
 CONV_CASES = {
     "same": {},

@@ -7,6 +7,8 @@ from runtime.kernels.codes import Binary, Unary
 from runtime.plan.records import Precision
 from tests.runtime.image_launch import ACTIVATIONS, assert_close, launch, oracle, precisions, random, sampled
 
+pytestmark = pytest.mark.opencl
+
 OPERATORS = {
     Binary.ADD: "Add",
     Binary.SUB: "Sub",

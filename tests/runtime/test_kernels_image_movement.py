@@ -8,6 +8,8 @@ from runtime.layout.buffer import nhwc_size, nhwc_view
 from runtime.plan.records import Precision
 from tests.runtime.image_launch import SENTINEL, element_type, launch, oracle, precisions, random
 
+pytestmark = pytest.mark.opencl
+
 SHAPES = [(1, 1, 1, 1), (2, 3, 4, 5), (1, 9, 3, 2), (3, 5, 1, 1), (2, 8, 3, 3)]
 
 

@@ -7,6 +7,8 @@ from runtime.kernels.codes import Reduce
 from runtime.plan.records import Precision
 from tests.runtime.image_launch import assert_close, launch, oracle, precisions, random
 
+pytestmark = pytest.mark.opencl
+
 SHAPES = [(1, 1, 1, 1), (2, 7, 3, 5), (1, 12, 2, 2)]
 
 

@@ -6,6 +6,8 @@ from runtime.kernels.codes import Pool, Resize
 from runtime.plan.records import Precision
 from tests.runtime.image_launch import assert_close, launch, oracle, precisions, random
 
+pytestmark = pytest.mark.opencl
+
 WINDOWS = {
     "2x2": {"k": (2, 2), "stride": (2, 2)},
     "3x3 padded": {"k": (3, 3), "stride": (1, 1), "pad": (1, 1, 1, 1)},

@@ -13,6 +13,8 @@ from runtime.plan.records import Precision
 from runtime.target import Target
 from tests.runtime.image_launch import TABLE, TARGET, UNBOUNDED, device, launch, precisions, random
 
+pytestmark = pytest.mark.opencl
+
 WINDOW = {"k_h": 3, "k_w": 2, "stride_h": 2, "stride_w": 1, "pad_t": 1, "pad_l": 1, "dil_h": 1, "dil_w": 2}
 SPATIAL = {"batch": 2, "in_h": 5, "in_w": 6, "out_h": 3, "out_w": 6}
 EXTENTS = {"batch": 2, "channels": 6, "height": 3, "width": 5}

@@ -7,6 +7,8 @@ from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM, TILES, tr
 from runtime.plan.records import Precision
 from tests.runtime.image_launch import ACTIVATIONS, assert_close, launch, oracle, precisions, random
 
+pytestmark = pytest.mark.opencl
+
 SHAPE = {"batch": 2, "in_c": 6, "out_c": 5, "height": 5, "width": 7, "pad": (1, 1)}
 
 
