@@ -10,18 +10,23 @@ from collections.abc import Sequence
 from runtime.lowering.trials import TrialLaunch
 from tuner.lab import BudgetSpent, Lab
 from tuner.space import default_candidate
-from tuner.statistics import ratio_of_medians
+from tuner.statistics import Ratio, ratio_of_medians
 from tuner.trial import Candidate, Status
 from tuner.verdict import Verdict, default_kept, nothing_runs
 
 _HALVING_ROUNDS = (2, 4)  # after so many rounds the slower half of the finalists leaves
 _LEAST_REPS, _MOST_REPS = 3, 20
 _ROUND_NS = 2e6  # repetitions of a round aim at so much time
+_EXTENSIONS = 2
+_WORTH_MORE_ROUNDS = 1.0  # percent
 
 
 @dataclasses.dataclass(frozen=True)
 class Retest:
-    """Settings: how many candidates come in, and how often each is measured."""
+    """Settings: how many candidates come in, and how often each is measured.
+
+    As long as the best seems to gain but the noise does not let it be said, there are up to twice as many rounds more.
+    """
 
     finalists: int
     rounds: int
@@ -35,6 +40,10 @@ class Retest:
         contest = _Contest(launch, lab, min(max(int(_ROUND_NS / expected_ns), _LEAST_REPS), _MOST_REPS))
         try:
             alive = self._play(contest, default, list(finalists))
+            for _ in range(_EXTENSIONS):
+                if not contest.is_open(default, alive):
+                    break
+                contest.play_rounds([default, *alive], self.rounds)
         except BudgetSpent:
             return default_kept(launch, contest.median_ns(default), "the budget was spent before the re-test ended")
         best = min(alive, key=contest.median_ns, default=None)
@@ -45,11 +54,14 @@ class Retest:
         return _judge(launch, default, best, contest)
 
     def _play(self, contest: _Contest, default: Candidate, alive: list[Candidate]) -> list[Candidate]:
-        for number in range(1, self.rounds + 1):
-            contest.play([default, *alive], reverse=number % 2 == 0)
+        """All rounds; those who are left at the end."""
+        played = 0
+        for until in (*_HALVING_ROUNDS, self.rounds):
+            contest.play_rounds([default, *alive], until - played)
             alive = [candidate for candidate in alive if contest.runs(candidate)]
-            if number in _HALVING_ROUNDS:
+            if until < self.rounds:
                 alive = sorted(alive, key=contest.median_ns)[: math.ceil(len(alive) / 2)]
+            played = until
         return alive
 
 
@@ -61,16 +73,28 @@ class _Contest:
         self.rounds: dict[Candidate, list[tuple[float, ...]]] = {}
         self._out: set[Candidate] = set()
 
-    def play(self, candidates: Sequence[Candidate], reverse: bool) -> None:
-        """Times each once; one that fails is out for good."""
-        for candidate in reversed(candidates) if reverse else candidates:
-            if candidate in self._out:
-                continue
-            trial = self._lab.trial(self._launch, candidate, self._reps, fresh=True)
-            if trial.status == Status.OK:
-                self.rounds.setdefault(candidate, []).append(trial.ns)
-            else:
-                self._out.add(candidate)
+    def play_rounds(self, candidates: Sequence[Candidate], count: int) -> None:
+        """Times each once a round, every other round in reverse; one that fails is out for good."""
+        for number in range(count):
+            for candidate in reversed(candidates) if number % 2 else candidates:
+                if candidate not in self._out:
+                    self._time(candidate)
+
+    def _time(self, candidate: Candidate) -> None:
+        trial = self._lab.trial(self._launch, candidate, self._reps, fresh=True)
+        if trial.status == Status.OK:
+            self.rounds.setdefault(candidate, []).append(trial.ns)
+        else:
+            self._out.add(candidate)
+
+    def is_open(self, default: Candidate, alive: Sequence[Candidate]) -> bool:
+        """Whether the best seems to gain, but not beyond the noise."""
+        best = min(alive, key=self.median_ns, default=None)
+        ratio = self.ratio(best, default) if best and self.runs(best) and self.runs(default) else None
+        return ratio is not None and not ratio.is_faster and ratio.gain_percent > _WORTH_MORE_ROUNDS
+
+    def ratio(self, candidate: Candidate, default: Candidate) -> Ratio | None:
+        return ratio_of_medians(self.rounds[candidate], self.rounds[default])
 
     def runs(self, candidate: Candidate) -> bool:
         return candidate in self.rounds and candidate not in self._out
@@ -88,11 +112,13 @@ def _without_default(launch: TrialLaunch, best: Candidate | None, contest: _Cont
 
 def _judge(launch: TrialLaunch, default: Candidate, best: Candidate, contest: _Contest) -> Verdict:
     default_ns = contest.median_ns(default)
-    ratio = ratio_of_medians(contest.rounds[best], contest.rounds[default])
+    ratio = contest.ratio(best, default)
     if ratio is None:
         return default_kept(launch, default_ns, "too few rounds for a verdict")
     low, high = ratio.gain_interval
     gain = f"{best} gains {ratio.gain_percent:.1f} % ({low:.1f} to {high:.1f})"
+    if ratio.low > 1.0:
+        return default_kept(launch, default_ns, f"{best} is {-ratio.gain_percent:.1f} % slower", ratio)
     if not ratio.is_faster:
         return default_kept(launch, default_ns, f"{gain}, which is within the noise", ratio)
     return Verdict(launch, best, default_ns, contest.median_ns(best), gain, ratio)

@@ -38,19 +38,26 @@ class Strategy(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Level:
-    """How thorough a search is. `minor`: below this share of the models' time a launch gets no build of its own."""
+    """How thorough a search is.
+
+    Attributes:
+        minor: below this share of the models' time a launch gets no build of its own.
+        budget_s: device time for each model, unless the user says otherwise.
+    """
 
     strategy: Strategy
     retest: Retest
     minor: float
+    budget_s: float
 
 
+_QUICK = Halving(keep=0.34, first=1, last=8, programs=60)
 _NORMAL = Halving(keep=0.5, first=2, last=16, programs=1000)
 
 LEVELS: Mapping[str, Level] = {
-    "quick": Level(Halving(keep=0.34, first=1, last=8, programs=120), Retest(finalists=3, rounds=8), minor=0.002),
-    "normal": Level(_NORMAL, Retest(finalists=4, rounds=10), minor=0.0002),
-    "exhaustive": Level(Exhaustive(_NORMAL), Retest(finalists=8, rounds=12), minor=0.0),
+    "quick": Level(_QUICK, Retest(finalists=3, rounds=8), minor=0.002, budget_s=16.0),
+    "normal": Level(_NORMAL, Retest(finalists=4, rounds=10), minor=0.0002, budget_s=180.0),
+    "exhaustive": Level(Exhaustive(_NORMAL), Retest(finalists=8, rounds=12), minor=0.0, budget_s=math.inf),
 }
 
 

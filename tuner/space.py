@@ -18,19 +18,25 @@ from tuner.trial import DRIVERS_CHOICE, Candidate, LocalSize
 
 _MOST_WASTE = 2.0  # work items launched, to those needed
 _GROUPS_A_UNIT = 4  # work groups that keep a compute unit busy to the end
+_DRIVERS_CHOICE = 0.3  # guessed cost: a driver knows the device, not the kernel, and PoCL builds for each launch anew
+_LATER_VARIANT = 0.02  # guessed cost of each place in the kernel table behind the default
 
 
 def candidates(launch: TrialLaunch, target: Target, preferred_multiple: int = 0) -> dict[Candidate, float]:
-    """All candidates with their guessed costs, the default among them.
+    """All candidates with their guessed costs; the kernel table's own default local sizes count as perfect.
 
     `preferred_multiple` is the device's preferred multiple of the work-group size, 0 if unknown.
     """
-    found = {default_candidate(launch): None}
-    for variant in fitting_variants(launch, target):
-        sizes = [_default_local(launch, variant, target), DRIVERS_CHOICE]
-        sizes += local_sizes(launch.work_items(variant), target, preferred_multiple)
-        found |= {Candidate(variant, size): None for size in sizes}
-    return {candidate: cost(launch, candidate, target, preferred_multiple) for candidate in found}
+    found: dict[Candidate, float] = {}
+    for order, variant in enumerate(fitting_variants(launch, target)):
+        items = three(launch.work_items(variant))
+        costs = {DRIVERS_CHOICE: _DRIVERS_CHOICE}
+        for size in local_sizes(items, target, preferred_multiple):
+            costs[size] = local_cost(items, size, target.compute_units, preferred_multiple)
+        if launch.kernel.local_size:
+            costs[three(launch.kernel.local_size(launch.dims, variant, target))] = 0.0
+        found |= {Candidate(variant, size): cost + _LATER_VARIANT * order for size, cost in costs.items()}
+    return found | {default_candidate(launch): 0.0}
 
 
 def default_candidate(launch: TrialLaunch) -> Candidate:
@@ -43,11 +49,6 @@ def fitting_variants(launch: TrialLaunch, target: Target) -> list[Variant]:
     default = launch.variant
     rest = [each for each in launch.kernel.variants if each != default]
     return [default, *(each for each in rest if not launch.kernel.fits(launch.dims, each, target))]
-
-
-def _default_local(launch: TrialLaunch, variant: Variant, target: Target) -> LocalSize:
-    choose = launch.kernel.local_size
-    return three(choose(launch.dims, variant, target)) if choose else DRIVERS_CHOICE
 
 
 def three(sizes: Sequence[int]) -> LocalSize:
@@ -97,21 +98,6 @@ def _groups(items: LocalSize, size: LocalSize) -> int:
 
 def _waste(items: LocalSize, size: LocalSize) -> float:
     return _groups(items, size) * math.prod(size) / math.prod(items)
-
-
-def cost(launch: TrialLaunch, candidate: Candidate, target: Target, preferred_multiple: int = 0) -> float:
-    """Guessed cost of a candidate, in natural logarithms of time over a perfect launch's."""
-    order = _position(launch, candidate.variant)
-    if candidate.local_size == DRIVERS_CHOICE:
-        return 0.1 + 0.02 * order
-    items = three(launch.work_items(candidate.variant))
-    return 0.02 * order + local_cost(items, candidate.local_size, target.compute_units, preferred_multiple)
-
-
-def _position(launch: TrialLaunch, variant: Variant) -> int:
-    if variant == launch.variant or variant not in launch.kernel.variants:
-        return 0
-    return 1 + launch.kernel.variants.index(variant)
 
 
 def local_cost(items: LocalSize, size: LocalSize, compute_units: int, preferred_multiple: int) -> float:
