@@ -28,6 +28,7 @@ COMMANDS = {
     "forecast": "farm.cli.forecast",
     "run": "farm.cli.run",
     "benchmark": "farm.cli.benchmark",
+    "opbench": "farm.cli.opbench",
 }
 
 

@@ -1,0 +1,84 @@
+"""`farm opbench`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import click
+
+from farm import inventory, tables
+from farm.cli import options
+from farm.jobs.opbench import OpbenchOptions, list_benchmarks, opbench_job
+from farm.opbench import OpbenchRow
+from farm.results import Status
+from farm.tables import Table
+from runtime.errors import ConfigError
+from runtime.plan.records import Precision
+
+COLUMNS = ("Benchmark", "Time(ns)", "Iterations", "Input(MB/s)", "GMACPS", "Spread(%)")
+PRECISIONS = [precision.name.lower() for precision in Precision]
+
+
+@click.command(name="opbench")
+@click.option("--filter", "pattern", metavar="REGEX", default=".", help="Benchmarks whose name holds this.")
+@click.option("--list", "only_list", is_flag=True, help="Print the names and run nothing.")
+@click.option(
+    "--min-time",
+    type=click.FloatRange(0.001, 600),
+    default=0.2,
+    show_default=True,
+    help="Seconds of device time for each; up to five times that where times vary.",
+)
+@click.option("--variants", "all_variants", is_flag=True, help="Every variant of each kernel, not only the default.")
+@click.option("--precision", type=click.Choice(PRECISIONS), help="Only this precision.  [default: all of the unit]")
+@options.memory_option
+@options.unit_options
+@options.opencl_option
+@options.json_option
+def command(
+    pattern: str,
+    only_list: bool,
+    min_time: float,
+    all_variants: bool,
+    precision: str | None,
+    memory: str | None,
+    soc: str | None,
+    device: str | None,
+    opencl: str | None,
+    as_json: bool,
+) -> int:
+    """Time single operators: each kernel of the kernel table on typical shapes.
+
+    Names are KERNEL/MEMORY/PRECISION/CASE/VARIANT, say
+    conv1x1/buffer/fp32/Conv_1x512x14x14_K1x1S1x1D1x1G1_512/BLOCK16_VECTOR16_PIXELS8_FMA1.
+    Time is the median; spread is the half-width of its 95 % interval.
+    """
+    asked = OpbenchOptions(_compiled(pattern), min_time, all_variants, memory, precision, opencl)
+    units = inventory.select(inventory.load(), soc, device)
+    if only_list:
+        for name in list_benchmarks(units, asked):
+            click.echo(name)
+        return 0
+    rows = list(options.kept(opbench_job(units, asked, options.progress)))
+    if not rows:
+        raise ConfigError(f"--filter {pattern}: no benchmark of these units matches; --list names them")
+    return options.finish(rows, as_json, _show)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ConfigError(f"--filter {pattern}: not a regular expression: {error}") from None
+
+
+def _show(rows: Sequence[OpbenchRow]) -> None:
+    tables.show([Table("", COLUMNS, [_cells(row) for row in rows], frozenset({"Benchmark"}))])
+
+
+def _cells(row: OpbenchRow) -> list[str]:
+    if row.status != Status.OK:
+        return [row.model, row.status.value, *["-"] * 4]
+    figures = (row.input_mb_s, row.gmacps, row.spread_percent)
+    return [row.model, f"{row.time_ns:.0f}", str(row.iterations), *("-" if f is None else f"{f:.2f}" for f in figures)]
