@@ -82,6 +82,10 @@ class Family:
     def _is_worth_it(self, task: Task, candidate: Candidate) -> bool:
         return task.weight >= self._minor_ns or self._lab.is_built(task.launch, candidate)
 
+    def is_suspect(self, variant: Variant) -> bool:
+        """Whether a variant is likely to take the runtime down."""
+        return self._lab.is_suspect(self.name, variant)
+
     def variants(self, task: Task) -> list[Variant]:
         """The task's variants, the most promising first; unknown ones go by their place in the kernel table."""
         variants = dict.fromkeys(candidate.variant for candidate in task.guesses)

@@ -39,7 +39,8 @@ class Halving:
         count = self.first
         while left > 0:
             for variant, tasks in _by_variant(family, alive):
-                left -= _try_some(family, variant, tasks, min(count, left))
+                if not family.is_suspect(variant):
+                    left -= _try_some(family, variant, tasks, min(count, left))
             if count >= self.last:
                 return
             alive = {task.key: self._survivors(family, task, alive[task.key]) for task in family.tasks}
@@ -52,7 +53,7 @@ class Halving:
         return max(least, round(self.programs * share))
 
     def _survivors(self, family: Family, task: Task, variants: list[Variant]) -> list[Variant]:
-        ranked = [variant for variant in family.variants(task) if variant in variants]
+        ranked = [each for each in family.variants(task) if each in variants and not family.is_suspect(each)]
         return ranked[: math.ceil(len(ranked) * self.keep)]
 
     def estimate(self, family: Family, share: float) -> int:

@@ -28,6 +28,7 @@ class Progress:
     stage: str
 
 
+Option = tuple[str, int]
 Observer = Callable[[Progress], None]
 
 
@@ -60,6 +61,8 @@ class Lab:
         self.statuses: Counter[Status] = Counter()
         self.programs: set[tuple[str, tuple[int, ...]]] = set()
         self._group_limit: dict[tuple[str, Variant], int] = {}
+        self._good_options: dict[str, set[Option]] = defaultdict(set)
+        self._deadly_options: set[Option] = set()
 
     @property
     def spent_s(self) -> float:
@@ -91,6 +94,13 @@ class Lab:
         limit = self._group_limit.get((launch.kernel.name, candidate.variant), 0)
         return not limit or math.prod(candidate.local_size) <= limit
 
+    def is_suspect(self, kernel: str, variant: Variant) -> bool:
+        """Whether a variant shares an option with one that took the runtime down, but with no good one of the kernel.
+
+        A compiler that chokes on vectors of 16, say, does so for every tile, and for every kernel.
+        """
+        return bool(set(variant.defines) & self._deadly_options - self._good_options[kernel])
+
     def is_built(self, launch: TrialLaunch, candidate: Candidate) -> bool:
         """Whether this run measured the same program before: then a trial costs no build."""
         return (launch.options(candidate.variant), candidate.local_size) in self.programs
@@ -110,3 +120,7 @@ class Lab:
         self.statuses[trial.status] += 1
         if trial.max_work_group_size:
             self._group_limit[launch.kernel.name, candidate.variant] = trial.max_work_group_size
+        if trial.status == Status.OK:
+            self._good_options[launch.kernel.name].update(candidate.variant.defines)
+        elif trial.status in (Status.CRASH, Status.HANG):
+            self._deadly_options.update(candidate.variant.defines)

@@ -31,13 +31,14 @@ class Retest:
     finalists: int
     rounds: int
 
-    def decide(self, launch: TrialLaunch, finalists: Sequence[Candidate], expected_ns: float, lab: Lab) -> Verdict:
+    def decide(self, launch: TrialLaunch, finalists: Sequence[Candidate], default_ns: float, lab: Lab) -> Verdict:
         """Measures default and finalists in turns; the best of them wins if it beats the default beyond the noise.
 
-        `expected_ns` is about what a launch takes. A default that gives no right result loses to any that does.
+        `default_ns` is what the search found; infinite for a default that gives no right result. That one loses to any
+        that does.
         """
         default = default_candidate(launch)
-        contest = _Contest(launch, lab, min(max(int(_ROUND_NS / expected_ns), _LEAST_REPS), _MOST_REPS))
+        contest = _Contest(launch, lab, min(max(int(_ROUND_NS / default_ns), _LEAST_REPS), _MOST_REPS))
         try:
             alive = self._play(contest, default, list(finalists))
             for _ in range(_EXTENSIONS):
@@ -45,7 +46,7 @@ class Retest:
                     break
                 contest.play_rounds([default, *alive], self.rounds)
         except BudgetSpent:
-            return default_kept(launch, contest.median_ns(default), "the budget was spent before the re-test ended")
+            return default_kept(launch, default_ns, "the budget was spent before the re-test ended")
         best = min(alive, key=contest.median_ns, default=None)
         if not contest.runs(default):
             return _without_default(launch, best, contest)

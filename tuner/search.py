@@ -23,6 +23,7 @@ Expand = Callable[[TrialLaunch, int], Mapping[Candidate, float]]
 """Candidates of a launch with guessed costs, given the preferred multiple of the work-group size (0: unknown)."""
 
 _RETEST_SHARE = 0.15  # of a budget, kept back for the re-test
+_UNEXPLORED = "too small a part of the time, or of the budget, to try others"
 _RETEST_UNITS = 2.0  # work of a launch's re-test, in programs tried
 
 
@@ -163,18 +164,18 @@ class _Search:
         default_gap = ranking.gap(task.key, task.default)
         ranked = [each for each in ranking.best(task.key, settings.finalists + 1) if each != task.default]
         finalists = [each for each in ranked if ranking.gap(task.key, each) <= default_gap][: settings.finalists]
-        verdict = self._without_contest(task, ranking) if not finalists else None
-        verdict = verdict or settings.decide(task.launch, finalists, ranking.best_ns(task.key), self._lab)
         self._advance(_RETEST_UNITS)
-        return verdict
+        if not finalists:
+            return self._without_contest(task, ranking)
+        default_ns = ranking.ns(task.key, task.default)
+        return settings.decide(task.launch, finalists, default_ns, self._lab)
 
     def _without_contest(self, task: Task, ranking: Ranking) -> Verdict:
         default_ns = ranking.ns(task.key, task.default)
         if not math.isfinite(default_ns):
             return nothing_runs(task.launch)
-        others = ranking.tried_count(task.key) - 1
-        why = f"the fastest of {others + 1} tried" if others else "too small a part of the time to try others"
-        return default_kept(task.launch, default_ns, why)
+        tried = ranking.tried_count(task.key)
+        return default_kept(task.launch, default_ns, f"the fastest of {tried} tried" if tried > 1 else _UNEXPLORED)
 
     def _advance(self, units: float = 1.0) -> None:
         self._done += units

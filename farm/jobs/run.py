@@ -129,7 +129,7 @@ def load_model(
     """Brings a model to the unit and loads it, with the artifacts of the build folder unless others are named."""
     workspace = Workspace(prepared.deployment.library_name)
     plan, plan_file = opened.plan(prepared, runtime, target, keep_layers)
-    tuned, kernels = _artifacts(opened.unit, workspace, runtime, options)
+    tuned, kernels = _artifacts(opened, workspace, runtime, options)
     write_plan(plan, plan_file)
     limited = prepared.settings.limit_opencl_kernel_time
     answer = opened.load(workspace, plan_file, tuned, kernels, limited)
@@ -138,8 +138,9 @@ def load_model(
 
 def loaded_members(opened: OpenUnit, loaded: Loaded, options: LoadOptions) -> Members:
     """Members of a row that loading tells."""
-    tuned, kernels = _artifacts(opened.unit, loaded.workspace, loaded.runtime, options)
+    tuned, kernels = _artifacts(opened, loaded.workspace, loaded.runtime, options)
     return {
+        "device_model": opened.device_model,
         "init_ms": loaded.answer["init_ms"],
         "memory_bytes": loaded.answer.get("memory", {}),
         "tuned": loaded.answer.get("tuned", {}),
@@ -155,14 +156,14 @@ def loaded_members(opened: OpenUnit, loaded: Loaded, options: LoadOptions) -> Me
 
 
 def _artifacts(
-    unit: Unit, workspace: Workspace, runtime: Runtime, options: LoadOptions
+    opened: OpenUnit, workspace: Workspace, runtime: Runtime, options: LoadOptions
 ) -> tuple[Path | None, Path | None]:
     """The tuned parameters and compiled kernels to load; a CPU runtime uses neither."""
     if runtime == "cpu":
         return None, None
-    tuned = _artifact(options.tuned, workspace.tuned_file(unit.abi, unit.model, unit.soc), "--tuned")
-    kernels = _artifact(options.kernels, workspace.kernels_file(unit.abi, unit.model, unit.soc), "--kernels")
-    return tuned, kernels
+    names = (opened.unit.abi, opened.device_model, opened.unit.soc)
+    tuned = _artifact(options.tuned, workspace.tuned_file(*names), "--tuned")
+    return tuned, _artifact(options.kernels, workspace.kernels_file(*names), "--kernels")
 
 
 def _artifact(asked: Path | None, built: Path, option: str) -> Path | None:

@@ -54,6 +54,18 @@ class OpenUnit:
         """The OpenCL library in use, empty without one."""
         return str(self.probe["opencl"].get("library") or "")
 
+    @property
+    def device_model(self) -> str:
+        """The model that devices.yml names, else what the unit says of itself; it names the artifacts."""
+        named = self.unit.model != self.unit.name
+        return self.unit.model if named else str(self.probe["cpu"].get("model") or self.unit.model)
+
+    @contextlib.contextmanager
+    def twin(self) -> Iterator[OpenUnit]:
+        """A second farmrt on the same unit."""
+        with Session(self.transport, FARMRT) as session:
+            yield OpenUnit(self.unit, self.transport, session, self._opencl)
+
     def target(self, prepared: Prepared, runtime: Runtime, memory: str | None = None) -> Target:
         """What to lower a model to on this unit; see `choose_target`."""
         return choose_target(self.unit, self.probe, prepared, runtime, memory)

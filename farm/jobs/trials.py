@@ -1,0 +1,130 @@
+"""Trials on a unit: the tuner's `measure`, over a farmrt that holds a trial plan and is started again when it dies."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from farm.jobs.prepare import Prepared
+from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, write_changed
+from farm.session import Answer
+from farm.workspace import Workspace, data_file
+from runtime.errors import DeadlineError, DeviceError, DeviceLostError
+from runtime.lowering.trials import TrialLaunch, TrialPlan, trial_plan
+from runtime.plan.encode import encode_plan
+from runtime.target import Target
+from tuner.trial import Candidate, Status, Trial
+
+WORKSPACE = Workspace("tuning")  # trial plans belong to no library
+LEAST_TRIAL_DEADLINE_S = 5.0
+MS_PER_S = 1e3
+
+
+class UnitTrials:
+    """Measures candidates on a unit; made by `trials_on`. `clock` counts seconds and should never go back.
+
+    A trial that takes longer than to build and run all defaults, twice, counts as hanging: some compilers need minutes
+    for a program before they give up.
+
+    Attributes:
+        launches: what can be tried, as far as some model uses it.
+        prepare_s: device time until the first trial.
+    """
+
+    def __init__(
+        self, opened: OpenUnit, found: TrialPlan, plan_file: Path, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.launches = tuple(launch for launch in found.launches if launch.uses)
+        self._opened, self._inputs, self._plan_file, self._clock = opened, found.inputs, plan_file, clock
+        start_s = clock()
+        self._prepare()
+        self.prepare_s = max(clock() - start_s, 0.0)
+        self._deadline_s = max(2 * self.prepare_s, LEAST_TRIAL_DEADLINE_S)
+
+    def __call__(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
+        """A trial; what the candidate does wrong is in its status.
+
+        Raises DeviceLostError or another JobError when farmrt cannot be brought up again: then the unit is lost.
+        """
+        start_s = self._clock()
+        trial = self._attempt(launch, candidate, reps)
+        return dataclasses.replace(trial, device_s=max(self._clock() - start_s, 0.0))
+
+    def _attempt(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
+        try:
+            words = _words(launch, candidate, reps)
+            return _trial(self._opened.session.command("trial", deadline_s=self._deadline_s, **words))
+        except DeviceError as error:
+            self._check_health()
+            return Trial(Status.FAILED, reason=str(error))
+        except DeadlineError as error:
+            self._restart()
+            return Trial(Status.HANG, reason=str(error))
+        except DeviceLostError as error:
+            self._restart()
+            return Trial(Status.CRASH, reason=str(error))
+
+    def _check_health(self) -> None:
+        """After an error: a driver that lost its context fails whatever comes next, until farmrt is started again."""
+        try:
+            self._run_once()
+        except (DeviceError, DeadlineError, DeviceLostError):
+            self._restart()
+
+    def _restart(self) -> None:
+        self._opened.session.respawn()
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Loads the trial plan, and runs it once so that every step's input is there."""
+        self._opened.load(WORKSPACE, self._plan_file, lazy=True)
+        self._opened.write_inputs(self._inputs, WORKSPACE)
+        self._run_once()
+
+    def _run_once(self) -> None:
+        self._opened.session.command("run", rounds=1, deadline_s=FIRST_ROUND_DEADLINE_S)
+
+
+def trials_on(opened: OpenUnit, models: Sequence[Prepared], target: Target, name: str) -> UnitTrials:
+    """Lowers the distinct launches of some models with one target and options, and brings them to the unit."""
+    graphs = [dataclasses.replace(model.graph, name=use_name(model)) for model in models]
+    found = trial_plan(graphs, target, models[0].options())
+    plan_file = WORKSPACE.plan_file(name, opened.unit.abi, opened.unit.soc, "gpu")
+    write_changed(data_file(plan_file), found.plan.data)
+    write_changed(plan_file, encode_plan(found.plan))
+    return UnitTrials(opened, found, plan_file)
+
+
+def use_name(model: Prepared) -> str:
+    """What the uses of a launch call a model: libraries may name models alike."""
+    return f"{model.deployment.library_name}/{model.name}"
+
+
+def _words(launch: TrialLaunch, candidate: Candidate, reps: int) -> dict[str, Any]:
+    dimensions = len(launch.work_items(candidate.variant))
+    return {
+        "step": launch.step,
+        "reps": reps,
+        "warmup": 1,
+        "options": launch.options(candidate.variant),
+        "global": launch.global_size(candidate.variant, candidate.local_size)[:dimensions],
+        "local": candidate.local_size[:dimensions],
+        "block": launch.block(candidate.variant),
+        "check": 1,
+    }
+
+
+def _trial(answer: Answer) -> Trial:
+    return Trial(
+        Status.OK,
+        ns=tuple(float(ns) for ns in answer["ns"]),
+        build_s=answer["build_ms"] / MS_PER_S,
+        max_abs_error=answer.get("max_abs_error"),
+        max_abs_expected=answer.get("max_abs_expected", 0.0),
+        nan_count=answer.get("nan_count", 0),
+        max_work_group_size=answer["max_work_group_size"],
+        preferred_multiple=answer["preferred_multiple"],
+    )
