@@ -18,6 +18,7 @@ from runtime.reference.device import default_device, target_of
 from runtime.reference.executor import Executor
 from runtime.target import Target
 from tests.runtime.graphs import GraphMaker
+from tests.runtime.networks import NETWORKS, concat_in_place, dense_chain, nhwc_boundary, residual_block
 
 BUFFER = target_of(default_device(), memory="buffer")
 IMAGE = dataclasses.replace(BUFFER, memory="image")
@@ -33,124 +34,6 @@ def check(maker: GraphMaker, graph: Graph, target: Target = BUFFER, options: Opt
     for name, actual in outputs.items():
         scale = max(1.0, float(np.abs(expected[name]).max()))
         np.testing.assert_allclose(actual, expected[name], rtol=0, atol=TOLERANCE[target.precision] * scale)
-
-
-def residual_block(m: GraphMaker) -> Graph:
-    x = m.input(1, 6, 9, 7)
-    a = m.conv(x, 20, activation="relu")
-    b = m.conv(a, 20, k=1, residual=a, activation="clip", alpha=0.0, beta=6.0)
-    return m.finish(m.conv(b, 5, strides=(2, 2)))
-
-
-def depthwise_and_groups(m: GraphMaker) -> Graph:
-    x = m.input(2, 12, 8, 11)
-    a = m.conv(x, 12, group=12, activation="relu", pads=(0, 1, 1, 0), strides=(2, 1))
-    b = m.conv(a, 18, group=3, dilations=(2, 1))
-    return m.finish(b)
-
-
-def concat_in_place(m: GraphMaker) -> Graph:
-    x = m.input(1, 5, 6, 6)
-    a, b = m.conv(x, 7), m.conv(x, 3, k=1, pads=(0,) * 4)
-    inner = m.add("Concat", a, b, axis=1)
-    pool = m.add("MaxPool", inner, kernel=(3, 3), strides=(1, 1), pads=(1, 1, 1, 1))
-    outer = m.add("Concat", inner, pool, x, axis=1)
-    return m.finish(m.conv(outer, 9, k=1, pads=(0,) * 4), inner)
-
-
-def dense_chain(m: GraphMaker) -> Graph:
-    x = m.conv(m.input(1, 3, 5, 5), 8)
-    for _ in range(3):
-        channels = m.graph.shape(x)[1]
-        a = m.add("BatchNormalization", x, m.weights(channels), m.weights(channels), activation="relu")
-        x = m.add("Concat", x, m.conv(a, 4), axis=1)
-    return m.finish(x)
-
-
-def classifier(m: GraphMaker) -> Graph:
-    x = m.conv(m.input(3, 3, 8, 8), 10, activation="relu")
-    mean = m.add("ReduceMean", x, axes=(2, 3), keepdims=True)
-    flat = m.add("Reshape", mean, shape=(3, 10))
-    y = m.add("FullyConnected", flat, m.weights(7, 10), m.weights(7), activation="relu")
-    return m.finish(m.add("Softmax", y, axis=1))
-
-
-def reshape_between(m: GraphMaker) -> Graph:
-    x = m.conv(m.input(1, 4, 6, 5), 6)
-    flat = m.add("Reshape", x, shape=(1, 5, 6, 6))
-    t = m.add("Transpose", flat, perm=(0, 3, 1, 2))
-    return m.finish(m.conv(t, 4), m.add("Reshape", x, shape=(180,)))
-
-
-def shuffle_and_slice(m: GraphMaker) -> Graph:
-    x = m.conv(m.input(1, 3, 7, 5), 12)
-    s = m.add("ChannelShuffle", x, group=3)
-    left = m.add("Slice", s, starts=(2,), ends=(9,), axes=(1,), steps=(1,))
-    cut = m.add("Slice", s, starts=(6, 1), ends=(0, 5), axes=(2, 3), steps=(-2, 2))
-    return m.finish(m.conv(left, 5), cut)
-
-
-def broadcasting(m: GraphMaker) -> Graph:
-    x = m.conv(m.input(2, 3, 4, 5), 6)
-    y = m.input(2, 6, 4, 5)
-    a = m.add("Add", x, y, activation="relu")
-    b = m.add("Mul", a, m.weights(6, 1, 1))
-    gate = m.add("Sigmoid", m.add("ReduceMean", b, axes=(2, 3), keepdims=True))
-    c = m.add("Mul", b, gate)
-    d = m.add("PRelu", m.add("Sub", c, m.weights(4, 5)), m.weights(6, 1, 1))
-    return m.finish(m.add("Max", d, m.add("Div", y, m.graph.add_constant("half", np.float32(0.5).reshape(1)))))
-
-
-def normalised(m: GraphMaker) -> Graph:
-    x = m.conv(m.input(1, 3, 6, 6), 11, activation="relu")
-    lrn = m.add("LRN", x, alpha=0.1, beta=0.75, bias=1.0, size=5)
-    pool = m.add("AveragePool", lrn, kernel=(3, 2), strides=(2, 2), pads=(1, 0, 0, 1), count_include_pad=False)
-    return m.finish(m.add("Softmax", pool, axis=1), m.add("Softmax", pool, axis=3), m.add("Softmax", pool, axis=2))
-
-
-def resized(m: GraphMaker) -> Graph:
-    x = m.conv(m.input(1, 3, 5, 4), 5)
-    common = {"nearest_mode": "round_prefer_floor", "sizes": (10, 12), "scales": (2.0, 3.0)}
-    a = m.add("Resize", x, mode="linear", coordinate_transformation_mode="half_pixel", **common)
-    b = m.add("Resize", x, mode="nearest", coordinate_transformation_mode="asymmetric", **common)
-    return m.finish(a, b)
-
-
-def padded(m: GraphMaker) -> Graph:
-    x = m.conv(m.input(1, 3, 5, 4), 5)
-    pads = (0, 1, 2, 1, 0, 0, 1, 2)
-    return m.finish(
-        *(m.add("Pad", x, pads=pads, value=0.5, mode=mode) for mode in ("constant", "edge")),
-        m.add("Pad", x, pads=(0, 0, 2, 1, 0, 0, 1, 2), value=0.0, mode="reflect"),
-    )
-
-
-def reductions(m: GraphMaker) -> Graph:
-    x = m.conv(m.input(2, 3, 5, 4), 6)
-    kept = [m.add("ReduceMax", x, axes=axes, keepdims=True) for axes in ((1,), (2,), (1, 3), (0, 2))]
-    return m.finish(
-        *kept,
-        m.add("ReduceSum", x, axes=(1, 2), keepdims=False),
-        m.add("ReduceMin", x, axes=(0, 1, 2, 3), keepdims=False),
-    )
-
-
-def matrices(m: GraphMaker) -> Graph:
-    a, b = m.input(2, 3, 5, 4), m.input(2, 3, 4, 7)
-    y = m.add("MatMul", a, b)
-    z = m.add("MatMul", y, m.weights(7, 3))
-    return m.finish(m.add("Tanh", z), m.add("Exp", y))
-
-
-def nhwc_boundary(m: GraphMaker) -> Graph:
-    x = m.add("Transpose", m.input(2, 5, 7, 6), perm=(0, 3, 1, 2))
-    return m.finish(m.add("Transpose", m.conv(x, 10), perm=(0, 2, 3, 1)), x)
-
-
-NETWORKS: list[Callable[[GraphMaker], Graph]] = [
-    *(residual_block, depthwise_and_groups, concat_in_place, dense_chain, classifier, reshape_between),
-    *(shuffle_and_slice, broadcasting, normalised, resized, padded, reductions, matrices, nhwc_boundary),
-]
 
 
 @pytest.mark.parametrize("precision", [Precision.FP32, Precision.FP16_STORAGE], ids=lambda p: p.name.lower())

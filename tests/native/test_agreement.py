@@ -1,0 +1,98 @@
+"""farmrt and the reference executor agree on every plan: both memory types, both precisions, on each OpenCL driver.
+
+CPU plans, which the reference does not execute, are held against NumPy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from runtime.evaluate import evaluate
+from runtime.graph import Array, Graph
+from runtime.lowering.lower import Options, lower
+from runtime.lowering.trials import trial_plan
+from runtime.plan.encode import encode_plan
+from runtime.plan.plan import Plan
+from runtime.plan.records import Precision
+from runtime.reference.device import default_device, target_of
+from runtime.reference.executor import Executor
+from runtime.target import Target
+from tests.native.farmrt import Farmrt
+from tests.runtime.graphs import GraphMaker
+from tests.runtime.networks import NETWORKS, residual_block
+
+# The cautious family: its default variants build on every PoCL.
+BUFFER = dataclasses.replace(target_of(default_device(), memory="buffer"), gpu_family="pocl-3.0")
+TARGETS = {
+    "buffer-fp32": BUFFER,
+    "buffer-fp16": dataclasses.replace(BUFFER, precision=Precision.FP16_STORAGE),
+    "image-fp32": dataclasses.replace(BUFFER, memory="image"),
+    "image-fp16": dataclasses.replace(BUFFER, memory="image", precision=Precision.FP16_STORAGE),
+}
+CPU = Target("host", "host", memory="cpu")
+NetworkMaker = Callable[[GraphMaker], Graph]
+each_network = pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
+
+
+def run_on(farmrt: Farmrt, plan: Plan, inputs: dict[str, Array]) -> dict[str, Array]:
+    answer = farmrt.load_files(encode_plan(plan), plan.data)
+    assert answer["ok"], answer
+    for name, values in inputs.items():
+        farmrt.input(name, values)
+    farmrt.done("run", rounds=2)
+    return {tensor.name: farmrt.output(tensor.name).reshape(tensor.shape) for tensor in plan.outputs}
+
+
+def assert_close(actual: Array, expected: Array, tolerance: float) -> None:
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * max(1.0, float(np.abs(expected).max())))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@each_network
+def test_farmrt_agrees_with_the_reference(gpu: Farmrt, network: NetworkMaker, target: Target) -> None:
+    maker = GraphMaker()
+    plan = lower(network(maker), target)
+    inputs = maker.noise()
+    expected = Executor(encode_plan(plan), plan.data).run(inputs)
+    for name, values in run_on(gpu, plan, inputs).items():
+        tolerance = 2e-5 if target.precision == Precision.FP32 else 2e-3
+        np.testing.assert_allclose(
+            values, expected[name], rtol=0, atol=tolerance * max(1, np.abs(expected[name]).max())
+        )
+
+
+@each_network
+def test_cpu_operators_compute_the_graph(cpu: Farmrt, network: NetworkMaker) -> None:
+    maker = GraphMaker()
+    graph = network(maker)
+    inputs = maker.noise()
+    expected = evaluate(graph, inputs)
+    plan = lower(graph, CPU, Options(keep_layers=True))
+    for name, values in run_on(cpu, plan, inputs).items():
+        assert_close(values, expected[name], 2e-5)
+
+
+@pytest.mark.slow
+def test_every_variant_of_a_trial_plan_is_right(gpu: Farmrt) -> None:
+    maker = GraphMaker()
+    trials = trial_plan([residual_block(maker)], BUFFER)
+    run_on(gpu, trials.plan, dict(trials.inputs))
+    for launch in trials.launches:
+        for variant in launch.kernel.variants:
+            if launch.kernel.fits(launch.dims, variant, BUFFER) or variant.get("VECTOR") > 8:
+                continue
+            answer = gpu.done(
+                "trial",
+                step=launch.step,
+                reps=1,
+                options=launch.options(variant),
+                **{"global": ",".join(map(str, launch.global_size(variant, (2, 1, 1)))), "local": "2,1,1"},
+                block=launch.block(variant),
+            )
+            assert answer["nan_count"] == 0
+            assert answer["max_abs_error"] <= 1e-4 * max(1, answer["max_abs_expected"]), (launch.key, variant.name)
