@@ -16,10 +16,11 @@ Attributes stand after the semicolon; `runtime.operators` gives their types and 
     Resize(x; mode, coordinate_transformation_mode, nearest_mode, sizes, scales), ChannelShuffle(x; group)
     ReduceMean ReduceSum ReduceMax ReduceMin(x; axes, keepdims)
 
-Global pooling is ReduceMean or ReduceMax over axes (2, 3). Conv, FullyConnected, BatchNormalization and the binary
-operators may hold a fused activation: `activation` in ACTIVATIONS, with `alpha` and `beta` where it has parameters
-(clip: low, high). Absent means none. An absent optional input is the empty name, and never the last one. Weights of
-Conv and FullyConnected, scale and shift are constants; runtime tensors are float32.
+Global pooling is ReduceMean or ReduceMax over axes (2, 3); the importer's reductions keep their axes. Conv,
+FullyConnected, BatchNormalization and the binary operators may hold a fused activation: `activation` in ACTIVATIONS,
+with `alpha` and `beta` where it has parameters (clip: low, high). Absent means none. An absent optional input is the
+empty name, and never the last one. Weights of Conv and FullyConnected, scale and shift are constants; runtime tensors
+are float32.
 """
 
 from __future__ import annotations

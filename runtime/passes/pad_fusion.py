@@ -17,8 +17,7 @@ def fuse_pads(graph: Graph) -> list[str]:
         if pad is None or not _fits(pad, node):
             continue
         changes.append(f"{pad.name} into {node.name}")
-        extra = (*pad.attrs["pads"][2:4], *pad.attrs["pads"][6:8])
-        node.attrs["pads"] = tuple(own + more for own, more in zip(node.attrs["pads"], extra, strict=True))
+        node.attrs["pads"] = _summed(pad, node)
         if node.op == "AveragePool":
             node.attrs["count_include_pad"] = True
         editor.set_inputs(node, [pad.inputs[0], *node.inputs[1:]])
@@ -26,12 +25,20 @@ def fuse_pads(graph: Graph) -> list[str]:
     return changes
 
 
+def _summed(pad: Node, node: Node) -> tuple[int, ...]:
+    """Padding of both, (top, left, bottom, right)."""
+    extra = (*pad.attrs["pads"][2:4], *pad.attrs["pads"][6:8])
+    return tuple(own + more for own, more in zip(node.attrs["pads"], extra, strict=True))
+
+
 def _fits(pad: Node, node: Node) -> bool:
     pads = pad.attrs["pads"]
-    if pad.attrs["mode"] != "constant" or any(pads[:2]) or any(pads[4:6]) or min(pads) < 0:
+    if pad.attrs["mode"] != "constant" or any(pads[:2]) or any(pads[4:6]):
         return False
+    if node.op == "Conv":
+        return bool(pad.attrs["value"] == 0)
+    if any(side >= size for side, size in zip(_summed(pad, node), node.attrs["kernel"] * 2, strict=True)):
+        return False  # a window of padding alone has no value in a pool
     if node.op == "MaxPool":
         return bool(pad.attrs["value"] <= np.finfo(np.float32).min)
-    if node.op == "AveragePool" and any(node.attrs["pads"]) and not node.attrs["count_include_pad"]:
-        return False
-    return bool(pad.attrs["value"] == 0)
+    return bool(pad.attrs["value"] == 0 and (node.attrs["count_include_pad"] or not any(node.attrs["pads"])))

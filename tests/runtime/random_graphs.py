@@ -1,0 +1,112 @@
+"""Random small graphs for property tests: any operators after each other, tensors read several times, any outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from hypothesis import strategies as st
+
+from runtime.graph import Graph
+from tests.runtime.graphs import GraphMaker
+
+Step = Callable[[GraphMaker, str, st.DrawFn], str]
+WINDOW = {"kernel": (2, 2), "strides": (1, 1), "pads": (0, 1, 1, 0)}  # none of its windows is padding alone
+LOWEST = float(np.finfo(np.float32).min)
+
+
+def _constant(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
+    channels = make.graph.shape(x)[1]
+    name = make.weights(*draw(st.sampled_from([(), (channels, 1, 1), (1, channels, 1, 1)])))
+    make.graph.constants[name] = np.abs(make.graph.constants[name]) + np.float32(0.5)
+    return name
+
+
+def _conv(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
+    channels = make.graph.shape(x)[1]
+    group = draw(st.sampled_from([1, channels]))
+    return make.conv(x, draw(st.sampled_from([channels, 2 * channels])), k=draw(st.sampled_from([1, 3])), group=group)
+
+
+def _pad(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
+    sides = [draw(st.integers(0, 1)) for _ in range(4)]
+    pads = (0, 0, *sides[:2], 0, 0, *sides[2:])
+    value = draw(st.sampled_from([0.0, 1.0, LOWEST]))
+    padded = make.add("Pad", x, pads=pads, value=value, mode="constant")
+    return padded if value != LOWEST else make.add("MaxPool", padded, **WINDOW)
+
+
+def _binary(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
+    """With a constant, or with any tensor of the same shape."""
+    op = draw(st.sampled_from(["Add", "Sub", "Mul", "Div"]))
+    same = [name for name in make.graph.tensors if make.graph.shape(name) == make.graph.shape(x)]
+    other = _constant(make, x, draw) if op == "Div" or draw(st.booleans()) else draw(st.sampled_from(same))
+    return make.add(op, *((x, other) if op == "Div" or draw(st.booleans()) else (other, x)))
+
+
+def _activation(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
+    op = draw(st.sampled_from(["Relu", "Clip", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish"]))
+    parameters = {"Clip": {"alpha": 0.0, "beta": 6.0}, "HardSigmoid": {"alpha": float(np.float32(1 / 6)), "beta": 0.5}}
+    return make.add(op, x, **parameters.get(op, {}))
+
+
+def _transpose(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
+    return make.add("Transpose", x, perm=draw(st.sampled_from([(0, 1, 3, 2), (0, 2, 3, 1), (0, 3, 1, 2)])))
+
+
+def _reshape(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
+    """To five axes and back, or the shuffle of two groups."""
+    n, c, h, w = shape = make.graph.shape(x)
+    groups = draw(st.sampled_from([1, 2])) if c % 2 == 0 else 1
+    middle = make.add("Reshape", x, shape=(n, groups, c // groups, h, w))
+    if draw(st.booleans()):
+        middle = make.add("Transpose", middle, perm=(0, 2, 1, 3, 4))
+    return make.add("Reshape", middle, shape=shape)
+
+
+def _fully_connected(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
+    n, *rest = make.graph.shape(x)
+    flat = make.add("Reshape", x, shape=(n, int(np.prod(rest))))
+    y = make.add("FullyConnected", flat, make.weights(4, int(np.prod(rest))))
+    return make.add("Reshape", y, shape=(n, 4, 1, 1))
+
+
+def _batch_norm(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
+    channels = make.graph.shape(x)[1]
+    return make.add("BatchNormalization", x, make.weights(channels), make.weights(channels))
+
+
+STEPS: tuple[Step, ...] = (
+    _conv,
+    _conv,
+    _pad,
+    _binary,
+    _binary,
+    _activation,
+    _activation,
+    _transpose,
+    _reshape,
+    _fully_connected,
+    _batch_norm,
+    lambda make, x, draw: make.add("Identity", x),
+    lambda make, x, draw: make.add("MaxPool", x, **WINDOW),
+    lambda make, x, draw: make.add("AveragePool", x, **WINDOW, count_include_pad=draw(st.booleans())),
+    lambda make, x, draw: make.add("ReduceMean", x, axes=(2, 3), keepdims=True),
+    lambda make, x, draw: make.add("Concat", x, x, axis=1),
+    lambda make, x, draw: make.add("Softmax", x, axis=1),
+)
+
+
+@st.composite
+def random_graphs(draw: st.DrawFn) -> tuple[Graph, GraphMaker]:
+    """A graph of up to 12 steps, each on any tensor so far; the last tensor and some others are outputs."""
+    make = GraphMaker(seed=draw(st.integers(0, 99)))
+    images = [make.input(draw(st.integers(1, 2)), 2, 3, 4)]
+    for _ in range(draw(st.integers(1, 12))):
+        x = images[-1] if draw(st.booleans()) else draw(st.sampled_from(images))
+        y = draw(st.sampled_from(STEPS))(make, x, draw)
+        if make.graph.tensors[y].size <= 2000:
+            images.append(y)
+    computed = [name for name in images if name not in make.graph.inputs] or [make.add("Relu", images[0])]
+    others = draw(st.lists(st.sampled_from(computed), max_size=2, unique=True))
+    return make.finish(*dict.fromkeys([computed[-1], *others])), make

@@ -1,0 +1,134 @@
+"""Whole networks: import, all passes and the oracle against ONNX Runtime; what is left of each network's operators."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from runtime.convert import convert
+from runtime.errors import ModelError
+from runtime.evaluate import evaluate
+from runtime.exporters.onnx_exporter import export_onnx
+from runtime.graph import Array, Graph
+from runtime.importers.onnx_importer import import_onnx
+from runtime.zoo import catalogue
+from runtime.zoo.reweight import light_models, reweight
+from tests.runtime.test_export import assert_same
+
+SIZES = {"inception_v3": 75}
+FUSED_AWAY = {"BatchNormalization", "Relu", "Clip", "Add", "Identity", "FullyConnected", "Pad"}
+# What may remain of FUSED_AWAY: activations and normalization after Concat, which takes neither.
+REMAINING = {"shufflenet": {"Relu": 3}, "densenet121": {"BatchNormalization": 62}}
+
+
+def noise(graph: Graph, seed: int = 0) -> dict[str, Array]:
+    random = np.random.default_rng(seed)
+    return {name: random.uniform(-1, 1, graph.shape(name)).astype(np.float32) for name in graph.inputs}
+
+
+def assert_matches(model: onnx.ModelProto, graph: Graph) -> None:
+    """Outputs agree with ONNX Runtime within rounding, and depend on the input."""
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    results = []
+    for seed in (0, 1):
+        inputs = noise(graph, seed)
+        values = evaluate(graph, inputs)
+        for name, reference in zip(graph.outputs, session.run(graph.outputs, inputs), strict=True):
+            results.append(reference)
+            assert np.abs(values[name] - reference).max() <= 1e-4 * np.abs(reference).max()
+    assert np.abs(results[0] - results[-1]).max() > 1e-2 * np.abs(results[0]).max()
+
+
+def operators(graph: Graph) -> Counter[str]:
+    return Counter(node.op for node in graph.nodes)
+
+
+def zoo_model(name: str, **arguments: Any) -> tuple[onnx.ModelProto, Graph]:
+    model = catalogue.build(name, **arguments)
+    (value,) = model.graph.input
+    image = tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim[1:])
+    graph, _ = convert(model, {value.name: (1, *image)})
+    return model, graph
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_zoo(name: str) -> None:
+    model, graph = zoo_model(name, width=0.25, size=SIZES.get(name, 64))
+    assert_matches(model, graph)
+    assert not operators(graph).keys() & FUSED_AWAY
+    assert_same(import_onnx(export_onnx(graph)), graph)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", catalogue.names())
+def test_zoo_in_full(name: str) -> None:
+    assert_matches(*zoo_model(name))
+
+
+def test_light_models_are_all_there() -> None:
+    assert len(light_models()) == 9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(light_models()))
+def test_light_model(name: str) -> None:
+    """With seeded weights, since outputs of the stored constant ones hardly depend on the input."""
+    model = reweight(onnx.load(light_models()[name]))
+    graph, _ = convert(model)
+    assert_matches(model, graph)
+    remaining = {op: count for op, count in operators(graph).items() if op in FUSED_AWAY}
+    assert remaining == REMAINING.get(name, {})
+
+
+@pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "inception_v2"])
+def test_light_model_as_stored(name: str) -> None:
+    model = onnx.load(light_models()[name])
+    graph, _ = convert(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    inputs = noise(graph)
+    np.testing.assert_allclose(
+        evaluate(graph, inputs)[graph.outputs[0]], session.run(graph.outputs, inputs)[0], rtol=1e-4
+    )
+
+
+def test_channel_shuffles_are_found() -> None:
+    graph, _ = convert(onnx.load(light_models()["shufflenet"]))
+    assert operators(graph)["ChannelShuffle"] == 16
+    assert operators(graph)["Transpose"] == 0
+
+
+def test_reports_begin_with_what_import_folded() -> None:
+    _, reports = convert(onnx.load(light_models()["squeezenet"]))
+    assert (reports[0].name, len(reports[0].changes)) == ("constants at import", 39)
+    changes = {report.name: len(report.changes) for report in reports[1:] if report.changes}
+    assert changes == {"identity removal": 1, "activation fusion": 26}
+
+
+def test_layers_by_name_for_validation() -> None:
+    """Any tensor of the model may be an output, and keeps its name through all passes."""
+    model = catalogue.build("mobilenet_v2", width=0.25, size=32)
+    value = model.graph.input[0].name
+    names = [node.output[0] for node in model.graph.node if node.op_type in {"Conv", "Clip", "Add"}][:9]
+    graph, _ = convert(model, {value: (1, 3, 32, 32)}, names)
+    assert graph.outputs == names
+    for node in names:
+        model.graph.output.append(onnx.helper.make_empty_tensor_value_info(node))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    inputs = noise(graph)
+    values = evaluate(graph, inputs)
+    for name, reference in zip(names, session.run(names, inputs), strict=True):
+        assert np.abs(values[name] - reference).max() <= 1e-4 * np.abs(reference).max()
+
+
+def test_batch_of_the_deployment_file() -> None:
+    model = catalogue.build("squeezenet_v11", width=0.25, size=64)
+    graph, _ = convert(model, {"input": (3, 3, 64, 64)})
+    assert graph.shape(graph.outputs[0])[0] == 3
+    assert_matches(model, graph)
+    with pytest.raises(ModelError, match=r"input 'input': the given shape \(1, 3, 32, 32\) contradicts .* \(N, 3, 64"):
+        convert(model, {"input": (1, 3, 32, 32)})

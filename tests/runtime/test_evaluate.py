@@ -1,0 +1,93 @@
+"""The oracle itself, where ONNX Runtime has no such operator: fused forms, and a convolution written as loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from runtime.errors import ModelError
+from runtime.evaluate import compute, evaluate
+from runtime.graph import Array
+from tests.runtime.graphs import GraphMaker
+
+IDENTITY_CONV = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
+
+
+def noise(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).standard_normal(shape)
+
+
+def looped_convolution(x: Array, w: Array, stride: int, pad: int, dilation: int, group: int) -> Array:
+    """As the definition says, one multiply-accumulate at a time."""
+    n, _, h, width = x.shape
+    o, per_group, k, _ = w.shape
+    rows, columns = ((size + 2 * pad - dilation * (k - 1) - 1) // stride + 1 for size in (h, width))
+    out = np.zeros((n, o, rows, columns))
+    for b, f, i, j, p, u, v in np.ndindex(n, o, rows, columns, per_group, k, k):
+        row, column = i * stride - pad + u * dilation, j * stride - pad + v * dilation
+        if 0 <= row < h and 0 <= column < width:
+            out[b, f, i, j] += w[f, p, u, v] * x[b, f // (o // group) * per_group + p, row, column]
+    return out
+
+
+@pytest.mark.parametrize(
+    ("stride", "pad", "dilation", "group"), [(1, 0, 1, 1), (2, 1, 1, 2), (1, 2, 2, 4), (3, 1, 1, 1)]
+)
+def test_convolution_against_loops(stride: int, pad: int, dilation: int, group: int) -> None:
+    x, w = noise(2, 4, 6, 5), noise(4, 4 // group, 3, 3)
+    attributes = {"strides": (stride,) * 2, "pads": (pad,) * 4, "dilations": (dilation,) * 2, "group": group}
+    expected = looped_convolution(x, w, stride, pad, dilation, group)
+    np.testing.assert_allclose(compute("Conv", [x, w], attributes), expected, atol=1e-12)
+
+
+def test_residual_is_added_before_the_activation() -> None:
+    x, residual = np.full((1, 1, 1, 1), 2.0), np.full((1, 1, 1, 1), -5.0)
+    attributes = {**IDENTITY_CONV, "activation": "leaky_relu", "alpha": 0.5}
+    one = np.ones((1, 1, 1, 1))
+    assert compute("Conv", [x, one, None, residual], attributes).item() == -1.5
+    assert compute("Conv", [x, one, np.ones(1), residual], attributes).item() == -1.0
+
+
+def test_fused_activation_equals_the_operator() -> None:
+    x, y = noise(2, 3), noise(3)
+    parameters = {"alpha": 0.25, "beta": 0.5}
+    for op, activation in (("HardSigmoid", "hard_sigmoid"), ("Clip", "clip")):
+        fused = compute("Add", [x, y], {"activation": activation, **parameters})
+        np.testing.assert_array_equal(fused, compute(op, [x + y], parameters))
+
+
+def test_channel_shuffle_interleaves_the_groups() -> None:
+    x = np.arange(6.0).reshape(1, 6, 1, 1)
+    assert compute("ChannelShuffle", [x], {"group": 2}).ravel().tolist() == [0, 3, 1, 4, 2, 5]
+    assert compute("ChannelShuffle", [x], {"group": 3}).ravel().tolist() == [0, 2, 4, 1, 3, 5]
+
+
+def test_scale_and_shift() -> None:
+    x, scale, shift = noise(2, 3, 4, 4), noise(3), -noise(3)
+    expected = np.stack([x[:, c] * scale[c] + shift[c] for c in range(3)], axis=1)
+    np.testing.assert_allclose(compute("BatchNormalization", [x, scale, shift], {}), expected)
+
+
+def test_large_values_saturate() -> None:
+    x = np.asarray([-1e4, 0.0, 1e4], np.float32)
+    assert compute("Sigmoid", [x], {}).tolist() == [0.0, 0.5, 1.0]
+    assert np.isfinite(compute("Softmax", [x], {"axis": 0})).all()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_values_keep_the_type_of_the_inputs(kind: type) -> None:
+    make = GraphMaker()
+    hidden = make.add("Sigmoid", make.conv(make.input(1, 2, 4, 4), 3))
+    y = make.add("ReduceMean", make.add("Relu", hidden), axes=(2, 3), keepdims=True)
+    values = evaluate(make.finish(y), {"x0": noise(1, 2, 4, 4).astype(kind)})
+    assert values[y].dtype == kind
+    assert values.keys() == make.graph.tensors.keys()
+
+
+def test_input_of_another_shape() -> None:
+    graph = GraphMaker()
+    y = graph.add("Relu", graph.input(2, 3))
+    with pytest.raises(ModelError, match=r"input 'x0' is \(3, 2\); the graph reads shape \(2, 3\)"):
+        evaluate(graph.finish(y), {"x0": noise(3, 2)})
+    with pytest.raises(ModelError, match="input 'x0' is missing"):
+        evaluate(graph.graph, {})

@@ -1,0 +1,70 @@
+"""All passes together: no value of any output changes, whatever the graph."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+
+from runtime.evaluate import evaluate
+from runtime.graph import Graph
+from runtime.operators import check_graph
+from runtime.passes.pipeline import PASSES, run_passes
+from tests.runtime.graphs import GraphMaker
+from tests.runtime.random_graphs import random_graphs
+
+Case = tuple[Graph, GraphMaker]
+
+
+def check_values_stay(case: Case) -> None:
+    """In float64, so that only a wrong rewrite can differ by more than the rounding of folded float32 weights."""
+    graph, make = case
+    check_graph(graph)
+    inputs = {name: value.astype(np.float64) for name, value in make.noise().items()}
+    outputs, before = list(graph.outputs), evaluate(graph, inputs)
+    largest = max([1.0, *(np.abs(before[node.output]).max() for node in graph.nodes if node.op != "Pad")])
+    assume(largest < 1e3)
+    run_passes(graph)
+    check_graph(graph)
+    assert graph.outputs == outputs
+    after = evaluate(graph, inputs)
+    for name in outputs:
+        np.testing.assert_allclose(after[name], before[name], atol=1e-5 * largest, rtol=0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=random_graphs())
+def test_values_stay(case: Case) -> None:
+    check_values_stay(case)
+
+
+@pytest.mark.slow
+@settings(max_examples=3000, deadline=None)
+@given(case=random_graphs())
+def test_values_stay_in_many_graphs(case: Case) -> None:
+    check_values_stay(case)
+
+
+@settings(max_examples=30, deadline=None)
+@given(case=random_graphs())
+def test_passes_reach_a_fixed_point(case: Case) -> None:
+    graph, _ = case
+    run_passes(graph)
+    again = copy.deepcopy(graph)
+    assert not any(report.changes for report in run_passes(again))
+    assert again.nodes == graph.nodes
+
+
+def test_reports_name_every_pass_in_order_and_what_it_did() -> None:
+    make = GraphMaker()
+    conv = make.conv(make.input(1, 2, 4, 4), 2)
+    normalized = make.add("BatchNormalization", conv, make.weights(2), make.weights(2))
+    reports = run_passes(make.finish(make.add("Relu", normalized)))
+    assert [report.name for report in reports] == list(PASSES)
+    changes = {report.name: report.changes for report in reports if report.changes}
+    assert changes == {
+        "batch-norm folding": ["n_batchnormalization1 into n_conv0"],
+        "activation fusion": ["n_relu2 into n_conv0"],
+    }

@@ -1,0 +1,494 @@
+"""Each pass alone: what it makes of a graph, where it must keep away, and that no value changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from runtime.evaluate import evaluate
+from runtime.graph import Graph
+from runtime.operators import check_graph
+from runtime.passes.activation_fusion import fuse_activations
+from runtime.passes.batch_norm_folding import fold_batch_norms
+from runtime.passes.bias_fusion import fuse_biases
+from runtime.passes.channel_shuffle import fuse_channel_shuffles
+from runtime.passes.constant_folding import fold_constants
+from runtime.passes.dead_code import remove_dead_code
+from runtime.passes.fully_connected import convert_fully_connected
+from runtime.passes.hard_swish import fuse_hard_swishes
+from runtime.passes.identity_removal import remove_identities
+from runtime.passes.pad_fusion import fuse_pads
+from runtime.passes.reshape_merging import merge_reshapes
+from runtime.passes.residual_fusion import fuse_residuals
+from runtime.passes.transpose_merging import merge_transposes
+from tests.runtime.graphs import GraphMaker
+
+Pass = Callable[[Graph], list[str]]
+LOWEST = float(np.finfo(np.float32).min)
+CLIP6 = {"alpha": 0.0, "beta": 6.0}
+GATE = {"alpha": 1 / 6, "beta": 0.5}
+
+
+def applied(rewrite: Pass, make: GraphMaker, *outputs: str) -> Graph:
+    """Runs one pass, then dead code; checks the graph's rules, its outputs' names and every value of theirs."""
+    graph = make.finish(*outputs)
+    check_graph(graph)
+    inputs = make.noise()
+    before = evaluate(graph, inputs)
+    rewrite(graph)
+    remove_dead_code(graph)
+    check_graph(graph)
+    assert graph.outputs == list(outputs)
+    after = evaluate(graph, inputs)
+    for name in outputs:
+        np.testing.assert_allclose(after[name], before[name], rtol=1e-4, atol=1e-5)
+    return graph
+
+
+def operators(graph: Graph) -> list[str]:
+    return [node.op for node in graph.nodes]
+
+
+def unchanged(rewrite: Pass, make: GraphMaker, *outputs: str) -> None:
+    expected = [node.op for node in make.graph.nodes]
+    assert operators(applied(rewrite, make, *outputs)) == expected
+
+
+@pytest.fixture
+def make() -> GraphMaker:
+    return GraphMaker()
+
+
+# Constant folding, identities, dead code
+
+
+def test_constants_fold(make: GraphMaker) -> None:
+    x = make.input(2, 3)
+    product = make.add("Mul", make.weights(3), make.weights(3))
+    y = make.add("Add", x, make.add("Neg", product))
+    graph = applied(fold_constants, make, y)
+    assert operators(graph) == ["Add"]
+    assert len(graph.constants) == 1
+
+
+def test_a_constant_output_keeps_its_name(make: GraphMaker) -> None:
+    y = make.add("Neg", make.weights(3))
+    graph = applied(fold_constants, make, y)
+    assert graph.nodes == []
+    assert graph.is_constant(y)
+
+
+def identities(make: GraphMaker, x: str) -> list[str]:
+    nothing = {"pads": (0,) * 8, "value": 0.0, "mode": "constant"}
+    return [
+        make.add("Identity", x),
+        make.add("Pad", x, **nothing),
+        make.add("Reshape", x, shape=make.graph.shape(x)),
+        make.add("Transpose", x, perm=(0, 1, 2, 3)),
+        make.add("Concat", x, axis=1),
+    ]
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_identities_go(make: GraphMaker, index: int) -> None:
+    x = make.add("Relu", make.input(1, 2, 3, 3))
+    y = make.add("Neg", identities(make, x)[index])
+    graph = applied(remove_identities, make, y)
+    assert operators(graph) == ["Relu", "Neg"]
+
+
+def test_identity_that_names_an_output(make: GraphMaker) -> None:
+    hidden = make.add("Relu", make.input(2, 3))
+    named = make.add("Identity", hidden)
+    other = make.add("Neg", hidden)
+    graph = applied(remove_identities, make, named, other)
+    assert operators(graph) == ["Relu", "Neg"]
+
+
+def test_identity_of_an_input_or_an_output_stays(make: GraphMaker) -> None:
+    x = make.input(2, 3)
+    hidden = make.add("Relu", x)
+    unchanged(remove_identities, make, make.add("Identity", x), hidden, make.add("Identity", hidden))
+
+
+def test_two_names_of_one_tensor(make: GraphMaker) -> None:
+    hidden = make.add("Relu", make.input(2, 3))
+    graph = applied(remove_identities, make, make.add("Identity", hidden), make.add("Identity", hidden))
+    assert operators(graph) == ["Relu", "Identity"]
+
+
+def test_dead_code_goes_with_its_constants(make: GraphMaker) -> None:
+    x = make.input(1, 2, 4, 4)
+    make.add("Relu", make.conv(x, 3))
+    graph = applied(remove_dead_code, make, make.add("Neg", x))
+    assert operators(graph) == ["Neg"]
+    assert graph.constants == {}
+    assert graph.tensors.keys() == {x, graph.outputs[0]}
+
+
+# Batch norm and bias
+
+
+def batch_norm(make: GraphMaker, x: str) -> str:
+    channels = make.graph.shape(x)[1]
+    return make.add("BatchNormalization", x, make.weights(channels), make.weights(channels))
+
+
+def test_batch_norm_folds_into_convolution(make: GraphMaker) -> None:
+    y = batch_norm(make, make.conv(make.input(2, 4, 5, 5), 6, group=2))
+    graph = applied(fold_batch_norms, make, y)
+    assert operators(graph) == ["Conv"]
+    assert len(graph.nodes[0].inputs) == 3
+
+
+def test_batch_norm_gives_a_bias_to_a_convolution_without(make: GraphMaker) -> None:
+    x, w = make.input(1, 2, 5, 5), make.weights(3, 2, 1, 1)
+    conv = make.add("Conv", x, w, strides=(2, 2), pads=(0, 0, 0, 0), dilations=(1, 1), group=1)
+    assert len(applied(fold_batch_norms, make, batch_norm(make, conv)).nodes[0].inputs) == 3
+
+
+def test_batch_norm_folds_into_fully_connected(make: GraphMaker) -> None:
+    y = batch_norm(make, make.add("FullyConnected", make.input(2, 4), make.weights(5, 4)))
+    assert operators(applied(fold_batch_norms, make, y)) == ["FullyConnected"]
+
+
+def test_scale_and_shift_fold_into_batch_norm(make: GraphMaker) -> None:
+    """As in networks that normalize before the convolution: BatchNormalization, Mul, Add."""
+    scaled = make.add("Mul", batch_norm(make, make.input(2, 4, 3, 3)), make.weights(4, 1, 1))
+    y = make.add("Add", make.weights(1, 4, 1, 1), scaled)
+    graph = applied(lambda graph: fold_batch_norms(graph) + fuse_biases(graph), make, y)
+    assert operators(graph) == ["BatchNormalization"]
+
+
+@pytest.mark.parametrize("op", ["Mul", "Div"])
+@pytest.mark.parametrize("shape", [(), (1,), (6, 1, 1), (1, 6, 1, 1)])
+def test_scale_by_constant(make: GraphMaker, op: str, shape: tuple[int, ...]) -> None:
+    y = make.add(op, make.conv(make.input(1, 4, 5, 5), 6), make.weights(*shape))
+    assert operators(applied(fold_batch_norms, make, y)) == ["Conv"]
+
+
+@pytest.mark.parametrize("op", ["Add", "Sub"])
+@pytest.mark.parametrize("constant_first", [False, True])
+def test_bias(make: GraphMaker, op: str, constant_first: bool) -> None:
+    conv, constant = make.conv(make.input(1, 4, 5, 5), 6), make.weights(6, 1, 1)
+    y = make.add(op, *((constant, conv) if constant_first else (conv, constant)))
+    assert operators(applied(fuse_biases, make, y)) == ["Conv"]
+
+
+def test_bias_of_fully_connected(make: GraphMaker) -> None:
+    y = make.add("Add", make.add("FullyConnected", make.input(2, 4), make.weights(5, 4)), make.weights(5))
+    assert operators(applied(fuse_biases, make, y)) == ["FullyConnected"]
+
+
+@pytest.mark.parametrize("shape", [(6,), (1, 6), (6, 5, 6), (2, 6, 1, 1), (1, 1, 6, 1, 1)])
+def test_constant_that_varies_along_another_axis_stays(make: GraphMaker, shape: tuple[int, ...]) -> None:
+    conv = make.conv(make.input(2, 4, 5, 6), 6)
+    unchanged(fuse_biases, make, make.add("Add", conv, make.weights(*shape)))
+
+
+def test_division_of_a_constant_stays(make: GraphMaker) -> None:
+    unchanged(fold_batch_norms, make, make.add("Div", make.weights(6, 1, 1), make.conv(make.input(1, 4, 5, 5), 6)))
+
+
+def test_constant_that_enlarges_the_tensor_stays(make: GraphMaker) -> None:
+    conv = make.conv(make.input(1, 4, 5, 5), 1)
+    unchanged(fuse_biases, make, make.add("Add", conv, make.weights(6, 1, 1)))
+
+
+def test_activation_of_the_folded_operator_moves_along(make: GraphMaker) -> None:
+    y = make.add("Add", make.conv(make.input(1, 4, 5, 5), 6), make.weights(6, 1, 1), activation="clip", **CLIP6)
+    graph = applied(fuse_biases, make, y)
+    assert graph.nodes[0].attrs["activation"] == "clip"
+
+
+# What every fusion into the operator before must leave alone
+
+FUSED_AFTER: dict[str, tuple[Pass, Callable[[GraphMaker, str], str]]] = {
+    "batch norm": (fold_batch_norms, batch_norm),
+    "bias": (fuse_biases, lambda make, x: make.add("Add", x, make.weights(4, 1, 1))),
+    "activation": (fuse_activations, lambda make, x: make.add("Relu", x)),
+    "residual": (fuse_residuals, lambda make, x: make.add("Add", x, make.graph.inputs[0])),
+}
+
+
+@pytest.mark.parametrize("name", FUSED_AFTER)
+def test_tensor_that_is_read_twice_is_not_fused(make: GraphMaker, name: str) -> None:
+    rewrite, after = FUSED_AFTER[name]
+    conv = make.conv(make.input(1, 4, 5, 5), 4)
+    unchanged(rewrite, make, after(make, conv), make.add("Softmax", conv, axis=1))
+
+
+@pytest.mark.parametrize("name", FUSED_AFTER)
+def test_tensor_that_is_an_output_is_not_fused(make: GraphMaker, name: str) -> None:
+    rewrite, after = FUSED_AFTER[name]
+    conv = make.conv(make.input(1, 4, 5, 5), 4)
+    unchanged(rewrite, make, conv, after(make, conv))
+
+
+@pytest.mark.parametrize("name", FUSED_AFTER)
+def test_nothing_is_fused_after_an_activation(make: GraphMaker, name: str) -> None:
+    rewrite, after = FUSED_AFTER[name]
+    unchanged(rewrite, make, after(make, make.conv(make.input(1, 4, 5, 5), 4, activation="tanh")))
+
+
+@pytest.mark.parametrize("name", ["batch norm", "bias", "residual"])
+def test_no_sum_is_fused_after_a_residual(make: GraphMaker, name: str) -> None:
+    rewrite, after = FUSED_AFTER[name]
+    x = make.input(1, 4, 5, 5)
+    unchanged(rewrite, make, after(make, make.conv(x, 4, residual=x)))
+
+
+# Activations, residuals, padding
+
+
+ACTIVATIONS: list[tuple[str, dict[str, float], str]] = [
+    ("Relu", {}, "relu"),
+    ("Clip", CLIP6, "clip"),
+    ("Sigmoid", {}, "sigmoid"),
+    ("Tanh", {}, "tanh"),
+    ("LeakyRelu", {"alpha": 0.1}, "leaky_relu"),
+    ("Elu", {"alpha": 0.7}, "elu"),
+    ("HardSigmoid", GATE, "hard_sigmoid"),
+    ("HardSwish", {}, "hard_swish"),
+]
+
+
+@pytest.mark.parametrize(("op", "parameters", "activation"), ACTIVATIONS)
+@pytest.mark.parametrize("producer", ["Conv", "FullyConnected", "BatchNormalization", "Mul"])
+def test_activation_fuses(
+    make: GraphMaker, producer: str, op: str, parameters: dict[str, float], activation: str
+) -> None:
+    shape = (2, 4) if producer == "FullyConnected" else (2, 4, 5, 5)
+    x = make.input(*shape)
+    hidden = {
+        "Conv": lambda: make.conv(x, 3),
+        "FullyConnected": lambda: make.add("FullyConnected", x, make.weights(3, 4)),
+        "BatchNormalization": lambda: batch_norm(make, x),
+        "Mul": lambda: make.add("Mul", x, make.input(*shape)),
+    }[producer]()
+    graph = applied(fuse_activations, make, make.add(op, hidden, **parameters))
+    assert operators(graph) == [producer]
+    assert {"activation": activation, **parameters}.items() <= graph.nodes[0].attrs.items()
+
+
+def test_activation_of_an_operator_that_takes_none(make: GraphMaker) -> None:
+    unchanged(fuse_activations, make, make.add("Relu", make.add("Softmax", make.input(2, 3), axis=1)))
+
+
+@pytest.mark.parametrize("conv_first", [False, True])
+def test_residual_fuses(make: GraphMaker, conv_first: bool) -> None:
+    x = make.input(1, 4, 5, 5)
+    conv = make.conv(x, 4)
+    y = make.add("Add", *((conv, x) if conv_first else (x, conv)))
+    graph = applied(fuse_residuals, make, y)
+    assert operators(graph) == ["Conv"]
+    assert graph.nodes[0].inputs[3] == x
+
+
+def test_residual_of_a_convolution_without_bias(make: GraphMaker) -> None:
+    x, w = make.input(1, 4, 5, 5), make.weights(4, 4, 1, 1)
+    conv = make.add("Conv", x, w, strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), group=1)
+    graph = applied(fuse_residuals, make, make.add("Add", conv, x))
+    assert graph.nodes[0].inputs == [x, w, "", x]
+
+
+def test_residual_that_is_computed_after_the_convolution(make: GraphMaker) -> None:
+    """The fused convolution stands where the addition stood."""
+    x = make.input(1, 4, 5, 5)
+    conv = make.conv(x, 4)
+    late = make.add("Tanh", x)
+    assert operators(applied(fuse_residuals, make, make.add("Add", late, conv))) == ["Tanh", "Conv"]
+
+
+def test_residual_of_two_convolutions(make: GraphMaker) -> None:
+    x = make.input(1, 4, 5, 5)
+    first, second = make.conv(x, 4), make.conv(x, 4)
+    graph = applied(fuse_residuals, make, make.add("Add", first, second))
+    assert operators(graph) == ["Conv", "Conv"]
+    assert graph.nodes[1].inputs[3] == first
+
+
+def test_sum_with_itself_or_of_another_shape_is_no_residual(make: GraphMaker) -> None:
+    x = make.input(1, 4, 5, 5)
+    conv = make.conv(x, 4)
+    twice = make.add("Add", conv, conv)
+    unchanged(fuse_residuals, make, twice, make.add("Add", make.conv(x, 4), make.input(1, 4, 1, 1)))
+
+
+def pad(make: GraphMaker, x: str, pads: tuple[int, ...] = (0, 0, 1, 2, 0, 0, 2, 0), value: float = 0.0) -> str:
+    return make.add("Pad", x, pads=pads, value=value, mode="constant")
+
+
+POOL = {"kernel": (3, 3), "strides": (2, 1), "pads": (0, 0, 0, 0)}
+
+
+def test_pad_fuses_into_convolution(make: GraphMaker) -> None:
+    graph = applied(fuse_pads, make, make.conv(pad(make, make.input(1, 2, 6, 6)), 3))
+    assert operators(graph) == ["Conv"]
+    assert graph.nodes[0].attrs["pads"] == (2, 3, 3, 1)
+
+
+def test_pad_fuses_into_every_reader(make: GraphMaker) -> None:
+    padded = pad(make, make.input(1, 2, 6, 6))
+    graph = applied(fuse_pads, make, make.conv(padded, 3), make.conv(padded, 2, k=1))
+    assert operators(graph) == ["Conv", "Conv"]
+
+
+def test_pad_fuses_into_pools(make: GraphMaker) -> None:
+    x = make.input(1, 2, 6, 6)
+    average = make.add("AveragePool", pad(make, x), **POOL, count_include_pad=False)
+    largest = make.add("MaxPool", pad(make, x, value=LOWEST), **POOL)
+    graph = applied(fuse_pads, make, average, largest)
+    assert operators(graph) == ["AveragePool", "MaxPool"]
+    assert graph.nodes[0].attrs["count_include_pad"]
+
+
+def test_pad_that_stays(make: GraphMaker) -> None:
+    x = make.input(1, 2, 6, 6)
+    own = POOL | {"pads": (1, 1, 1, 1)}
+    outputs = [
+        make.conv(pad(make, x, value=1.0), 3),
+        make.conv(pad(make, x, (0, 1, 0, 0, 0, 0, 0, 0)), 3),
+        make.conv(make.add("Pad", x, pads=(0, 0, 1, 1, 0, 0, 1, 1), value=0.0, mode="edge"), 3),
+        make.add("MaxPool", pad(make, x), **POOL),
+        make.add("MaxPool", pad(make, x, (0, 0, 3, 0, 0, 0, 0, 0), LOWEST), **POOL),
+        make.add("AveragePool", pad(make, x), **own, count_include_pad=False),
+    ]
+    unchanged(fuse_pads, make, *outputs)
+
+
+# Movement
+
+
+def test_transposes_cancel(make: GraphMaker) -> None:
+    there = make.add("Transpose", make.input(1, 2, 3, 4), perm=(0, 2, 3, 1))
+    back = make.add("Transpose", there, perm=(0, 3, 1, 2))
+    graph = applied(lambda graph: merge_transposes(graph) + remove_identities(graph), make, make.add("Neg", back))
+    assert operators(graph) == ["Neg"]
+
+
+def test_transposes_compose(make: GraphMaker) -> None:
+    x = make.input(2, 3, 4)
+    y = make.add("Transpose", make.add("Transpose", x, perm=(1, 2, 0)), perm=(0, 2, 1))
+    graph = applied(merge_transposes, make, y)
+    assert [node.attrs for node in graph.nodes] == [{"perm": (1, 0, 2)}]
+
+
+def test_transposes_meet_across_a_unary_operator(make: GraphMaker) -> None:
+    there = make.add("Transpose", make.input(1, 2, 3, 4), perm=(0, 2, 3, 1))
+    y = make.add("Transpose", make.add("LeakyRelu", there, alpha=0.1), perm=(0, 3, 1, 2))
+    graph = applied(lambda graph: merge_transposes(graph) + remove_identities(graph), make, y)
+    assert operators(graph) == ["LeakyRelu"]
+
+
+def test_transpose_read_twice_stays_before_a_unary_operator(make: GraphMaker) -> None:
+    there = make.add("Transpose", make.input(1, 2, 3, 4), perm=(0, 2, 3, 1))
+    y = make.add("Transpose", make.add("Relu", there), perm=(0, 3, 1, 2))
+    unchanged(merge_transposes, make, y, make.add("Neg", there))
+
+
+def test_transpose_of_axes_of_size_one_is_a_reshape(make: GraphMaker) -> None:
+    y = make.add("Transpose", make.input(2, 5, 1, 1), perm=(0, 2, 3, 1))
+    assert operators(applied(merge_transposes, make, y)) == ["Reshape"]
+
+
+def test_reshapes_merge(make: GraphMaker) -> None:
+    x = make.input(2, 3, 4)
+    middle = make.add("Reshape", x, shape=(6, 4))
+    last = make.add("Reshape", middle, shape=(24,))
+    graph = applied(merge_reshapes, make, last, make.add("Neg", middle))
+    assert [node.inputs for node in graph.nodes] == [[x], [x], [middle]]
+
+
+def shuffle(make: GraphMaker, x: str, groups: int, perm: tuple[int, ...] = (0, 2, 1, 3, 4)) -> str:
+    n, c, h, w = make.graph.shape(x)
+    grouped = make.add("Reshape", x, shape=(n, groups, c // groups, h, w))
+    return make.add("Reshape", make.add("Transpose", grouped, perm=perm), shape=(n, c, h, w))
+
+
+@pytest.mark.parametrize("groups", [2, 3])
+def test_channel_shuffle(make: GraphMaker, groups: int) -> None:
+    graph = applied(fuse_channel_shuffles, make, shuffle(make, make.input(2, 6, 3, 4), groups))
+    assert [(node.op, node.attrs) for node in graph.nodes] == [("ChannelShuffle", {"group": groups})]
+
+
+def test_what_looks_like_a_channel_shuffle(make: GraphMaker) -> None:
+    other_axes = shuffle(make, make.input(2, 6, 3, 3), 2, (0, 1, 2, 4, 3))
+    read_twice = make.add("Neg", make.graph.nodes[0].output)
+    unchanged(fuse_channel_shuffles, make, other_axes, read_twice)
+
+
+@pytest.mark.parametrize("image", [(1, 1), (3, 2)])
+def test_layer_on_a_flattened_image_is_a_convolution(make: GraphMaker, image: tuple[int, int]) -> None:
+    x = make.input(2, 3, *image)
+    flat = make.add("Reshape", x, shape=(2, 3 * image[0] * image[1]))
+    weights = make.weights(5, 3 * image[0] * image[1])
+    y = make.add("FullyConnected", flat, weights, make.weights(5), activation="clip", **CLIP6)
+    graph = applied(convert_fully_connected, make, y)
+    assert operators(graph) == ["Conv", "Reshape"]
+    assert graph.nodes[0].attrs["activation"] == "clip"
+    assert graph.shape(graph.nodes[0].inputs[1]) == (5, 3, *image)
+
+
+def test_layers_in_a_row_become_convolutions(make: GraphMaker) -> None:
+    hidden = make.add("Reshape", make.input(2, 3, 2, 2), shape=(2, 12))
+    for inputs, outputs in ((12, 8), (8, 4)):
+        hidden = make.add("FullyConnected", hidden, make.weights(outputs, inputs), activation="relu")
+    graph = applied(convert_fully_connected, make, hidden)
+    assert operators(graph) == ["Conv", "Conv", "Reshape"]
+
+
+def test_layer_on_a_matrix_stays(make: GraphMaker) -> None:
+    plain = make.add("FullyConnected", make.input(2, 4), make.weights(5, 4))
+    mixed = make.add("Reshape", make.input(2, 3, 2, 2), shape=(4, 6))
+    unchanged(convert_fully_connected, make, plain, make.add("FullyConnected", mixed, make.weights(5, 6)))
+
+
+# Hard swish
+
+
+def constant(make: GraphMaker, value: float) -> str:
+    return make.graph.add_constant("c", np.asarray(value, np.float32))
+
+
+def hard_swishes(make: GraphMaker, x: str) -> dict[str, str]:
+    """The forms that exporters write; the clip may be fused into the addition already."""
+    clip = make.add("Clip", make.add("Add", x, constant(make, 3)), **CLIP6)
+    fused = make.add("Add", constant(make, 3), x, activation="clip", **CLIP6)
+    return {
+        "divided last": make.add("Div", make.add("Mul", x, clip), constant(make, 6)),
+        "divided first": make.add("Mul", make.add("Div", clip, constant(make, 6)), x),
+        "multiplied": make.add("Mul", make.add("Mul", x, fused), constant(make, 1 / 6)),
+        "hard sigmoid": make.add("Mul", x, make.add("HardSigmoid", x, **GATE)),
+    }
+
+
+FORMS = ["divided last", "divided first", "multiplied", "hard sigmoid"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_hard_swish(form: str) -> None:
+    make = GraphMaker()
+    wide = make.add("Mul", make.input(2, 3, 4, 4), constant(make, 6))
+    chosen = hard_swishes(make, wide)[form]
+    # Only the chosen form may read the shared clip, as in a model.
+    graph = make.finish(chosen)
+    remove_dead_code(graph)
+    assert operators(applied(fuse_hard_swishes, make, chosen)) == ["Mul", "HardSwish"]
+
+
+@pytest.mark.parametrize(
+    ("shift", "bounds", "divisor"), [(2.0, CLIP6, 6.0), (3.0, {"alpha": 0.0, "beta": 5.0}, 6.0), (3.0, CLIP6, 5.0)]
+)
+def test_what_looks_like_a_hard_swish(make: GraphMaker, shift: float, bounds: dict[str, Any], divisor: float) -> None:
+    x = make.input(2, 3)
+    clip = make.add("Clip", make.add("Add", x, constant(make, shift)), **bounds)
+    unchanged(fuse_hard_swishes, make, make.add("Div", make.add("Mul", x, clip), constant(make, divisor)))
+
+
+def test_gate_of_another_tensor_is_no_hard_swish(make: GraphMaker) -> None:
+    x, other = make.input(2, 3), make.input(2, 3)
+    unchanged(fuse_hard_swishes, make, make.add("Mul", x, make.add("HardSigmoid", other, **GATE)))
