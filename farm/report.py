@@ -1,0 +1,50 @@
+"""A report as Markdown: headed sections of tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from farm import atomic_file
+from farm.tables import Table
+
+# What Markdown or HTML would read as markup, in text that a device or a model supplies.
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~&])")
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """A heading, a few sentences, and tables."""
+
+    title: str
+    text: str
+    tables: Sequence[Table]
+
+
+def write(path: Path, title: str, sections: Sequence[Section]) -> None:
+    """Writes the report whole."""
+    parts = [f"# {_plain(title)}", *(_section(section) for section in sections)]
+    atomic_file.write(path, ("\n\n".join(parts) + "\n").encode())
+
+
+def _section(section: Section) -> str:
+    parts = [f"## {_plain(section.title)}", _plain(section.text), *map(markdown, section.tables)]
+    return "\n\n".join(filter(None, parts))
+
+
+def markdown(table: Table) -> str:
+    """A table in Markdown, under its title where it has one."""
+    rule = (":---" if name in table.left else "---:" for name in table.columns)
+    lines = [_line(map(_plain, table.columns)), _line(rule), *(_line(map(_plain, row)) for row in table.rows)]
+    return "\n".join(([f"### {_plain(table.title)}", ""] if table.title else []) + lines)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _plain(text: str) -> str:
+    """Text that shows as it is, on one line."""
+    return _MARKUP.sub(r"\\\1", "".join(c if c.isprintable() else " " for c in text))

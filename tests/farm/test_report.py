@@ -1,0 +1,24 @@
+"""Reports show names as they are, whatever markup they hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from farm.report import Section, markdown, write
+from farm.tables import Table
+
+
+def test_table() -> None:
+    table = Table("Latency", ("Model", "ms"), [("net", "1.5")], frozenset({"Model"}))
+    assert markdown(table) == "### Latency\n\n| Model | ms |\n| :--- | ---: |\n| net | 1.5 |"
+
+
+def test_markup_in_names_is_shown_not_read() -> None:
+    row = markdown(Table("", ("Model",), [("<script>|`a`\nb",)])).splitlines()[-1]
+    assert row == r"| \<script\>\|\`a\` b |"
+
+
+def test_report_is_written_whole(tmp_path: Path) -> None:
+    path = tmp_path / "reports" / "report.md"
+    write(path, "Demo", [Section("Run", "All fine.", [Table("", ("a",), [("1",)])]), Section("Empty", "", [])])
+    assert path.read_text() == "# Demo\n\n## Run\n\nAll fine.\n\n| a |\n| ---: |\n| 1 |\n\n## Empty\n"
