@@ -39,7 +39,8 @@ def compute(op: str, arguments: Sequence[Array | None], attributes: Attributes) 
         value = np.asarray(COMPUTE[op](arguments, attributes))
         if "activation" in attributes:
             value = np.asarray(_ACTIVATIONS[attributes["activation"]](value, attributes))
-    return value.astype(_first(arguments).dtype, copy=False)
+    kind = np.result_type(*(argument.dtype for argument in arguments if argument is not None))
+    return value.astype(kind, copy=False)
 
 
 def _first(arguments: Sequence[Array | None]) -> Array:

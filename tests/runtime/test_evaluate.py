@@ -77,7 +77,7 @@ def test_large_values_saturate() -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 def test_values_keep_the_type_of_the_inputs(kind: type) -> None:
     make = GraphMaker()
-    hidden = make.add("Sigmoid", make.conv(make.input(1, 2, 4, 4), 3))
+    hidden = make.add("Mul", make.weights(3, 1, 1), make.add("Sigmoid", make.conv(make.input(1, 2, 4, 4), 3)))
     y = make.add("ReduceMean", make.add("Relu", hidden), axes=(2, 3), keepdims=True)
     values = evaluate(make.finish(y), {"x0": noise(1, 2, 4, 4).astype(kind)})
     assert values[y].dtype == kind
