@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -131,20 +129,3 @@ def read_file(path: Path, magic: bytes) -> Sections:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     return decode(content, magic, str(path))
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a whole file under a temporary name, then renames it: no reader ever sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror}; nothing was changed") from None
-    finally:
-        Path(temporary).unlink(missing_ok=True)

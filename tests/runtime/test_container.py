@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.errors import ConfigError, FormatError
-from runtime.plan.container import StringTable, decode, encode, read_file, read_string, write_atomically
+from runtime.plan.container import StringTable, decode, encode, read_file, read_string
 from runtime.plan.records import PLAN_MAGIC, POOL, TUNED_MAGIC, SectionId
 
 
@@ -50,12 +50,3 @@ def test_another_kind_is_refused() -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"absent\.plan: cannot be read"):
         read_file(tmp_path / "absent.plan", PLAN_MAGIC)
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.plan"
-    write_atomically(path, b"old")
-    with pytest.raises(TypeError):
-        write_atomically(path, "not bytes")  # type: ignore[arg-type]
-    assert path.read_bytes() == b"old"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["a.plan"]
