@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -52,8 +53,9 @@ def _rows_on(
     progress: Progress,
 ) -> Iterator[RowType]:
     pending = [(found, runtime) for found in models for runtime in found.settings.runtimes]
+    unit_is_needed = any(isinstance(found, Prepared) for found in models)
     try:
-        with open_unit(unit, opencl) as opened:
+        with open_unit(unit, opencl) if unit_is_needed else contextlib.nullcontext() as opened:
             while pending:
                 found, runtime = pending[0]
                 progress(f"{found.name} on {unit.name} ({runtime})")
@@ -64,12 +66,14 @@ def _rows_on(
         raise
     except FarmError as error:
         for found, runtime in pending:
-            yield kind.model_validate(members_of_row(unit, found, runtime, asked, failed_members(error)))
+            members = failed_members(found.error if isinstance(found, Failed) else error)
+            yield kind.model_validate(members_of_row(unit, found, runtime, asked, members))
 
 
-def _members(opened: OpenUnit, found: Prepared | Failed, runtime: Runtime, measure: Measure) -> Members:
+def _members(opened: OpenUnit | None, found: Prepared | Failed, runtime: Runtime, measure: Measure) -> Members:
     if isinstance(found, Failed):
         return failed_members(found.error)
+    assert opened is not None
     if not opened.session.alive:
         opened.session.respawn()
     before = {"state_before": read_state(opened.transport)}

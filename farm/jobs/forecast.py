@@ -17,7 +17,7 @@ from farm.jobs.unit import OpenUnit, choose_target
 from farm.results import row_fingerprint
 from runtime.errors import ConfigError, FarmError
 from runtime.lowering.lower import lower
-from runtime.target import Target
+from runtime.target import Target, target_from_probe
 
 MAX_TARGET_FILE_BYTES = 1024**2
 
@@ -74,5 +74,9 @@ def read_target_file(path: Path) -> tuple[Unit, Mapping[str, Any]]:
     if not (isinstance(probe, dict) and isinstance(probe.get("opencl"), dict) and isinstance(probe.get("abi"), str)):
         raise ConfigError(f"{path}: not what `farmrt probe` prints: 'abi' and 'opencl' are missing")
     soc = str(probe.get("soc", "unknown"))
+    try:
+        target_from_probe(probe, soc)
+    except (KeyError, TypeError) as error:
+        raise ConfigError(f"{path}: not all that `farmrt probe` prints: {error} is missing or wrong") from None
     name = path.stem if SAFE_NAME.fullmatch(path.stem) else "target"
     return Unit(name=name, transport="file", soc=soc, model=name, abis=("host",)), probe

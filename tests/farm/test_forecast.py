@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from farm import deployment
+from farm.forecast import ForecastRow, forecast
+from farm.jobs.forecast import forecast_for_file, read_target_file
+from farm.results import Status
+from farm.tables_forecast import forecast_tables
+from runtime.errors import ConfigError
+from runtime.lowering.lower import Options, lower
+from runtime.target import Target
+from tests.farm.models import write_deployment
+from tests.farm.test_unit import probe
+from tests.runtime.graphs import GraphMaker
+
+TARGET = Target(soc="x", abi="x", gpu_family="unknown", memory="buffer", allow_cpu=True)
+
+
+def test_operators_conversions_work_and_memory() -> None:
+    maker = GraphMaker()
+    x = maker.input(1, 3, 8, 8)
+    for _ in range(3):
+        x = maker.conv(x, 8)
+    told = forecast(lower(maker.finish(x), TARGET, Options()))
+    assert [op.type for op in told["operators"]] == ["Transpose", "Conv2D", "Conv2D", "Conv2D", "Transpose"]
+    assert [op.is_conversion for op in told["operators"]] == [True, False, False, False, True]
+    assert (told["conversions"], told["gpu_operators"], told["cpu_fallbacks"]) == (2, 5, 0)
+    assert told["macs"] == 64 * 9 * (3 * 8 + 8 * 8 + 8 * 8)
+    assert 0 < told["activations_peak_bytes"] < told["activations_sum_bytes"]
+    assert told["weights_bytes"] >= 4 * 9 * (3 * 8 + 8 * 8 + 8 * 8)
+
+
+def test_a_cpu_runtime_does_not_fall_back() -> None:
+    maker = GraphMaker()
+    graph = maker.finish(maker.conv(maker.input(1, 3, 8, 8), 8))
+    told = forecast(lower(graph, dataclasses.replace(TARGET, memory="cpu"), Options()))
+    assert {op.device for op in told["operators"]} == {"cpu"}
+    assert (told["gpu_operators"], told["cpu_fallbacks"]) == (0, 0)
+
+
+def target_file(folder: Path, **more: object) -> Path:
+    path = folder / "phone.json"
+    path.write_text(json.dumps(probe() | more))
+    return path
+
+
+def rows(folder: Path, **keys: str) -> list[ForecastRow]:
+    return list(forecast_for_file(deployment.load(write_deployment(folder, **keys)), target_file(folder, soc="sdm845")))
+
+
+def test_a_phone_that_is_not_here_is_forecast_from_its_probe(tmp_path: Path) -> None:
+    cpu, gpu = rows(tmp_path, runtime="cpu+gpu")
+    assert (gpu.unit, gpu.soc, gpu.status) == ("phone", "sdm845", Status.OK)
+    assert gpu.fingerprint["gpu"] == "Adreno (TM) 630"
+    assert {op.kernel for op in gpu.operators} >= {"buffer_to_image", "conv2d"}
+    assert {op.device for op in cpu.operators} == {"cpu"}
+
+
+def test_what_the_phone_lacks_is_a_row(tmp_path: Path) -> None:
+    (row,) = rows(tmp_path, data_type="fp16_fp16")
+    assert row.status == Status.UNSUPPORTED and "no fp16 arithmetic" in row.reason
+    (row,) = rows(tmp_path, model=b"damaged")
+    assert row.status == Status.FAILED and "not an ONNX model" in row.reason
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"{", "not JSON; write there what `farmrt probe` prints on the unit"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[1]", "'abi' and 'opencl' are missing"),
+        (b'{"abi": "x", "opencl": []}', "'abi' and 'opencl' are missing"),
+        (b'{"abi": "x", "opencl": {"device": {"name": "x"}}}', "'platform_version' is missing or wrong"),
+    ],
+)
+def test_target_files_that_are_none_are_refused(tmp_path: Path, content: bytes, text: str) -> None:
+    path = tmp_path / "target.json"
+    path.write_bytes(content)
+    found = deployment.load(write_deployment(tmp_path))
+    with pytest.raises(ConfigError, match=f"^{re.escape(str(path))}: .*{re.escape(text)}"):
+        list(forecast_for_file(found, path))
+
+
+def test_a_missing_target_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+        read_target_file(tmp_path / "none.json")
+
+
+def test_tables_name_notes_and_totals(tmp_path: Path) -> None:
+    _, row = rows(tmp_path, runtime="cpu+gpu")
+    operators, totals = forecast_tables(row)
+    assert operators.title == "tiny on phone (gpu)"
+    assert any("FLAT -> IMAGE" in cells[-1] for cells in operators.rows)
+    assert dict(totals.rows)["multiply-accumulates"] == f"{row.macs:,}"
