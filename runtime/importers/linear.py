@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from runtime.errors import ModelError
 from runtime.graph import Array
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.onnx_node import OnnxNode
@@ -32,6 +33,8 @@ def _gemm(node: OnnxNode, builder: GraphBuilder) -> None:
 def _weights(node: OnnxNode, builder: GraphBuilder, transposed: bool, alpha: float) -> str:
     """Name of the weights as [outputs, inputs], times alpha."""
     w = builder.weights(node, 1, "weight matrix")
+    if w.ndim != 2:
+        raise ModelError(f"{node}: weight matrix '{node.input(1)}' has shape {w.shape}; 2 axes are needed")
     if transposed and alpha == 1:
         return node.input(1)
     return builder.derived(f"{node.input(1)}/weights", np.float32(alpha) * (w if transposed else w.T))

@@ -159,6 +159,11 @@ def test_variance_below_zero() -> None:
     assert text == "node 'node' (BatchNormalization): variance 'variance' plus epsilon is not positive"
 
 
+def test_weight_matrix_of_another_rank() -> None:
+    text = refused(one_op("Gemm", {"x": (2, 3)}, {"w": random_array((3,))}))
+    assert text == "node 'node' (Gemm): weight matrix 'w' has shape (3,); 2 axes are needed"
+
+
 def test_tensor_whose_data_is_short() -> None:
     model = small_model()
     model.graph.initializer[0].raw_data = model.graph.initializer[0].raw_data[:-4]
