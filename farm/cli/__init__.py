@@ -29,6 +29,8 @@ COMMANDS = {
     "run": "farm.cli.run",
     "benchmark": "farm.cli.benchmark",
     "opbench": "farm.cli.opbench",
+    "tune": "farm.cli.tune",
+    "artifacts": "farm.cli.artifacts",
 }
 
 
@@ -63,10 +65,10 @@ def farm() -> None:
 
 def main() -> None:
     """Entry point of the `farm` command."""
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(call(sys.argv[1:]))
 
 
-def run(arguments: Sequence[str]) -> int:
+def call(arguments: Sequence[str]) -> int:
     """Runs one command line; returns its exit status."""
     try:
         status = farm.main(list(arguments), prog_name="farm", standalone_mode=False)

@@ -48,7 +48,7 @@ def test_every_error_is_one_line_and_a_status(
 ) -> None:
     error, status, text = ERRORS[name]
     fail_with(error)
-    assert cli.run(["fail"]) == status
+    assert cli.call(["fail"]) == status
     captured = capsys.readouterr()
     assert captured.err.lstrip("\n") == text
     assert captured.out == ""
@@ -57,7 +57,7 @@ def test_every_error_is_one_line_and_a_status(
 def test_a_bug_is_not_disguised(fail_with: Callable[[BaseException], None]) -> None:
     fail_with(ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
-        cli.run(["fail"])
+        cli.call(["fail"])
 
 
 USAGE = {
@@ -70,22 +70,22 @@ USAGE = {
 
 @pytest.mark.parametrize("arguments", USAGE)
 def test_usage_mistakes(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
-    assert cli.run(arguments) == 2
+    assert cli.call(arguments) == 2
     assert capsys.readouterr().err == USAGE[arguments]
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["--version"]) == 0
+    assert cli.call(["--version"]) == 0
     assert capsys.readouterr().out.startswith("farm 0.")
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run([]) == 2
+    assert cli.call([]) == 2
     assert "Usage: farm" in capsys.readouterr().err
 
 
 def test_output_that_nobody_reads_is_no_traceback() -> None:
-    program = "from farm import cli; import sys; sys.exit(cli.run(['zoo', 'list', '--json']))"
+    program = "from farm import cli; import sys; sys.exit(cli.call(['zoo', 'list', '--json']))"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stderr
@@ -95,26 +95,26 @@ def test_output_that_nobody_reads_is_no_traceback() -> None:
 
 
 def test_zoo_list(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["zoo", "list", "--json"]) == 0
+    assert cli.call(["zoo", "list", "--json"]) == 0
     models = {model["name"]: model for model in json.loads(capsys.readouterr().out)["models"]}
     assert models["mobilenet_v1"]["input_shape"] == [1, 3, 224, 224]
-    assert cli.run(["zoo", "list"]) == 0
+    assert cli.call(["zoo", "list"]) == 0
     assert "mobilenet_v1   | 1x3x224x224 |" in capsys.readouterr().out
 
 
 def test_zoo_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "net.onnx"
     options = ["--width", "0.25", "--size", "32", "--classes", "10", "--seed", "3"]
-    assert cli.run(["zoo", "write", "mobilenet_v1", "-o", str(path), *options]) == 0
+    assert cli.call(["zoo", "write", "mobilenet_v1", "-o", str(path), *options]) == 0
     assert capsys.readouterr().out.startswith(f"{path}: ")
     onnx.checker.check_model(onnx.load(path))
 
 
 def test_zoo_write_refuses_what_it_cannot_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "net.onnx"
-    assert cli.run(["zoo", "write", "mobilnet_v1", "-o", str(path)]) == 2
+    assert cli.call(["zoo", "write", "mobilnet_v1", "-o", str(path)]) == 2
     assert "did you mean 'mobilenet_v1'" in capsys.readouterr().err
-    assert cli.run(["zoo", "write", "mobilenet_v1", "--size", "32", "--width", "0.25", "-o", "/proc/net.onnx"]) == 1
+    assert cli.call(["zoo", "write", "mobilenet_v1", "--size", "32", "--width", "0.25", "-o", "/proc/net.onnx"]) == 1
     assert capsys.readouterr().err.startswith("error: /proc/net.onnx: cannot be written: ")
     assert not path.exists()
 
@@ -124,13 +124,13 @@ def test_doctor_prints_what_it_found_and_what_to_do(
 ) -> None:
     checks = [Check("python", "ok", "3.11.7"), Check("linker", "missing", "no ld", "make setup")]
     monkeypatch.setattr(doctor, "examine", lambda: checks)
-    assert cli.run(["doctor"]) == 1
+    assert cli.call(["doctor"]) == 1
     assert capsys.readouterr().out.splitlines() == [
         "ok       python          3.11.7",
         "missing  linker          no ld",
         "                         -> make setup",
     ]
-    assert cli.run(["doctor", "--json"]) == 1
+    assert cli.call(["doctor", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["checks"][1]["advice"] == "make setup"
     monkeypatch.setattr(doctor, "examine", lambda: checks[:1])
-    assert cli.run(["doctor"]) == 0
+    assert cli.call(["doctor"]) == 0
