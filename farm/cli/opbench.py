@@ -32,7 +32,7 @@ PRECISIONS = [precision.name.lower() for precision in Precision]
 )
 @click.option("--variants", "all_variants", is_flag=True, help="Every variant of each kernel, not only the default.")
 @click.option("--precision", type=click.Choice(PRECISIONS), help="Only this precision.  [default: all of the unit]")
-@options.memory_option
+@click.option("--memory", type=click.Choice(["buffer", "image"]), help="Only this memory.  [default: all of the unit]")
 @options.unit_options
 @options.opencl_option
 @options.json_option

@@ -19,7 +19,7 @@ WIDTH = 100
 
 def commands(command: click.Command, parent: click.Context | None, name: str) -> Iterator[click.Context]:
     """Contexts of a command and of all below it."""
-    context = click.Context(command, parent=parent, info_name=name, terminal_width=WIDTH)
+    context = click.Context(command, parent=parent, info_name=name, terminal_width=WIDTH, **command.context_settings)
     yield context
     if isinstance(command, click.Group):
         for child_name in command.list_commands(context):
