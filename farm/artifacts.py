@@ -283,14 +283,11 @@ def merge(paths: Iterable[Path], output: Path) -> list[Replacement]:
                 f"{other.path}: {other.kind}, but {first.path} holds {first.kind}; merge one kind at a time"
             )
     everything = [each for artifact in found for each in artifact.sets]
-    content, choices = _merged(everything)
+    if first.kind == "tuned parameters":
+        tuned, choices = merge_tuned(each for each in everything if isinstance(each, TunedSet))
+        content = encode_tuned(tuned)
+    else:
+        kernels, choices = merge_kernels(each for each in everything if isinstance(each, KernelSet))
+        content = encode_kernels(kernels)
     atomic_file.write(output, content)
     return choices
-
-
-def _merged(sets: Sequence[TunedSet | KernelSet]) -> tuple[bytes, list[Replacement]]:
-    tuned, choices = merge_tuned(each for each in sets if isinstance(each, TunedSet))
-    if tuned:
-        return encode_tuned(tuned), choices
-    kernels, choices = merge_kernels(each for each in sets if isinstance(each, KernelSet))
-    return encode_kernels(kernels), choices

@@ -138,9 +138,13 @@ class LayerReport(Record):
     first_departure: TensorComparison | None = None
 
 
+def versions() -> dict[str, str]:
+    """Versions of what had a say in a result, on this machine."""
+    return dict(_versions())
+
+
 @functools.cache
 def _versions() -> tuple[tuple[str, str], ...]:
-    """Versions of what had a say in a result, on this machine."""
     packages = ("farm", "numpy", "onnx", "onnxruntime")
     return (("python", platform.python_version()), *((name, metadata.version(name)) for name in packages))
 
@@ -163,7 +167,7 @@ class Row(Record):
     status: Status
     reason: str = ""
     fingerprint: dict[str, str] = Field(default_factory=dict)
-    versions: dict[str, str] = Field(default_factory=lambda: dict(_versions()))
+    versions: dict[str, str] = Field(default_factory=versions)
     settings: dict[str, Any] = Field(default_factory=dict)
     state_before: DeviceState | None = None
     state_after: DeviceState | None = None
@@ -191,6 +195,27 @@ class RunRow(Row):
     memory_bytes: dict[str, int] = Field(default_factory=dict)
     tuned: dict[str, Any] = Field(default_factory=dict)
     kernels: dict[str, Any] = Field(default_factory=dict)
+
+
+class TuneRow(RunRow):
+    """One tuning. `latency_ms`, `init_ms` and `first_ms` are those of the tuned model.
+
+    `gain_percent` is the time saved of the default's, with its 95 % confidence interval; both were measured in turns.
+    `trials` and `device_s` are what the search measured anew, `launches_tuned` those whose default was beaten.
+    """
+
+    job: str = "tune"
+    default_ms: Figure = None
+    tuned_ms: Figure = None
+    gain_percent: Figure = None
+    gain_ci: tuple[float, float] | None = None
+    trials: int = 0
+    device_s: float = 0.0
+    artifacts: tuple[str, ...] = ()
+    launches: int = 0
+    launches_tuned: int = 0
+    default_latency_ms: Latency | None = None
+    default_init_ms: Figure = None
 
 
 def row_fingerprint(target: Target) -> dict[str, str]:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from farm.jobs.prepare import Prepared
-from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, write_changed
+from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, write_plan
 from farm.session import Answer
-from farm.workspace import Workspace, data_file
+from farm.workspace import Workspace
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError
 from runtime.lowering.trials import TrialLaunch, TrialPlan, trial_plan
-from runtime.plan.encode import encode_plan
 from runtime.target import Target
 from tuner.trial import Candidate, Status, Trial
 
@@ -93,8 +92,7 @@ def trials_on(opened: OpenUnit, models: Sequence[Prepared], target: Target, name
     graphs = [dataclasses.replace(model.graph, name=use_name(model)) for model in models]
     found = trial_plan(graphs, target, models[0].options())
     plan_file = WORKSPACE.plan_file(name, opened.unit.abi, opened.unit.soc, "gpu")
-    write_changed(data_file(plan_file), found.plan.data)
-    write_changed(plan_file, encode_plan(found.plan))
+    write_plan(found.plan, plan_file)
     return UnitTrials(opened, found, plan_file)
 
 

@@ -1,0 +1,132 @@
+"""`farm artifacts`: what tuning left."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from farm import artifacts, inventory, tables
+from farm.artifacts import Artifact
+from farm.cli import options
+from farm.inventory import Unit
+from farm.jobs.unit import open_unit
+from farm.tables_tune import artifact_table, content_tables
+from runtime.artifacts import Fingerprint, KernelSet, TunedSet, fingerprint_of
+from runtime.errors import FormatError
+from runtime.target import target_from_probe
+
+FILES = click.argument("files", metavar="[FILE ...]", nargs=-1, type=options.FILE)
+
+
+@click.group(name="artifacts")
+def command() -> None:
+    """List, show, verify and merge tuned parameters and compiled kernels."""
+
+
+@command.command(name="list")
+@options.json_option
+def list_files(as_json: bool) -> int:
+    """List the artifacts in build/; exit status 1 when one is damaged."""
+    paths = artifacts.find()
+    found = [artifact for path in paths if (artifact := _readable(path))]
+    if as_json:
+        click.echo(json.dumps({"artifacts": [_summary(artifact) for artifact in found]}, indent=2))
+    elif found:
+        tables.show([artifact_table(found)])
+    elif not paths:
+        click.echo("none yet; `farm tune` writes them")
+    return int(len(found) < len(paths))
+
+
+def _readable(path: Path) -> Artifact | None:
+    """The artifact, or None and a line on stderr where it is damaged."""
+    try:
+        return artifacts.read(path)
+    except FormatError as error:
+        click.echo(str(error), err=True)
+        return None
+
+
+@command.command(name="show")
+@click.argument("file", type=options.FILE)
+@options.json_option
+def show_file(file: Path, as_json: bool) -> None:
+    """Show the sets of FILE: what each is valid for, and its entries."""
+    artifact = artifacts.read(file)
+    if as_json:
+        click.echo(json.dumps(_summary(artifact) | {"sets": [_content(each) for each in artifact.sets]}, indent=2))
+    else:
+        tables.show(content_tables(artifact))
+
+
+@command.command(name="verify")
+@FILES
+@options.unit_options
+@click.option("--offline", is_flag=True, help="Do not compare with any unit.")
+@options.opencl_option
+def verify_files(
+    files: tuple[Path, ...], soc: str | None, device: str | None, offline: bool, opencl: str | None
+) -> int:
+    """Verify FILEs, or all in build/: content, hash in the manifest, and whether a unit of their SoC can use them.
+
+    Exit status 1 when anything is wrong.
+    """
+    units = [] if offline else inventory.select(inventory.load(), soc, device)
+    known = {unit.name: _fingerprint(unit, opencl) for unit in units}
+    findings = [each for path in files or artifacts.find() for each in artifacts.verify(path, _suiting(path, known))]
+    for each in findings:
+        click.echo(f"{'ok   ' if each.good else 'WRONG'}  {each.path}: {each.text}")
+    return int(not all(each.good for each in findings))
+
+
+@command.command(name="merge")
+@click.argument("files", metavar="FILE ...", nargs=-1, type=options.FILE, required=True)
+@click.option("-o", "--output", type=options.FILE, required=True, help="File to write.")
+def merge_files(files: tuple[Path, ...], output: Path) -> None:
+    """Merge FILEs of one kind into one, from which farmrt picks by fingerprint.
+
+    Of two entries for the same launch and fingerprint the faster stays, of two binaries the one of the later file.
+    """
+    for choice in artifacts.merge(files, output):
+        click.echo(f"{choice.key}: kept the one of {choice.winner} ({choice.reason})")
+    merged = artifacts.read(output)
+    click.echo(f"{output}: {merged.kind}, {len(merged.sets)} sets of {len(files)} files")
+
+
+def _fingerprint(unit: Unit, opencl: str | None) -> Fingerprint:
+    with open_unit(unit, opencl) as opened:
+        return fingerprint_of(target_from_probe(opened.probe, unit.soc))
+
+
+def _suiting(path: Path, known: dict[str, Fingerprint]) -> dict[str, Fingerprint]:
+    """Units whose SoC the file is for; a damaged file is for none, and verifying it says so."""
+    try:
+        socs = {each.fingerprint.soc for each in artifacts.read(path).sets}
+    except FormatError:
+        return {}
+    return {name: each for name, each in known.items() if each.soc in socs}
+
+
+def _summary(artifact: Artifact) -> dict[str, Any]:
+    sets = [_head(each) | {"entry_count": _count(each)} for each in artifact.sets]
+    return {"file": str(artifact.path), "kind": artifact.kind, "size_bytes": artifact.size_bytes, "sets": sets}
+
+
+def _head(each: TunedSet | KernelSet) -> dict[str, Any]:
+    return {"device_model": each.device_model, "fingerprint": dataclasses.asdict(each.fingerprint)}
+
+
+def _count(each: TunedSet | KernelSet) -> int:
+    return len(each.entries) if isinstance(each, TunedSet) else len(each.binaries)
+
+
+def _content(each: TunedSet | KernelSet) -> dict[str, Any]:
+    if isinstance(each, KernelSet):
+        return _head(each) | {
+            "programs": [{"key": key, "size_bytes": len(data)} for key, data in each.binaries.items()]
+        }
+    return _head(each) | {"entries": [dataclasses.asdict(entry) for entry in each.entries]}

@@ -1,0 +1,86 @@
+"""`farm tune`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from farm import deployment, inventory, tables
+from farm.cli import INTERRUPTED, options, progress
+from farm.inventory import Unit
+from farm.jobs.tune import TuneOptions, tune_job
+from farm.jobs.tune_search import SearchOptions, journal_file
+from farm.results import TuneRow
+from farm.tables_run import artifact_lines
+from farm.tables_tune import tune_table
+from runtime.errors import ConfigError
+from tuner.search import LEVELS
+
+MODELS_FOLDER = Path("models")
+
+
+@click.command(name="tune")
+@click.argument("model_files", metavar="[MODEL.yml ...]", nargs=-1, type=options.MODEL_FILE)
+@options.unit_options
+@click.option(
+    "--level", type=click.Choice(list(LEVELS)), default="quick", show_default=True, help="How thorough the search is."
+)
+@click.option(
+    "--budget",
+    "budget_s",
+    metavar="SECONDS",
+    type=click.FloatRange(0),
+    help="Device time for each model.  [default: quick 16, normal 180, exhaustive unlimited]",
+)
+@options.opencl_option
+@options.memory_option
+@options.json_option
+def command(
+    model_files: tuple[Path, ...],
+    soc: str | None,
+    device: str | None,
+    level: str,
+    budget_s: float | None,
+    opencl: str | None,
+    memory: str | None,
+    as_json: bool,
+) -> int:
+    """Tune the kernels of models for a SoC; without MODEL.yml, of all in models/.
+
+    Tries kernel variants and local sizes where the models' time is, and keeps what beats the default beyond the noise.
+    Writes the tuned parameters and the compiled kernels to build/<library>/opencl, runs each model with and without
+    them in turns, and says what was gained. What was measured is remembered: an interrupted search goes on when the
+    same command is given again.
+    """
+    units = inventory.select(inventory.load(), soc, device)
+    found = [deployment.load(path) for path in model_files or _all_models()]
+    asked = TuneOptions(SearchOptions(level, budget_s, memory), opencl)
+    try:
+        with progress.shown() as shown:
+            rows = list(options.kept(tune_job(found, units, asked, shown.step, shown.search)))
+    except KeyboardInterrupt:
+        return _interrupted(units)
+    return options.finish(rows, as_json, _show)
+
+
+def _all_models() -> list[Path]:
+    files = sorted(MODELS_FOLDER.glob("*.yml"))
+    if not files:
+        raise ConfigError(f"{MODELS_FOLDER}: no deployment files there; name one, as in `farm tune MODEL.yml`")
+    return files
+
+
+def _interrupted(units: Sequence[Unit]) -> int:
+    kept = ", ".join(str(journal_file(unit.soc)) for unit in units)
+    click.echo(f"interrupted; the trials so far are in {kept}, and the same command goes on from there", err=True)
+    return INTERRUPTED
+
+
+def _show(rows: Sequence[TuneRow]) -> None:
+    tables.show([tune_table(rows)])
+    for line in artifact_lines(rows):
+        click.echo(line)
+    for path in dict.fromkeys(path for row in rows for path in row.artifacts):
+        click.echo(path)
