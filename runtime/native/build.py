@@ -22,6 +22,9 @@ _FOLDER = Path(__file__).parent
 _WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 _COMMON = ("-std=c11", "-D_GNU_SOURCE", "-fPIC", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections")
 _SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g")
+_FAST = ("-O3", "-ffp-contract=fast", "-fno-math-errno")
+_TILES = _FOLDER / "src" / "cpu_tile.c"
+_X86_SETS = {"avx2": ("-mavx2", "-mfma"), "avx512": ("-mavx512f", "-mavx2", "-mfma", "-mprefer-vector-width=512")}
 _LOG_LINES = 30
 
 
@@ -78,8 +81,8 @@ def default_output_dir() -> Path:
 
 
 def sources() -> list[Path]:
-    """The C files of the library, without `main.c`."""
-    return sorted(path for path in (_FOLDER / "src").glob("*.c") if path.name != "main.c")
+    """The C files of the library, without `main.c` and the innermost loops."""
+    return sorted(path for path in (_FOLDER / "src").glob("*.c") if path.name != "main.c" and path != _TILES)
 
 
 def _default_compiler(target: Abi) -> list[str]:
@@ -102,7 +105,7 @@ def _build(target: Abi, compiler: Sequence[str], folder: Path, sanitize: bool) -
         scratch = Path(work)
         defines = [f'-DRT_VERSION="{RUNTIME_VERSION}"', f'-DRT_ABI="{target.name}"']
         flags = [*_COMMON, *_WARNINGS, *defines, *target.flags, *(_SANITIZERS if sanitize else ())]
-        objects = _compile(compiler, flags, [*sources(), _FOLDER / "src" / "main.c"], scratch)
+        objects = _compile(compiler, target, flags, scratch)
         link = ["-s"] if not sanitize else list(_SANITIZERS)
         program = scratch / "farmrt"
         libraries = ["-Wl,--gc-sections", "-lpthread", "-ldl", "-lm"]
@@ -113,12 +116,13 @@ def _build(target: Abi, compiler: Sequence[str], folder: Path, sanitize: bool) -
             made.replace(folder / made.name)
 
 
-def _compile(compiler: Sequence[str], flags: Sequence[str], files: Sequence[Path], folder: Path) -> list[Path]:
+def _compile(compiler: Sequence[str], target: Abi, flags: Sequence[str], folder: Path) -> list[Path]:
     """Objects of all files, several compilers at a time."""
-    objects = [folder / f"{path.stem}.o" for path in files]
+    units = [*((path, path.stem, ()) for path in [*sources(), _FOLDER / "src" / "main.c"]), *_tile_units(target)]
+    objects = [folder / f"{name}.o" for _, name, _ in units]
     pending = [
-        [*compiler, *flags, "-O3" if path.stem.startswith("cpu_") else "-Os", "-c", str(path), "-o", str(made)]
-        for path, made in zip(files, objects, strict=True)
+        [*compiler, *flags, *extra, *(_FAST if name.startswith("cpu_") else ("-Os",)), "-c", str(path), "-o", str(made)]
+        for (path, name, extra), made in zip(units, objects, strict=True)
     ]
     width = os.cpu_count() or 1
     for start in range(0, len(pending), width):
@@ -128,6 +132,13 @@ def _compile(compiler: Sequence[str], flags: Sequence[str], files: Sequence[Path
             log, _ = process.communicate()
             _check(command, process.returncode, log)
     return objects
+
+
+def _tile_units(target: Abi) -> list[tuple[Path, str, tuple[str, ...]]]:
+    """The innermost loops, once for each instruction set: file, name, flags."""
+    x86 = target.name.startswith("x86_64")
+    sets = {"generic": ()} | (_X86_SETS if x86 else {})
+    return [(_TILES, f"cpu_tile_{name}", (f"-DRT_ISA={name}", *extra)) for name, extra in sets.items()]
 
 
 def _archiver(compiler: Sequence[str]) -> list[str]:

@@ -62,6 +62,7 @@ typedef struct {
     const char *opencl_library; /* NULL: FARM_OPENCL, then the usual places */
     uint32_t threads;           /* for CPU operators; 0: as many as the affinity allows */
     rt_affinity affinity;       /* which cores CPU operators run on */
+    const char *isa;            /* instruction set of CPU operators; NULL: the best of this CPU */
     double limit_kernel_ms;     /* 0: none; else launches are split so that each part stays below */
     uint32_t watchdog_ms;       /* 0: none; else on_hang is called when a launch takes longer */
     void (*on_hang)(void *user, const rt_error *error); /* from another thread; should end the process */

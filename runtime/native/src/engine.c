@@ -22,19 +22,21 @@ static rt_status names_copy(rt_engine *engine, rt_error *error) {
     return complete ? RT_OK : rt_error_no_memory(error, "names");
 }
 
-static rt_status bytes_open(rt_bytes *bytes, const char *path, const void *content, size_t size, const char *what,
-                            rt_error *error) {
-    if (path != NULL) return rt_bytes_map(bytes, path, error);
+/* From a path, with `open`, or from the caller's memory. */
+static rt_status bytes_take(rt_bytes *bytes, const char *path, rt_status (*open)(rt_bytes *, const char *, rt_error *),
+                            const void *content, size_t size, rt_error *error) {
+    if (path != NULL) return open(bytes, path, error);
     if (content != NULL) return rt_bytes_wrap(bytes, content, size, error);
-    return rt_error_set(error, RT_BAD_COMMAND, "no %s was given", what);
+    return rt_error_set(error, RT_BAD_COMMAND, "a plan and its data are needed");
 }
 
 static rt_status plan_load(rt_engine *engine, rt_error *error) {
     const rt_options *options = &engine->options;
-    rt_status status = bytes_open(&engine->plan_bytes, options->plan_path, options->plan_bytes, options->plan_size, "plan",
-                                  error);
+    rt_status status = bytes_take(&engine->plan_bytes, options->plan_path, rt_bytes_read, options->plan_bytes,
+                                  options->plan_size, error);
     if (status != RT_OK) return status;
-    status = bytes_open(&engine->data_bytes, options->data_path, options->data_bytes, options->data_size, "data", error);
+    status = bytes_take(&engine->data_bytes, options->data_path, rt_bytes_map, options->data_bytes, options->data_size,
+                        error);
     if (status != RT_OK) return status;
     return rt_plan_open(&engine->plan, &engine->plan_bytes, &engine->data_bytes, engine->plan_name, engine->data_name,
                         error);
@@ -50,7 +52,7 @@ static rt_status device_load(rt_engine *engine, rt_error *error) {
 static rt_status tuned_load(rt_engine *engine, rt_error *error) {
     const char *path = engine->options.tuned_path;
     if (path == NULL) return RT_OK;
-    rt_status status = rt_bytes_map(&engine->tuned_bytes, path, error);
+    rt_status status = rt_bytes_read(&engine->tuned_bytes, path, error);
     if (status != RT_OK) return status;
     return rt_tuned_open(&engine->tuned, &engine->tuned_bytes, engine->tuned_name, &engine->plan,
                          engine->has_device ? &engine->device : NULL, engine->soc, error);
@@ -59,7 +61,7 @@ static rt_status tuned_load(rt_engine *engine, rt_error *error) {
 static rt_status kernels_load(rt_engine *engine, rt_error *error) {
     const char *path = engine->options.kernels_path;
     if (path == NULL) return RT_OK;
-    rt_status status = rt_bytes_map(&engine->kernels_bytes, path, error);
+    rt_status status = rt_bytes_read(&engine->kernels_bytes, path, error);
     if (status != RT_OK) return status;
     return rt_kernels_open(&engine->kernels, &engine->kernels_bytes, engine->kernels_name, &engine->plan,
                            engine->has_device ? &engine->device : NULL, engine->soc, error);
@@ -118,6 +120,7 @@ void rt_engine_destroy(rt_engine *engine) {
     if (engine == NULL) return;
     rt_watchdog_stop(engine->watchdog);
     steps_release(engine);
+    rt_workers_stop(engine->workers);
     rt_repack_release(engine);
     rt_programs_release(engine);
     rt_storage_destroy(engine);

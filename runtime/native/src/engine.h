@@ -7,6 +7,7 @@
 #include "plan.h"
 #include "tuned.h"
 #include "watchdog.h"
+#include "workers.h"
 
 /* A plan's pool. Scratch: on the device, or host memory where no step needs OpenCL. Weights: always readable in the
  * mapped data file, and a memory object besides where OpenCL is used. */
@@ -24,8 +25,9 @@ typedef struct {
 typedef struct {
     uint32_t pack; /* index of the plan's record */
     uint32_t block;
-    cl_mem object;
-    float *host; /* for CPU steps */
+    bool on_host;
+    cl_mem object; /* not on the host */
+    float *host;   /* on the host */
     uint64_t elements;
 } rt_repacked;
 
@@ -47,6 +49,7 @@ typedef struct {
 } rt_launch;
 
 typedef struct rt_cpu_call rt_cpu_call;
+typedef struct rt_tile_kernels rt_tile_kernels;
 
 typedef struct {
     rt_launch launch;
@@ -78,6 +81,10 @@ struct rt_engine {
     rt_program *programs;
     uint32_t program_count, programs_loaded, programs_built;
     uint64_t build_ns;
+    /* cpu.c */
+    rt_workers *workers; /* NULL where no step needs the CPU */
+    uint64_t cpu_work;   /* inner operations of a round */
+    const rt_tile_kernels *tiles;
     /* tuned.c, kernels_cache.c */
     rt_tuned tuned;
     rt_kernels_cache kernels;

@@ -97,11 +97,11 @@ static rt_status pool_unmap(const round_state *round, uint32_t index, uint32_t s
     return rt_opencl_check(round->error, "clEnqueueUnmapMemObject", code, (int32_t)step);
 }
 
-static rt_status cpu_step(const round_state *round, uint32_t index) {
+static void cpu_step(const round_state *round, uint32_t index) {
     uint64_t start_ns = rt_clock_ns();
-    rt_status status = rt_cpu_call_run(round->engine, index, round->error);
+    rt_watchdog_arm(round->engine->watchdog, (int32_t)index);
+    rt_cpu_call_run(round->engine, index);
     if (round->profile != NULL) rt_profile_host_step(round->profile, index, start_ns, rt_clock_ns());
-    return status;
 }
 
 /* CPU steps in a row, with the pools that they touch mapped around them. */
@@ -113,7 +113,7 @@ static rt_status cpu_steps(const round_state *round, uint32_t first, uint32_t la
         bool needed = plan->pools[i].kind == RT_POOL_KIND_SCRATCH && run_uses_pool(plan, first, last, i);
         if (needed) status = pool_map(round, i, first);
     }
-    for (uint32_t i = first; i <= last && status == RT_OK; i++) status = cpu_step(round, i);
+    for (uint32_t i = first; i <= last && status == RT_OK; i++) cpu_step(round, i);
     for (uint32_t i = 0; engine->has_device && i < plan->pool_count; i++) {
         if (plan->pools[i].kind != RT_POOL_KIND_SCRATCH) continue;
         rt_status unmapped = pool_unmap(round, i, last);

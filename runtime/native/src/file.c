@@ -45,6 +45,35 @@ rt_status rt_bytes_map(rt_bytes *bytes, const char *path, rt_error *error) {
     return status;
 }
 
+static bool read_fully(int descriptor, uint8_t *target, size_t size) {
+    while (size > 0) {
+        ssize_t count = read(descriptor, target, size);
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return false;
+        target += count;
+        size -= (size_t)count;
+    }
+    return true;
+}
+
+rt_status rt_bytes_read(rt_bytes *bytes, const char *path, rt_error *error) {
+    int descriptor;
+    size_t size;
+    memset(bytes, 0, sizeof *bytes);
+    rt_status status = file_open(path, &descriptor, &size, error);
+    if (status != RT_OK) return status;
+    bytes->copied = rt_memory_allocate_aligned(size, 1);
+    if (bytes->copied == NULL) {
+        status = rt_error_no_memory(error, "a file");
+    } else if (!read_fully(descriptor, bytes->copied, size)) {
+        status = io_error(error, path, "cannot be read");
+    }
+    bytes->data = bytes->copied;
+    bytes->size = size;
+    close(descriptor);
+    return status;
+}
+
 rt_status rt_bytes_wrap(rt_bytes *bytes, const void *data, size_t size, rt_error *error) {
     *bytes = (rt_bytes){.data = data, .size = size};
     if ((uintptr_t)data % ALIGNMENT == 0 && data != NULL) return RT_OK;
@@ -59,17 +88,6 @@ void rt_bytes_release(rt_bytes *bytes) {
     if (bytes->mapped != NULL) munmap(bytes->mapped, bytes->size);
     rt_memory_free_aligned(bytes->copied);
     memset(bytes, 0, sizeof *bytes);
-}
-
-static bool read_fully(int descriptor, uint8_t *target, size_t size) {
-    while (size > 0) {
-        ssize_t count = read(descriptor, target, size);
-        if (count < 0 && errno == EINTR) continue;
-        if (count <= 0) return false;
-        target += count;
-        size -= (size_t)count;
-    }
-    return true;
 }
 
 rt_status rt_file_read(const char *path, void *target, size_t size, rt_error *error) {

@@ -1,4 +1,4 @@
-/* Files: mapped read-only, written whole. */
+/* Files: read, mapped, written whole. */
 #ifndef RT_FILE_H
 #define RT_FILE_H
 
@@ -12,7 +12,9 @@ typedef struct {
     void *copied; /* what must be freed */
 } rt_bytes;
 
+/* Whoever truncates a mapped file ends this process: only for files too large to read. */
 rt_status rt_bytes_map(rt_bytes *bytes, const char *path, rt_error *error);
+rt_status rt_bytes_read(rt_bytes *bytes, const char *path, rt_error *error);
 /* Uses the caller's memory, or a copy where it is not aligned. */
 rt_status rt_bytes_wrap(rt_bytes *bytes, const void *data, size_t size, rt_error *error);
 void rt_bytes_release(rt_bytes *bytes);

@@ -64,7 +64,7 @@ static rt_status weights_set(rt_engine *engine, uint32_t pack, uint32_t block, c
     const int32_t offset = 0;
     const rt_opencl_functions *cl = rt_engine_cl(engine);
     const rt_pack_record *record = &engine->plan.packs[pack];
-    rt_status status = rt_repack_get(engine, pack, block, &repacked, error);
+    rt_status status = rt_repack_get(engine, pack, block, false, &repacked, error);
     if (status != RT_OK) return status;
     cl_int code = cl->SetKernelArg(kernel, record->arg, sizeof(cl_mem), &repacked->object);
     if (code == CL_SUCCESS) code = cl->SetKernelArg(kernel, record->arg + 1, sizeof offset, &offset);

@@ -43,24 +43,25 @@ static rt_status repacked_make(rt_engine *engine, rt_repacked *made, rt_error *e
     layout to = {pack->rows, pack->cols, made->block};
     layout from = {pack->rows, pack->cols, pack->block};
     copy_elements((uint8_t *)made->host, packed_source(engine, pack), pack->groups, &to, &from, element);
-    if (!engine->has_device) return RT_OK;
+    if (made->on_host) return RT_OK;
     rt_status status = rt_storage_constant(engine, made->host, elements * element, false, &made->object, error);
     rt_memory_free_aligned(made->host);
     made->host = NULL;
     return status;
 }
 
-rt_status rt_repack_get(rt_engine *engine, uint32_t pack, uint32_t block, const rt_repacked **repacked,
+rt_status rt_repack_get(rt_engine *engine, uint32_t pack, uint32_t block, bool on_host, const rt_repacked **repacked,
                         rt_error *error) {
     for (uint32_t i = 0; i < engine->repacked_count; i++) {
-        *repacked = &engine->repacked[i];
-        if ((*repacked)->pack == pack && (*repacked)->block == block) return RT_OK;
+        const rt_repacked *known = &engine->repacked[i];
+        *repacked = known;
+        if (known->pack == pack && known->block == block && known->on_host == on_host) return RT_OK;
     }
     rt_repacked *grown = rt_memory_grow(engine->repacked, engine->repacked_count + 1u, sizeof *grown);
     if (grown == NULL) return rt_error_no_memory(error, "repacked weights");
     engine->repacked = grown;
     rt_repacked *made = &grown[engine->repacked_count];
-    *made = (rt_repacked){.pack = pack, .block = block};
+    *made = (rt_repacked){.pack = pack, .block = block, .on_host = on_host};
     rt_status status = repacked_make(engine, made, error);
     if (status != RT_OK) return status;
     engine->repacked_count++;

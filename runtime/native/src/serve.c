@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "cpu.h"
 #include "execute.h"
 #include "json.h"
 #include "kernels_save.h"
@@ -72,6 +73,7 @@ static void load_options(session *now, rt_command *command, rt_options *options)
     options->opencl_library = rt_command_text(command, "opencl");
     options->threads = rt_command_number(command, "threads", 0, MAX_THREADS);
     options->affinity = (rt_affinity)rt_command_choice(command, "affinity", affinities, RT_COUNT(affinities));
+    options->isa = rt_command_text(command, "isa");
     options->watchdog_ms = rt_command_number(command, "watchdog_ms", 0, INT32_MAX);
     options->limit_kernel_ms = rt_command_decimal(command, "limit_kernel_ms", 0);
     options->lazy = (int)rt_command_number(command, "lazy", 0, 1);
@@ -114,6 +116,12 @@ static void load_write(rt_json *json, const rt_engine *engine, uint64_t init_ns)
     tensors_write(json, engine, "inputs", RT_ROLE_INPUT);
     tensors_write(json, engine, "outputs", RT_ROLE_OUTPUT);
     files_write(json, engine);
+    if (engine->workers != NULL) {
+        rt_json_object_begin(json, "cpu");
+        rt_json_unsigned(json, "threads", rt_workers_count(engine->workers));
+        rt_json_string(json, "isa", rt_cpu_isa(engine));
+        rt_json_object_end(json);
+    }
     rt_json_object_begin(json, "memory");
     rt_json_unsigned(json, "scratch_bytes", engine->scratch_bytes);
     rt_json_unsigned(json, "weights_bytes", engine->weights_bytes);

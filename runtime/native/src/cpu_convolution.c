@@ -1,0 +1,241 @@
+/* conv2d, conv1x1, fully_connected, matmul. */
+#include <math.h>
+
+#include "cpu_product.h"
+
+typedef struct {
+    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w, groups;
+} conv2d_dims;
+typedef struct {
+    int32_t pixels, in_c, out_c;
+} conv1x1_dims;
+typedef struct {
+    int32_t rows, in_c, out_c;
+} fully_connected_dims;
+typedef struct {
+    int32_t batch, m, k, n, a_batch_stride, b_batch_stride;
+} matmul_dims;
+
+#define INTS(dims) (sizeof(dims) / sizeof(int32_t))
+
+static uint64_t product3(int32_t a, int32_t b, int32_t c) {
+    return rt_product(rt_product((uint64_t)a, (uint64_t)b), (uint64_t)c);
+}
+
+/* The epilogue of calls whose last tensor is the output and whose floats are the activation's. */
+static rt_epilogue call_epilogue(const rt_cpu_call *call, const float *bias, const rt_cpu_tensor *residual,
+                                 const rt_cpu_tensor *y) {
+    bool has_residual = residual != NULL && call->codes.residual;
+    return (rt_epilogue){.bias = bias,
+                         .residual = has_residual ? residual->data : NULL,
+                         .residual_stride = has_residual ? residual->stride : 0,
+                         .y = y->data,
+                         .y_stride = y->stride,
+                         .activation = call->codes.activation,
+                         .a = call->floats[0],
+                         .b = call->floats[1]};
+}
+
+static void packed_weights(rt_product_job *job, const rt_cpu_tensor *weights) {
+    job->weights = weights->data;
+    job->weights_stride = RT_CPU_BLOCK;
+    job->block_stride = (int64_t)(job->taps * job->depth * RT_CPU_BLOCK);
+    job->packed = true;
+}
+
+/* --- conv2d --- */
+
+enum { CONV_X, CONV_W, CONV_B, CONV_ZEROS, CONV_RESIDUAL, CONV_Y };
+
+static conv2d_dims conv2d_read(const rt_cpu_call *call) {
+    conv2d_dims dims;
+    memcpy(&dims, call->ints, sizeof dims);
+    return dims;
+}
+
+static rt_cpu_packing conv2d_packing(const rt_cpu_call *call) {
+    conv2d_dims d = conv2d_read(call);
+    return (rt_cpu_packing){(uint64_t)d.groups, (uint64_t)d.out_c, product3(d.k_h, d.k_w, d.in_c)};
+}
+
+static const char *conv2d_check(rt_cpu_call *call) {
+    conv2d_dims d = conv2d_read(call);
+    const rt_cpu_tensor *tensors = call->tensors;
+    const int32_t extents[] = {d.batch, d.in_h,     d.in_w,     d.in_c,  d.out_h, d.out_w, d.out_c, d.k_h,
+                               d.k_w,   d.stride_h, d.stride_w, d.dil_h, d.dil_w, d.groups};
+    const int32_t pads[] = {d.pad_t, d.pad_l};
+    if (!rt_all_at_least(extents, RT_COUNT(extents), 1) || !rt_all_at_least(pads, 2, 0)) return "a size is out of range";
+    rt_cpu_packing packing = conv2d_packing(call);
+    uint64_t taps = rt_product((uint64_t)d.k_h, (uint64_t)d.k_w);
+    uint64_t inputs = rt_product((uint64_t)d.groups, (uint64_t)d.in_c);
+    uint64_t outputs = rt_product((uint64_t)d.groups, (uint64_t)d.out_c);
+    uint64_t pixels = product3(d.batch, d.out_h, d.out_w);
+    if (!rt_product_is_countable(packing.groups, pixels, packing.rows, taps)) return "too many pixels";
+    if (!rt_view_fits(&tensors[CONV_X], product3(d.batch, d.in_h, d.in_w), inputs)) return "the input exceeds its pool";
+    if (!rt_packing_fits(&tensors[CONV_W], &packing)) return "the weights exceed their pool";
+    if (!rt_flat_fits(&tensors[CONV_B], outputs)) return "the bias exceeds its pool";
+    if (!rt_flat_fits(&tensors[CONV_ZEROS], (uint64_t)d.in_c)) return "the zeros exceed their pool";
+    if (call->codes.residual && !rt_view_fits(&tensors[CONV_RESIDUAL], pixels, outputs)) return "the residual exceeds its pool";
+    if (!rt_view_fits(&tensors[CONV_Y], pixels, outputs)) return "the output exceeds its pool";
+    call->work = rt_product(rt_product(pixels, outputs), packing.cols);
+    call->scratch_bytes = rt_product_scratch_bytes(taps, (uint64_t)d.in_c, true);
+    return NULL;
+}
+
+static void conv2d_run(const rt_cpu_call *call, rt_workers *workers) {
+    conv2d_dims d = conv2d_read(call);
+    const rt_cpu_tensor *tensors = call->tensors;
+    rt_product_job job = {
+        .tiles = call->tiles,
+        .window = {tensors[CONV_X].data, tensors[CONV_ZEROS].data, tensors[CONV_X].stride, d.in_h, d.in_w, d.out_h, d.out_w,
+                   d.k_h, d.k_w, d.stride_h, d.stride_w, d.pad_t, d.pad_l, d.dil_h, d.dil_w},
+        .taps = (uint64_t)d.k_h * (uint64_t)d.k_w,
+        .depth = (uint64_t)d.in_c,
+        .groups = (uint64_t)d.groups,
+        .pixels = product3(d.batch, d.out_h, d.out_w),
+        .channels = (uint64_t)d.out_c,
+        .group_inputs = d.in_c,
+        .group_outputs = d.out_c,
+        .epilogue = call_epilogue(call, tensors[CONV_B].data, &tensors[CONV_RESIDUAL], &tensors[CONV_Y]),
+    };
+    packed_weights(&job, &tensors[CONV_W]);
+    job.group_weights = (int64_t)rt_ceil_div(job.channels, RT_CPU_BLOCK) * job.block_stride;
+    rt_product_run(&job, workers);
+}
+
+/* --- conv1x1 --- */
+
+enum { POINT_X, POINT_W, POINT_B, POINT_RESIDUAL, POINT_Y };
+
+static rt_cpu_packing rows_packing(const rt_cpu_call *call) {
+    return (rt_cpu_packing){1, (uint64_t)call->ints[2], (uint64_t)call->ints[1]};
+}
+
+static const char *conv1x1_check(rt_cpu_call *call) {
+    const rt_cpu_tensor *tensors = call->tensors;
+    if (!rt_all_at_least(call->ints, INTS(conv1x1_dims), 1)) return "a size is out of range";
+    rt_cpu_packing packing = rows_packing(call);
+    uint64_t pixels = (uint64_t)call->ints[0];
+    if (!rt_product_is_countable(1, pixels, packing.rows, 1)) return "too many pixels";
+    if (!rt_view_fits(&tensors[POINT_X], pixels, packing.cols)) return "the input exceeds its pool";
+    if (!rt_packing_fits(&tensors[POINT_W], &packing)) return "the weights exceed their pool";
+    if (!rt_flat_fits(&tensors[POINT_B], packing.rows)) return "the bias exceeds its pool";
+    if (call->codes.residual && !rt_view_fits(&tensors[POINT_RESIDUAL], pixels, packing.rows)) {
+        return "the residual exceeds its pool";
+    }
+    if (!rt_view_fits(&tensors[POINT_Y], pixels, packing.rows)) return "the output exceeds its pool";
+    call->work = rt_product(rt_product(pixels, packing.rows), packing.cols);
+    call->scratch_bytes = rt_product_scratch_bytes(1, packing.cols, true);
+    return NULL;
+}
+
+static void conv1x1_run(const rt_cpu_call *call, rt_workers *workers) {
+    const rt_cpu_tensor *tensors = call->tensors;
+    rt_product_job job = {
+        .tiles = call->tiles,
+        .window = rt_window_of_pixels(tensors[POINT_X].data, tensors[POINT_X].stride, call->ints[0]),
+        .taps = 1,
+        .depth = (uint64_t)call->ints[1],
+        .groups = 1,
+        .pixels = (uint64_t)call->ints[0],
+        .channels = (uint64_t)call->ints[2],
+        .epilogue = call_epilogue(call, tensors[POINT_B].data, &tensors[POINT_RESIDUAL], &tensors[POINT_Y]),
+    };
+    packed_weights(&job, &tensors[POINT_W]);
+    rt_product_run(&job, workers);
+}
+
+/* --- fully_connected --- */
+
+enum { FC_X, FC_W, FC_B, FC_Y };
+
+static const char *fully_connected_check(rt_cpu_call *call) {
+    rt_cpu_tensor *tensors = call->tensors;
+    if (!rt_all_at_least(call->ints, INTS(fully_connected_dims), 1)) return "a size is out of range";
+    rt_cpu_packing packing = rows_packing(call);
+    uint64_t rows = (uint64_t)call->ints[0];
+    tensors[FC_X].stride = call->ints[1];
+    tensors[FC_Y].stride = call->ints[2];
+    if (!rt_product_is_countable(1, rows, packing.rows, 1)) return "too many rows";
+    if (!rt_view_fits(&tensors[FC_X], rows, packing.cols)) return "the input exceeds its pool";
+    if (!rt_packing_fits(&tensors[FC_W], &packing)) return "the weights exceed their pool";
+    if (!rt_flat_fits(&tensors[FC_B], packing.rows)) return "the bias exceeds its pool";
+    if (!rt_view_fits(&tensors[FC_Y], rows, packing.rows)) return "the output exceeds its pool";
+    call->work = rt_product(rt_product(rows, packing.rows), packing.cols);
+    call->scratch_bytes = rt_product_scratch_bytes(1, packing.cols, true);
+    return NULL;
+}
+
+static void fully_connected_run(const rt_cpu_call *call, rt_workers *workers) {
+    const rt_cpu_tensor *tensors = call->tensors;
+    rt_product_job job = {
+        .tiles = call->tiles,
+        .window = rt_window_of_pixels(tensors[FC_X].data, tensors[FC_X].stride, call->ints[0]),
+        .taps = 1,
+        .depth = (uint64_t)call->ints[1],
+        .groups = 1,
+        .pixels = (uint64_t)call->ints[0],
+        .channels = (uint64_t)call->ints[2],
+        .epilogue = call_epilogue(call, tensors[FC_B].data, NULL, &tensors[FC_Y]),
+    };
+    packed_weights(&job, &tensors[FC_W]);
+    rt_product_run(&job, workers);
+}
+
+/* --- matmul --- */
+
+enum { MATMUL_A, MATMUL_B, MATMUL_Y };
+
+static matmul_dims matmul_read(const rt_cpu_call *call) {
+    matmul_dims dims;
+    memcpy(&dims, call->ints, sizeof dims);
+    return dims;
+}
+
+static uint64_t stack_elements(int32_t batch, int32_t stride, int32_t rows, int32_t columns) {
+    return rt_sum(rt_product((uint64_t)batch - 1, (uint64_t)stride), rt_product((uint64_t)rows, (uint64_t)columns));
+}
+
+static const char *matmul_check(rt_cpu_call *call) {
+    matmul_dims d = matmul_read(call);
+    const rt_cpu_tensor *tensors = call->tensors;
+    const int32_t strides[] = {d.a_batch_stride, d.b_batch_stride};
+    if (!rt_all_at_least(call->ints, 4, 1) || !rt_all_at_least(strides, 2, 0)) return "a size is out of range";
+    if (!rt_product_is_countable((uint64_t)d.batch, (uint64_t)d.m, (uint64_t)d.n, 1)) return "too many rows";
+    if (!rt_flat_fits(&tensors[MATMUL_A], stack_elements(d.batch, d.a_batch_stride, d.m, d.k))) return "a exceeds its pool";
+    if (!rt_flat_fits(&tensors[MATMUL_B], stack_elements(d.batch, d.b_batch_stride, d.k, d.n))) return "b exceeds its pool";
+    if (!rt_flat_fits(&tensors[MATMUL_Y], product3(d.batch, d.m, d.n))) return "the output exceeds its pool";
+    call->work = rt_product(product3(d.batch, d.m, d.n), (uint64_t)d.k);
+    call->scratch_bytes = rt_product_scratch_bytes(1, (uint64_t)d.k, false);
+    return NULL;
+}
+
+static void matmul_run(const rt_cpu_call *call, rt_workers *workers) {
+    matmul_dims d = matmul_read(call);
+    const rt_cpu_tensor *tensors = call->tensors;
+    rt_product_job job = {
+        .tiles = call->tiles,
+        .window = rt_window_of_pixels(tensors[MATMUL_A].data, d.k, d.m),
+        .taps = 1,
+        .depth = (uint64_t)d.k,
+        .groups = (uint64_t)d.batch,
+        .pixels = (uint64_t)d.m,
+        .channels = (uint64_t)d.n,
+        .weights = tensors[MATMUL_B].data,
+        .weights_stride = d.n,
+        .block_stride = RT_CPU_BLOCK,
+        .group_inputs = d.a_batch_stride,
+        .group_weights = d.b_batch_stride,
+        .group_outputs = (int64_t)d.m * d.n,
+        .epilogue = {.y = tensors[MATMUL_Y].data, .y_stride = d.n, .a = -INFINITY, .b = INFINITY},
+    };
+    rt_product_run(&job, workers);
+}
+
+const rt_cpu_operator rt_cpu_convolutions[] = {
+    {"conv2d", "vwwwvv", INTS(conv2d_dims), 2, conv2d_check, conv2d_run, conv2d_packing},
+    {"conv1x1", "vwwvv", INTS(conv1x1_dims), 2, conv1x1_check, conv1x1_run, rows_packing},
+    {"fully_connected", "fwwf", INTS(fully_connected_dims), 2, fully_connected_check, fully_connected_run, rows_packing},
+    {"matmul", "fff", INTS(matmul_dims), 0, matmul_check, matmul_run, NULL},
+    {0},
+};

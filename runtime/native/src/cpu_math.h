@@ -1,0 +1,39 @@
+/* Scalar functions of the CPU operators, the same as the kernels' (runtime/kernels/prelude.cl). A NaN stays a NaN. */
+#ifndef RT_CPU_MATH_H
+#define RT_CPU_MATH_H
+
+#include <math.h>
+
+#include "format.h"
+
+static inline float rt_clamp(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
+
+static inline float rt_greater(float a, float b) { return a > b || a != a ? a : b; }
+
+static inline float rt_less(float a, float b) { return a < b || a != a ? a : b; }
+
+static inline float rt_sigmoid(float v) { return 1.0f / (1.0f + expf(-v)); }
+
+static inline float rt_leaky_relu(float v, float a) { return v < 0.0f ? v * a : v; }
+
+static inline float rt_elu(float v, float a) { return v < 0.0f ? (expf(v) - 1.0f) * a : v; }
+
+static inline float rt_hard_sigmoid(float v, float a, float b) { return rt_clamp(v * a + b, 0.0f, 1.0f); }
+
+static inline float rt_hard_swish(float v) { return v * rt_clamp(v / 6.0f + 0.5f, 0.0f, 1.0f); }
+
+static inline float rt_softplus(float v) { return (v > 0.0f ? v : v != v ? v : 0.0f) + log1pf(expf(-fabsf(v))); }
+
+static inline float rt_activate(uint32_t activation, float v, float a, float b) {
+    switch (activation) {
+        case RT_ACTIVATION_SIGMOID: return rt_sigmoid(v);
+        case RT_ACTIVATION_TANH: return tanhf(v);
+        case RT_ACTIVATION_LEAKY_RELU: return rt_leaky_relu(v, a);
+        case RT_ACTIVATION_ELU: return rt_elu(v, a);
+        case RT_ACTIVATION_HARD_SIGMOID: return rt_hard_sigmoid(v, a, b);
+        case RT_ACTIVATION_HARD_SWISH: return rt_hard_swish(v);
+        default: return rt_clamp(v, a, b);
+    }
+}
+
+#endif

@@ -1,0 +1,81 @@
+/* What a CPU operator is given, and how it is described. */
+#ifndef RT_CPU_OPERATOR_H
+#define RT_CPU_OPERATOR_H
+
+#include "base.h"
+#include "format.h"
+#include "workers.h"
+
+enum { RT_CPU_MAX_TENSORS = 6, RT_CPU_MAX_INTS = 24, RT_CPU_MAX_FLOATS = 4 };
+
+/* A tensor argument: elements from its offset on. */
+typedef struct {
+    float *data;     /* while the step runs */
+    uint64_t count;  /* elements from the offset to the pool's end */
+    int64_t stride;  /* from pixel to pixel, for a view */
+    uint64_t offset; /* elements */
+    uint32_t pool;
+    float *fixed; /* weights in another packing, used instead of the pool */
+} rt_cpu_tensor;
+
+/* What an OpenCL kernel gets as build options; the kernel string has them as ` KEY=VALUE`. */
+typedef struct {
+    uint32_t activation, residual, unary, binary, pool, reduce, resize, pad, log, block;
+} rt_cpu_codes;
+
+typedef struct rt_cpu_operator rt_cpu_operator;
+typedef struct rt_tile_kernels rt_tile_kernels;
+typedef struct rt_cpu_call rt_cpu_call;
+
+struct rt_cpu_call {
+    const rt_cpu_operator *operator;
+    const rt_tile_kernels *tiles;
+    rt_cpu_codes codes;
+    rt_cpu_tensor tensors[RT_CPU_MAX_TENSORS];
+    int32_t ints[RT_CPU_MAX_INTS];
+    float floats[RT_CPU_MAX_FLOATS];
+    uint64_t work;          /* inner operations, UINT64_MAX where they overflow */
+    uint64_t scratch_bytes; /* that each worker needs */
+};
+
+/* A row of the operator table.
+ *
+ * `tensors` has a letter for each tensor argument, the output last: v view (pool, offset, stride), f flat and w weights
+ * (pool, offset). `check` says what is wrong with the arguments, or NULL when all that `run` will access lies within
+ * the tensors; it sets the call's work and scratch_bytes. `packing`: of the second tensor, NULL where weights are not
+ * packed.
+ */
+/* Weights in memory: [groups][ceil(rows/RT_CPU_BLOCK)][cols][RT_CPU_BLOCK], zero-filled. */
+enum { RT_CPU_BLOCK = 16, RT_CPU_WEIGHTS = 1 };
+typedef struct {
+    uint64_t groups, rows, cols;
+} rt_cpu_packing;
+
+struct rt_cpu_operator {
+    const char *name;
+    const char *tensors;
+    uint32_t int_count, float_count;
+    const char *(*check)(rt_cpu_call *call);
+    void (*run)(const rt_cpu_call *call, rt_workers *workers);
+    rt_cpu_packing (*packing)(const rt_cpu_call *call);
+};
+
+/* The operators, ended by a row without a name: one table a file. */
+extern const rt_cpu_operator rt_cpu_convolutions[];
+extern const rt_cpu_operator rt_cpu_depthwise[];
+extern const rt_cpu_operator rt_cpu_windows[];
+extern const rt_cpu_operator rt_cpu_channels[];
+extern const rt_cpu_operator rt_cpu_nests[];
+
+/* --- checks --- */
+
+/* Whether all of these are at least `least`. */
+bool rt_all_at_least(const int32_t *values, uint32_t count, int32_t least);
+/* Whether `pixels` pixels of `channels` elements lie within a view. */
+bool rt_view_fits(const rt_cpu_tensor *tensor, uint64_t pixels, uint64_t channels);
+bool rt_flat_fits(const rt_cpu_tensor *tensor, uint64_t elements);
+bool rt_packing_fits(const rt_cpu_tensor *tensor, const rt_cpu_packing *packing);
+/* Whether nested loops with these strides (negative ones too) stay within a tensor. */
+bool rt_nest_fits(const rt_cpu_tensor *tensor, const int32_t *extents, const int32_t *strides, uint32_t rank);
+
+#endif

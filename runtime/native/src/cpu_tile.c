@@ -1,0 +1,140 @@
+/* RT_ISA names the instruction set that this file is compiled for; it is a suffix of the exported table. */
+#include "cpu_tile.h"
+
+#include "cpu_math.h"
+
+#define NAME_JOIN(prefix, isa) prefix##isa
+#define NAME(prefix, isa) NAME_JOIN(prefix, isa)
+#define TEXT_OF(name) #name
+#define TEXT(name) TEXT_OF(name)
+
+/* Floats of a register, and the tile whose sums fill the registers but for those of weights and inputs. */
+#if defined(__AVX512F__)
+enum { LANES = 16, PIXELS = 6, BLOCKS = 2 };
+#elif defined(__AVX__)
+enum { LANES = 8, PIXELS = 6, BLOCKS = 1 };
+#elif defined(__aarch64__)
+enum { LANES = 4, PIXELS = 6, BLOCKS = 1 };
+#else
+enum { LANES = 4, PIXELS = 2, BLOCKS = 1 };
+#endif
+enum { PARTS = RT_CPU_BLOCK / LANES, DEPTHWISE_PIXELS = PIXELS < 4 ? PIXELS : 4 };
+
+typedef float lanes __attribute__((vector_size(LANES * 4)));
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE lanes load(const float *source) {
+    lanes value;
+    memcpy(&value, source, sizeof value);
+    return value;
+}
+
+INLINE void store(float *target, lanes value) { memcpy(target, &value, sizeof value); }
+
+/* Channels of one pixel. `channel` is absolute. */
+static void finish(const rt_epilogue *end, const float *sums, uint64_t pixel, uint64_t channel, uint64_t count) {
+    float values[RT_TILE_BLOCKS * RT_CPU_BLOCK];
+    float *y = end->y + (int64_t)pixel * end->y_stride + (int64_t)channel;
+    memcpy(values, sums, count * sizeof *values);
+    if (end->bias != NULL) {
+        for (uint64_t i = 0; i < count; i++) values[i] += end->bias[channel + i];
+    }
+    if (end->residual != NULL) {
+        const float *residual = end->residual + (int64_t)pixel * end->residual_stride + (int64_t)channel;
+        for (uint64_t i = 0; i < count; i++) values[i] += residual[i];
+    }
+    if (end->activation == RT_ACTIVATION_CLAMP) {
+        for (uint64_t i = 0; i < count; i++) y[i] = rt_clamp(values[i], end->a, end->b);
+    } else {
+        for (uint64_t i = 0; i < count; i++) y[i] = rt_activate(end->activation, values[i], end->a, end->b);
+    }
+}
+
+/* All sums of a tile of constant size, in registers. */
+INLINE void product_sum(const rt_tile *tile, float *sums, int pixels, int blocks) {
+    lanes sum[PIXELS][BLOCKS * PARTS] = {0};
+    const float *w = tile->weights;
+    for (uint32_t tap = 0; tap < tile->taps; tap++) {
+        const float *x[PIXELS];
+        for (int p = 0; p < pixels; p++) x[p] = tile->rows[tap * RT_TILE_PIXELS + (uint32_t)p];
+        for (uint32_t c = 0; c < tile->depth; c++, w += tile->weights_stride) {
+            lanes weight[BLOCKS * PARTS];
+            for (int i = 0; i < blocks * PARTS; i++) {
+                weight[i] = load(w + i / PARTS * tile->block_stride + i % PARTS * LANES);
+            }
+            for (int p = 0; p < pixels; p++) {
+                for (int i = 0; i < blocks * PARTS; i++) sum[p][i] += weight[i] * x[p][c];
+            }
+        }
+    }
+    for (int p = 0; p < pixels; p++) {
+        for (int i = 0; i < blocks * PARTS; i++) store(sums + (p * blocks * PARTS + i) * LANES, sum[p][i]);
+    }
+}
+
+static void product(const rt_tile *tile) {
+    float sums[PIXELS * BLOCKS * RT_CPU_BLOCK] __attribute__((aligned(64)));
+    if (tile->pixels == 1 && tile->blocks == 1) {
+        product_sum(tile, sums, 1, 1);
+    } else if (tile->pixels == 1) {
+        product_sum(tile, sums, 1, BLOCKS);
+    } else if (tile->blocks == 1) {
+        product_sum(tile, sums, PIXELS, 1);
+    } else {
+        product_sum(tile, sums, PIXELS, BLOCKS);
+    }
+    for (uint32_t p = 0; p < tile->pixels; p++) {
+        finish(tile->epilogue, sums + p * tile->blocks * RT_CPU_BLOCK, tile->first_pixel + p, tile->first_channel,
+               tile->channels);
+    }
+}
+
+/* RT_CPU_BLOCK channels of DEPTHWISE_PIXELS pixels. */
+INLINE void depthwise_sum(const rt_depthwise_tile *tile, uint64_t channel, float *sums) {
+    lanes sum[DEPTHWISE_PIXELS][PARTS] = {0};
+    const float *w = tile->weights + channel;
+    for (uint32_t tap = 0; tap < tile->taps; tap++, w += tile->channels) {
+        for (int i = 0; i < PARTS; i++) {
+            lanes weight = load(w + i * LANES);
+            for (int p = 0; p < DEPTHWISE_PIXELS; p++) {
+                sum[p][i] += weight * load(tile->rows[tap * RT_TILE_PIXELS + (uint32_t)p] + channel + i * LANES);
+            }
+        }
+    }
+    for (int p = 0; p < DEPTHWISE_PIXELS; p++) {
+        for (int i = 0; i < PARTS; i++) store(sums + p * RT_CPU_BLOCK + i * LANES, sum[p][i]);
+    }
+}
+
+/* The channels behind the last whole block. */
+static void depthwise_rest(const rt_depthwise_tile *tile, uint64_t channel, float *sums) {
+    for (uint32_t p = 0; p < tile->pixels; p++) {
+        for (uint64_t c = channel; c < tile->channels; c++) {
+            float sum = 0.0f;
+            for (uint32_t tap = 0; tap < tile->taps; tap++) {
+                sum += tile->rows[tap * RT_TILE_PIXELS + p][c] * tile->weights[tap * tile->channels + c];
+            }
+            sums[p * RT_CPU_BLOCK + c - channel] = sum;
+        }
+    }
+}
+
+static void depthwise(const rt_depthwise_tile *tile) {
+    float sums[RT_TILE_PIXELS * RT_CPU_BLOCK] __attribute__((aligned(64)));
+    for (uint64_t channel = 0; channel < tile->channels; channel += RT_CPU_BLOCK) {
+        uint64_t rest = tile->channels - channel;
+        uint64_t count = rest < RT_CPU_BLOCK ? rest : RT_CPU_BLOCK;
+        if (count == RT_CPU_BLOCK) {
+            depthwise_sum(tile, channel, sums);
+        } else {
+            depthwise_rest(tile, channel, sums);
+        }
+        for (uint32_t p = 0; p < tile->pixels; p++) {
+            finish(tile->epilogue, sums + p * RT_CPU_BLOCK, tile->first_pixel + p, channel, count);
+        }
+    }
+}
+
+const rt_tile_kernels NAME(rt_tile_kernels_, RT_ISA) = {TEXT(RT_ISA), PIXELS, BLOCKS, DEPTHWISE_PIXELS, product,
+                                                           depthwise};

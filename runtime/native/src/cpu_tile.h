@@ -1,0 +1,56 @@
+/* The innermost loops of convolutions and matrix products, compiled once for each instruction set. */
+#ifndef RT_CPU_TILE_H
+#define RT_CPU_TILE_H
+
+#include "cpu_operator.h"
+
+enum { RT_TILE_PIXELS = 6, RT_TILE_BLOCKS = 2 };
+
+/* What happens to sums before they are stored: y = activation(sum + bias + residual). */
+typedef struct {
+    const float *bias;     /* NULL: none; indexed by channel */
+    const float *residual; /* NULL: none; pixel, then channel */
+    int64_t residual_stride;
+    float *y;
+    int64_t y_stride;
+    uint32_t activation;
+    float a, b;
+} rt_epilogue;
+
+/* `pixels` pixels x up to `blocks` blocks of RT_CPU_BLOCK output channels:
+ * sum[p][o] = sum over taps t and channels c of rows[t * RT_TILE_PIXELS + p][c] * weights[t * depth + c][o].
+ * Every row pointer of the first RT_TILE_PIXELS of a tap is valid, whatever `pixels` is. */
+typedef struct {
+    const float *const *rows;
+    uint32_t taps, depth;
+    const float *weights;
+    int64_t weights_stride; /* elements from one c to the next */
+    int64_t block_stride;   /* from one block to the next */
+    uint32_t pixels, blocks;
+    uint64_t first_pixel, first_channel, channels; /* of the output; channels: how many are stored */
+    const rt_epilogue *epilogue;
+} rt_tile;
+
+/* All channels of some pixels of a depthwise convolution, row pointers as above. */
+typedef struct {
+    const float *const *rows;
+    uint32_t taps;
+    const float *weights; /* [taps][channels] */
+    uint64_t channels;
+    uint32_t pixels;
+    uint64_t first_pixel;
+    const rt_epilogue *epilogue;
+} rt_depthwise_tile;
+
+struct rt_tile_kernels {
+    const char *name; /* of the instruction set */
+    /* the best size of a tile, at most RT_TILE_PIXELS and RT_TILE_BLOCKS */
+    uint32_t pixels, blocks, depthwise_pixels;
+    void (*product)(const rt_tile *tile);
+    void (*depthwise)(const rt_depthwise_tile *tile);
+};
+
+/* Those of an instruction set, or the fastest (NULL); NULL where this CPU or this build does not have it. */
+const rt_tile_kernels *rt_tile_kernels_choose(const char *name);
+
+#endif

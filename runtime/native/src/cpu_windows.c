@@ -1,0 +1,198 @@
+/* pool and resize: pixels of NHWC views. */
+#include "cpu_math.h"
+#include "cpu_operator.h"
+
+enum { X, Y };
+
+typedef struct {
+    int32_t batch, in_h, in_w, channels, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
+        count_include_pad;
+} pool_dims;
+typedef struct {
+    int32_t batch, in_h, in_w, channels, out_h, out_w, round_mode;
+} resize_dims;
+
+enum { ROUND_HALF_DOWN, ROUND_HALF_UP, ROUND_FLOOR, ROUND_CEIL };
+
+static uint64_t product3(int32_t a, int32_t b, int32_t c) {
+    return rt_product(rt_product((uint64_t)a, (uint64_t)b), (uint64_t)c);
+}
+
+/* Sizes that both begin with: input and output views of one number of channels. */
+static const char *views_check(const rt_cpu_call *call) {
+    const int32_t *d = call->ints;
+    if (!rt_all_at_least(d, 6, 1)) return "a size is out of range";
+    uint64_t pixels = product3(d[0], d[4], d[5]);
+    if (pixels > UINT32_MAX) return "too many pixels";
+    if (!rt_view_fits(&call->tensors[X], product3(d[0], d[1], d[2]), (uint64_t)d[3])) return "the input exceeds its pool";
+    if (!rt_view_fits(&call->tensors[Y], pixels, (uint64_t)d[3])) return "the output exceeds its pool";
+    return NULL;
+}
+
+/* --- pool --- */
+
+static pool_dims pool_read(const rt_cpu_call *call) {
+    pool_dims dims;
+    memcpy(&dims, call->ints, sizeof dims);
+    return dims;
+}
+
+static const char *pool_check(rt_cpu_call *call) {
+    pool_dims d = pool_read(call);
+    const int32_t extents[] = {d.k_h, d.k_w, d.stride_h, d.stride_w, d.dil_h, d.dil_w};
+    const int32_t others[] = {d.pad_t, d.pad_l, d.count_include_pad};
+    if (!rt_all_at_least(extents, RT_COUNT(extents), 1) || !rt_all_at_least(others, RT_COUNT(others), 0)) {
+        return "a size is out of range";
+    }
+    const char *problem = views_check(call);
+    if (problem != NULL) return problem;
+    call->work = rt_product(rt_product(product3(d.batch, d.out_h, d.out_w), (uint64_t)d.channels),
+                            rt_product((uint64_t)d.k_h, (uint64_t)d.k_w));
+    return NULL;
+}
+
+static void pixel_combine(uint32_t code, const float *x, float *y, int32_t channels) {
+    if (code == RT_POOL_MAX) {
+        for (int32_t c = 0; c < channels; c++) y[c] = rt_greater(x[c], y[c]);
+    } else {
+        for (int32_t c = 0; c < channels; c++) y[c] += x[c];
+    }
+}
+
+/* One output pixel. */
+static void pool_pixel(const rt_cpu_call *call, const pool_dims *d, int64_t line, int64_t column) {
+    const rt_cpu_tensor *x = &call->tensors[X];
+    float *y = call->tensors[Y].data + (line * d->out_w + column) * call->tensors[Y].stride;
+    int64_t top = line % d->out_h * d->stride_h - d->pad_t;
+    int64_t left = column * d->stride_w - d->pad_l;
+    int64_t image = line / d->out_h * d->in_h;
+    int64_t count = 0;
+    for (int32_t c = 0; c < d->channels; c++) y[c] = call->codes.pool == RT_POOL_MAX ? -INFINITY : 0.0f;
+    for (int64_t i = 0; i < d->k_h; i++) {
+        int64_t row = top + i * d->dil_h;
+        if (row < 0 || row >= d->in_h) continue;
+        for (int64_t j = 0; j < d->k_w; j++) {
+            int64_t at = left + j * d->dil_w;
+            if (at < 0 || at >= d->in_w) continue;
+            pixel_combine(call->codes.pool, x->data + ((image + row) * d->in_w + at) * x->stride, y, d->channels);
+            count++;
+        }
+    }
+    if (call->codes.pool == RT_POOL_MAX) return;
+    float divisor = d->count_include_pad ? (float)d->k_h * (float)d->k_w : (float)count;
+    for (int32_t c = 0; c < d->channels; c++) y[c] /= divisor;
+}
+
+static void pool_turn(const void *context, uint32_t turn, uint32_t worker) {
+    const rt_cpu_call *call = context;
+    pool_dims d = pool_read(call);
+    (void)worker;
+    for (int64_t column = 0; column < d.out_w; column++) pool_pixel(call, &d, turn, column);
+}
+
+static void pool_run(const rt_cpu_call *call, rt_workers *workers) {
+    pool_dims d = pool_read(call);
+    rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.out_h, pool_turn, call);
+}
+
+/* --- resize --- */
+
+enum { SCALE_H, SCALE_W, SHIFT_H, SHIFT_W };
+
+static resize_dims resize_read(const rt_cpu_call *call) {
+    resize_dims dims;
+    memcpy(&dims, call->ints, sizeof dims);
+    return dims;
+}
+
+static const char *resize_check(rt_cpu_call *call) {
+    resize_dims d = resize_read(call);
+    if (d.round_mode < ROUND_HALF_DOWN || d.round_mode > ROUND_CEIL) return "the rounding is unknown";
+    const char *problem = views_check(call);
+    if (problem != NULL) return problem;
+    call->work = rt_product(product3(d.batch, d.out_h, d.out_w), (uint64_t)d.channels);
+    return NULL;
+}
+
+/* A coordinate drawn into 0 .. size - 1; a NaN goes to 0. */
+static float drawn_in(float coordinate, int32_t size) {
+    if (!(coordinate > 0.0f)) return 0.0f;
+    return coordinate < (float)(size - 1) ? coordinate : (float)(size - 1);
+}
+
+/* Index of a drawn-in coordinate; conversion to float may have rounded it up. */
+static int64_t index_of(float coordinate, int32_t size) {
+    int64_t index = (int64_t)coordinate;
+    return index < size ? index : size - 1;
+}
+
+static int64_t nearest(float coordinate, int32_t mode, int32_t size) {
+    float rounded = mode == ROUND_HALF_DOWN ? ceilf(coordinate - 0.5f)
+                    : mode == ROUND_HALF_UP ? floorf(coordinate + 0.5f)
+                    : mode == ROUND_FLOOR   ? floorf(coordinate)
+                                            : ceilf(coordinate);
+    return index_of(drawn_in(rounded, size), size);
+}
+
+/* One line of output pixels. */
+typedef struct {
+    const rt_cpu_call *call;
+    resize_dims d;
+    int64_t image; /* first line of the input image */
+    float *y;
+} resize_line;
+
+static const float *input_pixel(const resize_line *line, int64_t row, int64_t column) {
+    const rt_cpu_tensor *x = &line->call->tensors[X];
+    return x->data + ((line->image + row) * line->d.in_w + column) * x->stride;
+}
+
+static void nearest_pixel(const resize_line *line, float row, float column, float *y) {
+    int64_t h = nearest(row, line->d.round_mode, line->d.in_h);
+    int64_t w = nearest(column, line->d.round_mode, line->d.in_w);
+    memmove(y, input_pixel(line, h, w), (size_t)line->d.channels * sizeof *y);
+}
+
+static void bilinear_pixel(const resize_line *line, float row, float column, float *y) {
+    float h = drawn_in(row, line->d.in_h), w = drawn_in(column, line->d.in_w);
+    int64_t top = index_of(h, line->d.in_h), left = index_of(w, line->d.in_w);
+    int64_t bottom = top + 1 < line->d.in_h ? top + 1 : top;
+    int64_t right = left + 1 < line->d.in_w ? left + 1 : left;
+    const float *a = input_pixel(line, top, left), *b = input_pixel(line, top, right);
+    const float *c = input_pixel(line, bottom, left), *e = input_pixel(line, bottom, right);
+    float down = h - (float)top, across = w - (float)left;
+    for (int32_t i = 0; i < line->d.channels; i++) {
+        float above = a[i] + (b[i] - a[i]) * across;
+        float below = c[i] + (e[i] - c[i]) * across;
+        y[i] = above + (below - above) * down;
+    }
+}
+
+static void resize_turn(const void *context, uint32_t turn, uint32_t worker) {
+    const rt_cpu_call *call = context;
+    resize_line line = {.call = call, .d = resize_read(call)};
+    const rt_cpu_tensor *y = &call->tensors[Y];
+    (void)worker;
+    line.image = (int64_t)(turn / (uint32_t)line.d.out_h) * line.d.in_h;
+    float row = (float)(turn % (uint32_t)line.d.out_h) * call->floats[SCALE_H] + call->floats[SHIFT_H];
+    for (int64_t i = 0; i < line.d.out_w; i++) {
+        float column = (float)i * call->floats[SCALE_W] + call->floats[SHIFT_W];
+        float *target = y->data + ((int64_t)turn * line.d.out_w + i) * y->stride;
+        if (call->codes.resize == RT_RESIZE_NEAREST) {
+            nearest_pixel(&line, row, column, target);
+        } else {
+            bilinear_pixel(&line, row, column, target);
+        }
+    }
+}
+
+static void resize_run(const rt_cpu_call *call, rt_workers *workers) {
+    resize_dims d = resize_read(call);
+    rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.out_h, resize_turn, call);
+}
+
+const rt_cpu_operator rt_cpu_windows[] = {
+    {"pool", "vv", sizeof(pool_dims) / sizeof(int32_t), 0, pool_check, pool_run, NULL},
+    {"resize", "vv", sizeof(resize_dims) / sizeof(int32_t), 4, resize_check, resize_run, NULL},
+    {0},
+};

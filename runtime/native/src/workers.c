@@ -1,0 +1,202 @@
+/* A loop is announced by raising `generation`; the turns are dealt by a counter. Threads spin a little before they
+ * sleep, because loops follow each other within microseconds. */
+#include "workers.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "topology.h"
+
+enum { SPINS = 2000 };
+
+typedef struct {
+    rt_workers *pool;
+    pthread_t thread;
+    uint32_t index;
+    void *scratch;
+} worker;
+
+struct rt_workers {
+    worker *workers;
+    uint32_t count;    /* workers, the caller included where it takes part */
+    uint32_t started;  /* threads */
+    uint32_t first;    /* index of the first worker that is a thread: 1 where the caller takes part */
+    bool has_affinity;
+    cpu_set_t cores;
+    uint64_t scratch_bytes;
+    pthread_mutex_t mutex;
+    pthread_cond_t announced, finished;
+    atomic_uint generation;
+    atomic_uint active; /* threads that have not finished the loop */
+    atomic_uint next;
+    atomic_bool stopping;
+    /* the loop */
+    rt_turn *turn;
+    const void *context;
+    uint32_t turns;
+};
+
+/* --- cores --- */
+
+static void cores_choose(rt_workers *pool, rt_affinity affinity) {
+    cpu_set_t allowed;
+    uint32_t khz[RT_MAX_CORES], wanted_khz = 0;
+    uint32_t cores = rt_topology_cores();
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
+        CPU_ZERO(&allowed);
+        for (uint32_t i = 0; i < cores; i++) CPU_SET(i, &allowed);
+    }
+    for (uint32_t i = 0; i < cores; i++) {
+        khz[i] = CPU_ISSET(i, &allowed) ? rt_topology_max_khz(i) : 0;
+        bool better = affinity == RT_AFFINITY_LITTLE ? khz[i] < wanted_khz || wanted_khz == 0 : khz[i] > wanted_khz;
+        if (khz[i] > 0 && better) wanted_khz = khz[i];
+    }
+    CPU_ZERO(&pool->cores);
+    bool known = affinity != RT_AFFINITY_NONE && wanted_khz > 0;
+    for (uint32_t i = 0; i < cores; i++) {
+        if (CPU_ISSET(i, &allowed) && (!known || khz[i] == wanted_khz)) CPU_SET(i, &pool->cores);
+    }
+    pool->has_affinity = known;
+}
+
+static uint32_t cores_count(const rt_workers *pool) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < RT_MAX_CORES; i++) count += CPU_ISSET(i, &pool->cores) != 0;
+    return count > 0 ? count : 1;
+}
+
+/* --- threads --- */
+
+static inline void spin_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void turns_take(rt_workers *pool, uint32_t index) {
+    for (;;) {
+        uint32_t turn = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
+        if (turn >= pool->turns) return;
+        pool->turn(pool->context, turn, index);
+    }
+}
+
+/* Waits until a loop after `seen` is announced; returns its number. */
+static uint32_t announcement_wait(rt_workers *pool, uint32_t seen) {
+    for (int i = 0; i < SPINS; i++) {
+        uint32_t now = atomic_load_explicit(&pool->generation, memory_order_acquire);
+        if (now != seen) return now;
+        spin_pause();
+    }
+    pthread_mutex_lock(&pool->mutex);
+    while (atomic_load(&pool->generation) == seen) pthread_cond_wait(&pool->announced, &pool->mutex);
+    uint32_t now = atomic_load(&pool->generation);
+    pthread_mutex_unlock(&pool->mutex);
+    return now;
+}
+
+static void *worker_run(void *argument) {
+    worker *own = argument;
+    rt_workers *pool = own->pool;
+    uint32_t seen = 0;
+    if (pool->has_affinity) sched_setaffinity(0, sizeof pool->cores, &pool->cores);
+    for (;;) {
+        seen = announcement_wait(pool, seen);
+        if (atomic_load(&pool->stopping)) return NULL;
+        turns_take(pool, own->index);
+        if (atomic_fetch_sub_explicit(&pool->active, 1, memory_order_acq_rel) != 1) continue;
+        pthread_mutex_lock(&pool->mutex);
+        pthread_cond_signal(&pool->finished);
+        pthread_mutex_unlock(&pool->mutex);
+    }
+}
+
+static void loop_announce(rt_workers *pool) {
+    pthread_mutex_lock(&pool->mutex);
+    atomic_fetch_add_explicit(&pool->generation, 1, memory_order_release);
+    pthread_cond_broadcast(&pool->announced);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+static void loop_wait(rt_workers *pool) {
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load_explicit(&pool->active, memory_order_acquire) == 0) return;
+        spin_pause();
+    }
+    pthread_mutex_lock(&pool->mutex);
+    while (atomic_load(&pool->active) > 0) pthread_cond_wait(&pool->finished, &pool->mutex);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+void rt_workers_run(rt_workers *pool, uint32_t count, rt_turn *turn, const void *context) {
+    if (pool->first == 1 && (count <= 1 || pool->started == 0)) {
+        for (uint32_t i = 0; i < count; i++) turn(context, i, 0);
+        return;
+    }
+    pool->turn = turn;
+    pool->context = context;
+    pool->turns = count;
+    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&pool->active, pool->started, memory_order_relaxed);
+    loop_announce(pool);
+    if (pool->first == 1) turns_take(pool, 0);
+    loop_wait(pool);
+}
+
+static bool threads_start(rt_workers *pool) {
+    for (uint32_t i = pool->first; i < pool->count; i++) {
+        pool->workers[i].pool = pool;
+        pool->workers[i].index = i;
+        if (pthread_create(&pool->workers[i].thread, NULL, worker_run, &pool->workers[i]) != 0) return false;
+        pool->started++;
+    }
+    return true;
+}
+
+rt_status rt_workers_start(rt_workers **workers, uint32_t threads, rt_affinity affinity, rt_error *error) {
+    rt_workers *pool = *workers = rt_memory_allocate(1, sizeof *pool);
+    if (pool == NULL) return rt_error_no_memory(error, "threads");
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->announced, NULL);
+    pthread_cond_init(&pool->finished, NULL);
+    cores_choose(pool, affinity);
+    pool->count = threads ? threads : cores_count(pool);
+    pool->first = pool->has_affinity ? 0 : 1;
+    pool->workers = rt_memory_allocate(pool->count, sizeof *pool->workers);
+    if (pool->workers != NULL && threads_start(pool)) return RT_OK;
+    rt_workers_stop(pool);
+    *workers = NULL;
+    return rt_error_no_memory(error, "threads");
+}
+
+void rt_workers_stop(rt_workers *pool) {
+    if (pool == NULL) return;
+    atomic_store(&pool->stopping, true);
+    loop_announce(pool);
+    for (uint32_t i = 0; i < pool->started; i++) pthread_join(pool->workers[pool->first + i].thread, NULL);
+    for (uint32_t i = 0; pool->workers != NULL && i < pool->count; i++) rt_memory_free_aligned(pool->workers[i].scratch);
+    pthread_mutex_destroy(&pool->mutex);
+    pthread_cond_destroy(&pool->announced);
+    pthread_cond_destroy(&pool->finished);
+    rt_memory_free(pool->workers);
+    rt_memory_free(pool);
+}
+
+uint32_t rt_workers_count(const rt_workers *pool) { return pool->count; }
+
+rt_status rt_workers_reserve(rt_workers *pool, uint64_t bytes, rt_error *error) {
+    if (bytes <= pool->scratch_bytes) return RT_OK;
+    for (uint32_t i = 0; i < pool->count; i++) {
+        void *larger = bytes <= SIZE_MAX ? rt_memory_allocate_aligned((size_t)bytes, 1) : NULL;
+        if (larger == NULL) return rt_error_no_memory(error, "intermediate results");
+        rt_memory_free_aligned(pool->workers[i].scratch);
+        pool->workers[i].scratch = larger;
+    }
+    pool->scratch_bytes = bytes;
+    return RT_OK;
+}
+
+void *rt_workers_scratch(const rt_workers *pool, uint32_t index) { return pool->workers[index].scratch; }

@@ -1,0 +1,123 @@
+"""farmrt's CPU operators against NumPy: the launches that test the OpenCL kernels, between the same guards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from runtime.kernels.spec import Form, Variant, variant
+from runtime.plan.encode import cpu_kernel
+from runtime.plan.plan import Step
+from runtime.plan.records import Precision, Role, StepKind
+from tests.native.farmrt import Farmrt
+from tests.native.plans import Arg, PlanBuilder, integer, number, packed, pool
+from tests.runtime import buffer_oracle
+from tests.runtime.buffer_cases import CASES
+from tests.runtime.buffer_launch import SENTINEL, Case, Memory, dense_arrays, output_places
+
+CPU_CASES = {name: case for name, case in CASES.items() if case.kernel.cpu}
+OFFSET = 37
+ISAS = ("generic", "avx2", "avx512")
+
+
+@pytest.fixture(scope="module")
+def farmrt(farmrt_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farmrt]:
+    with Farmrt(farmrt_program, tmp_path_factory.mktemp("cpu")) as running:
+        yield running
+
+
+def kernel_string(case: Case, chosen: Variant) -> str:
+    """What the plan writer makes of the case."""
+    nothing = (0, 0, 0)
+    dims, defines = case.dims, case.defines
+    step = Step("s", "o", case.kernel, StepKind.CPU, chosen, defines, dims, (), 1, nothing, nothing, "", 0)
+    return cpu_kernel(step)
+
+
+def chosen_variant(case: Case, block: int) -> Variant:
+    return variant(BLOCK=block, PIXELS=4) if case.kernel.block else case.kernel.variants[0]
+
+
+def plan_of(case: Case, block: int) -> tuple[PlanBuilder, dict[str, np.ndarray], Memory]:
+    """The plan of one CPU step, what its scratch pools hold at first, and the output's place."""
+    plan = PlanBuilder()
+    dense = dense_arrays(case, Precision.FP32)
+    output_name = case.kernel.tensors[-1][0]
+    expected = getattr(buffer_oracle, case.kernel.name)(dense, case.dims, case.defines, case.floats)
+    if output_name not in dense:
+        dense[output_name] = expected
+    args: list[Arg] = []
+    contents: dict[str, np.ndarray] = {}
+    packing: list[tuple[int, tuple[int, ...]]] = []
+    for name, form in case.kernel.tensors:
+        values = dense[name]
+        shape = values.shape
+        if form == Form.WEIGHTS and values.ndim == 3:
+            packing.append((len(args), shape))
+            values = packed(values.astype(np.float32), block)
+            shape = (values.size,)
+        memory = Memory(form, shape, SENTINEL if name == output_name else np.nan, np.float32)
+        if name != output_name:
+            memory.host[memory.index] = values.reshape(memory.index.shape)
+        if form == Form.WEIGHTS:
+            place = plan.weights(memory.host, tail=0)
+        else:
+            place = plan.scratch(memory.host.size)
+            contents[name] = memory.host
+            plan.tensor(name, Role.INPUT, place, [memory.host.size])
+        args += [pool(place), integer(OFFSET)] + [integer(memory.stride)] * (form == Form.VIEW)
+        output = memory
+    plan.tensor("output", Role.OUTPUT, place, [output.host.size], step=0)
+    args += [integer(case.dims[name]) for name in case.kernel.ints] + [number(value) for value in case.scalars]
+    step = plan.step(kernel_string(case, chosen_variant(case, block)), args)
+    for arg, (groups, rows, cols) in packing:
+        plan.pack(step, arg, groups, rows, cols, block)
+    return plan, contents, output
+
+
+def check(farmrt: Farmrt, case: Case, block: int = 16, isa: str | None = None) -> None:
+    plan, contents, output = plan_of(case, block)
+    answer = farmrt.load(plan, threads=2, isa=isa)
+    if answer.get("error") == "unsupported" and "instruction set" in answer["message"]:
+        pytest.skip(answer["message"])
+    assert answer["ok"], answer
+    for name, values in contents.items():
+        farmrt.input(name, values)
+    farmrt.done("run")
+    expected = getattr(buffer_oracle, case.kernel.name)(
+        dense_arrays(case, Precision.FP32), case.dims, case.defines, case.floats
+    )
+    written = farmrt.output("output").copy()
+    places = output_places(case, output, expected.shape)
+    actual = written[places].astype(np.float64)
+    written[places] = SENTINEL
+    assert (written == SENTINEL).all(), "elements that are not the output's were written"
+    scale = max(1.0, float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)))
+    np.testing.assert_allclose(actual, expected.reshape(places.shape), atol=2e-5 * scale, rtol=2e-5)
+
+
+@pytest.mark.parametrize("name", CPU_CASES)
+def test_operator(farmrt: Farmrt, name: str) -> None:
+    check(farmrt, CPU_CASES[name])
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("name", [n for n, case in CPU_CASES.items() if case.kernel.block or n.startswith("depth")])
+def test_instruction_sets(farmrt: Farmrt, name: str, isa: str) -> None:
+    check(farmrt, CPU_CASES[name], isa=isa)
+
+
+@pytest.mark.parametrize("block", [4, 8, 32])
+@pytest.mark.parametrize("name", [n for n, case in CPU_CASES.items() if case.kernel.block][:6])
+def test_other_packings(farmrt: Farmrt, name: str, block: int) -> None:
+    check(farmrt, CPU_CASES[name], block)
+
+
+def test_every_cpu_kernel_has_an_operator() -> None:
+    assert {case.kernel.name for case in CPU_CASES.values()} == {
+        *("conv2d", "conv1x1", "depthwise", "fully_connected", "pool", "scale_shift", "lrn", "resize"),
+        *("reduce", "softmax", "copy", "unary", "binary", "pad", "matmul"),
+    }
