@@ -36,7 +36,7 @@ def show(tables: Iterable[Table], stream: TextIO | None = None) -> None:
 
 def plain(table: Table) -> str:
     """The table as aligned text, without colour or boxes; ends with a newline."""
-    lines = [[_one_line(cell) for cell in cells] for cells in (table.columns, *table.rows)]
+    lines = [[one_line(cell) for cell in cells] for cells in (table.columns, *table.rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = [_aligned(table, cells, widths) for cells in lines]
     rule = "-" * max(map(len, text))
@@ -58,12 +58,12 @@ def _rich(table: Table) -> RichTable:
         left = name in table.left
         shown.add_column(name, justify="left" if left else "right", overflow="fold" if left else "ellipsis")
     for cells in table.rows:
-        shown.add_row(*(escape(_one_line(cell)) for cell in cells))
+        shown.add_row(*(escape(one_line(cell)) for cell in cells))
     return shown
 
 
-def _one_line(cell: str) -> str:
-    """Names come from model files and may hold anything; control characters must not reach a terminal."""
+def one_line(cell: str) -> str:
+    """Text that is safe to print: names come from model files, and control characters must not reach a terminal."""
     return "".join(c if c.isprintable() else " " for c in cell)
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from farm import deployment, inventory, results
+from farm import deployment, inventory, results, tables
 from farm.deployment import Deployment
 from farm.inventory import Unit
 from farm.jobs.run import LoadOptions
@@ -114,5 +114,5 @@ def finish(rows: Iterable[RowType], as_json: bool, show: Callable[[Sequence[RowT
     for row in found:
         if row.status != Status.OK:
             reason = " ".join(row.reason.split())
-            click.echo(f"{row.model} on {row.unit} ({row.runtime}): {row.status}: {reason}", err=True)
+            click.echo(tables.one_line(f"{row.model} on {row.unit} ({row.runtime}): {row.status}: {reason}"), err=True)
     return results.exit_status(found)
