@@ -15,7 +15,10 @@ from rich.table import Table as RichTable
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Title, column names and rows of text. Columns in `left` are aligned left, the others right."""
+    """Title, column names and rows of text. Columns in `left` are aligned left, the others right.
+
+    On a terminal only the last column, where it is a left one, may be broken to fit.
+    """
 
     title: str
     columns: Sequence[str]
@@ -27,9 +30,8 @@ def show(tables: Iterable[Table], stream: TextIO | None = None) -> None:
     """Prints tables to a stream (default: standard output)."""
     stream = stream or sys.stdout
     if stream.isatty():
-        console = Console(file=stream)
         for table in tables:
-            console.print(_rich(table))
+            _print(_rich(table), stream)
     else:
         stream.write("\n".join(plain(table) for table in tables))
 
@@ -56,10 +58,18 @@ def _rich(table: Table) -> RichTable:
     shown = RichTable(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
     for name in table.columns:
         left = name in table.left
-        shown.add_column(name, justify="left" if left else "right", overflow="fold" if left else "ellipsis")
+        breakable = left and name == table.columns[-1]
+        shown.add_column(name, justify="left" if left else "right", overflow="fold", no_wrap=not breakable)
     for cells in table.rows:
         shown.add_row(*(escape(one_line(cell)) for cell in cells))
     return shown
+
+
+def _print(table: RichTable, stream: TextIO) -> None:
+    """Prints a table in the terminal's width, or in its own where that is too narrow: figures are never cut."""
+    console = Console(file=stream)
+    console.width = max(console.width, console.measure(table, options=console.options.update(width=10_000)).minimum)
+    console.print(table)
 
 
 def one_line(cell: str) -> str:

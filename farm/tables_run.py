@@ -1,35 +1,56 @@
-"""The rows of `farm run` as a table."""
+"""The rows of `farm run` as tables: times, then accuracy where outputs were compared."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from farm.results import RunRow
+from farm.results import RunRow, TensorComparison
 from farm.tables import Table, milliseconds
 
-COLUMNS = (
-    *("Model", "Unit", "SoC", "Runtime", "Status", "Cosine", "SQNR(dB)", "Pixel acc.", "Max abs err."),
-    *("Init(ms)", "First(ms)", "Median(ms)", "p90(ms)", "Min(ms)", "Max(ms)", "Std", "Rounds"),
+TIME_COLUMNS = (
+    *("Model", "Unit", "SoC", "Runtime", "Status"),
+    *("Init(ms)", "First(ms)", "Median(ms)", "p90(ms)", "Min(ms)", "Std"),
 )
-LEFT = frozenset({"Model", "Unit", "SoC", "Runtime", "Status"})
+ACCURACY_COLUMNS = (
+    "Model",
+    "Unit",
+    "Runtime",
+    "Cosine",
+    "SQNR(dB)",
+    "Pixel acc.",
+    "Max abs",
+    "Max rel",
+    "NaN",
+    "Output",
+)
+LEFT = frozenset({"Model", "Unit", "SoC", "Runtime", "Status", "Output"})
 
 
-def run_table(rows: Sequence[RunRow]) -> Table:
-    """One line a row."""
-    return Table("", COLUMNS, [_cells(row) for row in rows], LEFT)
+def run_tables(rows: Sequence[RunRow]) -> Iterator[Table]:
+    """One line a row, then one line an output."""
+    yield Table("", TIME_COLUMNS, [_times(row) for row in rows], LEFT)
+    compared = [_accuracy(row, output) for row in rows for output in row.outputs]
+    if compared:
+        yield Table("", ACCURACY_COLUMNS, compared, LEFT)
 
 
-def _cells(row: RunRow) -> list[str]:
+def _times(row: RunRow) -> list[str]:
     latency = row.latency_ms
-    times = (latency.median, latency.p90, latency.min, latency.max, latency.std) if latency else (None,) * 5
+    times = (latency.median, latency.p90, latency.min, latency.std) if latency else (None,) * 4
+    figures = (milliseconds(value) for value in (row.init_ms, row.first_ms, *times))
+    return [row.model, row.unit, row.soc, row.runtime, row.status.value, *figures]
+
+
+def _accuracy(row: RunRow, output: TensorComparison) -> list[str]:
     return [
-        *(row.model, row.unit, row.soc, row.runtime, row.status.value),
-        _figure(row.cosine, ".6f"),
-        _figure(row.sqnr_db, ".1f"),
-        _figure(row.pixel_accuracy, ".4f"),
-        _figure(row.max_abs_error, ".3g"),
-        *(milliseconds(value) for value in (row.init_ms, row.first_ms, *times)),
-        str(len(latency.samples)) if latency else "-",
+        *(row.model, row.unit, row.runtime),
+        _figure(output.cosine, ".6f"),
+        _figure(output.sqnr_db, ".1f"),
+        _figure(output.pixel_accuracy, ".4f"),
+        _figure(output.max_abs_error, ".2e"),
+        _figure(output.max_rel_error, ".2e"),
+        str(output.nan_count),
+        output.name,
     ]
 
 

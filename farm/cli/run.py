@@ -11,7 +11,7 @@ from farm import tables
 from farm.cli import options
 from farm.jobs.run import LoadOptions, RunOptions, run_job
 from farm.results import RunRow
-from farm.tables_run import artifact_lines, run_table
+from farm.tables_run import artifact_lines, run_tables
 
 
 @click.command(name="run")
@@ -55,6 +55,6 @@ def command(
 
 
 def _show(rows: Sequence[RunRow]) -> None:
-    tables.show([run_table(rows)])
+    tables.show(run_tables(rows))
     for line in artifact_lines(rows):
         click.echo(line)

@@ -6,11 +6,16 @@ import sys
 import pytest
 
 from farm import tables
-from farm.results import Latency, RunRow, Status
+from farm.results import Latency, RunRow, Status, TensorComparison
 from farm.tables import Table
-from farm.tables_run import COLUMNS, run_table
+from farm.tables_run import artifact_lines, run_tables
 
 SMALL = Table("Title", ("name", "value"), [["a", "1"], ["long name", "12.5"]], frozenset({"name"}))
+
+
+def a_row(status: Status) -> RunRow:
+    names = {"unit": "host", "soc": "host", "device_model": "host", "library": "lib", "model": "net", "runtime": "gpu"}
+    return RunRow.model_validate(names | {"status": status})
 
 
 class Terminal(io.StringIO):
@@ -60,18 +65,39 @@ def test_sizes(size_bytes: int, text: str) -> None:
 
 
 def test_a_failed_run_has_dashes() -> None:
-    row = RunRow(
-        unit="host",
-        soc="host",
-        device_model="host",
-        library="lib",
-        model="net",
-        runtime="gpu",
-        status=Status.TIMEOUT,
-        reason="slow",
-    )
-    (cells,) = run_table([row]).rows
-    assert len(cells) == len(COLUMNS)
-    assert cells[4:] == ["timeout", *["-"] * 12]
-    (cells,) = run_table([row.model_copy(update={"latency_ms": Latency.of([1.0, 2.0, 4.0])})]).rows
-    assert cells[-6:] == ["2.000", "4.000", "1.000", "4.000", "1.247", "3"]
+    row = a_row(Status.TIMEOUT)
+    (times,) = run_tables([row])
+    assert list(times.rows[0][4:]) == ["timeout", *["-"] * 6]
+    (times,) = run_tables([row.model_copy(update={"latency_ms": Latency.of([1.0, 2.0, 4.0])})])
+    assert list(times.rows[0][-4:]) == ["2.000", "4.000", "1.000", "1.247"]
+
+
+def test_each_compared_output_has_a_line() -> None:
+    output = TensorComparison(name="prob", status=Status.OK, cosine=1.0, sqnr_db=87.25, max_abs_error=1e-5)
+    row = a_row(Status.OK).model_copy(update={"outputs": (output, output)})
+    _, accuracy = run_tables([row])
+    assert len(accuracy.rows) == 2
+    assert list(accuracy.rows[0][3:]) == ["1.000000", "87.2", "-", "1.00e-05", "-", "0", "prob"]
+
+
+ARTIFACTS = {
+    "tuned": {"match": "exact", "entries": 30, "used": 28, "reason": ""},
+    "kernels": {"match": "none", "loaded": 0, "built": 7, "build_ms": 12.0, "reason": "driver differs"},
+}
+
+
+def test_artifacts_that_were_given_are_told_used_or_not() -> None:
+    settings = {"tuned_file": "t.bin", "kernels_file": "k.bin"}
+    row = a_row(Status.OK).model_copy(update={**ARTIFACTS, "settings": settings})
+    assert artifact_lines([row]) == [
+        "net on host: tuned parameters: match exact, 28 of 30 used",
+        "net on host: compiled kernels: match none, 0 loaded, 7 built in 12 ms (driver differs)",
+    ]
+    assert artifact_lines([row.model_copy(update={"settings": {}})]) == []
+
+
+def test_a_narrow_terminal_cuts_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    terminal = Terminal()
+    tables.show(run_tables([a_row(Status.OK).model_copy(update={"init_ms": 1234567.25})]), terminal)
+    assert "1234567.250" in terminal.getvalue() and "Median(ms)" in terminal.getvalue()
