@@ -2,7 +2,7 @@
 #include "cpu_math.h"
 #include "cpu_operator.h"
 
-enum { ELEMENTS_PER_TURN = 8192, INNER_PER_TURN = 64 };
+enum { ELEMENTS_PER_TURN = 8192, INNER_PER_TURN = 64, SHORT_LENGTH = 16 };
 
 /* Loops of up to six axes, cut into rows of the last axis and those into pieces. */
 typedef struct {
@@ -85,7 +85,24 @@ static void copy_piece(const rt_cpu_call *call, const int64_t *index, int64_t co
     for (int64_t i = 0; i < count; i++) y[i * ys[5]] = x[i * xs[5]];
 }
 
-static void copy_run(const rt_cpu_call *call, rt_workers *workers) { nest_run(call, workers, 6, copy_piece); }
+/* A piece of the fifth axis with the whole of the sixth, which is so short that the fifth makes the inner loop. */
+static void copy_short_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
+    const int32_t *xs = call->ints + 6, *ys = call->ints + 12;
+    const float *x = element(&call->tensors[0], index, xs, 5);
+    float *y = element(&call->tensors[1], index, ys, 5);
+    for (int64_t k = 0; k < call->ints[5]; k++, x += xs[5], y += ys[5]) {
+        for (int64_t i = 0; i < count; i++) y[i * ys[4]] = x[i * xs[4]];
+    }
+}
+
+static void copy_run(const rt_cpu_call *call, rt_workers *workers) {
+    bool is_short = call->ints[5] < SHORT_LENGTH && call->ints[4] > call->ints[5];
+    if (is_short) {
+        nest_run(call, workers, 5, copy_short_piece);
+    } else {
+        nest_run(call, workers, 6, copy_piece);
+    }
+}
 
 /* --- unary: ints d0-3, xs0-3, ys0-3; floats alpha, beta --- */
 

@@ -21,6 +21,7 @@ enum { LANES = 4, PIXELS = 2, BLOCKS = 1 };
 enum { PARTS = RT_CPU_BLOCK / LANES, DEPTHWISE_PIXELS = PIXELS < 4 ? PIXELS : 4 };
 
 typedef float lanes __attribute__((vector_size(LANES * 4)));
+typedef int32_t mask __attribute__((vector_size(LANES * 4)));
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -32,23 +33,39 @@ INLINE lanes load(const float *source) {
 
 INLINE void store(float *target, lanes value) { memcpy(target, &value, sizeof value); }
 
-/* Channels of one pixel. `channel` is absolute. */
-static void finish(const rt_epilogue *end, const float *sums, uint64_t pixel, uint64_t channel, uint64_t count) {
-    float values[RT_TILE_BLOCKS * RT_CPU_BLOCK];
+INLINE lanes choose(mask where, lanes yes, lanes no) { return (lanes)((where & (mask)yes) | (~where & (mask)no)); }
+
+/* Written so that a NaN stays a NaN. */
+INLINE lanes clamp(lanes value, lanes low, lanes high) {
+    value = choose(value < low, low, value);
+    return choose(value > high, high, value);
+}
+
+/* Any number of channels of one pixel, with any activation. */
+static void finish_some(const rt_epilogue *end, const float *sums, uint64_t pixel, uint64_t channel, uint64_t count) {
     float *y = end->y + (int64_t)pixel * end->y_stride + (int64_t)channel;
-    memcpy(values, sums, count * sizeof *values);
-    if (end->bias != NULL) {
-        for (uint64_t i = 0; i < count; i++) values[i] += end->bias[channel + i];
+    const float *residual = end->residual ? end->residual + (int64_t)pixel * end->residual_stride + (int64_t)channel : NULL;
+    for (uint64_t i = 0; i < count; i++) {
+        float v = sums[i];
+        if (end->bias != NULL) v += end->bias[channel + i];
+        if (residual != NULL) v += residual[i];
+        y[i] = rt_activate(end->activation, v, end->a, end->b);
     }
-    if (end->residual != NULL) {
-        const float *residual = end->residual + (int64_t)pixel * end->residual_stride + (int64_t)channel;
-        for (uint64_t i = 0; i < count; i++) values[i] += residual[i];
+}
+
+/* Channels of one pixel: whole registers while the activation is a clamp, then one by one. `channel` is absolute. */
+INLINE void finish(const rt_epilogue *end, const float *sums, uint64_t pixel, uint64_t channel, uint64_t count) {
+    float *y = end->y + (int64_t)pixel * end->y_stride + (int64_t)channel;
+    const float *residual = end->residual ? end->residual + (int64_t)pixel * end->residual_stride + (int64_t)channel : NULL;
+    const lanes low = (lanes){0} + end->a, high = (lanes){0} + end->b;
+    uint64_t done = 0;
+    for (; end->activation == RT_ACTIVATION_CLAMP && done + LANES <= count; done += LANES) {
+        lanes value = load(sums + done);
+        if (end->bias != NULL) value += load(end->bias + channel + done);
+        if (residual != NULL) value += load(residual + done);
+        store(y + done, clamp(value, low, high));
     }
-    if (end->activation == RT_ACTIVATION_CLAMP) {
-        for (uint64_t i = 0; i < count; i++) y[i] = rt_clamp(values[i], end->a, end->b);
-    } else {
-        for (uint64_t i = 0; i < count; i++) y[i] = rt_activate(end->activation, values[i], end->a, end->b);
-    }
+    if (done < count) finish_some(end, sums + done, pixel, channel + done, count - done);
 }
 
 /* All sums of a tile of constant size, in registers. */
