@@ -21,6 +21,7 @@ INTERRUPTED = 130
 
 # Name -> module that has a click command named `command`; listed by `farm --help` in this order.
 COMMANDS = {
+    "demo": "farm.cli.demo",
     "doctor": "farm.cli.doctor",
     "build": "farm.cli.build",
     "zoo": "farm.cli.zoo",

@@ -111,8 +111,13 @@ def finish(rows: Iterable[RowType], as_json: bool, show: Callable[[Sequence[RowT
         click.echo(results.to_json(found))
     else:
         show(found)
-    for row in found:
+    tell_failures(found)
+    return results.exit_status(found)
+
+
+def tell_failures(rows: Iterable[Row]) -> None:
+    """Says on stderr why a row is not ok."""
+    for row in rows:
         if row.status != Status.OK:
             reason = " ".join(row.reason.split())
             click.echo(tables.one_line(f"{row.model} on {row.unit} ({row.runtime}): {row.status}: {reason}"), err=True)
-    return results.exit_status(found)

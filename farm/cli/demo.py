@@ -1,0 +1,40 @@
+"""`farm demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from farm import deployment, inventory, tables
+from farm.cli import options, progress
+from farm.jobs.demo import Demo, demonstrate, write_report
+from farm.results import exit_status
+from farm.tables_run import artifact_lines, run_tables
+from farm.tables_tune import tune_table
+
+MODELS = (Path("models/mobilenet_v1.yml"), Path("models/squeezenet_v11.yml"))
+REPORT = Path("reports/demo.md")
+
+
+@click.command(name="demo")
+def command() -> int:
+    """Run, validate, profile and tune two networks on this machine, and write a report.
+
+    Call it where the folder models/ is.
+    """
+    units = inventory.select(inventory.load(), soc=None, device="host")
+    with progress.shown() as shown:
+        found = demonstrate([deployment.load(path) for path in MODELS], units, shown.step, shown.search)
+    list(options.kept(found.rows))
+    write_report(found, REPORT)
+    _show(found)
+    return exit_status(found.rows)
+
+
+def _show(demo: Demo) -> None:
+    tables.show([*run_tables(demo.runs), demo.slowest, tune_table(demo.tunings)])
+    for line in (*artifact_lines(demo.tunings), *demo.artifacts):
+        click.echo(line)
+    options.tell_failures(demo.rows)
+    click.echo(f"report: {REPORT}")
