@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from farm.results import RunRow, TensorComparison
 from farm.tables import Table, milliseconds
@@ -26,12 +26,11 @@ ACCURACY_COLUMNS = (
 LEFT = frozenset({"Model", "Unit", "SoC", "Runtime", "Status", "Output"})
 
 
-def run_tables(rows: Sequence[RunRow]) -> Iterator[Table]:
+def run_tables(rows: Sequence[RunRow]) -> list[Table]:
     """One line a row, then one line an output."""
-    yield Table("", TIME_COLUMNS, [_times(row) for row in rows], LEFT)
+    times = Table("", TIME_COLUMNS, [_times(row) for row in rows], LEFT)
     compared = [_accuracy(row, output) for row in rows for output in row.outputs]
-    if compared:
-        yield Table("", ACCURACY_COLUMNS, compared, LEFT)
+    return [times, *([Table("", ACCURACY_COLUMNS, compared, LEFT)] if compared else [])]
 
 
 def _times(row: RunRow) -> list[str]:
@@ -67,7 +66,11 @@ def _tuned_line(row: RunRow) -> str:
     if not row.tuned or not row.settings.get("tuned_file"):
         return ""
     match, reason = row.tuned["match"], row.tuned.get("reason", "")
-    used = f"{row.tuned['used']} of {row.tuned['entries']} used" if match != "none" else f"not used: {reason}"
+    used = (
+        f"{row.tuned['entries']} entries, used by {row.tuned['used']} steps"
+        if match != "none"
+        else f"not used: {reason}"
+    )
     return f"{row.model} on {row.unit}: tuned parameters: match {match}, {used}"
 
 

@@ -90,7 +90,7 @@ def test_artifacts_that_were_given_are_told_used_or_not() -> None:
     settings = {"tuned_file": "t.bin", "kernels_file": "k.bin"}
     row = a_row(Status.OK).model_copy(update={**ARTIFACTS, "settings": settings})
     assert artifact_lines([row]) == [
-        "net on host: tuned parameters: match exact, 28 of 30 used",
+        "net on host: tuned parameters: match exact, 30 entries, used by 28 steps",
         "net on host: compiled kernels: match none, 0 loaded, 7 built in 12 ms (driver differs)",
     ]
     assert artifact_lines([row.model_copy(update={"settings": {}})]) == []
