@@ -97,7 +97,10 @@ class StepTimes(Record):
 
 
 class BenchmarkRow(Row):
-    """The eight sections of a model benchmark; `sum_to_wall` is the operators' sum as a share of the wall time."""
+    """The eight sections of a model benchmark.
+
+    `sum_to_wall` is the operators' sum as a share of the wall time, the median over the profiled rounds.
+    """
 
     job: str = "benchmark"
     init_ms: Figure = None
@@ -214,7 +217,7 @@ def statistics_of(steps: Sequence[Step], times: Sequence[StepTimes], wall_ns: Se
         "op_types": tuple(by_type(ops, len(sums_ns))),
         "macs": macs_summary(sum(step.macs for step in steps), sums_ns),
         "ops_summary": Rounds.of(sums_ns),
-        "sum_to_wall": sum(sums_ns) / sum(wall_ns),
+        "sum_to_wall": statistics.median(total / wall for total, wall in zip(sums_ns, wall_ns, strict=True)),
     }
 
 
