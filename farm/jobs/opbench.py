@@ -47,9 +47,8 @@ def opbench_job(units: Sequence[Unit], options: OpbenchOptions, progress: Progre
     """A row for each benchmark whose name matches, on each unit."""
     for unit in units:
         with open_unit(unit, options.opencl) as opened:
-            for target in _targets(opened, options):
-                for case in CASES:
-                    yield from _case_rows(opened, case, target, options, progress)
+            for chosen in _chosen(opened, options):
+                yield from _case_rows(opened, chosen, options, progress)
 
 
 def list_benchmarks(units: Sequence[Unit], options: OpbenchOptions) -> list[str]:
@@ -57,9 +56,18 @@ def list_benchmarks(units: Sequence[Unit], options: OpbenchOptions) -> list[str]
     names: dict[str, None] = {}
     for unit in units:
         with open_unit(unit, options.opencl) as opened:
-            for target in _targets(opened, options):
-                names |= dict.fromkeys(found.name for case in CASES for found in _matching(case, target, options))
+            names |= dict.fromkeys(found.name for chosen in _chosen(opened, options) for found in chosen)
     return list(names)
+
+
+def _chosen(opened: OpenUnit, options: OpbenchOptions) -> Iterator[list[Benchmark]]:
+    """The benchmarks that match, a list for each case; an operator that images send to buffers comes only once."""
+    seen: set[str] = set()
+    for target in _targets(opened, options):
+        for case in CASES:
+            found = [benchmark for benchmark in _matching(case, target, options) if benchmark.name not in seen]
+            seen |= {benchmark.name for benchmark in found}
+            yield found
 
 
 def _targets(opened: OpenUnit, options: OpbenchOptions) -> Iterator[Target]:
@@ -85,9 +93,9 @@ def _matching(case: Case, target: Target, options: OpbenchOptions) -> list[Bench
 
 
 def _case_rows(
-    opened: OpenUnit, case: Case, target: Target, options: OpbenchOptions, progress: Progress
+    opened: OpenUnit, chosen: Sequence[Benchmark], options: OpbenchOptions, progress: Progress
 ) -> Iterator[OpbenchRow]:
-    chosen = _matching(case, target, options)
+    """Rows of one case's benchmarks, which are launches of one plan."""
     loaded = False
     for benchmark in chosen:
         progress(benchmark.name)
