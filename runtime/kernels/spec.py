@@ -84,7 +84,7 @@ class Kernel:
         tensors: tensor arguments in order, with their form; outputs last.
         ints, floats: scalar arguments in order; the ints are the *dims* that variants, work items and costs depend on.
         variants: all ways to write it; the tuner tries those that fit.
-        defaults: GPU family (or a prefix of it up to a `-`; "" is any) -> the variant used untuned.
+        defaults: GPU family (or a prefix of it up to a `-`; "" is any) -> variants used untuned, the first that fits.
         work_items: logical global size for dims and a variant; the launch rounds it up to the local size.
         fits: why a variant cannot run for these dims on this target; empty where it can.
         local_size: default local size of a variant; zeros leave it to the driver.
@@ -104,7 +104,7 @@ class Kernel:
     work_items: Callable[[Dims, Variant], WorkItems]
     floats: tuple[str, ...] = ()
     variants: tuple[Variant, ...] = (Variant(),)
-    defaults: Mapping[str, Variant] = dataclasses.field(default_factory=dict)
+    defaults: Mapping[str, tuple[Variant, ...]] = dataclasses.field(default_factory=dict)
     fits: Callable[[Dims, Variant, Target], str] = always_fits
     local_size: Callable[[Dims, Variant, Target], WorkItems] | None = None
     block: Callable[[Variant], int] | None = None
@@ -114,19 +114,19 @@ class Kernel:
     cpu: bool = True
 
     def default_variant(self, dims: Dims, target: Target) -> Variant | None:
-        """The variant of the target's GPU family if it fits, else the first that fits; None where none does."""
-        for candidate in (self._family_default(target.gpu_family), *self.variants):
+        """The first that fits: of the defaults of the target's GPU family, then of all; None where none does."""
+        for candidate in (*self._family_defaults(target.gpu_family), *self.variants):
             if not self.fits(dims, candidate, target):
                 return candidate
         return None
 
-    def _family_default(self, family: str) -> Variant:
+    def _family_defaults(self, family: str) -> tuple[Variant, ...]:
         prefix = family
         while prefix:
             if prefix in self.defaults:
                 return self.defaults[prefix]
             prefix = prefix.rpartition("-")[0]
-        return self.defaults.get("", self.variants[0])
+        return self.defaults.get("", ())
 
 
 def ceil_div(value: int, divisor: int) -> int:

@@ -7,7 +7,7 @@ from runtime.kernels.buffer.spec import Shapes, buffer_kernel
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
 
 VARIANTS = tuple(variant(VECTOR=vector) for vector in (4, 8, 16))
-DEFAULTS = {"": variant(VECTOR=4), "pocl": variant(VECTOR=8), "pocl-3.1": variant(VECTOR=16)}
+DEFAULTS = {"": (variant(VECTOR=4),), "pocl": (variant(VECTOR=8),), "pocl-3.1": (variant(VECTOR=16),)}
 
 
 def _window_shapes(dims: Dims, defines: Defines) -> Shapes:

@@ -1,13 +1,13 @@
 // Convolution with a 1x1 filter, stride 1, no padding: y[p][o] = act(b[o] + sum over c of x[p][c] * w[o][c]
 // (+ residual[p][o])).
-// w [ceil(out_c/BLOCK)][in_c][BLOCK], rows beyond out_c zero; b [out_c].
-// One work item computes PIXELS pixels x BLOCK channels: ids (pixel / PIXELS, channel / BLOCK).
+// w [ceil(out_c/PACK)][in_c][PACK], rows beyond out_c zero; b [out_c].
+// One work item computes PIXELS pixels x BLOCK channels: ids (pixel / PIXELS, channel / BLOCK) in ORDER.
 kernel void conv1x1(global const storage *x, int x_offset, int x_stride, global const storage *w, int w_offset,
                     global const storage *b, int b_offset, global const storage *residual, int residual_offset,
                     int residual_stride, global storage *y, int y_offset, int y_stride, int pixels, int in_c,
                     int out_c, float act_a, float act_b)
 {
-    const int first = get_global_id(0) * PIXELS, channel = get_global_id(1) * BLOCK;
+    const int first = PIXEL_ID * PIXELS, channel = BLOCK_ID * BLOCK;
     if (first >= pixels || channel >= out_c)
         return;
     global const storage *pixel[PIXELS];
@@ -16,7 +16,7 @@ kernel void conv1x1(global const storage *x, int x_offset, int x_stride, global 
 
     reals sum[PIXELS][VECTORS];
     start_tile(sum, b + b_offset + channel);
-    multiply_add_tile(sum, pixel, w + w_offset + channel * in_c, in_c);
+    multiply_add_tile(sum, pixel, packed(w + w_offset, channel, in_c), in_c);
 
     UNROLLED for (int p = 0; p < PIXELS; p++)
         if (first + p < pixels)

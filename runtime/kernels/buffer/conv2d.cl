@@ -1,8 +1,9 @@
 // Convolution with any window, stride, padding, dilation and number of groups:
 // y[p][o] = act(b[o] + sum over taps (i, j) and c of x[pixel under tap (i, j) of p][c] * w[o][i][j][c] (+ residual[p][o])).
-// in_c and out_c are of one group. w [groups][ceil(out_c/BLOCK)][k_h][k_w][in_c][BLOCK], rows beyond out_c zero;
+// in_c and out_c are of one group. w [groups][ceil(out_c/PACK)][k_h][k_w][in_c][PACK], rows beyond out_c zero;
 // b [groups*out_c]; zeros: at least in_c zeros, which stand for the pixels of the padding.
-// One work item computes PIXELS output pixels x BLOCK channels: ids (pixel / PIXELS, channel / BLOCK, group).
+// One work item computes PIXELS output pixels x BLOCK channels: ids (pixel / PIXELS, channel / BLOCK, group),
+// the first two in ORDER.
 kernel void conv2d(global const storage *x, int x_offset, int x_stride, global const storage *w, int w_offset,
                    global const storage *b, int b_offset, global const storage *zeros, int zeros_offset,
                    global const storage *residual, int residual_offset, int residual_stride, global storage *y,
@@ -10,34 +11,44 @@ kernel void conv2d(global const storage *x, int x_offset, int x_stride, global c
                    int k_h, int k_w, int stride_h, int stride_w, int pad_t, int pad_l, int dil_h, int dil_w, int groups,
                    float act_a, float act_b)
 {
-    const int first = get_global_id(0) * PIXELS, channel = get_global_id(1) * BLOCK, group = get_global_id(2);
+    const int first = PIXEL_ID * PIXELS, channel = BLOCK_ID * BLOCK, group = get_global_id(2);
     const int pixels = batch * out_h * out_w;
     if (first >= pixels || channel >= out_c || group >= groups)
         return;
-    // Where each pixel's window starts: row, column, and the first pixel of its image.
-    int top[PIXELS], left[PIXELS], image[PIXELS];
+    // Of each pixel's window: row and column of the first tap, and where its input lies.
+    int top[PIXELS], left[PIXELS], start[PIXELS];
+    int column = first % out_w, row = first / out_w % out_h, image = first / out_w / out_h;
+    bool padded = false;
     UNROLLED for (int p = 0; p < PIXELS; p++) {
-        const int out = min(first + p, pixels - 1), row = out / out_w;
-        top[p] = row % out_h * stride_h - pad_t;
-        left[p] = out % out_w * stride_w - pad_l;
-        image[p] = row / out_h * in_h * in_w;
+        top[p] = row * stride_h - pad_t;
+        left[p] = column * stride_w - pad_l;
+        start[p] = x_offset + ((image * in_h + top[p]) * in_w + left[p]) * x_stride + group * in_c;
+        padded = padded || top[p] < 0 || top[p] + (k_h - 1) * dil_h >= in_h;
+        padded = padded || left[p] < 0 || left[p] + (k_w - 1) * dil_w >= in_w;
+        // The next pixel; behind the last one, the last one again.
+        const bool last = first + p >= pixels - 1, row_ends = column == out_w - 1, image_ends = row == out_h - 1;
+        column = last ? column : row_ends ? 0 : column + 1;
+        row = last || !row_ends ? row : image_ends ? 0 : row + 1;
+        image = last || !row_ends || !image_ends ? image : image + 1;
     }
+    // A row of a window whose pixels are neighbours in memory is one run of elements, and so are its weights.
+    const bool whole_rows = !padded && dil_w == 1 && x_stride == in_c;
+    const int runs = whole_rows ? 1 : k_w, run = whole_rows ? k_w * in_c : in_c;
 
     reals sum[PIXELS][VECTORS];
     start_tile(sum, b + b_offset + group * out_c + channel);
-    const int blocks = (out_c + BLOCK - 1) / BLOCK, columns = k_h * k_w * in_c;
-    global const storage *tap = w + w_offset + (group * blocks + channel / BLOCK) * columns * BLOCK;
+    const int group_weights = (out_c + PACK - 1) / PACK * PACK * k_h * k_w * in_c;
+    global const storage *weights = packed(w + w_offset + group * group_weights, channel, k_h * k_w * in_c);
     for (int i = 0; i < k_h; i++) {
-        for (int j = 0; j < k_w; j++) {
+        for (int j = 0; j < runs; j++) {
+            const int tap = (i * dil_h * in_w + j * dil_w) * x_stride;
             global const storage *pixel[PIXELS];
             UNROLLED for (int p = 0; p < PIXELS; p++) {
-                const int in_row = top[p] + i * dil_h, in_column = left[p] + j * dil_w;
-                const bool inside = in_row >= 0 && in_row < in_h && in_column >= 0 && in_column < in_w;
-                const int index = x_offset + (image[p] + in_row * in_w + in_column) * x_stride + group * in_c;
-                pixel[p] = inside ? x + index : zeros + zeros_offset;
+                const bool inside = (uint)(top[p] + i * dil_h) < (uint)in_h && (uint)(left[p] + j * dil_w) < (uint)in_w;
+                pixel[p] = inside ? x + start[p] + tap : zeros + zeros_offset;
             }
-            multiply_add_tile(sum, pixel, tap, in_c);
-            tap += in_c * BLOCK;
+            multiply_add_tile(sum, pixel, weights, run);
+            weights += run * PACK;
         }
     }
 

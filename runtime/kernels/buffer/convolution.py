@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from runtime.kernels.buffer import tile
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
+from runtime.target import Target
 
-_TILES = ((8, 4, 4), (8, 8, 4), (8, 8, 8), (16, 16, 4), (16, 16, 8), (16, 16, 12), (32, 16, 6))  # block, vector, pixels
-TILE_VARIANTS = tuple(
-    variant(BLOCK=block, VECTOR=vector, PIXELS=pixels, FMA=fma) for block, vector, pixels in _TILES for fma in (0, 1)
-)
-TILE_DEFAULTS = {
-    "": variant(BLOCK=8, VECTOR=4, PIXELS=4, FMA=0),
-    "pocl": variant(BLOCK=8, VECTOR=8, PIXELS=4, FMA=0),
-    "pocl-3.1": variant(BLOCK=16, VECTOR=16, PIXELS=8, FMA=1),
-}
 WINDOW = "k_h k_w stride_h stride_w pad_t pad_l dil_h dil_w"
+
+
+# Windows whose tile keeps its weights in registers: the window, and the strides that have variants.
+_SPECIAL_WINDOW, _SPECIAL_STRIDES = 3, (1, 2)
+_WINDOW_TILES = ((16, 7, 2, 1), (16, 14, 1, 1), (16, 4, 2, 1), (8, 7, 1, 0), (8, 4, 1, 0), (4, 4, 1, 0), (4, 4, 2, 0))
+_ANY_WINDOW_TILES = ((16, 7, 1, 1), (16, 4, 1, 0), (8, 4, 1, 0), (8, 1, 1, 0), (4, 4, 1, 0), (4, 1, 1, 0))
+
+
+def _depthwise_variant(vector: int, pixels: int, rows: int, fma: int, window: int = 0, stride: int = 0) -> Variant:
+    return variant(VECTOR=vector, PIXELS=pixels, ROWS=rows, FMA=fma, WINDOW=window, STRIDE=stride)
+
+
+def _depthwise_defaults(special: tuple[int, int, int, int], general: tuple[int, int, int, int]) -> tuple[Variant, ...]:
+    windows = (_depthwise_variant(*special, _SPECIAL_WINDOW, stride) for stride in _SPECIAL_STRIDES)
+    return *windows, _depthwise_variant(*general)
 
 
 def _conv2d_shapes(dims: Dims, defines: Defines) -> Shapes:
@@ -32,7 +40,11 @@ def _conv2d_shapes(dims: Dims, defines: Defines) -> Shapes:
 
 def _conv2d_work_items(dims: Dims, chosen: Variant) -> WorkItems:
     pixels = dims["batch"] * dims["out_h"] * dims["out_w"]
-    return ceil_div(pixels, chosen["PIXELS"]), ceil_div(dims["out_c"], chosen["BLOCK"]), dims["groups"]
+    return *tile.grid(pixels, dims["out_c"], chosen), dims["groups"]
+
+
+def _conv2d_rule(dims: Dims, chosen: Variant, target: Target) -> str:
+    return tile.rule(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], chosen)
 
 
 def _conv2d_macs(dims: Dims) -> int:
@@ -64,8 +76,16 @@ def _depthwise_shapes(dims: Dims, defines: Defines) -> Shapes:
 
 
 def _depthwise_work_items(dims: Dims, chosen: Variant) -> WorkItems:
-    columns = ceil_div(dims["out_w"], chosen["PIXELS"])
-    return ceil_div(dims["channels"], chosen["VECTOR"]), columns, dims["batch"] * dims["out_h"]
+    columns, rows = ceil_div(dims["out_w"], chosen["PIXELS"]), ceil_div(dims["out_h"], chosen["ROWS"])
+    return ceil_div(dims["channels"], chosen["VECTOR"]), columns, dims["batch"] * rows
+
+
+def _depthwise_rule(dims: Dims, chosen: Variant, target: Target) -> str:
+    window, stride = chosen["WINDOW"], chosen["STRIDE"]
+    wanted = {"k_h": window, "k_w": window, "stride_h": stride, "stride_w": stride, "dil_h": 1, "dil_w": 1}
+    if window and any(dims[name] != value for name, value in wanted.items()):
+        return f"only for windows of {window}x{window} with stride {stride}"
+    return ""
 
 
 def _depthwise_macs(dims: Dims) -> int:
@@ -81,10 +101,12 @@ KERNELS = (
         _conv2d_shapes,
         _conv2d_work_items,
         floats="act_a act_b",
-        variants=TILE_VARIANTS,
-        defaults=TILE_DEFAULTS,
+        variants=tile.VARIANTS,
+        defaults=tile.DEFAULTS,
+        rule=_conv2d_rule,
         macs=_conv2d_macs,
         packed=True,
+        cpu_local=(16, 1, 1),
     ),
     buffer_kernel(
         "conv1x1",
@@ -92,12 +114,14 @@ KERNELS = (
         "x:view w:weights b:weights residual:view y:view",
         "pixels in_c out_c",
         _conv1x1_shapes,
-        lambda dims, chosen: (ceil_div(dims["pixels"], chosen["PIXELS"]), ceil_div(dims["out_c"], chosen["BLOCK"])),
+        lambda dims, chosen: tile.grid(dims["pixels"], dims["out_c"], chosen),
         floats="act_a act_b",
-        variants=TILE_VARIANTS,
-        defaults=TILE_DEFAULTS,
+        variants=tile.VARIANTS,
+        defaults=tile.DEFAULTS,
+        rule=lambda dims, chosen, target: tile.rule(dims["pixels"], dims["out_c"], chosen),
         macs=lambda dims: dims["pixels"] * dims["in_c"] * dims["out_c"],
         packed=True,
+        cpu_local=(16, 1),
     ),
     buffer_kernel(
         "depthwise",
@@ -107,17 +131,21 @@ KERNELS = (
         _depthwise_shapes,
         _depthwise_work_items,
         floats="act_a act_b",
-        variants=tuple(
-            variant(VECTOR=vector, PIXELS=pixels, FMA=fma)
-            for vector in (4, 8, 16)
-            for pixels in (1, 4)
-            for fma in (0, 1)
+        variants=(
+            *(
+                _depthwise_variant(*each, _SPECIAL_WINDOW, stride)
+                for each in _WINDOW_TILES
+                for stride in _SPECIAL_STRIDES
+            ),
+            *(_depthwise_variant(*each) for each in _ANY_WINDOW_TILES),
         ),
         defaults={
-            "": variant(VECTOR=4, PIXELS=4, FMA=0),
-            "pocl": variant(VECTOR=8, PIXELS=4, FMA=0),
-            "pocl-3.1": variant(VECTOR=16, PIXELS=4, FMA=1),
+            "": _depthwise_defaults((4, 4, 1, 0), (4, 4, 1, 0)),
+            "pocl": _depthwise_defaults((8, 4, 1, 0), (8, 4, 1, 0)),
+            "pocl-3.1": _depthwise_defaults((16, 7, 2, 1), (16, 7, 1, 1)),
         },
+        rule=_depthwise_rule,
         macs=_depthwise_macs,
+        cpu_local=(1, 1, 4),
     ),
 )

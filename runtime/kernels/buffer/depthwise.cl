@@ -1,8 +1,67 @@
 // Depthwise convolution: y[p][c] = act(b[c] + sum over taps (i, j) of x[pixel under tap (i, j) of p][c] * w[i][j][c]
 // (+ residual[p][c])).
 // w [k_h][k_w][channels]; b [channels]. `zeros` is not used: a tap in the padding is skipped.
-// One work item computes PIXELS neighbouring pixels of a row x VECTOR channels:
-// ids (channel / VECTOR, column / PIXELS, batch * row).
+// One work item computes a tile of ROWS x PIXELS neighbouring pixels x VECTOR channels:
+// ids (channel / VECTOR, column / PIXELS, batch * ceil(out_h / ROWS)).
+// WINDOW 3 (k_h = k_w = 3, no dilation, stride STRIDE both ways) reads each input of the tile once and keeps the weights
+// in registers; WINDOW 0 takes any window.
+
+// sum += products of the window's taps, `exist` channels (`whole`: at least VECTOR). x: the image's first row; top and
+// left: row and column of the first tap of the tile's first pixel.
+#if WINDOW
+#define SPAN(outputs) (((outputs) - 1) * STRIDE + WINDOW)
+
+INLINED void add_taps(floats sum[ROWS][PIXELS], global const storage *x, int x_stride, global const storage *w,
+                      int channels, int exist, int top, int left, int in_h, int in_w, int k_h, int k_w, int stride_h,
+                      int stride_w, int dil_h, int dil_w, const bool whole)
+{
+    floats weight[WINDOW * WINDOW];
+    UNROLLED for (int t = 0; t < WINDOW * WINDOW; t++)
+        weight[t] = LOAD_N(VECTOR, w + t * channels);
+    UNROLLED for (int r = 0; r < SPAN(ROWS); r++) {
+        if ((uint)(top + r) >= (uint)in_h)
+            continue;
+        global const storage *row = x + ((top + r) * in_w + left) * x_stride;
+        UNROLLED for (int c = 0; c < SPAN(PIXELS); c++) {
+            if ((uint)(left + c) >= (uint)in_w)
+                continue;
+            const floats v = whole ? LOAD_N(VECTOR, row + c * x_stride) : load_some(row + c * x_stride, exist);
+            UNROLLED for (int q = 0; q < ROWS; q++) {
+                UNROLLED for (int j = 0; j < WINDOW; j++) {
+                    const int i = r - q * STRIDE, p = (c - j) / STRIDE;
+                    if (i >= 0 && i < WINDOW && c >= j && (c - j) % STRIDE == 0 && p < PIXELS)
+                        sum[q][p] = MULTIPLY_ADD(v, weight[i * WINDOW + j], sum[q][p]);
+                }
+            }
+        }
+    }
+}
+#else
+INLINED void add_taps(floats sum[ROWS][PIXELS], global const storage *x, int x_stride, global const storage *w,
+                      int channels, int exist, int top, int left, int in_h, int in_w, int k_h, int k_w, int stride_h,
+                      int stride_w, int dil_h, int dil_w, const bool whole)
+{
+    UNROLLED for (int q = 0; q < ROWS; q++) {
+        for (int i = 0; i < k_h; i++) {
+            const int row = top + q * stride_h + i * dil_h;
+            if ((uint)row >= (uint)in_h)
+                continue;
+            for (int j = 0; j < k_w; j++) {
+                const floats weight = LOAD_N(VECTOR, w + (i * k_w + j) * channels);
+                UNROLLED for (int p = 0; p < PIXELS; p++) {
+                    const int column = left + p * stride_w + j * dil_w;
+                    if ((uint)column < (uint)in_w) {
+                        global const storage *tap = x + (row * in_w + column) * x_stride;
+                        const floats v = whole ? LOAD_N(VECTOR, tap) : load_some(tap, exist);
+                        sum[q][p] = MULTIPLY_ADD(v, weight, sum[q][p]);
+                    }
+                }
+            }
+        }
+    }
+}
+#endif
+
 kernel void depthwise(global const storage *x, int x_offset, int x_stride, global const storage *w, int w_offset,
                       global const storage *b, int b_offset, global const storage *zeros, int zeros_offset,
                       global const storage *residual, int residual_offset, int residual_stride, global storage *y,
@@ -10,41 +69,39 @@ kernel void depthwise(global const storage *x, int x_offset, int x_stride, globa
                       int k_h, int k_w, int stride_h, int stride_w, int pad_t, int pad_l, int dil_h, int dil_w,
                       float act_a, float act_b)
 {
-    const int channel = get_global_id(0) * VECTOR, first = get_global_id(1) * PIXELS, row = get_global_id(2);
-    if (channel >= channels || first >= out_w || row >= batch * out_h)
+    const int channel = get_global_id(0) * VECTOR, first_column = get_global_id(1) * PIXELS;
+    const int tiles = (out_h + ROWS - 1) / ROWS, tile = get_global_id(2);
+    const int image = tile / tiles, first_row = tile % tiles * ROWS;
+    if (channel >= channels || first_column >= out_w || image >= batch)
         return;
     const int exist = channels - channel;
-    const int top = row % out_h * stride_h - pad_t, image = row / out_h * in_h;
-    x += x_offset + channel;
+    const int top = first_row * stride_h - pad_t, left = first_column * stride_w - pad_l;
+    x += x_offset + image * in_h * in_w * x_stride + channel;
     w += w_offset + channel;
 
-    floats sum[PIXELS];
-    UNROLLED for (int p = 0; p < PIXELS; p++)
-        sum[p] = LOAD_N(VECTOR, b + b_offset + channel);
-    for (int i = 0; i < k_h; i++) {
-        const int in_row = top + i * dil_h;
-        if (in_row < 0 || in_row >= in_h)
-            continue;
-        for (int j = 0; j < k_w; j++) {
-            const floats weight = LOAD_N(VECTOR, w + (i * k_w + j) * channels);
-            UNROLLED for (int p = 0; p < PIXELS; p++) {
-                const int column = (first + p) * stride_w - pad_l + j * dil_w;
-                if (column >= 0 && column < in_w) {
-                    const floats pixel = load_some(x + ((image + in_row) * in_w + column) * x_stride, exist);
-                    sum[p] = MULTIPLY_ADD(pixel, weight, sum[p]);
-                }
-            }
-        }
-    }
+    floats sum[ROWS][PIXELS];
+    const floats bias = LOAD_N(VECTOR, b + b_offset + channel);
+    UNROLLED for (int q = 0; q < ROWS; q++)
+        UNROLLED for (int p = 0; p < PIXELS; p++)
+            sum[q][p] = bias;
+    if (exist >= VECTOR)
+        add_taps(sum, x, x_stride, w, channels, exist, top, left, in_h, in_w, k_h, k_w, stride_h, stride_w, dil_h, dil_w,
+                 true);
+    else
+        add_taps(sum, x, x_stride, w, channels, exist, top, left, in_h, in_w, k_h, k_w, stride_h, stride_w, dil_h, dil_w,
+                 false);
 
-    UNROLLED for (int p = 0; p < PIXELS; p++) {
-        if (first + p < out_w) {
-            const int out = row * out_w + first + p;
-            floats v = sum[p];
+    UNROLLED for (int q = 0; q < ROWS; q++) {
+        UNROLLED for (int p = 0; p < PIXELS; p++) {
+            const int row = first_row + q, column = first_column + p;
+            if (row < out_h && column < out_w) {
+                const int out = (image * out_h + row) * out_w + column;
+                floats v = sum[q][p];
 #if RESIDUAL
-            v += load_some(residual + residual_offset + out * residual_stride + channel, exist);
+                v += load_some(residual + residual_offset + out * residual_stride + channel, exist);
 #endif
-            store_some(ACTIVATE(v, act_a, act_b), y + y_offset + out * y_stride + channel, exist);
+                store_some(ACTIVATE(v, act_a, act_b), y + y_offset + out * y_stride + channel, exist);
+            }
         }
     }
 }

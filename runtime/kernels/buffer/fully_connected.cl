@@ -1,5 +1,5 @@
 // Fully connected layer: y[r][o] = act(b[o] + sum over c of x[r][c] * w[o][c]).
-// x [rows][in_c]; w [ceil(out_c/BLOCK)][in_c][BLOCK], rows beyond out_c zero; b [out_c]; y [rows][out_c].
+// x [rows][in_c]; w [ceil(out_c/PACK)][in_c][PACK], rows beyond out_c zero; b [out_c]; y [rows][out_c].
 // One work item computes PIXELS rows x BLOCK outputs: ids (output / BLOCK, row / PIXELS).
 kernel void fully_connected(global const storage *x, int x_offset, global const storage *w, int w_offset,
                             global const storage *b, int b_offset, global storage *y, int y_offset, int rows, int in_c,
@@ -14,7 +14,7 @@ kernel void fully_connected(global const storage *x, int x_offset, global const 
 
     reals sum[PIXELS][VECTORS];
     start_tile(sum, b + b_offset + channel);
-    multiply_add_tile(sum, pixel, w + w_offset + channel * in_c, in_c);
+    multiply_add_tile(sum, pixel, packed(w + w_offset, channel, in_c), in_c);
 
     UNROLLED for (int p = 0; p < PIXELS; p++)
         if (first + p < rows)

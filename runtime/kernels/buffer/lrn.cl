@@ -9,14 +9,14 @@ kernel void lrn(global const storage *x, int x_offset, int x_stride, global stor
         return;
     x += x_offset + pixel * x_stride;
     const int exist = channels - channel;
-    float sum[VECTOR];
+    lanes sum;
     for (int i = 0; i < VECTOR; i++) {
         const int first = max(channel + i - (size - 1) / 2, 0), last = min(channel + i + size / 2, channels - 1);
-        sum[i] = 0.0f;
+        sum.element[i] = 0.0f;
         for (int d = first; d <= last; d++)
-            sum[i] += LOAD(x + d) * LOAD(x + d);
+            sum.element[i] += LOAD(x + d) * LOAD(x + d);
     }
-    const floats base = bias + alpha / size * JOIN(vload, VECTOR)(0, sum);
+    const floats base = bias + alpha / size * sum.vector;
     const floats v = load_some(x + channel, exist) * exp(-beta * log(base));
     store_some(v, y + y_offset + pixel * y_stride + channel, exist);
 }

@@ -40,9 +40,9 @@ KERNELS = (
             for fma in (0, 1)
         ),
         defaults={
-            "": variant(BLOCK=4, VECTOR=4, PIXELS=1, FMA=0),
-            "pocl": variant(BLOCK=8, VECTOR=8, PIXELS=1, FMA=0),
-            "pocl-3.1": variant(BLOCK=16, VECTOR=16, PIXELS=1, FMA=1),
+            "": (variant(BLOCK=4, VECTOR=4, PIXELS=1, FMA=0),),
+            "pocl": (variant(BLOCK=8, VECTOR=8, PIXELS=1, FMA=0),),
+            "pocl-3.1": (variant(BLOCK=16, VECTOR=16, PIXELS=1, FMA=1),),
         },
         macs=lambda dims: dims["rows"] * dims["in_c"] * dims["out_c"],
         packed=True,
@@ -65,9 +65,9 @@ KERNELS = (
             for fma in (0, 1)
         ),
         defaults={
-            "": variant(VECTOR=4, PIXELS=4, FMA=0),
-            "pocl": variant(VECTOR=8, PIXELS=4, FMA=0),
-            "pocl-3.1": variant(VECTOR=16, PIXELS=4, FMA=1),
+            "": (variant(VECTOR=4, PIXELS=4, FMA=0),),
+            "pocl": (variant(VECTOR=8, PIXELS=4, FMA=0),),
+            "pocl-3.1": (variant(VECTOR=16, PIXELS=4, FMA=1),),
         },
         macs=lambda dims: dims["batch"] * dims["m"] * dims["k"] * dims["n"],
     ),

@@ -36,17 +36,19 @@ def buffer_kernel(
     source: str = "",
     floats: str = "",
     variants: tuple[Variant, ...],
-    defaults: Mapping[str, Variant],
+    defaults: Mapping[str, tuple[Variant, ...]],
     rule: Rule = always_fits,
     macs: Callable[[Dims], int] = no_macs,
     packed: bool = False,
+    cpu_local: WorkItems = (),
     tunable: bool = True,
     cpu: bool = True,
 ) -> BufferKernel:
     """A row of the table.
 
     `tensors` are blank-separated `name:form`, `ints` and `floats` blank-separated names. The source is `<name>.cl`
-    unless given. `packed`: the weights lie in blocks of BLOCK rows.
+    unless given. `packed`: the weights lie in blocks of PACK (if not given: BLOCK) rows. `cpu_local`: default local
+    size on a CPU, the same for all launches, since PoCL compiles a kernel once for each.
     """
     forms = (argument.split(":") for argument in tensors.split())
     return BufferKernel(
@@ -61,13 +63,19 @@ def buffer_kernel(
         variants=variants,
         defaults=defaults,
         fits=rule,
-        local_size=lambda dims, chosen, target: default_local_size(work_items(dims, chosen), target),
-        block=(lambda chosen: chosen["BLOCK"]) if packed else None,
+        local_size=lambda dims, chosen, target: _local_size(work_items(dims, chosen), cpu_local, target),
+        block=(lambda chosen: chosen.get("PACK", chosen["BLOCK"])) if packed else None,
         macs=macs,
         tunable=tunable,
         cpu=cpu,
         shapes=shapes,
     )
+
+
+def _local_size(grid: WorkItems, cpu_local: WorkItems, target: Target) -> WorkItems:
+    if cpu_local and target.gpu_family.startswith("pocl"):
+        return cpu_local
+    return default_local_size(grid, target)
 
 
 def default_local_size(grid: WorkItems, target: Target) -> WorkItems:

@@ -6,7 +6,14 @@ import functools
 
 from runtime.kernels.buffer.channels import DEFAULTS, VARIANTS
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel
-from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div
+from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
+
+_COPY_VARIANTS = tuple(variant(VECTOR=vector, ROWS=rows) for vector in (4, 8, 16) for rows in (1, 4, 16))
+_COPY_DEFAULTS = {
+    "": (variant(VECTOR=4, ROWS=1),),
+    "pocl": (variant(VECTOR=8, ROWS=16),),
+    "pocl-3.1": (variant(VECTOR=16, ROWS=16),),
+}
 
 
 def indexed(prefix: str, rank: int) -> str:
@@ -29,8 +36,8 @@ def _nest_shapes(dims: Dims, defines: Defines, rank: int, tensors: str) -> Shape
 
 
 def _copy_work_items(dims: Dims, chosen: Variant) -> WorkItems:
-    outer = dims["d0"] * dims["d1"] * dims["d2"]
-    return ceil_div(dims["d5"], chosen["VECTOR"]), dims["d3"] * dims["d4"], outer
+    outer = dims["d0"] * dims["d1"] * dims["d2"] * dims["d3"]
+    return ceil_div(dims["d5"], chosen["VECTOR"]), ceil_div(dims["d4"], chosen["ROWS"]), outer
 
 
 def _nest_work_items(dims: Dims, chosen: Variant) -> WorkItems:
@@ -89,8 +96,8 @@ KERNELS = (
         " ".join(indexed(prefix, 6) for prefix in ("d", "xs", "ys")),
         functools.partial(_nest_shapes, rank=6, tensors="x y"),
         _copy_work_items,
-        variants=VARIANTS,
-        defaults=DEFAULTS,
+        variants=_COPY_VARIANTS,
+        defaults=_COPY_DEFAULTS,
     ),
     buffer_kernel(
         "unary",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from runtime.kernels.buffer.convolution import TILE_DEFAULTS, TILE_VARIANTS
+from runtime.kernels.buffer import tile
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
 
 _VARIANTS = tuple(variant(VECTOR=vector) for vector in (4, 8, 16))
-_DEFAULTS = {"": variant(VECTOR=4), "pocl": variant(VECTOR=8), "pocl-3.1": variant(VECTOR=16)}
+_DEFAULTS = {"": (variant(VECTOR=4),), "pocl": (variant(VECTOR=8),), "pocl-3.1": (variant(VECTOR=16),)}
 
 
 def _tiles(dims: Dims) -> int:
@@ -32,7 +32,7 @@ def _gemm_shapes(dims: Dims, defines: Defines) -> Shapes:
 
 
 def _gemm_work_items(dims: Dims, chosen: Variant) -> WorkItems:
-    return ceil_div(dims["tiles"], chosen["PIXELS"]), ceil_div(dims["out_c"], chosen["BLOCK"]), dims["points"]
+    return *tile.grid(dims["tiles"], dims["out_c"], chosen), dims["points"]
 
 
 def _output_shapes(dims: Dims, defines: Defines) -> Shapes:
@@ -65,10 +65,12 @@ KERNELS = (
         "points tiles in_c out_c",
         _gemm_shapes,
         _gemm_work_items,
-        variants=TILE_VARIANTS,
-        defaults=TILE_DEFAULTS,
+        variants=tile.VARIANTS,
+        defaults=tile.DEFAULTS,
+        rule=lambda dims, chosen, target: tile.rule(dims["tiles"], dims["out_c"], chosen),
         macs=lambda dims: dims["points"] * dims["tiles"] * dims["in_c"] * dims["out_c"],
         packed=True,
+        cpu_local=(16, 1, 1),
         cpu=False,
     ),
     buffer_kernel(

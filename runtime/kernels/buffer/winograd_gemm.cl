@@ -1,12 +1,13 @@
 // The products of Winograd's algorithm: m[a][t][o] = sum over c of v[a][t][c] * u[a][o][c] for each of `points`
 // elements a.
-// v [elements][tiles][in_c]; u [elements][ceil(out_c/BLOCK)][in_c][BLOCK], rows beyond out_c zero;
+// v [elements][tiles][in_c]; u [elements][ceil(out_c/PACK)][in_c][PACK], rows beyond out_c zero;
 // m [elements][tiles][out_c].
-// One work item computes PIXELS tiles x BLOCK channels: ids (tile / PIXELS, channel / BLOCK, element).
+// One work item computes PIXELS tiles x BLOCK channels: ids (tile / PIXELS, channel / BLOCK, element), the first
+// two in ORDER.
 kernel void winograd_gemm(global const storage *v, int v_offset, global const storage *u, int u_offset,
                           global storage *m, int m_offset, int points, int tiles, int in_c, int out_c)
 {
-    const int first = get_global_id(0) * PIXELS, channel = get_global_id(1) * BLOCK, element = get_global_id(2);
+    const int first = PIXEL_ID * PIXELS, channel = BLOCK_ID * BLOCK, element = get_global_id(2);
     if (first >= tiles || channel >= out_c || element >= points)
         return;
     global const storage *pixel[PIXELS];
@@ -15,8 +16,8 @@ kernel void winograd_gemm(global const storage *v, int v_offset, global const st
 
     reals sum[PIXELS][VECTORS];
     clear_tile(sum);
-    const int blocks = (out_c + BLOCK - 1) / BLOCK;
-    multiply_add_tile(sum, pixel, u + u_offset + (element * blocks * BLOCK + channel) * in_c, in_c);
+    const int element_weights = (out_c + PACK - 1) / PACK * PACK * in_c;
+    multiply_add_tile(sum, pixel, packed(u + u_offset + element * element_weights, channel, in_c), in_c);
 
     UNROLLED for (int p = 0; p < PIXELS; p++)
         if (first + p < tiles)

@@ -60,7 +60,7 @@ def image_kernel(
         floats=tuple(floats.split()),
         work_items=work_items,
         variants=variants,
-        defaults=defaults or {},
+        defaults={family: (chosen,) for family, chosen in (defaults or {}).items()},
         fits=lambda dims, chosen, target: rule(dims, chosen, target) or _exceeded_limit(images(dims, {}), target),
         local_size=lambda dims, chosen, target: default_local_size(work_items(dims, chosen), target),
         macs=macs,

@@ -1,0 +1,51 @@
+"""Variants of the register tile that every product with packed weights uses (buffer/prelude.cl).
+
+A work item computes PIXELS rows x BLOCK output channels in vectors of VECTOR. PACK: channels that lie together in the
+packed weights, BLOCK where not given. ORDER 1: neighbouring work items differ in channels, so that a GPU's wave reads
+neighbouring weights. COLUMNS 4: four input channels are loaded at once.
+"""
+
+from __future__ import annotations
+
+from runtime.kernels.spec import Variant, ceil_div, variant
+
+Tile = tuple[int, int, int, int]  # BLOCK, VECTOR, PIXELS, FMA
+
+
+def _plain(block: int, vector: int, pixels: int, fma: int) -> Variant:
+    return variant(BLOCK=block, VECTOR=vector, PIXELS=pixels, FMA=fma)
+
+
+def _gpu(block: int, pixels: int, pack: int, order: int = 1, columns: int = 4, fma: int = 0) -> Variant:
+    tile = {"BLOCK": block, "VECTOR": 4, "PIXELS": pixels, "FMA": fma}
+    return variant(**tile, PACK=pack, ORDER=order, COLUMNS=columns)
+
+
+_WIDE = ((32, 16, 7, 1), (32, 16, 6, 1), (32, 16, 4, 1), (16, 16, 14, 1), (16, 16, 10, 1), (16, 16, 8, 1))
+_WIDE_SMALL = ((16, 16, 7, 1), (16, 16, 4, 1), (16, 16, 1, 1), (32, 16, 6, 0), (16, 16, 8, 0))
+_HALF = ((16, 8, 5, 0), (16, 8, 4, 0), (8, 8, 8, 0), (8, 8, 4, 0), (8, 8, 1, 0), (16, 8, 5, 1))
+_QUARTER = ((8, 4, 6, 0), (8, 4, 4, 0), (4, 4, 8, 0), (4, 4, 4, 0), (4, 4, 1, 0))
+_GPU = (_gpu(4, 4, 64), _gpu(8, 4, 64))
+
+VARIANTS = (*(_plain(*each) for each in (*_WIDE, *_WIDE_SMALL, *_HALF, *_QUARTER)), *_GPU)
+DEFAULTS = {
+    "": (_plain(8, 4, 4, 0), _plain(4, 4, 4, 0), _plain(4, 4, 1, 0)),
+    "nvidia": (_gpu(4, 4, 64),),
+    "pocl": (_plain(16, 8, 5, 0), _plain(8, 8, 8, 0), _plain(8, 8, 4, 0), _plain(8, 8, 1, 0)),
+    "pocl-3.1": (_plain(32, 16, 7, 1), _plain(16, 16, 7, 1), _plain(16, 16, 4, 1), _plain(16, 16, 1, 1)),
+}
+
+
+def grid(pixels: int, out_c: int, chosen: Variant) -> tuple[int, int]:
+    """Tiles of the output along both axes, in the variant's order."""
+    tiles = ceil_div(pixels, chosen["PIXELS"]), ceil_div(out_c, chosen["BLOCK"])
+    return tiles[::-1] if chosen.get("ORDER") else tiles
+
+
+def rule(pixels: int, out_c: int, chosen: Variant) -> str:
+    """Why a tile is too large for an output: half of its pixels or one of its vectors would be empty."""
+    if chosen["PIXELS"] >= 2 * pixels and chosen["PIXELS"] > 1:
+        return f"a tile of {chosen['PIXELS']} pixels is too large for {pixels}"
+    if -out_c % chosen["BLOCK"] >= chosen["VECTOR"]:
+        return f"a block of {chosen['BLOCK']} channels is too large for {out_c}"
+    return ""
