@@ -9,6 +9,7 @@ import click
 
 from farm import doctor
 from farm.doctor import Check
+from farm.jobs.probe import probe_driver
 
 MARKS = {"ok": click.style("ok     ", fg="green"), "advice": click.style("advice ", fg="yellow")}
 MISSING = click.style("missing", fg="red", bold=True)
@@ -21,7 +22,7 @@ def command(as_json: bool) -> int:
 
     Exit status 1 when something is missing without which nothing runs.
     """
-    checks = doctor.examine()
+    checks = doctor.examine(probe_driver)
     if as_json:
         click.echo(json.dumps({"checks": [dataclasses.asdict(check) for check in checks]}, indent=2))
     else:

@@ -123,7 +123,7 @@ def test_doctor_prints_what_it_found_and_what_to_do(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checks = [Check("python", "ok", "3.11.7"), Check("linker", "missing", "no ld", "make setup")]
-    monkeypatch.setattr(doctor, "examine", lambda: checks)
+    monkeypatch.setattr(doctor, "examine", lambda probe: checks)
     assert cli.call(["doctor"]) == 1
     assert capsys.readouterr().out.splitlines() == [
         "ok       python          3.11.7",
@@ -132,5 +132,5 @@ def test_doctor_prints_what_it_found_and_what_to_do(
     ]
     assert cli.call(["doctor", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["checks"][1]["advice"] == "make setup"
-    monkeypatch.setattr(doctor, "examine", lambda: checks[:1])
+    monkeypatch.setattr(doctor, "examine", lambda probe: checks[:1])
     assert cli.call(["doctor"]) == 0
