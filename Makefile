@@ -21,7 +21,7 @@ demo: $(VENV)/.runtime
 	$(BIN)/farm demo
 
 test: setup
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
 
 check: setup
 	./check
