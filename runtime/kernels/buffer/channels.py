@@ -8,6 +8,13 @@ from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, va
 
 VARIANTS = tuple(variant(VECTOR=vector) for vector in (4, 8, 16))
 DEFAULTS = {"": (variant(VECTOR=4),), "pocl": (variant(VECTOR=8),), "pocl-3.1": (variant(VECTOR=16),)}
+# ITEMS: how often a work item repeats its work, where one vector is too little to pay for it.
+ITEM_VARIANTS = tuple(variant(VECTOR=vector, ITEMS=items) for vector in (4, 8, 16) for items in (1, 4, 16))
+ITEM_DEFAULTS = {
+    "": (variant(VECTOR=4, ITEMS=1),),
+    "pocl": (variant(VECTOR=8, ITEMS=16),),
+    "pocl-3.1": (variant(VECTOR=16, ITEMS=16),),
+}
 
 
 def _window_shapes(dims: Dims, defines: Defines) -> Shapes:
@@ -27,7 +34,7 @@ def _pixel_shapes(dims: Dims, defines: Defines) -> Shapes:
 
 
 def _pixel_work_items(dims: Dims, chosen: Variant) -> WorkItems:
-    return ceil_div(dims["channels"], chosen["VECTOR"]), dims["pixels"]
+    return ceil_div(dims["channels"], chosen["VECTOR"]), ceil_div(dims["pixels"], chosen.get("ITEMS", 1))
 
 
 KERNELS = (
@@ -49,8 +56,8 @@ KERNELS = (
         _pixel_shapes,
         _pixel_work_items,
         floats="act_a act_b",
-        variants=VARIANTS,
-        defaults=DEFAULTS,
+        variants=ITEM_VARIANTS,
+        defaults=ITEM_DEFAULTS,
     ),
     buffer_kernel(
         "lrn",

@@ -18,8 +18,6 @@ kernel void conv1x1(global const storage *x, int x_offset, int x_stride, global 
     start_tile(sum, b + b_offset + channel);
     multiply_add_tile(sum, pixel, packed(w + w_offset, channel, in_c), in_c);
 
-    UNROLLED for (int p = 0; p < PIXELS; p++)
-        if (first + p < pixels)
-            write_row(sum[p], residual + residual_offset + (first + p) * residual_stride + channel,
-                      y + y_offset + (first + p) * y_stride + channel, out_c - channel, act_a, act_b);
+    write_tile(sum, residual + residual_offset + first * residual_stride + channel, residual_stride,
+               y + y_offset + first * y_stride + channel, y_stride, pixels - first, out_c - channel, act_a, act_b);
 }

@@ -53,8 +53,6 @@ kernel void conv2d(global const storage *x, int x_offset, int x_stride, global c
     }
 
     const int out = group * out_c + channel;
-    UNROLLED for (int p = 0; p < PIXELS; p++)
-        if (first + p < pixels)
-            write_row(sum[p], residual + residual_offset + (first + p) * residual_stride + out,
-                      y + y_offset + (first + p) * y_stride + out, out_c - channel, act_a, act_b);
+    write_tile(sum, residual + residual_offset + first * residual_stride + out, residual_stride,
+               y + y_offset + first * y_stride + out, y_stride, pixels - first, out_c - channel, act_a, act_b);
 }

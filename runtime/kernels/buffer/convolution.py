@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runtime.kernels.buffer import tile
-from runtime.kernels.buffer.spec import Shapes, buffer_kernel
+from runtime.kernels.buffer.spec import Shapes, buffer_kernel, too_wide
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
 from runtime.target import Target
 
@@ -13,7 +13,7 @@ WINDOW = "k_h k_w stride_h stride_w pad_t pad_l dil_h dil_w"
 # Windows whose tile keeps its weights in registers: the window, and the strides that have variants.
 _SPECIAL_WINDOW, _SPECIAL_STRIDES = 3, (1, 2)
 _WINDOW_TILES = ((16, 7, 2, 1), (16, 14, 1, 1), (16, 4, 2, 1), (8, 7, 1, 0), (8, 4, 1, 0), (4, 4, 1, 0), (4, 4, 2, 0))
-_ANY_WINDOW_TILES = ((16, 7, 1, 1), (16, 4, 1, 0), (8, 4, 1, 0), (8, 1, 1, 0), (4, 4, 1, 0), (4, 1, 1, 0))
+_ANY_WINDOW_TILES = ((16, 7, 1, 1), (16, 4, 1, 0), (8, 4, 1, 0), (8, 1, 1, 0), (4, 4, 1, 0), (4, 1, 1, 0), (1, 4, 1, 0))
 
 
 def _depthwise_variant(vector: int, pixels: int, rows: int, fma: int, window: int = 0, stride: int = 0) -> Variant:
@@ -85,7 +85,7 @@ def _depthwise_rule(dims: Dims, chosen: Variant, target: Target) -> str:
     wanted = {"k_h": window, "k_w": window, "stride_h": stride, "stride_w": stride, "dil_h": 1, "dil_w": 1}
     if window and any(dims[name] != value for name, value in wanted.items()):
         return f"only for windows of {window}x{window} with stride {stride}"
-    return ""
+    return too_wide(dims["channels"], chosen)
 
 
 def _depthwise_macs(dims: Dims) -> int:
@@ -146,6 +146,6 @@ KERNELS = (
         },
         rule=_depthwise_rule,
         macs=_depthwise_macs,
-        cpu_local=(1, 1, 4),
+        cpu_local=(1, 1, 16),
     ),
 )

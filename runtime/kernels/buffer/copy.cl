@@ -32,13 +32,12 @@ kernel void copy(global const source *x, int x_offset, global target *y, int y_o
     x += x_offset + i0 * xs0 + i1 * xs1 + i2 * xs2 + i3 * xs3 + row * xs4 + first * xs5;
     y += y_offset + i0 * ys0 + i1 * ys1 + i2 * ys2 + i3 * ys3 + row * ys4 + first * ys5;
     const int rows = min(d4 - row, ROWS), exist = min(d5 - first, VECTOR);
-    for (int r = 0; r < rows; r++) {
-        if (xs5 == 1 && ys5 == 1 && exist == VECTOR)
+    const bool contiguous = xs5 == 1 && ys5 == 1 && exist == VECTOR;
+    for (int r = 0; r < rows; r++, x += xs4, y += ys4) {
+        if (contiguous)
             STORE_TARGET_N(VECTOR, LOAD_SOURCE_N(VECTOR, x), y);
         else
             for (int i = 0; i < exist; i++)
                 STORE_TARGET(LOAD_SOURCE(x + i * xs5), y + i * ys5);
-        x += xs4;
-        y += ys4;
     }
 }

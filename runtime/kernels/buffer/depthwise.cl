@@ -6,18 +6,18 @@
 // WINDOW 3 (k_h = k_w = 3, no dilation, stride STRIDE both ways) reads each input of the tile once and keeps the weights
 // in registers; WINDOW 0 takes any window.
 
-// sum += products of the window's taps, `exist` channels (`whole`: at least VECTOR). x: the image's first row; top and
+// sum += products of the window's taps. x: the image's first row; top and
 // left: row and column of the first tap of the tile's first pixel.
 #if WINDOW
 #define SPAN(outputs) (((outputs) - 1) * STRIDE + WINDOW)
 
 INLINED void add_taps(floats sum[ROWS][PIXELS], global const storage *x, int x_stride, global const storage *w,
-                      int channels, int exist, int top, int left, int in_h, int in_w, int k_h, int k_w, int stride_h,
-                      int stride_w, int dil_h, int dil_w, const bool whole)
+                      int channels, int top, int left, int in_h, int in_w, int k_h, int k_w, int stride_h,
+                      int stride_w, int dil_h, int dil_w)
 {
     floats weight[WINDOW * WINDOW];
     UNROLLED for (int t = 0; t < WINDOW * WINDOW; t++)
-        weight[t] = LOAD_N(VECTOR, w + t * channels);
+        weight[t] = LOAD_VECTOR(w + t * channels);
     UNROLLED for (int r = 0; r < SPAN(ROWS); r++) {
         if ((uint)(top + r) >= (uint)in_h)
             continue;
@@ -25,7 +25,7 @@ INLINED void add_taps(floats sum[ROWS][PIXELS], global const storage *x, int x_s
         UNROLLED for (int c = 0; c < SPAN(PIXELS); c++) {
             if ((uint)(left + c) >= (uint)in_w)
                 continue;
-            const floats v = whole ? LOAD_N(VECTOR, row + c * x_stride) : load_some(row + c * x_stride, exist);
+            const floats v = LOAD_VECTOR(row + c * x_stride);
             UNROLLED for (int q = 0; q < ROWS; q++) {
                 UNROLLED for (int j = 0; j < WINDOW; j++) {
                     const int i = r - q * STRIDE, p = (c - j) / STRIDE;
@@ -38,8 +38,8 @@ INLINED void add_taps(floats sum[ROWS][PIXELS], global const storage *x, int x_s
 }
 #else
 INLINED void add_taps(floats sum[ROWS][PIXELS], global const storage *x, int x_stride, global const storage *w,
-                      int channels, int exist, int top, int left, int in_h, int in_w, int k_h, int k_w, int stride_h,
-                      int stride_w, int dil_h, int dil_w, const bool whole)
+                      int channels, int top, int left, int in_h, int in_w, int k_h, int k_w, int stride_h,
+                      int stride_w, int dil_h, int dil_w)
 {
     UNROLLED for (int q = 0; q < ROWS; q++) {
         for (int i = 0; i < k_h; i++) {
@@ -47,12 +47,12 @@ INLINED void add_taps(floats sum[ROWS][PIXELS], global const storage *x, int x_s
             if ((uint)row >= (uint)in_h)
                 continue;
             for (int j = 0; j < k_w; j++) {
-                const floats weight = LOAD_N(VECTOR, w + (i * k_w + j) * channels);
+                const floats weight = LOAD_VECTOR(w + (i * k_w + j) * channels);
                 UNROLLED for (int p = 0; p < PIXELS; p++) {
                     const int column = left + p * stride_w + j * dil_w;
                     if ((uint)column < (uint)in_w) {
                         global const storage *tap = x + (row * in_w + column) * x_stride;
-                        const floats v = whole ? LOAD_N(VECTOR, tap) : load_some(tap, exist);
+                        const floats v = LOAD_VECTOR(tap);
                         sum[q][p] = MULTIPLY_ADD(v, weight, sum[q][p]);
                     }
                 }
@@ -69,27 +69,22 @@ kernel void depthwise(global const storage *x, int x_offset, int x_stride, globa
                       int k_h, int k_w, int stride_h, int stride_w, int pad_t, int pad_l, int dil_h, int dil_w,
                       float act_a, float act_b)
 {
-    const int channel = get_global_id(0) * VECTOR, first_column = get_global_id(1) * PIXELS;
+    const int block = get_global_id(0), first_column = get_global_id(1) * PIXELS;
     const int tiles = (out_h + ROWS - 1) / ROWS, tile = get_global_id(2);
     const int image = tile / tiles, first_row = tile % tiles * ROWS;
-    if (channel >= channels || first_column >= out_w || image >= batch)
+    if (block * VECTOR >= channels || first_column >= out_w || image >= batch)
         return;
-    const int exist = channels - channel;
+    const int channel = block_start(block, channels);
     const int top = first_row * stride_h - pad_t, left = first_column * stride_w - pad_l;
     x += x_offset + image * in_h * in_w * x_stride + channel;
     w += w_offset + channel;
 
     floats sum[ROWS][PIXELS];
-    const floats bias = LOAD_N(VECTOR, b + b_offset + channel);
+    const floats bias = LOAD_VECTOR(b + b_offset + channel);
     UNROLLED for (int q = 0; q < ROWS; q++)
         UNROLLED for (int p = 0; p < PIXELS; p++)
             sum[q][p] = bias;
-    if (exist >= VECTOR)
-        add_taps(sum, x, x_stride, w, channels, exist, top, left, in_h, in_w, k_h, k_w, stride_h, stride_w, dil_h, dil_w,
-                 true);
-    else
-        add_taps(sum, x, x_stride, w, channels, exist, top, left, in_h, in_w, k_h, k_w, stride_h, stride_w, dil_h, dil_w,
-                 false);
+    add_taps(sum, x, x_stride, w, channels, top, left, in_h, in_w, k_h, k_w, stride_h, stride_w, dil_h, dil_w);
 
     UNROLLED for (int q = 0; q < ROWS; q++) {
         UNROLLED for (int p = 0; p < PIXELS; p++) {
@@ -98,9 +93,9 @@ kernel void depthwise(global const storage *x, int x_offset, int x_stride, globa
                 const int out = (image * out_h + row) * out_w + column;
                 floats v = sum[q][p];
 #if RESIDUAL
-                v += load_some(residual + residual_offset + out * residual_stride + channel, exist);
+                v += LOAD_VECTOR(residual + residual_offset + out * residual_stride + channel);
 #endif
-                store_some(ACTIVATE(v, act_a, act_b), y + y_offset + out * y_stride + channel, exist);
+                STORE_VECTOR(ACTIVATE(v, act_a, act_b), y + y_offset + out * y_stride + channel);
             }
         }
     }

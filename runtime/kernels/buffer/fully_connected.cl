@@ -16,7 +16,5 @@ kernel void fully_connected(global const storage *x, int x_offset, global const 
     start_tile(sum, b + b_offset + channel);
     multiply_add_tile(sum, pixel, packed(w + w_offset, channel, in_c), in_c);
 
-    UNROLLED for (int p = 0; p < PIXELS; p++)
-        if (first + p < rows)
-            write_row(sum[p], x, y + y_offset + (first + p) * out_c + channel, out_c - channel, act_a, act_b);
+    write_tile(sum, x, 0, y + y_offset + first * out_c + channel, out_c, rows - first, out_c - channel, act_a, act_b);
 }

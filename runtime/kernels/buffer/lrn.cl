@@ -9,12 +9,20 @@ kernel void lrn(global const storage *x, int x_offset, int x_stride, global stor
         return;
     x += x_offset + pixel * x_stride;
     const int exist = channels - channel;
+    const int before = (size - 1) / 2, behind = size / 2;
     lanes sum;
-    for (int i = 0; i < VECTOR; i++) {
-        const int first = max(channel + i - (size - 1) / 2, 0), last = min(channel + i + size / 2, channels - 1);
-        sum.element[i] = 0.0f;
-        for (int d = first; d <= last; d++)
-            sum.element[i] += LOAD(x + d) * LOAD(x + d);
+    sum.vector = 0.0f;
+    if (channel >= before && channel + VECTOR + behind <= channels) {
+        for (int d = -before; d <= behind; d++) {
+            const floats v = LOAD_VECTOR(x + channel + d);
+            sum.vector += v * v;
+        }
+    } else {
+        for (int i = 0; i < VECTOR; i++) {
+            const int first = max(channel + i - before, 0), last = min(channel + i + behind, channels - 1);
+            for (int d = first; d <= last; d++)
+                sum.element[i] += LOAD(x + d) * LOAD(x + d);
+        }
     }
     const floats base = bias + alpha / size * sum.vector;
     const floats v = load_some(x + channel, exist) * exp(-beta * log(base));

@@ -1,6 +1,15 @@
 // Pooling: y[p][c] = the greatest (POOL 0) or the mean (POOL 1) of the inputs under the window of p. The padding does
 // not count, except in a mean with count_include_pad, which divides by all k_h*k_w taps.
 // One work item computes VECTOR channels of a pixel: ids (channel / VECTOR, column, batch * row).
+
+// The taps of a window that starts at `start` and lie in 0 .. size-1 are those from the first to before the end.
+INLINED int first_tap(int start, int dilation) { return start >= 0 ? 0 : (dilation - 1 - start) / dilation; }
+
+INLINED int end_tap(int start, int dilation, int taps, int size)
+{
+    return start + (taps - 1) * dilation < size ? taps : (size - start + dilation - 1) / dilation;
+}
+
 kernel void pool(global const storage *x, int x_offset, int x_stride, global storage *y, int y_offset, int y_stride,
                  int batch, int in_h, int in_w, int channels, int out_h, int out_w, int k_h, int k_w, int stride_h,
                  int stride_w, int pad_t, int pad_l, int dil_h, int dil_w, int count_include_pad)
@@ -11,25 +20,20 @@ kernel void pool(global const storage *x, int x_offset, int x_stride, global sto
     const int exist = channels - channel;
     const int top = row % out_h * stride_h - pad_t, left = column * stride_w - pad_l, image = row / out_h * in_h;
 
+    // The taps that are not in the padding.
+    const int first_i = first_tap(top, dil_h), end_i = end_tap(top, dil_h, k_h, in_h);
+    const int first_j = first_tap(left, dil_w), end_j = end_tap(left, dil_w, k_w, in_w);
+    x += x_offset + ((image + top) * in_w + left) * x_stride + channel;
+
     floats result = POOL == 0 ? -INFINITY : 0.0f;
-    int count = 0;
-    for (int i = 0; i < k_h; i++) {
-        for (int j = 0; j < k_w; j++) {
-            const int in_row = top + i * dil_h, in_column = left + j * dil_w;
-            if (in_row < 0 || in_row >= in_h || in_column < 0 || in_column >= in_w)
-                continue;
-            const floats pixel =
-                load_some(x + x_offset + ((image + in_row) * in_w + in_column) * x_stride + channel, exist);
-#if POOL == 0
-            result = GREATER(pixel, result);
-#else
-            result += pixel;
-#endif
-            count++;
+    for (int i = first_i; i < end_i; i++) {
+        for (int j = first_j; j < end_j; j++) {
+            const floats pixel = load_some(x + (i * dil_h * in_w + j * dil_w) * x_stride, exist);
+            result = POOL == 0 ? GREATER(pixel, result) : result + pixel;
         }
     }
 #if POOL == 1
-    result /= (float)(count_include_pad ? k_h * k_w : count);
+    result /= (float)(count_include_pad ? k_h * k_w : (end_i - first_i) * (end_j - first_j));
 #endif
     store_some(result, y + y_offset + (row * out_w + column) * y_stride + channel, exist);
 }

@@ -51,61 +51,76 @@ typedef float real;
 #endif
 
 #ifdef VECTOR
-// Kernels that work on VECTOR neighbouring elements at once; the last work item of a row has fewer.
+// Kernels that work on VECTOR neighbouring elements at once.
+#if VECTOR == 1
+typedef float floats;
+typedef real reals;
+#define LOAD_VECTOR(p) LOAD(p)
+#define STORE_VECTOR(v, p) STORE(v, p)
+#else
 typedef JOIN(float, VECTOR) floats;
 typedef REAL_N(VECTOR) reals;
+#define LOAD_VECTOR(p) LOAD_N(VECTOR, p)
+#define STORE_VECTOR(v, p) STORE_N(VECTOR, v, p)
+#endif
 typedef union {
     floats vector;
     float element[VECTOR];
 } lanes;
 
-// VECTOR elements in a row, of which `count` exist; the others are zero.
-INLINED floats load_some(global const storage *p, int count)
-{
-    if (count >= VECTOR)
-        return LOAD_N(VECTOR, p);
-    lanes v;
-    for (int i = 0; i < VECTOR; i++)
-        v.element[i] = i < count ? LOAD(p + i) : 0.0f;
-    return v.vector;
-}
+// The ends of rows, element by element. In a tile's program they are apart: inlined they would be most of it.
+#ifdef BLOCK
+#define ENDS __attribute__((noinline))
+#else
+#define ENDS INLINED
+#endif
 
-// Writes the `count` elements that exist.
-INLINED void store_some(floats v, global storage *p, int count)
+ENDS void load_each(float *element, global const storage *p, int stride, int count)
 {
-    if (count >= VECTOR) {
-        STORE_N(VECTOR, v, p);
-        return;
-    }
-    lanes u;
-    u.vector = v;
     for (int i = 0; i < count; i++)
-        STORE(u.element[i], p + i);
+        element[i] = LOAD(p + i * stride);
 }
 
-// Elements `stride` apart; stride 0 repeats one.
+ENDS void store_each(const float *element, global storage *p, int stride, int count)
+{
+    for (int i = 0; i < count; i++)
+        STORE(element[i], p + i * stride);
+}
+
+// VECTOR elements `stride` apart, of which `count` exist; the others are zero. Stride 0 repeats one element.
 INLINED floats load_strided(global const storage *p, int stride, int count)
 {
-    if (stride == 1)
-        return load_some(p, count);
+    if (stride == 1 && count >= VECTOR)
+        return LOAD_VECTOR(p);
     if (stride == 0)
         return (floats)(LOAD(p));
     lanes v;
-    for (int i = 0; i < VECTOR; i++)
-        v.element[i] = i < count ? LOAD(p + i * stride) : 0.0f;
+    v.vector = 0.0f;
+    load_each(v.element, p, stride, count < VECTOR ? count : VECTOR);
     return v.vector;
 }
 
+INLINED floats load_some(global const storage *p, int count) { return load_strided(p, 1, count); }
+
+// Writes the `count` elements that exist.
 INLINED void store_strided(floats v, global storage *p, int stride, int count)
 {
-    if (stride == 1) {
-        store_some(v, p, count);
+    if (stride == 1 && count >= VECTOR) {
+        STORE_VECTOR(v, p);
         return;
     }
     lanes u;
     u.vector = v;
-    for (int i = 0; i < min(count, VECTOR); i++)
-        STORE(u.element[i], p + i * stride);
+    store_each(u.element, p, stride, count < VECTOR ? count : VECTOR);
+}
+
+INLINED void store_some(floats v, global storage *p, int count) { store_strided(v, p, 1, count); }
+
+// First of the VECTOR channels of a block. The last block starts earlier so that it is full: some channels are then
+// computed by two work items, which write the same values. There must be at least VECTOR channels.
+INLINED int block_start(int block, int channels)
+{
+    return block * VECTOR <= channels - VECTOR ? block * VECTOR : channels - VECTOR;
 }
 #endif
 
@@ -186,19 +201,33 @@ INLINED void multiply_add_tile(reals sum[PIXELS][VECTORS], global const storage 
     }
 }
 
-// y = activation(sum (+ residual)) for the `channels` that exist of one row of the tile.
-INLINED void write_row(const reals sum[VECTORS], global const storage *residual, global storage *y, int channels, float act_a,
-               float act_b)
+// y = activation(sum (+ residual)) for the rows and channels that exist; `whole`: all channels do.
+INLINED void write_part(reals sum[PIXELS][VECTORS], global const storage *residual, int residual_stride,
+                        global storage *y, int y_stride, int rows, int channels, float act_a, float act_b,
+                        const bool whole)
 {
-    UNROLLED for (int k = 0; k < VECTORS; k++) {
-        const int first = k * VECTOR;
-        if (first < channels) {
-            floats v = TO_FLOAT_N(VECTOR, sum[k]);
+    UNROLLED for (int p = 0; p < PIXELS; p++) {
+        if (p < rows) {
+            UNROLLED for (int k = 0; k < VECTORS; k++) {
+                const int first = k * VECTOR, exist = whole ? VECTOR : channels - first;
+                if (exist > 0) {
+                    floats v = TO_FLOAT_N(VECTOR, sum[p][k]);
 #if RESIDUAL
-            v += load_some(residual + first, channels - first);
+                    v += load_some(residual + p * residual_stride + first, exist);
 #endif
-            store_some(ACTIVATE(v, act_a, act_b), y + first, channels - first);
+                    store_some(ACTIVATE(v, act_a, act_b), y + p * y_stride + first, exist);
+                }
+            }
         }
     }
+}
+
+INLINED void write_tile(reals sum[PIXELS][VECTORS], global const storage *residual, int residual_stride,
+                        global storage *y, int y_stride, int rows, int channels, float act_a, float act_b)
+{
+    if (channels >= BLOCK)
+        write_part(sum, residual, residual_stride, y, y_stride, rows, channels, act_a, act_b, true);
+    else
+        write_part(sum, residual, residual_stride, y, y_stride, rows, channels, act_a, act_b, false);
 }
 #endif

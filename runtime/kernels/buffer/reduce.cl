@@ -12,6 +12,24 @@
 #define COMBINE(a, b) ((a) + (b))
 #endif
 
+// A row of neighbouring elements: vectors run along the row, its end goes element by element.
+INLINED float reduce_row(global const storage *x, int length)
+{
+    const int whole = length / VECTOR * VECTOR;
+    lanes part;
+    part.vector = START;
+    for (int r = 0; r < whole; r += VECTOR) {
+        const floats v = LOAD_VECTOR(x + r);
+        part.vector = COMBINE(part.vector, v);
+    }
+    float result = START;
+    for (int i = 0; i < VECTOR; i++)
+        result = COMBINE(result, part.element[i]);
+    for (int r = whole; r < length; r++)
+        result = COMBINE(result, LOAD(x + r));
+    return result;
+}
+
 kernel void reduce(global const storage *x, int x_offset, global storage *y, int y_offset, int outer, int reduced,
                    int inner, int x_outer_stride, int x_reduced_stride, int x_inner_stride, int y_outer_stride,
                    int y_inner_stride)
@@ -23,9 +41,13 @@ kernel void reduce(global const storage *x, int x_offset, global storage *y, int
     y += y_offset + o * y_outer_stride + first * y_inner_stride;
     const int exist = inner - first;
     floats result = START;
-    for (int r = 0; r < reduced; r++) {
-        const floats v = load_strided(x + r * x_reduced_stride, x_inner_stride, exist);
-        result = COMBINE(result, v);
+    if (inner == 1 && x_reduced_stride == 1) {
+        result = reduce_row(x, reduced);
+    } else {
+        for (int r = 0; r < reduced; r++) {
+            const floats v = load_strided(x + r * x_reduced_stride, x_inner_stride, exist);
+            result = COMBINE(result, v);
+        }
     }
 #if REDUCE == 0
     result /= (float)reduced;

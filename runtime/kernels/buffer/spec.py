@@ -88,3 +88,8 @@ def default_local_size(grid: WorkItems, target: Target) -> WorkItems:
         while size[axis] * 2 <= limit and math.prod(size) * 2 <= budget:
             size[axis] *= 2
     return tuple(size)
+
+
+def too_wide(channels: int, chosen: Variant) -> str:
+    """Why vectors of VECTOR channels cannot be used; empty where there are as many channels."""
+    return f"vectors of {chosen['VECTOR']} for {channels} channels" if chosen["VECTOR"] > channels else ""

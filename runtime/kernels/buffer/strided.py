@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from runtime.kernels.buffer.channels import DEFAULTS, VARIANTS
+from runtime.kernels.buffer.channels import DEFAULTS, ITEM_DEFAULTS, ITEM_VARIANTS, VARIANTS
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
 
@@ -41,7 +41,7 @@ def _copy_work_items(dims: Dims, chosen: Variant) -> WorkItems:
 
 
 def _nest_work_items(dims: Dims, chosen: Variant) -> WorkItems:
-    return ceil_div(dims["d3"], chosen["VECTOR"]), dims["d2"], dims["d0"] * dims["d1"]
+    return ceil_div(dims["d3"], chosen["VECTOR"] * chosen.get("ITEMS", 1)), dims["d2"], dims["d0"] * dims["d1"]
 
 
 def _pad_shapes(dims: Dims, defines: Defines) -> Shapes:
@@ -107,8 +107,8 @@ KERNELS = (
         functools.partial(_nest_shapes, rank=4, tensors="x y"),
         _nest_work_items,
         floats="alpha beta",
-        variants=VARIANTS,
-        defaults=DEFAULTS,
+        variants=ITEM_VARIANTS,
+        defaults=ITEM_DEFAULTS,
     ),
     buffer_kernel(
         "binary",
@@ -118,8 +118,8 @@ KERNELS = (
         functools.partial(_nest_shapes, rank=4, tensors="a b y"),
         _nest_work_items,
         floats="act_a act_b",
-        variants=VARIANTS,
-        defaults=DEFAULTS,
+        variants=ITEM_VARIANTS,
+        defaults=ITEM_DEFAULTS,
     ),
     buffer_kernel(
         "pad",

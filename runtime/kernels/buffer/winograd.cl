@@ -44,10 +44,10 @@ void transform_output(floats *m, int step)
 kernel void winograd_input(global const storage *x, int x_offset, int x_stride, global storage *v, int v_offset,
                            int batch, int in_h, int in_w, int in_c, int tiles_h, int tiles_w, int pad_t, int pad_l)
 {
-    const int channel = get_global_id(0) * VECTOR, tile = get_global_id(1), tiles = batch * tiles_h * tiles_w;
-    if (channel >= in_c || tile >= tiles)
+    const int block = get_global_id(0), tile = get_global_id(1), tiles = batch * tiles_h * tiles_w;
+    if (block * VECTOR >= in_c || tile >= tiles)
         return;
-    const int exist = in_c - channel;
+    const int channel = block_start(block, in_c);
     const int top = tile / tiles_w % tiles_h * WINO - pad_t, left = tile % tiles_w * WINO - pad_l;
     const int image = tile / tiles_w / tiles_h * in_h;
 
@@ -57,7 +57,7 @@ kernel void winograd_input(global const storage *x, int x_offset, int x_stride, 
             const int row = top + i, column = left + j;
             const bool inside = row >= 0 && row < in_h && column >= 0 && column < in_w;
             d[i * ALPHA + j] =
-                inside ? load_some(x + x_offset + ((image + row) * in_w + column) * x_stride + channel, exist) : (floats)(0);
+                inside ? LOAD_VECTOR(x + x_offset + ((image + row) * in_w + column) * x_stride + channel) : (floats)(0);
         }
     }
     UNROLLED for (int j = 0; j < ALPHA; j++)
@@ -65,7 +65,7 @@ kernel void winograd_input(global const storage *x, int x_offset, int x_stride, 
     UNROLLED for (int i = 0; i < ALPHA; i++) {
         transform_input(d + i * ALPHA, 1);
         UNROLLED for (int j = 0; j < ALPHA; j++)
-            store_some(d[i * ALPHA + j], v + v_offset + ((i * ALPHA + j) * tiles + tile) * in_c + channel, exist);
+            STORE_VECTOR(d[i * ALPHA + j], v + v_offset + ((i * ALPHA + j) * tiles + tile) * in_c + channel);
     }
 }
 
@@ -76,20 +76,20 @@ kernel void winograd_output(global const storage *m, int m_offset, global const 
                             global storage *y, int y_offset, int y_stride, int batch, int out_h, int out_w, int out_c,
                             int tiles_h, int tiles_w, float act_a, float act_b)
 {
-    const int channel = get_global_id(0) * VECTOR, tile = get_global_id(1), tiles = batch * tiles_h * tiles_w;
-    if (channel >= out_c || tile >= tiles)
+    const int block = get_global_id(0), tile = get_global_id(1), tiles = batch * tiles_h * tiles_w;
+    if (block * VECTOR >= out_c || tile >= tiles)
         return;
-    const int exist = out_c - channel;
+    const int channel = block_start(block, out_c);
     const int top = tile / tiles_w % tiles_h * WINO, left = tile % tiles_w * WINO;
     const int image = tile / tiles_w / tiles_h * out_h;
 
     floats d[ALPHA * ALPHA];
     UNROLLED for (int j = 0; j < ALPHA; j++) {
         UNROLLED for (int i = 0; i < ALPHA; i++)
-            d[i * ALPHA + j] = load_some(m + m_offset + ((i * ALPHA + j) * tiles + tile) * out_c + channel, exist);
+            d[i * ALPHA + j] = LOAD_VECTOR(m + m_offset + ((i * ALPHA + j) * tiles + tile) * out_c + channel);
         transform_output(d + j, ALPHA);
     }
-    const floats bias = LOAD_N(VECTOR, b + b_offset + channel);
+    const floats bias = LOAD_VECTOR(b + b_offset + channel);
     UNROLLED for (int i = 0; i < WINO; i++) {
         transform_output(d + i * ALPHA, 1);
         UNROLLED for (int j = 0; j < WINO; j++) {
@@ -97,9 +97,9 @@ kernel void winograd_output(global const storage *m, int m_offset, global const 
                 const int out = (image + top + i) * out_w + left + j;
                 floats sum = d[i * ALPHA + j] + bias;
 #if RESIDUAL
-                sum += load_some(residual + residual_offset + out * residual_stride + channel, exist);
+                sum += LOAD_VECTOR(residual + residual_offset + out * residual_stride + channel);
 #endif
-                store_some(ACTIVATE(sum, act_a, act_b), y + y_offset + out * y_stride + channel, exist);
+                STORE_VECTOR(ACTIVATE(sum, act_a, act_b), y + y_offset + out * y_stride + channel);
             }
         }
     }

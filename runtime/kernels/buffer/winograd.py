@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from runtime.kernels.buffer import tile
-from runtime.kernels.buffer.spec import Shapes, buffer_kernel
+from runtime.kernels.buffer.spec import Shapes, buffer_kernel, too_wide
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
 
-_VARIANTS = tuple(variant(VECTOR=vector) for vector in (4, 8, 16))
-_DEFAULTS = {"": (variant(VECTOR=4),), "pocl": (variant(VECTOR=8),), "pocl-3.1": (variant(VECTOR=16),)}
+_VARIANTS = tuple(variant(VECTOR=vector) for vector in (1, 4, 8, 16))
+_DEFAULTS = {
+    "": (variant(VECTOR=4),),
+    "pocl": (variant(VECTOR=8), variant(VECTOR=4)),
+    "pocl-3.1": (variant(VECTOR=16), variant(VECTOR=8), variant(VECTOR=4)),
+}
 
 
 def _tiles(dims: Dims) -> int:
@@ -54,6 +58,7 @@ KERNELS = (
         _input_shapes,
         lambda dims, chosen: (ceil_div(dims["in_c"], chosen["VECTOR"]), _tiles(dims)),
         source="winograd.cl",
+        rule=lambda dims, chosen, target: too_wide(dims["in_c"], chosen),
         variants=_VARIANTS,
         defaults=_DEFAULTS,
         cpu=False,
@@ -82,6 +87,7 @@ KERNELS = (
         lambda dims, chosen: (ceil_div(dims["out_c"], chosen["VECTOR"]), _tiles(dims)),
         source="winograd.cl",
         floats="act_a act_b",
+        rule=lambda dims, chosen, target: too_wide(dims["out_c"], chosen),
         variants=_VARIANTS,
         defaults=_DEFAULTS,
         cpu=False,

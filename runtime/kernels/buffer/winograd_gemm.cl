@@ -19,8 +19,6 @@ kernel void winograd_gemm(global const storage *v, int v_offset, global const st
     const int element_weights = (out_c + PACK - 1) / PACK * PACK * in_c;
     multiply_add_tile(sum, pixel, packed(u + u_offset + element * element_weights, channel, in_c), in_c);
 
-    UNROLLED for (int p = 0; p < PIXELS; p++)
-        if (first + p < tiles)
-            write_row(sum[p], v, m + m_offset + (element * tiles + first + p) * out_c + channel, out_c - channel,
-                      -INFINITY, INFINITY);
+    write_tile(sum, v, 0, m + m_offset + (element * tiles + first) * out_c + channel, out_c, tiles - first,
+               out_c - channel, -INFINITY, INFINITY);
 }
