@@ -20,11 +20,18 @@ from runtime.version import RUNTIME_VERSION
 
 _FOLDER = Path(__file__).parent
 _WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
-_COMMON = ("-std=c11", "-D_GNU_SOURCE", "-fPIC", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections")
-_SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g")
+_COMMON = (
+    *("-std=c11", "-D_GNU_SOURCE", "-fPIC", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"),
+    "-fno-builtin-bcmp",  # not every C library has it
+)
+_SANITIZERS = (
+    *("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"),
+    "-DRT_TEST_ALLOCATION",
+)
 _FAST = ("-O3", "-ffp-contract=fast", "-fno-math-errno")
 _TILES = _FOLDER / "src" / "cpu_tile.c"
 _X86_SETS = {"avx2": ("-mavx2", "-mfma"), "avx512": ("-mavx512f", "-mavx2", "-mfma", "-mprefer-vector-width=512")}
+_LIBRARIES = ("-lpthread", "-ldl", "-lm")
 _LOG_LINES = 30
 
 
@@ -44,15 +51,34 @@ ABIS = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """A C file to compile; with a suffix where it is compiled several times."""
+
+    source: Path
+    suffix: str = ""
+    extra_flags: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the object."""
+        return f"{self.source.stem}_{self.suffix}" if self.suffix else self.source.stem
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Small code, but for the CPU operators fast code."""
+        return (*(_FAST if self.source.stem.startswith("cpu_") else ("-Os",)), *self.extra_flags)
+
+
 def build_farmrt(
     abi: str = "host", output_dir: Path | None = None, sanitize: bool = False, compiler: Sequence[str] | None = None
 ) -> Path:
-    """Path of a farmrt executable for an ABI, compiled if its sources changed; `libfarmrt.a` lies beside it.
+    """Path of a farmrt executable for an ABI, compiled if its sources changed; beside it the library and its header.
 
     Args:
         abi: a key of `ABIS`.
         output_dir: default `build/farmrt` of the source tree.
-        sanitize: with address and undefined-behaviour sanitizers.
+        sanitize: with address and undefined-behaviour sanitizers; beside it then the programs of `fuzz/`.
         compiler: argument list of a C compiler; default the system's `cc` for the host if there is one, else ziglang's.
 
     Raises:
@@ -80,9 +106,9 @@ def default_output_dir() -> Path:
     return (tree if (tree / "pyproject.toml").is_file() else Path.cwd()) / "build" / "farmrt"
 
 
-def sources() -> list[Path]:
-    """The C files of the library, without `main.c` and the innermost loops."""
-    return sorted(path for path in (_FOLDER / "src").glob("*.c") if path.name != "main.c" and path != _TILES)
+def sources() -> list[Unit]:
+    """The library without its innermost loops."""
+    return [Unit(path) for path in sorted((_FOLDER / "src").glob("*.c")) if path.name != "main.c" and path != _TILES]
 
 
 def _default_compiler(target: Abi) -> list[str]:
@@ -104,25 +130,42 @@ def _build(target: Abi, compiler: Sequence[str], folder: Path, sanitize: bool) -
     with tempfile.TemporaryDirectory(dir=folder) as work:
         scratch = Path(work)
         defines = [f'-DRT_VERSION="{RUNTIME_VERSION}"', f'-DRT_ABI="{target.name}"']
-        flags = [*_COMMON, *_WARNINGS, *defines, *target.flags, *(_SANITIZERS if sanitize else ())]
-        objects = _compile(compiler, target, flags, scratch)
-        link = ["-s"] if not sanitize else list(_SANITIZERS)
-        program = scratch / "farmrt"
-        libraries = ["-Wl,--gc-sections", "-lpthread", "-ldl", "-lm"]
-        _run([*compiler, *target.flags, *link, "-o", str(program), *map(str, objects), *libraries])
-        archive = scratch / "libfarmrt.a"
-        _run([*_archiver(compiler), "rcs", str(archive), *(str(o) for o in objects if o.stem != "main")])
-        for made in (program, archive):
-            made.replace(folder / made.name)
+        checks = _SANITIZERS if sanitize else ()
+        flags = [*_COMMON, *_WARNINGS, *defines, *target.flags, *checks]
+        link = [*compiler, *target.flags, *(checks or ("-s",)), "-Wl,--gc-sections"]
+        library = _compile(compiler, flags, [*sources(), *_tile_units(target)], scratch)
+        _link_program(link, [*_compile(compiler, flags, [Unit(_FOLDER / "src" / "main.c")], scratch), *library])
+        _run([*_archiver(compiler), "rcs", str(scratch / "libfarmrt.a"), *map(str, library)])
+        shutil.copy(_FOLDER / "include" / "farmrt.h", scratch)
+        if sanitize:
+            _build_fuzzer(compiler, flags, link, library, scratch)
+        for made in scratch.iterdir():
+            if made.suffix != ".o":
+                made.replace(folder / made.name)
 
 
-def _compile(compiler: Sequence[str], target: Abi, flags: Sequence[str], folder: Path) -> list[Path]:
-    """Objects of all files, several compilers at a time."""
-    units = [*((path, path.stem, ()) for path in [*sources(), _FOLDER / "src" / "main.c"]), *_tile_units(target)]
-    objects = [folder / f"{name}.o" for _, name, _ in units]
+def _link_program(link: Sequence[str], objects: Sequence[Path]) -> None:
+    """A program named farmrt, or after the first of its objects, beside them."""
+    name = "farmrt" if objects[0].stem == "main" else objects[0].stem
+    _run([*link, "-o", str(objects[0].with_name(name)), *map(str, objects), *_LIBRARIES])
+
+
+def _build_fuzzer(
+    compiler: Sequence[str], flags: Sequence[str], link: Sequence[str], library: Sequence[Path], folder: Path
+) -> None:
+    """`fuzz`, and `libfake_opencl.so` for it to load."""
+    fuzzer = _compile(compiler, flags, [Unit(_FOLDER / "fuzz" / name) for name in ("fuzz.c", "mutate.c")], folder)
+    _link_program(link, [*fuzzer, *library])
+    (fake,) = _compile(compiler, flags, [Unit(_FOLDER / "fuzz" / "fake_opencl.c")], folder)
+    _run([*link, "-shared", "-o", str(folder / "libfake_opencl.so"), str(fake)])
+
+
+def _compile(compiler: Sequence[str], flags: Sequence[str], units: Sequence[Unit], folder: Path) -> list[Path]:
+    """Objects of all units, several compilers at a time."""
+    objects = [folder / f"{unit.name}.o" for unit in units]
     pending = [
-        [*compiler, *flags, *extra, *(_FAST if name.startswith("cpu_") else ("-Os",)), "-c", str(path), "-o", str(made)]
-        for (path, name, extra), made in zip(units, objects, strict=True)
+        [*compiler, *flags, *unit.flags, "-c", str(unit.source), "-o", str(made)]
+        for unit, made in zip(units, objects, strict=True)
     ]
     width = os.cpu_count() or 1
     for start in range(0, len(pending), width):
@@ -134,11 +177,10 @@ def _compile(compiler: Sequence[str], target: Abi, flags: Sequence[str], folder:
     return objects
 
 
-def _tile_units(target: Abi) -> list[tuple[Path, str, tuple[str, ...]]]:
-    """The innermost loops, once for each instruction set: file, name, flags."""
-    x86 = target.name.startswith("x86_64")
-    sets = {"generic": ()} | (_X86_SETS if x86 else {})
-    return [(_TILES, f"cpu_tile_{name}", (f"-DRT_ISA={name}", *extra)) for name, extra in sets.items()]
+def _tile_units(target: Abi) -> list[Unit]:
+    """The innermost loops, once for each instruction set."""
+    sets = {"generic": ()} | (_X86_SETS if target.name.startswith("x86_64") else {})
+    return [Unit(_TILES, name, (f"-DRT_ISA={name}", *extra)) for name, extra in sets.items()]
 
 
 def _archiver(compiler: Sequence[str]) -> list[str]:

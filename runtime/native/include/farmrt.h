@@ -56,8 +56,12 @@ typedef struct {
     const char *data_path;
     const void *data_bytes; /* instead of data_path */
     size_t data_size;
-    const char *tuned_path;     /* tuned parameters, or NULL */
-    const char *kernels_path;   /* compiled kernels, or NULL */
+    const char *tuned_path;   /* tuned parameters, or NULL */
+    const void *tuned_bytes;  /* instead of tuned_path */
+    size_t tuned_size;
+    const char *kernels_path;  /* compiled kernels, or NULL */
+    const void *kernels_bytes; /* instead of kernels_path */
+    size_t kernels_size;
     const char *soc;            /* SoC key that the two files go by; NULL matches any */
     const char *opencl_library; /* NULL: FARM_OPENCL, then the usual places */
     uint32_t threads;           /* for CPU operators; 0: as many as the affinity allows */

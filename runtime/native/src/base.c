@@ -29,24 +29,36 @@ const char *rt_status_name(rt_status status) {
 
 const char *rt_version(void) { return RT_VERSION; }
 
+#ifdef RT_TEST_ALLOCATION
+uint64_t rt_memory_failing_call;
+
+static bool allocation_fails(void) { return rt_memory_failing_call > 0 && --rt_memory_failing_call == 0; }
+#else
+static bool allocation_fails(void) { return false; }
+#endif
+
 void *rt_memory_allocate(size_t count, size_t size) {
     size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) return NULL;
+    if (__builtin_mul_overflow(count, size, &bytes) || allocation_fails()) return NULL;
     return calloc(1, bytes ? bytes : 1);
 }
 
+/* From calloc, which need not touch the pages of large memory; what it returned stands in front of the aligned part. */
 void *rt_memory_allocate_aligned(size_t count, size_t size) {
     size_t bytes;
-    void *memory = NULL;
-    if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - ALIGNMENT) return NULL;
-    if (posix_memalign(&memory, ALIGNMENT, bytes ? bytes : 1) != 0) return NULL;
-    memset(memory, 0, bytes);
-    return memory;
+    if (__builtin_mul_overflow(count, size, &bytes) || __builtin_add_overflow(bytes, 2 * ALIGNMENT, &bytes)) return NULL;
+    if (allocation_fails()) return NULL;
+    uint8_t *whole = calloc(1, bytes);
+    if (whole == NULL) return NULL;
+    uint8_t *aligned = whole + sizeof whole;
+    aligned += ALIGNMENT - (uintptr_t)aligned % ALIGNMENT;
+    memcpy(aligned - sizeof whole, &whole, sizeof whole);
+    return aligned;
 }
 
 void *rt_memory_grow(void *old, size_t count, size_t size) {
     size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) return NULL;
+    if (__builtin_mul_overflow(count, size, &bytes) || allocation_fails()) return NULL;
     return realloc(old, bytes ? bytes : 1);
 }
 
@@ -59,7 +71,12 @@ char *rt_memory_copy_string(const char *text) {
 
 void rt_memory_free(void *memory) { free(memory); }
 
-void rt_memory_free_aligned(void *memory) { free(memory); }
+void rt_memory_free_aligned(void *memory) {
+    uint8_t *whole;
+    if (memory == NULL) return;
+    memcpy(&whole, (uint8_t *)memory - sizeof whole, sizeof whole);
+    free(whole);
+}
 
 uint64_t rt_clock_ns(void) {
     struct timespec now;

@@ -27,6 +27,11 @@ char *rt_memory_copy_string(const char *text);
 void rt_memory_free(void *memory);
 void rt_memory_free_aligned(void *memory);
 
+#ifdef RT_TEST_ALLOCATION
+/* Sanitized builds: the so-manieth allocation from now fails; 0: none. */
+extern uint64_t rt_memory_failing_call;
+#endif
+
 /* Monotonic clock. */
 uint64_t rt_clock_ns(void);
 void rt_clock_sleep_ms(uint32_t ms);

@@ -37,8 +37,9 @@ static bool code_set(rt_cpu_codes *codes, const char *word, size_t length) {
     };
     for (size_t i = 0; i < RT_COUNT(known); i++) {
         size_t key_length = strlen(known[i].key);
-        if (length <= key_length || strncmp(word, known[i].key, key_length) != 0) continue;
+        if (length < key_length || strncmp(word, known[i].key, key_length) != 0) continue;
         char *end;
+        if (word[key_length] < '0' || word[key_length] > '9') return false;
         unsigned long value = strtoul(word + key_length, &end, 10);
         *known[i].value = (uint32_t)value;
         return end == word + length && value <= known[i].highest;

@@ -3,8 +3,35 @@
 extern const rt_tile_kernels rt_tile_kernels_generic;
 
 #if defined(__x86_64__)
+#include <cpuid.h>
+
 extern const rt_tile_kernels rt_tile_kernels_avx2;
 extern const rt_tile_kernels rt_tile_kernels_avx512;
+
+/* Intel's manual, volume 1, 14.7 and 15.2: the CPU has the instructions, and the system saves their registers. */
+enum { LEAF_1_ECX_FMA = 1 << 12, LEAF_1_ECX_OSXSAVE = 1 << 27, LEAF_7_EBX_AVX2 = 1 << 5, LEAF_7_EBX_AVX512F = 1 << 16 };
+enum { SAVED_AVX = 0x06, SAVED_AVX512 = 0xE6 };
+
+typedef struct {
+    bool avx2, avx512;
+} instruction_sets;
+
+static uint32_t saved_registers(void) {
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+static instruction_sets instruction_sets_read(void) {
+    uint32_t a, b, c, d, leaf_7_b;
+    instruction_sets sets = {false, false};
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & LEAF_1_ECX_OSXSAVE) || !(c & LEAF_1_ECX_FMA)) return sets;
+    uint32_t saved = saved_registers();
+    if (!__get_cpuid_count(7, 0, &a, &leaf_7_b, &c, &d)) return sets;
+    sets.avx2 = (saved & SAVED_AVX) == SAVED_AVX && (leaf_7_b & LEAF_7_EBX_AVX2);
+    sets.avx512 = sets.avx2 && (saved & SAVED_AVX512) == SAVED_AVX512 && (leaf_7_b & LEAF_7_EBX_AVX512F);
+    return sets;
+}
 #endif
 
 static bool is_wanted(const rt_tile_kernels *kernels, const char *name) {
@@ -13,10 +40,9 @@ static bool is_wanted(const rt_tile_kernels *kernels, const char *name) {
 
 const rt_tile_kernels *rt_tile_kernels_choose(const char *name) {
 #if defined(__x86_64__)
-    bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f");
-    if (has_avx512 && is_wanted(&rt_tile_kernels_avx512, name)) return &rt_tile_kernels_avx512;
-    if (has_avx2 && is_wanted(&rt_tile_kernels_avx2, name)) return &rt_tile_kernels_avx2;
+    instruction_sets sets = instruction_sets_read();
+    if (sets.avx512 && is_wanted(&rt_tile_kernels_avx512, name)) return &rt_tile_kernels_avx512;
+    if (sets.avx2 && is_wanted(&rt_tile_kernels_avx2, name)) return &rt_tile_kernels_avx2;
 #endif
     return is_wanted(&rt_tile_kernels_generic, name) ? &rt_tile_kernels_generic : NULL;
 }

@@ -25,13 +25,13 @@ static rt_status names_copy(rt_engine *engine, rt_error *error) {
 /* From a path, with `open`, or from the caller's memory. */
 static rt_status bytes_take(rt_bytes *bytes, const char *path, rt_status (*open)(rt_bytes *, const char *, rt_error *),
                             const void *content, size_t size, rt_error *error) {
-    if (path != NULL) return open(bytes, path, error);
-    if (content != NULL) return rt_bytes_wrap(bytes, content, size, error);
-    return rt_error_set(error, RT_BAD_COMMAND, "a plan and its data are needed");
+    return path != NULL ? open(bytes, path, error) : rt_bytes_wrap(bytes, content, size, error);
 }
 
 static rt_status plan_load(rt_engine *engine, rt_error *error) {
     const rt_options *options = &engine->options;
+    bool given = (options->plan_path || options->plan_bytes) && (options->data_path || options->data_bytes);
+    if (!given) return rt_error_set(error, RT_BAD_COMMAND, "a plan and its data are needed");
     rt_status status = bytes_take(&engine->plan_bytes, options->plan_path, rt_bytes_read, options->plan_bytes,
                                   options->plan_size, error);
     if (status != RT_OK) return status;
@@ -50,18 +50,20 @@ static rt_status device_load(rt_engine *engine, rt_error *error) {
 }
 
 static rt_status tuned_load(rt_engine *engine, rt_error *error) {
-    const char *path = engine->options.tuned_path;
-    if (path == NULL) return RT_OK;
-    rt_status status = rt_bytes_read(&engine->tuned_bytes, path, error);
+    const rt_options *options = &engine->options;
+    if (options->tuned_path == NULL && options->tuned_bytes == NULL) return RT_OK;
+    rt_status status = bytes_take(&engine->tuned_bytes, options->tuned_path, rt_bytes_read, options->tuned_bytes,
+                                  options->tuned_size, error);
     if (status != RT_OK) return status;
     return rt_tuned_open(&engine->tuned, &engine->tuned_bytes, engine->tuned_name, &engine->plan,
                          engine->has_device ? &engine->device : NULL, engine->soc, error);
 }
 
 static rt_status kernels_load(rt_engine *engine, rt_error *error) {
-    const char *path = engine->options.kernels_path;
-    if (path == NULL) return RT_OK;
-    rt_status status = rt_bytes_read(&engine->kernels_bytes, path, error);
+    const rt_options *options = &engine->options;
+    if (options->kernels_path == NULL && options->kernels_bytes == NULL) return RT_OK;
+    rt_status status = bytes_take(&engine->kernels_bytes, options->kernels_path, rt_bytes_read, options->kernels_bytes,
+                                  options->kernels_size, error);
     if (status != RT_OK) return status;
     return rt_kernels_open(&engine->kernels, &engine->kernels_bytes, engine->kernels_name, &engine->plan,
                            engine->has_device ? &engine->device : NULL, engine->soc, error);

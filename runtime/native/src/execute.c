@@ -85,8 +85,9 @@ static rt_status pool_map(const round_state *round, uint32_t index, uint32_t ste
     pool->host = rt_engine_cl(round->engine)->EnqueueMapBuffer(round->queue, pool->object, 1, CL_MAP_READ | CL_MAP_WRITE, 0,
                                                                pool->size, 0, NULL, round->profile ? &event : NULL, &code);
     if (code != CL_SUCCESS) pool->host = NULL;
-    if (event != NULL) rt_profile_align(round->profile, event);
-    return rt_opencl_check(round->error, "clEnqueueMapBuffer", code, (int32_t)step);
+    rt_status status = rt_opencl_check(round->error, "clEnqueueMapBuffer", code, (int32_t)step);
+    if (status == RT_OK && event != NULL) status = rt_profile_align(round->profile, event, round->error);
+    return status;
 }
 
 static rt_status pool_unmap(const round_state *round, uint32_t index, uint32_t step) {

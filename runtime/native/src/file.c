@@ -15,6 +15,11 @@ static rt_status io_error(rt_error *error, const char *path, const char *what) {
 static rt_status file_open(const char *path, int *descriptor, size_t *size, rt_error *error) {
     *descriptor = open(path, O_RDONLY | O_CLOEXEC);
     if (*descriptor < 0) return io_error(error, path, "cannot be opened");
+    if (read(*descriptor, size, 0) < 0) { /* a folder */
+        io_error(error, path, "cannot be read");
+        close(*descriptor);
+        return RT_IO;
+    }
     off_t end = lseek(*descriptor, 0, SEEK_END);
     if (end >= 0 && lseek(*descriptor, 0, SEEK_SET) == 0 && (uint64_t)end <= SIZE_MAX) {
         *size = (size_t)end;

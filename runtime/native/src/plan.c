@@ -57,6 +57,10 @@ uint64_t rt_image_bytes(const rt_image_record *image) {
     return rt_product(rt_product(image->width, image->height), pixel);
 }
 
+uint64_t rt_pack_element_bytes(const rt_plan *plan, const rt_pack_record *pack) {
+    return plan->steps[pack->step].kind == RT_STEP_KIND_CPU ? sizeof(float) : rt_plan_element_bytes(plan);
+}
+
 uint64_t rt_pack_elements(const rt_pack_record *pack, uint32_t block) {
     uint64_t rows = rt_product(rt_ceil_div(pack->rows, block), block);
     return rt_product(rt_product(pack->groups, rows), pack->cols);
@@ -227,7 +231,7 @@ static rt_status pack_check(const checker *check, uint32_t index) {
         return bad_record(check, "packing", index, "a size is zero or too large");
     }
     uint64_t end = rt_sum(arg[1].value, rt_pack_elements(pack, pack->block));
-    if (rt_product(end, rt_plan_element_bytes(plan)) > plan->pools[arg[0].value].size) {
+    if (rt_product(end, rt_pack_element_bytes(plan, pack)) > plan->pools[arg[0].value].size) {
         return bad_record(check, "packing", index, "exceeds its pool");
     }
     return RT_OK;

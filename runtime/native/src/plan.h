@@ -25,13 +25,15 @@ rt_status rt_plan_open(rt_plan *plan, const rt_bytes *bytes, const rt_bytes *dat
 
 const char *rt_plan_string(const rt_plan *plan, uint32_t offset);
 const rt_arg_record *rt_plan_step_args(const rt_plan *plan, const rt_step_record *step);
-uint64_t rt_plan_element_bytes(const rt_plan *plan); /* of activations and packed weights */
+uint64_t rt_plan_element_bytes(const rt_plan *plan); /* of activations and weights */
 uint64_t rt_tensor_element_count(const rt_tensor_record *tensor);
 /* The index-th tensor with a role, NULL past the last. */
 const rt_tensor_record *rt_plan_tensor_by_role(const rt_plan *plan, uint32_t role, uint32_t index);
 const rt_tensor_record *rt_plan_tensor_by_name(const rt_plan *plan, uint32_t role, const char *name);
 bool rt_plan_needs_opencl(const rt_plan *plan);
 uint64_t rt_image_bytes(const rt_image_record *image);
+/* Of packed weights: a CPU step's are float32 in every plan. */
+uint64_t rt_pack_element_bytes(const rt_plan *plan, const rt_pack_record *pack);
 uint64_t rt_pack_elements(const rt_pack_record *pack, uint32_t block);
 
 #endif

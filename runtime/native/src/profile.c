@@ -54,11 +54,12 @@ void rt_profile_host_step(rt_profile *profile, uint32_t step, uint64_t start_ns,
     profile->duration_ns[step] = end_ns - start_ns;
 }
 
-void rt_profile_align(rt_profile *profile, cl_event event) {
-    cl_ulong end_ns;
+rt_status rt_profile_align(rt_profile *profile, cl_event event, rt_error *error) {
+    cl_ulong end_ns = 0;
     cl_int code = profile->cl->GetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end_ns, &end_ns, NULL);
-    if (code == CL_SUCCESS) profile->host_offset_ns = rt_clock_ns() - end_ns;
+    profile->host_offset_ns = rt_clock_ns() - end_ns;
     profile->cl->ReleaseEvent(event);
+    return rt_opencl_check(error, "clGetEventProfilingInfo", code, RT_NO_STEP);
 }
 
 rt_status rt_event_times(const rt_opencl_functions *cl, const rt_profile_event *entry, uint64_t *start_ns,

@@ -33,7 +33,7 @@ cl_event *rt_profile_next(rt_profile *profile, uint32_t step);
 /* Takes the time of a step from the host's clock. */
 void rt_profile_host_step(rt_profile *profile, uint32_t step, uint64_t start_ns, uint64_t end_ns);
 /* Compares the clocks: `event` ended just now. Releases it. */
-void rt_profile_align(rt_profile *profile, cl_event event);
+rt_status rt_profile_align(rt_profile *profile, cl_event event, rt_error *error);
 /* Reads the events of the round, which has ended, and releases them. */
 rt_status rt_profile_collect(rt_profile *profile, rt_error *error);
 

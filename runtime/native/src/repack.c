@@ -30,12 +30,12 @@ static void copy_elements(uint8_t *target, const uint8_t *source, uint64_t group
 static const uint8_t *packed_source(const rt_engine *engine, const rt_pack_record *pack) {
     const rt_step_record *step = &engine->plan.steps[pack->step];
     const rt_arg_record *arg = rt_plan_step_args(&engine->plan, step) + pack->arg;
-    return engine->pools[arg[0].value].host + (uint64_t)arg[1].value * rt_plan_element_bytes(&engine->plan);
+    return engine->pools[arg[0].value].host + arg[1].value * rt_pack_element_bytes(&engine->plan, pack);
 }
 
 static rt_status repacked_make(rt_engine *engine, rt_repacked *made, rt_error *error) {
     const rt_pack_record *pack = &engine->plan.packs[made->pack];
-    uint64_t element = rt_plan_element_bytes(&engine->plan);
+    uint64_t element = rt_pack_element_bytes(&engine->plan, pack);
     uint64_t elements = rt_sum(rt_pack_elements(pack, made->block), TAIL_ELEMENTS);
     made->host = rt_memory_allocate_aligned(elements, element);
     if (made->host == NULL) return rt_error_no_memory(error, "repacked weights");
