@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from tuner.family import Family
 from tuner.halving import Halving
@@ -14,14 +15,14 @@ class Exhaustive:
 
     first: Halving
 
-    def explore(self, family: Family, share: float) -> None:
-        """Tries all that the first search left out, the most promising programs first."""
-        self.first.explore(family, share)
-        variants = dict.fromkeys(variant for task in family.tasks for variant in family.variants(task))
-        for variant in variants:
+    def explore(self, family: Family) -> Iterator[None]:
+        """Tries all that the first search left out, the most promising variants and programs first."""
+        yield from self.first.explore(family)
+        for variant in dict.fromkeys(variant for task in family.tasks for variant in family.variants(task)):
             for candidate in family.suggest(variant, family.tasks):
                 family.try_on(candidate, family.tasks, give_up=False)
+            yield
 
-    def estimate(self, family: Family, share: float) -> int:
+    def estimate(self, family: Family) -> int:
         """Programs that `explore` will try."""
         return len({candidate for task in family.tasks for candidate in task.guesses})

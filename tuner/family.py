@@ -59,6 +59,11 @@ class Family:
         self._on_program = on_program
 
     @property
+    def time_ns(self) -> float:
+        """Time that the tasks take in the models with the best candidates known."""
+        return sum(task.weight * self.ranking.share_left(task.key, task.default) for task in self.tasks)
+
+    @property
     def name(self) -> str:
         """The kernel's name."""
         return self.tasks[0].launch.kernel.name

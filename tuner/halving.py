@@ -13,9 +13,6 @@ from collections.abc import Iterator
 from runtime.kernels.spec import Variant
 from tuner.family import Family, Task
 
-_LEAST_PROGRAMS = 4
-_WORTH_ALL_VARIANTS = 0.01  # share of the models' time
-
 
 @dataclasses.dataclass(frozen=True)
 class Halving:
@@ -24,46 +21,36 @@ class Halving:
     Attributes:
         keep: share of the variants that a rung keeps.
         first, last: local sizes tried of each variant in the first and the last rung; they double between.
-        programs: programs tried at most, over all families; a family gets its share of the models' time.
     """
 
     keep: float
     first: int
     last: int
-    programs: int
 
-    def explore(self, family: Family, share: float) -> None:
-        """Searches a family that takes `share` of the models' time."""
-        left = self._allowance(family, share)
+    def explore(self, family: Family) -> Iterator[None]:
+        """Searches a family, a rung at a time."""
         alive = {task.key: family.variants(task) for task in family.tasks}
         count = self.first
-        while left > 0:
+        while count <= self.last:
             for variant, tasks in _by_variant(family, alive):
                 if not family.is_suspect(variant):
-                    left -= _try_some(family, variant, tasks, min(count, left))
-            if count >= self.last:
-                return
+                    _try_some(family, variant, tasks, count)
             alive = {task.key: self._survivors(family, task, alive[task.key]) for task in family.tasks}
             count *= 2
-
-    def _allowance(self, family: Family, share: float) -> int:
-        """Programs that a family may try: its share, but every variant once where that can matter."""
-        variants = max(len(family.variants(task)) for task in family.tasks)
-        least = _LEAST_PROGRAMS + (variants * self.first if share > _WORTH_ALL_VARIANTS else 0)
-        return max(least, round(self.programs * share))
+            yield
 
     def _survivors(self, family: Family, task: Task, variants: list[Variant]) -> list[Variant]:
         ranked = [each for each in family.variants(task) if each in variants and not family.is_suspect(each)]
         return ranked[: math.ceil(len(ranked) * self.keep)]
 
-    def estimate(self, family: Family, share: float) -> int:
+    def estimate(self, family: Family) -> int:
         """Programs that `explore` will try, about."""
         variants = max(len(family.variants(task)) for task in family.tasks)
         total, count = 0, self.first
         while count <= self.last:
             total += variants * count
             variants, count = math.ceil(variants * self.keep), count * 2
-        return min(total, self._allowance(family, share))
+        return total
 
 
 def _by_variant(family: Family, alive: dict[str, list[Variant]]) -> Iterator[tuple[Variant, list[Task]]]:
@@ -72,11 +59,10 @@ def _by_variant(family: Family, alive: dict[str, list[Variant]]) -> Iterator[tup
         yield variant, [task for task in family.tasks if variant in alive[task.key]]
 
 
-def _try_some(family: Family, variant: Variant, tasks: list[Task], count: int) -> int:
-    """Tries so many programs of a variant, each chosen with what the one before taught; how many there were."""
-    for tried in range(count):
+def _try_some(family: Family, variant: Variant, tasks: list[Task], count: int) -> None:
+    """Tries so many programs of a variant, each chosen with what the one before taught."""
+    for _ in range(count):
         promising = family.suggest(variant, tasks)
         if not promising:
-            return tried
+            return
         family.try_on(promising[0], tasks)
-    return count

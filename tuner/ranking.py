@@ -68,6 +68,11 @@ class Ranking:
         """The launch's time with a candidate; infinite where it failed or was not tried."""
         return math.exp(self._log_ns[key].get(candidate, math.inf))
 
+    def share_left(self, key: str, default: Candidate) -> float:
+        """The launch's best time over its default's; 1 where the default has none."""
+        times = self._log_ns[key]
+        return math.exp(min(times.values()) - times[default]) if default in times else 1.0
+
     def gap(self, key: str, candidate: Candidate) -> float:
         """How far a measured candidate is behind the launch's best, in logarithms; infinite where it failed."""
         times = self._log_ns[key]

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
 
 from runtime.lowering.trials import TrialLaunch
 from tuner.exhaustive import Exhaustive
@@ -17,24 +16,15 @@ from tuner.ranking import Ranking
 from tuner.retest import Retest
 from tuner.space import default_candidate
 from tuner.trial import Candidate, Status
+from tuner.turns import Strategy, take_turns
 from tuner.verdict import Verdict, default_kept, nothing_runs
 
 Expand = Callable[[TrialLaunch, int], Mapping[Candidate, float]]
 """Candidates of a launch with guessed costs, given the preferred multiple of the work-group size (0: unknown)."""
 
-_RETEST_SHARE = 0.15  # of a budget, kept back for the re-test
+_RETEST_SHARE = 0.2  # of a budget, kept back for the re-test
 _UNEXPLORED = "too small a part of the time, or of the budget, to try others"
 _RETEST_UNITS = 2.0  # work of a launch's re-test, in programs tried
-
-
-class Strategy(Protocol):
-    """How the candidates of a family are chosen."""
-
-    def explore(self, family: Family, share: float) -> None:
-        """Tries programs on a family that takes `share` of the models' time; the ranking keeps what comes of it."""
-
-    def estimate(self, family: Family, share: float) -> int:
-        """About how many programs that will be."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +42,8 @@ class Level:
     budget_s: float
 
 
-_QUICK = Halving(keep=0.34, first=1, last=8, programs=60)
-_NORMAL = Halving(keep=0.5, first=2, last=16, programs=1000)
+_QUICK = Halving(keep=0.34, first=1, last=8)
+_NORMAL = Halving(keep=0.5, first=2, last=16)
 
 LEVELS: Mapping[str, Level] = {
     "quick": Level(_QUICK, Retest(finalists=3, rounds=8), minor=0.002, budget_s=16.0),
@@ -136,21 +126,16 @@ class _Search:
         return _with_known_weights(tasks)
 
     def _explore(self, tasks: Sequence[Task]) -> None:
-        """Searches the families, the heaviest first; each may use its share of the budget and what others left."""
-        total = sum(task.weight for task in tasks)
-        families = [self._family(group, self._level.minor * total) for group in _by_kernel(tasks)]
-        waiting = sorted(families, key=lambda family: -family.weight)
-        estimates = {each.name: self._level.strategy.estimate(each, each.weight / total) for each in families}
-        self._planned += sum(estimates.values()) + _RETEST_UNITS * len(tasks)
-        while waiting:
-            left_s = self._lab.budget_s * (1 - _RETEST_SHARE) - self._lab.spent_s
-            granted = waiting[0].weight / sum(family.weight for family in waiting)
-            family = waiting.pop(0)
-            self._lab.limit_s, self._stage = self._lab.spent_s + left_s * granted, family.name
-            end = self._done + estimates[family.name]
-            with contextlib.suppress(BudgetSpent):
-                self._level.strategy.explore(family, family.weight / total)
-            self._advance(max(end - self._done, 0.0))
+        """Searches the families as long as the budget lasts, a part of it kept back for the re-test."""
+        minor_ns = self._level.minor * sum(task.weight for task in tasks)
+        families = [self._family(group, minor_ns) for group in _by_kernel(tasks)]
+        explored = self._done + sum(self._level.strategy.estimate(family) for family in families)
+        self._planned = explored + _RETEST_UNITS * len(tasks)
+        self._lab.limit_s = self._lab.spent_s + (1 - _RETEST_SHARE) * (self._lab.budget_s - self._lab.spent_s)
+        with contextlib.suppress(BudgetSpent):
+            for family in take_turns(families, self._level.strategy, self._lab):
+                self._stage = family.name
+        self._advance(max(explored - self._done, 0.0))
 
     def _family(self, tasks: Iterable[Task], minor_ns: float) -> Family:
         members = list(tasks)

@@ -202,7 +202,7 @@ def test_interrupted_search_resumes(tmp_path: Path, error: type[BaseException]) 
 
 def test_other_launches_of_a_kernel_teach_through_the_journal(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    tune(SimulatedDevice(), LAUNCHES[:6], path=path)
+    tune(SimulatedDevice(), path=path)
     with Journal(path, "f") as journal:
         new = launch(CONV, 400, 96, 96)
         device = SimulatedDevice()

@@ -1,0 +1,52 @@
+"""The quick search against a recorded exhaustive one, over all kernels of MobileNetV1 on PoCL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tuner.recording import Recording
+from tuner import space
+from tuner.journal import Journal
+from tuner.lab import Lab
+from tuner.search import LEVELS, Outcome, search
+from tuner.trial import Candidate
+
+DATA = Path(__file__).parent / "data" / "mobilenet_v1.json.gz"
+CLOSE = 1.03
+SHARE = 0.15
+
+
+@pytest.fixture
+def recording() -> Recording:
+    return Recording(DATA)
+
+
+def replay(recording: Recording, level: str) -> Outcome:
+    lab = Lab(recording, Journal(None, "recorded"), LEVELS[level].budget_s)
+    return search(recording.launches, recording.expand, lab, LEVELS[level])
+
+
+def chosen(outcome: Outcome) -> dict[str, Candidate]:
+    return {each.launch.key: each.chosen for each in outcome.verdicts}
+
+
+def test_quick_comes_within_three_percent_in_fifteen_percent_of_the_time(recording: Recording) -> None:
+    outcome = replay(recording, "quick")
+    best_ns = recording.model_ns(recording.best)
+    assert recording.model_ns(chosen(outcome)) <= CLOSE * best_ns
+    assert sum(outcome.device_s.values()) <= SHARE * recording.exhaustive_s
+
+
+@pytest.mark.slow
+def test_no_level_is_worse_than_the_default(recording: Recording) -> None:
+    default = {each.key: space.default_candidate(each) for each in recording.launches}
+    for level in ("quick", "normal"):
+        assert recording.model_ns(chosen(replay(recording, level))) <= recording.model_ns(default)
+
+
+def test_every_kernel_of_the_model_was_recorded(recording: Recording) -> None:
+    kernels = {each.kernel.name for each in recording.launches}
+    assert {"conv2d", "conv1x1", "depthwise", "fully_connected", "softmax"} <= kernels
+    assert all(len(recording.samples[each.key]) >= 2 for each in recording.launches)
