@@ -68,6 +68,11 @@ def always_fits(dims: Dims, chosen: Variant, target: Target) -> str:
     return ""
 
 
+def no_cost(dims: Dims, chosen: Variant) -> float:
+    """The cost of a kernel whose variants compute nothing in vain."""
+    return 0.0
+
+
 def no_macs(dims: Dims) -> int:
     """Multiply-accumulates of a kernel that does none."""
     return 0
@@ -84,8 +89,10 @@ class Kernel:
         tensors: tensor arguments in order, with their form; outputs last.
         ints, floats: scalar arguments in order; the ints are the *dims* that variants, work items and costs depend on.
         variants: all ways to write it; the tuner tries those that fit.
-        defaults: GPU family (or a prefix of it up to a `-`; "" is any) -> variants used untuned, the first that fits.
+        defaults: GPU family (or a prefix of it up to a `-`; "" is any) -> variants used untuned: of those that fit, the
+            one of least cost.
         work_items: logical global size for dims and a variant; the launch rounds it up to the local size.
+        cost: relative work of a variant for dims, what it computes in vain included.
         fits: why a variant cannot run for these dims on this target; empty where it can.
         local_size: default local size of a variant; zeros leave it to the driver.
         block: packing of the weights for a variant, rows to a block; None where weights need no packing.
@@ -105,6 +112,7 @@ class Kernel:
     floats: tuple[str, ...] = ()
     variants: tuple[Variant, ...] = (Variant(),)
     defaults: Mapping[str, tuple[Variant, ...]] = dataclasses.field(default_factory=dict)
+    cost: Callable[[Dims, Variant], float] = no_cost
     fits: Callable[[Dims, Variant, Target], str] = always_fits
     local_size: Callable[[Dims, Variant, Target], WorkItems] | None = None
     block: Callable[[Variant], int] | None = None
@@ -114,11 +122,11 @@ class Kernel:
     cpu: bool = True
 
     def default_variant(self, dims: Dims, target: Target) -> Variant | None:
-        """The first that fits: of the defaults of the target's GPU family, then of all; None where none does."""
-        for candidate in (*self._family_defaults(target.gpu_family), *self.variants):
-            if not self.fits(dims, candidate, target):
-                return candidate
-        return None
+        """The cheapest fitting default of the GPU family, else the first variant that fits; None where none does."""
+        fitting = [each for each in self._family_defaults(target.gpu_family) if not self.fits(dims, each, target)]
+        if fitting:
+            return min(fitting, key=lambda each: self.cost(dims, each))
+        return next((each for each in self.variants if not self.fits(dims, each, target)), None)
 
     def _family_defaults(self, family: str) -> tuple[Variant, ...]:
         prefix = family

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from runtime.kernels.buffer import tile
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel, too_wide
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
@@ -12,17 +14,32 @@ WINDOW = "k_h k_w stride_h stride_w pad_t pad_l dil_h dil_w"
 
 # Windows whose tile keeps its weights in registers: the window, and the strides that have variants.
 _SPECIAL_WINDOW, _SPECIAL_STRIDES = 3, (1, 2)
-_WINDOW_TILES = ((16, 7, 2, 1), (16, 14, 1, 1), (16, 4, 2, 1), (8, 7, 1, 0), (8, 4, 1, 0), (4, 4, 1, 0), (4, 4, 2, 0))
-_ANY_WINDOW_TILES = ((16, 7, 1, 1), (16, 4, 1, 0), (8, 4, 1, 0), (8, 1, 1, 0), (4, 4, 1, 0), (4, 1, 1, 0), (1, 4, 1, 0))
 
 
 def _depthwise_variant(vector: int, pixels: int, rows: int, fma: int, window: int = 0, stride: int = 0) -> Variant:
     return variant(VECTOR=vector, PIXELS=pixels, ROWS=rows, FMA=fma, WINDOW=window, STRIDE=stride)
 
 
-def _depthwise_defaults(special: tuple[int, int, int, int], general: tuple[int, int, int, int]) -> tuple[Variant, ...]:
-    windows = (_depthwise_variant(*special, _SPECIAL_WINDOW, stride) for stride in _SPECIAL_STRIDES)
-    return *windows, _depthwise_variant(*general)
+def _special(*tiles: tuple[int, int, int, int]) -> tuple[Variant, ...]:
+    return tuple(_depthwise_variant(*each, _SPECIAL_WINDOW, stride) for each in tiles for stride in _SPECIAL_STRIDES)
+
+
+def _general(*tiles: tuple[int, int, int, int]) -> tuple[Variant, ...]:
+    return tuple(_depthwise_variant(*each) for each in tiles)
+
+
+_DEPTHWISE_VARIANTS = (
+    *_special((16, 7, 2, 1), (16, 14, 1, 1), (16, 4, 2, 1), (16, 4, 1, 0), (8, 7, 1, 0), (8, 4, 1, 0), (4, 4, 1, 0)),
+    *_general((16, 7, 1, 1), (16, 4, 1, 0), (8, 4, 1, 0), (8, 1, 1, 0), (4, 4, 1, 0), (4, 1, 1, 0), (1, 4, 1, 0)),
+)
+_DEPTHWISE_DEFAULTS = {
+    "": (*_special((4, 4, 1, 0)), *_general((4, 4, 1, 0), (1, 4, 1, 0))),
+    "pocl": (*_special((8, 4, 1, 0), (4, 4, 1, 0)), *_general((8, 4, 1, 0), (4, 4, 1, 0), (1, 4, 1, 0))),
+    "pocl-3.1": (
+        *_special((16, 7, 2, 1), (16, 4, 2, 1), (8, 7, 1, 0), (4, 4, 1, 0)),
+        *_general((16, 7, 1, 1), (8, 4, 1, 0), (4, 4, 1, 0), (1, 4, 1, 0)),
+    ),
+}
 
 
 def _conv2d_shapes(dims: Dims, defines: Defines) -> Shapes:
@@ -41,6 +58,10 @@ def _conv2d_shapes(dims: Dims, defines: Defines) -> Shapes:
 def _conv2d_work_items(dims: Dims, chosen: Variant) -> WorkItems:
     pixels = dims["batch"] * dims["out_h"] * dims["out_w"]
     return *tile.grid(pixels, dims["out_c"], chosen), dims["groups"]
+
+
+def _conv2d_cost(dims: Dims, chosen: Variant) -> float:
+    return tile.cost(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], chosen)
 
 
 def _conv2d_rule(dims: Dims, chosen: Variant, target: Target) -> str:
@@ -80,6 +101,12 @@ def _depthwise_work_items(dims: Dims, chosen: Variant) -> WorkItems:
     return ceil_div(dims["channels"], chosen["VECTOR"]), columns, dims["batch"] * rows
 
 
+def _depthwise_cost(dims: Dims, chosen: Variant) -> float:
+    """Multiply-adds of vectors for each tap, tiles rounded up; twice as much where a tap is checked each time."""
+    each = chosen["ROWS"] * chosen["PIXELS"] + 1
+    return math.prod(_depthwise_work_items(dims, chosen)) * each * (1 if chosen["WINDOW"] else 2)
+
+
 def _depthwise_rule(dims: Dims, chosen: Variant, target: Target) -> str:
     window, stride = chosen["WINDOW"], chosen["STRIDE"]
     wanted = {"k_h": window, "k_w": window, "stride_h": stride, "stride_w": stride, "dil_h": 1, "dil_w": 1}
@@ -103,6 +130,7 @@ KERNELS = (
         floats="act_a act_b",
         variants=tile.VARIANTS,
         defaults=tile.DEFAULTS,
+        cost=_conv2d_cost,
         rule=_conv2d_rule,
         macs=_conv2d_macs,
         packed=True,
@@ -118,6 +146,7 @@ KERNELS = (
         floats="act_a act_b",
         variants=tile.VARIANTS,
         defaults=tile.DEFAULTS,
+        cost=lambda dims, chosen: tile.cost(dims["pixels"], dims["out_c"], chosen),
         rule=lambda dims, chosen, target: tile.rule(dims["pixels"], dims["out_c"], chosen),
         macs=lambda dims: dims["pixels"] * dims["in_c"] * dims["out_c"],
         packed=True,
@@ -131,19 +160,9 @@ KERNELS = (
         _depthwise_shapes,
         _depthwise_work_items,
         floats="act_a act_b",
-        variants=(
-            *(
-                _depthwise_variant(*each, _SPECIAL_WINDOW, stride)
-                for each in _WINDOW_TILES
-                for stride in _SPECIAL_STRIDES
-            ),
-            *(_depthwise_variant(*each) for each in _ANY_WINDOW_TILES),
-        ),
-        defaults={
-            "": _depthwise_defaults((4, 4, 1, 0), (4, 4, 1, 0)),
-            "pocl": _depthwise_defaults((8, 4, 1, 0), (8, 4, 1, 0)),
-            "pocl-3.1": _depthwise_defaults((16, 7, 2, 1), (16, 7, 1, 1)),
-        },
+        variants=_DEPTHWISE_VARIANTS,
+        defaults=_DEPTHWISE_DEFAULTS,
+        cost=_depthwise_cost,
         rule=_depthwise_rule,
         macs=_depthwise_macs,
         cpu_local=(1, 1, 16),

@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
+from runtime.kernels.buffer import tile
 from runtime.kernels.buffer.spec import Shapes, buffer_kernel
-from runtime.kernels.spec import Defines, Dims, ceil_div, variant
+from runtime.kernels.spec import Defines, Dims, Variant, ceil_div, variant
+from runtime.target import Target
+
+
+def _rows(block: int, vector: int, rows: int, fma: int) -> Variant:
+    return variant(BLOCK=block, VECTOR=vector, PIXELS=rows, FMA=fma)
+
+
+# A single row reads each weight once: wide blocks, so that long runs of weights are read.
+_ROW_VARIANTS = (
+    *(_rows(block, 16, rows, 1) for block in (16, 32, 64) for rows in (1, 4)),
+    _rows(32, 16, 6, 1),
+    *(_rows(block, 8, rows, 0) for block in (8, 16, 32) for rows in (1, 4)),
+    *(_rows(block, 4, rows, 0) for block in (4, 8, 16) for rows in (1, 4)),
+)
+
+
+def _rows_rule(dims: Dims, chosen: Variant, target: Target) -> str:
+    too_many = chosen["PIXELS"] > 1 and chosen["PIXELS"] >= 2 * dims["rows"]
+    return f"a tile of {chosen['PIXELS']} rows is too large for {dims['rows']}" if too_many else ""
 
 
 def _fully_connected_shapes(dims: Dims, defines: Defines) -> Shapes:
@@ -33,19 +53,17 @@ KERNELS = (
         _fully_connected_shapes,
         lambda dims, chosen: (ceil_div(dims["out_c"], chosen["BLOCK"]), ceil_div(dims["rows"], chosen["PIXELS"])),
         floats="act_a act_b",
-        variants=tuple(
-            variant(BLOCK=block, VECTOR=block, PIXELS=pixels, FMA=fma)
-            for block in (4, 8, 16)
-            for pixels in (1, 4)
-            for fma in (0, 1)
-        ),
+        variants=_ROW_VARIANTS,
         defaults={
-            "": (variant(BLOCK=4, VECTOR=4, PIXELS=1, FMA=0),),
-            "pocl": (variant(BLOCK=8, VECTOR=8, PIXELS=1, FMA=0),),
-            "pocl-3.1": (variant(BLOCK=16, VECTOR=16, PIXELS=1, FMA=1),),
+            "": (_rows(8, 4, 1, 0), _rows(8, 4, 4, 0)),
+            "pocl": (_rows(32, 8, 1, 0), _rows(16, 8, 4, 0)),
+            "pocl-3.1": (_rows(32, 16, 1, 1), _rows(32, 16, 6, 1)),
         },
+        cost=lambda dims, chosen: tile.cost(dims["rows"], dims["out_c"], chosen),
+        rule=_rows_rule,
         macs=lambda dims: dims["rows"] * dims["in_c"] * dims["out_c"],
         packed=True,
+        cpu_local=(2, 1),
     ),
     buffer_kernel(
         "matmul",

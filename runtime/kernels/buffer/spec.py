@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 
-from runtime.kernels.spec import Defines, Dims, Form, Kernel, Memory, Variant, WorkItems, always_fits, no_macs
+from runtime.kernels.spec import Defines, Dims, Form, Kernel, Memory, Variant, WorkItems, always_fits, no_cost, no_macs
 from runtime.target import Target
 
 # Tensor argument -> its shape without gaps: (pixels, channels) of a view, (elements,) of a flat tensor or of plain
@@ -37,6 +37,7 @@ def buffer_kernel(
     floats: str = "",
     variants: tuple[Variant, ...],
     defaults: Mapping[str, tuple[Variant, ...]],
+    cost: Callable[[Dims, Variant], float] = no_cost,
     rule: Rule = always_fits,
     macs: Callable[[Dims], int] = no_macs,
     packed: bool = False,
@@ -62,6 +63,7 @@ def buffer_kernel(
         work_items=work_items,
         variants=variants,
         defaults=defaults,
+        cost=cost,
         fits=rule,
         local_size=lambda dims, chosen, target: _local_size(work_items(dims, chosen), cpu_local, target),
         block=(lambda chosen: chosen.get("PACK", chosen["BLOCK"])) if packed else None,

@@ -21,25 +21,53 @@ def _gpu(block: int, pixels: int, pack: int, order: int = 1, columns: int = 4, f
     return variant(**tile, PACK=pack, ORDER=order, COLUMNS=columns)
 
 
-_WIDE = ((32, 16, 7, 1), (32, 16, 6, 1), (32, 16, 4, 1), (16, 16, 14, 1), (16, 16, 10, 1), (16, 16, 8, 1))
-_WIDE_SMALL = ((16, 16, 7, 1), (16, 16, 4, 1), (16, 16, 1, 1), (32, 16, 6, 0), (16, 16, 8, 0))
-_HALF = ((16, 8, 5, 0), (16, 8, 4, 0), (8, 8, 8, 0), (8, 8, 4, 0), (8, 8, 1, 0), (16, 8, 5, 1))
+_WIDE = (
+    (32, 16, 7, 1),
+    (32, 16, 4, 1),
+    (32, 16, 6, 1),
+    (32, 16, 8, 1),
+    (16, 16, 7, 1),
+    (16, 16, 8, 1),
+    (16, 16, 14, 1),
+)
+_WIDE_SMALL = ((16, 16, 4, 1), (16, 16, 1, 1), (32, 16, 7, 0), (16, 16, 6, 0))
+_HALF = ((16, 8, 5, 0), (16, 8, 4, 0), (16, 8, 6, 1), (8, 8, 8, 0), (8, 8, 4, 0), (8, 8, 1, 0))
 _QUARTER = ((8, 4, 6, 0), (8, 4, 4, 0), (4, 4, 8, 0), (4, 4, 4, 0), (4, 4, 1, 0))
 _GPU = (_gpu(4, 4, 64), _gpu(8, 4, 64))
 
 VARIANTS = (*(_plain(*each) for each in (*_WIDE, *_WIDE_SMALL, *_HALF, *_QUARTER)), *_GPU)
 DEFAULTS = {
-    "": (_plain(8, 4, 4, 0), _plain(4, 4, 4, 0), _plain(4, 4, 1, 0)),
-    "nvidia": (_gpu(4, 4, 64),),
-    "pocl": (_plain(16, 8, 5, 0), _plain(8, 8, 8, 0), _plain(8, 8, 4, 0), _plain(8, 8, 1, 0)),
-    "pocl-3.1": (_plain(32, 16, 7, 1), _plain(16, 16, 7, 1), _plain(16, 16, 4, 1), _plain(16, 16, 1, 1)),
+    "": tuple(_plain(*each) for each in ((8, 4, 4, 0), (4, 4, 4, 0), (4, 4, 1, 0))),
+    "nvidia": _GPU,
+    "pocl": tuple(_plain(*each) for each in ((16, 8, 5, 0), (16, 8, 4, 0), (8, 8, 8, 0), (8, 8, 4, 0), (8, 8, 1, 0))),
+    "pocl-3.1": tuple(
+        _plain(*each)
+        for each in (
+            (32, 16, 7, 1),
+            (32, 16, 4, 1),
+            (32, 16, 8, 1),
+            (16, 16, 7, 1),
+            (16, 16, 8, 1),
+            (16, 16, 4, 1),
+            (16, 16, 1, 1),
+        )
+    ),
 }
+_LATENCY = 4  # multiply-adds that must be under way at a time
+_STEP = 0.5  # loop and loads of a column, in multiply-adds
 
 
 def grid(pixels: int, out_c: int, chosen: Variant) -> tuple[int, int]:
     """Tiles of the output along both axes, in the variant's order."""
     tiles = ceil_div(pixels, chosen["PIXELS"]), ceil_div(out_c, chosen["BLOCK"])
     return tiles[::-1] if chosen.get("ORDER") else tiles
+
+
+def cost(pixels: int, out_c: int, chosen: Variant) -> float:
+    """Multiply-adds of vectors for each column of the product, tiles rounded up."""
+    tiles, blocks = ceil_div(pixels, chosen["PIXELS"]), ceil_div(out_c, chosen["BLOCK"])
+    vectors = chosen["PIXELS"] * chosen["BLOCK"] // chosen["VECTOR"]
+    return tiles * blocks * (max(vectors, _LATENCY) + _STEP)
 
 
 def rule(pixels: int, out_c: int, chosen: Variant) -> str:
