@@ -3,8 +3,8 @@
  *     cc -Iinclude example/classify.c libfarmrt.a -lpthread -ldl -lm -o classify
  *     ./classify mobilenet_v1.plan mobilenet_v1.data input.raw [tuned.bin [kernels.bin [SOC]]]
  *
- * `input.raw` holds the model's first input: float32, row-major. The two tuned files are those that `farm tune` collects;
- * with them the first run is fast too, because nothing is compiled.
+ * `input.raw` holds the model's first input: float32, row-major. The two tuned files are those that `farm tune`
+ * collects; with them the first run is fast too, because nothing is compiled.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,8 @@ static void best_print(float *scores, size_t count) {
 static int classify(rt_engine *engine, const char *input_path) {
     rt_error error;
     rt_tensor_info input, output;
-    if (rt_engine_input_info(engine, 0, &input) != RT_OK || rt_engine_output_info(engine, 0, &output) != RT_OK) return 1;
+    if (rt_engine_input_info(engine, 0, &input) != RT_OK || rt_engine_output_info(engine, 0, &output) != RT_OK)
+        return 1;
     float *values = floats_read(input_path, input.count);
     float *scores = malloc(output.count * sizeof *scores);
     if (values == NULL || scores == NULL) return 1;

@@ -1,7 +1,7 @@
 /* An OpenCL library for tests: keeps memory and programs, checks every range, launches nothing.
  *
- * FAKE_OPENCL_FAIL=CALL:N lets the N-th call of a function (from 1) fail with CL_OUT_OF_RESOURCES. A program whose source
- * has the word `refuse` is not built. Time is a counter.
+ * FAKE_OPENCL_FAIL=CALL:N lets the N-th call of a function (from 1) fail with CL_OUT_OF_RESOURCES. A program whose
+ * source has the word `refuse` is not built. Time is a counter.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -38,9 +38,9 @@ static int fails(const char *call) {
     return ++calls == strtoull(wanted + length + 1, NULL, 10);
 }
 
-#define MAY_FAIL(call)                 \
+#define MAY_FAIL(call) \
     if (fails(call)) return FAILURE
-#define MAY_FAIL_TO_CREATE(call, code) \
+#define MAY_FAIL_TO_CREATE(call, code)   \
     *(code) = fails(call) ? FAILURE : 0; \
     if (*(code) != 0) return NULL
 
@@ -70,7 +70,8 @@ EXPORT cl_int clGetPlatformInfo(cl_platform_id platform, cl_uint property, size_
     return answer_text(property == CL_PLATFORM_NAME ? "Fake" : "OpenCL 1.1 Fake", room, target, needed);
 }
 
-EXPORT cl_int clGetDeviceIDs(cl_platform_id platform, cl_bitfield type, cl_uint room, cl_device_id *devices, cl_uint *count) {
+EXPORT cl_int clGetDeviceIDs(cl_platform_id platform, cl_bitfield type, cl_uint room, cl_device_id *devices,
+                             cl_uint *count) {
     (void)platform;
     MAY_FAIL("clGetDeviceIDs");
     if (!(type & CL_DEVICE_TYPE_GPU)) return CL_DEVICE_NOT_FOUND;
@@ -82,7 +83,9 @@ EXPORT cl_int clGetDeviceIDs(cl_platform_id platform, cl_bitfield type, cl_uint 
 EXPORT cl_int clGetDeviceInfo(cl_device_id device, cl_uint property, size_t room, void *target, size_t *needed) {
     (void)device;
     const size_t sizes[3] = {1024, 1024, 64};
-    cl_ulong number = property == CL_DEVICE_TYPE ? CL_DEVICE_TYPE_GPU : property == CL_DEVICE_MAX_MEM_ALLOC_SIZE ? MAX_BUFFER_BYTES : 1024;
+    cl_ulong number = property == CL_DEVICE_TYPE                 ? CL_DEVICE_TYPE_GPU
+                      : property == CL_DEVICE_MAX_MEM_ALLOC_SIZE ? MAX_BUFFER_BYTES
+                                                                 : 1024;
     switch (property) {
         case CL_DEVICE_NAME: return answer_text("Fake GPU", room, target, needed);
         case CL_DEVICE_VENDOR: return answer_text("Nobody", room, target, needed);
@@ -103,7 +106,8 @@ EXPORT cl_context clCreateContext(const intptr_t *properties, cl_uint count, con
 
 EXPORT cl_int clReleaseContext(cl_context context) { return (void)context, 0; }
 
-EXPORT cl_command_queue clCreateCommandQueue(cl_context context, cl_device_id device, cl_bitfield properties, cl_int *code) {
+EXPORT cl_command_queue clCreateCommandQueue(cl_context context, cl_device_id device, cl_bitfield properties,
+                                             cl_int *code) {
     (void)context, (void)device, (void)properties;
     MAY_FAIL_TO_CREATE("clCreateCommandQueue", code);
     return (cl_command_queue)(void *)&a_queue;
@@ -199,8 +203,9 @@ static cl_int event_create(cl_event *event) {
     return 0;
 }
 
-EXPORT void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem object, cl_bool blocking, cl_bitfield flags, size_t offset,
-                                size_t size, cl_uint count, const cl_event *wait, cl_event *event, cl_int *code) {
+EXPORT void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem object, cl_bool blocking, cl_bitfield flags,
+                                size_t offset, size_t size, cl_uint count, const cl_event *wait, cl_event *event,
+                                cl_int *code) {
     (void)queue, (void)blocking, (void)flags, (void)count, (void)wait;
     memory *own = (memory *)(void *)object;
     MAY_FAIL_TO_CREATE("clEnqueueMapBuffer", code);
@@ -287,8 +292,8 @@ EXPORT cl_int clSetKernelArg(cl_kernel kernel, cl_uint index, size_t size, const
     return 0;
 }
 
-EXPORT cl_int clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_uint property, size_t room, void *target,
-                                       size_t *needed) {
+EXPORT cl_int clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl_uint property, size_t room,
+                                       void *target, size_t *needed) {
     (void)kernel, (void)device;
     const size_t number = property == CL_KERNEL_WORK_GROUP_SIZE ? 256 : 32;
     return answer(&number, sizeof number, room, target, needed);

@@ -2,9 +2,9 @@
  *
  *     fuzz CORPUS FIRST LAST SEED FAKE_OPENCL
  *
- * Runs the cases FIRST to LAST - 1, some of them with an allocation that fails; a case depends on SEED and its number alone. CORPUS is a folder with N.plan and
- * N.data, N.tuned and N.kernels for the same N from 0 on. A case that crashes, hangs or is found by a sanitizer ends the
- * process, which names the case.
+ * Runs the cases FIRST to LAST - 1, some of them with an allocation that fails; a case depends on SEED and its number
+ * alone. CORPUS is a folder with N.plan and N.data, N.tuned and N.kernels for the same N from 0 on. A case that
+ * crashes, hangs or is found by a sanitizer ends the process, which names the case.
  */
 #include <signal.h>
 #include <unistd.h>

@@ -31,9 +31,7 @@ void fuzz_copy(fuzz_file *file, const fuzz_file *source) {
 void fuzz_bytes(fuzz_file *file, fuzz_random *random) {
     uint64_t at = fuzz_below(random, file->size);
     switch (fuzz_below(random, 5)) {
-        case 0:
-            file->size = (size_t)at;
-            break;
+        case 0: file->size = (size_t)at; break;
         case 1: {
             size_t extra = (size_t)fuzz_below(random, MAX_EXTENSION);
             reserve(file, file->size + extra + 1);

@@ -56,8 +56,8 @@ typedef struct {
     const char *data_path;
     const void *data_bytes; /* instead of data_path */
     size_t data_size;
-    const char *tuned_path;   /* tuned parameters, or NULL */
-    const void *tuned_bytes;  /* instead of tuned_path */
+    const char *tuned_path;  /* tuned parameters, or NULL */
+    const void *tuned_bytes; /* instead of tuned_path */
     size_t tuned_size;
     const char *kernels_path;  /* compiled kernels, or NULL */
     const void *kernels_bytes; /* instead of kernels_path */

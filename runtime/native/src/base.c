@@ -46,7 +46,8 @@ void *rt_memory_allocate(size_t count, size_t size) {
 /* From calloc, which need not touch the pages of large memory; what it returned stands in front of the aligned part. */
 void *rt_memory_allocate_aligned(size_t count, size_t size) {
     size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes) || __builtin_add_overflow(bytes, 2 * ALIGNMENT, &bytes)) return NULL;
+    if (__builtin_mul_overflow(count, size, &bytes) || __builtin_add_overflow(bytes, 2 * ALIGNMENT, &bytes))
+        return NULL;
     if (allocation_fails()) return NULL;
     uint8_t *whole = calloc(1, bytes);
     if (whole == NULL) return NULL;

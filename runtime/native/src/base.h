@@ -36,7 +36,9 @@ extern uint64_t rt_memory_failing_call;
 uint64_t rt_clock_ns(void);
 void rt_clock_sleep_ms(uint32_t ms);
 
-static inline uint64_t rt_ceil_div(uint64_t value, uint64_t divisor) { return value / divisor + (value % divisor != 0); }
+static inline uint64_t rt_ceil_div(uint64_t value, uint64_t divisor) {
+    return value / divisor + (value % divisor != 0);
+}
 
 /* Product and sum that stay at UINT64_MAX once they overflow. */
 static inline uint64_t rt_product(uint64_t a, uint64_t b) {

@@ -52,7 +52,8 @@ static rt_status section_open(rt_container *container, const rt_bytes *bytes, co
     uint64_t size = rt_product(entry->count, entry->record_size);
     if (entry->record_size != record_sizes[entry->id] || entry->offset % RT_ALIGNMENT_BYTES != 0 ||
         entry->count >= UINT32_MAX || entry->offset > bytes->size || size > bytes->size - entry->offset) {
-        return rt_error_set(error, RT_BAD_FILE, "%s: section %u has a wrong size or offset", container->name, entry->id);
+        return rt_error_set(error, RT_BAD_FILE, "%s: section %u has a wrong size or offset", container->name,
+                            entry->id);
     }
     if (section->records != NULL) {
         return rt_error_set(error, RT_BAD_FILE, "%s: section %u is there twice", container->name, entry->id);

@@ -1,7 +1,7 @@
 /* The sectioned container that plans, tuned parameters and compiled kernels share.
  *
- * Once opened, every section lies within the file, has records of the expected size, and is aligned; every string offset
- * below strings_size is NUL-terminated. What the records say is checked by their owners.
+ * Once opened, every section lies within the file, has records of the expected size, and is aligned; every string
+ * offset below strings_size is NUL-terminated. What the records say is checked by their owners.
  */
 #ifndef RT_CONTAINER_H
 #define RT_CONTAINER_H

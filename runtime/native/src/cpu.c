@@ -88,8 +88,8 @@ static bool take_float(const rt_arg_record **arg, const rt_arg_record *end, floa
 }
 
 /* Pool, offset and, for a view, stride. The output lies in a scratch pool. */
-static bool take_tensor(const maker *make, const rt_arg_record **arg, const rt_arg_record *end, char letter, bool output,
-                        rt_cpu_tensor *tensor) {
+static bool take_tensor(const maker *make, const rt_arg_record **arg, const rt_arg_record *end, char letter,
+                        bool output, rt_cpu_tensor *tensor) {
     const rt_plan *plan = &make->engine->plan;
     int32_t offset, stride = 0;
     if (*arg == end || (*arg)->kind != RT_ARG_KIND_POOL) return false;
@@ -111,7 +111,8 @@ static bool arguments_take(const maker *make) {
     rt_cpu_call *call = make->call;
     const rt_cpu_operator *row = call->operator;
     for (size_t i = 0; row->tensors[i] != '\0'; i++) {
-        if (!take_tensor(make, &arg, end, row->tensors[i], row->tensors[i + 1] == '\0', &call->tensors[i])) return false;
+        if (!take_tensor(make, &arg, end, row->tensors[i], row->tensors[i + 1] == '\0', &call->tensors[i]))
+            return false;
     }
     for (uint32_t i = 0; i < row->int_count; i++) {
         if (!take_int(&arg, end, &call->ints[i])) return false;
@@ -160,7 +161,8 @@ static rt_status call_check(const maker *make) {
     if (problem != NULL) return bad_step(make, RT_BAD_FILE, problem);
     engine->cpu_work = rt_sum(engine->cpu_work, call->work);
     uint64_t limit = engine->options.max_cpu_work;
-    if (limit > 0 && engine->cpu_work > limit) return bad_step(make, RT_UNSUPPORTED, "more operations than max_cpu_work");
+    if (limit > 0 && engine->cpu_work > limit)
+        return bad_step(make, RT_UNSUPPORTED, "more operations than max_cpu_work");
     return rt_workers_reserve(engine->workers, call->scratch_bytes, make->error);
 }
 
@@ -184,7 +186,8 @@ rt_status rt_cpu_call_create(rt_engine *engine, uint32_t step, rt_error *error) 
     make.call->tiles = engine->tiles;
     make.call->operator = operator_find(kernel, length);
     if (make.call->operator == NULL) return bad_step(&make, RT_UNSUPPORTED, "there is none of this name");
-    if (!codes_read(&make.call->codes, kernel + length)) return bad_step(&make, RT_BAD_FILE, "an option is out of range");
+    if (!codes_read(&make.call->codes, kernel + length))
+        return bad_step(&make, RT_BAD_FILE, "an option is out of range");
     if (!arguments_take(&make)) return bad_step(&make, RT_BAD_FILE, "its arguments are not the operator's");
     bool repack = make.call->operator->packing != NULL && make.call->codes.block != RT_CPU_BLOCK;
     if (repack) status = weights_repack(&make);

@@ -54,7 +54,9 @@ static void scale_shift_pixel(const rt_cpu_call *call, int64_t pixel) {
     }
 }
 
-static void scale_shift_run(const rt_cpu_call *call, rt_workers *workers) { pixels_run(call, workers, scale_shift_pixel); }
+static void scale_shift_run(const rt_cpu_call *call, rt_workers *workers) {
+    pixels_run(call, workers, scale_shift_pixel);
+}
 
 /* --- lrn: ints pixels, channels, size; floats alpha, beta, bias --- */
 

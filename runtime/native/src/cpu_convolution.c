@@ -4,7 +4,8 @@
 #include "cpu_product.h"
 
 typedef struct {
-    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w, groups;
+    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
+        groups;
 } conv2d_dims;
 typedef struct {
     int32_t pixels, in_c, out_c;
@@ -61,10 +62,11 @@ static rt_cpu_packing conv2d_packing(const rt_cpu_call *call) {
 static const char *conv2d_check(rt_cpu_call *call) {
     conv2d_dims d = conv2d_read(call);
     const rt_cpu_tensor *tensors = call->tensors;
-    const int32_t extents[] = {d.batch, d.in_h,     d.in_w,     d.in_c,  d.out_h, d.out_w, d.out_c, d.k_h,
-                               d.k_w,   d.stride_h, d.stride_w, d.dil_h, d.dil_w, d.groups};
+    const int32_t extents[] = {d.batch, d.in_h, d.in_w,     d.in_c,     d.out_h, d.out_w, d.out_c,
+                               d.k_h,   d.k_w,  d.stride_h, d.stride_w, d.dil_h, d.dil_w, d.groups};
     const int32_t pads[] = {d.pad_t, d.pad_l};
-    if (!rt_all_at_least(extents, RT_COUNT(extents), 1) || !rt_all_at_least(pads, 2, 0)) return "a size is out of range";
+    if (!rt_all_at_least(extents, RT_COUNT(extents), 1) || !rt_all_at_least(pads, 2, 0))
+        return "a size is out of range";
     rt_cpu_packing packing = conv2d_packing(call);
     uint64_t taps = rt_product((uint64_t)d.k_h, (uint64_t)d.k_w);
     uint64_t inputs = rt_product((uint64_t)d.groups, (uint64_t)d.in_c);
@@ -75,7 +77,8 @@ static const char *conv2d_check(rt_cpu_call *call) {
     if (!rt_packing_fits(&tensors[CONV_W], &packing)) return "the weights exceed their pool";
     if (!rt_flat_fits(&tensors[CONV_B], outputs)) return "the bias exceeds its pool";
     if (!rt_flat_fits(&tensors[CONV_ZEROS], (uint64_t)d.in_c)) return "the zeros exceed their pool";
-    if (call->codes.residual && !rt_view_fits(&tensors[CONV_RESIDUAL], pixels, outputs)) return "the residual exceeds its pool";
+    if (call->codes.residual && !rt_view_fits(&tensors[CONV_RESIDUAL], pixels, outputs))
+        return "the residual exceeds its pool";
     if (!rt_view_fits(&tensors[CONV_Y], pixels, outputs)) return "the output exceeds its pool";
     call->work = rt_product(rt_product(pixels, outputs), packing.cols);
     call->scratch_bytes = rt_product_scratch_bytes(taps, (uint64_t)d.in_c, true);
@@ -87,8 +90,8 @@ static void conv2d_run(const rt_cpu_call *call, rt_workers *workers) {
     const rt_cpu_tensor *tensors = call->tensors;
     rt_product_job job = {
         .tiles = call->tiles,
-        .window = {tensors[CONV_X].data, tensors[CONV_ZEROS].data, tensors[CONV_X].stride, d.in_h, d.in_w, d.out_h, d.out_w,
-                   d.k_h, d.k_w, d.stride_h, d.stride_w, d.pad_t, d.pad_l, d.dil_h, d.dil_w},
+        .window = {tensors[CONV_X].data, tensors[CONV_ZEROS].data, tensors[CONV_X].stride, d.in_h, d.in_w, d.out_h,
+                   d.out_w, d.k_h, d.k_w, d.stride_h, d.stride_w, d.pad_t, d.pad_l, d.dil_h, d.dil_w},
         .taps = (uint64_t)d.k_h * (uint64_t)d.k_w,
         .depth = (uint64_t)d.in_c,
         .groups = (uint64_t)d.groups,
@@ -202,8 +205,10 @@ static const char *matmul_check(rt_cpu_call *call) {
     const int32_t strides[] = {d.a_batch_stride, d.b_batch_stride};
     if (!rt_all_at_least(call->ints, 4, 1) || !rt_all_at_least(strides, 2, 0)) return "a size is out of range";
     if (!rt_product_is_countable((uint64_t)d.batch, (uint64_t)d.m, (uint64_t)d.n, 1)) return "too many rows";
-    if (!rt_flat_fits(&tensors[MATMUL_A], stack_elements(d.batch, d.a_batch_stride, d.m, d.k))) return "a exceeds its pool";
-    if (!rt_flat_fits(&tensors[MATMUL_B], stack_elements(d.batch, d.b_batch_stride, d.k, d.n))) return "b exceeds its pool";
+    if (!rt_flat_fits(&tensors[MATMUL_A], stack_elements(d.batch, d.a_batch_stride, d.m, d.k)))
+        return "a exceeds its pool";
+    if (!rt_flat_fits(&tensors[MATMUL_B], stack_elements(d.batch, d.b_batch_stride, d.k, d.n)))
+        return "b exceeds its pool";
     if (!rt_flat_fits(&tensors[MATMUL_Y], product3(d.batch, d.m, d.n))) return "the output exceeds its pool";
     call->work = rt_product(product3(d.batch, d.m, d.n), (uint64_t)d.k);
     call->scratch_bytes = rt_product_scratch_bytes(1, (uint64_t)d.k, false);
@@ -235,7 +240,8 @@ static void matmul_run(const rt_cpu_call *call, rt_workers *workers) {
 const rt_cpu_operator rt_cpu_convolutions[] = {
     {"conv2d", "vwwwvv", INTS(conv2d_dims), 2, conv2d_check, conv2d_run, conv2d_packing},
     {"conv1x1", "vwwvv", INTS(conv1x1_dims), 2, conv1x1_check, conv1x1_run, rows_packing},
-    {"fully_connected", "fwwf", INTS(fully_connected_dims), 2, fully_connected_check, fully_connected_run, rows_packing},
+    {"fully_connected", "fwwf", INTS(fully_connected_dims), 2, fully_connected_check, fully_connected_run,
+     rows_packing},
     {"matmul", "fff", INTS(matmul_dims), 0, matmul_check, matmul_run, NULL},
     {0},
 };

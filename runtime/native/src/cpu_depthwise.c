@@ -32,7 +32,8 @@ static const char *depthwise_check(rt_cpu_call *call) {
     const int32_t extents[] = {d.batch, d.in_h, d.in_w,     d.channels, d.out_h, d.out_w,
                                d.k_h,   d.k_w,  d.stride_h, d.stride_w, d.dil_h, d.dil_w};
     const int32_t pads[] = {d.pad_t, d.pad_l};
-    if (!rt_all_at_least(extents, RT_COUNT(extents), 1) || !rt_all_at_least(pads, 2, 0)) return "a size is out of range";
+    if (!rt_all_at_least(extents, RT_COUNT(extents), 1) || !rt_all_at_least(pads, 2, 0))
+        return "a size is out of range";
     uint64_t channels = (uint64_t)d.channels;
     uint64_t pixels = product3(d.batch, d.out_h, d.out_w);
     uint64_t taps = rt_product((uint64_t)d.k_h, (uint64_t)d.k_w);
@@ -41,7 +42,8 @@ static const char *depthwise_check(rt_cpu_call *call) {
     if (!rt_flat_fits(&tensors[W], rt_product(taps, channels))) return "the weights exceed their pool";
     if (!rt_flat_fits(&tensors[B], channels)) return "the bias exceeds its pool";
     if (!rt_flat_fits(&tensors[ZEROS], channels)) return "the zeros exceed their pool";
-    if (call->codes.residual && !rt_view_fits(&tensors[RESIDUAL], pixels, channels)) return "the residual exceeds its pool";
+    if (call->codes.residual && !rt_view_fits(&tensors[RESIDUAL], pixels, channels))
+        return "the residual exceeds its pool";
     if (!rt_view_fits(&tensors[Y], pixels, channels)) return "the output exceeds its pool";
     call->work = rt_product(rt_product(pixels, channels), taps);
     call->scratch_bytes = rt_product(taps, RT_TILE_PIXELS * sizeof(float *));
@@ -76,8 +78,8 @@ static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
                             .a = call->floats[0],
                             .b = call->floats[1]};
     job all = {
-        .window = {tensors[X].data, tensors[ZEROS].data, tensors[X].stride, d.in_h, d.in_w, d.out_h, d.out_w, d.k_h, d.k_w,
-                   d.stride_h, d.stride_w, d.pad_t, d.pad_l, d.dil_h, d.dil_w},
+        .window = {tensors[X].data, tensors[ZEROS].data, tensors[X].stride, d.in_h, d.in_w, d.out_h, d.out_w, d.k_h,
+                   d.k_w, d.stride_h, d.stride_w, d.pad_t, d.pad_l, d.dil_h, d.dil_w},
         .tile = {.taps = (uint32_t)d.k_h * (uint32_t)d.k_w,
                  .weights = tensors[W].data,
                  .channels = (uint64_t)d.channels,

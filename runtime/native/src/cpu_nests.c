@@ -115,11 +115,11 @@ static const char *unary_check(rt_cpu_call *call) {
     return NULL;
 }
 
-#define EACH(expression)                       \
-    for (int64_t i = 0; i < count; i++) {      \
-        float v = x[i * xs];                   \
-        y[i * ys] = (expression);              \
-    }                                          \
+#define EACH(expression)                  \
+    for (int64_t i = 0; i < count; i++) { \
+        float v = x[i * xs];              \
+        y[i * ys] = (expression);         \
+    }                                     \
     break
 
 static void unary_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
@@ -162,11 +162,11 @@ static const char *binary_check(rt_cpu_call *call) {
     return NULL;
 }
 
-#define EACH_PAIR(expression)                  \
-    for (int64_t i = 0; i < count; i++) {      \
+#define EACH_PAIR(expression)                      \
+    for (int64_t i = 0; i < count; i++) {          \
         float a = left[i * as], b = right[i * bs]; \
-        y[i * ys] = (expression);              \
-    }                                          \
+        y[i * ys] = (expression);                  \
+    }                                              \
     break
 
 static void binary_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {

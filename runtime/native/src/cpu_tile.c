@@ -44,7 +44,8 @@ INLINE lanes clamp(lanes value, lanes low, lanes high) {
 /* Any number of channels of one pixel, with any activation. */
 static void finish_some(const rt_epilogue *end, const float *sums, uint64_t pixel, uint64_t channel, uint64_t count) {
     float *y = end->y + (int64_t)pixel * end->y_stride + (int64_t)channel;
-    const float *residual = end->residual ? end->residual + (int64_t)pixel * end->residual_stride + (int64_t)channel : NULL;
+    const float *residual =
+        end->residual ? end->residual + (int64_t)pixel * end->residual_stride + (int64_t)channel : NULL;
     for (uint64_t i = 0; i < count; i++) {
         float v = sums[i];
         if (end->bias != NULL) v += end->bias[channel + i];
@@ -56,7 +57,8 @@ static void finish_some(const rt_epilogue *end, const float *sums, uint64_t pixe
 /* Channels of one pixel: whole registers while the activation is a clamp, then one by one. `channel` is absolute. */
 INLINE void finish(const rt_epilogue *end, const float *sums, uint64_t pixel, uint64_t channel, uint64_t count) {
     float *y = end->y + (int64_t)pixel * end->y_stride + (int64_t)channel;
-    const float *residual = end->residual ? end->residual + (int64_t)pixel * end->residual_stride + (int64_t)channel : NULL;
+    const float *residual =
+        end->residual ? end->residual + (int64_t)pixel * end->residual_stride + (int64_t)channel : NULL;
     const lanes low = (lanes){0} + end->a, high = (lanes){0} + end->b;
     uint64_t done = 0;
     for (; end->activation == RT_ACTIVATION_CLAMP && done + LANES <= count; done += LANES) {
@@ -153,5 +155,5 @@ static void depthwise(const rt_depthwise_tile *tile) {
     }
 }
 
-const rt_tile_kernels NAME(rt_tile_kernels_, RT_ISA) = {TEXT(RT_ISA), PIXELS, BLOCKS, DEPTHWISE_PIXELS, product,
-                                                           depthwise};
+const rt_tile_kernels NAME(rt_tile_kernels_, RT_ISA) = {TEXT(RT_ISA),     PIXELS,  BLOCKS,
+                                                        DEPTHWISE_PIXELS, product, depthwise};

@@ -24,7 +24,8 @@ static const char *views_check(const rt_cpu_call *call) {
     if (!rt_all_at_least(d, 6, 1)) return "a size is out of range";
     uint64_t pixels = product3(d[0], d[4], d[5]);
     if (pixels > UINT32_MAX) return "too many pixels";
-    if (!rt_view_fits(&call->tensors[X], product3(d[0], d[1], d[2]), (uint64_t)d[3])) return "the input exceeds its pool";
+    if (!rt_view_fits(&call->tensors[X], product3(d[0], d[1], d[2]), (uint64_t)d[3]))
+        return "the input exceeds its pool";
     if (!rt_view_fits(&call->tensors[Y], pixels, (uint64_t)d[3])) return "the output exceeds its pool";
     return NULL;
 }

@@ -96,7 +96,7 @@ static rt_status watchdog_load(rt_engine *engine, rt_error *error) {
 typedef rt_status load_part(rt_engine *engine, rt_error *error);
 
 rt_status rt_engine_create(const rt_options *options, rt_engine **engine, rt_error *error) {
-    static load_part *const parts[] = {names_copy,   plan_load,         device_load, tuned_load,
+    static load_part *const parts[] = {names_copy,   plan_load,         device_load,   tuned_load,
                                        kernels_load, rt_storage_create, watchdog_load, steps_load};
     rt_status status = RT_OK;
     rt_engine *made = *engine = rt_memory_allocate(1, sizeof *made);
@@ -169,7 +169,8 @@ rt_status rt_engine_input(rt_engine *engine, const char *name, const float *valu
     const rt_tensor_record *tensor;
     rt_status status = tensor_find(engine, RT_ROLE_INPUT, name, count, &tensor, error);
     if (status != RT_OK) return status;
-    return rt_storage_write(engine, tensor->place, tensor->offset * sizeof(float), values, count * sizeof(float), error);
+    return rt_storage_write(engine, tensor->place, tensor->offset * sizeof(float), values, count * sizeof(float),
+                            error);
 }
 
 rt_status rt_engine_output(rt_engine *engine, const char *name, float *values, size_t count, rt_error *error) {

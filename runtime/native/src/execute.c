@@ -82,8 +82,9 @@ static rt_status pool_map(const round_state *round, uint32_t index, uint32_t ste
     rt_pool *pool = &round->engine->pools[index];
     cl_int code;
     cl_event event = NULL;
-    pool->host = rt_engine_cl(round->engine)->EnqueueMapBuffer(round->queue, pool->object, 1, CL_MAP_READ | CL_MAP_WRITE, 0,
-                                                               pool->size, 0, NULL, round->profile ? &event : NULL, &code);
+    pool->host = rt_engine_cl(round->engine)
+                     ->EnqueueMapBuffer(round->queue, pool->object, 1, CL_MAP_READ | CL_MAP_WRITE, 0, pool->size, 0,
+                                        NULL, round->profile ? &event : NULL, &code);
     if (code != CL_SUCCESS) pool->host = NULL;
     rt_status status = rt_opencl_check(round->error, "clEnqueueMapBuffer", code, (int32_t)step);
     if (status == RT_OK && event != NULL) status = rt_profile_align(round->profile, event, round->error);
@@ -93,7 +94,8 @@ static rt_status pool_map(const round_state *round, uint32_t index, uint32_t ste
 static rt_status pool_unmap(const round_state *round, uint32_t index, uint32_t step) {
     rt_pool *pool = &round->engine->pools[index];
     if (pool->host == NULL) return RT_OK;
-    cl_int code = rt_engine_cl(round->engine)->EnqueueUnmapMemObject(round->queue, pool->object, pool->host, 0, NULL, NULL);
+    cl_int code =
+        rt_engine_cl(round->engine)->EnqueueUnmapMemObject(round->queue, pool->object, pool->host, 0, NULL, NULL);
     pool->host = NULL;
     return rt_opencl_check(round->error, "clEnqueueUnmapMemObject", code, (int32_t)step);
 }

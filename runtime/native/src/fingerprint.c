@@ -13,7 +13,8 @@ rt_status rt_fingerprint_check(const rt_container *file, uint32_t entry_count, r
                                     set->gpu_family, set->source_hash, set->runtime_version, set->device_model};
         bool valid = set->first_entry <= entry_count && set->entry_count <= entry_count - set->first_entry;
         for (size_t k = 0; k < RT_COUNT(strings); k++) valid = valid && rt_container_has_string(file, strings[k]);
-        if (!valid) return rt_error_set(error, RT_BAD_FILE, "%s: set %u: a string or entry is out of range", file->name, i);
+        if (!valid)
+            return rt_error_set(error, RT_BAD_FILE, "%s: set %u: a string or entry is out of range", file->name, i);
     }
     return RT_OK;
 }

@@ -104,12 +104,14 @@ static rt_status file_write(const writer *file, uint32_t count, const char *path
 
 rt_status rt_kernels_save(rt_engine *engine, const char *path, uint32_t *programs, uint64_t *bytes, rt_error *error) {
     writer file = {0};
-    if (!engine->has_device) return rt_error_set(error, RT_UNSUPPORTED, "the plan has no compiled kernels: it runs on the CPU");
+    if (!engine->has_device)
+        return rt_error_set(error, RT_UNSUPPORTED, "the plan has no compiled kernels: it runs on the CPU");
     rt_status status = RT_OK;
     file.entries = rt_memory_allocate(engine->program_count, sizeof *file.entries);
     if (file.entries == NULL) status = rt_error_no_memory(error, "compiled kernels");
     set_fill(&file, engine);
-    for (uint32_t i = 0; i < engine->program_count && status == RT_OK; i++) status = binary_add(&file, engine, i, error);
+    for (uint32_t i = 0; i < engine->program_count && status == RT_OK; i++)
+        status = binary_add(&file, engine, i, error);
     if (status == RT_OK && file.failed) status = rt_error_no_memory(error, "compiled kernels");
     if (status == RT_OK) status = file_write(&file, engine->program_count, path, bytes, error);
     *programs = engine->program_count;

@@ -132,7 +132,8 @@ static void launch_give_up(rt_engine *engine, uint32_t index, const rt_error *wh
     step->tuned = false;
     step->launch = rt_launch_of_plan(engine, index);
     engine->tuned.used--;
-    snprintf(engine->tuned.reason, sizeof engine->tuned.reason, "step %u refused its launch: %.180s", index, why->message);
+    snprintf(engine->tuned.reason, sizeof engine->tuned.reason, "step %u refused its launch: %.180s", index,
+             why->message);
 }
 
 rt_status rt_step_prepare(rt_engine *engine, uint32_t index, rt_error *error) {

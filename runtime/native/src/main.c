@@ -5,11 +5,11 @@
 #include "base.h"
 #include "serve.h"
 
-static const char usage[] =
-    "farmrt " RT_VERSION " (" RT_ABI ")\n"
-    "usage: farmrt probe [opencl=LIBRARY]\n"
-    "       farmrt run plan=FILE data=FILE [key=value ...]\n"
-    "       farmrt serve\n";
+static const char usage[] = "farmrt " RT_VERSION " (" RT_ABI
+                            ")\n"
+                            "usage: farmrt probe [opencl=LIBRARY]\n"
+                            "       farmrt run plan=FILE data=FILE [key=value ...]\n"
+                            "       farmrt serve\n";
 
 static int usage_print(int descriptor, int status) {
     return write(descriptor, usage, sizeof usage - 1) < 0 ? RT_EXIT_USAGE : status;
@@ -25,10 +25,12 @@ static int answers_open(void) {
 int main(int count, char **words) {
     signal(SIGPIPE, SIG_IGN); /* a reader that went away is a failed write */
     if (count < 2) return usage_print(STDERR_FILENO, RT_EXIT_USAGE);
-    if (strcmp(words[1], "--help") == 0 || strcmp(words[1], "--version") == 0) return usage_print(STDOUT_FILENO, RT_EXIT_DONE);
+    if (strcmp(words[1], "--help") == 0 || strcmp(words[1], "--version") == 0)
+        return usage_print(STDOUT_FILENO, RT_EXIT_DONE);
     int answers = answers_open();
     if (answers < 0) return RT_EXIT_FAILED;
     if (strcmp(words[1], "serve") == 0 && count == 2) return rt_serve(answers);
-    if (strcmp(words[1], "probe") == 0 || strcmp(words[1], "run") == 0) return rt_serve_once(answers, words + 1, count - 1);
+    if (strcmp(words[1], "probe") == 0 || strcmp(words[1], "run") == 0)
+        return rt_serve_once(answers, words + 1, count - 1);
     return usage_print(STDERR_FILENO, RT_EXIT_USAGE);
 }

@@ -35,11 +35,11 @@ static void symbol_store(void *slot, void *symbol) { memcpy(slot, &symbol, sizeo
 /* Fills the table by name; false when a function is missing. */
 static bool functions_by_name(rt_opencl *opencl, void *library) {
     bool complete = true;
-#define LOOK_UP(index, name, result, parameters)             \
-    {                                                        \
-        void *symbol = dlsym(library, "cl" #name);   \
-        complete = complete && symbol != NULL;               \
-        symbol_store(&opencl->cl.name, symbol);              \
+#define LOOK_UP(index, name, result, parameters)   \
+    {                                              \
+        void *symbol = dlsym(library, "cl" #name); \
+        complete = complete && symbol != NULL;     \
+        symbol_store(&opencl->cl.name, symbol);    \
     }
     RT_OPENCL_FUNCTIONS(LOOK_UP)
 #undef LOOK_UP
@@ -118,7 +118,8 @@ static rt_status library_open(rt_opencl *opencl, const char *path, rt_error *err
     path_complete(opencl, library);
     cl_uint count = library_platforms(opencl, library, platforms);
     if (count == 0) return rt_error_set(error, RT_NO_OPENCL, "%s: no OpenCL platform", path);
-    if (!device_choose(opencl, platforms, count)) return rt_error_set(error, RT_NO_OPENCL, "%s: no OpenCL device", path);
+    if (!device_choose(opencl, platforms, count))
+        return rt_error_set(error, RT_NO_OPENCL, "%s: no OpenCL device", path);
     return RT_OK;
 }
 
@@ -138,7 +139,8 @@ static rt_status places_open(rt_opencl *opencl, rt_error *error) {
     }
     opencl->path[0] = '\0';
     if (opened && error != NULL) return *error = last, last.status;
-    return rt_error_set(error, RT_NO_OPENCL, "no OpenCL library in the usual places; name one with opencl= or FARM_OPENCL");
+    return rt_error_set(error, RT_NO_OPENCL,
+                        "no OpenCL library in the usual places; name one with opencl= or FARM_OPENCL");
 }
 
 rt_status rt_opencl_open(rt_opencl *opencl, const char *library, rt_error *error) {
@@ -150,25 +152,67 @@ rt_status rt_opencl_open(rt_opencl *opencl, const char *library, rt_error *error
 
 const char *rt_opencl_code_name(cl_int code) {
     static const char *const runtime_names[] = {
-        "CL_SUCCESS", "CL_DEVICE_NOT_FOUND", "CL_DEVICE_NOT_AVAILABLE", "CL_COMPILER_NOT_AVAILABLE",
-        "CL_MEM_OBJECT_ALLOCATION_FAILURE", "CL_OUT_OF_RESOURCES", "CL_OUT_OF_HOST_MEMORY",
-        "CL_PROFILING_INFO_NOT_AVAILABLE", "CL_MEM_COPY_OVERLAP", "CL_IMAGE_FORMAT_MISMATCH",
-        "CL_IMAGE_FORMAT_NOT_SUPPORTED", "CL_BUILD_PROGRAM_FAILURE", "CL_MAP_FAILURE",
-        "CL_MISALIGNED_SUB_BUFFER_OFFSET", "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST",
-        "CL_COMPILE_PROGRAM_FAILURE", "CL_LINKER_NOT_AVAILABLE", "CL_LINK_PROGRAM_FAILURE",
-        "CL_DEVICE_PARTITION_FAILED", "CL_KERNEL_ARG_INFO_NOT_AVAILABLE",
+        "CL_SUCCESS",
+        "CL_DEVICE_NOT_FOUND",
+        "CL_DEVICE_NOT_AVAILABLE",
+        "CL_COMPILER_NOT_AVAILABLE",
+        "CL_MEM_OBJECT_ALLOCATION_FAILURE",
+        "CL_OUT_OF_RESOURCES",
+        "CL_OUT_OF_HOST_MEMORY",
+        "CL_PROFILING_INFO_NOT_AVAILABLE",
+        "CL_MEM_COPY_OVERLAP",
+        "CL_IMAGE_FORMAT_MISMATCH",
+        "CL_IMAGE_FORMAT_NOT_SUPPORTED",
+        "CL_BUILD_PROGRAM_FAILURE",
+        "CL_MAP_FAILURE",
+        "CL_MISALIGNED_SUB_BUFFER_OFFSET",
+        "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST",
+        "CL_COMPILE_PROGRAM_FAILURE",
+        "CL_LINKER_NOT_AVAILABLE",
+        "CL_LINK_PROGRAM_FAILURE",
+        "CL_DEVICE_PARTITION_FAILED",
+        "CL_KERNEL_ARG_INFO_NOT_AVAILABLE",
     };
     static const char *const argument_names[] = {
-        "CL_INVALID_VALUE", "CL_INVALID_DEVICE_TYPE", "CL_INVALID_PLATFORM", "CL_INVALID_DEVICE", "CL_INVALID_CONTEXT",
-        "CL_INVALID_QUEUE_PROPERTIES", "CL_INVALID_COMMAND_QUEUE", "CL_INVALID_HOST_PTR", "CL_INVALID_MEM_OBJECT",
-        "CL_INVALID_IMAGE_FORMAT_DESCRIPTOR", "CL_INVALID_IMAGE_SIZE", "CL_INVALID_SAMPLER", "CL_INVALID_BINARY",
-        "CL_INVALID_BUILD_OPTIONS", "CL_INVALID_PROGRAM", "CL_INVALID_PROGRAM_EXECUTABLE", "CL_INVALID_KERNEL_NAME",
-        "CL_INVALID_KERNEL_DEFINITION", "CL_INVALID_KERNEL", "CL_INVALID_ARG_INDEX", "CL_INVALID_ARG_VALUE",
-        "CL_INVALID_ARG_SIZE", "CL_INVALID_KERNEL_ARGS", "CL_INVALID_WORK_DIMENSION", "CL_INVALID_WORK_GROUP_SIZE",
-        "CL_INVALID_WORK_ITEM_SIZE", "CL_INVALID_GLOBAL_OFFSET", "CL_INVALID_EVENT_WAIT_LIST", "CL_INVALID_EVENT",
-        "CL_INVALID_OPERATION", "CL_INVALID_GL_OBJECT", "CL_INVALID_BUFFER_SIZE", "CL_INVALID_MIP_LEVEL",
-        "CL_INVALID_GLOBAL_WORK_SIZE", "CL_INVALID_PROPERTY", "CL_INVALID_IMAGE_DESCRIPTOR",
-        "CL_INVALID_COMPILER_OPTIONS", "CL_INVALID_LINKER_OPTIONS", "CL_INVALID_DEVICE_PARTITION_COUNT",
+        "CL_INVALID_VALUE",
+        "CL_INVALID_DEVICE_TYPE",
+        "CL_INVALID_PLATFORM",
+        "CL_INVALID_DEVICE",
+        "CL_INVALID_CONTEXT",
+        "CL_INVALID_QUEUE_PROPERTIES",
+        "CL_INVALID_COMMAND_QUEUE",
+        "CL_INVALID_HOST_PTR",
+        "CL_INVALID_MEM_OBJECT",
+        "CL_INVALID_IMAGE_FORMAT_DESCRIPTOR",
+        "CL_INVALID_IMAGE_SIZE",
+        "CL_INVALID_SAMPLER",
+        "CL_INVALID_BINARY",
+        "CL_INVALID_BUILD_OPTIONS",
+        "CL_INVALID_PROGRAM",
+        "CL_INVALID_PROGRAM_EXECUTABLE",
+        "CL_INVALID_KERNEL_NAME",
+        "CL_INVALID_KERNEL_DEFINITION",
+        "CL_INVALID_KERNEL",
+        "CL_INVALID_ARG_INDEX",
+        "CL_INVALID_ARG_VALUE",
+        "CL_INVALID_ARG_SIZE",
+        "CL_INVALID_KERNEL_ARGS",
+        "CL_INVALID_WORK_DIMENSION",
+        "CL_INVALID_WORK_GROUP_SIZE",
+        "CL_INVALID_WORK_ITEM_SIZE",
+        "CL_INVALID_GLOBAL_OFFSET",
+        "CL_INVALID_EVENT_WAIT_LIST",
+        "CL_INVALID_EVENT",
+        "CL_INVALID_OPERATION",
+        "CL_INVALID_GL_OBJECT",
+        "CL_INVALID_BUFFER_SIZE",
+        "CL_INVALID_MIP_LEVEL",
+        "CL_INVALID_GLOBAL_WORK_SIZE",
+        "CL_INVALID_PROPERTY",
+        "CL_INVALID_IMAGE_DESCRIPTOR",
+        "CL_INVALID_COMPILER_OPTIONS",
+        "CL_INVALID_LINKER_OPTIONS",
+        "CL_INVALID_DEVICE_PARTITION_COUNT",
     };
     if (code <= 0 && code > -(cl_int)RT_COUNT(runtime_names)) return runtime_names[-code];
     if (code <= -30 && code > -30 - (cl_int)RT_COUNT(argument_names)) return argument_names[-30 - code];

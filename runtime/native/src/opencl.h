@@ -1,4 +1,5 @@
-/* The part of OpenCL 1.1 that farmrt uses, declared here since no header may be installed, and the library it comes from.
+/* The part of OpenCL 1.1 that farmrt uses, declared here since no header may be installed, and the library it comes
+ * from.
  *
  * Names and numbers are those of the Khronos specification. The functions of a library are either looked up by name (a
  * loader, or a vendor's library) or taken from the dispatch table of an ICD driver opened directly (cl_khr_icd: every
@@ -101,8 +102,7 @@ enum {
     X(15, CreateImage2D, cl_mem,                                                                                       \
       (cl_context, cl_bitfield, const cl_image_format *, size_t, size_t, size_t, void *, cl_int *))                    \
     X(18, ReleaseMemObject, cl_int, (cl_mem))                                                                          \
-    X(19, GetSupportedImageFormats, cl_int,                                                                            \
-      (cl_context, cl_bitfield, cl_uint, cl_uint, cl_image_format *, cl_uint *))                                       \
+    X(19, GetSupportedImageFormats, cl_int, (cl_context, cl_bitfield, cl_uint, cl_uint, cl_image_format *, cl_uint *)) \
     X(26, CreateProgramWithSource, cl_program, (cl_context, cl_uint, const char **, const size_t *, cl_int *))         \
     X(27, CreateProgramWithBinary, cl_program,                                                                         \
       (cl_context, cl_uint, const cl_device_id *, const size_t *, const unsigned char **, cl_int *, cl_int *))         \
@@ -130,8 +130,7 @@ enum {
     X(56, EnqueueMapBuffer, void *,                                                                                    \
       (cl_command_queue, cl_mem, cl_bool, cl_bitfield, size_t, size_t, cl_uint, const cl_event *, cl_event *,          \
        cl_int *))                                                                                                      \
-    X(58, EnqueueUnmapMemObject, cl_int,                                                                               \
-      (cl_command_queue, cl_mem, void *, cl_uint, const cl_event *, cl_event *))                                       \
+    X(58, EnqueueUnmapMemObject, cl_int, (cl_command_queue, cl_mem, void *, cl_uint, const cl_event *, cl_event *))    \
     X(59, EnqueueNDRangeKernel, cl_int,                                                                                \
       (cl_command_queue, cl_kernel, cl_uint, const size_t *, const size_t *, const size_t *, cl_uint,                  \
        const cl_event *, cl_event *))

@@ -153,14 +153,13 @@ static rt_status arg_check(const checker *check, uint32_t index) {
         case RT_ARG_KIND_POOL:
             return arg->value < check->plan->pool_count ? RT_OK : bad_record(check, "argument", index, "no such pool");
         case RT_ARG_KIND_IMAGE:
-            return arg->value < check->plan->image_count ? RT_OK : bad_record(check, "argument", index, "no such image");
+            return arg->value < check->plan->image_count ? RT_OK
+                                                         : bad_record(check, "argument", index, "no such image");
         case RT_ARG_KIND_INT:
-        case RT_ARG_KIND_FLOAT:
-            return RT_OK;
+        case RT_ARG_KIND_FLOAT: return RT_OK;
         case RT_ARG_KIND_LOCAL:
             return arg->value > 0 ? RT_OK : bad_record(check, "argument", index, "local memory of no bytes");
-        default:
-            return bad_record(check, "argument", index, "unknown kind");
+        default: return bad_record(check, "argument", index, "unknown kind");
     }
 }
 
@@ -243,7 +242,8 @@ static rt_status expect_check(const checker *check, uint32_t index) {
     if (expect->step > expect->check_step || expect->check_step >= plan->step_count) {
         return bad_record(check, "expectation", index, "its steps are out of range");
     }
-    if (expect->tensor >= plan->tensor_count) return bad_record(check, "expectation", index, "its tensor is out of range");
+    if (expect->tensor >= plan->tensor_count)
+        return bad_record(check, "expectation", index, "its tensor is out of range");
     const rt_tensor_record *tensor = &plan->tensors[expect->tensor];
     if (tensor->storage == RT_STORAGE_IMAGE || !tensor_is_flat_float(plan, tensor) ||
         rt_tensor_element_count(tensor) != expect->count) {
@@ -269,9 +269,9 @@ static rt_status records_check(const checker *check) {
         uint32_t count;
         record_check *one;
     } checks[] = {
-        {plan->pool_count, pool_check},     {plan->image_count, image_check},   {plan->program_count, program_check},
-        {plan->arg_count, arg_check},       {plan->step_count, step_check},     {plan->tensor_count, tensor_check},
-        {plan->pack_count, pack_check},     {plan->expect_count, expect_check},
+        {plan->pool_count, pool_check}, {plan->image_count, image_check},   {plan->program_count, program_check},
+        {plan->arg_count, arg_check},   {plan->step_count, step_check},     {plan->tensor_count, tensor_check},
+        {plan->pack_count, pack_check}, {plan->expect_count, expect_check},
     };
     rt_status status = meta_check(check);
     for (size_t i = 0; i < RT_COUNT(checks) && status == RT_OK; i++) {
@@ -307,7 +307,8 @@ static rt_status data_check(const rt_plan *plan, const rt_bytes *data, const cha
                             (unsigned long long)plan->meta->data_size);
     }
     if (rt_crc32_update(0, data->data, data->size) != plan->meta->data_crc32) {
-        return rt_error_set(error, RT_BAD_FILE, "%s: damaged, or not the data of its plan (checksum differs)", data_name);
+        return rt_error_set(error, RT_BAD_FILE, "%s: damaged, or not the data of its plan (checksum differs)",
+                            data_name);
     }
     return RT_OK;
 }

@@ -6,8 +6,9 @@
 
 /* The CPU features that matter to kernels; /proc/cpuinfo lists many more. */
 static const char *const known_features[] = {
-    "sse4_2", "avx", "f16c", "fma", "avx2", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "amx_int8",
-    "neon", "vfpv4", "asimd", "fphp", "asimdhp", "asimddp", "asimdfhm", "i8mm", "bf16", "sve", "sve2",
+    "sse4_2",      "avx",         "f16c",     "fma",  "avx2",  "avx512f", "avx512bw",
+    "avx512_vnni", "avx512_bf16", "amx_int8", "neon", "vfpv4", "asimd",   "fphp",
+    "asimdhp",     "asimddp",     "asimdfhm", "i8mm", "bf16",  "sve",     "sve2",
 };
 
 static void features_write(rt_json *json) {

@@ -41,7 +41,8 @@ static cl_program program_from_binary(rt_engine *engine, const char *source_hash
     if (binary == NULL) return NULL;
     cl_program object = cl->CreateProgramWithBinary(engine->device.context, 1, &engine->device.opencl.device, &size,
                                                     &binary, &status, &code);
-    if (code == CL_SUCCESS && status == CL_SUCCESS && program_compile(engine, object, options) == CL_SUCCESS) return object;
+    if (code == CL_SUCCESS && status == CL_SUCCESS && program_compile(engine, object, options) == CL_SUCCESS)
+        return object;
     if (code == CL_SUCCESS && object != NULL) cl->ReleaseProgram(object);
     snprintf(engine->kernels.reason, sizeof engine->kernels.reason, "the driver refused a binary (%s)",
              rt_opencl_code_name(code != CL_SUCCESS ? code : status));

@@ -5,15 +5,15 @@ static rt_status object_check(rt_engine *engine, const char *call, cl_int code, 
     if (code == CL_SUCCESS) return RT_OK;
     rt_opencl_check(error, call, code, RT_NO_STEP);
     if (error != NULL) {
-        snprintf(error->message, sizeof error->message, "%s: %s %u of %llu bytes: %s (%d); the device allows %llu", call,
-                 what, index, (unsigned long long)size, rt_opencl_code_name(code), code,
+        snprintf(error->message, sizeof error->message, "%s: %s %u of %llu bytes: %s (%d); the device allows %llu",
+                 call, what, index, (unsigned long long)size, rt_opencl_code_name(code), code,
                  (unsigned long long)engine->device.max_allocation_bytes);
     }
     return RT_OPENCL;
 }
 
 rt_status rt_storage_constant(rt_engine *engine, const void *content, uint64_t size, bool keep_in_place, cl_mem *object,
-                             rt_error *error) {
+                              rt_error *error) {
     const rt_opencl_functions *cl = rt_engine_cl(engine);
     void *host = (void *)(uintptr_t)content; /* OpenCL takes no pointer to const; a read-only object is not written */
     cl_int code = -1;
@@ -35,7 +35,8 @@ static rt_status scratch_create(rt_engine *engine, uint32_t index, rt_error *err
         pool->host = rt_memory_allocate_aligned(pool->size, 1);
         return pool->host ? RT_OK : rt_error_no_memory(error, "a scratch pool");
     }
-    pool->object = rt_engine_cl(engine)->CreateBuffer(engine->device.context, CL_MEM_READ_WRITE, pool->size, NULL, &code);
+    pool->object =
+        rt_engine_cl(engine)->CreateBuffer(engine->device.context, CL_MEM_READ_WRITE, pool->size, NULL, &code);
     return object_check(engine, "clCreateBuffer", code, "scratch pool", index, pool->size, error);
 }
 
@@ -62,8 +63,8 @@ static rt_status image_create(rt_engine *engine, uint32_t index, rt_error *error
     }
     uint64_t size = rt_image_bytes(record);
     *(content ? &engine->weights_bytes : &engine->images_bytes) += size;
-    engine->images[index].object = rt_engine_cl(engine)->CreateImage2D(engine->device.context, flags, &format,
-                                                                       record->width, record->height, 0, content, &code);
+    engine->images[index].object = rt_engine_cl(engine)->CreateImage2D(
+        engine->device.context, flags, &format, record->width, record->height, 0, content, &code);
     return object_check(engine, "clCreateImage2D", code, "image", index, size, error);
 }
 
@@ -99,20 +100,20 @@ void rt_storage_destroy(rt_engine *engine) {
 }
 
 rt_status rt_storage_write(rt_engine *engine, uint32_t pool, uint64_t offset, const void *source, uint64_t size,
-                          rt_error *error) {
+                           rt_error *error) {
     const rt_pool *target = &engine->pools[pool];
     if (size == 0) return RT_OK;
     if (!engine->has_device) {
         memcpy(target->host + offset, source, size);
         return RT_OK;
     }
-    cl_int code = rt_engine_cl(engine)->EnqueueWriteBuffer(engine->device.plain, target->object, 1, offset, size, source,
-                                                           0, NULL, NULL);
+    cl_int code = rt_engine_cl(engine)->EnqueueWriteBuffer(engine->device.plain, target->object, 1, offset, size,
+                                                           source, 0, NULL, NULL);
     return rt_opencl_check(error, "clEnqueueWriteBuffer", code, RT_NO_STEP);
 }
 
 rt_status rt_storage_read(rt_engine *engine, uint32_t pool, uint64_t offset, void *target, uint64_t size,
-                         rt_error *error) {
+                          rt_error *error) {
     const rt_pool *source = &engine->pools[pool];
     if (size == 0) return RT_OK;
     if (!engine->has_device) {

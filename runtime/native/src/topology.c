@@ -40,8 +40,8 @@ static bool text_value(char *text, const char *key, char *value, size_t size) {
 bool rt_topology_cpuinfo(const char *key, char *value, size_t size) {
     enum { CPUINFO_BYTES = 1 << 16 };
     char *text = rt_memory_allocate(CPUINFO_BYTES, 1);
-    bool found = text != NULL && rt_file_read_text("/proc/cpuinfo", text, CPUINFO_BYTES) &&
-                 text_value(text, key, value, size);
+    bool found =
+        text != NULL && rt_file_read_text("/proc/cpuinfo", text, CPUINFO_BYTES) && text_value(text, key, value, size);
     if (!found) value[0] = '\0';
     rt_memory_free(text);
     return found;

@@ -76,7 +76,8 @@ static rt_status launches_run(bench *now, cl_command_queue queue, uint32_t count
     rt_status status = RT_OK;
     rt_watchdog_arm(now->engine->watchdog, (int32_t)now->trial->step);
     for (uint32_t i = 0; i < count && status == RT_OK; i++) {
-        status = rt_launch_enqueue(now->engine, queue, now->trial->step, now->kernel, &now->launch, 1, profile, now->error);
+        status =
+            rt_launch_enqueue(now->engine, queue, now->trial->step, now->kernel, &now->launch, 1, profile, now->error);
     }
     rt_status waited = launches_wait(now, queue);
     rt_watchdog_disarm(now->engine->watchdog);
@@ -111,9 +112,7 @@ static rt_status output_check(bench *now, rt_difference *difference) {
 }
 
 /* Writes the output as the plan's own launch does, for the steps that read it. */
-static void output_restore(bench *now) {
-    rt_steps_run(now->engine, now->expect->step, now->expect->check_step, NULL);
-}
+static void output_restore(bench *now) { rt_steps_run(now->engine, now->expect->step, now->expect->check_step, NULL); }
 
 static void answer_write(const bench *now, const rt_difference *difference, rt_json *json) {
     const rt_engine *engine = now->engine;

@@ -64,7 +64,8 @@ static byte_range output_range(const rt_plan *plan, const rt_expect_record *expe
     }
     for (uint32_t i = 0; i < plan->tensor_count; i++) {
         const rt_tensor_record *tensor = &plan->tensors[i];
-        if (tensor->storage != RT_STORAGE_IMAGE && tensor->place == output->value) range_end_at(&range, plan, tensor->offset);
+        if (tensor->storage != RT_STORAGE_IMAGE && tensor->place == output->value)
+            range_end_at(&range, plan, tensor->offset);
     }
     return range;
 }

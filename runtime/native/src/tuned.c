@@ -33,8 +33,8 @@ rt_status rt_tuned_open(rt_tuned *tuned, const rt_bytes *bytes, const char *name
     const rt_section *section = &tuned->file.sections[RT_SECTION_ID_TUNED];
     if (status == RT_OK) status = rt_fingerprint_check(&tuned->file, section->count, error);
     if (status != RT_OK) return status;
-    const rt_set_record *set = rt_fingerprint_choose(&tuned->file, plan, device, soc, true, &tuned->match, tuned->reason,
-                                                     sizeof tuned->reason);
+    const rt_set_record *set = rt_fingerprint_choose(&tuned->file, plan, device, soc, true, &tuned->match,
+                                                     tuned->reason, sizeof tuned->reason);
     if (set == NULL) return RT_OK;
     tuned->entries = (const rt_tuned_record *)section->records + set->first_entry;
     tuned->entry_count = set->entry_count;

@@ -19,9 +19,9 @@ typedef struct {
 
 struct rt_workers {
     worker *workers;
-    uint32_t count;    /* workers, the caller included where it takes part */
-    uint32_t started;  /* threads */
-    uint32_t first;    /* index of the first worker that is a thread: 1 where the caller takes part */
+    uint32_t count;   /* workers, the caller included where it takes part */
+    uint32_t started; /* threads */
+    uint32_t first;   /* index of the first worker that is a thread: 1 where the caller takes part */
     bool has_affinity;
     cpu_set_t cores;
     uint64_t scratch_bytes;
@@ -177,7 +177,8 @@ void rt_workers_stop(rt_workers *pool) {
     atomic_store(&pool->stopping, true);
     loop_announce(pool);
     for (uint32_t i = 0; i < pool->started; i++) pthread_join(pool->workers[pool->first + i].thread, NULL);
-    for (uint32_t i = 0; pool->workers != NULL && i < pool->count; i++) rt_memory_free_aligned(pool->workers[i].scratch);
+    for (uint32_t i = 0; pool->workers != NULL && i < pool->count; i++)
+        rt_memory_free_aligned(pool->workers[i].scratch);
     pthread_mutex_destroy(&pool->mutex);
     pthread_cond_destroy(&pool->announced);
     pthread_cond_destroy(&pool->finished);

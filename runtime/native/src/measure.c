@@ -1,0 +1,93 @@
+#include "measure.h"
+
+#include "execute.h"
+
+enum { MAX_ROUNDS = 1000000 };
+
+/* What a run measured: warm-up rounds first. */
+typedef struct {
+    uint64_t *wall_ns;     /* one a round */
+    uint64_t *duration_ns; /* [round][step], with a profile */
+    uint64_t first_ns;     /* the engine's first round, 0 where it ran before */
+    rt_profile profile;
+} run_times;
+
+void rt_run_take(rt_run_request *request, rt_command *command) {
+    request->rounds = rt_command_number(command, "rounds", 1, MAX_ROUNDS);
+    request->warmup = rt_command_number(command, "warmup", 0, MAX_ROUNDS);
+    request->profile = rt_command_number(command, "profile", 0, 1) != 0;
+}
+
+static rt_status times_create(run_times *times, const rt_engine *engine, const rt_run_request *request,
+                              rt_error *error) {
+    uint32_t count = request->rounds + request->warmup;
+    memset(times, 0, sizeof *times);
+    times->wall_ns = rt_memory_allocate(count, sizeof *times->wall_ns);
+    if (times->wall_ns == NULL) return rt_error_no_memory(error, "the times");
+    if (!request->profile) return RT_OK;
+    times->duration_ns = rt_memory_allocate(rt_product(count, engine->plan.step_count), sizeof *times->duration_ns);
+    if (times->duration_ns == NULL) return rt_error_no_memory(error, "the times");
+    return rt_profile_create(&times->profile, engine, error);
+}
+
+static void times_destroy(run_times *times, bool profile) {
+    if (profile) rt_profile_destroy(&times->profile);
+    rt_memory_free(times->wall_ns);
+    rt_memory_free(times->duration_ns);
+}
+
+static rt_status rounds_run(rt_engine *engine, const rt_run_request *request, run_times *times, rt_error *error) {
+    rt_status status = RT_OK;
+    uint32_t steps = engine->plan.step_count;
+    for (uint32_t i = 0; i < request->warmup + request->rounds && status == RT_OK; i++) {
+        bool first = engine->rounds == 0;
+        status = rt_round_run(engine, request->profile ? &times->profile : NULL, &times->wall_ns[i], error);
+        if (first) times->first_ns = times->wall_ns[i];
+        if (request->profile && steps > 0) {
+            memcpy(times->duration_ns + (size_t)i * steps, times->profile.duration_ns, steps * sizeof(uint64_t));
+        }
+    }
+    return status;
+}
+
+static void wall_write(rt_json *json, const char *key, const uint64_t *wall_ns, uint32_t count) {
+    rt_json_array_begin(json, key);
+    for (uint32_t i = 0; i < count; i++) rt_json_unsigned(json, NULL, wall_ns[i]);
+    rt_json_array_end(json);
+}
+
+static void steps_write(rt_json *json, const rt_run_request *request, const run_times *times, uint32_t steps) {
+    rt_json_array_begin(json, "steps");
+    for (uint32_t step = 0; step < steps; step++) {
+        rt_json_object_begin(json, NULL);
+        rt_json_unsigned(json, "start_ns", times->profile.start_ns[step]);
+        rt_json_unsigned(json, "first_ns", times->duration_ns[step]);
+        rt_json_array_begin(json, "ns");
+        for (uint32_t i = request->warmup; i < request->warmup + request->rounds; i++) {
+            rt_json_unsigned(json, NULL, times->duration_ns[(size_t)i * steps + step]);
+        }
+        rt_json_array_end(json);
+        rt_json_object_end(json);
+    }
+    rt_json_array_end(json);
+}
+
+static void times_write(rt_json *json, const rt_run_request *request, const run_times *times, uint32_t steps) {
+    if (times->first_ns > 0) {
+        rt_json_ms(json, "first_ms", times->first_ns);
+    } else {
+        rt_json_null(json, "first_ms");
+    }
+    wall_write(json, "warmup_ns", times->wall_ns, request->warmup);
+    wall_write(json, "wall_ns", times->wall_ns + request->warmup, request->rounds);
+    if (request->profile && request->rounds + request->warmup > 0) steps_write(json, request, times, steps);
+}
+
+rt_status rt_run_measure(rt_engine *engine, const rt_run_request *request, rt_json *json, rt_error *error) {
+    run_times times;
+    rt_status status = times_create(&times, engine, request, error);
+    if (status == RT_OK) status = rounds_run(engine, request, &times, error);
+    if (status == RT_OK) times_write(json, request, &times, engine->plan.step_count);
+    times_destroy(&times, request->profile);
+    return status;
+}
