@@ -54,6 +54,8 @@ class UnitTrials:
 
     def _attempt(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
         try:
+            if launch.poison is not None:
+                self._opened.session.command("trial", step=launch.poison, reps=1, deadline_s=self._deadline_s)
             words = _words(launch, candidate, reps)
             return _trial(self._opened.session.command("trial", deadline_s=self._deadline_s, **words))
         except DeviceError as error:

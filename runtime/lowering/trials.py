@@ -14,6 +14,7 @@ from runtime.kernels.spec import Kernel, Variant, WorkItems
 from runtime.lowering.assembly import assemble, round_up
 from runtime.lowering.builder import Options
 from runtime.lowering.lower import build, lower
+from runtime.lowering.poison import poison_outputs
 from runtime.plan.container import align
 from runtime.plan.plan import Expectation, Plan, Size3, Step
 from runtime.plan.records import Precision
@@ -34,11 +35,13 @@ class Use:
 class TrialLaunch:
     """A distinct launch: what may be varied, and where it is used.
 
-    `step` is its index in the trial plan; `local_size` the default, zeros where the driver chooses.
+    `step` is its index in the trial plan, `poison` that of the step that fills its output with NaN (None: there is
+    none); `local_size` the default, zeros where the driver chooses.
     """
 
     key: str
     step: int
+    poison: int | None
     kernel: Kernel
     dims: Mapping[str, int]
     defines: Mapping[str, int]
@@ -84,11 +87,12 @@ def trial_plan(graphs: Sequence[Graph], target: Target, options: Options | None 
     merged = _merged(graphs, target, chosen)
     random = np.random.default_rng(_SEED)
     inputs = {name: random.uniform(-1, 1, merged.shape(name)).astype(np.float32) for name in merged.inputs}
-    plan = assemble(build(merged, target, dataclasses.replace(chosen, keep_layers=True)))
-    expected = evaluate(merged, inputs)
-    plan = _with_expectations(plan, expected)
-    launches = tuple(_launch(i, step, uses, target) for i, step in _distinct(plan) if step.tuning_key in uses)
-    return TrialPlan(plan, inputs, launches)
+    builder = build(merged, target, dataclasses.replace(chosen, keep_layers=True))
+    poison_of = poison_outputs(builder)
+    plan = _with_expectations(assemble(builder), evaluate(merged, inputs))
+    distinct = [(index, step) for index, step in _distinct(plan) if step.tuning_key in uses]
+    launches = [_launch(index, poison_of.get(index), step, uses, target) for index, step in distinct]
+    return TrialPlan(plan, inputs, tuple(launches))
 
 
 def _uses(graphs: Sequence[Graph], target: Target, options: Options) -> dict[str, list[Use]]:
@@ -143,14 +147,16 @@ def _with_expectations(plan: Plan, expected: Mapping[str, Array]) -> Plan:
     data = bytearray(plan.data)
     rows = []
     outputs = {tensor.step: index for index, tensor in enumerate(plan.tensors) if tensor.step is not None}
+    offsets: dict[int, int] = {}
     for index, step in enumerate(plan.steps):
         if not step.tuning_key:
             continue
         check = min(writer for writer in outputs if writer >= index)
-        tensor = plan.tensors[outputs[check]]
-        values = expected[tensor.name].astype(np.float32)
-        rows.append(Expectation(index, check, outputs[check], len(data), values.size))
-        data += values.tobytes() + bytes(align(values.nbytes) - values.nbytes)
+        values = expected[plan.tensors[outputs[check]].name].astype(np.float32)
+        if check not in offsets:
+            offsets[check] = len(data)
+            data += values.tobytes() + bytes(align(values.nbytes) - values.nbytes)
+        rows.append(Expectation(index, check, outputs[check], offsets[check], values.size))
     return dataclasses.replace(plan, data=bytes(data), expectations=tuple(rows))
 
 
@@ -163,10 +169,13 @@ def _distinct(plan: Plan) -> list[tuple[int, Step]]:
     return list(first.values())
 
 
-def _launch(index: int, step: Step, uses: Mapping[str, Sequence[Use]], target: Target) -> TrialLaunch:
+def _launch(
+    index: int, poison: int | None, step: Step, uses: Mapping[str, Sequence[Use]], target: Target
+) -> TrialLaunch:
     return TrialLaunch(
         key=step.tuning_key,
         step=index,
+        poison=poison,
         kernel=step.kernel,
         dims=step.dims,
         defines=step.defines,

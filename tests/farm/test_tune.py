@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from farm import cli, results
+from farm import cli, deployment, fetch, inventory, results
 from farm.jobs import tune_search
+from farm.jobs.prepare import prepare
+from farm.jobs.trials import trials_on
+from farm.jobs.unit import open_unit
+from runtime.kernels.spec import Variant
+from runtime.lowering.trials import TrialLaunch
 from tests.farm.models import deployment_text, write_deployment
+from tuner.trial import Candidate, Status, judged
 
 pytestmark = pytest.mark.opencl
 
@@ -105,6 +113,35 @@ def test_no_budget_leaves_every_default_and_says_so(say: Any) -> None:
     assert (row["trials"], row["launches_tuned"]) == (0, 0)
     manifest = json.loads(Path(row["artifacts"][0]).with_name("manifest.json").read_text())
     assert all("budget was spent" in each["reason"] for each in manifest["sets"][0]["launches"])
+
+
+class HalfLaunch(TrialLaunch):
+    """A launch whose global size covers half of the work."""
+
+    def global_size(self, variant: Variant, local_size: Sequence[int]) -> tuple[int, int, int]:
+        sizes = list(super().global_size(variant, local_size))
+        longest = sizes.index(max(sizes))
+        sizes[longest] = sizes[longest] // 2
+        x, y, z = sizes
+        return (x, y, z)
+
+
+@pytest.mark.parametrize("memory", ["buffer", "image"])
+def test_a_launch_that_does_half_its_work_is_wrong_though_the_rest_was_right_before(memory: str) -> None:
+    source = deployment.load(Path("tiny.yml"))
+    prepared = prepare(source, "tiny", fetch.Fetcher(source))
+    with open_unit(inventory.HOST) as opened:
+        trials = trials_on(opened, [prepared], opened.target(prepared, "gpu", memory), "tiny")
+        halved = 0
+        for launch in trials.launches:
+            one = Candidate(launch.variant, (1, 1, 1))
+            assert launch.poison is not None
+            assert judged(trials(launch, one, 3), launch.precision).status == Status.OK
+            half = HalfLaunch(**{field.name: getattr(launch, field.name) for field in dataclasses.fields(launch)})
+            if max(launch.global_size(launch.variant, (1, 1, 1))) > 1:
+                halved += 1
+                assert judged(trials(half, one, 3), launch.precision).status == Status.WRONG, launch.key
+    assert halved >= 2
 
 
 def test_an_interrupted_search_says_how_to_go_on(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:

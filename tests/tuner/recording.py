@@ -73,7 +73,7 @@ class Recording:
         )
         defines = _defines(row["options"], variants[name])
         uses = tuple(Use("model", str(index)) for index in range(row["uses"]))
-        return TrialLaunch(row["key"], 0, kernel, {}, defines, Precision.FP32, variants[name], _size(local), uses)
+        return TrialLaunch(row["key"], 0, None, kernel, {}, defines, Precision.FP32, variants[name], _size(local), uses)
 
     def expand(self, launch: TrialLaunch, preferred_multiple: int) -> dict[Candidate, float]:
         """The launch's recorded candidates with the costs that the tuner guesses."""

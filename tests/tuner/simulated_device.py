@@ -55,6 +55,7 @@ def launch(kernel: Kernel, pixels: int, in_c: int, out_c: int, uses: int = 1) ->
     return TrialLaunch(
         key=f"{kernel.name}|{pixels},{in_c},{out_c}",
         step=0,
+        poison=None,
         kernel=kernel,
         dims={"pixels": pixels, "in_c": in_c, "out_c": out_c},
         defines={"ACTIVATION": 0},
