@@ -74,6 +74,19 @@ def test_one_call_fails(call: str, tmp_path: Path) -> None:
     assert farmrt.process.returncode == 0
 
 
+@pytest.mark.parametrize("failing", [8, 9])
+def test_a_long_launch_is_split_into_parts(failing: int, tmp_path: Path) -> None:
+    """Each launch takes 500 ns there: the first round needs one, those behind it seven of at most 100 ns."""
+    program = build_farmrt(sanitize=True)
+    library = str(program.parent / "libfake_opencl.so")
+    plan = PlanBuilder()
+    scratch = plan.scratch(COUNT)
+    plan.step("f", [pool(scratch)], plan.program("kernel void f() {}"), [4, 1000], [2, 10])
+    with Farmrt(program, tmp_path, library, {"FAKE_OPENCL_FAIL": f"clEnqueueNDRangeKernel:{failing}"}) as farmrt:
+        assert farmrt.load(plan, limit_kernel_ms=0.0001)["ok"]
+        assert [farmrt.ask("run")["ok"] for _ in range(3)] == [True, failing == 9, failing == 8]
+
+
 def test_mutated_files(tmp_path: Path) -> None:
     samples = fuzz.write_corpus(tmp_path)
     reached = fuzz.run(tmp_path, 0, 2000, seed=3)

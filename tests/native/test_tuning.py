@@ -175,6 +175,7 @@ def test_tuned_file_damaged(gpu: Farmrt) -> None:
 def test_compiled_kernels(gpu: Farmrt) -> None:
     path = gpu.folder / "kernels"
     y = ready(gpu, soc="host")
+    gpu.done("trial", step=0, reps=1, options=options(8), **{"global": [5]}, block=8)
     saved = gpu.done("save_kernels", file=path)
     assert saved["programs"] == 1
     assert saved["bytes"] == path.stat().st_size

@@ -42,8 +42,19 @@ static void set_fill(writer *file, const rt_engine *engine) {
         .gpu_family = string_add(file, rt_plan_string(plan, plan->meta->gpu_family), "", ""),
         .source_hash = string_add(file, rt_plan_string(plan, plan->meta->source_hash), "", ""),
         .runtime_version = string_add(file, RT_VERSION, "", ""),
-        .entry_count = engine->program_count,
     };
+}
+
+/* Whether a step is launched from this program; trials build many more. */
+static bool program_is_used(const rt_engine *engine, const rt_program *program) {
+    const rt_plan *plan = &engine->plan;
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        if (plan->steps[i].kind != RT_STEP_KIND_OPENCL) continue;
+        const char *source_hash = rt_plan_string(plan, plan->programs[plan->steps[i].program].source_hash);
+        bool same = strcmp(source_hash, program->source_hash) == 0;
+        if (same && strcmp(engine->steps[i].launch.options, program->options) == 0) return true;
+    }
+    return false;
 }
 
 static rt_status binary_add(writer *file, rt_engine *engine, uint32_t index, rt_error *error) {
@@ -58,7 +69,7 @@ static rt_status binary_add(writer *file, rt_engine *engine, uint32_t index, rt_
     uint8_t *target = grown + file->blob_size;
     code = cl->GetProgramInfo(program->object, CL_PROGRAM_BINARIES, sizeof target, &target, NULL);
     if (code != CL_SUCCESS) return rt_opencl_check(error, "clGetProgramInfo", code, RT_NO_STEP);
-    file->entries[index] = (rt_binary_record){
+    file->entries[file->set.entry_count++] = (rt_binary_record){
         .offset = file->blob_size, .size = size, .key = string_add(file, program->source_hash, "|", program->options)};
     file->blob_size += size;
     return file->failed ? rt_error_no_memory(error, "compiled kernels") : RT_OK;
@@ -71,11 +82,11 @@ static uint32_t container_crc(const uint8_t *content, uint64_t size) {
     return rt_crc32_update(crc, content + sizeof(rt_header_record), size - sizeof(rt_header_record));
 }
 
-static rt_status file_write(const writer *file, uint32_t count, const char *path, uint64_t *bytes, rt_error *error) {
+static rt_status file_write(const writer *file, const char *path, uint64_t *bytes, rt_error *error) {
     rt_section_record table[SECTIONS] = {
         {RT_SECTION_ID_STRINGS, 1, file->strings_size, 0},
         {RT_SECTION_ID_SET, sizeof file->set, 1, 0},
-        {RT_SECTION_ID_BINARY, sizeof *file->entries, count, 0},
+        {RT_SECTION_ID_BINARY, sizeof *file->entries, file->set.entry_count, 0},
         {RT_SECTION_ID_BLOB, 1, file->blob_size, 0},
     };
     const void *const contents[SECTIONS] = {file->strings, &file->set, file->entries, file->blob};
@@ -110,11 +121,12 @@ rt_status rt_kernels_save(rt_engine *engine, const char *path, uint32_t *program
     file.entries = rt_memory_allocate(engine->program_count, sizeof *file.entries);
     if (file.entries == NULL) status = rt_error_no_memory(error, "compiled kernels");
     set_fill(&file, engine);
-    for (uint32_t i = 0; i < engine->program_count && status == RT_OK; i++)
-        status = binary_add(&file, engine, i, error);
+    for (uint32_t i = 0; i < engine->program_count && status == RT_OK; i++) {
+        if (program_is_used(engine, &engine->programs[i])) status = binary_add(&file, engine, i, error);
+    }
     if (status == RT_OK && file.failed) status = rt_error_no_memory(error, "compiled kernels");
-    if (status == RT_OK) status = file_write(&file, engine->program_count, path, bytes, error);
-    *programs = engine->program_count;
+    if (status == RT_OK) status = file_write(&file, path, bytes, error);
+    *programs = file.set.entry_count;
     rt_memory_free(file.entries);
     rt_memory_free(file.blob);
     rt_memory_free(file.strings);

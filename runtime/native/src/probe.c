@@ -81,7 +81,7 @@ static const char *type_name(uint64_t type) {
 /* Whether images of four half components can be read and written. */
 static bool has_half_images(const rt_device *device) {
     enum { MAX_FORMATS = 512 };
-    static cl_image_format formats[MAX_FORMATS];
+    cl_image_format formats[MAX_FORMATS];
     cl_uint count = 0;
     cl_int code = device->opencl.cl.GetSupportedImageFormats(device->context, CL_MEM_READ_WRITE, CL_MEM_OBJECT_IMAGE2D,
                                                              MAX_FORMATS, formats, &count);

@@ -57,7 +57,7 @@ static void cores_choose(rt_workers *pool, rt_affinity affinity) {
     for (uint32_t i = 0; i < cores; i++) {
         if (CPU_ISSET(i, &allowed) && (!known || khz[i] == wanted_khz)) CPU_SET(i, &pool->cores);
     }
-    pool->has_affinity = known;
+    pool->has_affinity = affinity != RT_AFFINITY_NONE;
 }
 
 static uint32_t cores_count(const rt_workers *pool) {
