@@ -19,13 +19,19 @@ class BudgetSpent(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """How far a search is: units of work done of those planned, device time, and what it is at."""
+    """How far a search is: units of work done of those planned, device time of the budget, and what it is at."""
 
     done: float
     planned: float
     device_s: float
+    budget_s: float
     trials: int
     stage: str
+
+    @property
+    def share(self) -> float:
+        """Part of the search that is done, by work or by budget, whichever ends it first."""
+        return min(max(self.done / self.planned, self.device_s / self.budget_s if self.budget_s else 1.0), 1.0)
 
 
 Option = tuple[str, int]

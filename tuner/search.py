@@ -46,7 +46,7 @@ _QUICK = Halving(keep=0.34, first=1, last=8)
 _NORMAL = Halving(keep=0.5, first=2, last=16)
 
 LEVELS: Mapping[str, Level] = {
-    "quick": Level(_QUICK, Retest(finalists=3, rounds=8), minor=0.002, budget_s=16.0),
+    "quick": Level(_QUICK, Retest(finalists=3, rounds=8), minor=0.002, budget_s=18.0),
     "normal": Level(_NORMAL, Retest(finalists=4, rounds=10), minor=0.0002, budget_s=180.0),
     "exhaustive": Level(Exhaustive(_NORMAL), Retest(finalists=8, rounds=12), minor=0.0, budget_s=math.inf),
 }
@@ -165,8 +165,9 @@ class _Search:
     def _advance(self, units: float = 1.0) -> None:
         self._done += units
         self._planned = max(self._planned, self._done)
-        trials = self._lab.trials.total()
-        self._observe(Progress(self._done, self._planned, self._lab.spent_s, trials, self._stage))
+        lab = self._lab
+        state = (lab.spent_s, lab.budget_s, lab.trials.total(), self._stage)
+        self._observe(Progress(self._done, self._planned, *state))
 
 
 def _by_kernel(tasks: Sequence[Task]) -> list[list[Task]]:

@@ -35,10 +35,9 @@ class PlainProgress:
         if now_s - self._last_s < LINE_EVERY_S:
             return
         self._last_s = now_s
-        left_s = (now_s - self._start_s) * (state.planned / state.done - 1)
-        share = 100 * state.done / state.planned
+        left_s = (now_s - self._start_s) * (1 / state.share - 1)
         click.echo(
-            f"{state.stage}: {share:.0f} %, {state.trials} trials, {state.device_s:.1f} s of device time, "
+            f"{state.stage}: {100 * state.share:.0f} %, {state.trials} trials, {state.device_s:.1f} s of device time, "
             f"about {left_s:.0f} s left",
             file=self._stream,
         )
@@ -58,7 +57,7 @@ class BarProgress:
     def search(self, state: SearchProgress) -> None:
         """The state of a search."""
         text = f"{state.stage} ({state.trials} trials)"
-        self._progress.update(self._task, total=state.planned, completed=state.done, description=text)
+        self._progress.update(self._task, total=1.0, completed=state.share, description=text)
 
 
 @contextmanager

@@ -32,7 +32,7 @@ MODELS_FOLDER = Path("models")
     "budget_s",
     metavar="SECONDS",
     type=click.FloatRange(0),
-    help="Device time for each model.  [default: quick 16, normal 180, exhaustive unlimited]",
+    help="Device time for each model.  [default: quick 18, normal 180, exhaustive unlimited]",
 )
 @options.opencl_option
 @options.memory_option

@@ -102,7 +102,7 @@ def _search(
     provenance = {"unit": opened.unit.name, "date": datetime.datetime.now(datetime.UTC).date().isoformat()}
     with Journal(journal_file(opened.unit.soc), fingerprint_of(target).digest, provenance) as journal:
         _say(journal, progress)
-        lab = Lab(trials, journal, options.seconds * len(group))
+        lab = Lab(trials, journal, max(options.seconds * len(group) - trials.prepare_s, 0.0))
         outcome = search(trials.launches, _expansion(target), lab, LEVELS[options.level], observe)
     return [_found(each, outcome, trials) for each in group]
 

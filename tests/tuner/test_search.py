@@ -236,7 +236,13 @@ def test_progress_grows_to_its_plan() -> None:
     seen: list[Progress] = []
     with Journal(None, "f") as journal:
         search(FEW, expand, Lab(SimulatedDevice(), journal), LEVELS["quick"], seen.append)
-    done = [each.done for each in seen]
-    assert done == sorted(done)
+    for values in ([each.done for each in seen], [each.device_s for each in seen]):
+        assert values == sorted(values)
     assert seen[-1].done == pytest.approx(seen[-1].planned)
+    assert seen[-1].share == pytest.approx(1.0)
     assert seen[-1].trials > 0
+
+
+@pytest.mark.parametrize(("device_s", "budget_s", "share"), [(1, math.inf, 0.5), (3, 4, 0.75), (9, 4, 1), (0, 0, 1)])
+def test_a_search_ends_with_its_work_or_its_budget(device_s: float, budget_s: float, share: float) -> None:
+    assert Progress(5, 10, device_s, budget_s, 7, "conv").share == share
