@@ -170,11 +170,18 @@ def _compile(compiler: Sequence[str], flags: Sequence[str], units: Sequence[Unit
     width = os.cpu_count() or 1
     for start in range(0, len(pending), width):
         batch = pending[start : start + width]
-        running = [subprocess.Popen(c, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for c in batch]
-        for command, process in zip(batch, running, strict=True):
-            log, _ = process.communicate()
+        running = [_start(command) for command in batch]
+        logs = [process.communicate()[0] for process in running]
+        for command, process, log in zip(batch, running, logs, strict=True):
             _check(command, process.returncode, log)
     return objects
+
+
+def _start(command: Sequence[str]) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    except OSError as error:
+        raise BuildError(f"farmrt: {command[0]} cannot be started: {error.strerror}") from None
 
 
 def _tile_units(target: Abi) -> list[Unit]:
@@ -190,11 +197,9 @@ def _archiver(compiler: Sequence[str]) -> list[str]:
 
 
 def _run(command: Sequence[str]) -> None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise BuildError(f"farmrt: {command[0]} cannot be started: {error.strerror}") from None
-    _check(command, done.returncode, done.stdout + done.stderr)
+    process = _start(command)
+    log, _ = process.communicate()
+    _check(command, process.returncode, log)
 
 
 def _check(command: Sequence[str], status: int, log: str) -> None:
