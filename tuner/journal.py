@@ -2,8 +2,8 @@
 
 One JSON object a line: first `{"journal": "farm-tuning", "version": 1}`, then the trials. A trial is keyed by all that
 changes its answer: the fingerprint's digest, the tuning key (kernel, source hash, options, shapes, precision), variant
-and local size. What a killed process left of a last line is dropped. A candidate that took the runtime down is not
-tried again with the same fingerprint.
+and local size; those of re-tests are kept for people, and measured again. What a killed process left of a last line is
+dropped. A candidate that took the runtime down is not tried again with the same fingerprint.
 """
 
 from __future__ import annotations
@@ -84,8 +84,11 @@ class Journal:
         sizes = self._deadly.get((kernel, candidate.variant.name), set())
         return candidate.local_size in sizes or len(sizes) > 1
 
-    def add(self, kernel: str, key: str, candidate: Candidate, trial: Trial) -> None:
-        """Remembers a trial, in the file too. ConfigError when it cannot be written."""
+    def add(self, kernel: str, key: str, candidate: Candidate, trial: Trial, retest: bool = False) -> None:
+        """Remembers a trial, in the file too; a good one of a re-test only there.
+
+        Raises ConfigError when the file cannot be written.
+        """
         record = {
             "fingerprint": self._fingerprint,
             "kernel": kernel,
@@ -93,6 +96,7 @@ class Journal:
             "variant": candidate.variant.name,
             "local": list(candidate.local_size),
             **_to_json(trial),
+            **({"retest": True} if retest else {}),
             **self._provenance,
         }
         self._remember(record)
@@ -102,6 +106,8 @@ class Journal:
     def _remember(self, record: dict[str, Any]) -> None:
         local = tuple(record["local"])
         trial = _from_json(record)
+        if record.get("retest") and trial.status == Status.OK:
+            return
         self._trials[record["kernel"], record["key"], record["variant"], local] = trial
         if trial.status in (Status.CRASH, Status.HANG):
             self._deadly.setdefault((record["kernel"], record["variant"]), set()).add(local)
@@ -117,7 +123,7 @@ class Journal:
             for record in _records(content):
                 if record["fingerprint"] == self._fingerprint:
                     self._remember(record)
-            self._file = path.open("ab")
+            self._file = path.open("ab", buffering=0)
             if not content:
                 self._append(_HEADER)
             elif not content.endswith(b"\n"):
@@ -137,7 +143,6 @@ class Journal:
 
     def _sync(self) -> None:
         assert self._file is not None
-        self._file.flush()
         os.fsync(self._file.fileno())
         self._unsynced = 0
 

@@ -118,8 +118,7 @@ class Lab:
         self.device_s[launch.key] += trial.device_s
         self.trials[launch.key] += 1
         self.programs.add((launch.options(candidate.variant), candidate.local_size))
-        if not fresh or trial.status != Status.OK:
-            self._journal.add(launch.kernel.name, launch.key, candidate, trial)
+        self._journal.add(launch.kernel.name, launch.key, candidate, trial, retest=fresh)
         return trial
 
     def _learn(self, launch: TrialLaunch, candidate: Candidate, trial: Trial) -> None:

@@ -13,12 +13,13 @@ import pytest
 from farm import cli, deployment, fetch, inventory, results
 from farm.jobs import tune_search
 from farm.jobs.prepare import prepare
-from farm.jobs.trials import trials_on
+from farm.jobs.trials import UnitTrials, trials_on
 from farm.jobs.unit import open_unit
+from runtime.errors import DeviceLostError
 from runtime.kernels.spec import Variant
 from runtime.lowering.trials import TrialLaunch
 from tests.farm.models import deployment_text, write_deployment
-from tuner.trial import Candidate, Status, judged
+from tuner.trial import Candidate, Status, Trial, judged
 
 pytestmark = pytest.mark.opencl
 
@@ -154,6 +155,22 @@ def test_an_interrupted_search_says_how_to_go_on(say: Any, monkeypatch: pytest.M
     last = err.splitlines()[-1]
     assert last.startswith("interrupted; ") and "build/tuning/host.jsonl" in last
     assert not list(Path("build").glob("tinylib/opencl/*/*"))
+
+
+def test_a_unit_that_is_lost_is_a_row_and_its_trials_are_kept(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt, left = UnitTrials._attempt, [2]
+
+    def lost(*arguments: Any) -> Trial:
+        left[0] -= 1
+        if left[0] < 0:
+            raise DeviceLostError("the unit does not answer")
+        return attempt(*arguments)
+
+    monkeypatch.setattr(UnitTrials, "_attempt", lost)
+    status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--json")
+    (row,) = json.loads(out)["rows"]
+    assert (status, row["status"], row["reason"]) == (1, "device_lost", "the unit does not answer")
+    assert len(Path("build/tuning/host.jsonl").read_text().splitlines()) == 3
 
 
 def test_a_cpu_model_has_nothing_to_tune(say: Any) -> None:

@@ -98,6 +98,27 @@ def test_deadly_candidate_is_banned_for_the_kernel_then_its_variant(tmp_path: Pa
         assert journal.deadly("conv", THREE)
 
 
+def test_good_retests_are_kept_for_people_only(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    write(path, (ONE, OK))
+    with Journal(path, "f") as journal:
+        journal.add("conv", "key", ONE, Trial(Status.OK, (7.0,)), retest=True)
+        journal.add("conv", "key", TWO, Trial(Status.WRONG, (7.0,)), retest=True)
+        assert journal.find("conv", "key", ONE) == OK
+    assert len(path.read_text().splitlines()) == 4
+    with Journal(path, "f") as journal:
+        assert journal.find("conv", "key", ONE) == OK
+        assert journal.find("conv", "key", TWO) == Trial(Status.WRONG, (7.0,))
+
+
+def test_a_killed_process_loses_no_trial(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j.jsonl", "f")
+    journal.add("conv", "key", ONE, OK)
+    with Journal(tmp_path / "j.jsonl", "f") as other:
+        assert other.find("conv", "key", ONE) == OK, "though the first is not closed"
+    journal.close()
+
+
 def test_ordinary_failures_are_not_deadly() -> None:
     journal = Journal(None, "f")
     journal.add("conv", "key", ONE, Trial(Status.FAILED))
