@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -81,7 +82,9 @@ def precisions(device: Any) -> list[Precision]:
 
 @functools.lru_cache(maxsize=64)
 def program(device: Any, kernel: BufferKernel, options: str) -> Any:
-    return cl.Program(queue(device).context, program_source(kernel)).build(options=options.split())
+    with warnings.catch_warnings():  # PoCL remarks on vectors wider than the CPU's
+        warnings.simplefilter("ignore", cl.CompilerWarning)
+        return cl.Program(queue(device).context, program_source(kernel)).build(options=options.split())
 
 
 def positive(case: Case) -> bool:

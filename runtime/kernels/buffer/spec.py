@@ -64,7 +64,7 @@ def buffer_kernel(
         variants=variants,
         defaults=defaults,
         cost=cost,
-        fits=rule,
+        fits=lambda dims, chosen, target: _compiler_aborts(chosen, target) or rule(dims, chosen, target),
         local_size=lambda dims, chosen, target: _local_size(work_items(dims, chosen), cpu_local, target),
         block=(lambda chosen: chosen.get("PACK", chosen["BLOCK"])) if packed else None,
         macs=macs,
@@ -72,6 +72,13 @@ def buffer_kernel(
         cpu=cpu,
         shapes=shapes,
     )
+
+
+def _compiler_aborts(chosen: Variant, target: Target) -> str:
+    """PoCL 3.0 (LLVM 14) ends the process over functions of 16 floats, such as fma, exp and vload_half16."""
+    if target.gpu_family == "pocl-3.0" and chosen["VECTOR"] == 16:
+        return "the compiler of PoCL 3.0 aborts on vectors of 16"
+    return ""
 
 
 def _local_size(grid: WorkItems, cpu_local: WorkItems, target: Target) -> WorkItems:
