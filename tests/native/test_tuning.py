@@ -204,7 +204,7 @@ SLOW = """
 kernel void slow(global float *y, int count) {
     int i = get_global_id(1);
     float sum = 0;
-    for (int k = 0; k < 20000; k++) sum += sin((float)(k + i));
+    for (int k = 0; k < 8000; k++) sum += sin((float)(k + i));
     if (i < count) y[i] = get_global_id(1) + get_global_id(0) + (sum > 1e9f);
 }
 """
@@ -225,11 +225,11 @@ def test_long_launches_are_split(gpu: Farmrt) -> None:
 
 
 def test_watchdog_ends_a_launch_that_hangs(gpu: Farmrt) -> None:
-    ready(gpu, watchdog_ms=1500)
+    ready(gpu, watchdog_ms=300)
     start = time.monotonic()
     answer = gpu.ask("trial", step=0, reps=1, kernel="endless", **{"global": [1]})
     assert (answer["error"], answer["step"]) == ("hang", 0)
-    assert 1 < time.monotonic() - start < 20
+    assert 0.3 < time.monotonic() - start < 20
     assert gpu.process.wait(10) == 4
 
 

@@ -106,48 +106,46 @@ static void path_complete(rt_opencl *opencl, void *library) {
     snprintf(opencl->path, sizeof opencl->path, "%s", info.dli_fname);
 }
 
-static rt_status library_open(rt_opencl *opencl, const char *path, rt_error *error) {
+/* `exists` tells whether there is such a library at all. */
+static rt_status library_open(rt_opencl *opencl, const char *path, bool *exists, rt_error *error) {
     cl_platform_id platforms[MAX_PLATFORMS];
     searched_append(opencl, path);
     snprintf(opencl->path, sizeof opencl->path, "%s", path);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    *exists = library != NULL || rt_file_exists(path);
     if (library == NULL) {
         const char *reason = dlerror();
         return rt_error_set(error, RT_NO_OPENCL, "%s", reason ? reason : path);
     }
     path_complete(opencl, library);
     cl_uint count = library_platforms(opencl, library, platforms);
-    if (count == 0) return rt_error_set(error, RT_NO_OPENCL, "%s: no OpenCL platform", path);
-    if (!device_choose(opencl, platforms, count))
-        return rt_error_set(error, RT_NO_OPENCL, "%s: no OpenCL device", path);
-    return RT_OK;
+    if (count == 0) return rt_error_set(error, RT_NO_OPENCL, "%s: no OpenCL platform", opencl->path);
+    if (device_choose(opencl, platforms, count)) return RT_OK;
+    return rt_error_set(error, RT_NO_OPENCL, "%s: no OpenCL device", opencl->path);
 }
 
+/* The first place with a device. Where there is none, what the first library said that exists. */
 static rt_status places_open(rt_opencl *opencl, rt_error *error) {
-    rt_error last = {0};
-    bool opened = false; /* a library without a device says more than one that is not there */
+    static const char nowhere[] = "no OpenCL library in the usual places; name one with opencl= or FARM_OPENCL";
+    rt_error said;
+    bool any = false;
     for (size_t i = 0; i < RT_COUNT(usual_places); i++) {
-        const char *place = usual_places[i];
-        bool absolute = place[0] == '/';
-        if (absolute && !rt_file_exists(place)) {
-            searched_append(opencl, place);
-            continue;
-        }
         rt_error reason;
-        if (library_open(opencl, place, &reason) == RT_OK) return RT_OK;
-        if (absolute || (!opened && strstr(reason.message, ": no OpenCL") != NULL)) last = reason, opened = true;
+        bool exists;
+        if (library_open(opencl, usual_places[i], &exists, &reason) == RT_OK) return RT_OK;
+        if (exists && !any) said = reason;
+        any = any || exists;
     }
     opencl->path[0] = '\0';
-    if (opened && error != NULL) return *error = last, last.status;
-    return rt_error_set(error, RT_NO_OPENCL,
-                        "no OpenCL library in the usual places; name one with opencl= or FARM_OPENCL");
+    return rt_error_set(error, RT_NO_OPENCL, "%s", any ? said.message : nowhere);
 }
 
 rt_status rt_opencl_open(rt_opencl *opencl, const char *library, rt_error *error) {
     memset(opencl, 0, sizeof *opencl);
     if (library == NULL || library[0] == '\0') library = getenv("FARM_OPENCL");
     if (library == NULL || library[0] == '\0') return places_open(opencl, error);
-    return library_open(opencl, library, error);
+    bool exists;
+    return library_open(opencl, library, &exists, error);
 }
 
 const char *rt_opencl_code_name(cl_int code) {
