@@ -116,7 +116,9 @@ static rt_status cpu_steps(const round_state *round, uint32_t first, uint32_t la
         bool needed = plan->pools[i].kind == RT_POOL_KIND_SCRATCH && run_uses_pool(plan, first, last, i);
         if (needed) status = pool_map(round, i, first);
     }
+    rt_workers_enter(engine->workers);
     for (uint32_t i = first; i <= last && status == RT_OK; i++) cpu_step(round, i);
+    rt_workers_leave(engine->workers);
     for (uint32_t i = 0; engine->has_device && i < plan->pool_count; i++) {
         if (plan->pools[i].kind != RT_POOL_KIND_SCRATCH) continue;
         rt_status unmapped = pool_unmap(round, i, last);

@@ -19,11 +19,11 @@ typedef struct {
 
 struct rt_workers {
     worker *workers;
-    uint32_t count;   /* workers, the caller included where it takes part */
+    uint32_t count;   /* workers; the caller is the first */
     uint32_t started; /* threads */
-    uint32_t first;   /* index of the first worker that is a thread: 1 where the caller takes part */
     bool has_affinity;
     cpu_set_t cores;
+    cpu_set_t callers_cores; /* between enter and leave */
     uint64_t scratch_bytes;
     pthread_mutex_t mutex;
     pthread_cond_t announced, finished;
@@ -132,7 +132,7 @@ static void loop_wait(rt_workers *pool) {
 }
 
 void rt_workers_run(rt_workers *pool, uint32_t count, rt_turn *turn, const void *context) {
-    if (pool->first == 1 && (count <= 1 || pool->started == 0)) {
+    if (count <= 1 || pool->started == 0) {
         for (uint32_t i = 0; i < count; i++) turn(context, i, 0);
         return;
     }
@@ -142,12 +142,22 @@ void rt_workers_run(rt_workers *pool, uint32_t count, rt_turn *turn, const void 
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
     atomic_store_explicit(&pool->active, pool->started, memory_order_relaxed);
     loop_announce(pool);
-    if (pool->first == 1) turns_take(pool, 0);
+    turns_take(pool, 0);
     loop_wait(pool);
 }
 
+void rt_workers_enter(rt_workers *pool) {
+    if (pool->has_affinity && sched_getaffinity(0, sizeof pool->callers_cores, &pool->callers_cores) == 0) {
+        sched_setaffinity(0, sizeof pool->cores, &pool->cores);
+    }
+}
+
+void rt_workers_leave(rt_workers *pool) {
+    if (pool->has_affinity) sched_setaffinity(0, sizeof pool->callers_cores, &pool->callers_cores);
+}
+
 static bool threads_start(rt_workers *pool) {
-    for (uint32_t i = pool->first; i < pool->count; i++) {
+    for (uint32_t i = 1; i < pool->count; i++) {
         pool->workers[i].pool = pool;
         pool->workers[i].index = i;
         if (pthread_create(&pool->workers[i].thread, NULL, worker_run, &pool->workers[i]) != 0) return false;
@@ -164,7 +174,6 @@ rt_status rt_workers_start(rt_workers **workers, uint32_t threads, rt_affinity a
     pthread_cond_init(&pool->finished, NULL);
     cores_choose(pool, affinity);
     pool->count = threads ? threads : cores_count(pool);
-    pool->first = pool->has_affinity ? 0 : 1;
     pool->workers = rt_memory_allocate(pool->count, sizeof *pool->workers);
     if (pool->workers != NULL && threads_start(pool)) return RT_OK;
     rt_workers_stop(pool);
@@ -176,7 +185,7 @@ void rt_workers_stop(rt_workers *pool) {
     if (pool == NULL) return;
     atomic_store(&pool->stopping, true);
     loop_announce(pool);
-    for (uint32_t i = 0; i < pool->started; i++) pthread_join(pool->workers[pool->first + i].thread, NULL);
+    for (uint32_t i = 0; i < pool->started; i++) pthread_join(pool->workers[1 + i].thread, NULL);
     for (uint32_t i = 0; pool->workers != NULL && i < pool->count; i++)
         rt_memory_free_aligned(pool->workers[i].scratch);
     pthread_mutex_destroy(&pool->mutex);
