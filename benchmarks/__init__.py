@@ -1,0 +1,1 @@
+"""Measurements against other engines and of whole runs; nothing else imports them."""

@@ -1,0 +1,79 @@
+"""From starting farmrt to its first result in a file, with nothing in the driver's own cache of kernels."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy.typing as npt
+
+from benchmarks.contenders import Farmrt
+from benchmarks.figures import ColdStart, Start
+from benchmarks.scratch import POCL_CACHE
+from farm.jobs.prepare import Prepared
+from farm.jobs.run import LoadOptions
+from farm.jobs.unit import FARMRT, FIRST_ROUND_DEADLINE_S, OpenUnit
+from farm.workspace import Workspace, data_file
+from runtime.errors import DeviceError
+
+MOST_STARTS = 3
+LIMIT_S = 2.0  # no further start of a kind after so much time
+
+Array = npt.NDArray[Any]
+
+
+def cold_start(opened: OpenUnit, prepared: Prepared, inputs: Mapping[str, Array], onnxruntime_s: float) -> ColdStart:
+    """Measures the three kinds of start of a tuned model, each in processes of their own."""
+    Farmrt("", opened, prepared, inputs, LoadOptions())  # brings plan, inputs and artifacts to the unit
+    opened.session.command("unload")
+    workspace = Workspace(prepared.deployment.library_name)
+    names = (opened.unit.abi, opened.device_model, opened.unit.soc)
+    tuned = {"tuned": _on_unit(workspace, workspace.tuned_file(*names))}
+    kernels = {"kernels": _on_unit(workspace, workspace.kernels_file(*names))}
+    words = _words(opened, workspace, prepared)
+    return ColdStart(
+        default=_starts(opened, words),
+        tuned=_starts(opened, words | tuned),
+        compiled=_starts(opened, words | tuned | kernels),
+        onnxruntime_s=onnxruntime_s,
+    )
+
+
+def _words(opened: OpenUnit, workspace: Workspace, prepared: Prepared) -> dict[str, str]:
+    plan = workspace.plan_file(prepared.name, opened.unit.abi, opened.unit.soc, "gpu")
+    files = {"plan": _on_unit(workspace, plan), "data": _on_unit(workspace, data_file(plan))}
+    inputs = {f"input:{each.name}": workspace.on_unit(f"input{i}.bin") for i, each in enumerate(prepared.inputs)}
+    outputs = {f"output:{each.name}": workspace.on_unit(f"first{i}.bin") for i, each in enumerate(prepared.outputs)}
+    return files | inputs | outputs | {"soc": opened.unit.soc, "opencl": opened.opencl_library, "rounds": "1"}
+
+
+def _on_unit(workspace: Workspace, path: Path) -> str:
+    return workspace.on_unit(path.name)
+
+
+def _starts(opened: OpenUnit, words: Mapping[str, str]) -> Start:
+    seconds: list[float] = []
+    built = 0
+    while len(seconds) < MOST_STARTS and sum(seconds) < LIMIT_S:
+        with TemporaryDirectory() as empty:
+            took_s, built = _start(opened, words, empty)
+        seconds.append(took_s)
+    return Start(seconds=tuple(seconds), built=built)
+
+
+def _start(opened: OpenUnit, words: Mapping[str, str], cache: str) -> tuple[float, int]:
+    """Seconds of one process, and how many programs it built."""
+    arguments = [f"{key}={value}" for key, value in words.items()]
+    argv = ["env", f"{POCL_CACHE}={cache}", f"./{FARMRT}", "run", *arguments]
+    start_s = time.perf_counter()
+    done = opened.transport.run(argv, FIRST_ROUND_DEADLINE_S)
+    took_s = time.perf_counter() - start_s
+    lines = [line for line in done.stdout.decode(errors="replace").splitlines() if line.startswith("{")]
+    answer = json.loads(lines[-1]) if lines else {}
+    if done.exit_status or not answer.get("ok"):
+        raise DeviceError(f"farmrt run: exit status {done.exit_status}: {answer.get('message', 'no answer')}")
+    return took_s, answer["kernels"]["built"]

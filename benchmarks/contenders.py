@@ -1,0 +1,110 @@
+"""Those who take turns: a farmrt with one model loaded, and ONNX Runtime."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+
+from benchmarks.figures import ONNX_RUNTIME
+from farm.jobs.benchmark import profile
+from farm.jobs.prepare import Prepared, TestData
+from farm.jobs.run import LoadOptions, load_model
+from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit
+from farm.jobs.validate import output_members
+from farm.results import Status
+from runtime.errors import ModelError
+from runtime.plan.plan import Plan
+
+NS_PER_MS = 1e6
+ERRORS_ONLY = 3
+CONVOLUTIONS = ("Conv2D", "DepthwiseConv2d")
+
+Array = npt.NDArray[Any]
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+class OnnxRuntime:
+    """ONNX Runtime with all cores and its own optimizations, on the model that farm converts."""
+
+    name = ONNX_RUNTIME
+
+    def __init__(self, model: onnx.ModelProto, inputs: Mapping[str, Array]) -> None:
+        self._inputs = dict(inputs)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = ERRORS_ONLY
+        options.intra_op_num_threads = cores()
+        content = model.SerializeToString()
+        start_s = time.perf_counter()
+        try:
+            self._session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
+        except Exception as error:  # its exceptions have no common base of their own
+            raise ModelError(f"{ONNX_RUNTIME} refuses the model: {error}") from None
+        values = self._session.run(None, self._inputs)
+        self.first_result_s = time.perf_counter() - start_s
+        self.outputs = {
+            info.name: np.asarray(value) for info, value in zip(self._session.get_outputs(), values, strict=True)
+        }
+
+    def turn(self, rounds: int, warmup: int) -> list[float]:
+        """See Contender."""
+        times = [self._round_ms() for _ in range(warmup + rounds)]
+        return times[warmup:]
+
+    def _round_ms(self) -> float:
+        start_ns = time.perf_counter_ns()
+        self._session.run(None, self._inputs)
+        return (time.perf_counter_ns() - start_ns) / NS_PER_MS
+
+
+class Farmrt:
+    """A farmrt process of its own with one model loaded."""
+
+    def __init__(
+        self, name: str, opened: OpenUnit, prepared: Prepared, inputs: Mapping[str, Array], options: LoadOptions
+    ) -> None:
+        self.name = name
+        self._opened = opened
+        self._loaded = load_model(opened, prepared, "gpu", opened.target(prepared, "gpu"), options)
+        opened.write_inputs(inputs, self._loaded.workspace)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that was loaded."""
+        return self._loaded.plan
+
+    def turn(self, rounds: int, warmup: int) -> list[float]:
+        """See Contender."""
+        answer = self._opened.session.command("run", rounds=rounds, warmup=warmup, deadline_s=FIRST_ROUND_DEADLINE_S)
+        return [ns / NS_PER_MS for ns in answer["wall_ns"]]
+
+    def verdict(self, expected: Mapping[str, Array]) -> tuple[Status, str]:
+        """Whether the outputs of the last round are right, and why not."""
+        outputs = self._opened.read_outputs(self._loaded.plan, self._loaded.workspace)
+        members = output_members(self._loaded.prepared, "gpu", expected, outputs)
+        return members["status"], members["reason"]
+
+    def shares(self, rounds: int) -> tuple[float, float]:
+        """The operators' sum as a share of the wall time, and the convolutions' as a share of that sum."""
+        steps = self.plan.steps
+        times, wall_ns = profile(self._opened.session, rounds, len(steps), FIRST_ROUND_DEADLINE_S)
+        sums_ns = dict.fromkeys((step.op for step in steps), 0.0)
+        for step, found in zip(steps, times, strict=True):
+            sums_ns[step.op] += sum(found.ns)
+        total_ns = sum(sums_ns.values())
+        return total_ns / sum(wall_ns), sum(sums_ns.get(op, 0.0) for op in CONVOLUTIONS) / total_ns
+
+
+def test_inputs(prepared: Prepared) -> Mapping[str, Array]:
+    """Seeded inputs, the same for all contenders."""
+    return TestData(prepared, {}).inputs

@@ -1,0 +1,141 @@
+"""What a benchmark run found, as it is written to JSON. Seconds and milliseconds are wall time unless they say else."""
+
+from __future__ import annotations
+
+from farm.results import Figure, Latency, Record, Status
+from tuner.statistics import Ratio
+
+ONNX_RUNTIME = "ONNX Runtime"
+
+
+class Interval(Record):
+    """A value with its 95 % confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, ratio: Ratio) -> Interval:
+        return cls(value=ratio.value, low=ratio.low, high=ratio.high)
+
+
+class Entrant(Record):
+    """One way to run a model. `to_onnxruntime` is its median latency over ONNX Runtime's, measured in turns with it.
+
+    `operators_to_wall`: the operators' sum as a share of the wall time; `convolutions_to_operators`: the convolutions'
+    as a share of that sum. Both come from rounds of their own, with profiling.
+    """
+
+    name: str
+    status: Status = Status.OK
+    reason: str = ""
+    latency_ms: Latency | None = None
+    to_onnxruntime: Interval | None = None
+    operators_to_wall: Figure = None
+    convolutions_to_operators: Figure = None
+
+
+class Tuning(Record):
+    """One call of `farm tune`; what an earlier call measured for the same launches was not measured again."""
+
+    winograd: int
+    level: str
+    status: Status
+    reason: str = ""
+    device_s: float
+    wall_s: float
+    trials: int
+    launches: int
+    launches_tuned: int
+    gain_percent: Interval | None = None
+
+
+class Start(Record):
+    """Time from starting a process to the first result in a file; `built`: programs that it had to build."""
+
+    seconds: tuple[float, ...]
+    built: int
+
+
+class ColdStart(Record):
+    """Starts with an empty cache of the driver: by default, tuned, and tuned with compiled kernels."""
+
+    default: Start
+    tuned: Start
+    compiled: Start
+    onnxruntime_s: float
+
+
+class Run(Record):
+    """One model on one driver. `failures` says, stage by stage, what could not be measured and why."""
+
+    model: str
+    driver: str
+    entrants: tuple[Entrant, ...] = ()
+    tunings: tuple[Tuning, ...] = ()
+    cold_start: ColdStart | None = None
+    failures: tuple[str, ...] = ()
+
+    def entrant(self, name: str) -> Entrant | None:
+        return next((each for each in self.entrants if each.name == name), None)
+
+
+class Spent(Record):
+    """What a command took: wall time and the highest resident memory of it and its children."""
+
+    wall_s: float
+    peak_bytes: int
+
+
+class Conversion(Record):
+    """`farm convert` against a process that imports ONNX Runtime and creates a session."""
+
+    model: str
+    farm: Spent | None = None
+    onnxruntime: Spent | None = None
+    failures: tuple[str, ...] = ()
+
+
+class Program(Record):
+    """farmrt for this machine."""
+
+    size_bytes: int
+    build_s: float
+    compiler: str
+
+
+class Driver(Record):
+    """An OpenCL driver, in its own words."""
+
+    origin: str
+    name: str
+    version: str
+    device: str
+
+
+class Machine(Record):
+    """What the figures were measured on."""
+
+    cpu: str
+    cores: int
+    memory_bytes: int
+    system: str
+    versions: dict[str, str]
+
+
+class Report(Record):
+    """All figures of one call. `others_cores`: how many cores, on average, other work kept busy meanwhile."""
+
+    command: str
+    date: str
+    machine: Machine
+    drivers: tuple[Driver, ...]
+    missing_drivers: tuple[str, ...] = ()
+    farmrt: Program | None = None
+    conversions: tuple[Conversion, ...] = ()
+    runs: tuple[Run, ...] = ()
+    light: tuple[Run, ...] = ()
+    failures: tuple[str, ...] = ()
+    wall_s: float
+    others_cores: float

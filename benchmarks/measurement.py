@@ -1,0 +1,200 @@
+"""One model on one driver: tuned, then all ways to run it in turns with ONNX Runtime, then its starts from cold."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from benchmarks.cold_start import cold_start
+from benchmarks.contenders import Farmrt, OnnxRuntime, test_inputs
+from benchmarks.failures import Failures
+from benchmarks.figures import ColdStart, Entrant, Interval, Run, Tuning
+from benchmarks.networks import Network
+from benchmarks.scratch import scratch
+from benchmarks.turns import Lane, compete
+from farm import drivers
+from farm.inventory import HOST
+from farm.jobs.run import NO_ARTIFACT, LoadOptions
+from farm.jobs.tune import TuneOptions, tune_job
+from farm.jobs.tune_search import SearchOptions
+from farm.jobs.unit import OpenUnit, open_unit
+from farm.results import Latency, Status, TuneRow
+from runtime.lowering.lower import lower
+from tuner.statistics import ratio_of_medians
+
+DEFAULT, TUNED = "default", "tuned"
+WINOGRAD_TILES = (2, 4)
+TUNED_TILE, TILE_BUDGET_S = 4, 8.0  # device time: most launches are known from the search without Winograd
+CONFIDENCE = 0.95
+PROFILE_MS, LEAST_PROFILED, MOST_PROFILED = 500.0, 5, 50
+
+Array = npt.NDArray[Any]
+Say = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How much is measured. Without a `level` nothing is tuned, and only the default takes turns.
+
+    `budget_s` is the tuning's device time, None for the level's own.
+    """
+
+    turns: int
+    limit_s: float
+    level: str | None = "quick"
+    budget_s: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """A way to run a model."""
+
+    name: str
+    winograd: int
+    load: LoadOptions
+
+
+def measure(network: Network, driver: drivers.Driver, options: Options, say: Say) -> Run:
+    """A run, whatever fails in it."""
+    failures = Failures()
+    found = _Found()
+    with failures.kept("set-up"), scratch(), open_unit(HOST, str(driver.path)) as opened:
+        found.measure(_Bench(network, opened, options, failures, say))
+    return Run(
+        model=network.name,
+        driver=driver.origin,
+        entrants=tuple(found.entrants),
+        tunings=tuple(found.tunings),
+        cold_start=found.cold_start,
+        failures=tuple(failures.lines),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Bench:
+    """What every stage needs."""
+
+    network: Network
+    opened: OpenUnit
+    options: Options
+    failures: Failures
+    say: Say
+
+
+@dataclasses.dataclass
+class _Found:
+    """Figures so far."""
+
+    entrants: list[Entrant] = dataclasses.field(default_factory=list)
+    tunings: list[Tuning] = dataclasses.field(default_factory=list)
+    cold_start: ColdStart | None = None
+
+    def measure(self, bench: _Bench) -> None:
+        prepared = bench.network.prepared()
+        inputs = test_inputs(prepared)
+        onnxruntime = OnnxRuntime(prepared.source, inputs)
+        ways = [Way(DEFAULT, 0, LoadOptions(NO_ARTIFACT, NO_ARTIFACT))]
+        if bench.options.level:
+            ways += self._tuned_ways(bench, bench.options.level)
+        bench.say("in turns")
+        self.entrants = _entrants(bench, ways, onnxruntime, inputs)
+        if TUNED in (way.name for way in ways):
+            bench.say("from cold")
+            with bench.failures.kept("from cold"):
+                self.cold_start = cold_start(bench.opened, prepared, inputs, onnxruntime.first_result_s)
+
+    def _tuned_ways(self, bench: _Bench, level: str) -> list[Way]:
+        """Tunes; returns all ways but the default. Winograd's come last: they share the journal of the search."""
+        tiles = [tile for tile in WINOGRAD_TILES if _uses_winograd(bench, tile)]
+        ways = [Way(f"winograd {tile}", tile, LoadOptions(NO_ARTIFACT, NO_ARTIFACT)) for tile in tiles]
+        for tile in (0, *(tile for tile in tiles if tile == TUNED_TILE)):
+            name = f"winograd {tile}, {TUNED}" if tile else TUNED
+            bench.say(f"tune{f' with winograd {tile}' if tile else ''}")
+            with bench.failures.kept(f"{name}: tune"):
+                tuning = tune(bench, tile, level)
+                self.tunings.append(tuning)
+                if tuning.status == Status.OK:
+                    ways.insert(len(ways) if tile else 0, Way(name, tile, LoadOptions()))
+                else:
+                    bench.failures.lines.append(f"{name}: {tuning.status}: {tuning.reason}")
+        return ways
+
+
+def _uses_winograd(bench: _Bench, tile: int) -> bool:
+    """Whether the model has convolutions that Winograd's algorithm serves."""
+    prepared = bench.network.prepared(tile)
+    plan = lower(prepared.graph, bench.opened.target(prepared, "gpu"), prepared.options())
+    return any(step.op == "WinogradTransform" for step in plan.steps)
+
+
+def tune(bench: _Bench, winograd: int, level: str) -> Tuning:
+    """`farm tune` of the model, as a user would call it."""
+    search = SearchOptions(level, TILE_BUDGET_S if winograd else bench.options.budget_s)
+    options = TuneOptions(search, bench.opened.opencl_library)
+    start_s = time.perf_counter()
+    (row,) = tune_job([bench.network.deployment(winograd)], [HOST], options)
+    return _tuning(row, winograd, level, time.perf_counter() - start_s)
+
+
+def _tuning(row: TuneRow, winograd: int, level: str, wall_s: float) -> Tuning:
+    gain = None
+    if row.gain_percent is not None and row.gain_ci is not None:
+        gain = Interval(value=row.gain_percent, low=row.gain_ci[0], high=row.gain_ci[1])
+    return Tuning(
+        winograd=winograd,
+        level=level,
+        status=row.status,
+        reason=row.reason,
+        device_s=row.device_s,
+        wall_s=wall_s,
+        trials=row.trials,
+        launches=row.launches,
+        launches_tuned=row.launches_tuned,
+        gain_percent=gain,
+    )
+
+
+def _entrants(
+    bench: _Bench, ways: Sequence[Way], onnxruntime: OnnxRuntime, inputs: Mapping[str, Array]
+) -> list[Entrant]:
+    """ONNX Runtime first, then the ways that could be loaded."""
+    with contextlib.ExitStack() as stack:
+        loaded = []
+        for way in ways:
+            with bench.failures.kept(way.name):
+                prepared = bench.network.prepared(way.winograd)
+                twin = stack.enter_context(bench.opened.twin())
+                loaded.append(Farmrt(way.name, twin, prepared, inputs, way.load))
+        lanes = compete([onnxruntime, *loaded], bench.options.turns, bench.options.limit_s)
+        entrants = [_entrant(lane, lanes[0]) for lane in lanes]
+        return [entrants[0], *(_examined(*pair, onnxruntime) for pair in zip(entrants[1:], loaded, strict=True))]
+
+
+def _entrant(lane: Lane, reference: Lane) -> Entrant:
+    name = lane.contender.name
+    if lane.reason or not lane.turns:
+        return Entrant(name=name, status=Status.FAILED, reason=lane.reason)
+    latency = Latency.of([ms for turn in lane.turns for ms in turn])
+    ratio = ratio_of_medians(lane.turns, reference.turns, CONFIDENCE) if reference.turns else None
+    return Entrant(name=name, latency_ms=latency, to_onnxruntime=Interval.of(ratio) if ratio else None)
+
+
+def _examined(entrant: Entrant, farmrt: Farmrt, onnxruntime: OnnxRuntime) -> Entrant:
+    """Is its output right; for the plain ways, where the time goes."""
+    if entrant.latency_ms is None:
+        return entrant
+    failures = Failures()
+    members: dict[str, object] = {}
+    with failures.kept("examined"):
+        members["status"], members["reason"] = farmrt.verdict(onnxruntime.outputs)
+        if entrant.name in (DEFAULT, TUNED):
+            rounds = min(max(int(PROFILE_MS / entrant.latency_ms.median), LEAST_PROFILED), MOST_PROFILED)
+            members["operators_to_wall"], members["convolutions_to_operators"] = farmrt.shares(rounds)
+    if failures.lines:
+        members |= {"status": Status.FAILED, "reason": "; ".join(failures.lines)}
+    return entrant.model_copy(update=members)

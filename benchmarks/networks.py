@@ -1,0 +1,99 @@
+"""The networks to measure, each as deployment files: the zoo's, and those of the onnx package with random weights."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import onnx
+import yaml
+
+from benchmarks.scratch import ROOT
+from farm import atomic_file, deployment, fetch
+from farm.deployment import Deployment
+from farm.jobs.prepare import Prepared, prepare
+from runtime import zoo
+
+MODELS_FOLDER = ROOT / "models"
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """A model and the content of its deployment file; deployment files are written to `folder`."""
+
+    name: str
+    content: dict[str, Any]
+    folder: Path
+
+    def deployment_file(self, winograd: int = 0) -> Path:
+        """Writes a deployment file; each Winograd tile has a library of its own, so that artifacts keep apart."""
+        library = f"{self.name}_winograd{winograd}" if winograd else self.name
+        settings = self.content["models"][self.name] | {"winograd": winograd}
+        content = self.content | {"library_name": library, "models": {self.name: settings}}
+        path = self.folder / f"{library}.yml"
+        atomic_file.write(path, yaml.safe_dump(content, sort_keys=False).encode())
+        return path
+
+    def deployment(self, winograd: int = 0) -> Deployment:
+        return deployment.load(self.deployment_file(winograd))
+
+    def prepared(self, winograd: int = 0) -> Prepared:
+        """The model, fetched and converted."""
+        source = self.deployment(winograd)
+        return prepare(source, self.name, fetch.Fetcher(source))
+
+    def model_file(self) -> Path:
+        """The ONNX file, generated if it is not there yet."""
+        return fetch.Fetcher(self.deployment()).model_file(self.name).resolve()
+
+
+def zoo_names() -> list[str]:
+    """The networks of models/*.yml, the cheapest first."""
+    found = {path.stem for path in MODELS_FOLDER.glob("*.yml")}
+    return sorted(found & set(zoo.names()), key=lambda name: zoo.describe(name).macs)
+
+
+@contextlib.contextmanager
+def zoo_networks(names: Sequence[str]) -> Iterator[list[Network]]:
+    """Networks of the zoo by name."""
+    with TemporaryDirectory(prefix="farm-benchmark.") as folder:
+        contents = {name: yaml.safe_load((MODELS_FOLDER / f"{name}.yml").read_text()) for name in names}
+        yield [Network(name, content, Path(folder)) for name, content in contents.items()]
+
+
+@contextlib.contextmanager
+def light_network(name: str, path: Path) -> Iterator[Network]:
+    """One of the onnx package's networks, its constant weights replaced by seeded random ones."""
+    with TemporaryDirectory(prefix="farm-benchmark.") as scratch:
+        folder = Path(scratch)
+        model = zoo.reweight(onnx.load(path))
+        atomic_file.write(folder / f"{name}.onnx", model.SerializeToString())
+        yield Network(name, _content(name, model), folder)
+
+
+def _content(name: str, model: onnx.ModelProto) -> dict[str, Any]:
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in constants]
+    settings = {
+        "platform": "onnx",
+        "model_file_path": f"{name}.onnx",
+        "subgraphs": [
+            {
+                "input_tensors": [value.name for value in inputs],
+                "input_shapes": [",".join(map(str, _shape(value))) for value in inputs],
+                "output_tensors": [value.name for value in model.graph.output],
+            }
+        ],
+        "runtime": "gpu",
+        "data_type": "fp32_fp32",
+    }
+    return {"library_name": name, "target_abis": ["host"], "models": {name: settings}}
+
+
+def _shape(value: onnx.ValueInfoProto) -> list[int]:
+    """The shape for a batch of one."""
+    return [axis.dim_value or 1 for axis in value.type.tensor_type.shape.dim]

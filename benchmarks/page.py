@@ -1,0 +1,250 @@
+"""The report as a Markdown page: for each section ratios first, times second, then what limits them (`notes.py`)."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from benchmarks import notes
+from benchmarks.figures import ONNX_RUNTIME, Entrant, Interval, Report, Run, Start, Tuning
+from farm.results import Latency, Status
+
+AIMS = {
+    "system": {
+        "mobilenet_v1": 1.0,
+        "mobilenet_v2": 1.5,
+        "squeezenet_v11": 1.5,
+        "resnet50": 1.2,
+        "inception_v3": 1.2,
+    },
+    "pypi": dict.fromkeys(("mobilenet_v1", "mobilenet_v2", "squeezenet_v11", "resnet50", "inception_v3"), 4.0),
+}
+TUNED, DEFAULT = "tuned", "default"
+MB = 1e6
+BUSY_CORES = 0.1
+NOTHING = "-"
+
+Row = Sequence[str]
+Section = Iterator[str]
+
+
+def page(report: Report) -> str:
+    """The whole page; ends with a newline."""
+    sections: list[Section] = [_head(report)]
+    if report.runs:
+        sections += [_latency(report), _cold_start(report.runs), _tuning(report.runs), _share(report.runs)]
+    if report.conversions:
+        sections.append(_conversion(report))
+    if report.farmrt:
+        sections.append(_farmrt(report))
+    if report.light:
+        sections.append(_light(report.light))
+    sections.append(_failures(report))
+    return "\n".join(line for section in sections for line in section).rstrip() + "\n"
+
+
+def _head(report: Report) -> Section:
+    machine = report.machine
+    yield from ("# Benchmarks", "", notes.INTRODUCTION, "", f"    {report.command}", "")
+    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
+    yield f"- {report.date}; took {report.wall_s / 60:.0f} minutes; other work took {report.others_cores:.2f} cores"
+    yield f"- {machine.cpu}, {machine.cores} cores, {machine.memory_bytes / 2**30:.0f} GiB; {machine.system}"
+    yield from (f"- driver `{each.origin}`: {each.version}; device {each.device}" for each in report.drivers)
+    yield from (f"- driver `{origin}`: not on this machine" for origin in report.missing_drivers)
+    yield from (f"- {versions}", "")
+    if _disturbed(report):
+        yield from ("**The machine had other work to do: times and ratios are disturbed, and no aim is judged.**", "")
+
+
+def _disturbed(report: Report) -> bool:
+    return report.others_cores > BUSY_CORES
+
+
+def _latency(report: Report) -> Section:
+    runs, names = report.runs, _names(report.runs)
+    yield from ("## Latency, ONNX Runtime = 1", "")
+    judged = not _disturbed(report)
+    rows = [[run.model, run.driver, _aim(run, judged), *(_ratio(run.entrant(name)) for name in names)] for run in runs]
+    yield from _table(("Model", "Driver", "Aim, tuned", *map(str.capitalize, names)), rows)
+    yield from ("Milliseconds: median (quartiles).", "")
+    columns = (ONNX_RUNTIME, *names)
+    rows = [[run.model, run.driver, *(_milliseconds(run.entrant(name)) for name in columns)] for run in runs]
+    yield from _table(("Model", "Driver", ONNX_RUNTIME, *map(str.capitalize, names)), rows)
+    yield from (notes.LATENCY, "")
+
+
+def _names(runs: Iterable[Run]) -> list[str]:
+    """Names of all ways to run, ONNX Runtime's left out, in the order in which they first come."""
+    found = dict.fromkeys(each.name for run in runs for each in run.entrants)
+    found.pop(ONNX_RUNTIME, None)
+    return list(found) or [DEFAULT]
+
+
+def _aim(run: Run, judged: bool) -> str:
+    aim = AIMS.get(run.driver, {}).get(run.model)
+    ratios = [each.to_onnxruntime.value for each in _right(run) if each.to_onnxruntime and TUNED in each.name]
+    if aim is None:
+        return NOTHING
+    if not ratios or not judged:
+        return f"{aim:.1f}"
+    return f"{aim:.1f}: {'reached' if min(ratios) <= aim else 'missed'}"
+
+
+def _right(run: Run) -> list[Entrant]:
+    return [each for each in run.entrants if each.status == Status.OK]
+
+
+def _ratio(entrant: Entrant | None) -> str:
+    return _cell(entrant, lambda found: _interval(found.to_onnxruntime, "{:.2f}"))
+
+
+def _milliseconds(entrant: Entrant | None) -> str:
+    return _cell(entrant, lambda found: _latency_cell(found.latency_ms))
+
+
+def _cell(entrant: Entrant | None, shown: Callable[[Entrant], str]) -> str:
+    """A figure of a way to run; its status where it failed or computed something else."""
+    if entrant is None:
+        return NOTHING
+    return shown(entrant) if entrant.status == Status.OK else entrant.status.value
+
+
+def _latency_cell(latency: Latency | None) -> str:
+    if latency is None:
+        return NOTHING
+    low, middle, high = _quartiles(latency.samples)
+    return f"{middle:.2f} ({low:.2f}–{high:.2f})"
+
+
+def _quartiles(samples: Sequence[float]) -> tuple[float, float, float]:
+    if len(samples) < 2:
+        return samples[0], samples[0], samples[0]
+    low, middle, high = statistics.quantiles(samples, n=4, method="inclusive")
+    return low, middle, high
+
+
+def _interval(interval: Interval | None, form: str) -> str:
+    if interval is None:
+        return NOTHING
+    value, low, high = (form.format(each) for each in (interval.value, interval.low, interval.high))
+    return f"{value} ({low}–{high})" if interval.low >= 0 else f"{value} ({low} to {high})"
+
+
+def _cold_start(runs: Sequence[Run]) -> Section:
+    yield from ("## First result from cold", "")
+    columns = ("Model", "Driver", "Without / with compiled kernels", *("Default, built, s", "Tuned, built, s"))
+    rows = []
+    for run in runs:
+        found = run.cold_start
+        if found:
+            ratio = statistics.median(found.tuned.seconds) / statistics.median(found.compiled.seconds)
+            starts = (_start(each) for each in (found.default, found.tuned, found.compiled))
+            rows.append([run.model, run.driver, f"{ratio:.0f}", *starts, f"{found.onnxruntime_s:.2f}"])
+        else:
+            rows.append([run.model, run.driver, *[NOTHING] * 5])
+    yield from _table((*columns, "Tuned, compiled kernels, s", f"{ONNX_RUNTIME}, s"), rows)
+    yield from (notes.COLD_START, "")
+
+
+def _start(start: Start) -> str:
+    """Median seconds, and how many programs were built."""
+    built = f"; {start.built} programs" if start.built else ""
+    return f"{statistics.median(start.seconds):.2f}{built}"
+
+
+def _tuning(runs: Sequence[Run]) -> Section:
+    level = next((each.level for run in runs for each in run.tunings), "")
+    yield from (f"## Tuning (`farm tune --level {level}`)", "")
+    columns = ("Model", "Driver", "Gain, %", "Device, s", "Wall, s", "Trials", "Launches tuned")
+    rows = [[*_labels(run, each), *_tuning_cells(each)] for run in runs for each in run.tunings]
+    yield from _table(columns, rows)
+    yield from (notes.TUNING, "")
+
+
+def _labels(run: Run, tuning: Tuning) -> tuple[str, str]:
+    return f"{run.model}{f', winograd {tuning.winograd}' if tuning.winograd else ''}", run.driver
+
+
+def _tuning_cells(tuning: Tuning) -> Row:
+    if tuning.status != Status.OK:
+        return [tuning.status.value, *[NOTHING] * 4]
+    return [
+        _interval(tuning.gain_percent, "{:.0f}"),
+        f"{tuning.device_s:.1f}",
+        f"{tuning.wall_s:.0f}",
+        str(tuning.trials),
+        f"{tuning.launches_tuned} of {tuning.launches}",
+    ]
+
+
+def _share(runs: Sequence[Run]) -> Section:
+    yield from ("## Operators' sum / wall time", "")
+    columns = ("Model", "Driver", "Default", "Tuned", "Convolutions / operators' sum, default", "Tuned")
+    rows = []
+    for run in runs:
+        ways = [run.entrant(name) for name in (DEFAULT, TUNED)]
+        sums = [_share_cell(way.operators_to_wall if way else None) for way in ways]
+        convolutions = [_share_cell(way.convolutions_to_operators if way else None) for way in ways]
+        rows.append([run.model, run.driver, *sums, *convolutions])
+    yield from _table(columns, rows)
+    yield from (notes.SHARE, "")
+
+
+def _share_cell(share: float | None) -> str:
+    return NOTHING if share is None else f"{share:.3f}"
+
+
+def _conversion(report: Report) -> Section:
+    yield from ("## Conversion", "")
+    columns = ("Model", *("`farm convert`, s", "peak, MB"), *(f"{ONNX_RUNTIME}, s", "peak, MB"))
+    rows = []
+    for found in report.conversions:
+        both = (found.farm, found.onnxruntime)
+        cells = [(f"{each.wall_s:.2f}", f"{each.peak_bytes / MB:.0f}") if each else (NOTHING, NOTHING) for each in both]
+        rows.append([found.model, *cells[0], *cells[1]])
+    yield from _table(columns, rows)
+    yield from (notes.CONVERSION, "")
+
+
+def _farmrt(report: Report) -> Section:
+    assert report.farmrt is not None
+    program = report.farmrt
+    yield from ("## farmrt", "")
+    rows = [(f"{program.size_bytes / 1e3:.0f} KB", f"{program.build_s:.1f} s", program.compiler)]
+    yield from _table(("Stripped executable", "Built in", "Compiler"), rows)
+    yield from (notes.FARMRT, "")
+
+
+def _light(runs: Sequence[Run]) -> Section:
+    yield from ("## The onnx package's networks, default only, ONNX Runtime = 1", "")
+    columns = ("Model", "Driver", "Default", "Default, ms", f"{ONNX_RUNTIME}, ms")
+    rows = []
+    for run in runs:
+        default, reference = run.entrant(DEFAULT), run.entrant(ONNX_RUNTIME)
+        rows.append([run.model, run.driver, _ratio(default), _milliseconds(default), _milliseconds(reference)])
+    yield from _table(columns, rows)
+    yield from (notes.LIGHT, "")
+
+
+def _failures(report: Report) -> Section:
+    lines = [f"- {line}" for line in report.failures]
+    lines += [f"- {each.model}, convert: {line}" for each in report.conversions for line in each.failures]
+    for run in (*report.runs, *report.light):
+        lines += [f"- {run.model} on {run.driver}: {line}" for line in run.failures]
+        wrong = [each for each in run.entrants if each.status != Status.OK]
+        lines += [f"- {run.model} on {run.driver}: {each.name}: {each.status}: {each.reason}" for each in wrong]
+    if lines:
+        yield from ("## What failed", "", *lines, "")
+
+
+def _table(columns: Row, rows: Iterable[Row]) -> Section:
+    """A Markdown table, words to the left and figures to the right, and an empty line."""
+    rows = list(rows)
+    yield _line(columns)
+    yield _line(["---:" if rows and any(row[i][:1].isdigit() for row in rows) else "---" for i in range(len(columns))])
+    yield from map(_line, rows)
+    yield ""
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"

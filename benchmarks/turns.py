@@ -1,0 +1,65 @@
+"""Contenders in turns, round-robin, so that what disturbs one disturbs all; who goes first rotates."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from benchmarks.failures import Failures
+from tuner.statistics import MINIMUM_ROUNDS
+
+TURN_MS = 60.0  # rounds of a turn aim at so much time
+MOST_ROUNDS = 10
+LONG_ROUND_MS = 100.0  # the others' traces in the caches do not matter to such a round: no warm-up
+
+
+class Contender(Protocol):
+    """Something that can run a model many times."""
+
+    name: str
+
+    def turn(self, rounds: int, warmup: int) -> list[float]:
+        """Wall time of each round in ms, those of the warm-up left out."""
+
+
+class Lane:
+    """A contender's turns so far, in ms; `reason` says why they ended early, if they did."""
+
+    def __init__(self, contender: Contender) -> None:
+        self.contender = contender
+        self.turns: list[list[float]] = []
+        self._failures = Failures()
+        self._rounds, self._warmup = 1, 1
+        with self._failures.kept(contender.name):
+            self._calibrate()
+
+    @property
+    def reason(self) -> str:
+        return "; ".join(self._failures.lines)
+
+    def take_turn(self) -> None:
+        """One turn; a contender that failed takes none."""
+        if not self.reason:
+            with self._failures.kept(self.contender.name):
+                self.turns.append(self.contender.turn(self._rounds, self._warmup))
+
+    def _calibrate(self) -> None:
+        round_ms = min(self.contender.turn(2, 1))
+        self._rounds = min(max(int(TURN_MS / round_ms), 1), MOST_ROUNDS)
+        self._warmup = int(round_ms < LONG_ROUND_MS)
+
+
+def compete(
+    contenders: Sequence[Contender], turns: int, limit_s: float, clock: Callable[[], float] = time.monotonic
+) -> list[Lane]:
+    """Lets each contender take `turns` turns, fewer (but enough for an interval) once `limit_s` seconds have passed."""
+    lanes = [Lane(contender) for contender in contenders]
+    start_s = clock()
+    for turn in range(turns):
+        if turn >= MINIMUM_ROUNDS and clock() - start_s > limit_s:
+            break
+        first = turn % max(len(lanes), 1)
+        for lane in [*lanes[first:], *lanes[:first]]:
+            lane.take_turn()
+    return lanes
