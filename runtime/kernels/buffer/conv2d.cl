@@ -43,9 +43,14 @@ kernel void conv2d(global const storage *x, int x_offset, int x_stride, global c
         for (int j = 0; j < runs; j++) {
             const int tap = (i * dil_h * in_w + j * dil_w) * x_stride;
             global const storage *pixel[PIXELS];
-            UNROLLED for (int p = 0; p < PIXELS; p++) {
-                const bool inside = (uint)(top[p] + i * dil_h) < (uint)in_h && (uint)(left[p] + j * dil_w) < (uint)in_w;
-                pixel[p] = inside ? x + start[p] + tap : zeros + zeros_offset;
+            UNROLLED for (int p = 0; p < PIXELS; p++)
+                pixel[p] = x + start[p] + tap;
+            if (padded) {
+                UNROLLED for (int p = 0; p < PIXELS; p++) {
+                    const uint in_row = top[p] + i * dil_h, in_column = left[p] + j * dil_w;
+                    if (in_row >= (uint)in_h || in_column >= (uint)in_w)
+                        pixel[p] = zeros + zeros_offset;
+                }
             }
             multiply_add_tile(sum, pixel, weights, run);
             weights += run * PACK;

@@ -34,7 +34,7 @@ _DEPTHWISE_VARIANTS = (
 )
 _DEPTHWISE_DEFAULTS = {
     "": (*_special((4, 4, 1, 0)), *_general((4, 4, 1, 0), (1, 4, 1, 0))),
-    "pocl": (*_special((8, 4, 1, 0), (4, 4, 1, 0)), *_general((8, 4, 1, 0), (4, 4, 1, 0), (1, 4, 1, 0))),
+    "pocl": (*_special((8, 7, 1, 0), (8, 4, 1, 0), (4, 4, 1, 0)), *_general((8, 4, 1, 0), (4, 4, 1, 0), (1, 4, 1, 0))),
     "pocl-3.1": (
         *_special((16, 7, 2, 1), (16, 4, 2, 1), (8, 7, 1, 0), (4, 4, 1, 0)),
         *_general((16, 7, 1, 1), (8, 4, 1, 0), (4, 4, 1, 0), (1, 4, 1, 0)),
@@ -165,6 +165,6 @@ KERNELS = (
         cost=_depthwise_cost,
         rule=_depthwise_rule,
         macs=_depthwise_macs,
-        cpu_local=(1, 1, 16),
+        cpu_local=(4, 1, 4),
     ),
 )

@@ -29,7 +29,11 @@ kernel void pool(global const storage *x, int x_offset, int x_stride, global sto
     for (int i = first_i; i < end_i; i++) {
         for (int j = first_j; j < end_j; j++) {
             const floats pixel = load_some(x + (i * dil_h * in_w + j * dil_w) * x_stride, exist);
-            result = POOL == 0 ? GREATER(pixel, result) : result + pixel;
+#if POOL == 0
+            result = pixel > result ? pixel : result;
+#else
+            result += pixel;
+#endif
         }
     }
 #if POOL == 1

@@ -9,16 +9,44 @@
 #define JOIN(a, b) JOIN_TOKENS(a, b)
 
 #ifdef POCL_DEVICE_ADDRESS_BITS
-// PoCL may not inline vload and vstore, and a call in an inner loop costs a factor of four; its compiler (clang) takes
+// PoCL: vload and vstore may not be inlined, and a call in an inner loop costs a factor of four; vload_half and
+// vstore_half of vectors demand an alignment that OpenCL does not ask, or the process ends. Its compiler (clang) takes
 // vectors that are aligned as their elements instead.
-typedef float4 element_aligned4 __attribute__((aligned(4)));
-typedef float8 element_aligned8 __attribute__((aligned(4)));
-typedef float16 element_aligned16 __attribute__((aligned(4)));
-#define LOAD_FLOAT_N(n, p) (*(global const JOIN(element_aligned, n) *)(p))
-#define STORE_FLOAT_N(n, v, p) (*(global JOIN(element_aligned, n) *)(p) = (v))
+#define ELEMENT_ALIGNED(type, name, n, size) typedef JOIN(type, n) JOIN(name, n) __attribute__((aligned(size)));
+ELEMENT_ALIGNED(float, floats_in_memory, 4, 4)
+ELEMENT_ALIGNED(float, floats_in_memory, 8, 4)
+ELEMENT_ALIGNED(float, floats_in_memory, 16, 4)
+ELEMENT_ALIGNED(ushort, halves_in_memory, 4, 2)
+ELEMENT_ALIGNED(ushort, halves_in_memory, 8, 2)
+ELEMENT_ALIGNED(ushort, halves_in_memory, 16, 2)
+#define LOAD_FLOAT_N(n, p) (*(global const JOIN(floats_in_memory, n) *)(p))
+#define STORE_FLOAT_N(n, v, p) (*(global JOIN(floats_in_memory, n) *)(p) = (v))
+#define HALVES(n)                                                                                                      \
+    INLINED JOIN(float, n) JOIN(load_halves, n)(global const half *p)                                                  \
+    {                                                                                                                  \
+        const JOIN(ushort, n) bits = *(global const JOIN(halves_in_memory, n) *)p;                                     \
+        return JOIN(vload_half, n)(0, (const half *)&bits);                                                            \
+    }                                                                                                                  \
+    INLINED void JOIN(store_halves, n)(JOIN(float, n) v, global half *p)                                               \
+    {                                                                                                                  \
+        JOIN(ushort, n) bits;                                                                                          \
+        JOIN(vstore_half, n)(v, 0, (half *)&bits);                                                                     \
+        *(global JOIN(halves_in_memory, n) *)p = bits;                                                                 \
+    }
+#if PRECISION != 0
+HALVES(4)
+HALVES(8)
+#if VECTOR == 16
+HALVES(16)
+#endif
+#endif
+#define LOAD_HALF_N(n, p) JOIN(load_halves, n)(p)
+#define STORE_HALF_N(n, v, p) JOIN(store_halves, n)(v, p)
 #else
 #define LOAD_FLOAT_N(n, p) JOIN(vload, n)(0, p)
 #define STORE_FLOAT_N(n, v, p) JOIN(vstore, n)(v, 0, p)
+#define LOAD_HALF_N(n, p) JOIN(vload_half, n)(0, p)
+#define STORE_HALF_N(n, v, p) JOIN(vstore_half, n)(v, 0, p)
 #endif
 
 #if PRECISION == 0
@@ -31,8 +59,8 @@ typedef float storage;
 typedef half storage;
 #define LOAD(p) vload_half(0, p)
 #define STORE(v, p) vstore_half(v, 0, p)
-#define LOAD_N(n, p) JOIN(vload_half, n)(0, p)
-#define STORE_N(n, v, p) JOIN(vstore_half, n)(v, 0, p)
+#define LOAD_N(n, p) LOAD_HALF_N(n, p)
+#define STORE_N(n, v, p) STORE_HALF_N(n, v, p)
 #endif
 
 #if PRECISION == 2
