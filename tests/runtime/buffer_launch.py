@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -82,9 +81,7 @@ def precisions(device: Any) -> list[Precision]:
 
 @functools.lru_cache(maxsize=64)
 def program(device: Any, kernel: BufferKernel, options: str) -> Any:
-    with warnings.catch_warnings():  # PoCL remarks on vectors wider than the CPU's
-        warnings.simplefilter("ignore", cl.CompilerWarning)
-        return cl.Program(queue(device).context, program_source(kernel)).build(options=options.split())
+    return cl.Program(queue(device).context, program_source(kernel)).build(options=options.split())
 
 
 def positive(case: Case) -> bool:

@@ -8,7 +8,7 @@ kernel void conv1x1(global const storage *x, int x_offset, int x_stride, global 
                     int out_c, float act_a, float act_b)
 {
     const int first = PIXEL_ID * PIXELS, channel = BLOCK_ID * BLOCK;
-    if (first >= pixels || channel >= out_c)
+    if (channel >= out_c || IS_IDLE(first, pixels))
         return;
     global const storage *pixel[PIXELS];
     UNROLLED for (int p = 0; p < PIXELS; p++)
@@ -16,7 +16,12 @@ kernel void conv1x1(global const storage *x, int x_offset, int x_stride, global 
 
     reals sum[PIXELS][VECTORS];
     start_tile(sum, b + b_offset + channel);
+#if LOCAL
+    local reals stage[LOCAL * VECTORS];
+    multiply_add_group(sum, pixel, packed(w + w_offset, channel, in_c), in_c, stage);
+#else
     multiply_add_tile(sum, pixel, packed(w + w_offset, channel, in_c), in_c);
+#endif
 
     write_tile(sum, residual + residual_offset + first * residual_stride + channel, residual_stride,
                y + y_offset + first * y_stride + channel, y_stride, pixels - first, out_c - channel, act_a, act_b);

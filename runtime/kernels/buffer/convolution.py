@@ -144,7 +144,7 @@ KERNELS = (
         _conv1x1_shapes,
         lambda dims, chosen: tile.grid(dims["pixels"], dims["out_c"], chosen),
         floats="act_a act_b",
-        variants=tile.VARIANTS,
+        variants=tile.GROUP_VARIANTS,
         defaults=tile.DEFAULTS,
         cost=lambda dims, chosen: tile.cost(dims["pixels"], dims["out_c"], chosen),
         rule=lambda dims, chosen, target: tile.rule(dims["pixels"], dims["out_c"], chosen),

@@ -156,6 +156,7 @@ INLINED int block_start(int block, int channels)
 // The register tile of a matrix product: PIXELS rows x BLOCK output channels, as BLOCK / VECTOR vectors a row.
 // Weights are packed [channel / PACK][column][PACK], so that a column of the product reads neighbouring weights.
 // Work items that are neighbours on axis 0 differ in pixels (ORDER 0) or in channels (ORDER 1).
+// LOCAL: the work items of a group that share their channels bring LOCAL columns at a time to local memory.
 #define VECTORS (BLOCK / VECTOR)
 #ifndef PACK
 #define PACK BLOCK
@@ -165,6 +166,15 @@ INLINED int block_start(int block, int channels)
 #endif
 #ifndef COLUMNS
 #define COLUMNS 1
+#endif
+#ifndef LOCAL
+#define LOCAL 0
+#endif
+// A work item behind the last pixel has nothing to do, but its part in bringing weights.
+#if LOCAL
+#define IS_IDLE(first, pixels) false
+#else
+#define IS_IDLE(first, pixels) ((first) >= (pixels))
 #endif
 #define PIXEL_ID get_global_id(ORDER)
 #define BLOCK_ID get_global_id(1 - ORDER)
@@ -191,14 +201,18 @@ INLINED void start_tile(reals sum[PIXELS][VECTORS], global const storage *bias)
     }
 }
 
-// sum[p] += value[p] * w: one column.
-INLINED void multiply_add_column(reals sum[PIXELS][VECTORS], const real value[PIXELS], global const storage *w)
+INLINED void load_weights(reals weight[VECTORS], global const storage *w)
 {
-    UNROLLED for (int k = 0; k < VECTORS; k++) {
-        const reals weight = LOAD_REAL_N(VECTOR, w + k * VECTOR);
+    UNROLLED for (int k = 0; k < VECTORS; k++)
+        weight[k] = LOAD_REAL_N(VECTOR, w + k * VECTOR);
+}
+
+// sum[p] += value[p] * weight: one column.
+INLINED void multiply_add_column(reals sum[PIXELS][VECTORS], const real value[PIXELS], const reals weight[VECTORS])
+{
+    UNROLLED for (int k = 0; k < VECTORS; k++)
         UNROLLED for (int p = 0; p < PIXELS; p++)
-            sum[p][k] = MULTIPLY_ADD((reals)(value[p]), weight, sum[p][k]);
-    }
+            sum[p][k] = MULTIPLY_ADD((reals)(value[p]), weight[k], sum[p][k]);
 }
 
 // sum[p] += pixel[p][c] * w[c] for all columns c, COLUMNS (1 or 4) to a step.
@@ -206,6 +220,7 @@ INLINED void multiply_add_tile(reals sum[PIXELS][VECTORS], global const storage 
                                global const storage *w, int columns)
 {
     real value[PIXELS];
+    reals weight[VECTORS];
     int c = 0;
 #if COLUMNS == 4
     for (; c + 4 <= columns; c += 4) {
@@ -215,7 +230,8 @@ INLINED void multiply_add_tile(reals sum[PIXELS][VECTORS], global const storage 
 #define MULTIPLY_ADD_COMPONENT(i)                                                                                      \
     UNROLLED for (int p = 0; p < PIXELS; p++)                                                                          \
         value[p] = four[p].s##i;                                                                                       \
-    multiply_add_column(sum, value, w + (c + i) * PACK);
+    load_weights(weight, w + (c + i) * PACK);                                                                          \
+    multiply_add_column(sum, value, weight);
         MULTIPLY_ADD_COMPONENT(0)
         MULTIPLY_ADD_COMPONENT(1)
         MULTIPLY_ADD_COMPONENT(2)
@@ -225,9 +241,39 @@ INLINED void multiply_add_tile(reals sum[PIXELS][VECTORS], global const storage 
     for (; c < columns; c++) {
         UNROLLED for (int p = 0; p < PIXELS; p++)
             value[p] = LOAD_REAL(pixel[p] + c);
-        multiply_add_column(sum, value, w + c * PACK);
+        load_weights(weight, w + c * PACK);
+        multiply_add_column(sum, value, weight);
     }
 }
+
+#if LOCAL
+// The same with the weights of LOCAL columns at a time in local memory. Every work item of the group must come here.
+// Where the group's shape gives it several blocks of channels, weights are read from global memory.
+INLINED void multiply_add_group(reals sum[PIXELS][VECTORS], global const storage *const pixel[PIXELS],
+                                global const storage *w, int columns, local reals *stage)
+{
+    if (get_local_size(1 - ORDER) != 1 || get_local_size(2) != 1) {
+        multiply_add_tile(sum, pixel, w, columns);
+        return;
+    }
+    for (int first = 0; first < columns; first += LOCAL) {
+        const int count = columns - first < LOCAL ? columns - first : LOCAL;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int i = get_local_id(ORDER); i < count * VECTORS; i += get_local_size(ORDER))
+            stage[i] = LOAD_REAL_N(VECTOR, w + (first + i / VECTORS) * PACK + i % VECTORS * VECTOR);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int c = 0; c < count; c++) {
+            real value[PIXELS];
+            reals weight[VECTORS];
+            UNROLLED for (int p = 0; p < PIXELS; p++)
+                value[p] = LOAD_REAL(pixel[p] + first + c);
+            UNROLLED for (int k = 0; k < VECTORS; k++)
+                weight[k] = stage[c * VECTORS + k];
+            multiply_add_column(sum, value, weight);
+        }
+    }
+}
+#endif
 
 // y = activation(sum (+ residual)) for the rows and channels that exist; `whole`: all channels do.
 INLINED void write_part(reals sum[PIXELS][VECTORS], global const storage *residual, int residual_stride,

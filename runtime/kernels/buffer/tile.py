@@ -2,7 +2,8 @@
 
 A work item computes PIXELS rows x BLOCK output channels in vectors of VECTOR. PACK: channels that lie together in the
 packed weights, BLOCK where not given. ORDER 1: neighbouring work items differ in channels, so that a GPU's wave reads
-neighbouring weights. COLUMNS 4: four input channels are loaded at once.
+neighbouring weights. COLUMNS 4: four input channels are loaded at once. LOCAL: input channels whose weights a work
+group brings to local memory at a time; only where all its work items take part in one product.
 """
 
 from __future__ import annotations
@@ -16,11 +17,6 @@ def _plain(block: int, vector: int, pixels: int, fma: int) -> Variant:
     return variant(BLOCK=block, VECTOR=vector, PIXELS=pixels, FMA=fma)
 
 
-def _gpu(block: int, pixels: int, pack: int, order: int = 1, columns: int = 4, fma: int = 0) -> Variant:
-    tile = {"BLOCK": block, "VECTOR": 4, "PIXELS": pixels, "FMA": fma}
-    return variant(**tile, PACK=pack, ORDER=order, COLUMNS=columns)
-
-
 _WIDE = (
     (32, 16, 7, 1),
     (32, 16, 4, 1),
@@ -30,12 +26,20 @@ _WIDE = (
     (16, 16, 8, 1),
     (16, 16, 14, 1),
 )
-_WIDE_SMALL = ((16, 16, 4, 1), (16, 16, 1, 1), (32, 16, 7, 0), (16, 16, 6, 0))
+_WIDE_SMALL = ((16, 16, 4, 1), (16, 16, 1, 1), (32, 16, 7, 0))
 _HALF = ((16, 8, 5, 0), (16, 8, 4, 0), (16, 8, 6, 1), (8, 8, 8, 0), (8, 8, 4, 0), (8, 8, 1, 0))
-_QUARTER = ((8, 4, 6, 0), (8, 4, 4, 0), (4, 4, 8, 0), (4, 4, 4, 0), (4, 4, 1, 0))
-_GPU = (_gpu(4, 4, 64), _gpu(8, 4, 64))
+_QUARTER = ((8, 4, 4, 0), (4, 4, 8, 0), (4, 4, 4, 0), (4, 4, 1, 0))
+_GPU = (
+    variant(BLOCK=4, VECTOR=4, PIXELS=4, FMA=0, PACK=64, ORDER=1, COLUMNS=4),
+    variant(BLOCK=8, VECTOR=4, PIXELS=4, FMA=0, PACK=64, ORDER=1, COLUMNS=4),
+)
+_LOCAL = (
+    variant(BLOCK=8, VECTOR=4, PIXELS=4, FMA=0, LOCAL=32),
+    variant(BLOCK=16, VECTOR=4, PIXELS=4, FMA=0, LOCAL=16),
+)
 
 VARIANTS = (*(_plain(*each) for each in (*_WIDE, *_WIDE_SMALL, *_HALF, *_QUARTER)), *_GPU)
+GROUP_VARIANTS = (*VARIANTS, *_LOCAL)
 DEFAULTS = {
     "": tuple(_plain(*each) for each in ((8, 4, 4, 0), (4, 4, 4, 0), (4, 4, 1, 0))),
     "nvidia": _GPU,

@@ -70,7 +70,7 @@ KERNELS = (
         "points tiles in_c out_c",
         _gemm_shapes,
         _gemm_work_items,
-        variants=tile.VARIANTS,
+        variants=tile.GROUP_VARIANTS,
         defaults=tile.DEFAULTS,
         cost=lambda dims, chosen: tile.cost(dims["tiles"], dims["out_c"], chosen),
         rule=lambda dims, chosen, target: tile.rule(dims["tiles"], dims["out_c"], chosen),

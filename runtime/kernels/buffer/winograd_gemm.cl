@@ -8,7 +8,7 @@ kernel void winograd_gemm(global const storage *v, int v_offset, global const st
                           global storage *m, int m_offset, int points, int tiles, int in_c, int out_c)
 {
     const int first = PIXEL_ID * PIXELS, channel = BLOCK_ID * BLOCK, element = get_global_id(2);
-    if (first >= tiles || channel >= out_c || element >= points)
+    if (element >= points || channel >= out_c || IS_IDLE(first, tiles))
         return;
     global const storage *pixel[PIXELS];
     UNROLLED for (int p = 0; p < PIXELS; p++)
@@ -17,7 +17,13 @@ kernel void winograd_gemm(global const storage *v, int v_offset, global const st
     reals sum[PIXELS][VECTORS];
     clear_tile(sum);
     const int element_weights = (out_c + PACK - 1) / PACK * PACK * in_c;
-    multiply_add_tile(sum, pixel, packed(u + u_offset + element * element_weights, channel, in_c), in_c);
+    global const storage *weights = packed(u + u_offset + element * element_weights, channel, in_c);
+#if LOCAL
+    local reals stage[LOCAL * VECTORS];
+    multiply_add_group(sum, pixel, weights, in_c, stage);
+#else
+    multiply_add_tile(sum, pixel, weights, in_c);
+#endif
 
     write_tile(sum, v, 0, m + m_offset + (element * tiles + first) * out_c + channel, out_c, tiles - first,
                out_c - channel, -INFINITY, INFINITY);
