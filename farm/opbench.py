@@ -169,8 +169,8 @@ def _conv(
     return Case(f"Conv_{_shape(x)}_{window}_{out}", "Conv", (x,), weights, attrs | {"activation": "relu"}, winograd)
 
 
-def _dense(channels: int, out: int) -> Case:
-    x = (1, channels)
+def _dense(channels: int, out: int, rows: int = 1) -> Case:
+    x = (rows, channels)
     return Case(f"FullyConnected_{_shape(x)}_{out}", "FullyConnected", (x,), ((out, channels), (out,)))
 
 
@@ -218,6 +218,7 @@ CASES: tuple[Case, ...] = (
     _conv(240, 28, 240, k=5, group=240),
     _conv(128, 7, 256, k=7),
     _dense(1024, 1001),
+    _dense(1024, 1000, rows=16),
     _dense(2048, 1000),
     _simple("MatMul", (8, 128, 64), (8, 64, 128), detail="128"),
     _pool("MaxPool", 64, 112, 3, 2, 1),
