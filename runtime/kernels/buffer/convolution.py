@@ -61,7 +61,7 @@ def _conv2d_work_items(dims: Dims, chosen: Variant) -> WorkItems:
 
 
 def _conv2d_cost(dims: Dims, chosen: Variant) -> float:
-    return tile.cost(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], chosen)
+    return tile.cost(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], dims["in_c"], chosen)
 
 
 def _conv2d_rule(dims: Dims, chosen: Variant, target: Target) -> str:
@@ -146,7 +146,7 @@ KERNELS = (
         floats="act_a act_b",
         variants=tile.GROUP_VARIANTS,
         defaults=tile.DEFAULTS,
-        cost=lambda dims, chosen: tile.cost(dims["pixels"], dims["out_c"], chosen),
+        cost=lambda dims, chosen: tile.cost(dims["pixels"], dims["out_c"], dims["in_c"], chosen),
         rule=lambda dims, chosen, target: tile.rule(dims["pixels"], dims["out_c"], chosen),
         macs=lambda dims: dims["pixels"] * dims["in_c"] * dims["out_c"],
         packed=True,

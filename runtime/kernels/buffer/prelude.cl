@@ -210,8 +210,8 @@ INLINED void load_weights(reals weight[VECTORS], global const storage *w)
 // sum[p] += value[p] * weight: one column.
 INLINED void multiply_add_column(reals sum[PIXELS][VECTORS], const real value[PIXELS], const reals weight[VECTORS])
 {
-    UNROLLED for (int k = 0; k < VECTORS; k++)
-        UNROLLED for (int p = 0; p < PIXELS; p++)
+    UNROLLED for (int p = 0; p < PIXELS; p++)
+        UNROLLED for (int k = 0; k < VECTORS; k++)
             sum[p][k] = MULTIPLY_ADD((reals)(value[p]), weight[k], sum[p][k]);
 }
 

@@ -26,8 +26,8 @@ _WIDE = (
     (16, 16, 8, 1),
     (16, 16, 14, 1),
 )
-_WIDE_SMALL = ((16, 16, 4, 1), (16, 16, 1, 1), (32, 16, 7, 0))
-_HALF = ((16, 8, 5, 0), (16, 8, 4, 0), (16, 8, 6, 1), (8, 8, 8, 0), (8, 8, 4, 0), (8, 8, 1, 0))
+_WIDE_SMALL = ((16, 16, 4, 1), (16, 16, 1, 1))
+_HALF = ((16, 8, 6, 0), (16, 8, 5, 0), (16, 8, 4, 0), (16, 8, 6, 1), (8, 8, 8, 0), (8, 8, 4, 0), (8, 8, 1, 0))
 _QUARTER = ((8, 4, 4, 0), (4, 4, 8, 0), (4, 4, 4, 0), (4, 4, 1, 0))
 _GPU = (
     variant(BLOCK=4, VECTOR=4, PIXELS=4, FMA=0, PACK=64, ORDER=1, COLUMNS=4),
@@ -43,7 +43,7 @@ GROUP_VARIANTS = (*VARIANTS, *_LOCAL)
 DEFAULTS = {
     "": tuple(_plain(*each) for each in ((8, 4, 4, 0), (4, 4, 4, 0), (4, 4, 1, 0))),
     "nvidia": _GPU,
-    "pocl": tuple(_plain(*each) for each in ((16, 8, 5, 0), (16, 8, 4, 0), (8, 8, 8, 0), (8, 8, 4, 0), (8, 8, 1, 0))),
+    "pocl": tuple(_plain(*each) for each in ((16, 8, 6, 0), (16, 8, 5, 0), (16, 8, 4, 0), (8, 8, 4, 0), (8, 8, 1, 0))),
     "pocl-3.1": tuple(
         _plain(*each)
         for each in (
@@ -57,8 +57,9 @@ DEFAULTS = {
         )
     ),
 }
-_LATENCY = 4  # multiply-adds that must be under way at a time
-_STEP = 0.5  # loop and loads of a column, in multiply-adds
+# In multiply-adds of a vector: how many must be under way at a time, the loop of a column, a pixel's value where it is
+# used by several vectors, and a pixel's address.
+_LATENCY, _LOOP, _BROADCAST, _ADDRESS = 4, 0.5, 0.1, 3
 
 
 def grid(pixels: int, out_c: int, chosen: Variant) -> tuple[int, int]:
@@ -67,11 +68,16 @@ def grid(pixels: int, out_c: int, chosen: Variant) -> tuple[int, int]:
     return tiles[::-1] if chosen.get("ORDER") else tiles
 
 
-def cost(pixels: int, out_c: int, chosen: Variant) -> float:
-    """Multiply-adds of vectors for each column of the product, tiles rounded up."""
+def cost(pixels: int, out_c: int, run: int, chosen: Variant) -> float:
+    """Time for each column of the product, in multiply-adds of a vector; tiles are rounded up.
+
+    `run`: columns that follow each other in memory, after which each pixel has a new address.
+    """
     tiles, blocks = ceil_div(pixels, chosen["PIXELS"]), ceil_div(out_c, chosen["BLOCK"])
-    vectors = chosen["PIXELS"] * chosen["BLOCK"] // chosen["VECTOR"]
-    return tiles * blocks * (max(vectors, _LATENCY) + _STEP)
+    vectors = chosen["BLOCK"] // chosen["VECTOR"]
+    shared = _BROADCAST if vectors > 1 else 0
+    step = max(chosen["PIXELS"] * vectors, _LATENCY) + _LOOP + chosen["PIXELS"] * (shared + _ADDRESS / run)
+    return tiles * blocks * step
 
 
 def rule(pixels: int, out_c: int, chosen: Variant) -> str:

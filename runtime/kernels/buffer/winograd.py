@@ -72,7 +72,7 @@ KERNELS = (
         _gemm_work_items,
         variants=tile.GROUP_VARIANTS,
         defaults=tile.DEFAULTS,
-        cost=lambda dims, chosen: tile.cost(dims["tiles"], dims["out_c"], chosen),
+        cost=lambda dims, chosen: tile.cost(dims["tiles"], dims["out_c"], dims["in_c"], chosen),
         rule=lambda dims, chosen, target: tile.rule(dims["tiles"], dims["out_c"], chosen),
         macs=lambda dims: dims["points"] * dims["tiles"] * dims["in_c"] * dims["out_c"],
         packed=True,
