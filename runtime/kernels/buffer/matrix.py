@@ -12,12 +12,15 @@ def _rows(block: int, vector: int, rows: int, fma: int) -> Variant:
     return variant(BLOCK=block, VECTOR=vector, PIXELS=rows, FMA=fma)
 
 
+# Neighbouring work items read neighbouring weights.
+_GPU_ROWS = tuple(variant(BLOCK=4, VECTOR=4, PIXELS=rows, FMA=0, PACK=64) for rows in (1, 4))
 # A single row reads each weight once: wide blocks, so that long runs of weights are read.
 _ROW_VARIANTS = (
     *(_rows(block, 16, rows, 1) for block in (16, 32, 64) for rows in (1, 4)),
     _rows(32, 16, 6, 1),
     *(_rows(block, 8, rows, 0) for block in (8, 16, 32) for rows in (1, 4)),
     *(_rows(block, 4, rows, 0) for block in (4, 8, 16) for rows in (1, 4)),
+    *_GPU_ROWS,
 )
 
 
@@ -55,7 +58,7 @@ KERNELS = (
         floats="act_a act_b",
         variants=_ROW_VARIANTS,
         defaults={
-            "": (_rows(8, 4, 1, 0), _rows(8, 4, 4, 0)),
+            "": _GPU_ROWS,
             "pocl": (_rows(32, 8, 1, 0), _rows(16, 8, 4, 0)),
             "pocl-3.1": (_rows(32, 16, 1, 1), _rows(32, 16, 6, 1)),
         },

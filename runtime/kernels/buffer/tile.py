@@ -42,7 +42,7 @@ VARIANTS = (*(_plain(*each) for each in (*_WIDE, *_WIDE_SMALL, *_HALF, *_QUARTER
 GROUP_VARIANTS = (*VARIANTS, *_LOCAL)
 DEFAULTS = {
     "": tuple(_plain(*each) for each in ((8, 4, 4, 0), (4, 4, 4, 0), (4, 4, 1, 0))),
-    "nvidia": _GPU,
+    "nvidia": (*_GPU, _plain(4, 4, 1, 0)),
     "pocl": tuple(_plain(*each) for each in ((16, 8, 6, 0), (16, 8, 5, 0), (16, 8, 4, 0), (8, 8, 4, 0), (8, 8, 1, 0))),
     "pocl-3.1": tuple(
         _plain(*each)
