@@ -13,45 +13,64 @@ from runtime.kernels.buffer.spec import BufferKernel
 from runtime.kernels.source import program_source
 from runtime.kernels.spec import Form
 from runtime.plan.records import Precision
+from runtime.target import Target
 from tests.runtime.buffer_cases import CASES
 from tests.runtime.buffer_launch import check, devices, precisions, target
 
 pytestmark = pytest.mark.opencl
 LOCAL = ((1, 1, 1), (3, 2, 1), (2, 1, 3))
+FIRST = {case.kernel.name: name for name, case in reversed(CASES.items())}  # of each kernel
+DEVICES = [
+    pytest.param(device, id=device.platform.version.split("  ")[0], marks=[pytest.mark.slow] * (index > 0))
+    for index, device in enumerate(devices())
+]
+# The first case of each kernel is quick, all others are slow: a program takes a quarter of a second to build.
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name not in FIRST.values())) for name in CASES]
 
 
-@pytest.fixture(scope="module", params=range(len(devices())), ids=[d.platform.version[:20] for d in devices()])
-def device(request: pytest.FixtureRequest) -> Any:
-    return devices()[request.param]
-
-
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", NAMES)
 def test_default_variant(name: str, device: Any) -> None:
     check(CASES[name], device)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", CASES)
 def test_half_storage(name: str, device: Any) -> None:
     for precision in precisions(device)[1:]:
         check(CASES[name], device, precision=precision)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
-def test_local_sizes(kernel: BufferKernel, device: Any) -> None:
-    case = next(case for case in CASES.values() if case.kernel is kernel)
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", FIRST.values())
+def test_local_sizes(name: str, device: Any) -> None:
+    case = CASES[name]
+    rank = len(case.kernel.work_items(case.dims, case.kernel.variants[0]))
     for local in LOCAL:
-        rank = len(kernel.work_items(case.dims, kernel.variants[0]))
         check(case, device, local=local[:rank])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
-def test_every_variant(name: str, device: Any) -> None:
-    case = CASES[name]
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_every_variant(kernel: BufferKernel, device: Any) -> None:
+    """Each variant that this device can run, in each precision, on one of the cases that it fits, by turns."""
+    cases = [case for case in CASES.values() if case.kernel is kernel]
     for precision in precisions(device):
-        for variant in case.kernel.variants:
-            if not case.kernel.fits(case.dims, variant, target(device, precision)):
-                check(case, device, variant, precision)
+        for turn, variant in enumerate(kernel.variants):
+            wanted = target(device, precision)
+            fitting = [case for case in cases if not kernel.fits(case.dims, variant, wanted)]
+            if fitting:
+                check(fitting[(turn + precision) % len(fitting)], device, variant, precision)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_every_variant_has_a_case(kernel: BufferKernel) -> None:
+    wide = Target(soc="host", abi="x86_64", gpu_family="pocl-3.1")
+    dims = [case.dims for case in CASES.values() if case.kernel is kernel]
+    assert all(any(not kernel.fits(each, variant, wide) for each in dims) for variant in kernel.variants)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
