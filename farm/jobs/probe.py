@@ -18,7 +18,7 @@ def probe_driver(driver: Driver) -> str:
     """Device and version of a driver. Raises JobError when farmrt cannot be built or the driver does not work."""
     transport = connect(HOST)
     try:
-        transport.push(build_farmrt(), FARMRT)
+        transport.push({FARMRT: build_farmrt()})
         done = transport.run([f"./{FARMRT}", "probe", f"opencl={driver.path}"], PROBE_DEADLINE_S)
     finally:
         transport.close()

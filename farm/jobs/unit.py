@@ -89,12 +89,10 @@ class OpenUnit:
         lazy: bool = False,
     ) -> Answer:
         """Pushes and loads a plan, with tuned parameters and compiled kernels where they are given."""
+        files = {"plan": plan_file, "data": data_file(plan_file), "tuned": tuned, "kernels": kernels}
         return self.session.command(
             "load",
-            plan=self.push(workspace, plan_file),
-            data=self.push(workspace, data_file(plan_file)),
-            tuned=self.push(workspace, tuned) if tuned else None,
-            kernels=self.push(workspace, kernels) if kernels else None,
+            **self._pushed(workspace, {role: path for role, path in files.items() if path}),
             soc=self.unit.soc,
             opencl=self._opencl,
             watchdog_ms=WATCHDOG_MS,
@@ -110,7 +108,7 @@ class OpenUnit:
                 local = Path(folder, f"input{index}.bin")
                 local.write_bytes(value.astype("<f4").tobytes())
                 remote = workspace.on_unit(local.name)
-                self.transport.push(local, remote)
+                self.transport.push({remote: local})
                 self.session.command("input", name=name, file=remote)
 
     def read_outputs(self, plan: Plan, workspace: Workspace) -> dict[str, Array]:
@@ -124,10 +122,10 @@ class OpenUnit:
                 outputs[tensor.name] = np.fromfile(local, "<f4").reshape(tensor.shape)
         return outputs
 
-    def push(self, workspace: Workspace, path: Path) -> str:
-        """Brings a file to the unit, where it does not have it already; returns its path there."""
-        remote = workspace.on_unit(path.name)
-        self.transport.push(path, remote)
+    def _pushed(self, workspace: Workspace, files: Mapping[str, Path]) -> dict[str, str]:
+        """Brings files to the unit, where it does not have them already; their paths there."""
+        remote = {role: workspace.on_unit(path.name) for role, path in files.items()}
+        self.transport.push({remote[role]: path for role, path in files.items()})
         return remote
 
 
@@ -169,7 +167,7 @@ def open_unit(unit: Unit, opencl: str | None = None) -> Iterator[OpenUnit]:
     library = find_opencl(unit, opencl)
     transport = connect(unit)
     try:
-        transport.push(build_farmrt(unit.abi), FARMRT)
+        transport.push({FARMRT: build_farmrt(unit.abi)})
         with Session(transport, FARMRT) as session:
             yield OpenUnit(unit, transport, session, library)
     finally:

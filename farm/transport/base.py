@@ -12,7 +12,7 @@ there. A program that fails is no error of the transport; every error is a JobEr
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -70,14 +70,15 @@ class Transport(Protocol):
     def start(self, argv: Sequence[str]) -> Process:
         """Starts a program that stays."""
 
-    def push(self, local: Path, remote: str) -> bool:
-        """Copies a file to the unit and verifies its hash there; False when it was there unchanged.
+    def push(self, files: Mapping[str, Path]) -> list[str]:
+        """Copies files, path on the unit -> local file; returns those that were not there unchanged.
 
-        The copy is executable if the original is, and appears whole or not at all.
+        One check of all hashes goes before; each copy's hash is verified on the unit. A copy is executable if its
+        original is, and appears whole or not at all.
         """
 
     def pull(self, remote: str, local: Path) -> None:
-        """Copies a file from the unit; the local file appears whole or not at all."""
+        """Copies a file from the unit and verifies its hash; the local file appears whole or not at all."""
 
     def close(self) -> None:
         """Ends what is still running and lets the unit go."""

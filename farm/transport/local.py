@@ -65,20 +65,9 @@ class LocalTransport:
         self._processes.append(process)
         return process
 
-    def push(self, local: Path, remote: str) -> bool:
+    def push(self, files: Mapping[str, Path]) -> list[str]:
         """See Transport.push."""
-        target = self._path(remote)
-        mode = 0o755 if os.access(local, os.X_OK) else 0o644
-        digest = _sha256(local)
-        if target.is_file() and target.stat().st_mode & 0o777 == mode and _sha256(target) == digest:
-            return False
-        try:
-            _copy(local, target, mode)
-        except FarmError as error:
-            raise DeviceError(str(error)) from None
-        if _sha256(target) != digest:
-            raise DeviceError(f"{remote}: arrived with another content than {local} has")
-        return True
+        return [remote for remote, local in files.items() if self._copied(local, remote)]
 
     def pull(self, remote: str, local: Path) -> None:
         """See Transport.pull."""
@@ -91,6 +80,21 @@ class LocalTransport:
         """See Transport.close."""
         while self._processes:
             self._processes.pop().close()
+
+    def _copied(self, local: Path, remote: str) -> bool:
+        """Copies a file, unless it is there unchanged."""
+        target = self._path(remote)
+        mode = 0o755 if os.access(local, os.X_OK) else 0o644
+        digest = _sha256(local)
+        if target.is_file() and target.stat().st_mode & 0o777 == mode and _sha256(target) == digest:
+            return False
+        try:
+            _copy(local, target, mode)
+        except FarmError as error:
+            raise DeviceError(str(error)) from None
+        if _sha256(target) != digest:
+            raise DeviceError(f"{remote}: arrived with another content than {local} has")
+        return True
 
     def _popen(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(

@@ -78,7 +78,7 @@ def test_missing_program_is_127(transport: Transport) -> None:
 
 def test_file_that_is_not_executable_is_126(transport: Transport, tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"data")
-    transport.push(tmp_path / "data", "data")
+    transport.push({"data": tmp_path / "data"})
     assert transport.run(["./data"], DEADLINE_S).exit_status == base.NOT_EXECUTABLE
 
 
@@ -140,7 +140,7 @@ def test_what_a_program_leaves_behind_is_ended_with_it(transport: Transport) -> 
 def test_pushed_program_runs_in_the_units_folder(transport: Transport, tmp_path: Path) -> None:
     (tmp_path / "program").write_text('#!/bin/sh\necho "ran $1" > result\n')
     (tmp_path / "program").chmod(0o755)
-    transport.push(tmp_path / "program", "bin/program")
+    transport.push({"bin/program": tmp_path / "program"})
     assert transport.run(["./bin/program", "well"], DEADLINE_S).exit_status == 0
     transport.pull("result", tmp_path / "result")
     assert (tmp_path / "result").read_text() == "ran well\n"
@@ -150,7 +150,7 @@ def test_pushed_program_runs_in_the_units_folder(transport: Transport, tmp_path:
 def test_odd_file_names_go_there_and_back(transport: Transport, tmp_path: Path, name: str) -> None:
     source, back = tmp_path / "source", tmp_path / f"back {name}"
     source.write_bytes(name.encode())
-    transport.push(source, f"folder {name}/{name}")
+    transport.push({f"folder {name}/{name}": source})
     transport.pull(f"folder {name}/{name}", back)
     assert back.read_bytes() == name.encode()
 
@@ -158,35 +158,35 @@ def test_odd_file_names_go_there_and_back(transport: Transport, tmp_path: Path, 
 def test_push_sends_only_what_changed(transport: Transport, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"one")
-    assert transport.push(source, "file")
-    assert not transport.push(source, "file")
+    assert transport.push({"file": source})
+    assert not transport.push({"file": source})
     source.write_bytes(b"two")
-    assert transport.push(source, "file")
+    assert transport.push({"file": source})
     run_shell(transport, "echo damaged > file")
-    assert transport.push(source, "file")
+    assert transport.push({"file": source})
     source.chmod(0o755)
-    assert transport.push(source, "file")
+    assert transport.push({"file": source})
 
 
 @pytest.mark.parametrize("size", [0, 1, 3_000_001])
 def test_content_survives_the_round_trip(transport: Transport, tmp_path: Path, size: int) -> None:
     content = os.urandom(size)
     (tmp_path / "source").write_bytes(content)
-    transport.push(tmp_path / "source", "file")
+    transport.push({"file": tmp_path / "source"})
     transport.pull("file", tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == content
 
 
 def test_push_of_a_missing_file(transport: Transport, tmp_path: Path) -> None:
     with pytest.raises(JobError, match="No such file"):
-        transport.push(tmp_path / "missing", "file")
+        transport.push({"file": tmp_path / "missing"})
 
 
 def test_push_onto_a_folder_leaves_nothing_behind(transport: Transport, tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(b"x")
     run_shell(transport, "mkdir -p folder/file")
     with pytest.raises(DeviceError, match="cannot be written"):
-        transport.push(tmp_path / "source", "folder/file")
+        transport.push({"folder/file": tmp_path / "source"})
     assert run_shell(transport, "ls -A folder").stdout == b"file\n"
 
 
@@ -207,7 +207,7 @@ def test_pull_of_a_pipe_does_not_wait_for_it(transport: Transport, tmp_path: Pat
 def test_paths_outside_the_units_folder_are_refused(transport: Transport, tmp_path: Path, remote: str) -> None:
     (tmp_path / "source").write_bytes(b"x")
     with pytest.raises(DeviceError, match="no file name inside"):
-        transport.push(tmp_path / "source", remote)
+        transport.push({remote: tmp_path / "source"})
     with pytest.raises(DeviceError, match="no file name inside"):
         transport.pull(remote, tmp_path / "back")
 
