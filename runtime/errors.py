@@ -10,7 +10,9 @@
        |- BuildError          a program for a unit could not be compiled
        |- DeviceError         the unit answered with an error
        |- DeviceLostError     the unit, or the process on it, went away
-       `- DeadlineError       the deadline passed
+       |- DeadlineError       the deadline passed
+       |- UnitBusyError       somebody else holds the unit
+       `- LeaseLostError      the unit was taken over by somebody else meanwhile
 
 The command line catches FarmError once, prints `error: <text>` and exits with `exit_status`.
 """
@@ -74,3 +76,11 @@ class DeviceLostError(JobError):
 
 class DeadlineError(JobError):
     """A command did not finish within its deadline."""
+
+
+class UnitBusyError(JobError):
+    """Somebody else holds the unit; the text says who, since when and until when."""
+
+
+class LeaseLostError(JobError):
+    """The lease ran out or was ended, and somebody else may use the unit: nothing may be written there any more."""
