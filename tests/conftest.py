@@ -1,6 +1,7 @@
 """Every test runs as farm does: with an `ld` on PATH, without which PoCL cannot link kernels.
 
-FARM_REQUIRED_DRIVERS=system,pypi makes the run fail where such an OpenCL driver is missing, instead of testing less.
+FARM_REQUIRED_DRIVERS=system,pypi makes the run fail where such an OpenCL driver is missing, instead of testing less;
+FARM_REQUIRED=qemu,... the tests that need such a program.
 """
 
 from __future__ import annotations
@@ -13,6 +14,14 @@ from farm import toolchain
 from farm.drivers import find_drivers
 
 os.environ.update(toolchain.environment())
+
+
+def require(name: str, missing: str) -> None:
+    """Skips the test for this reason (empty: nothing is missing), or fails it where FARM_REQUIRED lists the name."""
+    if missing and name in os.environ.get("FARM_REQUIRED", "").split(","):
+        pytest.fail(f"FARM_REQUIRED: {missing}", pytrace=False)
+    if missing:
+        pytest.skip(missing)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

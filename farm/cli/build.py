@@ -2,15 +2,70 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import time
+from collections.abc import Iterator, Sequence
+
 import click
 
-from runtime.native.build import ABIS, build_farmrt
+from farm import tables
+from farm.cli import options
+from farm.tables import Table
+from runtime.errors import ConfigError
+from runtime.native.abi import ABIS, HOST
+from runtime.native.build import build_farmrt
+from runtime.native.toolchains import find_toolchain, why_missing
+
+COLUMNS = ("ABI", "Size", "Time", "Compiler", "Program")
+LEFT = frozenset({"ABI", "Compiler", "Program"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Built:
+    """One farmrt; `seconds` is near 0 where it was there already."""
+
+    abi: str
+    program: str
+    size_bytes: int
+    compiler: str
+    seconds: float
 
 
 @click.command(name="build")
-@click.option("--abi", default="host", show_default=True, type=click.Choice(list(ABIS)), help="What to compile for.")
-def command(abi: str) -> int:
-    """Compile farmrt, the runtime that executes plans on a unit."""
-    program = build_farmrt(abi)
-    click.echo(f"{program} ({program.stat().st_size} bytes)")
+@click.option(
+    "--abi", "abis", multiple=True, type=click.Choice(list(ABIS)), help="What to compile for.  [default: host]"
+)
+@click.option("--all", "every", is_flag=True, help="Every ABI that a compiler is there for.")
+@options.json_option
+def command(abis: tuple[str, ...], every: bool, as_json: bool) -> int:
+    """Compile farmrt, the runtime that executes plans on a unit.
+
+    Jobs do so themselves when a unit needs it. Give --abi several times for several. For Android the NDK that
+    ANDROID_NDK_HOME names is used; without it ziglang compiles for arm64-v8a, and armeabi-v7a is left out.
+    """
+    if abis and every:
+        raise ConfigError("farm build: give --abi or --all, not both")
+    left_out = {abi: reason for abi in ABIS if every and (reason := why_missing(abi))}
+    wanted = [abi for abi in ABIS if abi not in left_out] if every else list(dict.fromkeys(abis or (HOST,)))
+    built = list(_build(wanted))
+    if as_json:
+        click.echo(json.dumps({"built": [dataclasses.asdict(one) for one in built], "left_out": left_out}))
+    else:
+        tables.show([Table("", COLUMNS, [_cells(one) for one in built], LEFT)])
+        for reason in left_out.values():
+            click.echo(f"left out: {reason}", err=True)
     return 0
+
+
+def _build(abis: Sequence[str]) -> Iterator[Built]:
+    for number, abi in enumerate(abis, 1):
+        compiler = find_toolchain(abi).name
+        options.progress(f"{number}/{len(abis)} {abi} with {compiler}")
+        start_s = time.monotonic()
+        program = build_farmrt(abi)
+        yield Built(abi, str(program), program.stat().st_size, compiler, round(time.monotonic() - start_s, 1))
+
+
+def _cells(built: Built) -> list[str]:
+    return [built.abi, f"{built.size_bytes:,} B", f"{built.seconds:.1f} s", built.compiler, built.program]

@@ -42,7 +42,7 @@ DEVICE: dict[str, Any] = {
 
 
 def probe(**device: Any) -> dict[str, Any]:
-    return {"abi": "aarch64-linux", "opencl": {"platform_version": "OpenCL 2.0 QUALCOMM", "device": DEVICE | device}}
+    return {"abi": "arm64-v8a", "opencl": {"platform_version": "OpenCL 2.0 QUALCOMM", "device": DEVICE | device}}
 
 
 def prepared(folder: Path, **keys: str) -> Prepared:

@@ -20,12 +20,12 @@ class Farmrt:
     """`farmrt serve` with a folder for its files."""
 
     def __init__(
-        self, program: Path, folder: Path, library: str = "", variables: Mapping[str, str] | None = None
+        self, program: Path | list[str], folder: Path, library: str = "", variables: Mapping[str, str] | None = None
     ) -> None:
         self.folder = folder
         self.library = library
         self.process = subprocess.Popen(
-            [program, "serve"],
+            [*([program] if isinstance(program, Path) else program), "serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

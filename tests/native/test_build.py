@@ -1,19 +1,56 @@
-"""Building farmrt: the generated header, the cache, and what is said when it fails."""
+"""Building farmrt: the generated header, the cache, the choice of a compiler, and what is said when one fails."""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from elftools.elf.elffile import ELFFile
 
 from farm.cli.build import command
 from runtime.errors import BuildError, ConfigError
 from runtime.native import build
+from runtime.native.abi import ABIS
 from runtime.native.build import build_farmrt
+from runtime.native.toolchains import find_toolchain, why_missing
 from runtime.plan import header
+
+MAX_STRIPPED_BYTES = 300_000
+NO_NDK = "armeabi-v7a needs the Android NDK: set ANDROID_NDK_HOME to its folder (arm64-v8a is built without it)"
+
+# Notes what it is asked for, and makes what a compiler would.
+FAKE_CLANG = f"""\
+#!{sys.executable}
+import pathlib, sys
+with open(pathlib.Path(__file__).with_name("log"), "a") as log:
+    print(*sys.argv[1:], file=log)
+output = sys.argv[sys.argv.index("-o") + 1] if "-o" in sys.argv else sys.argv[2]
+pathlib.Path(output).write_bytes(b"made")
+"""
+
+
+@pytest.fixture
+def no_ndk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANDROID_NDK_HOME", raising=False)
+
+
+@pytest.fixture
+def ndk_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An NDK whose programs note their arguments in this file."""
+    folder = tmp_path / "ndk"
+    programs = folder / "toolchains" / "llvm" / "prebuilt" / "linux-x86_64" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("clang", "llvm-ar"):
+        (programs / name).write_text(FAKE_CLANG)
+        (programs / name).chmod(0o755)
+    (folder / "source.properties").write_text("Pkg.Desc = Android NDK\nPkg.Revision = 27.2.12479018\n")
+    monkeypatch.setenv("ANDROID_NDK_HOME", str(folder))
+    return programs / "log"
 
 
 def test_the_header_is_what_the_records_say() -> None:
@@ -30,8 +67,9 @@ def test_unchanged_sources_are_not_compiled_again(farmrt_program: Path) -> None:
 
 
 def test_unknown_abi() -> None:
-    with pytest.raises(ConfigError, match="ABI 'vax' is unknown; farmrt is built for host, aarch64-linux, armhf-linux"):
+    with pytest.raises(ConfigError, match=f"ABI 'vax' is unknown; farmrt is built for {', '.join(ABIS)}"):
         build_farmrt("vax")
+    assert list(ABIS) == ["host", "arm64", "armhf", "arm64-v8a", "armeabi-v7a"]
 
 
 def test_a_compiler_that_fails(tmp_path: Path) -> None:
@@ -46,9 +84,89 @@ def test_a_compiler_that_is_not_there(tmp_path: Path) -> None:
         build_farmrt(output_dir=tmp_path, compiler=["/nonexistent/cc"])
 
 
+@pytest.mark.usefixtures("no_ndk")
+def test_without_an_ndk_only_32_bit_android_is_missing() -> None:
+    assert {abi: why_missing(abi) for abi in ABIS if why_missing(abi)} == {"armeabi-v7a": NO_NDK}
+    with pytest.raises(ConfigError, match="armeabi-v7a needs the Android NDK: set ANDROID_NDK_HOME"):
+        find_toolchain("armeabi-v7a")
+    assert find_toolchain("arm64-v8a").name.startswith("ziglang ")
+
+
+@pytest.mark.parametrize(
+    ("abi", "target"),
+    [("arm64-v8a", "aarch64-linux-android24"), ("armeabi-v7a", "armv7a-linux-androideabi24")],
+)
+def test_the_ndk_compiles_for_android(abi: str, target: str, ndk_log: Path, tmp_path: Path) -> None:
+    assert find_toolchain(abi).name == "NDK 27.2.12479018"
+    assert build_farmrt(abi, tmp_path).read_bytes() == b"made"
+    lines = ndk_log.read_text().splitlines()
+    compiled = [line for line in lines if " -c " in line]
+    (linked,) = (line for line in lines if line.split()[-1] == "-lm")
+    assert len(compiled) == len(build.sources()) + 2
+    assert all(line.startswith(f"--target={target} ") for line in (*compiled, linked))
+    assert "-pie -Wl,-z,max-page-size=16384 -Wl,--hash-style=both" in linked
+    assert "-lpthread" not in linked
+
+
+def test_a_folder_that_is_no_ndk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ANDROID_NDK_HOME", str(tmp_path))
+    with pytest.raises(ConfigError, match=f"ANDROID_NDK_HOME: {tmp_path} is no NDK: it has no toolchains/llvm"):
+        build_farmrt("arm64-v8a")
+
+
+def test_another_version_of_the_compiler_is_another_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A stand-in for `cc` that is replaced by one of another version."""
+    names = []
+    for version in ("1.0", "1.1"):
+        folder = tmp_path / version
+        folder.mkdir()
+        (folder / "cc").write_text(f"#!/bin/sh\necho cc {version}\necho more\n")
+        (folder / "cc").chmod(0o755)
+        with monkeypatch.context() as patch:
+            patch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+            names.append(find_toolchain("host").name)
+    assert names == ["cc 1.0", "cc 1.1"]
+
+
 def test_command(farmrt_program: Path) -> None:
     done = CliRunner().invoke(command, [], standalone_mode=False)
-    assert done.output == f"{farmrt_program} ({farmrt_program.stat().st_size} bytes)\n"
+    head, _, row = done.stdout.splitlines()
+    assert [cell.strip() for cell in head.split("|")] == ["ABI", "Size", "Time", "Compiler", "Program"]
+    abi, size, _, compiler, program = (cell.strip() for cell in row.split("|"))
+    assert (abi, size, program) == ("host", f"{farmrt_program.stat().st_size:,} B", str(farmrt_program))
+    assert compiler == find_toolchain("host").name
+
+
+def test_command_refuses_a_contradiction() -> None:
+    with pytest.raises(ConfigError, match="--abi or --all"):
+        CliRunner().invoke(command, ["--all", "--abi", "host"], standalone_mode=False, catch_exceptions=False)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_ndk")
+def test_all() -> None:
+    """Everything that can be built here, what cannot is named, and each is a small program for its machine."""
+    done = CliRunner().invoke(command, ["--all", "--json"], standalone_mode=False)
+    said = json.loads(done.stdout)
+    assert said["left_out"] == {"armeabi-v7a": NO_NDK}
+    machines = {}
+    for built in said["built"]:
+        assert 0 < built["size_bytes"] == Path(built["program"]).stat().st_size < MAX_STRIPPED_BYTES
+        with Path(built["program"]).open("rb") as file:
+            machines[built["abi"]] = ELFFile(file).get_machine_arch()
+    assert machines.pop("host")
+    assert machines == {"arm64": "AArch64", "armhf": "ARM", "arm64-v8a": "AArch64"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("abi", ["arm64", "armhf"])
+def test_boards_need_no_newer_glibc_than_2_28(abi: str) -> None:
+    with build_farmrt(abi).open("rb") as file:
+        section = ELFFile(file).get_section_by_name(".gnu.version_r")
+        needed = {version.name for _, versions in section.iter_versions() for version in versions}
+    numbers = {tuple(map(int, name.removeprefix("GLIBC_").split("."))) for name in needed}
+    assert numbers
+    assert max(numbers) <= (2, 28)
 
 
 @pytest.mark.slow

@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 
 from runtime.native import build
-from runtime.native.build import build_farmrt
 from tests.native.artifacts import fingerprint, tuned_entry, tuned_file
 from tests.native.farmrt import Farmrt
 from tests.native.test_tuning import KEY, dense_plan, options
 
 EXAMPLE = Path(build.__file__).parent / "example" / "classify.c"
-MAX_STRIPPED_BYTES = 300_000
 LIBRARIES = ("-lpthread", "-ldl", "-lm")
 
 
@@ -56,17 +54,3 @@ def test_example_says_what_is_wrong(classify: Path, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr == f"classify: bad_file: {tmp_path / 'plan'}: truncated: 7 bytes are no FARMPLAN file\n"
     assert subprocess.run([classify], capture_output=True).returncode == 2
-
-
-def test_stripped_size(farmrt_program: Path) -> None:
-    assert farmrt_program.stat().st_size < MAX_STRIPPED_BYTES
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("abi", "machine"), [("aarch64-linux", 0xB7), ("armhf-linux", 0x28)])
-def test_cross_builds(abi: str, machine: int) -> None:
-    program = build_farmrt(abi)
-    header = program.read_bytes()[:20]
-    assert header[:4] == b"\x7fELF"
-    assert int.from_bytes(header[18:20], "little") == machine
-    assert program.stat().st_size < MAX_STRIPPED_BYTES

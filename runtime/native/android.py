@@ -1,0 +1,70 @@
+"""Android executables for 64-bit ARM without the NDK: ziglang, musl's headers, our own start file and link stubs.
+
+A phone's OpenCL driver is linked to bionic, Android's C library, so farmrt must be too. Its sources keep to the part of
+C and POSIX where musl's headers describe bionic as well on 64 bits. Names where they do not (`DIFFERENT`) are kept out
+of the stubs, so that it is linking that fails where code uses one, and not the program on a phone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from runtime.native.compiling import Unit, compile_units, run
+
+FOLDER = Path(__file__).parent / "android"
+INTERPRETER = "/system/bin/linker64"
+
+# bionic has another function behind `errno`, and none that choose the atomics of the CPU at run time.
+COMPILE_FLAGS = ("-D__errno_location=__errno", "-mno-outline-atomics")
+# Android 15 may have pages of 16 KiB; Android 5 knew only the older of the two hash tables.
+LINK_FLAGS = ("-Wl,-z,max-page-size=16384", "-Wl,--hash-style=both", "-Wl,-z,relro,-z,now")
+DATA_NAMES = frozenset({"environ", "stderr", "stdin", "stdout"})
+
+# Functions of types or numbers that differ: jmp_buf, sem_t, struct sigaction, sysconf, regex_t, locale_t, struct lconv,
+# FTS, address-information flags.
+DIFFERENT = re.compile(
+    r"_?_?(sig)?(set|long)jmp|sem_\w+|sigaction|sysconf|f?pathconf|reg(comp|exec|error|free)"
+    r"|\w+_l|\w*locale\w*|fts_\w+|n?ftw(64)?|getaddrinfo|getnameinfo"
+)
+
+
+def read_symbols() -> dict[str, list[str]]:
+    """The names that each of bionic's libraries exports, by the library's name (`libc`)."""
+    names: dict[str, list[str]] = {}
+    library = ""
+    for line in (FOLDER / "symbols.txt").read_text().splitlines():
+        if line.startswith("["):
+            library = line.strip("[]")
+        elif library and line:
+            names.setdefault(library, []).extend(line.split())
+    return names
+
+
+def link_command(compiler: Sequence[str], linker: Sequence[str], program: Path, objects: Sequence[Path]) -> list[str]:
+    """The command that links a program; makes what it needs beside it. `linker` runs LLVM's for ELF."""
+    folder = program.parent
+    start = compile_units(compiler, ("-std=c11", "-Os", "-fPIC"), [Unit(FOLDER / "start.c")], folder)
+    stubs = list(_stub_libraries(compiler, linker, folder))
+    return [
+        *linker,
+        *("-pie", "--dynamic-linker", INTERPRETER, "--gc-sections", "--strip-all", "-z", "noexecstack"),
+        *(word for flag in LINK_FLAGS for word in flag.removeprefix("-Wl,").split(",")),
+        *("-o", str(program), *map(str, [*start, *objects, *stubs])),
+    ]
+
+
+def _stub_libraries(compiler: Sequence[str], linker: Sequence[str], folder: Path) -> Iterator[Path]:
+    """Shared objects with bionic's names and nothing in them."""
+    for library, names in read_symbols().items():
+        source, made = folder / f"{library}.s", folder / f"{library}.so"
+        source.write_text("".join(_definition(name) for name in names if not DIFFERENT.fullmatch(name)))
+        (stub,) = compile_units(compiler, (), [Unit(source)], folder)
+        run([*linker, "-shared", "-soname", made.name, "-o", str(made), str(stub)])
+        yield made
+
+
+def _definition(name: str) -> str:
+    section, kind, size = (".data", "object", 8) if name in DATA_NAMES else (".text", "function", 0)
+    return f"{section}\n.globl {name}\n.type {name}, %{kind}\n.size {name}, {size}\n{name}: .zero {size}\n"

@@ -1,0 +1,58 @@
+"""Runs compilers: C files to objects, several at a time, and what a failure says."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from runtime.errors import BuildError
+
+_LOG_LINES = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """A file to compile; with a suffix where it is compiled several times."""
+
+    source: Path
+    suffix: str = ""
+    flags: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the object."""
+        return f"{self.source.stem}_{self.suffix}" if self.suffix else self.source.stem
+
+
+def compile_units(compiler: Sequence[str], flags: Sequence[str], units: Sequence[Unit], folder: Path) -> list[Path]:
+    """Objects of all units in a folder, as many compilers at a time as there are CPUs; raises BuildError."""
+    objects = [folder / f"{unit.name}.o" for unit in units]
+    commands = [
+        [*compiler, *flags, *unit.flags, "-c", str(unit.source), "-o", str(made)]
+        for unit, made in zip(units, objects, strict=True)
+    ]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(run, commands))
+    return objects
+
+
+def run(command: Sequence[str]) -> None:
+    """Runs a program to its end; raises BuildError with its output where it fails."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+    except OSError as error:
+        raise BuildError(f"farmrt: {command[0]} cannot be started: {error.strerror}") from None
+    if done.returncode:
+        shown = "\n".join(done.stdout.strip().splitlines()[:_LOG_LINES])
+        raise BuildError(f"farmrt: {' '.join(command[:4])} ... failed with exit status {done.returncode}:\n{shown}")

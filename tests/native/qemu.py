@@ -1,0 +1,85 @@
+"""Folders in which qemu finds the C library of another machine, and the command that runs a program there."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from runtime.native.abi import ABIS
+
+QEMU = {"arm64": "qemu-aarch64", "armhf": "qemu-arm", "arm64-v8a": "qemu-aarch64"}
+DEBIAN_LIBRARIES = {
+    "arm64": Path("/usr/aarch64-linux-gnu/lib"),
+    "armhf": Path("/usr/arm-linux-gnueabihf/lib"),
+    "arm64-v8a": Path("/usr/aarch64-linux-gnu/lib"),
+}
+GLIBC_TARGET = {abi: ABIS["arm64" if abi == "arm64-v8a" else abi].zig_target for abi in QEMU}
+REMEDY = "apt install qemu-user-static libc6-arm64-cross libc6-armhf-cross"
+
+# Of bionic only what glibc has under other names.
+BIONIC = """
+#include <errno.h>
+#include <stdlib.h>
+
+typedef int main_function(int, char **, char **);
+
+_Noreturn void __libc_init(void *arguments, void (*on_exit)(void), main_function *main, const void *table) {
+    long count = *(long *)arguments;
+    char **words = (char **)arguments + 1;
+    (void)on_exit, (void)table;
+    exit(main((int)count, words, words + count + 1));
+}
+
+int *__errno(void) { return &errno; }
+"""
+
+
+def missing(abi: str) -> str:
+    """What running programs for an ABI lacks here; empty where nothing is missing."""
+    found = _emulator(abi) and DEBIAN_LIBRARIES[abi].is_dir()
+    return "" if found else f"{QEMU[abi]} or its C library is missing: {REMEDY}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """A folder that programs see over the host's root, so that `/vendor/lib64` can be anything."""
+
+    abi: str
+    root: Path
+
+    def command(self, *words: str | Path) -> list[str]:
+        """The argument list that runs a program for this machine."""
+        emulator = _emulator(self.abi)
+        assert emulator
+        libraries = ("-E", "LD_LIBRARY_PATH=/system/lib64") if ABIS[self.abi].is_android else ()
+        return [emulator, "-L", str(self.root), *libraries, *map(str, words)]
+
+
+def make_machine(abi: str, root: Path) -> Machine:
+    """Fills a folder with the C library; for Android with glibc under bionic's names."""
+    (root / "lib").symlink_to(DEBIAN_LIBRARIES[abi])
+    if ABIS[abi].is_android:
+        (root / "system" / "bin").mkdir(parents=True)
+        shutil.copy(DEBIAN_LIBRARIES[abi] / "ld-linux-aarch64.so.1", root / "system" / "bin" / "linker64")
+        libraries = root / "system" / "lib64"
+        libraries.mkdir()
+        (libraries / "libm.so").symlink_to(DEBIAN_LIBRARIES[abi] / "libm.so.6")
+        (libraries / "libdl.so").symlink_to(DEBIAN_LIBRARIES[abi] / "libdl.so.2")
+        (root / "bionic.c").write_text(BIONIC)
+        compile_library(abi, root / "bionic.c", libraries / "libc.so")
+    return Machine(abi, root)
+
+
+def compile_library(abi: str, source: Path, library: Path) -> None:
+    """A shared object for the glibc that every machine here has."""
+    library.parent.mkdir(parents=True, exist_ok=True)
+    compiler = [sys.executable, "-m", "ziglang", "cc", "-target", GLIBC_TARGET[abi], "-O1"]
+    flags = ["-shared", "-fPIC", f"-Wl,-soname,{library.name}", "-s"]
+    subprocess.run([*compiler, *flags, source, "-o", library], check=True)
+
+
+def _emulator(abi: str) -> str | None:
+    return shutil.which(f"{QEMU[abi]}-static") or shutil.which(QEMU[abi])
