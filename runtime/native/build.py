@@ -19,7 +19,15 @@ from runtime.version import RUNTIME_VERSION
 _FOLDER = Path(__file__).parent
 _WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 _COMMON = (
-    *("-std=c11", "-D_GNU_SOURCE", "-fPIC", "-fvisibility=hidden", "-ffunction-sections", "-fdata-sections"),
+    *(
+        "-std=c11",
+        "-D_GNU_SOURCE",
+        "-D_FILE_OFFSET_BITS=64",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-ffunction-sections",
+        "-fdata-sections",
+    ),
     "-fno-builtin-bcmp",  # not every C library has it
 )
 _SANITIZERS = (

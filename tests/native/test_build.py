@@ -92,6 +92,7 @@ def test_without_an_ndk_only_32_bit_android_is_missing() -> None:
     assert find_toolchain("arm64-v8a").name.startswith("ziglang ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("abi", "target"),
     [("arm64-v8a", "aarch64-linux-android24"), ("armeabi-v7a", "armv7a-linux-androideabi24")],

@@ -3,32 +3,9 @@
 #include <dlfcn.h>
 
 #include "file.h"
+#include "opencl_places.h"
 
 enum { MAX_PLATFORMS = 16 };
-
-#if UINTPTR_MAX > UINT32_MAX
-#define LIB "lib64"
-#else
-#define LIB "lib"
-#endif
-
-/* Where Adreno, Mali and PowerVR drivers lie on phones and boards, then a loader, then a driver alone. */
-static const char *const usual_places[] = {
-    "/vendor/" LIB "/libOpenCL.so",
-    "/system/vendor/" LIB "/libOpenCL.so",
-    "/system/" LIB "/libOpenCL.so",
-    "/vendor/" LIB "/egl/libGLES_mali.so",
-    "/system/vendor/" LIB "/egl/libGLES_mali.so",
-    "/system/" LIB "/egl/libGLES_mali.so",
-    "/vendor/" LIB "/libPVROCL.so",
-    "/system/vendor/" LIB "/libPVROCL.so",
-    "/usr/lib/libmali.so",
-    "libOpenCL.so",
-    "libOpenCL.so.1",
-    "libmali.so",
-    "libmali.so.1",
-    "libpocl.so.2",
-};
 
 static void symbol_store(void *slot, void *symbol) { memcpy(slot, &symbol, sizeof symbol); }
 
@@ -101,7 +78,8 @@ static void searched_append(rt_opencl *opencl, const char *path) {
 /* The library's file, where it was opened by a bare name. */
 static void path_complete(rt_opencl *opencl, void *library) {
     Dl_info info;
-    void *symbol = dlsym(library, "clGetExtensionFunctionAddress");
+    void *symbol = dlsym(library, "clGetPlatformIDs");
+    if (symbol == NULL) symbol = dlsym(library, "clGetExtensionFunctionAddress");
     if (opencl->path[0] == '/' || symbol == NULL || dladdr(symbol, &info) == 0 || info.dli_fname == NULL) return;
     snprintf(opencl->path, sizeof opencl->path, "%s", info.dli_fname);
 }
@@ -124,20 +102,31 @@ static rt_status library_open(rt_opencl *opencl, const char *path, bool *exists,
     return rt_error_set(error, RT_NO_OPENCL, "%s: no OpenCL device", opencl->path);
 }
 
-/* The first place with a device. Where there is none, what the first library said that exists. */
-static rt_status places_open(rt_opencl *opencl, rt_error *error) {
-    static const char nowhere[] = "no OpenCL library in the usual places; name one with opencl= or FARM_OPENCL";
+/* A search through the usual places; `said` is what the first library said that exists. */
+typedef struct {
+    rt_opencl *opencl;
     rt_error said;
-    bool any = false;
-    for (size_t i = 0; i < RT_COUNT(usual_places); i++) {
-        rt_error reason;
-        bool exists;
-        if (library_open(opencl, usual_places[i], &exists, &reason) == RT_OK) return RT_OK;
-        if (exists && !any) said = reason;
-        any = any || exists;
-    }
+    bool any;
+} search;
+
+static bool place_open(void *context, const char *path) {
+    search *now = context;
+    rt_error reason;
+    bool exists;
+    if (library_open(now->opencl, path, &exists, &reason) == RT_OK) return true;
+    if (exists && !now->any) now->said = reason;
+    now->any = now->any || exists;
+    return false;
+}
+
+/* The first place with a device. */
+static rt_status places_open(rt_opencl *opencl, rt_error *error) {
+    search now = {.opencl = opencl};
+    if (rt_opencl_places_visit(place_open, &now)) return RT_OK;
     opencl->path[0] = '\0';
-    return rt_error_set(error, RT_NO_OPENCL, "%s", any ? said.message : nowhere);
+    if (now.any) return rt_error_set(error, RT_NO_OPENCL, "%s", now.said.message);
+    return rt_error_set(error, RT_NO_OPENCL, "no OpenCL library in %s; name one with opencl= or FARM_OPENCL",
+                        rt_opencl_places_text);
 }
 
 rt_status rt_opencl_open(rt_opencl *opencl, const char *library, rt_error *error) {

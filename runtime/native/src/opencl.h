@@ -145,7 +145,7 @@ typedef struct {
     rt_opencl_functions cl;
     bool is_driver; /* opened as an ICD driver, not through a loader */
     char path[512];
-    char searched[2048]; /* paths that were tried, each ended by a newline */
+    char searched[4096]; /* paths that were tried, each ended by a newline */
     cl_platform_id platform;
     cl_device_id device;
 } rt_opencl;

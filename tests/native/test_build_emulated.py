@@ -1,0 +1,168 @@
+"""farmrt for phones and boards, executed: in qemu with Debian's C library, which stands in for Android's too."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.evaluate import evaluate
+from runtime.lowering.lower import Options, lower
+from runtime.native import build
+from runtime.native.build import build_farmrt
+from runtime.plan.encode import encode_plan
+from tests.conftest import require
+from tests.native import qemu
+from tests.native.farmrt import Farmrt
+from tests.native.qemu import Machine
+from tests.native.test_agreement import CPU, NetworkMaker, assert_close, run_on
+from tests.runtime.graphs import GraphMaker
+from tests.runtime.networks import classifier, depthwise_and_groups, residual_block
+
+pytestmark = pytest.mark.slow
+
+FAKE_OPENCL = Path(build.__file__).parent / "fuzz" / "fake_opencl.c"
+SEARCHED = {
+    "arm64-v8a": {
+        "/vendor/lib64/libOpenCL.so",
+        "/system/vendor/lib64/egl/libGLES_mali.so",
+        "/vendor/lib64/libPVROCL.so",
+    },
+    "arm64": {"libOpenCL.so.1", "/usr/lib/aarch64-linux-gnu/mali/libmali.so.1", "/vendor/lib64/libOpenCL.so"},
+    "armhf": {"/vendor/lib/libOpenCL.so", "/system/lib/libGLES_mali.so", "/usr/lib/arm-linux-gnueabihf/libmali.so"},
+}
+
+
+@pytest.fixture(scope="module", params=list(qemu.QEMU))
+def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    require("qemu", qemu.missing(request.param))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("ANDROID_NDK_HOME", raising=False)
+        build_farmrt(request.param)
+    return qemu.make_machine(request.param, tmp_path_factory.mktemp(request.param))
+
+
+@pytest.fixture
+def farmrt(machine: Machine, tmp_path: Path) -> Iterator[Farmrt]:
+    with Farmrt(machine.command(program(machine)), tmp_path) as running:
+        yield running
+
+
+def program(machine: Machine) -> Path:
+    return build.default_output_dir() / machine.abi / "farmrt"
+
+
+def run(machine: Machine, *words: str | Path) -> tuple[int, dict[str, Any]]:
+    done = subprocess.run(machine.command(program(machine), *words), capture_output=True, text=True)
+    return done.returncode, json.loads(done.stdout or "{}")
+
+
+def test_probe_without_opencl_says_where_it_looked(machine: Machine) -> None:
+    status, answer = run(machine, "probe")
+    assert (status, answer["ok"], answer["abi"]) == (0, True, machine.abi)
+    assert answer["page_bytes"] == 4096
+    assert answer["memory_bytes"] > 1 << 28
+    opencl = answer["opencl"]
+    assert (opencl["library"], "device" in opencl) == ("", False)
+    assert SEARCHED[machine.abi] <= set(opencl["searched"])
+    assert len(set(opencl["searched"])) == len(opencl["searched"])
+    assert opencl["error"].startswith("no OpenCL library in /vendor/lib")
+    assert opencl["error"].endswith("; name one with opencl= or FARM_OPENCL")
+
+
+def test_exit_status_and_errors(machine: Machine, tmp_path: Path) -> None:
+    assert run(machine) == (2, {})
+    missing = tmp_path / "missing"
+    status, answer = run(machine, "run", f"plan={missing}", f"data={missing}")
+    assert status == 1
+    assert answer == {"ok": False, "error": "io", "message": f"{missing}: cannot be opened: No such file or directory"}
+
+
+@pytest.mark.parametrize("network", [residual_block, depthwise_and_groups, classifier], ids=lambda made: made.__name__)
+def test_cpu_plans_compute_the_graph(farmrt: Farmrt, network: NetworkMaker) -> None:
+    """On as many threads as there are CPUs, every operator's output compared."""
+    maker = GraphMaker()
+    graph = network(maker)
+    inputs = maker.noise()
+    expected = evaluate(graph, inputs)
+    plan = lower(graph, CPU, Options(keep_layers=True))
+    for name, values in run_on(farmrt, plan, inputs).items():
+        assert_close(values, expected[name], 2e-5)
+
+
+def test_more_threads_than_cpus(farmrt: Farmrt) -> None:
+    maker = GraphMaker()
+    graph = residual_block(maker)
+    inputs, plan = maker.noise(), lower(graph, CPU)
+    assert farmrt.load_files(encode_plan(plan), plan.data, threads=5)["cpu"]["threads"] == 5
+    for name, values in inputs.items():
+        farmrt.input(name, values)
+    farmrt.done("run", rounds=20)
+    expected = evaluate(graph, inputs)
+    for tensor in plan.outputs:
+        assert_close(farmrt.output(tensor.name).reshape(tensor.shape), expected[tensor.name], 2e-5)
+
+
+PLACES = {
+    "arm64-v8a": ["vendor/lib64/libOpenCL.so", "system/lib64/egl/libGLES_mali.so", "system/vendor/lib64/libPVROCL.so"],
+    "arm64": ["usr/lib/aarch64-linux-gnu/mali/libmali.so.1", "lib/libOpenCL.so.1"],
+    "armhf": ["vendor/lib/egl/libGLES_mali.so", "usr/local/lib/libOpenCL.so"],
+}
+
+
+def copy_of(machine: Machine, root: Path) -> Machine:
+    """The machine again, with a `lib` that files can be added to."""
+    shutil.copytree(machine.root, root, symlinks=True, dirs_exist_ok=True)
+    (root / "lib").unlink()
+    shutil.copytree(qemu.DEBIAN_LIBRARIES[machine.abi], root / "lib", symlinks=True)
+    return Machine(machine.abi, root)
+
+
+@pytest.fixture(scope="module")
+def opencl(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library that has a device, for this machine."""
+    library = tmp_path_factory.mktemp("opencl") / "library.so"
+    qemu.compile_library(machine.abi, FAKE_OPENCL, library)
+    return library
+
+
+def test_opencl_is_found_where_vendors_keep_it(machine: Machine, opencl: Path, tmp_path: Path) -> None:
+    for number, place in enumerate(PLACES[machine.abi]):
+        other = copy_of(machine, tmp_path / str(number))
+        target = other.root / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(opencl, target)
+        found = run(other, "probe")[1]["opencl"]
+        assert found["library"] == f"/{place}", found
+        assert found["searched"][-1] in (f"/{place}", Path(place).name)
+        assert found["device"]["name"]
+
+
+def test_a_registered_driver_is_found_without_a_loader(machine: Machine, opencl: Path, tmp_path: Path) -> None:
+    other = copy_of(machine, tmp_path / "root")
+    vendors = other.root / "etc" / "OpenCL" / "vendors"
+    vendors.mkdir(parents=True)
+    (vendors / "a.icd").write_text("/opt/none.so\n")
+    (vendors / "b.icd").write_text("/opt/driver.so\nsecond line\n")
+    (vendors / "c.txt").write_text("/opt/driver.so\n")
+    shutil.copytree(opencl.parent, other.root / "opt")
+    (other.root / "opt" / opencl.name).rename(other.root / "opt" / "driver.so")
+    found = run(other, "probe")[1]["opencl"]
+    assert found["searched"][-2:] == ["/opt/none.so", "/opt/driver.so"]
+    assert found["library"] == "/opt/driver.so"
+
+
+def test_a_library_that_is_named_is_the_only_one_tried(machine: Machine, opencl: Path, tmp_path: Path) -> None:
+    other = copy_of(machine, tmp_path / "root")
+    (other.root / "opt").mkdir()
+    shutil.copy(opencl, other.root / "opt" / "mine.so")
+    found = run(other, "probe", "opencl=/opt/mine.so")[1]["opencl"]
+    assert (found["library"], found["searched"]) == ("/opt/mine.so", ["/opt/mine.so"])
+    found = run(other, "probe", "opencl=/opt/none.so")[1]["opencl"]
+    assert (found["library"], found["searched"]) == ("", ["/opt/none.so"])
+    assert "none.so" in found["error"]
