@@ -1,0 +1,70 @@
+"""Frequency governors: set to `performance` for a job where the unit allows it, and put back whatever happens.
+
+Before a governor is changed, its value is noted in the file `.governors` of the unit's folder. The end of the job puts
+it back; after a `kill -9` the next lease does (farm.leftovers).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
+
+from farm.transport.base import Transport
+from runtime.errors import JobError
+
+SYSFS = "/sys"
+DEADLINE_S = 20.0
+MAX_GOVERNORS = 64
+
+# $1: where sysfs is. Core by core where a kernel has no policies; the files of a policy are the same ones.
+SET = r"""
+for file in "$1"/devices/system/cpu/cpufreq/policy*/scaling_governor \
+  "$1"/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor \
+  "$1"/class/devfreq/*/governor "$1"/class/kgsl/kgsl-3d0/devfreq/governor; do
+  case $file in *cpufreq* | *gpu*/governor | *mali*/governor | *kgsl*/governor) ;; *) continue ;; esac
+  [ -w "$file" ] && read -r was 2>/dev/null <"$file" && [ "$was" != performance ] || continue
+  echo "$file $was" >>.governors || exit 1
+  { echo performance >"$file"; read -r now <"$file"; } 2>/dev/null
+  [ "$now" = performance ] && echo "set=$file"
+done
+exit 0
+"""
+RESTORE = r"""
+if [ -f .governors ]; then
+  while read -r file was; do
+    case $file in
+    */../*) ;;
+    "$1"/*governor) echo "$was" 2>/dev/null >"$file" && echo "restored=$file" ;;
+    esac
+  done <.governors
+  rm -f .governors
+fi
+exit 0
+"""
+
+
+@contextlib.contextmanager
+def performance(
+    transport: Transport, check: Callable[[], None] = lambda: None, sysfs: str = SYSFS
+) -> Iterator[dict[str, str]]:
+    """Lets the unit run at its highest clocks within the block; yields the governors that were set, by their place.
+
+    `check` raises a JobError when the lease is lost: then the governors are the successor's. Empty where nothing may be
+    changed, as on a phone without root.
+    """
+    answer = transport.run(["sh", "-c", SET, "governors", sysfs], DEADLINE_S).stdout.decode(errors="replace")
+    files = [line.removeprefix("set=") for line in answer.splitlines() if line.startswith("set=")]
+    try:
+        yield {_place(file): "performance" for file in files[:MAX_GOVERNORS]}
+    finally:
+        if files:
+            with contextlib.suppress(JobError):
+                check()
+                transport.run(["sh", "-c", RESTORE, "governors", sysfs], DEADLINE_S)
+
+
+def _place(file: str) -> str:
+    """`policy0`, `cpu3` or `ff9a0000.gpu` of a governor's file."""
+    folders = [part for part in PurePosixPath(file).parts[:-1] if part not in ("cpufreq", "devfreq")]
+    return "".join(c if c.isprintable() else " " for c in folders[-1])[:60]

@@ -1,0 +1,52 @@
+"""One user's processes on a host take turns at a unit: a lock file each unit, which the kernel unlocks at any death."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import filelock
+
+from runtime.errors import FarmError
+
+BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
+
+
+@contextlib.contextmanager
+def locked(identity: str, folder: Path | None = None) -> Iterator[str | None]:
+    """Holds the lock of a unit; yields None where another process has it, else what identifies the lock file.
+
+    The identity names the file as the kernel sees it, until the host boots again. Who holds the lock and finds its
+    identity in a claim knows that the claim's maker has let go of it, or is dead.
+
+    Raises FarmError when the lock file cannot be made.
+    """
+    path = (folder or _runtime_folder()) / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.lock"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = filelock.FileLock(path)
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        yield None
+        return
+    except OSError as error:
+        raise FarmError(f"{path}: cannot be locked: {error.strerror or error}") from None
+    try:
+        yield _identity(path)
+    finally:
+        lock.release()
+
+
+def _runtime_folder() -> Path:
+    """A folder of the user's own that does not outlast the host's boot by much."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(runtime, "farm") if runtime else Path(tempfile.gettempdir(), f"farm-{os.getuid()}")
+
+
+def _identity(path: Path) -> str:
+    status = path.stat()
+    return f"{BOOT_ID_FILE.read_text().strip()[:18]}:{status.st_dev}:{status.st_ino}"

@@ -1,0 +1,192 @@
+"""The lease's marker on the unit: who holds it, so that controllers agree who know nothing of each other.
+
+In the folder `.lease` on the unit:
+
+    <token>        a symbolic link that leads nowhere; its text is the claim (JSON). The highest token holds the unit
+    <token>.beat   the unit's uptime when the holder last renewed, or `ended`
+
+A symbolic link is made in one step, with its text, and never over another: of two that claim one token one wins, on
+every file system of phones and boards (Android lets its shell make these, but no hard links). Each writes only under
+its own token, so a late holder cannot undo its successor's claim. A renewal is written first and the highest token read
+afterwards; a claim is made first and the last renewal read again afterwards, and withdrawn if there was a new one:
+whatever the order, one of the two sees the other.
+
+Time is the unit's uptime and its boot id: one clock for all controllers, which nobody sets.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from farm.transport.base import Transport
+from runtime.errors import DeviceError
+
+DEADLINE_S = 10.0
+ENDED = "ended"
+MAX_TOKEN = 999_999_999  # what every shell can compare
+MAX_CLAIM_BYTES = 2000
+MAX_WORD = 80
+MAX_LEASE_S = 86_400.0
+
+# action, token, text of the claim, token before it, beat that was seen of that one
+SCRIPT = r"""
+mkdir -p .lease && cd .lease || exit 1
+find_top() {
+  top=0
+  for name in *; do
+    case $name in *[!0-9]* | 0* | ??????????*) ;; *) [ "$name" -gt "$top" ] && top=$name ;; esac
+  done
+}
+read_beat() { beat=; read -r beat 2>/dev/null <"$1.beat"; }
+write_beat() { echo "$2" >"$1.$$" && mv -f "$1.$$" "$1.beat"; }
+read_clock() { read -r boot </proc/sys/kernel/random/boot_id; read -r uptime rest </proc/uptime; } 2>/dev/null
+forget_before() {
+  for name in *; do [ "${name%%.*}" -lt "$1" ] 2>/dev/null && rm -f -- "$name"; done
+}
+read_clock
+case $1 in
+claim)
+  if ln -s -- "$3" "$2" 2>/dev/null; then
+    find_top
+    read_beat "$4"
+    if [ "$top" = "$2" ] && [ "$beat" = "$5" ]; then forget_before "$2"; else rm -f -- "$2"; fi
+  fi ;;
+renew) write_beat "$2" "$uptime" || exit 1 ;;
+end) write_beat "$2" ended || exit 1 ;;
+esac
+find_top
+read_beat "$top"
+echo "boot=$boot"
+echo "uptime=$uptime"
+echo "token=$top"
+echo "beat=$beat"
+echo "claim=$(readlink "$top" 2>/dev/null)"
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """What a holder says of itself.
+
+    Attributes:
+        owner: user and host, for people.
+        job: what it does there, for people.
+        nonce: unlike any other claim's.
+        lock: identifies the lock file that it holds on its own host, see farm.host_lock.
+        boot, uptime_s: the unit's, at the claim.
+        lease_s: how long it counts from the claim or the last renewal.
+    """
+
+    owner: str
+    pid: int
+    job: str
+    nonce: str
+    lock: str
+    boot: str
+    uptime_s: float
+    lease_s: float
+
+    def text(self) -> str:
+        """As a line."""
+        return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """The marker and the unit's clock at one moment; `claim` is None where nobody made one that can be read."""
+
+    boot: str
+    uptime_s: float
+    token: int
+    claim: Claim | None
+    beat: str
+
+    @property
+    def remaining_s(self) -> float:
+        """How long the lease still lasts; 0 where nobody holds one: it ended, ran out, or the unit rebooted."""
+        if self.claim is None or self.beat == ENDED or self.claim.boot != self.boot:
+            return 0.0
+        last_s = max(self.claim.uptime_s, _number(self.beat))
+        if last_s > self.uptime_s:  # rebooted, on a unit without boot id
+            return 0.0
+        return max(0.0, last_s + self.claim.lease_s - self.uptime_s)
+
+    @property
+    def held_s(self) -> float:
+        """How long ago the claim was made."""
+        return max(0.0, self.uptime_s - self.claim.uptime_s) if self.claim else 0.0
+
+
+class Marker:
+    """The marker of one unit. Every method is one command there and returns what is seen after it."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def look(self) -> Seen:
+        """Changes nothing."""
+        return self._run("look")
+
+    def claim(self, claim: Claim, seen: Seen) -> Seen:
+        """Claims the token after the one that was seen; the claim that comes back is ours if that went well."""
+        if seen.token >= MAX_TOKEN:
+            raise DeviceError("the folder .lease on the unit holds no sensible token; remove it there")
+        return self._run("claim", str(seen.token + 1), claim.text(), str(seen.token), seen.beat)
+
+    def renew(self, token: int) -> Seen:
+        """Says that the holder of a token is alive; whether it still is the holder is in what comes back."""
+        return self._run("renew", str(token))
+
+    def end(self, token: int) -> Seen:
+        """Gives a token up."""
+        return self._run("end", str(token))
+
+    def _run(self, *words: str) -> Seen:
+        completed = self._transport.run(["sh", "-c", SCRIPT, "lease", *words], DEADLINE_S)
+        if completed.exit_status:
+            reason = completed.stderr.decode(errors="replace").strip()[:200]
+            raise DeviceError(f"the lease cannot be kept on the unit: {reason or 'its folder cannot be written'}")
+        return parse(completed.stdout.decode(errors="replace"))
+
+
+def parse(output: str) -> Seen:
+    """What the script printed.
+
+    Raises:
+        DeviceError: the unit tells no uptime, or something else answered.
+    """
+    values = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
+    uptime_s, token = _number(values.get("uptime", "")), values.get("token", "")
+    if uptime_s <= 0 or not (token.isascii() and token.isdigit()):
+        raise DeviceError("the unit does not tell its uptime, so nobody can hold a lease there")
+    claim = parse_claim(values.get("claim", ""))
+    return Seen(values.get("boot", "")[:MAX_WORD], uptime_s, int(token), claim, values.get("beat", "")[:MAX_WORD])
+
+
+def parse_claim(text: str) -> Claim | None:
+    """A claim as it was written; None where it is none, or holds what no claim can."""
+    try:
+        values: dict[str, Any] = json.loads(text[:MAX_CLAIM_BYTES])
+        words = {name: _word(values[name]) for name in ("owner", "job", "nonce", "lock", "boot")}
+        claim = Claim(
+            **words, pid=int(values["pid"]), uptime_s=float(values["uptime_s"]), lease_s=float(values["lease_s"])
+        )
+    except (ValueError, TypeError, KeyError, OverflowError):
+        return None
+    return claim if 0 < claim.lease_s <= MAX_LEASE_S and claim.uptime_s >= 0 else None
+
+
+def _word(value: object) -> str:
+    """Text that is safe to print."""
+    return "".join(c if c.isprintable() else " " for c in str(value))[:MAX_WORD]
+
+
+def _number(text: str) -> float:
+    """A number of seconds; 0 where it is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return 0.0
+    return value if 0 <= value < 1e10 else 0.0

@@ -1,0 +1,49 @@
+"""What a dead holder left on a unit: programs that still run, governors that it had set. A new lease clears it away."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from farm import governor
+from farm.transport.base import Transport
+
+DEADLINE_S = 30.0
+
+# Ends every program that was started from a file in the unit's folder, with its process group: what farm starts there
+# leads its own group. `ls` once is quicker than `readlink` for hundreds of processes.
+END_PROGRAMS = r"""
+here=$(pwd -P)
+ls -l /proc/[0-9]*/exe 2>/dev/null | while read -r line; do
+  case $line in
+  *"/exe -> $here/"*)
+    pid=${line%%/exe -> *}
+    pid=${pid##*/proc/}
+    kill -9 -- "-$pid" 2>/dev/null
+    kill -9 "$pid" 2>/dev/null
+    echo "killed=$pid"
+    ;;
+  esac
+done
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Swept:
+    """Number of programs that were ended, and of governors that got their old value back."""
+
+    programs: int = 0
+    governors: int = 0
+
+    @property
+    def line(self) -> str:
+        """`; ended 1 program that was still running`, empty where there was nothing."""
+        parts = [f"ended {self.programs} program(s) that were still running"] if self.programs else []
+        parts += [f"restored {self.governors} governor(s)"] if self.governors else []
+        return "".join(f"; {part}" for part in parts)
+
+
+def sweep(transport: Transport, sysfs: str = governor.SYSFS) -> Swept:
+    """Clears away; only the holder of the lease may."""
+    completed = transport.run(["sh", "-c", END_PROGRAMS + governor.RESTORE, "sweep", sysfs], DEADLINE_S)
+    lines = completed.stdout.decode(errors="replace").splitlines()
+    return Swept(*(sum(line.startswith(word) for line in lines) for word in ("killed=", "restored=")))
