@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 
 from tuner.family import Family
@@ -19,8 +20,8 @@ class Exhaustive:
         """Tries all that the first search left out, the most promising variants and programs first."""
         yield from self.first.explore(family)
         for variant in dict.fromkeys(variant for task in family.tasks for variant in family.variants(task)):
-            for candidate in family.suggest(variant, family.tasks):
-                family.try_on(candidate, family.tasks, give_up=False)
+            programs = family.suggest(variant, family.tasks)
+            family.in_parallel(functools.partial(family.try_on, each, family.tasks, False) for each in programs)
             yield
 
     def estimate(self, family: Family) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 
 from runtime.kernels.spec import Variant
 from runtime.lowering.trials import TrialLaunch
+from tuner.crew import Chain
 from tuner.lab import Lab
 from tuner.ranking import Ranking
 from tuner.space import default_candidate
@@ -79,6 +81,14 @@ class Family:
                 if give_up and self.ranking.gap(task.key, candidate) > _HOPELESS:
                     break
         self._on_program()
+
+    def in_parallel(self, chains: Iterable[Chain]) -> None:
+        """Runs chains of trials, each on one of the lab's units: it builds programs that the next trial may use."""
+        self._lab.crew.each(functools.partial(self._on_one_unit, chain) for chain in chains)
+
+    def _on_one_unit(self, chain: Chain) -> None:
+        with self._lab.crew.on_one_unit():
+            chain()
 
     def _is_open(self, task: Task, candidate: Candidate) -> bool:
         known = candidate in task.guesses and not self.ranking.tried(task.key, candidate)

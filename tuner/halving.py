@@ -7,6 +7,7 @@ many local sizes of those that stay; which ones, the family's ranking says.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator
 
@@ -32,9 +33,10 @@ class Halving:
         alive = {task.key: family.variants(task) for task in family.tasks}
         count = self.first
         while count <= self.last:
-            for variant, tasks in _by_variant(family, alive):
-                if not family.is_suspect(variant):
-                    _try_some(family, variant, tasks, count)
+            family.in_parallel(
+                functools.partial(_try_some, family, variant, tasks, count)
+                for variant, tasks in _by_variant(family, alive)
+            )
             alive = {task.key: self._survivors(family, task, alive[task.key]) for task in family.tasks}
             count *= 2
             yield
@@ -61,6 +63,8 @@ def _by_variant(family: Family, alive: dict[str, list[Variant]]) -> Iterator[tup
 
 def _try_some(family: Family, variant: Variant, tasks: list[Task], count: int) -> None:
     """Tries so many programs of a variant, each chosen with what the one before taught."""
+    if family.is_suspect(variant):
+        return
     for _ in range(count):
         promising = family.suggest(variant, tasks)
         if not promising:

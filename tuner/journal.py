@@ -34,7 +34,7 @@ class Journal:
     Args:
         path: the file; it and its folder are made. None remembers nothing beyond this object.
         fingerprint: digest of the fingerprint that the trials are valid for.
-        provenance: written with every trial, for people (unit, date).
+        provenance: written with every trial, for people (the date, say).
 
     Attributes:
         set_aside: where a journal of another version was moved, None if there was none.

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 
 from runtime.kernels.spec import Kernel, Variant
 from runtime.lowering.trials import TrialLaunch
+from tuner.crew import Crew
 from tuner.journal import Journal
-from tuner.trial import Candidate, Measure, Status, Trial, judged
+from tuner.trial import Candidate, Status, Trial, judged
 
 
 class BudgetSpent(Exception):
@@ -46,7 +47,7 @@ class Lab:
     """Makes trials.
 
     Args:
-        measure: times a candidate on the unit.
+        crew: the units that time candidates.
         journal: trials of earlier runs, and where new ones go.
         budget_s: device time in all; infinite for no limit.
 
@@ -57,8 +58,8 @@ class Lab:
         programs: (build options, local size) of every program measured: PoCL builds one for each.
     """
 
-    def __init__(self, measure: Measure, journal: Journal, budget_s: float = math.inf) -> None:
-        self._measure = measure
+    def __init__(self, crew: Crew, journal: Journal, budget_s: float = math.inf) -> None:
+        self.crew = crew
         self._journal = journal
         self.budget_s = budget_s
         self.limit_s = budget_s
@@ -114,7 +115,7 @@ class Lab:
     def _new_trial(self, launch: TrialLaunch, candidate: Candidate, reps: int, fresh: bool) -> Trial:
         if self.spent_s >= self.limit_s:
             raise BudgetSpent
-        trial = judged(self._measure(launch, candidate, reps), launch.precision)
+        trial = judged(self.crew.measure(launch, candidate, reps), launch.precision)
         self.device_s[launch.key] += trial.device_s
         self.trials[launch.key] += 1
         self.programs.add((launch.options(candidate.variant), candidate.local_size))

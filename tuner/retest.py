@@ -73,6 +73,7 @@ class _Contest:
         self._launch, self._lab, self._reps = launch, lab, reps
         self.rounds: dict[Candidate, list[tuple[float, ...]]] = {}
         self._out: set[Candidate] = set()
+        self._unit = ""
 
     def play_rounds(self, candidates: Sequence[Candidate], count: int) -> None:
         """Times each once a round, every other round in reverse; one that fails is out for good."""
@@ -83,6 +84,9 @@ class _Contest:
 
     def _time(self, candidate: Candidate) -> None:
         trial = self._lab.trial(self._launch, candidate, self._reps, fresh=True)
+        if trial.unit != self._unit:  # the one before was lost: samples of two units are no contest
+            self.rounds.clear()
+            self._unit = trial.unit
         if trial.status == Status.OK:
             self.rounds.setdefault(candidate, []).append(trial.ns)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -17,7 +18,7 @@ from tuner.retest import Retest
 from tuner.space import default_candidate
 from tuner.trial import Candidate, Status
 from tuner.turns import Strategy, take_turns
-from tuner.verdict import Verdict, default_kept, nothing_runs
+from tuner.verdict import Verdict, confirmed, default_kept, nothing_runs
 
 Expand = Callable[[TrialLaunch, int], Mapping[Candidate, float]]
 """Candidates of a launch with guessed costs, given the preferred multiple of the work-group size (0: unknown)."""
@@ -95,7 +96,9 @@ class _Search:
         self._explore(tasks)
         self._learn_from_journal(own=True)
         self._lab.limit_s = self._lab.budget_s
-        found = {task.key: self._decide(task) for task in sorted(tasks, key=lambda task: -task.weight)}
+        found: dict[str, Verdict] = {}
+        heaviest_first = sorted(tasks, key=lambda task: -task.weight)
+        self._lab.crew.each(functools.partial(self._decide, task, found) for task in heaviest_first)
         untimed = "the budget was spent before it was timed"
         return tuple(found.get(each.key) or default_kept(each, math.nan, untimed) for each in self._launches)
 
@@ -114,16 +117,16 @@ class _Search:
 
     def _time_defaults(self) -> list[Task]:
         """Times every default; the tasks of those for which the budget was enough."""
-        tasks = []
-        for launch in self._launches:
-            try:
-                trial = timed(launch, default_candidate(launch), self._lab, self._rankings[launch.kernel.name])
-            except BudgetSpent:
-                break
-            guesses = dict(self._expand(launch, trial.preferred_multiple))
-            tasks.append(Task(launch, guesses, trial.typical_ns * max(len(launch.uses), 1)))
-            self._advance()
-        return _with_known_weights(tasks)
+        found: dict[str, Task] = {}
+        with contextlib.suppress(BudgetSpent):
+            self._lab.crew.each(functools.partial(self._time_default, launch, found) for launch in self._launches)
+        return _with_known_weights([found[launch.key] for launch in self._launches if launch.key in found])
+
+    def _time_default(self, launch: TrialLaunch, found: dict[str, Task]) -> None:
+        trial = timed(launch, default_candidate(launch), self._lab, self._rankings[launch.kernel.name])
+        guesses = dict(self._expand(launch, trial.preferred_multiple))
+        found[launch.key] = Task(launch, guesses, trial.typical_ns * max(len(launch.uses), 1))
+        self._advance()
 
     def _explore(self, tasks: Sequence[Task]) -> None:
         """Searches the families as long as the budget lasts, a part of it kept back for the re-test."""
@@ -142,7 +145,17 @@ class _Search:
         ranking = self._rankings[members[0].launch.kernel.name]
         return Family(members, self._lab, ranking, minor_ns, self._advance)
 
-    def _decide(self, task: Task) -> Verdict:
+    def _decide(self, task: Task, found: dict[str, Verdict]) -> None:
+        """The task's verdict; one that tells of a gain is confirmed on a second unit where there is one."""
+        with self._lab.crew.on_one_unit() as unit:
+            verdict = self._retested(task)
+        if verdict.won and self._lab.crew.size > 1:
+            with self._lab.crew.on_one_unit(other_than=unit) as other:
+                second = self._level.retest.decide(task.launch, [verdict.chosen], verdict.default_ns, self._lab)
+            verdict = confirmed(verdict, second, other)
+        found[task.key] = verdict
+
+    def _retested(self, task: Task) -> Verdict:
         """Re-tests the task's best candidates, where some came near the default."""
         ranking, settings = self._rankings[task.launch.kernel.name], self._level.retest
         self._stage = "re-test"

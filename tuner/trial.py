@@ -53,6 +53,7 @@ class Trial:
         max_work_group_size: the kernel's own limit on this device; 0 where unknown.
         preferred_multiple: work-group size multiple that the device prefers for this kernel; 0 where unknown.
         reason: why the status is not OK.
+        unit: who measured it, where several share a search.
     """
 
     status: Status
@@ -65,6 +66,7 @@ class Trial:
     max_work_group_size: int = 0
     preferred_multiple: int = 0
     reason: str = ""
+    unit: str = ""
 
     @property
     def typical_ns(self) -> float:

@@ -47,3 +47,12 @@ def nothing_runs(launch: TrialLaunch) -> Verdict:
     """Neither the default nor another candidate gave a right result."""
     reason = "neither the default nor another candidate gave a right result"
     return Verdict(launch, default_candidate(launch), math.nan, math.nan, reason, runs=False)
+
+
+def confirmed(first: Verdict, second: Verdict, unit: str) -> Verdict:
+    """The first unit's verdict for another candidate than the default, if a second unit finds the same."""
+    if second.won:
+        return dataclasses.replace(first, reason=f"{first.reason}; confirmed on {unit}")
+    return default_kept(
+        first.launch, first.default_ns, f"{first.reason}, but not on {unit}: {second.reason}", first.ratio
+    )

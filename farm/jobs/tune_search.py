@@ -17,6 +17,7 @@ from runtime.lowering.lower import Options
 from runtime.plan.plan import Plan
 from runtime.target import Target
 from tuner import space
+from tuner.crew import Crew, Member
 from tuner.journal import Journal
 from tuner.lab import Lab, Observer
 from tuner.search import LEVELS, Expand, Outcome, search
@@ -99,10 +100,11 @@ def _search(
     progress(f"trial plan of {names}")
     target = group[0].target
     trials = trials_on(opened, [found.prepared for found in group], target, group[0].prepared.name)
-    provenance = {"unit": opened.unit.name, "date": datetime.datetime.now(datetime.UTC).date().isoformat()}
+    provenance = {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
     with Journal(journal_file(opened.unit.soc), fingerprint_of(target).digest, provenance) as journal:
         _say(journal, progress)
-        lab = Lab(trials, journal, max(options.seconds * len(group) - trials.prepare_s, 0.0))
+        crew = Crew([Member(opened.unit.name, trials)])
+        lab = Lab(crew, journal, max(options.seconds * len(group) - trials.prepare_s, 0.0))
         outcome = search(trials.launches, _expansion(target), lab, LEVELS[options.level], observe)
     return [_found(each, outcome, trials) for each in group]
 

@@ -16,7 +16,7 @@ OK = Trial(Status.OK, (100.0, 110.0), 0.2, 0.1, 1e-6, 2.0, 0, 256, 8)
 
 
 def write(path: Path, *trials: tuple[Candidate, Trial], fingerprint: str = "f") -> None:
-    with Journal(path, fingerprint, {"unit": "host"}) as journal:
+    with Journal(path, fingerprint, {"date": "2026-01-02"}) as journal:
         for candidate, trial in trials:
             journal.add("conv", "key", candidate, trial)
 
@@ -30,7 +30,7 @@ def test_trials_come_back(tmp_path: Path) -> None:
         assert journal.find("conv", "key", TWO) == Trial(Status.WRONG, (5.0,), 0.1, max_abs_error=3.0, reason="error 3")
         assert journal.find("conv", "key", THREE) is None
         assert journal.find("conv", "other key", ONE) is None
-    assert json.loads(path.read_text().splitlines()[1])["unit"] == "host"
+    assert json.loads(path.read_text().splitlines()[1])["date"] == "2026-01-02"
 
 
 def test_other_fingerprints_are_not_seen_but_kept(tmp_path: Path) -> None:

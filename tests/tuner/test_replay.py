@@ -8,6 +8,7 @@ import pytest
 
 from tests.tuner.recording import Recording
 from tuner import space
+from tuner.crew import crew_of_one
 from tuner.journal import Journal
 from tuner.lab import Lab
 from tuner.search import LEVELS, Outcome, search
@@ -24,7 +25,7 @@ def recording() -> Recording:
 
 
 def replay(recording: Recording, level: str) -> Outcome:
-    lab = Lab(recording, Journal(None, "recorded"), LEVELS[level].budget_s)
+    lab = Lab(crew_of_one(recording), Journal(None, "recorded"), LEVELS[level].budget_s)
     return search(recording.launches, recording.expand, lab, LEVELS[level])
 
 

@@ -9,6 +9,7 @@ from runtime.errors import DeviceLostError
 from runtime.lowering.trials import TrialLaunch
 from tests.tuner.simulated_device import CONV, DEPTHWISE, LAUNCHES, TARGET, SimulatedDevice, launch, true_time_ns
 from tuner import space
+from tuner.crew import crew_of_one
 from tuner.journal import Journal
 from tuner.lab import Lab, Progress
 from tuner.search import LEVELS, Outcome, search
@@ -30,7 +31,7 @@ def tune(
     path: Path | None = None,
 ) -> Outcome:
     with Journal(path, "f") as journal:
-        return search(launches, expand, Lab(measure, journal, budget_s), LEVELS[level])
+        return search(launches, expand, Lab(crew_of_one(measure), journal, budget_s), LEVELS[level])
 
 
 def spoiled(bad: Callable[[Candidate], bool], **changes: object) -> SimulatedDevice:
@@ -206,7 +207,7 @@ def test_other_launches_of_a_kernel_teach_through_the_journal(tmp_path: Path) ->
     with Journal(path, "f") as journal:
         new = launch(CONV, 400, 96, 96)
         device = SimulatedDevice()
-        search((new,), expand, Lab(device, journal), LEVELS["quick"])
+        search((new,), expand, Lab(crew_of_one(device), journal), LEVELS["quick"])
     first = [candidate for _, candidate in device.calls][1]
     assert first.startswith("BLOCK16_PIXELS4_FMA0"), "the family's best variant comes first"
 
@@ -235,7 +236,7 @@ def test_kernels_own_group_limit_is_obeyed() -> None:
 def test_progress_grows_to_its_plan() -> None:
     seen: list[Progress] = []
     with Journal(None, "f") as journal:
-        search(FEW, expand, Lab(SimulatedDevice(), journal), LEVELS["quick"], seen.append)
+        search(FEW, expand, Lab(crew_of_one(SimulatedDevice()), journal), LEVELS["quick"], seen.append)
     for values in ([each.done for each in seen], [each.device_s for each in seen]):
         assert values == sorted(values)
     assert seen[-1].done == pytest.approx(seen[-1].planned)
