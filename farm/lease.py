@@ -93,10 +93,9 @@ class Lease:
         self._trust_from(asked_s)
 
     def end(self) -> None:
-        """Gives the unit back, if it can be reached and the lease was not lost."""
-        if not self._lost:
-            with contextlib.suppress(JobError):
-                self._marker.end(self.token)
+        """Gives the unit back, if it can be reached; a successor's lease is another token's."""
+        with contextlib.suppress(JobError):
+            self._marker.end(self.token)
 
     def _trust_from(self, asked_s: float) -> None:
         self._trusted_until_s = asked_s + self._claim.lease_s / 2

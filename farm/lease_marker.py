@@ -49,9 +49,8 @@ read_clock
 case $1 in
 claim)
   if ln -s -- "$3" "$2" 2>/dev/null; then
-    find_top
     read_beat "$4"
-    if [ "$top" = "$2" ] && [ "$beat" = "$5" ]; then forget_before "$2"; else rm -f -- "$2"; fi
+    if [ "$beat" = "$5" ]; then forget_before "$2"; else rm -f -- "$2"; fi
   fi ;;
 renew) write_beat "$2" "$uptime" || exit 1 ;;
 end) write_beat "$2" ended || exit 1 ;;

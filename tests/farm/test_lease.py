@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,16 +41,16 @@ class Clock:
         self._folder = folder
         self._ahead_s = 0.0
         self.boots = 0
-        self.reboot()
+        self.reboot(1000.0)
 
     def advance(self, seconds: float) -> None:
         self._ahead_s += seconds
         self._uptime_s += seconds
         self._write("uptime", f"{self._uptime_s:.2f} 0.00")
 
-    def reboot(self) -> None:
+    def reboot(self, uptime_s: float = 9.0) -> None:
         self.boots += 1
-        self._uptime_s = 1000.0 / self.boots
+        self._uptime_s = uptime_s
         self._write("boot_id", f"boot-{self.boots}")
         self._write("uptime", f"{self._uptime_s:.2f} 0.00")
 
@@ -151,6 +152,20 @@ def test_the_next_one_gets_the_unit_at_once_and_a_higher_token(rig: Rig) -> None
             tokens.append(held.token)
     assert tokens == sorted(set(tokens))
     assert lease.holder(rig.transport) == ""
+
+
+def test_old_markers_are_cleared_away(rig: Rig) -> None:
+    for host in "abcde":
+        with rig.acquire(host):
+            pass
+    assert sorted(path.name for path in (rig.folder / "unit" / ".lease").iterdir()) == ["5", "5.beat"]
+
+
+def test_who_holds_the_lock_of_this_host_is_alone_there_even_without_a_marker(rig: Rig) -> None:
+    with rig.acquire("a", ASLEEP):
+        shutil.rmtree(rig.folder / "unit" / ".lease")
+        with pytest.raises(UnitBusyError, match="being taken or left by another process"), rig.acquire("a"):
+            pass
 
 
 def test_an_error_within_gives_the_unit_back(rig: Rig) -> None:
@@ -430,9 +445,10 @@ def test_renewal_opens_its_own_connection_again_after_a_failure(rig: Rig, clock:
     assert len(opened) == 2
 
 
-def test_a_reboot_frees_the_unit_and_tells_the_holder(rig: Rig, clock: Clock) -> None:
+@pytest.mark.parametrize("uptime_s", [9.0, 1010.0])
+def test_a_reboot_frees_the_unit_and_tells_the_holder(rig: Rig, clock: Clock, uptime_s: float) -> None:
     with rig.acquire("a", ASLEEP) as held:
-        clock.reboot()
+        clock.reboot(uptime_s)
         with rig.acquire("b") as successor:
             successor.check(certain=True)
         with pytest.raises(LeaseLostError):
