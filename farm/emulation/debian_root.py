@@ -1,0 +1,155 @@
+"""Makes the root folder of the emulated board: Debian for ARM64 with sshd, PoCL and a user who may log in with a key.
+
+Packages come from the Debian mirror that this machine's apt uses, which also checks their signatures; they are kept
+for the next time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from farm import atomic_file
+from farm.emulation import namespace
+from runtime.errors import ConfigError
+
+USER = "farm"
+SOC = "qemu-arm64"
+MODEL = "QEMU ARM64 board"
+PACKAGES = ("openssh-server", "pocl-opencl-icd")
+UNPACKED_BYTES = 1500 * 1024**2
+INSTALL_DEADLINE_S = 3600.0
+SETTLE_DEADLINE_S = 300.0
+ARCHIVES = "/var/cache/apt/archives"
+
+SSHD = "/usr/sbin/sshd"
+HOST_KEY = "etc/ssh/ssh_host_ed25519_key"
+USER_KEY = "root/key"
+
+# The account has no password that could be tried; the emulated CPU is the one that /proc/cpuinfo shows.
+_SSHD_CONFIG = f"""\
+ListenAddress 127.0.0.1
+HostKey /{HOST_KEY}
+AllowUsers {USER}
+AuthorizedKeysFile /etc/ssh/authorized_keys
+AuthenticationMethods publickey
+UsePAM no
+SetEnv QEMU_CPU=cortex-a72
+Subsystem sftp internal-sftp
+"""
+_CPU = """\
+processor\t: {core}
+BogoMIPS\t: 100.00
+Features\t: fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid
+CPU implementer\t: 0x41
+CPU architecture: 8
+CPU variant\t: 0x0
+CPU part\t: 0xd08
+CPU revision\t: 3
+
+"""
+_SETTLE = f"""
+useradd --create-home --shell /bin/sh --password '*' {USER}
+rm -f /etc/ssh/ssh_host_*
+ssh-keygen -q -t ed25519 -N '' -C board -f /{HOST_KEY}
+ssh-keygen -q -t ed25519 -N '' -C farm -f /{USER_KEY}
+install -m 644 /{USER_KEY}.pub /etc/ssh/authorized_keys
+install -d -m 755 /run/sshd
+exec {SSHD} -t
+"""
+
+Say = Callable[[str], None]
+
+
+def make(root: Path, packages_folder: Path, log: Path, handler: str, mirror: tuple[str, str], say: Say) -> None:
+    """Makes `root` whole or not at all; `mirror` is the address and the suite. Raises ConfigError or JobError."""
+    _check_folder(root.parent)
+    partial = root.with_name(f"{root.name}.partial")
+    packages_folder.mkdir(parents=True, exist_ok=True)
+    _salvage(partial, packages_folder)
+    log.write_bytes(b"")
+    known = len(list(packages_folder.glob("*.deb")))
+    with _timed(say, f"Debian {mirror[1]} for ARM64 ({known} packages are here already)"):
+        namespace.run(handler, _mmdebstrap(partial, packages_folder, mirror), log, INSTALL_DEADLINE_S)
+    with _timed(say, "user, keys, sshd"):
+        _write_files(partial)
+        namespace.run(handler, ["/bin/sh", "-euc", _SETTLE], log, SETTLE_DEADLINE_S, partial)
+    partial.rename(root)
+
+
+def apt_mirror() -> tuple[str, str]:
+    """Address and suite of the Debian mirror in this machine's apt sources."""
+    found = "$(SITE) $(RELEASE) $(COMPONENT) $(ORIGIN)"
+    command = ["apt-get", "indextargets", "--format", found, "Created-By: Packages"]
+    try:
+        lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+    except OSError:
+        lines = []
+    for site, suite, *rest in (line.split(" ") for line in lines):
+        if rest == ["main", "Debian"] and "-" not in suite:
+            return site, suite
+    raise ConfigError(
+        "this machine's apt knows no Debian mirror (apt update?); name one: --mirror URL --suite bookworm"
+    )
+
+
+def _salvage(partial: Path, packages_folder: Path) -> None:
+    """Deletes what an earlier, interrupted `make` left, but for the packages that it had downloaded whole."""
+    for package in partial.glob(f".{ARCHIVES}/*.deb"):
+        shutil.move(package, packages_folder / package.name)
+    shutil.rmtree(partial, ignore_errors=True)
+
+
+def _mmdebstrap(root: Path, packages_folder: Path, mirror: tuple[str, str]) -> list[str]:
+    packages = shlex.quote(str(packages_folder.resolve()))
+    return [
+        *("mmdebstrap", "--mode=root", "--arch=arm64", "--variant=minbase", f"--include={','.join(PACKAGES)}"),
+        *("--aptopt=Apt::Install-Recommends false", "--dpkgopt=force-unsafe-io"),
+        *(f"--dpkgopt=path-exclude=/usr/share/{part}/*" for part in ("doc", "locale", "man")),
+        "--skip=essential/unlink,check/qemu",
+        f'--setup-hook=mkdir -p "$1"{ARCHIVES}',
+        f"--setup-hook=sync-in {packages} {ARCHIVES}",
+        f"--customize-hook=sync-out {ARCHIVES} {packages}",
+        *(mirror[1], str(root.resolve()), mirror[0]),
+    ]
+
+
+def _write_files(root: Path) -> None:
+    cores = os.cpu_count() or 1
+    cpuinfo = "".join(_CPU.format(core=core) for core in range(cores)) + f"Hardware\t: {MODEL}\n"
+    files = {
+        "etc/cpuinfo": cpuinfo,
+        "etc/hostname": "farm-board\n",
+        "etc/ssh/sshd_config": _SSHD_CONFIG,
+        "sys/devices/soc0/soc_id": f"{SOC}\n",
+        "sys/devices/soc0/machine": f"{MODEL}\n",
+    }
+    for name, text in files.items():
+        atomic_file.write(root / name, text.encode())
+    (root / "sys/devices/system").mkdir()
+
+
+def _check_folder(folder: Path) -> None:
+    """A root needs programs, device files and room."""
+    folder.mkdir(parents=True, exist_ok=True)
+    status = os.statvfs(folder)
+    if status.f_flag & (os.ST_NOEXEC | os.ST_NODEV):
+        raise ConfigError(f"{folder}: lies on a file system mounted noexec or nodev; name another: --folder PATH")
+    if status.f_bavail * status.f_frsize < UNPACKED_BYTES:
+        raise ConfigError(
+            f"{folder}: needs {UNPACKED_BYTES // 1024**2} MiB of free storage; name another: --folder PATH"
+        )
+
+
+@contextlib.contextmanager
+def _timed(say: Say, stage: str) -> Iterator[None]:
+    say(f"{stage} ...")
+    start = time.monotonic()
+    yield
+    say(f"{stage}: {time.monotonic() - start:.0f} s")

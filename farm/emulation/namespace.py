@@ -1,0 +1,113 @@
+"""Runs ARM64 programs on this machine, as root: qemu-user behind the kernel's binfmt_misc, in namespaces of their own.
+
+All mounts and processes belong to a mount and a PID namespace. When its first process ends, however it ends, the kernel
+kills the others and the mounts are gone with them: a failure leaves nothing to clean up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from runtime.errors import ConfigError, DeadlineError, JobError
+
+QEMU = "qemu-aarch64-static"
+TOOLS = {QEMU: "qemu-user-static", "mmdebstrap": "mmdebstrap", "unshare": "util-linux", "chroot": "coreutils"}
+REFUSED = 125
+SHOWN_LINES = 5
+
+BINFMT = Path("/proc/sys/fs/binfmt_misc")
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LANG": "C.UTF-8",
+    "HOME": "/root",
+}
+
+# Flag F opens the emulator now, so that it need not be inside the root; P keeps the programs' argv[0].
+_MAGIC = r"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00"
+_MASK = r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff"
+_SCRIPT = f"""
+handler=$1 qemu=$2 root=$3
+shift 3
+refuse() {{ echo "$1" >&2; exit {REFUSED}; }}
+[ -e {BINFMT}/register ] || mount -t binfmt_misc binfmt_misc {BINFMT} ||
+    refuse "this kernel does not offer binfmt_misc (as root: modprobe binfmt_misc)"
+[ -e {BINFMT}/$handler ] || printf '%s' ":$handler:M::{_MAGIC}:{_MASK}:$qemu:PF" >{BINFMT}/register ||
+    refuse "this machine does not let root register an emulator with binfmt_misc"
+[ -n "$root" ] || exec "$@"
+mount -t proc proc "$root/proc" &&
+    mount --bind "$root/etc/cpuinfo" "$root/proc/cpuinfo" &&
+    mount --rbind /sys/devices/system "$root/sys/devices/system" &&
+    mount --rbind /dev "$root/dev" || refuse "the file systems of $root cannot be mounted"
+exec chroot "$root" "$@"
+"""
+
+
+def check_root() -> None:
+    """Raises ConfigError where the user is not root."""
+    if os.geteuid() != 0:
+        raise ConfigError("an emulated board needs root: sudo .venv/bin/farm emulate board ...")
+
+
+def check() -> None:
+    """Raises ConfigError where this machine or user cannot do it; the text says what to do."""
+    check_root()
+    missing = [package for tool, package in TOOLS.items() if not shutil.which(tool)]
+    if missing:
+        raise ConfigError(f"an emulated board needs more programs; Debian and Ubuntu: apt install {' '.join(missing)}")
+    with contextlib.suppress(OSError):
+        done = subprocess.run(_unshare("true"), capture_output=True, text=True)
+        if done.returncode:
+            raise ConfigError(f"this machine does not let root make namespaces ({done.stderr.strip()})")
+
+
+def enter(handler: str, argv: Sequence[str], root: Path | None = None) -> list[str]:
+    """The command line that runs a program, with `root` as its root folder where one is given.
+
+    `handler` names the entry in binfmt_misc; see `forget`.
+    """
+    qemu = shutil.which(QEMU) or QEMU
+    return _unshare("sh", "-uc", _SCRIPT, "sh", handler, qemu, str(root.resolve()) if root else "", *argv)
+
+
+def run(handler: str, argv: Sequence[str], log: Path, deadline_s: float, root: Path | None = None) -> None:
+    """Runs a program to its end, its output in a log; raises JobError with the last words when it fails."""
+    with log.open("ab") as output:
+        start = output.tell()
+        try:
+            done = subprocess.run(
+                ["setpriv", "--pdeathsig", "KILL", *enter(handler, argv, root)],  # also when this process is killed
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=ENVIRONMENT,
+                timeout=deadline_s,
+            )
+        except subprocess.TimeoutExpired:
+            raise DeadlineError(f"{argv[0]}: did not end within {deadline_s:g} s; see {log}") from None
+        finally:
+            forget(handler)
+    if done.returncode:
+        raise JobError(f"{argv[0]}: ended with exit status {done.returncode}: {last_words(log, start)} (all in {log})")
+
+
+def forget(handler: str) -> None:
+    """Takes the emulator out of binfmt_misc where that is mounted for all; elsewhere it went with the namespace."""
+    with contextlib.suppress(OSError):
+        (BINFMT / handler).write_text("-1")
+
+
+def last_words(log: Path, start: int = 0) -> str:
+    """The last lines of a log, in one."""
+    with log.open("rb") as file:
+        file.seek(start)
+        lines = file.read().decode(errors="replace").split("\n")
+    return "; ".join([line.strip() for line in lines if line.strip()][-SHOWN_LINES:]) or "it said nothing"
+
+
+def _unshare(*argv: str) -> list[str]:
+    return ["unshare", "--mount", "--pid", "--fork", "--kill-child", *argv]
