@@ -10,19 +10,20 @@ from farm.transport.base import Transport
 DEADLINE_S = 30.0
 
 # Ends every program that was started from a file in the unit's folder, with its process group: what farm starts there
-# leads its own group. `ls` once is quicker than `readlink` for hundreds of processes.
+# leads its own group. Under an emulator the file is the emulator's, so farmrt is known by its working folder and name
+# too (written so that this script does not find itself). One `ls` is quicker than `readlink` for hundreds of processes.
 END_PROGRAMS = r"""
 here=$(pwd -P)
-ls -l /proc/[0-9]*/exe 2>/dev/null | while read -r line; do
+ls -l /proc/[0-9]*/exe /proc/[0-9]*/cwd 2>/dev/null | while read -r line; do
+  pid=${line%%/[ec][xw][ed] -> *}
+  pid=${pid##*/proc/}
   case $line in
-  *"/exe -> $here/"*)
-    pid=${line%%/exe -> *}
-    pid=${pid##*/proc/}
-    kill -9 -- "-$pid" 2>/dev/null
-    kill -9 "$pid" 2>/dev/null
-    echo "killed=$pid"
-    ;;
+  *"/exe -> $here/"*) ;;
+  *"/cwd -> $here") grep -q '/f[a]rmrt' "/proc/$pid/cmdline" 2>/dev/null || continue ;;
+  *) continue ;;
   esac
+  kill -9 -- "-$pid" 2>/dev/null
+  kill -9 "$pid" 2>/dev/null && echo "killed=$pid"
 done
 """
 
@@ -45,5 +46,5 @@ class Swept:
 def sweep(transport: Transport, sysfs: str = governor.SYSFS) -> Swept:
     """Clears away; only the holder of the lease may."""
     completed = transport.run(["sh", "-c", END_PROGRAMS + governor.RESTORE, "sweep", sysfs], DEADLINE_S)
-    lines = completed.stdout.decode(errors="replace").splitlines()
+    lines = set(completed.stdout.decode(errors="replace").splitlines())
     return Swept(*(sum(line.startswith(word) for line in lines) for word in ("killed=", "restored=")))
