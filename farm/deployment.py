@@ -3,6 +3,8 @@
     library_name: mobile_squeeze
     target_abis: [host]                     # also as text: host, arm64-v8a
     target_socs: [sdm845]                   # optional: tune for these only
+    model_graph_format: code                # optional: plans also as C source and static library; default: file
+    model_data_format: code                 # optional: their weights too
     models:
       squeezenet_v11:                       # the model's name: letters, digits, `_`, `-` and `.`
         platform: onnx
@@ -48,6 +50,7 @@ from runtime.errors import ConfigError
 
 DataFormat = Literal["NCHW", "NHWC", "NONE"]
 ElementType = Literal["float32", "int32"]
+Form = Literal["file", "code"]
 DataType = Literal["fp16_fp32", "fp32_fp32", "fp16_fp16"]
 Runtime = Literal["cpu", "gpu"]
 
@@ -262,24 +265,24 @@ class Deployment(Section):
     """A whole deployment file."""
 
     not_yet: ClassVar = {
-        "build_type": "write model_graph_format: file and model_data_format: file",
-        "embed_model_data": "write model_data_format: file",
+        "build_type": "write model_graph_format and model_data_format, each file or code",
+        "embed_model_data": "write model_data_format: code",
         "linkshared": "farmrt is one executable and one static library",
     }
 
     library_name: SafeName
     target_abis: Abis
     target_socs: Annotated[tuple[SocKey, ...], BeforeValidator(split_text)] = ()
-    model_graph_format: str = "file"
-    model_data_format: str = "file"
+    model_graph_format: Form = "file"
+    model_data_format: Form = "file"
     models: Annotated[dict[SafeName, Model], AfterValidator(not_empty)]
     _source: Source = PrivateAttr()
 
-    @field_validator("model_graph_format", "model_data_format")
+    @field_validator("model_data_format")
     @classmethod
-    def _files_only(cls, value: str) -> str:
-        if value != "file":
-            raise ValueError(f"{value!r} is not supported yet; write file")
+    def _weights_go_with_their_plan(cls, value: Form, info: ValidationInfo) -> Form:
+        if value == "code" and info.data.get("model_graph_format") == "file":
+            raise ValueError("weights as code need model_graph_format: code")
         return value
 
     @property

@@ -2,6 +2,7 @@
 
     build/<library>/model/<model>.onnx                  the converted graph
     build/<library>/model/<abi>/<model>.<soc>.<runtime>.plan  and .data
+    build/<library>/code/<abi>/<model>.<soc>.<runtime>.c  and .h, lib<model>.<soc>.<runtime>.a
     build/<library>/opencl/<abi>/<library>_tuned_opencl_parameter.<device model>.<soc>.bin
     build/<library>/opencl/<abi>/<library>_compiled_opencl_kernel.<device model>.<soc>.bin
     build/<library>/opencl/<abi>/manifest.json
@@ -38,6 +39,10 @@ class Workspace:
     def plan_file(self, model: str, abi: str, soc: str, runtime: str) -> Path:
         """The plan of a model for a SoC and runtime; its weights lie beside it, see `data_file`."""
         return self.folder / "model" / abi / f"{model}.{soc}.{runtime}.plan"
+
+    def code_folder(self, abi: str) -> Path:
+        """Plans as C source and static libraries, each named as its plan."""
+        return self.folder / "code" / abi
 
     def artifacts_folder(self, abi: str) -> Path:
         """Tuned parameters, compiled kernels and their manifest."""

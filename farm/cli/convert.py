@@ -30,7 +30,8 @@ def command(
 ) -> int:
     """Convert the models of MODEL.yml: the graph as ONNX, and a plan with its weights for each unit.
 
-    The files lie in build/LIBRARY/model. Without a unit of the deployment file's ABIs and SoCs only the graph is made.
+    The files lie in build/LIBRARY/model, and in build/LIBRARY/code what model_graph_format: code asks for. Without a
+    unit of the deployment file's ABIs and SoCs only the graph is made.
     """
     found = options.load_deployment(model_file)
     rows = convert_job(found, _units(soc, device, found), opencl)
@@ -68,7 +69,7 @@ def _cells(row: ConvertRow) -> list[str]:
         *(row.model, row.unit or "-", row.runtime, row.status.value),
         *(_count(value) for value in (row.operators_before, row.operators_after, row.steps, row.macs)),
         "-" if row.weights_bytes is None else tables.size(row.weights_bytes),
-        ", ".join(path for path in (row.graph_file, row.plan_file, row.data_file) if path),
+        ", ".join(path for path in (row.graph_file, row.plan_file, row.data_file, *row.code_files) if path),
     ]
 
 

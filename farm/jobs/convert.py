@@ -1,4 +1,5 @@
-"""`farm convert`: the graph as ONNX, and a plan with its weights for each unit, all below the build folder."""
+"""`farm convert`: the graph as ONNX, and for each unit a plan with its weights, as files and, where the deployment file
+says so, as code; all below the build folder."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from farm.jobs.unit import OpenUnit, write_plan
 from farm.results import Record, Row, Status, row_fingerprint
 from farm.workspace import Workspace, data_file
 from runtime.exporters.onnx_exporter import export_onnx
+from runtime.native.model_code import write_model_code
 
 
 class PassChanges(Record):
@@ -34,6 +36,7 @@ class ConvertRow(Row):
     graph_file: str = ""
     plan_file: str = ""
     data_file: str = ""
+    code_files: tuple[str, ...] = ()
     steps: int | None = None
     macs: int | None = None
     weights_bytes: int | None = None
@@ -63,11 +66,22 @@ def _measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> Members:
     return _graph_members(prepared) | {
         "plan_file": str(plan_file),
         "data_file": str(data_file(plan_file)),
+        "code_files": tuple(map(str, _write_code(prepared.deployment, opened.unit.abi, plan_file))),
         "steps": len(plan.steps),
         "macs": plan.macs,
         "weights_bytes": plan.weights_bytes,
         "fingerprint": row_fingerprint(plan.target),
     }
+
+
+def _write_code(deployment: Deployment, abi: str, plan_file: Path) -> list[Path]:
+    """Header and library of a plan that was written, where the deployment file asks for code."""
+    if deployment.model_graph_format != "code":
+        return []
+    weights = data_file(plan_file).read_bytes() if deployment.model_data_format == "code" else None
+    folder = Workspace(deployment.library_name).code_folder(abi)
+    made = write_model_code(folder, plan_file.stem, plan_file.read_bytes(), weights, abi)
+    return [made.header, made.source, made.library]
 
 
 def _row_of_graph(prepared: Prepared) -> ConvertRow:

@@ -167,6 +167,26 @@ def test_convert_writes_graph_plan_and_weights(say: Any, tmp_path: Path) -> None
     assert (folder / "tiny.host.gpu.plan").read_bytes()[:8] == b"FARMPLAN"
 
 
+def embed(path: Path, data_format: str) -> None:
+    """Asks for code in a deployment file."""
+    formats = f"model_graph_format: code\nmodel_data_format: {data_format}\n"
+    path.write_text(path.read_text().replace("models:", f"{formats}models:"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("data_format", ["code", "file"])
+def test_convert_writes_code(data_format: str, say: Any, tmp_path: Path) -> None:
+    embed(write_deployment(tmp_path), data_format)
+    status, out, _ = say("convert", "tiny.yml", "--json")
+    (row,) = rows_of(out)
+    folder = Path("build/tinylib/code/host")
+    names = ["tiny.host.gpu.h", "tiny.host.gpu.c", "libtiny.host.gpu.a"]
+    assert (status, row["code_files"]) == (0, [str(folder / name) for name in names])
+    assert {path.name for path in folder.iterdir()} >= {*names, "farmrt.h", "libfarmrt.a"}
+    assert ("data_path must name tiny.host.gpu.data" in (folder / names[0]).read_text()) == (data_format == "file")
+    assert Path(row["plan_file"]).is_file() and Path(row["data_file"]).is_file()
+
+
 def test_convert_without_a_suitable_unit_makes_the_graph_only(say: Any, tmp_path: Path) -> None:
     path = write_deployment(tmp_path)
     path.write_text(path.read_text().replace("[host]", "[arm64-v8a]"))

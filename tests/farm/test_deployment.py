@@ -106,8 +106,13 @@ REFUSALS = {
     ),
     "code format": (
         "models:",
+        "model_graph_format: bytes\nmodels:",
+        "4: model_graph_format: 'file' or 'code' is expected",
+    ),
+    "weights without their plan": (
+        "models:",
         "model_data_format: code\nmodels:",
-        "4: model_data_format: 'code' is not supported yet;",
+        "4: model_data_format: weights as code need model_graph_format: code",
     ),
     "platform": ("platform: onnx", "platform: caffe", "6: models.net.platform: 'caffe' is not supported yet; export"),
     "dsp": ("runtime: cpu+gpu", "runtime: dsp", "16: models.net.runtime: 'dsp' is not supported yet; write cpu, gpu"),
