@@ -27,14 +27,13 @@ DEFAULT_LIMIT_BYTES = 2 * 1024**3
 SHARE_OF_ROOM = 0.5
 DEADLINE_S = 60.0
 BATCH = 300  # names in one command line
-KIB = 1024
 
 _WHOLE = re.compile(FOLDER + r"[0-9a-f]{64}/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,59}")
 
-# What is free (KiB), what the unit's clock says, and all files (time, bytes, name) but farm's notes on the unit itself.
+# The unit's clock, what is free (blocks, bytes of one), and all files (time, bytes, name) but farm's own notes there.
 LIST = r"""
 echo "now $(date +%s)"
-df -kP . 2>/dev/null | { while read -r line; do last=$line; done; set -- $last; echo "free $4"; }
+echo "free $(stat -f -c '%a %S' . 2>/dev/null)"
 find . -type f ! -path './.*' -exec stat -c 'file %Y %s %n' {} +
 exit 0
 """
@@ -175,8 +174,8 @@ def parse(output: str) -> Contents:
         match line.split(" ", 3):
             case ["now", seconds] if _is_number(seconds):
                 now_s = int(seconds)
-            case ["free", kib] if _is_number(kib):
-                free_bytes = int(kib) * KIB
+            case ["free", blocks, block_bytes] if _is_number(blocks) and _is_number(block_bytes):
+                free_bytes = int(blocks) * int(block_bytes)
             case ["file", time_s, size, name] if _is_number(time_s) and _is_number(size) and name.startswith("./"):
                 files.append(Stored(name[2:], int(size), max(0.0, now_s - int(time_s))))
             case _:

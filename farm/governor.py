@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 
+from farm import safe_text
 from farm.transport.base import Transport
 from runtime.errors import JobError
 
@@ -67,4 +68,4 @@ def performance(
 def _place(file: str) -> str:
     """`policy0`, `cpu3` or `ff9a0000.gpu` of a governor's file."""
     folders = [part for part in PurePosixPath(file).parts[:-1] if part not in ("cpufreq", "devfreq")]
-    return "".join(c if c.isprintable() else " " for c in folders[-1])[:60]
+    return safe_text.word(folders[-1])

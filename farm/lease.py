@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from farm import host_lock, leftovers
+from farm import host_lock, leftovers, safe_text
 from farm.inventory import Unit
 from farm.lease_marker import DEADLINE_S, Claim, Marker, Seen
 from farm.transport.base import Transport
@@ -226,9 +226,9 @@ def _is_stale(seen: Seen, lock: str | None) -> bool:
 
 def _claimed(transport: Transport, job: str, lock: str, terms: Terms, seen: Seen) -> Seen | None:
     claim = Claim(
-        owner=f"{getpass.getuser()}@{socket.gethostname()}"[:80],
+        owner=safe_text.word(f"{getpass.getuser()}@{socket.gethostname()}"),
         pid=os.getpid(),
-        job="".join(c if c.isprintable() else " " for c in job)[:80],
+        job=safe_text.word(job),
         nonce=secrets.token_hex(8),
         lock=lock,
         boot=seen.boot,

@@ -20,6 +20,7 @@ import dataclasses
 import json
 from typing import Any
 
+from farm import safe_text
 from farm.transport.base import Transport
 from runtime.errors import DeviceError
 
@@ -27,7 +28,6 @@ DEADLINE_S = 10.0
 ENDED = "ended"
 MAX_TOKEN = 999_999_999  # what every shell can compare
 MAX_CLAIM_BYTES = 2000
-MAX_WORD = 80
 MAX_LEASE_S = 86_400.0
 
 # action, token, text of the claim, token before it, beat that was seen of that one
@@ -39,7 +39,11 @@ find_top() {
     case $name in *[!0-9]* | 0* | ??????????*) ;; *) [ "$name" -gt "$top" ] && top=$name ;; esac
   done
 }
-read_beat() { beat=; read -r beat 2>/dev/null <"$1.beat"; }
+read_beat() {
+  beat=
+  { read -r beat <"$1.beat"; } 2>/dev/null
+  case $beat in ended) ;; *[!0-9.]*) beat= ;; esac
+}
 write_beat() { echo "$2" >"$1.$$" && mv -f "$1.$$" "$1.beat"; }
 read_clock() { read -r boot </proc/sys/kernel/random/boot_id; read -r uptime rest </proc/uptime; } 2>/dev/null
 forget_before() {
@@ -145,7 +149,7 @@ class Marker:
     def _run(self, *words: str) -> Seen:
         completed = self._transport.run(["sh", "-c", SCRIPT, "lease", *words], DEADLINE_S)
         if completed.exit_status:
-            reason = completed.stderr.decode(errors="replace").strip()[:200]
+            reason = safe_text.word(completed.stderr.decode(errors="replace"), 200)
             raise DeviceError(f"the lease cannot be kept on the unit: {reason or 'its folder cannot be written'}")
         return parse(completed.stdout.decode(errors="replace"))
 
@@ -156,30 +160,25 @@ def parse(output: str) -> Seen:
     Raises:
         DeviceError: the unit tells no uptime, or something else answered.
     """
-    values = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
+    values = dict(line.split("=", 1) for line in output.split("\n") if "=" in line)
     uptime_s, token = _number(values.get("uptime", "")), values.get("token", "")
     if uptime_s <= 0 or not (token.isascii() and token.isdigit()):
         raise DeviceError("the unit does not tell its uptime, so nobody can hold a lease there")
     claim = parse_claim(values.get("claim", ""))
-    return Seen(values.get("boot", "")[:MAX_WORD], uptime_s, int(token), claim, values.get("beat", "")[:MAX_WORD])
+    return Seen(safe_text.word(values.get("boot", "")), uptime_s, int(token), claim, values.get("beat", ""))
 
 
 def parse_claim(text: str) -> Claim | None:
     """A claim as it was written; None where it is none, or holds what no claim can."""
     try:
         values: dict[str, Any] = json.loads(text[:MAX_CLAIM_BYTES])
-        words = {name: _word(values[name]) for name in ("owner", "job", "nonce", "lock", "boot")}
+        words = {name: safe_text.word(values[name]) for name in ("owner", "job", "nonce", "lock", "boot")}
         claim = Claim(
             **words, pid=int(values["pid"]), uptime_s=float(values["uptime_s"]), lease_s=float(values["lease_s"])
         )
     except (ValueError, TypeError, KeyError, OverflowError):
         return None
     return claim if 0 < claim.lease_s <= MAX_LEASE_S and claim.uptime_s >= 0 else None
-
-
-def _word(value: object) -> str:
-    """Text that is safe to print."""
-    return "".join(c if c.isprintable() else " " for c in str(value))[:MAX_WORD]
 
 
 def _number(text: str) -> float:

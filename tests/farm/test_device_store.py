@@ -164,6 +164,10 @@ def test_without_the_lease_nothing_is_sent_or_removed(unit: Counting, tmp_path: 
     with pytest.raises(LeaseLostError), Store(unit, limit_bytes=1, check=lost) as store:
         store.put([make(tmp_path, "other")])
     assert names(unit) == before
+    checks = iter([lambda: None, lost])
+    with pytest.raises(LeaseLostError):
+        Store(unit, limit_bytes=1, check=lambda: next(checks)()).put([make(tmp_path, "other")])
+    assert set(before) < set(names(unit))
 
 
 def test_a_local_file_that_is_not_there_is_an_error(unit: Counting, tmp_path: Path) -> None:

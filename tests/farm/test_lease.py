@@ -524,7 +524,7 @@ def test_a_unit_without_a_clock_is_an_error(output: str) -> None:
 def test_litter_and_hostile_files_in_the_folder_block_nobody(rig: Rig) -> None:
     folder = rig.folder / "unit" / ".lease"
     folder.mkdir()
-    for name in ("007", "9999999999999999999999", "-rf", "a b", "5", "4.beat", "x\ny"):
+    for name in ("007", "9999999999999999999999", "-rf", "a b", "5", "5.beat", "x\ny"):
         (folder / name).write_text("garbage\x1b[31m")
     (folder / "3").symlink_to("{not json")
     with rig.acquire("a") as held:
