@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from farm import atomic_file
+from farm.safe_text import one_line
 from farm.tables import Table
 
 # What Markdown or HTML would read as markup, in text that a device or a model supplies.
@@ -47,4 +48,4 @@ def _line(cells: Iterable[str]) -> str:
 
 def _plain(text: str) -> str:
     """Text that shows as it is, on one line."""
-    return _MARKUP.sub(r"\\\1", "".join(c if c.isprintable() else " " for c in text))
+    return _MARKUP.sub(r"\\\1", one_line(text))

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+from farm.safe_text import one_line
+
 
 @dataclasses.dataclass(frozen=True)
 class Table:
@@ -70,11 +72,6 @@ def _print(table: RichTable, stream: TextIO) -> None:
     console = Console(file=stream)
     console.width = max(console.width, console.measure(table, options=console.options.update(width=10_000)).minimum)
     console.print(table)
-
-
-def one_line(cell: str) -> str:
-    """Text that is safe to print: names come from model files, and control characters must not reach a terminal."""
-    return "".join(c if c.isprintable() else " " for c in cell)
 
 
 def milliseconds(value: float | None) -> str:

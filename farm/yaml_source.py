@@ -26,10 +26,11 @@ SectionType = TypeVar("SectionType", bound="Section")
 
 
 class Section(pydantic.BaseModel):
-    """Base of the models that describe a mapping in a file; `not_yet` tells for known keys why they are refused."""
+    """Base of the models that describe a mapping in a file; `not_yet` and `refused` tell why keys are not accepted."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
     not_yet: ClassVar[Mapping[str, str]] = {}
+    refused: ClassVar[Mapping[str, str]] = {}
 
 
 class Source:
@@ -185,6 +186,8 @@ def _problem(model: type[Section], detail: Any) -> str:
 
 
 def _unknown_key(section: type[Section], key: str) -> str:
+    if key in section.refused:
+        return section.refused[key]
     if key in section.not_yet:
         return f"not supported yet; {section.not_yet[key]}"
     return f"unknown key{suggestion(key, list(section.model_fields))}"

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import click
 
+from farm.safe_text import one_line
 from farm.suggestion import suggestion
 from runtime.errors import FarmError
 
@@ -98,7 +99,5 @@ def _usage_text(error: click.ClickException) -> str:
 
 def _complain(text: str, exit_status: int) -> int:
     """Prints the one line; what a file or a device put into it cannot reach the terminal as control characters."""
-    line = " ".join(text.splitlines())
-    shown = "".join(character if character.isprintable() else repr(character)[1:-1] for character in line)
-    click.echo(f"error: {shown}", err=True)
+    click.echo(f"error: {one_line(text)}", err=True)
     return exit_status

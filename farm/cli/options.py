@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from farm import deployment, inventory, results, tables
+from farm import deployment, inventory, results, safe_text
 from farm.deployment import Deployment
 from farm.inventory import Unit
 from farm.jobs.run import LoadOptions
@@ -120,4 +120,5 @@ def tell_failures(rows: Iterable[Row]) -> None:
     for row in rows:
         if row.status != Status.OK:
             reason = " ".join(row.reason.split())
-            click.echo(tables.one_line(f"{row.model} on {row.unit} ({row.runtime}): {row.status}: {reason}"), err=True)
+            line = f"{row.model} on {row.unit} ({row.runtime}): {row.status}: {reason}"
+            click.echo(safe_text.one_line(line), err=True)
