@@ -19,7 +19,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -200,11 +199,10 @@ def _launch(board: Board) -> psutil.Process:
     entry = {"devices": {"board": board.entry}}
     atomic_file.write(board.devices_file, yaml.safe_dump(entry, sort_keys=False).encode())
     command = namespace.enter(board.handler, [SSHD, "-D", "-e", "-p", str(board.port)], board.root)
-    with board.log.open("wb") as log:
-        started = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=namespace.ENVIRONMENT, start_new_session=True
-        )
-    process = psutil.Process(started.pid)
+    output = (os.POSIX_SPAWN_OPEN, 1, board.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    files = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), output, (os.POSIX_SPAWN_DUP2, 1, 2)]
+    pid = os.posix_spawnp(command[0], command, namespace.ENVIRONMENT, file_actions=files, setsid=True)
+    process = psutil.Process(pid)
     state = {"pid": process.pid, "created": process.create_time(), "port": board.port}
     atomic_file.write(board.state_file, json.dumps(state).encode())
     return process
