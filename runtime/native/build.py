@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from runtime.native import android
 from runtime.native.abi import ABIS, HOST, Abi
-from runtime.native.compiling import Unit, compile_units, run
+from runtime.native.compiling import Unit, compile_units, run, writing
 from runtime.native.toolchains import Toolchain, find_toolchain
 from runtime.version import RUNTIME_VERSION
 
@@ -54,14 +54,13 @@ def build_farmrt(
 
     Raises:
         ConfigError: the ABI is unknown, or needs an NDK that is not there.
-        BuildError: no compiler, or it failed; the text ends with its log.
+        BuildError: no compiler, or it failed (the text ends with its log), or the folder cannot be written.
     """
     toolchain = find_toolchain(abi, compiler or ())
     folder = (output_dir or default_output_dir()) / (f"{abi}-sanitized" if sanitize else abi)
-    folder.mkdir(parents=True, exist_ok=True)
     stamp = folder / "stamp"
     wanted = _digest(ABIS[abi], toolchain, sanitize)
-    with FileLock(folder / "lock"):
+    with writing(folder), FileLock(folder / "lock"):
         if not stamp.is_file() or stamp.read_text() != wanted or not (folder / "farmrt").is_file():
             _build(ABIS[abi], toolchain, folder, sanitize)
             stamp.write_text(wanted)

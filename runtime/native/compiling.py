@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -40,6 +41,16 @@ def compile_units(compiler: Sequence[str], flags: Sequence[str], units: Sequence
     return objects
 
 
+@contextlib.contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """A block that writes files into a folder, made if need be; raises BuildError where the system refuses."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise BuildError(f"{error.filename or folder}: cannot be written: {error.strerror or error}") from None
+
+
 def run(command: Sequence[str]) -> None:
     """Runs a program to its end; raises BuildError with its output where it fails."""
     try:
@@ -52,7 +63,7 @@ def run(command: Sequence[str]) -> None:
             errors="replace",
         )
     except OSError as error:
-        raise BuildError(f"farmrt: {command[0]} cannot be started: {error.strerror}") from None
+        raise BuildError(f"{command[0]} cannot be started: {error.strerror}") from None
     if done.returncode:
         shown = "\n".join(done.stdout.strip().splitlines()[:_LOG_LINES])
-        raise BuildError(f"farmrt: {' '.join(command[:4])} ... failed with exit status {done.returncode}:\n{shown}")
+        raise BuildError(f"{' '.join(command[:4])} ... failed with exit status {done.returncode}:\n{shown}")

@@ -23,7 +23,7 @@ from filelock import FileLock
 
 from runtime.native.abi import ABIS, HOST
 from runtime.native.build import build_farmrt
-from runtime.native.compiling import Unit, compile_units, run
+from runtime.native.compiling import Unit, compile_units, run, writing
 from runtime.native.toolchains import find_toolchain
 from runtime.version import RUNTIME_VERSION
 
@@ -59,8 +59,7 @@ def write_model_code(folder: Path, name: str, plan: bytes, data: bytes | None, a
     made = ModelCode(folder / f"{name}.h", folder / f"{name}.c", folder / f"lib{name}.a", f"{c_name(name)}_options")
     farmrt = build_farmrt(abi).parent
     header = _header(name, made.function, plan, data, find_toolchain(abi).name)
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / "lock"):
+    with writing(folder), FileLock(folder / "lock"):
         _provide_runtime(farmrt, folder)
         complete = all(path.is_file() for path in (made.header, made.source, made.library))
         if not complete or made.header.read_text() != header:

@@ -80,8 +80,14 @@ def test_a_compiler_that_fails(tmp_path: Path) -> None:
 
 
 def test_a_compiler_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(BuildError, match="farmrt: /nonexistent/cc cannot be started: No such file"):
+    with pytest.raises(BuildError, match=r"^/nonexistent/cc cannot be started: No such file"):
         build_farmrt(output_dir=tmp_path, compiler=["/nonexistent/cc"])
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "build").write_text("a file")
+    with pytest.raises(BuildError, match=f"{tmp_path}/build/host: cannot be written: Not a directory"):
+        build_farmrt(output_dir=tmp_path / "build")
 
 
 @pytest.mark.usefixtures("no_ndk")

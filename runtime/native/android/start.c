@@ -21,12 +21,13 @@ void rt_start(void *arguments) {
 }
 
 /* The stack pointer is the address of argc; zero frame pointer and return address end a backtrace. */
-__asm__(".text\n"
-        ".globl _start\n"
-        ".type _start, %function\n"
-        "_start:\n"
-        "    mov x29, #0\n"
-        "    mov x30, #0\n"
-        "    mov x0, sp\n"
-        "    b rt_start\n"
-        ".size _start, . - _start\n");
+__asm__(
+    ".text\n"
+    ".globl _start\n"
+    ".type _start, %function\n"
+    "_start:\n"
+    "    mov x29, #0\n"
+    "    mov x30, #0\n"
+    "    mov x0, sp\n"
+    "    b rt_start\n"
+    ".size _start, . - _start\n");
