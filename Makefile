@@ -2,6 +2,7 @@
 #
 #   make demo        converts, validates, profiles and tunes two networks on this machine
 #   make test        all tests that need no root
+#   make integration tests on an emulated ARM64 board that runs (docs/board.md)
 #   make check       format, lint, types and quick tests (`./check`)
 #   make setup       only .venv, with what development needs
 #   make snapshots   renews the help texts that the tests compare
@@ -15,13 +16,16 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check setup snapshots clean distclean
+.PHONY: demo test integration check setup snapshots clean distclean
 
 demo: $(VENV)/.runtime
 	$(BIN)/farm demo
 
 test: setup
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --ignore tests/integration
+
+integration: setup
+	$(BIN)/pytest -v --durations 10 tests/integration
 
 check: setup
 	./check

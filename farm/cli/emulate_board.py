@@ -27,10 +27,10 @@ NOT_RUNNING = 1
 )
 @click.option(
     "--port",
-    type=click.IntRange(1, 65535),
+    type=click.IntRange(0, 65535),
     default=boards.DEFAULT_PORT,
     show_default=True,
-    help="Port of its sshd, on 127.0.0.1.",
+    help="Port of its sshd, on 127.0.0.1; 0 is any that is free.",
 )
 @click.option("--mirror", metavar="URL", help="Debian mirror.  [default: the one that apt uses]")
 @click.option("--suite", metavar="NAME", help="Debian suite, with --mirror.")

@@ -118,8 +118,9 @@ def make(board: Board, say: Say, mirror: tuple[str, str] | None = None) -> None:
 
 
 def start(board: Board, say: Say, mirror: tuple[str, str] | None = None) -> None:
-    """Makes the board if it must, starts it, and waits until its sshd answers."""
+    """Makes the board if it must, starts it, and waits until its sshd answers; port 0 is any that is free."""
     make(board, say, mirror)
+    board = dataclasses.replace(board, port=board.port or _free_port())
     with _locked(board):
         if running(board) is None:
             _check_port(board.port)
@@ -223,6 +224,11 @@ def _answers(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection((ADDRESS, port), timeout=START_DEADLINE_S) as link:
         return link.recv(4) == b"SSH-"
     return False
+
+
+def _free_port() -> int:
+    with socket.create_server((ADDRESS, 0)) as server:
+        return int(server.getsockname()[1])
 
 
 def _check_port(port: int) -> None:

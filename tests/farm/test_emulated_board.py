@@ -138,14 +138,8 @@ with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
 """
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((boards.ADDRESS, 0))
-        return int(probe.getsockname()[1])
-
-
 def test_start_and_stop(made: Board, monkeypatch: pytest.MonkeyPatch) -> None:
-    board, said = Board(made.folder, free_port()), []
+    board, said = Board(made.folder, boards._free_port()), []
     replace_sshd(monkeypatch, sys.executable, "-c", SERVER, str(board.port))
     boards.start(board, said.append)
     boards.start(board, said.append)
@@ -160,7 +154,7 @@ def test_start_and_stop(made: Board, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_board_that_ends_at_its_start(made: Board, monkeypatch: pytest.MonkeyPatch) -> None:
-    board = Board(made.folder, free_port())
+    board = Board(made.folder, boards._free_port())
     replace_sshd(monkeypatch, "sh", "-c", "echo 'no hostkeys available'; exit 1")
     with pytest.raises(JobError, match="the board ended at its start: no hostkeys available"):
         boards.start(board, silent)
