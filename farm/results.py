@@ -109,11 +109,28 @@ class Latency(Record):
 
 
 class DeviceState(Record):
-    """What could spoil a measurement, read on the unit; None where it does not tell."""
+    """What could spoil a measurement, read on the unit; None or empty where it does not tell.
 
-    load_average: float | None = None
+    Clocks are each core's: now, and the most that the unit allows itself now. `temperature_c` is the chip's hottest
+    part, `thermal_status` Android's (0 none, 1 light, 2 moderate, 3 severe, 4 critical, 5 emergency, 6 shutdown),
+    `cooling` the highest step by which the kernel slows the CPU or GPU down; `governors` are by core range, and `gpu`.
+    """
+
+    load_average: Figure = None
     clock_mhz: tuple[float, ...] = ()
-    temperature_c: float | None = None
+    clock_limit_mhz: tuple[float, ...] = ()
+    gpu_clock_mhz: Figure = None
+    temperature_c: Figure = None
+    skin_temperature_c: Figure = None
+    thermal_status: int | None = None
+    cooling: int | None = None
+    battery_percent: int | None = None
+    battery_temperature_c: Figure = None
+    charging: bool | None = None
+    screen_on: bool | None = None
+    low_power: bool | None = None
+    governors: dict[str, str] = Field(default_factory=dict)
+    free_bytes: int | None = None
 
 
 class TensorComparison(Record):

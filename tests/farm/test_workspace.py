@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from farm.device_state import read_state
-from farm.transport.base import Completed
 from farm.workspace import Workspace, data_file, file_part
 
 
@@ -27,27 +25,3 @@ def test_files_lie_as_the_layout_says() -> None:
 @pytest.mark.parametrize(("text", "part"), [("../../etc", "______etc"), (" ", "unknown"), ("Größe/2", "Gr__e_2")])
 def test_device_models_cannot_leave_the_folder(text: str, part: str) -> None:
     assert file_part(text) == part
-
-
-class FakeUnit:
-    """A unit of which only some files can be read."""
-
-    def __init__(self, **files: str) -> None:
-        self.files = files
-
-    def run(self, argv: list[str], deadline_s: float) -> Completed:
-        texts = [text for part, text in self.files.items() for path in argv[1:] if part in path]
-        return Completed(0, "".join(texts).encode(), b"")
-
-
-def test_the_state_of_a_phone() -> None:
-    unit = FakeUnit(loadavg="3.50 2.1 1.0 2/800 4711\n", cpu1="1766400\n", cpu0="300000\n", thermal_zone0="41500\n")
-    state = read_state(unit)  # type: ignore[arg-type]
-    assert (state.load_average, state.temperature_c) == (3.5, 41.5)
-    assert set(state.clock_mhz) >= {300.0, 1766.4}
-
-
-def test_the_state_of_a_machine_without_frequency_files() -> None:
-    state = read_state(FakeUnit(cpuinfo="cpu MHz\t\t: 2596.128\nother: 1\ncpu MHz\t\t: 2600.0\n"))  # type: ignore[arg-type]
-    assert state.clock_mhz == (2596.128, 2600.0)
-    assert (state.load_average, state.temperature_c) == (None, None)

@@ -1,0 +1,129 @@
+"""A unit's state from what the kernel tells in /proc and /sys: the same files on phones and boards. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Any
+
+from farm import safe_text
+
+MAX_CORES = 256
+KHZ_PER_MHZ, HZ_PER_MHZ = 1000, 1_000_000
+COLDEST_C, HOTTEST_C = -40.0, 150.0
+CHIP = re.compile(
+    r"cpu|gpu|g3d|soc|cluster|little|mid|big|tsens|x86_pkg|core|mali|exynos|(^|[-_])ap([-_]|$)|acpitz", re.I
+)
+SLOWING = re.compile(r"cpufreq|devfreq|^cpu|gpu|^processor", re.I)
+GPU = re.compile(r"gpu|mali|kgsl|sgx|rogue|pvr|panfrost|etnaviv|v3d", re.I)
+
+
+def state(files: Mapping[str, str]) -> dict[str, Any]:
+    """Members of a DeviceState, from the first lines of files by their path (a folder may come before `/sys`)."""
+    load = files_of(files, r"/proc/loadavg").values()
+    policies = {int(core): text for core, text in files_of(files, r"/cpu(\d+)/cpufreq/scaling_governor").items()}
+    return {
+        "load_average": next((number(text.split()[0]) for text in load if text.split()), None),
+        "clock_mhz": _clocks(files, "scaling_cur_freq") or _scaled(files_of(files, r"cpu MHz (\d+)")),
+        "clock_limit_mhz": _clocks(files, "scaling_max_freq"),
+        "gpu_clock_mhz": _gpu_clock_mhz(files),
+        "temperature_c": _chip_c(files),
+        "cooling": _cooling(files),
+        "governors": _core_governors(policies) | _gpu_governor(files),
+    } | _battery(files)
+
+
+def files_of(files: Mapping[str, str], pattern: str) -> dict[str, str]:
+    """Contents of the files whose path ends so, by the pattern's first group (or the whole match), in order."""
+    found = ((re.search(rf"{pattern}$", path), text) for path, text in files.items())
+    return {match[match.lastindex or 0]: text for match, text in found if match}
+
+
+def number(text: str) -> float | None:
+    """A finite number that is written plainly; None for anything else."""
+    return float(text) if re.fullmatch(r"-?\d{1,15}(\.\d{1,9})?", text.strip()) else None
+
+
+def celsius(text: str) -> float | None:
+    """A temperature: thousandths of a degree, on some kernels tenths or whole ones; None where it cannot be one."""
+    value = number(text)
+    if value is None:
+        return None
+    value = value / 1000 if abs(value) >= 1000 else value / 10 if abs(value) > HOTTEST_C else value
+    return value if COLDEST_C <= value <= HOTTEST_C else None
+
+
+def _clocks(files: Mapping[str, str], name: str) -> tuple[float, ...]:
+    return _scaled(files_of(files, rf"/cpu(\d+)/cpufreq/{name}"), KHZ_PER_MHZ)
+
+
+def _scaled(texts: Mapping[str, str], divisor: int = 1) -> tuple[float, ...]:
+    """Numbers by core, in the order of the cores."""
+    numbers = ((int(core), number(text)) for core, text in texts.items())
+    return tuple(value / divisor for _, value in sorted((c, v) for c, v in numbers if v is not None))[:MAX_CORES]
+
+
+def _gpu_clock_mhz(files: Mapping[str, str]) -> float | None:
+    clocks = {place: text for place, text in _gpu_files(files, "cur_freq").items() if number(text)}
+    clocks |= files_of(files, r"/kgsl-3d0/(gpuclk)")
+    hertz = highest(clocks.values())
+    return None if hertz is None else hertz / HZ_PER_MHZ
+
+
+def _gpu_files(files: Mapping[str, str], name: str) -> dict[str, str]:
+    found = files_of(files, rf"/devfreq/([^/]+)/{name}")
+    return {place: text for place, text in found.items() if GPU.search(place)}
+
+
+def _gpu_governor(files: Mapping[str, str]) -> dict[str, str]:
+    governors = list(_gpu_files(files, "governor").values())
+    return {"gpu": safe_text.word(governors[0])} if governors else {}
+
+
+def _core_governors(governors: Mapping[int, str]) -> dict[str, str]:
+    """`{"cpu0-3": "schedutil", "cpu4-7": "performance"}`."""
+    ranges: dict[str, str] = {}
+    cores = sorted(governors.items())[:MAX_CORES]
+    for name, group in groupby(cores, key=lambda item: item[1]):
+        numbers = [core for core, _ in group]
+        span = f"{numbers[0]}-{numbers[-1]}" if len(numbers) > 1 else str(numbers[0])
+        ranges[f"cpu{span}"] = safe_text.word(name)
+    return ranges
+
+
+def _chip_c(files: Mapping[str, str]) -> float | None:
+    """Hottest of the zones that are the chip's by their type; without such a one the first zone's."""
+    types = files_of(files, r"/thermal_zone(\d+)/type")
+    zones = {int(zone): celsius(text) for zone, text in files_of(files, r"/thermal_zone(\d+)/temp").items()}
+    chip = [value for zone, value in zones.items() if value is not None and CHIP.search(types.get(str(zone), ""))]
+    return max(chip) if chip else zones.get(0)
+
+
+def _cooling(files: Mapping[str, str]) -> int | None:
+    types = files_of(files, r"/cooling_device(\d+)/type")
+    steps = files_of(files, r"/cooling_device(\d+)/cur_state")
+    return highest(text for device, text in steps.items() if SLOWING.search(types.get(device, "")))
+
+
+def highest(texts: Iterable[str]) -> int | None:
+    """The highest of some whole numbers."""
+    return max((int(value) for text in texts if (value := number(text)) is not None), default=None)
+
+
+def _battery(files: Mapping[str, str]) -> dict[str, Any]:
+    """The first battery of the power supplies, as laptops, some boards and phones have."""
+    types = files_of(files, r"/power_supply/([^/]+)/type")
+    for name in (name for name, kind in types.items() if kind == "Battery"):
+        values = {key: files_of(files, rf"/power_supply/{re.escape(name)}/{key}") for key in _BATTERY_FILES}
+        capacity, status, temperature = (next(iter(found.values()), "") for found in values.values())
+        percent, tenths = number(capacity), number(temperature)
+        return {
+            "battery_percent": int(percent) if percent is not None and 0 <= percent <= 100 else None,
+            "charging": status in ("Charging", "Full") if status and status != "Unknown" else None,
+            "battery_temperature_c": celsius(str(tenths * 100)) if tenths is not None else None,
+        }
+    return {}
+
+
+_BATTERY_FILES = ("capacity", "status", "temp")
