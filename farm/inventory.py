@@ -26,14 +26,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
-from farm import safe_text, yaml_source
+from farm import safe_text, soc, yaml_source
 from farm.fields import Abi, Abis, SafeName, SocKey, Text, as_list, not_empty, split_text
 from farm.suggestion import suggestion
 from farm.yaml_source import Section, Source
 from runtime.errors import ConfigError, NoUnitError
 
 DEFAULT_FILE = Path("devices.yml")
-UNKNOWN_SOC = "unknown"
 DEFAULT_NETWORK_ADB_PORT = 5555
 DEFAULT_WAIT_S = 600.0
 
@@ -219,7 +218,7 @@ def _unit(source: Source, name: str, device: _Device, adb: _Adb) -> Unit:
     return Unit(
         name=name,
         transport=transport,
-        soc=device.target_socs[0] if device.target_socs else HOST.soc if is_local else UNKNOWN_SOC,
+        soc=device.target_socs[0] if device.target_socs else HOST.soc if is_local else soc.UNKNOWN,
         model=safe_text.word(device.models) if device.models else name,
         abis=device.target_abis or (HOST.abis if is_local else ()),
         tags=device.tags,
