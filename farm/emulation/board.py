@@ -126,7 +126,7 @@ def start(board: Board, say: Say, mirror: tuple[str, str] | None = None) -> None
             _check_port(board.port)
             began = time.monotonic()
             _wait_for_sshd(board, _launch(board))
-            say(f"sshd answers: {time.monotonic() - began:.1f} s")
+            say(f"{time.monotonic() - began:6.1f} s  starting sshd")
 
 
 def stop(board: Board) -> bool:

@@ -6,13 +6,12 @@ for the next time.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from farm import atomic_file
@@ -75,11 +74,13 @@ def make(root: Path, packages_folder: Path, log: Path, handler: str, mirror: tup
     _salvage(partial, packages_folder)
     log.write_bytes(b"")
     known = len(list(packages_folder.glob("*.deb")))
-    with _timed(say, f"Debian {mirror[1]} for ARM64 ({known} packages are here already)"):
-        namespace.run(handler, _mmdebstrap(partial, packages_folder, mirror), log, INSTALL_DEADLINE_S)
-    with _timed(say, "user, keys, sshd"):
-        _write_files(partial)
-        namespace.run(handler, ["/bin/sh", "-euc", _SETTLE], log, SETTLE_DEADLINE_S, partial)
+    say(f"Debian {mirror[1]} for ARM64 from {mirror[0]}; {known} packages are here already")
+    stages = _Stages(say)
+    namespace.run(handler, _mmdebstrap(partial, packages_folder, mirror), log, INSTALL_DEADLINE_S, hear=stages.hear)
+    stages.begin("making user, keys and sshd's configuration")
+    _write_files(partial)
+    namespace.run(handler, ["/bin/sh", "-euc", _SETTLE], log, SETTLE_DEADLINE_S, partial)
+    stages.end()
     partial.rename(root)
 
 
@@ -147,9 +148,25 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-@contextlib.contextmanager
-def _timed(say: Say, stage: str) -> Iterator[None]:
-    say(f"{stage} ...")
-    start = time.monotonic()
-    yield
-    say(f"{stage}: {time.monotonic() - start:.0f} s")
+class _Stages:
+    """Says how long each stage took; mmdebstrap's are the lines in which it says what it is about to do."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._name, self._began = "", 0.0
+
+    def hear(self, line: str) -> None:
+        """A line of mmdebstrap's."""
+        if line.startswith("I: ") and line.endswith("..."):
+            self.begin(line.removeprefix("I: ").removesuffix("..."))
+
+    def begin(self, name: str) -> None:
+        """A stage begins, and so the one before ends."""
+        self.end()
+        self._name, self._began = name, time.monotonic()
+
+    def end(self) -> None:
+        """The last stage ends."""
+        if self._name:
+            self._say(f"{time.monotonic() - self._began:6.1f} s  {self._name}")
+        self._name = ""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from runtime.errors import ConfigError, DeadlineError, JobError
@@ -74,25 +76,35 @@ def enter(handler: str, argv: Sequence[str], root: Path | None = None) -> list[s
     return _unshare("sh", "-uc", _SCRIPT, "sh", handler, qemu, str(root.resolve()) if root else "", *argv)
 
 
-def run(handler: str, argv: Sequence[str], log: Path, deadline_s: float, root: Path | None = None) -> None:
-    """Runs a program to its end, its output in a log; raises JobError with the last words when it fails."""
-    with log.open("ab") as output:
-        start = output.tell()
+def run(
+    handler: str,
+    argv: Sequence[str],
+    log: Path,
+    deadline_s: float,
+    root: Path | None = None,
+    hear: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Runs a program to its end, its output in a log, of which `hear` gets each line.
+
+    Raises JobError with the log's last words when the program fails, DeadlineError when it does not end in time.
+    """
+    command = ["setpriv", "--pdeathsig", "KILL", *enter(handler, argv, root)]  # ends also when this process is killed
+    with log.open("a") as kept, _started(command) as process:
+        killer = threading.Timer(deadline_s, process.kill)
+        killer.start()
         try:
-            done = subprocess.run(
-                ["setpriv", "--pdeathsig", "KILL", *enter(handler, argv, root)],  # also when this process is killed
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=ENVIRONMENT,
-                timeout=deadline_s,
-            )
-        except subprocess.TimeoutExpired:
-            raise DeadlineError(f"{argv[0]}: did not end within {deadline_s:g} s; see {log}") from None
+            for line in process.stdout or ():
+                kept.write(line)
+                hear(line.strip())
+            status = process.wait()
         finally:
+            killer.cancel()
+            process.kill()
             forget(handler)
-    if done.returncode:
-        raise JobError(f"{argv[0]}: ended with exit status {done.returncode}: {last_words(log, start)} (all in {log})")
+    if status == -signal.SIGKILL:
+        raise DeadlineError(f"{argv[0]}: did not end within {deadline_s:g} s; see {log}")
+    if status:
+        raise JobError(f"{argv[0]}: ended with exit status {status}: {last_words(log)} (all in {log})")
 
 
 def forget(handler: str) -> None:
@@ -101,12 +113,22 @@ def forget(handler: str) -> None:
         (BINFMT / handler).write_text("-1")
 
 
-def last_words(log: Path, start: int = 0) -> str:
+def last_words(log: Path) -> str:
     """The last lines of a log, in one."""
-    with log.open("rb") as file:
-        file.seek(start)
-        lines = file.read().decode(errors="replace").split("\n")
-    return "; ".join([line.strip() for line in lines if line.strip()][-SHOWN_LINES:]) or "it said nothing"
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return "; ".join(lines[-SHOWN_LINES:]) or "it said nothing"
+
+
+def _started(command: Sequence[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=ENVIRONMENT,
+    )
 
 
 def _unshare(*argv: str) -> list[str]:
