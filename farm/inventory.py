@@ -20,7 +20,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -30,7 +29,7 @@ from farm import safe_text, soc, yaml_source
 from farm.fields import Abi, Abis, SafeName, SocKey, Text, as_list, not_empty, split_text
 from farm.suggestion import suggestion
 from farm.yaml_source import Section, Source
-from runtime.errors import ConfigError, NoUnitError
+from runtime.errors import ConfigError
 
 DEFAULT_FILE = Path("devices.yml")
 DEFAULT_NETWORK_ADB_PORT = 5555
@@ -278,27 +277,3 @@ def _refuse_doubles(source: Source, units: tuple[Unit, ...]) -> None:
         first = seen.setdefault((unit.serial, unit.adb_server_port), unit.name) if unit.serial else unit.name
         if first != unit.name:
             raise source.error(("devices", unit.name), f"the same phone as {first!r}; a unit has one name")
-
-
-def select(units: Sequence[Unit], soc: str | None = None, device: str | None = None) -> list[Unit]:
-    """Units that have the SoC and the name, where given; raises NoUnitError that says what there is."""
-    wanted_soc = soc.lower() if soc else None
-    chosen = [unit for unit in units if wanted_soc in (None, unit.soc) and device in (None, unit.name)]
-    if not chosen:
-        raise NoUnitError(_no_unit(units, wanted_soc, device))
-    return chosen
-
-
-def _no_unit(units: Sequence[Unit], soc: str | None, device: str | None) -> str:
-    wanted = [f"SoC {soc!r}"] if soc else []
-    wanted += [f"name {device!r}"] if device else []
-    socs = _listed(unit.soc for unit in units)
-    names = _listed(unit.name for unit in units)
-    return (
-        f"no unit with {' and '.join(wanted) or 'any SoC'}; there are the SoCs {socs} (units {names}); "
-        f"to add one, write an entry with its transport, target_abis and target_socs into {DEFAULT_FILE}"
-    )
-
-
-def _listed(words: Iterable[str]) -> str:
-    return ", ".join(sorted(set(words))) or "none"

@@ -124,5 +124,6 @@ def _wanted(choice: Choice) -> str:
 
 def _described(candidate: Candidate) -> str:
     unit = candidate.unit
+    abi = [f"ABI {unit.abi}"] if unit.abis else []
     tags = [f"tags {' '.join(unit.tags)}"] if unit.tags else []
-    return f"{unit.name} ({', '.join([f'SoC {unit.soc}', *tags, candidate.state])})"
+    return f"{unit.name} ({', '.join([f'SoC {unit.soc}', *abi, *tags, candidate.state])})"

@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
-from farm import artifacts, inventory, tables
+from farm import artifacts, tables
 from farm.artifacts import Artifact
 from farm.cli import options
 from farm.inventory import Unit
 from farm.jobs.unit import open_unit
+from farm.selection import Choice
 from farm.tables_tune import artifact_table, content_tables
 from runtime.artifacts import Fingerprint, KernelSet, TunedSet, fingerprint_of
 from runtime.errors import FormatError
@@ -68,14 +69,12 @@ def show_file(file: Path, as_json: bool) -> None:
 @options.unit_options
 @click.option("--offline", is_flag=True, help="Do not compare with any unit.")
 @options.opencl_option
-def verify_files(
-    files: tuple[Path, ...], soc: str | None, device: str | None, offline: bool, opencl: str | None
-) -> int:
+def verify_files(files: tuple[Path, ...], choice: Choice, offline: bool, opencl: str | None) -> int:
     """Verify FILEs, or all in build/: content, hash in the manifest, and whether a unit of their SoC can use them.
 
     Exit status 1 when anything is wrong.
     """
-    units = [] if offline else inventory.select(inventory.load(), soc, device)
+    units = [] if offline else options.units(choice)
     known = {unit.name: _fingerprint(unit, opencl) for unit in units}
     findings = [each for path in files or artifacts.find() for each in artifacts.verify(path, _suiting(path, known))]
     for each in findings:

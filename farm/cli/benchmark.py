@@ -13,6 +13,7 @@ from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
 from farm.jobs.run import LoadOptions
 from farm.profile import BenchmarkRow
 from farm.results import Status
+from farm.selection import Choice
 from farm.tables_benchmark import sections
 from farm.trace import trace_json
 
@@ -29,8 +30,7 @@ from farm.trace import trace_json
 @options.json_option
 def command(
     model_file: Path,
-    soc: str | None,
-    device: str | None,
+    choice: Choice,
     rounds: int,
     warmup: int,
     load: LoadOptions,
@@ -43,7 +43,7 @@ def command(
     and a summary. All times are in milliseconds, rates in 10^9 a second.
     """
     found = options.load_deployment(model_file)
-    units = options.select_units(soc, device, found)
+    units = options.select_units(choice, found)
     rows = benchmark_job(found, units, BenchmarkOptions(rounds, warmup, load), options.progress)
     return options.finish(_traced(options.kept(rows), trace), as_json, _show)
 

@@ -12,6 +12,7 @@ from farm.cli import options
 from farm.deployment import Deployment
 from farm.inventory import Unit
 from farm.jobs.convert import ConvertRow, convert_job
+from farm.selection import Choice
 from farm.tables import Table
 from runtime.errors import NoUnitError
 
@@ -25,24 +26,22 @@ LEFT = frozenset({"Model", "Unit", "Runtime", "Status", "Files"})
 @options.opencl_option
 @click.option("--explain", is_flag=True, help="Say what each pass did.")
 @options.json_option
-def command(
-    model_file: Path, soc: str | None, device: str | None, opencl: str | None, explain: bool, as_json: bool
-) -> int:
+def command(model_file: Path, choice: Choice, opencl: str | None, explain: bool, as_json: bool) -> int:
     """Convert the models of MODEL.yml: the graph as ONNX, and a plan with its weights for each unit.
 
     The files lie in build/LIBRARY/model, and in build/LIBRARY/code what model_graph_format: code asks for. Without a
     unit of the deployment file's ABIs and SoCs only the graph is made.
     """
     found = options.load_deployment(model_file)
-    rows = convert_job(found, _units(soc, device, found), opencl)
+    rows = convert_job(found, _units(choice, found), opencl)
     return options.finish(rows, as_json, lambda done: _show(done, explain))
 
 
-def _units(soc: str | None, device: str | None, found: Deployment) -> list[Unit]:
+def _units(choice: Choice, found: Deployment) -> list[Unit]:
     try:
-        return options.select_units(soc, device, found)
+        return options.select_units(choice, found)
     except NoUnitError:
-        if soc or device:
+        if choice.names_units:
             raise
         return []
 

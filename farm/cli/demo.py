@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
-from farm import deployment, inventory, tables
+from farm import deployment, tables
 from farm.cli import options, progress
 from farm.jobs.demo import Demo, demonstrate, write_report
 from farm.results import exit_status
+from farm.selection import Choice
 from farm.tables_run import artifact_lines, run_tables
 from farm.tables_tune import tune_table
 
@@ -23,7 +24,7 @@ def command() -> int:
 
     Call it where the folder models/ is.
     """
-    units = inventory.select(inventory.load(), soc=None, device="host")
+    units = options.units(Choice(devices=("host",)))
     with progress.shown() as shown:
         found = demonstrate([deployment.load(path) for path in MODELS], units, shown.step, shown.search)
     list(options.kept(found.rows))

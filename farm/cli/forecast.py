@@ -12,6 +12,7 @@ from farm.cli import options
 from farm.forecast import ForecastRow
 from farm.jobs.forecast import forecast_for_file, forecast_job
 from farm.results import Status
+from farm.selection import ANY, Choice
 from farm.tables_forecast import forecast_tables
 
 
@@ -24,8 +25,7 @@ from farm.tables_forecast import forecast_tables
 @options.json_option
 def command(
     model_file: Path,
-    soc: str | None,
-    device: str | None,
+    choice: Choice,
     target_file: Path | None,
     opencl: str | None,
     memory: str | None,
@@ -37,11 +37,11 @@ def command(
     """
     found = options.load_deployment(model_file)
     if target_file:
-        if soc or device or opencl:
-            raise click.UsageError("--target-file takes the place of --soc, --device and --opencl")
+        if choice != ANY or opencl:
+            raise click.UsageError("--target-file takes the place of units and --opencl")
         rows = forecast_for_file(found, target_file, memory)
     else:
-        rows = forecast_job(found, options.select_units(soc, device, found), memory, opencl)
+        rows = forecast_job(found, options.select_units(choice, found), memory, opencl)
     return options.finish(rows, as_json, _show)
 
 

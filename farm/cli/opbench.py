@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import click
 
-from farm import inventory, tables
+from farm import tables
 from farm.cli import options
 from farm.jobs.opbench import OpbenchOptions, list_benchmarks, opbench_job
 from farm.opbench import OpbenchRow
 from farm.results import Status
+from farm.selection import Choice
 from farm.tables import Table
 from runtime.errors import ConfigError
 from runtime.plan.records import Precision
@@ -43,8 +44,7 @@ def command(
     all_variants: bool,
     precision: str | None,
     memory: str | None,
-    soc: str | None,
-    device: str | None,
+    choice: Choice,
     opencl: str | None,
     as_json: bool,
 ) -> int:
@@ -55,7 +55,7 @@ def command(
     Time is the median; spread is the half-width of its 95 % interval.
     """
     asked = OpbenchOptions(_compiled(pattern), min_time, all_variants, memory, precision, opencl)
-    units = inventory.select(inventory.load(), soc, device)
+    units = options.units(choice)
     if only_list:
         for name in list_benchmarks(units, asked):
             click.echo(name)

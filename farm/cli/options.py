@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 import click
 
-from farm import deployment, inventory, results, safe_text
+from farm import deployment, inventory, results, safe_text, soc
 from farm.deployment import Deployment
 from farm.inventory import Unit
 from farm.jobs.run import LoadOptions
 from farm.results import Row, Status
+from farm.selection import Candidate, Choice, select, there_is
 from runtime.errors import NoUnitError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -34,9 +35,31 @@ warmup_option = click.option(
 
 
 def unit_options(function: Function) -> Function:
-    """`--soc` and `--device`: which units work."""
-    function = click.option("--device", metavar="UNIT", help="Only this unit of devices.yml.")(function)
-    return click.option("--soc", metavar="SOC", help="Only units with this SoC.")(function)
+    """Which units work; the function gets one Choice as `choice`."""
+
+    @functools.wraps(function)
+    def called(
+        soc: tuple[str, ...],
+        device: tuple[str, ...],
+        tag: tuple[str, ...],
+        every: bool,
+        one_per_soc: bool,
+        **others: Any,
+    ) -> Any:
+        return function(choice=Choice(soc, device, tag, every, one_per_soc), **others)
+
+    return _with_options(  # type: ignore[no-any-return]
+        called,
+        click.option(
+            "--soc", metavar="SOC", multiple=True, help="Only units with this SoC; repeat for any of several."
+        ),
+        click.option("--device", metavar="UNIT", multiple=True, help="Only this unit, by name or serial; repeatable."),
+        click.option(
+            "--tag", metavar="TAG", multiple=True, help="Only units with this tag of devices.yml; repeatable."
+        ),
+        click.option("--all", "every", is_flag=True, help="All units, whatever the deployment file is for."),
+        click.option("--one-per-soc", is_flag=True, help="Of units with the same SoC only one, a ready one first."),
+    )
 
 
 def load_options(function: Function) -> Function:
@@ -47,16 +70,20 @@ def load_options(function: Function) -> Function:
         return function(load=LoadOptions(tuned, kernels, opencl, memory), **others)
 
     found = "[default: the file that tuning left in build/, if any]"
-    options = (
+    return _with_options(  # type: ignore[no-any-return]
+        called,
         click.option("--tuned", metavar="FILE|none", type=FILE, help=f"Tuned parameters.  {found}"),
         click.option("--kernels", metavar="FILE|none", type=FILE, help=f"Compiled kernels.  {found}"),
         opencl_option,
         memory_option,
     )
-    decorated: Any = called
+
+
+def _with_options(function: Any, *options: Callable[[Any], Any]) -> Any:
+    """The function with these options, listed in this order."""
     for option in reversed(options):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+        function = option(function)
+    return function
 
 
 opencl_option = click.option(
@@ -74,21 +101,32 @@ def load_deployment(path: Path) -> Deployment:
     return deployment.load(path)
 
 
-def select_units(soc: str | None, device: str | None, found: Deployment) -> list[Unit]:
+def units(choice: Choice) -> list[Unit]:
+    """The units that the user means, of all that there are."""
+    return select(_candidates(), choice)
+
+
+def select_units(choice: Choice, found: Deployment) -> list[Unit]:
     """Units that a command works on: those that the user names, else those that the deployment file is for."""
-    units = inventory.select(inventory.load(), soc, device)
-    if soc or device:
-        return units
-    suitable = [unit for unit in units if _suits(unit, found)]
+    candidates = _candidates()
+    if choice.names_units:
+        return select(candidates, choice)
+    suitable = [each for each in candidates if _suits(each.unit, found)]
     if not suitable:
         wanted = ", ".join((*found.target_abis, *found.target_socs))
-        there = ", ".join(f"{unit.name} ({unit.abi}, {unit.soc})" for unit in units)
-        raise NoUnitError(f"{found.path}: no unit is of its target_abis and target_socs ({wanted}); there are: {there}")
-    return suitable
+        raise NoUnitError(
+            f"{found.path}: no unit is of its target_abis and target_socs ({wanted}); {there_is(candidates)}"
+        )
+    return select(suitable, choice)
+
+
+def _candidates() -> list[Candidate]:
+    return [Candidate(unit) for unit in inventory.load()]
 
 
 def _suits(unit: Unit, found: Deployment) -> bool:
-    return bool(set(unit.abis) & set(found.target_abis)) and (not found.target_socs or unit.soc in found.target_socs)
+    wanted = {soc.normalise(word) for word in found.target_socs}
+    return bool(set(unit.abis) & set(found.target_abis)) and (not wanted or soc.normalise(unit.soc) in wanted)
 
 
 def progress(text: str) -> None:

@@ -11,6 +11,7 @@ from farm import tables
 from farm.cli import options
 from farm.jobs.run import LoadOptions, RunOptions, run_job
 from farm.results import RunRow
+from farm.selection import Choice
 from farm.tables_run import artifact_lines, run_tables
 
 
@@ -33,8 +34,7 @@ from farm.tables_run import artifact_lines, run_tables
 @options.json_option
 def command(
     model_file: Path,
-    soc: str | None,
-    device: str | None,
+    choice: Choice,
     rounds: int,
     warmup: int,
     validate: bool,
@@ -49,7 +49,7 @@ def command(
     Each unit, model and runtime gives one row; exit status 1 when any is not ok. Rows are kept in reports/rows.jsonl.
     """
     found = options.load_deployment(model_file)
-    units = options.select_units(soc, device, found)
+    units = options.select_units(choice, found)
     asked = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load)
     return options.finish(options.kept(run_job(found, units, asked, options.progress)), as_json, _show)
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from farm import deployment, inventory, tables
+from farm import deployment, tables
 from farm.cli import INTERRUPTED, options, progress
 from farm.inventory import Unit
 from farm.jobs.tune import TuneOptions, tune_job
 from farm.jobs.tune_search import SearchOptions, journal_file
 from farm.results import TuneRow
+from farm.selection import Choice
 from farm.tables_run import artifact_lines
 from farm.tables_tune import tune_table
 from runtime.errors import ConfigError
@@ -39,8 +40,7 @@ MODELS_FOLDER = Path("models")
 @options.json_option
 def command(
     model_files: tuple[Path, ...],
-    soc: str | None,
-    device: str | None,
+    choice: Choice,
     level: str,
     budget_s: float | None,
     opencl: str | None,
@@ -54,7 +54,7 @@ def command(
     them in turns, and says what was gained. What was measured is remembered: an interrupted search goes on when the
     same command is given again.
     """
-    units = inventory.select(inventory.load(), soc, device)
+    units = options.units(choice)
     found = [deployment.load(path) for path in model_files or _all_models()]
     asked = TuneOptions(SearchOptions(level, budget_s, memory), opencl)
     try:

@@ -6,9 +6,7 @@ import pytest
 
 from farm import inventory
 from farm.inventory import HOST, Limits, Unit
-from runtime.errors import ConfigError, NoUnitError
-
-PHONE = Unit(name="pixel", transport="adb", soc="sdm845", model="Pixel 3", abis=("arm64-v8a", "armeabi-v7a"))
+from runtime.errors import ConfigError
 
 REFUSALS = {
     "misspelt": ("transport: locl", "3: devices.unit.transport: unknown transport, did you mean 'local'?"),
@@ -183,23 +181,3 @@ def test_two_socs_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "devices: {a: {transport: local, target_abis: host, target_socs: [a, b]}}")
     with pytest.raises(ConfigError, match=r"devices.a.target_socs: a unit has one SoC"):
         inventory.load(path)
-
-
-def test_selection_by_soc_and_name() -> None:
-    units = [HOST, PHONE]
-    assert inventory.select(units) == units
-    assert inventory.select(units, soc="SDM845") == [PHONE]
-    assert inventory.select(units, device="host") == [HOST]
-    assert inventory.select(units, soc="host", device="host") == [HOST]
-
-
-@pytest.mark.parametrize(("soc", "device"), [("sdm660", None), (None, "mi8"), ("host", "pixel")])
-def test_no_match_says_what_there_is_and_how_to_add(soc: str | None, device: str | None) -> None:
-    with pytest.raises(NoUnitError) as caught:
-        inventory.select([HOST, PHONE], soc=soc, device=device)
-    message = str(caught.value)
-    assert (soc or "") in message
-    assert (device or "") in message
-    assert "SoCs host, sdm845 (units host, pixel)" in message
-    assert "devices.yml" in message
-    assert caught.value.exit_status == 3

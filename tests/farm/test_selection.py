@@ -10,7 +10,15 @@ from runtime.errors import NoUnitError
 
 
 def phone(name: str, soc: str, *tags: str, serial: str = "") -> Unit:
-    return Unit(name, "adb", soc, "Phone", ("arm64-v8a",), tags=tags, serial=serial or f"serial-{name}")
+    return Unit(
+        name,
+        "adb",
+        soc,
+        "Phone",
+        ("arm64-v8a",) if soc != "unknown" else (),
+        tags=tags,
+        serial=serial or f"serial-{name}",
+    )
 
 
 PIXEL = phone("pixel", "sdm845", "lab", "quiet")
@@ -74,7 +82,9 @@ def test_no_match_says_what_there_is_and_how_to_add(choice: Choice, text: str) -
         select(THERE, choice)
     message = str(caught.value)
     assert message.startswith(text)
-    assert "host (SoC host, ready), pixel (SoC sdm845, tags lab quiet, offline), mi8 (SoC sdm845, tags lab, " in message
+    assert (
+        "host (SoC host, ABI host, ready), pixel (SoC sdm845, ABI arm64-v8a, tags lab quiet, offline), mi8 (" in message
+    )
     assert "odd (SoC unknown, unauthorized); to add one, plug in a phone" in message
     assert "devices.yml" in message
     assert caught.value.exit_status == 3

@@ -193,8 +193,8 @@ def test_no_such_soc(say: Any) -> None:
     status, _, err = say("tune", "--soc", "sdm845", "tiny.yml")
     assert status == 3
     assert err == (
-        "error: no unit with SoC 'sdm845'; there are the SoCs host (units host); to add one, write an entry with its "
-        "transport, target_abis and target_socs into devices.yml\n"
+        "error: --soc sdm845: no such unit; there are: host (SoC host, ABI host, ready); to add one, plug in a "
+        "phone with USB debugging, or write an entry with its transport and address into devices.yml (docs/devices.md)\n"
     )
 
 
