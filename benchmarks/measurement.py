@@ -19,6 +19,7 @@ from benchmarks.scratch import scratch
 from benchmarks.turns import Lane, compete
 from farm import drivers
 from farm.inventory import HOST
+from farm.jobs.fleet import FleetOptions
 from farm.jobs.run import NO_ARTIFACT, LoadOptions
 from farm.jobs.tune import TuneOptions, tune_job
 from farm.jobs.tune_search import SearchOptions
@@ -63,8 +64,8 @@ def measure(network: Network, driver: drivers.Driver, options: Options, say: Say
     """A run, whatever fails in it."""
     failures = Failures()
     found = _Found()
-    with failures.kept("set-up"), scratch(), open_unit(HOST, str(driver.path)) as opened:
-        found.measure(_Bench(network, opened, options, failures, say))
+    with failures.kept("set-up"), scratch():
+        found.measure(_Bench(network, str(driver.path), options, failures, say))
     return Run(
         model=network.name,
         driver=driver.origin,
@@ -80,10 +81,14 @@ class _Bench:
     """What every stage needs."""
 
     network: Network
-    opened: OpenUnit
+    opencl: str
     options: Options
     failures: Failures
     say: Say
+
+    def open(self) -> contextlib.AbstractContextManager[OpenUnit]:
+        """The host with the driver; a unit is opened once at a time, also by the tuning."""
+        return open_unit(HOST, self.opencl)
 
 
 @dataclasses.dataclass
@@ -101,16 +106,18 @@ class _Found:
         ways = [Way(DEFAULT, 0, LoadOptions(NO_ARTIFACT, NO_ARTIFACT))]
         if bench.options.level:
             ways += self._tuned_ways(bench, bench.options.level)
-        bench.say("in turns")
-        self.entrants = _entrants(bench, ways, onnxruntime, inputs)
-        if TUNED in (way.name for way in ways):
-            bench.say("from cold")
-            with bench.failures.kept("from cold"):
-                self.cold_start = cold_start(bench.opened, prepared, inputs, onnxruntime.first_result_s)
+        with bench.open() as opened:
+            bench.say("in turns")
+            self.entrants = _entrants(bench, opened, ways, onnxruntime, inputs)
+            if TUNED in (way.name for way in ways):
+                bench.say("from cold")
+                with bench.failures.kept("from cold"):
+                    self.cold_start = cold_start(opened, prepared, inputs, onnxruntime.first_result_s)
 
     def _tuned_ways(self, bench: _Bench, level: str) -> list[Way]:
         """Tunes; returns all ways but the default. Winograd's come last: they share the journal of the search."""
-        tiles = [tile for tile in WINOGRAD_TILES if _uses_winograd(bench, tile)]
+        with bench.open() as opened:
+            tiles = [tile for tile in WINOGRAD_TILES if _uses_winograd(bench, opened, tile)]
         ways = [Way(f"winograd {tile}", tile, LoadOptions(NO_ARTIFACT, NO_ARTIFACT)) for tile in tiles]
         for tile in (0, *(tile for tile in tiles if tile == TUNED_TILE)):
             name = f"winograd {tile}, {TUNED}" if tile else TUNED
@@ -125,19 +132,19 @@ class _Found:
         return ways
 
 
-def _uses_winograd(bench: _Bench, tile: int) -> bool:
+def _uses_winograd(bench: _Bench, opened: OpenUnit, tile: int) -> bool:
     """Whether the model has convolutions that Winograd's algorithm serves."""
     prepared = bench.network.prepared(tile)
-    plan = lower(prepared.graph, bench.opened.target(prepared, "gpu"), prepared.options())
+    plan = lower(prepared.graph, opened.target(prepared, "gpu"), prepared.options())
     return any(step.op == "WinogradTransform" for step in plan.steps)
 
 
 def tune(bench: _Bench, winograd: int, level: str) -> Tuning:
     """`farm tune` of the model, as a user would call it."""
     search = SearchOptions(level, TILE_BUDGET_S if winograd else bench.options.budget_s)
-    options = TuneOptions(search, bench.opened.opencl_library)
+    fleet = FleetOptions("benchmark", bench.opencl)
     start_s = time.perf_counter()
-    (row,) = tune_job([bench.network.deployment(winograd)], [HOST], options)
+    (row,) = tune_job([bench.network.deployment(winograd)], [HOST], TuneOptions(search), fleet)
     return _tuning(row, winograd, level, time.perf_counter() - start_s)
 
 
@@ -160,7 +167,7 @@ def _tuning(row: TuneRow, winograd: int, level: str, wall_s: float) -> Tuning:
 
 
 def _entrants(
-    bench: _Bench, ways: Sequence[Way], onnxruntime: OnnxRuntime, inputs: Mapping[str, Array]
+    bench: _Bench, opened: OpenUnit, ways: Sequence[Way], onnxruntime: OnnxRuntime, inputs: Mapping[str, Array]
 ) -> list[Entrant]:
     """ONNX Runtime first, then the ways that could be loaded."""
     with contextlib.ExitStack() as stack:
@@ -168,7 +175,7 @@ def _entrants(
         for way in ways:
             with bench.failures.kept(way.name):
                 prepared = bench.network.prepared(way.winograd)
-                twin = stack.enter_context(bench.opened.twin())
+                twin = stack.enter_context(opened.twin())
                 loaded.append(Farmrt(way.name, twin, prepared, inputs, way.load))
         lanes = compete([onnxruntime, *loaded], bench.options.turns, bench.options.limit_s)
         entrants = [_entrant(lane, lanes[0]) for lane in lanes]

@@ -40,18 +40,23 @@ class Crew:
     """Hands out units to chains of trials.
 
     Args:
-        members: at least one. The first that is free is taken.
+        members: those who are there at the beginning. The first that is free is taken.
+        capacity: how many there will be at most, with those that join later.
         say: told of each unit that is lost, with the reason.
 
     Attributes:
         lost: the units that went away, and why.
     """
 
-    def __init__(self, members: Sequence[Member], say: Callable[[str], None] = silent) -> None:
+    def __init__(
+        self, members: Sequence[Member], capacity: int | None = None, say: Callable[[str], None] = silent
+    ) -> None:
         self.lost: dict[str, JobError] = {}
         self._members = list(members)
         self._free = list(members)
+        self._capacity = max(capacity or 0, len(self._members))
         self._say = say
+        self._dismissed = False
         self._failure: BaseException | None = None
         self._bound = threading.local()
         self._baton = threading.Condition(threading.Lock())
@@ -62,18 +67,34 @@ class Crew:
         """Number of units that are still there."""
         return len(self._members)
 
+    def join(self, member: Member) -> bool:
+        """Another unit comes, or one comes back; False when the search has ended. For threads outside the search."""
+        with self._baton:
+            if self._dismissed:
+                return False
+            self.lost.pop(member.name, None)
+            self._members.append(member)
+            self._free.append(member)
+            self._baton.notify_all()
+            return True
+
+    def dismiss(self) -> None:
+        """The search has ended, and with it the crew."""
+        self._dismissed = True
+        self._baton.release()
+
     def each(self, chains: Iterable[Chain]) -> None:
         """Runs all chains to their ends, as many at a time as there are units.
 
         Raises what the first that failed raised; no other is begun then. One unit runs them in order.
         """
         pending = iter(list(chains))
-        if self.size < 2:
+        if self._capacity < 2:
             for chain in pending:
                 chain()
             return
-        with ThreadPoolExecutor(self.size) as pool, self._without_baton():
-            workers = [pool.submit(self._work, pending) for _ in range(self.size)]
+        with ThreadPoolExecutor(self._capacity) as pool, self._without_baton():
+            workers = [pool.submit(self._work, pending) for _ in range(self._capacity)]
             try:
                 wait(workers)
             except BaseException as error:

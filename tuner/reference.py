@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 
 from runtime.lowering.trials import TrialLaunch
-from tuner.crew import Member
 from tuner.space import default_candidate
 from tuner.trial import Candidate, Measure, Trial
 
@@ -21,15 +20,15 @@ REFRESH_S = 20.0  # device time from one look at the reference to the next
 
 @dataclasses.dataclass
 class Standard:
-    """What the reference takes on the first unit that timed it, in ns; NaN until then."""
+    """The reference, and what it takes on the first unit that timed it, in ns; NaN until then."""
 
     launch: TrialLaunch
     ns: float = math.nan
 
-
-def reference_launch(launches: Sequence[TrialLaunch]) -> TrialLaunch:
-    """The launch with the most work items by default: long enough to be timed well."""
-    return max(launches, key=lambda each: math.prod(each.work_items(default_candidate(each).variant)))
+    @classmethod
+    def of(cls, launches: Sequence[TrialLaunch]) -> Standard:
+        """The launch with the most work items by default: long enough to be timed well."""
+        return cls(max(launches, key=lambda each: math.prod(each.work_items(default_candidate(each).variant))))
 
 
 class Normalised:
@@ -62,11 +61,3 @@ class Normalised:
                 self._standard.ns = seen.typical_ns
             self.scale = self._standard.ns / seen.typical_ns
         return seen.device_s
-
-
-def on_one_scale(members: Sequence[Member], launches: Sequence[TrialLaunch]) -> list[Member]:
-    """The members on the scale of the first; one alone is left as it is."""
-    if len(members) < 2 or not launches:
-        return list(members)
-    standard = Standard(reference_launch(launches))
-    return [dataclasses.replace(each, measure=Normalised(each.measure, standard)) for each in members]

@@ -12,6 +12,7 @@ import click
 from farm import artifacts, tables
 from farm.artifacts import Artifact
 from farm.cli import options
+from farm.cli.fleet_options import opencl_option
 from farm.inventory import Unit
 from farm.jobs.unit import open_unit
 from farm.selection import Choice
@@ -68,7 +69,7 @@ def show_file(file: Path, as_json: bool) -> None:
 @FILES
 @options.unit_options
 @click.option("--offline", is_flag=True, help="Do not compare with any unit.")
-@options.opencl_option
+@opencl_option
 def verify_files(files: tuple[Path, ...], choice: Choice, offline: bool, opencl: str | None) -> int:
     """Verify FILEs, or all in build/: content, hash in the manifest, and whether a unit of their SoC can use them.
 

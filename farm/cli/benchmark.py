@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from farm import atomic_file, tables
-from farm.cli import options
+from farm.cli import options, view
+from farm.cli.fleet_options import fleet_options
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
+from farm.jobs.fleet import FleetOptions
 from farm.jobs.run import LoadOptions
 from farm.profile import BenchmarkRow
 from farm.results import Status
@@ -26,6 +28,7 @@ from farm.trace import trace_json
 )
 @options.warmup_option
 @options.load_options
+@fleet_options("farm benchmark")
 @click.option("--trace", metavar="FILE", type=options.FILE, help="Write a trace for Perfetto or chrome://tracing.")
 @options.json_option
 def command(
@@ -34,6 +37,7 @@ def command(
     rounds: int,
     warmup: int,
     load: LoadOptions,
+    fleet: FleetOptions,
     trace: Path | None,
     as_json: bool,
 ) -> int:
@@ -44,18 +48,11 @@ def command(
     """
     found = options.load_deployment(model_file)
     units = options.select_units(choice, found)
-    rows = benchmark_job(found, units, BenchmarkOptions(rounds, warmup, load), options.progress)
-    return options.finish(_traced(options.kept(rows), trace), as_json, _show)
-
-
-def _traced(rows: Iterable[BenchmarkRow], path: Path | None) -> Iterator[BenchmarkRow]:
-    """The rows; their trace is written after the last."""
-    found = []
-    for row in rows:
-        found.append(row)
-        yield row
-    if path:
-        atomic_file.write(path, trace_json(found).encode())
+    with view.shown(only_on_terminal=True) as watch:
+        rows = list(options.kept(benchmark_job(found, units, BenchmarkOptions(rounds, warmup, load), fleet, watch)))
+    if trace:
+        atomic_file.write(trace, trace_json(rows).encode())
+    return options.finish(rows, as_json, _show)
 
 
 def _show(rows: Sequence[BenchmarkRow]) -> None:

@@ -61,7 +61,7 @@ def command(abis: tuple[str, ...], every: bool, as_json: bool) -> int:
 def _build(abis: Sequence[str]) -> Iterator[Built]:
     for number, abi in enumerate(abis, 1):
         compiler = find_toolchain(abi).name
-        options.progress(f"{number}/{len(abis)} {abi} with {compiler}")
+        click.echo(f"{number}/{len(abis)} {abi} with {compiler}", err=True)
         start_s = time.monotonic()
         program = build_farmrt(abi)
         yield Built(abi, str(program), program.stat().st_size, compiler, round(time.monotonic() - start_s, 1))

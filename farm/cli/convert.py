@@ -9,9 +9,11 @@ import click
 
 from farm import tables
 from farm.cli import options
+from farm.cli.fleet_options import fleet_options
 from farm.deployment import Deployment
 from farm.inventory import Unit
 from farm.jobs.convert import ConvertRow, convert_job
+from farm.jobs.fleet import FleetOptions
 from farm.selection import Choice
 from farm.tables import Table
 from runtime.errors import NoUnitError
@@ -23,17 +25,17 @@ LEFT = frozenset({"Model", "Unit", "Runtime", "Status", "Files"})
 @click.command(name="convert")
 @options.model_argument
 @options.unit_options
-@options.opencl_option
+@fleet_options("farm convert")
 @click.option("--explain", is_flag=True, help="Say what each pass did.")
 @options.json_option
-def command(model_file: Path, choice: Choice, opencl: str | None, explain: bool, as_json: bool) -> int:
+def command(model_file: Path, choice: Choice, fleet: FleetOptions, explain: bool, as_json: bool) -> int:
     """Convert the models of MODEL.yml: the graph as ONNX, and a plan with its weights for each unit.
 
     The files lie in build/LIBRARY/model, and in build/LIBRARY/code what model_graph_format: code asks for. Without a
     unit of the deployment file's ABIs and SoCs only the graph is made.
     """
     found = options.load_deployment(model_file)
-    rows = convert_job(found, _units(choice, found), opencl)
+    rows = convert_job(found, _units(choice, found), fleet)
     return options.finish(rows, as_json, lambda done: _show(done, explain))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from farm import deployment, tables
-from farm.cli import options, progress
+from farm.cli import options, view
 from farm.jobs.demo import Demo, demonstrate, write_report
 from farm.results import exit_status
 from farm.selection import Choice
@@ -25,8 +25,8 @@ def command() -> int:
     Call it where the folder models/ is.
     """
     units = options.units(Choice(devices=("host",)))
-    with progress.shown() as shown:
-        found = demonstrate([deployment.load(path) for path in MODELS], units, shown.step, shown.search)
+    with view.shown() as watch:
+        found = demonstrate([deployment.load(path) for path in MODELS], units, watch)
     list(options.kept(found.rows))
     write_report(found, REPORT)
     _show(found)

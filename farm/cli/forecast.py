@@ -9,7 +9,9 @@ import click
 
 from farm import tables
 from farm.cli import options
+from farm.cli.fleet_options import fleet_options
 from farm.forecast import ForecastRow
+from farm.jobs.fleet import FleetOptions
 from farm.jobs.forecast import forecast_for_file, forecast_job
 from farm.results import Status
 from farm.selection import ANY, Choice
@@ -20,14 +22,14 @@ from farm.tables_forecast import forecast_tables
 @options.model_argument
 @options.unit_options
 @click.option("--target-file", metavar="FILE", type=options.FILE, help="What `farmrt probe` printed on another unit.")
-@options.opencl_option
+@fleet_options("farm forecast")
 @options.memory_option
 @options.json_option
 def command(
     model_file: Path,
     choice: Choice,
     target_file: Path | None,
-    opencl: str | None,
+    fleet: FleetOptions,
     memory: str | None,
     as_json: bool,
 ) -> int:
@@ -37,11 +39,11 @@ def command(
     """
     found = options.load_deployment(model_file)
     if target_file:
-        if choice != ANY or opencl:
+        if choice != ANY or fleet.opencl:
             raise click.UsageError("--target-file takes the place of units and --opencl")
         rows = forecast_for_file(found, target_file, memory)
     else:
-        rows = forecast_job(found, options.select_units(choice, found), memory, opencl)
+        rows = forecast_job(found, options.select_units(choice, found), memory, fleet)
     return options.finish(rows, as_json, _show)
 
 

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import click
 
 from farm import tables
-from farm.cli import options
+from farm.cli import options, view
+from farm.cli.fleet_options import fleet_options
+from farm.jobs.fleet import FleetOptions
 from farm.jobs.opbench import OpbenchOptions, list_benchmarks, opbench_job
 from farm.opbench import OpbenchRow
 from farm.results import Status
@@ -35,7 +37,7 @@ PRECISIONS = [precision.name.lower() for precision in Precision]
 @click.option("--precision", type=click.Choice(PRECISIONS), help="Only this precision.  [default: all of the unit]")
 @click.option("--memory", type=click.Choice(["buffer", "image"]), help="Only this memory.  [default: all of the unit]")
 @options.unit_options
-@options.opencl_option
+@fleet_options("farm opbench")
 @options.json_option
 def command(
     pattern: str,
@@ -45,7 +47,7 @@ def command(
     precision: str | None,
     memory: str | None,
     choice: Choice,
-    opencl: str | None,
+    fleet: FleetOptions,
     as_json: bool,
 ) -> int:
     """Time single operators: each kernel of the kernel table on typical shapes.
@@ -54,13 +56,14 @@ def command(
     conv1x1/buffer/fp32/Conv_1x512x14x14_K1x1S1x1D1x1G1_512/BLOCK16_VECTOR16_PIXELS8_FMA1.
     Time is the median; spread is the half-width of its 95 % interval.
     """
-    asked = OpbenchOptions(_compiled(pattern), min_time, all_variants, memory, precision, opencl)
+    asked = OpbenchOptions(_compiled(pattern), min_time, all_variants, memory, precision)
     units = options.units(choice)
     if only_list:
-        for name in list_benchmarks(units, asked):
+        for name in list_benchmarks(units, asked, fleet):
             click.echo(name)
         return 0
-    rows = list(options.kept(opbench_job(units, asked, options.progress)))
+    with view.shown(only_on_terminal=True) as watch:
+        rows = list(options.kept(opbench_job(units, asked, fleet, watch)))
     if not rows:
         raise ConfigError(f"--filter {pattern}: no benchmark of these units matches; --list names them")
     return options.finish(rows, as_json, _show)

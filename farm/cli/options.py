@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -66,15 +65,14 @@ def load_options(function: Function) -> Function:
     """How a model is loaded; the function gets one LoadOptions as `load`."""
 
     @functools.wraps(function)
-    def called(tuned: Path | None, kernels: Path | None, opencl: str | None, memory: str | None, **others: Any) -> Any:
-        return function(load=LoadOptions(tuned, kernels, opencl, memory), **others)
+    def called(tuned: Path | None, kernels: Path | None, memory: str | None, **others: Any) -> Any:
+        return function(load=LoadOptions(tuned, kernels, memory), **others)
 
     found = "[default: the file that tuning left in build/, if any]"
     return _with_options(  # type: ignore[no-any-return]
         called,
         click.option("--tuned", metavar="FILE|none", type=FILE, help=f"Tuned parameters.  {found}"),
         click.option("--kernels", metavar="FILE|none", type=FILE, help=f"Compiled kernels.  {found}"),
-        opencl_option,
         memory_option,
     )
 
@@ -86,11 +84,6 @@ def _with_options(function: Any, *options: Callable[[Any], Any]) -> Any:
     return function
 
 
-opencl_option = click.option(
-    "--opencl",
-    metavar="FILE|pypi|system",
-    help="OpenCL library, or where to take it from.  [default: FARM_OPENCL, else the best one found]",
-)
 memory_option = click.option(
     "--memory", type=click.Choice(["buffer", "image"]), help="OpenCL memory.  [default: what suits the GPU]"
 )
@@ -127,12 +120,6 @@ def _candidates() -> list[Candidate]:
 def _suits(unit: Unit, found: Deployment) -> bool:
     wanted = {soc.normalise(word) for word in found.target_socs}
     return bool(set(unit.abis) & set(found.target_abis)) and (not wanted or soc.normalise(unit.soc) in wanted)
-
-
-def progress(text: str) -> None:
-    """One line a step, for people who wait."""
-    if sys.stderr.isatty():
-        click.echo(f"... {text}", err=True)
 
 
 def kept(rows: Iterable[RowType]) -> Iterator[RowType]:

@@ -8,7 +8,9 @@ from pathlib import Path
 import click
 
 from farm import tables
-from farm.cli import options
+from farm.cli import options, view
+from farm.cli.fleet_options import fleet_options
+from farm.jobs.fleet import FleetOptions
 from farm.jobs.run import LoadOptions, RunOptions, run_job
 from farm.results import RunRow
 from farm.selection import Choice
@@ -31,6 +33,7 @@ from farm.tables_run import artifact_lines, run_tables
 )
 @click.option("--output-dir", type=click.Path(path_type=Path, file_okay=False), help="Keep the outputs here (.npy).")
 @options.load_options
+@fleet_options("farm run")
 @options.json_option
 def command(
     model_file: Path,
@@ -42,6 +45,7 @@ def command(
     inputs: tuple[str, ...],
     output_dir: Path | None,
     load: LoadOptions,
+    fleet: FleetOptions,
     as_json: bool,
 ) -> int:
     """Run the models of MODEL.yml on every unit, time them, and compare their outputs.
@@ -51,7 +55,9 @@ def command(
     found = options.load_deployment(model_file)
     units = options.select_units(choice, found)
     asked = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load)
-    return options.finish(options.kept(run_job(found, units, asked, options.progress)), as_json, _show)
+    with view.shown(only_on_terminal=True) as watch:
+        rows = list(options.kept(run_job(found, units, asked, fleet, watch)))
+    return options.finish(rows, as_json, _show)
 
 
 def _show(rows: Sequence[RunRow]) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 import click
 
 from farm import deployment, tables
-from farm.cli import INTERRUPTED, options, progress
+from farm.cli import INTERRUPTED, options, view
+from farm.cli.fleet_options import fleet_options
 from farm.inventory import Unit
+from farm.jobs.fleet import FleetOptions
 from farm.jobs.tune import TuneOptions, tune_job
 from farm.jobs.tune_search import SearchOptions, journal_file
 from farm.results import TuneRow
@@ -35,7 +37,7 @@ MODELS_FOLDER = Path("models")
     type=click.FloatRange(0),
     help="Device time for each model.  [default: quick 18, normal 180, exhaustive unlimited]",
 )
-@options.opencl_option
+@fleet_options("farm tune")
 @options.memory_option
 @options.json_option
 def command(
@@ -43,7 +45,7 @@ def command(
     choice: Choice,
     level: str,
     budget_s: float | None,
-    opencl: str | None,
+    fleet: FleetOptions,
     memory: str | None,
     as_json: bool,
 ) -> int:
@@ -56,10 +58,10 @@ def command(
     """
     units = options.units(choice)
     found = [deployment.load(path) for path in model_files or _all_models()]
-    asked = TuneOptions(SearchOptions(level, budget_s, memory), opencl)
+    asked = TuneOptions(SearchOptions(level, budget_s, memory))
     try:
-        with progress.shown() as shown:
-            rows = list(options.kept(tune_job(found, units, asked, shown.step, shown.search)))
+        with view.shown() as watch:
+            rows = list(options.kept(tune_job(found, units, asked, fleet, watch)))
     except KeyboardInterrupt:
         return _interrupted(units)
     return options.finish(rows, as_json, _show)

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from farm.deployment import Deployment, Model, Runtime
 from farm.inventory import Unit
-from farm.jobs.each import Members, Progress, rows_of_each, silent
+from farm.jobs.each import Members, rows_of_each
+from farm.jobs.fleet import FLEET, FleetOptions
 from farm.jobs.prepare import Prepared, TestData, prepare_all
 from farm.jobs.run import NS_PER_MS, LoadOptions, asked_of, load_model, loaded_members
 from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s
+from farm.jobs.watch import UNWATCHED, Watch
 from farm.profile import BenchmarkRow, Rounds, StepTimes, statistics_of
 from farm.session import Session
 
@@ -27,7 +29,11 @@ class BenchmarkOptions:
 
 
 def benchmark_job(
-    deployment: Deployment, units: Sequence[Unit], options: BenchmarkOptions, progress: Progress = silent
+    deployment: Deployment,
+    units: Sequence[Unit],
+    options: BenchmarkOptions,
+    fleet: FleetOptions = FLEET,
+    watch: Watch = UNWATCHED,
 ) -> Iterator[BenchmarkRow]:
     """A row for each unit, model and runtime."""
 
@@ -37,7 +43,7 @@ def benchmark_job(
     def asked(settings: Model, runtime: Runtime) -> Members:
         return asked_of(settings, runtime, options.rounds, options.warmup)
 
-    yield from rows_of_each(BenchmarkRow, prepare_all(deployment), units, measure, asked, options.load.opencl, progress)
+    yield from rows_of_each(BenchmarkRow, prepare_all(deployment), units, measure, asked, fleet, watch)
 
 
 def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: BenchmarkOptions) -> Members:

@@ -11,6 +11,7 @@ from farm.deployment import Deployment, Model, Runtime
 from farm.fetch import Fetcher
 from farm.inventory import Unit
 from farm.jobs.each import Members, rows_of_each
+from farm.jobs.fleet import FLEET, FleetOptions
 from farm.jobs.prepare import Prepared, prepare
 from farm.jobs.unit import OpenUnit, write_plan
 from farm.results import Record, Row, Status, row_fingerprint
@@ -42,7 +43,7 @@ class ConvertRow(Row):
     weights_bytes: int | None = None
 
 
-def convert_job(deployment: Deployment, units: Sequence[Unit], opencl: str | None = None) -> Iterator[ConvertRow]:
+def convert_job(deployment: Deployment, units: Sequence[Unit], fleet: FleetOptions = FLEET) -> Iterator[ConvertRow]:
     """Writes every graph, then a row for each unit, model and runtime. A model that is wrong raises its error."""
     fetcher = Fetcher(deployment)
     models = [prepare(deployment, name, fetcher) for name in deployment.models]
@@ -50,7 +51,7 @@ def convert_job(deployment: Deployment, units: Sequence[Unit], opencl: str | Non
         write_graph(prepared)
     if not units:
         yield from map(_row_of_graph, models)
-    yield from rows_of_each(ConvertRow, models, units, _measure, _asked, opencl)
+    yield from rows_of_each(ConvertRow, models, units, _measure, _asked, fleet)
 
 
 def write_graph(prepared: Prepared) -> Path:

@@ -10,10 +10,10 @@ from farm import report
 from farm.deployment import Deployment
 from farm.inventory import Unit
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
-from farm.jobs.each import Progress
 from farm.jobs.run import NO_ARTIFACT, LoadOptions, RunOptions, run_job
 from farm.jobs.tune import TuneOptions, tune_job
 from farm.jobs.tune_search import SearchOptions
+from farm.jobs.watch import Watch
 from farm.profile import BenchmarkRow, by_time
 from farm.report import Section
 from farm.results import Row, RunRow, Status, TuneRow
@@ -21,7 +21,6 @@ from farm.tables import Table, milliseconds
 from farm.tables_benchmark import sections
 from farm.tables_run import artifact_lines, run_tables
 from farm.tables_tune import tune_table
-from tuner.lab import Observer
 
 _UNTUNED = LoadOptions(tuned=NO_ARTIFACT, kernels=NO_ARTIFACT)
 _SLOWEST = 5
@@ -58,16 +57,14 @@ class Demo:
         return list(dict.fromkeys(path for row in self.tunings for path in row.artifacts))
 
 
-def demonstrate(
-    deployments: Sequence[Deployment], units: Sequence[Unit], progress: Progress, observe: Observer
-) -> Demo:
+def demonstrate(deployments: Sequence[Deployment], units: Sequence[Unit], watch: Watch) -> Demo:
     """Runs the three jobs on every model, the first two untuned."""
     runs: list[RunRow] = []
     profiles: list[BenchmarkRow] = []
     for deployment in deployments:
-        runs += run_job(deployment, units, RunOptions(validate=True, load=_UNTUNED), progress)
-        profiles += benchmark_job(deployment, units, BenchmarkOptions(rounds=20, load=_UNTUNED), progress)
-    tunings = list(tune_job(deployments, units, TuneOptions(SearchOptions("quick")), progress, observe))
+        runs += run_job(deployment, units, RunOptions(validate=True, load=_UNTUNED), watch=watch)
+        profiles += benchmark_job(deployment, units, BenchmarkOptions(rounds=20, load=_UNTUNED), watch=watch)
+    tunings = list(tune_job(deployments, units, TuneOptions(SearchOptions("quick")), watch=watch))
     return Demo(runs, profiles, tunings)
 
 

@@ -1,28 +1,25 @@
-"""Every model on every unit and runtime: opens the units one by one, and makes a row of each outcome, good or bad."""
+"""Every model on every unit and runtime: a row of each outcome, good or bad."""
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from farm.deployment import Model, Runtime
 from farm.device_state import read_state
 from farm.inventory import Unit
+from farm.jobs.fleet import FleetOptions, Job, run_jobs
 from farm.jobs.prepare import Failed, Prepared
-from farm.jobs.unit import OpenUnit, open_unit
+from farm.jobs.unit import OpenUnit
+from farm.jobs.watch import UNWATCHED, Watch
 from farm.results import Row, Status, status_of
-from runtime.errors import ConfigError, FarmError
+from runtime.errors import ConfigError, DeviceLostError, FarmError, LeaseLostError
 
 RowType = TypeVar("RowType", bound=Row)
 Members = dict[str, Any]
 Measure = Callable[[OpenUnit, Prepared, Runtime], Members]
 Asked = Callable[[Model, Runtime], Members]
-Progress = Callable[[str], None]
-
-
-def silent(text: str) -> None:
-    """Progress that nobody sees."""
 
 
 def rows_of_each(
@@ -31,59 +28,82 @@ def rows_of_each(
     units: Sequence[Unit],
     measure: Measure,
     asked: Asked,
-    opencl: str | None = None,
-    progress: Progress = silent,
+    options: FleetOptions,
+    watch: Watch = UNWATCHED,
 ) -> Iterator[RowType]:
-    """A row for each unit, model and runtime, in this order, as soon as it is there.
+    """A row for each unit, model and runtime as soon as it is there; with `options.spread` for each SoC instead.
 
     `measure` returns the members of a good row; what it raises becomes a row with a status and a reason, except a
     ConfigError, which is the user's. `asked` gives the settings that are known before anything runs.
     """
+    matters = [_Matter(kind, found, runtime, measure, asked) for found in models for runtime in found.settings.runtimes]
+    groups = _groups(units, options.spread)
+    for matter in matters:
+        if isinstance(matter.found, Failed):
+            yield from (matter.failed(group[0], matter.found.error) for group in groups)
+    jobs = [Job(group, each.run, is_ok, each.failed, each.cost) for group in groups for each in matters if each.can_run]
+    yield from run_jobs(jobs, options, watch)
+
+
+def _groups(units: Sequence[Unit], spread: bool) -> list[list[Unit]]:
+    """Units that can stand for each other: those of one SoC, or each alone."""
+    groups: dict[str, list[Unit]] = {}
     for unit in units:
-        yield from _rows_on(kind, models, unit, measure, asked, opencl, progress)
+        groups.setdefault(unit.soc if spread else unit.name, []).append(unit)
+    return list(groups.values())
 
 
-def _rows_on(
-    kind: type[RowType],
-    models: Sequence[Prepared | Failed],
-    unit: Unit,
-    measure: Measure,
-    asked: Asked,
-    opencl: str | None,
-    progress: Progress,
-) -> Iterator[RowType]:
-    pending = [(found, runtime) for found in models for runtime in found.settings.runtimes]
-    unit_is_needed = any(isinstance(found, Prepared) for found in models)
-    try:
-        with open_unit(unit, opencl) if unit_is_needed else contextlib.nullcontext() as opened:
-            while pending:
-                found, runtime = pending[0]
-                progress(f"{found.name} on {unit.name} ({runtime})")
-                members = _members(opened, found, runtime, measure)
-                yield kind.model_validate(members_of_row(unit, found, runtime, asked, members))
-                del pending[0]
-    except ConfigError:
-        raise
-    except FarmError as error:
-        for found, runtime in pending:
-            members = failed_members(found.error if isinstance(found, Failed) else error)
-            yield kind.model_validate(members_of_row(unit, found, runtime, asked, members))
+def is_ok(row: Row) -> bool:
+    """Whether a row tells of a job that went well."""
+    return row.status == Status.OK
 
 
-def _members(opened: OpenUnit | None, found: Prepared | Failed, runtime: Runtime, measure: Measure) -> Members:
-    if isinstance(found, Failed):
-        return failed_members(found.error)
-    assert opened is not None
-    if not opened.session.alive:
-        opened.session.respawn()
-    before = {"state_before": read_state(opened.transport)}
-    try:
-        measured = measure(opened, found, runtime)
-    except ConfigError:
-        raise
-    except FarmError as error:
-        return before | failed_members(error)
-    return before | measured | {"state_after": read_state(opened.transport)}
+@dataclasses.dataclass(frozen=True)
+class _Matter(Generic[RowType]):
+    """A model and a runtime, to be measured on some unit."""
+
+    kind: type[RowType]
+    found: Prepared | Failed
+    runtime: Runtime
+    measure: Measure
+    asked: Asked
+
+    @property
+    def can_run(self) -> bool:
+        return isinstance(self.found, Prepared)
+
+    @property
+    def cost(self) -> float:
+        """Bytes of weights: what takes long to push takes long to run, roughly."""
+        constants = self.found.graph.constants if isinstance(self.found, Prepared) else {}
+        return float(sum(value.nbytes for value in constants.values()))
+
+    def run(self, opened: OpenUnit) -> Iterator[RowType]:
+        """The row of this unit. Raises what tells that the unit itself is gone."""
+        assert isinstance(self.found, Prepared)
+        opened.watch.stage(f"{self.found.name} ({self.runtime})")
+        yield self._row(opened.unit, self._members(opened, self.found))
+
+    def failed(self, unit: Unit, error: FarmError) -> RowType:
+        """The row of a unit that could not even begin."""
+        return self._row(unit, failed_members(error))
+
+    def _members(self, opened: OpenUnit, prepared: Prepared) -> Members:
+        if not opened.session.alive:
+            opened.session.respawn()
+        before: Members = {"state_before": opened.watch.state(read_state(opened.transport))}
+        try:
+            measured = self.measure(opened, prepared, self.runtime)
+        except (ConfigError, LeaseLostError):
+            raise
+        except FarmError as error:
+            if isinstance(error, DeviceLostError) and not opened.answers():
+                raise
+            return before | failed_members(error)
+        return before | measured | {"state_after": opened.watch.state(read_state(opened.transport))}
+
+    def _row(self, unit: Unit, members: Members) -> RowType:
+        return self.kind.model_validate(members_of_row(unit, self.found, self.runtime, self.asked, members))
 
 
 def failed_members(error: FarmError) -> Members:

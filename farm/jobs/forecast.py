@@ -12,6 +12,7 @@ from farm.fields import SAFE_NAME
 from farm.forecast import ForecastRow, forecast
 from farm.inventory import Unit
 from farm.jobs.each import Members, failed_members, members_of_row, rows_of_each
+from farm.jobs.fleet import FLEET, FleetOptions
 from farm.jobs.prepare import Failed, Prepared, prepare_all
 from farm.jobs.unit import OpenUnit, choose_target
 from farm.results import row_fingerprint
@@ -23,14 +24,14 @@ MAX_TARGET_FILE_BYTES = 1024**2
 
 
 def forecast_job(
-    deployment: Deployment, units: Sequence[Unit], memory: str | None = None, opencl: str | None = None
+    deployment: Deployment, units: Sequence[Unit], memory: str | None = None, fleet: FleetOptions = FLEET
 ) -> Iterator[ForecastRow]:
     """A row for each unit, model and runtime."""
 
     def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> Members:
         return _members(prepared, opened.target(prepared, runtime, memory))
 
-    yield from rows_of_each(ForecastRow, prepare_all(deployment), units, measure, _asked, opencl)
+    yield from rows_of_each(ForecastRow, prepare_all(deployment), units, measure, _asked, fleet)
 
 
 def forecast_for_file(deployment: Deployment, target_file: Path, memory: str | None = None) -> Iterator[ForecastRow]:

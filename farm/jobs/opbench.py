@@ -6,14 +6,17 @@ import dataclasses
 import math
 import re
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from farm.device_state import read_state
 from farm.inventory import Unit
-from farm.jobs.each import Progress, failed_members, silent
-from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, open_unit, write_plan
+from farm.jobs.each import failed_members, is_ok
+from farm.jobs.fleet import FLEET, FleetOptions, Job, run_jobs
+from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, write_plan
+from farm.jobs.watch import UNWATCHED, Watch
 from farm.opbench import CASES, SEED, Benchmark, Case, OpbenchRow, benchmarks, spread_percent
 from farm.results import Status, row_fingerprint
 from farm.workspace import Workspace
@@ -40,24 +43,34 @@ class OpbenchOptions:
     all_variants: bool = False
     memory: str | None = None
     precision: str | None = None
-    opencl: str | None = None
 
 
-def opbench_job(units: Sequence[Unit], options: OpbenchOptions, progress: Progress = silent) -> Iterator[OpbenchRow]:
+def opbench_job(
+    units: Sequence[Unit], options: OpbenchOptions, fleet: FleetOptions = FLEET, watch: Watch = UNWATCHED
+) -> Iterator[OpbenchRow]:
     """A row for each benchmark whose name matches, on each unit."""
-    for unit in units:
-        with open_unit(unit, options.opencl) as opened:
-            for chosen in _chosen(opened, options):
-                yield from _case_rows(opened, chosen, options, progress)
+
+    def run(opened: OpenUnit) -> Iterator[OpbenchRow]:
+        for chosen in _chosen(opened, options):
+            yield from _case_rows(opened, chosen, options)
+
+    def failed(unit: Unit, error: FarmError) -> OpbenchRow:
+        return _made_row(unit, options, model=options.pattern.pattern, **failed_members(error))
+
+    yield from run_jobs([Job([unit], run, is_ok, failed) for unit in units], fleet, watch)
 
 
-def list_benchmarks(units: Sequence[Unit], options: OpbenchOptions) -> list[str]:
-    """Names of the benchmarks that match, each once."""
-    names: dict[str, None] = {}
-    for unit in units:
-        with open_unit(unit, options.opencl) as opened:
-            names |= dict.fromkeys(found.name for chosen in _chosen(opened, options) for found in chosen)
-    return list(names)
+def list_benchmarks(units: Sequence[Unit], options: OpbenchOptions, fleet: FleetOptions = FLEET) -> list[str]:
+    """Names of the benchmarks that match, each once; raises the error of a unit that cannot be opened."""
+
+    def names(opened: OpenUnit) -> Iterator[str]:
+        for chosen in _chosen(opened, options):
+            yield from (found.name for found in chosen)
+
+    def failed(unit: Unit, error: FarmError) -> str:
+        raise error
+
+    return list(dict.fromkeys(run_jobs([Job([unit], names, bool, failed) for unit in units], fleet)))
 
 
 def _chosen(opened: OpenUnit, options: OpbenchOptions) -> Iterator[list[Benchmark]]:
@@ -92,20 +105,18 @@ def _matching(case: Case, target: Target, options: OpbenchOptions) -> list[Bench
     return [benchmark for benchmark in found if options.pattern.search(benchmark.name)]
 
 
-def _case_rows(
-    opened: OpenUnit, chosen: Sequence[Benchmark], options: OpbenchOptions, progress: Progress
-) -> Iterator[OpbenchRow]:
+def _case_rows(opened: OpenUnit, chosen: Sequence[Benchmark], options: OpbenchOptions) -> Iterator[OpbenchRow]:
     """Rows of one case's benchmarks, which are launches of one plan."""
     loaded = False
     for benchmark in chosen:
-        progress(benchmark.name)
+        opened.watch.stage(benchmark.name)
         try:
             if not loaded or not opened.session.alive:
                 _load(opened, benchmark.plan)
                 loaded = True
             yield _row(opened, benchmark, options)
         except FarmError as error:
-            yield _made_row(opened, benchmark, options, **failed_members(error))
+            yield _made_row(opened.unit, options, **_identity(opened, benchmark), **failed_members(error))
 
 
 def _load(opened: OpenUnit, plan: Plan) -> None:
@@ -131,7 +142,7 @@ def _row(opened: OpenUnit, benchmark: Benchmark, options: OpbenchOptions) -> Opb
 
     samples_ns = measure(trial, options.min_time_s)
     median_ns = statistics.median(samples_ns)
-    figures = {
+    figures: dict[str, Any] = {
         "time_ns": median_ns,
         "min_ns": min(samples_ns),
         "iterations": len(samples_ns),
@@ -141,21 +152,25 @@ def _row(opened: OpenUnit, benchmark: Benchmark, options: OpbenchOptions) -> Opb
         "state_before": before,
         "state_after": read_state(opened.transport),
     }
-    return _made_row(opened, benchmark, options, **figures)
+    return _made_row(opened.unit, options, **_identity(opened, benchmark), **figures)
 
 
-def _made_row(opened: OpenUnit, benchmark: Benchmark, options: OpbenchOptions, **members: object) -> OpbenchRow:
-    unit, target = opened.unit, benchmark.plan.target
+def _identity(opened: OpenUnit, benchmark: Benchmark) -> dict[str, Any]:
+    library = {"opencl_library": opened.opencl_library}
+    return {"model": benchmark.name, "fingerprint": row_fingerprint(benchmark.plan.target), "settings": library}
+
+
+def _made_row(
+    unit: Unit, options: OpbenchOptions, settings: Mapping[str, object] | None = None, **members: Any
+) -> OpbenchRow:
     identity = {
         "unit": unit.name,
         "soc": unit.soc,
         "device_model": unit.model,
         "library": WORKSPACE.library,
-        "model": benchmark.name,
         "runtime": "gpu",
         "status": Status.OK,
-        "fingerprint": row_fingerprint(target),
-        "settings": {"min_time_s": options.min_time_s, "opencl_library": opened.opencl_library},
+        "settings": {"min_time_s": options.min_time_s, **(settings or {})},
     }
     return OpbenchRow.model_validate(identity | members)
 

@@ -13,10 +13,12 @@ import numpy.typing as npt
 from farm import atomic_file, fetch
 from farm.deployment import Deployment, Model, Runtime
 from farm.inventory import Unit
-from farm.jobs.each import Members, Progress, rows_of_each, silent
+from farm.jobs.each import Members, rows_of_each
+from farm.jobs.fleet import FLEET, FleetOptions
 from farm.jobs.prepare import Prepared, TestData, given_inputs, prepare_all
 from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s, write_plan
 from farm.jobs.validate import layer_members, output_members, thresholds_for
+from farm.jobs.watch import UNWATCHED, Watch
 from farm.results import Latency, RunRow, row_fingerprint
 from farm.session import Answer
 from farm.workspace import Workspace, file_part
@@ -37,7 +39,6 @@ class LoadOptions:
 
     tuned: Path | None = None
     kernels: Path | None = None
-    opencl: str | None = None
     memory: str | None = None
 
 
@@ -71,7 +72,11 @@ class Loaded:
 
 
 def run_job(
-    deployment: Deployment, units: Sequence[Unit], options: RunOptions, progress: Progress = silent
+    deployment: Deployment,
+    units: Sequence[Unit],
+    options: RunOptions,
+    fleet: FleetOptions = FLEET,
+    watch: Watch = UNWATCHED,
 ) -> Iterator[RunRow]:
     """A row for each unit, model and runtime."""
     models = prepare_all(deployment, check=options.compares)
@@ -83,7 +88,7 @@ def run_job(
     def asked(settings: Model, runtime: Runtime) -> Members:
         return asked_of(settings, runtime, options.rounds, options.warmup)
 
-    yield from rows_of_each(RunRow, models, units, measure, asked, options.load.opencl, progress)
+    yield from rows_of_each(RunRow, models, units, measure, asked, fleet, watch)
 
 
 def _test_data(prepared: Prepared, options: RunOptions) -> TestData:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from farm import artifacts, fetch
 from farm.artifacts import ModelRecord
@@ -13,13 +15,16 @@ from farm.deployment import Deployment, Model, Runtime
 from farm.inventory import Unit
 from farm.jobs.collect import Published, collect
 from farm.jobs.compare import Comparison, compare
-from farm.jobs.each import Members, Progress, rows_of_each, silent
+from farm.jobs.each import Members, rows_of_each
+from farm.jobs.fleet import FLEET, FleetOptions
 from farm.jobs.prepare import Prepared, TestData, prepare_all
+from farm.jobs.shared_search import SharedSearch
 from farm.jobs.tune_search import SearchOptions, Tuned, search_models
 from farm.jobs.unit import OpenUnit
 from farm.jobs.validate import output_members
+from farm.jobs.watch import UNWATCHED, Watch
 from farm.results import Status, TuneRow, row_fingerprint
-from tuner.lab import Observer, unobserved
+from runtime.artifacts import fingerprint_of
 
 CPU_REASON = "runtime cpu: there is nothing to tune"
 
@@ -29,7 +34,6 @@ class TuneOptions:
     """What `farm tune` was asked for."""
 
     search: SearchOptions
-    opencl: str | None = None
 
     def asked(self, settings: Model, runtime: Runtime) -> Members:
         """Settings of a row that are known before anything runs."""
@@ -46,53 +50,60 @@ def tune_job(
     deployments: Sequence[Deployment],
     units: Sequence[Unit],
     options: TuneOptions,
-    progress: Progress = silent,
-    observe: Observer = unobserved,
+    fleet: FleetOptions = FLEET,
+    watch: Watch = UNWATCHED,
 ) -> Iterator[TuneRow]:
-    """A row for each unit, model and runtime. All models of a unit are searched together before its first row."""
+    """A row for each unit, model and runtime.
+
+    All models of a unit are searched together before its first row, and units with the same target search together.
+    """
     models = [found for each in deployments for found in prepare_all(each)]
     prepared = [found for found in models if isinstance(found, Prepared) and "gpu" in found.settings.runtimes]
-    units_done: dict[str, _TunedUnit] = {}
+    tuning = _Tuning(prepared, options, len(units))
 
     def measure(opened: OpenUnit, model: Prepared, runtime: Runtime) -> Members:
         if runtime == "cpu":
             return {"reason": CPU_REASON}
         opened.target(model, runtime, options.search.memory)  # what a unit cannot run is said before anything else
-        if opened.unit.name not in units_done:
-            found = search_models(opened, prepared, options.search, progress, observe)
-            units_done[opened.unit.name] = _TunedUnit(found, options)
-        return units_done[opened.unit.name].members(opened, model, progress)
+        return tuning.members(opened, model)
 
-    yield from rows_of_each(TuneRow, models, units, measure, options.asked, options.opencl, progress)
+    yield from rows_of_each(TuneRow, models, units, measure, options.asked, fleet, watch)
 
 
-class _TunedUnit:
-    """What was found on a unit; a library's artifacts are written when the first of its models is asked for."""
+class _Tuning:
+    """What was found; a library's artifacts are written by the first unit of a fingerprint and device model."""
 
-    def __init__(self, found: Sequence[Tuned], options: TuneOptions) -> None:
-        self._found = {id(each.prepared): each for each in found}
-        self._options = options
-        self._published: dict[str, Published] = {}
+    def __init__(self, models: Sequence[Prepared], options: TuneOptions, units: int) -> None:
+        self._models, self._options = models, options
+        self._search: SharedSearch[list[Tuned]] = SharedSearch(units)
+        self._searched: WeakKeyDictionary[OpenUnit, list[Tuned]] = WeakKeyDictionary()
+        self._published: dict[tuple[object, ...], Published] = {}
+        self._publishing = threading.Lock()
 
-    def members(self, opened: OpenUnit, model: Prepared, progress: Progress) -> Members:
+    def members(self, opened: OpenUnit, model: Prepared) -> Members:
         """Members of a model's row."""
-        found = self._found[id(model)]
-        published = self._publish(opened, model, progress)
-        progress(f"{model.name}: default against tuned")
+        if opened not in self._searched:
+            self._searched[opened] = search_models(opened, self._models, self._options.search, self._search)
+        searched = self._searched[opened]
+        found = next(each for each in searched if each.prepared is model)
+        published = self._publish(opened, model, searched)
+        opened.watch.stage(f"{model.name}: default against tuned")
         data = TestData(model, fetch.Fetcher(model.deployment).validation_inputs(model.name))
         compared = compare(opened, found, published, data)
         evidence = _evidence(found, compared)
         artifacts.add_evidence(published.tuned_file.parent, published.record, evidence)
         return _members(opened, found, published, compared) | _verdict(model, data, compared)
 
-    def _publish(self, opened: OpenUnit, model: Prepared, progress: Progress) -> Published:
+    def _publish(self, opened: OpenUnit, model: Prepared, searched: Sequence[Tuned]) -> Published:
         library = model.deployment.library_name
-        if library not in self._published:
-            progress(f"{library}: compiling the tuned kernels")
-            found = [each for each in self._found.values() if each.prepared.deployment.library_name == library]
-            settings = {"level": self._options.search.level, "budget_s": self._options.search.budget_s}
-            self._published[library] = collect(opened, library, found, settings)
-        return self._published[library]
+        found = [each for each in searched if each.prepared.deployment.library_name == library]
+        key = (library, opened.unit.abi, opened.device_model, fingerprint_of(found[0].target))
+        with self._publishing:
+            if key not in self._published:
+                opened.watch.stage(f"{library}: compiling the tuned kernels")
+                settings = {"level": self._options.search.level, "budget_s": self._options.search.budget_s}
+                self._published[key] = collect(opened, library, found, settings)
+            return self._published[key]
 
 
 def _evidence(found: Tuned, compared: Comparison) -> ModelRecord:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from farm.jobs.each import Progress
 from farm.jobs.prepare import Prepared
+from farm.jobs.shared_search import SharedSearch
 from farm.jobs.trials import WORKSPACE, UnitTrials, trials_on, use_name
 from farm.jobs.unit import OpenUnit, write_plan
 from runtime.artifacts import fingerprint_of
@@ -17,9 +17,9 @@ from runtime.lowering.lower import Options
 from runtime.plan.plan import Plan
 from runtime.target import Target
 from tuner import space
-from tuner.crew import Crew, Member
+from tuner.crew import Crew
 from tuner.journal import Journal
-from tuner.lab import Lab, Observer
+from tuner.lab import Lab
 from tuner.search import LEVELS, Expand, Outcome, search
 from tuner.verdict import Verdict
 
@@ -69,14 +69,14 @@ def journal_file(soc: str) -> Path:
 
 
 def search_models(
-    opened: OpenUnit, models: Sequence[Prepared], options: SearchOptions, progress: Progress, observe: Observer
+    opened: OpenUnit, models: Sequence[Prepared], options: SearchOptions, shared: SharedSearch[list[Tuned]]
 ) -> list[Tuned]:
     """Searches the launches of all models that run on the unit; the others are left out."""
     lowered = [found for model in models if (found := _lowered(opened, model, options.memory))]
     groups: dict[tuple[Target, Options], list[Tuned]] = {}
     for found in lowered:
         groups.setdefault((found.target, found.prepared.options()), []).append(found)
-    searches = (_search(opened, group, options, progress, observe) for group in groups.values())
+    searches = (_search(opened, key, group, options, shared) for key, group in groups.items())
     return [found for group in searches for found in group]
 
 
@@ -91,21 +91,35 @@ def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> Tuned | N
 
 
 def _search(
-    opened: OpenUnit, group: Sequence[Tuned], options: SearchOptions, progress: Progress, observe: Observer
+    opened: OpenUnit,
+    key: tuple[Target, Options],
+    group: Sequence[Tuned],
+    options: SearchOptions,
+    shared: SharedSearch[list[Tuned]],
 ) -> list[Tuned]:
-    """Searches models of one target and options."""
+    """Searches models of one target and options, together with the other units of that target."""
     if not any(step.tuning_key for found in group for step in found.plan.steps):
         return list(group)
-    names = ", ".join(found.prepared.name for found in group)
-    progress(f"trial plan of {names}")
+
+    def bring() -> UnitTrials:
+        opened.watch.stage(f"trial plan of {', '.join(found.prepared.name for found in group)}")
+        return trials_on(opened, [found.prepared for found in group], group[0].target, group[0].prepared.name)
+
+    def lead(crew: Crew, trials: UnitTrials) -> list[Tuned]:
+        return _led(opened, crew, trials, group, options)
+
+    return shared.result(key, opened.unit.name, bring, lead)
+
+
+def _led(
+    opened: OpenUnit, crew: Crew, trials: UnitTrials, group: Sequence[Tuned], options: SearchOptions
+) -> list[Tuned]:
     target = group[0].target
-    trials = trials_on(opened, [found.prepared for found in group], target, group[0].prepared.name)
     provenance = {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
     with Journal(journal_file(opened.unit.soc), fingerprint_of(target).digest, provenance) as journal:
-        _say(journal, progress)
-        crew = Crew([Member(opened.unit.name, trials)])
+        _say(journal, opened.watch.stage)
         lab = Lab(crew, journal, max(options.seconds * len(group) - trials.prepare_s, 0.0))
-        outcome = search(trials.launches, _expansion(target), lab, LEVELS[options.level], observe)
+        outcome = search(trials.launches, _expansion(target), lab, LEVELS[options.level], opened.watch.search)
     return [_found(each, outcome, trials) for each in group]
 
 
@@ -113,11 +127,11 @@ def _expansion(target: Target) -> Expand:
     return lambda launch, preferred_multiple: space.candidates(launch, target, preferred_multiple)
 
 
-def _say(journal: Journal, progress: Progress) -> None:
+def _say(journal: Journal, say: Callable[[str], None]) -> None:
     if journal.set_aside:
-        progress(f"a journal of another version was set aside as {journal.set_aside}")
+        say(f"a journal of another version was set aside as {journal.set_aside}")
     if journal.resumed:
-        progress(f"{journal.resumed} trials are known from before")
+        say(f"{journal.resumed} trials are known from before")
 
 
 def _found(found: Tuned, outcome: Outcome, trials: UnitTrials) -> Tuned:

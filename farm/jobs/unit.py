@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from farm import atomic_file, drivers
+from farm import atomic_file, drivers, lease
 from farm.deployment import Runtime
 from farm.inventory import Unit
+from farm.jobs import plans
 from farm.jobs.prepare import Prepared
+from farm.jobs.watch import UnitWatch
+from farm.lease import Lease
 from farm.session import Answer, Session
 from farm.transport import Transport, connect
 from farm.workspace import Workspace, data_file
-from runtime.errors import ConfigError, UnsupportedError
-from runtime.lowering.lower import lower
+from runtime.errors import ConfigError, JobError, UnsupportedError
 from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
@@ -32,6 +34,7 @@ Array = npt.NDArray[Any]
 
 FARMRT = "farmrt"
 PROBE_DEADLINE_S = 120.0
+ANSWER_DEADLINE_S = 10.0
 LOAD_DEADLINE_S = 900.0
 FIRST_ROUND_DEADLINE_S = 600.0
 WATCHDOG_MS = 120_000
@@ -42,8 +45,18 @@ DRIVER_ORIGINS = ("pypi", "system")
 class OpenUnit:
     """A connected unit; made by `open_unit`."""
 
-    def __init__(self, unit: Unit, transport: Transport, session: Session, opencl: str | None) -> None:
+    def __init__(
+        self,
+        unit: Unit,
+        transport: Transport,
+        session: Session,
+        opencl: str | None,
+        watch: UnitWatch,
+        held: Lease,
+    ) -> None:
         self.unit = unit
+        self.watch = watch
+        self.lease = held
         self.transport = transport
         self.session = session
         self._opencl = opencl
@@ -64,7 +77,14 @@ class OpenUnit:
     def twin(self) -> Iterator[OpenUnit]:
         """A second farmrt on the same unit."""
         with Session(self.transport, FARMRT) as session:
-            yield OpenUnit(self.unit, self.transport, session, self._opencl)
+            yield OpenUnit(self.unit, self.transport, session, self._opencl, self.watch, self.lease)
+
+    def answers(self) -> bool:
+        """Whether the unit itself is still there, whatever became of farmrt."""
+        try:
+            return self.transport.run(["true"], ANSWER_DEADLINE_S).exit_status == 0
+        except JobError:
+            return False
 
     def target(self, prepared: Prepared, runtime: Runtime, memory: str | None = None) -> Target:
         """What to lower a model to on this unit; see `choose_target`."""
@@ -74,10 +94,11 @@ class OpenUnit:
         self, prepared: Prepared, runtime: Runtime, target: Target, keep_layers: bool = False
     ) -> tuple[Plan, Path]:
         """Lowers a model; returns the plan and the file below the build folder that is its own."""
-        plan = lower(prepared.graph, target, prepared.options(keep_layers))
+        plan = plans.lowered(prepared, target, prepared.options(keep_layers))
         kind = f"{runtime}.layers" if keep_layers else runtime
         workspace = Workspace(prepared.deployment.library_name)
-        return plan, workspace.plan_file(prepared.name, self.unit.abi, self.unit.soc, kind)
+        path = workspace.plan_file(prepared.name, self.unit.abi, self.unit.soc, kind)
+        return plan, plans.own_file(path, target, self.unit.name)
 
     def load(
         self,
@@ -162,16 +183,29 @@ def _check_opencl(unit: Unit, opencl: Mapping[str, Any], precision: Precision, m
 
 
 @contextlib.contextmanager
-def open_unit(unit: Unit, opencl: str | None = None) -> Iterator[OpenUnit]:
-    """Connects to a unit, brings farmrt there and starts it; `opencl`: a library, `pypi`, `system`, or the best."""
+def open_unit(
+    unit: Unit, opencl: str | None = None, watch: UnitWatch | None = None, purpose: str = "farm", wait_s: float = 0.0
+) -> Iterator[OpenUnit]:
+    """Connects to a unit, takes its lease, brings farmrt there and starts it.
+
+    Args:
+        unit: the unit.
+        opencl: a library, `pypi`, `system`, or None for the best.
+        watch: told what happens.
+        purpose: what the lease is for, shown to others who want the unit.
+        wait_s: how long to wait for a unit that somebody else holds.
+    """
     library = find_opencl(unit, opencl)
-    transport = connect(unit)
-    try:
+    watch = watch or UnitWatch(unit.name)
+    watch.stage("connecting")
+    with (
+        contextlib.closing(connect(unit)) as transport,
+        lease.acquire(unit, transport, purpose, connect=lambda: connect(unit), wait_s=wait_s, say=watch.stage) as held,
+    ):
+        watch.stage("farmrt")
         transport.push({FARMRT: build_farmrt(unit.abi)})
         with Session(transport, FARMRT) as session:
-            yield OpenUnit(unit, transport, session, library)
-    finally:
-        transport.close()
+            yield OpenUnit(unit, transport, session, library, watch, held)
 
 
 def find_opencl(unit: Unit, wanted: str | None) -> str | None:

@@ -12,9 +12,11 @@ import pytest
 
 from farm import deployment
 from farm.inventory import HOST
-from farm.jobs import each
+from farm.jobs import each, fleet
 from farm.jobs.each import rows_of_each
+from farm.jobs.fleet import FleetOptions
 from farm.jobs.prepare import prepare_all
+from farm.jobs.watch import UnitWatch
 from farm.results import DeviceState, RunRow, Status
 from runtime.errors import BuildError, ConfigError, DeadlineError, DeviceError, DeviceLostError, UnsupportedError
 from tests.farm.models import write_deployment
@@ -38,19 +40,21 @@ class Bench:
         self.opened = 0
         self.open_error: Exception | None = None
         self.models = prepare_all(deployment.load(write_deployment(folder, runtime="cpu+gpu")))
-        monkeypatch.setattr(each, "open_unit", self._open)
+        monkeypatch.setattr(fleet, "open_unit", self._open)
         monkeypatch.setattr(each, "read_state", lambda transport: DeviceState(load_average=1.0))
 
     @contextlib.contextmanager
-    def _open(self, unit: Any, opencl: str | None) -> Iterator[Any]:
+    def _open(self, unit: Any, *_: Any) -> Iterator[Any]:
         self.opened += 1
         if self.open_error:
             raise self.open_error
-        yield SimpleNamespace(session=self.session, transport=None)
+        watch = UnitWatch(unit.name)
+        yield SimpleNamespace(unit=unit, session=self.session, transport=None, watch=watch, answers=lambda: True)
 
     def rows(self, measure: Callable[..., dict[str, Any]]) -> list[RunRow]:
         asked = {"rounds": 3}
-        return list(rows_of_each(RunRow, self.models, [HOST], measure, lambda settings, runtime: dict(asked)))
+        options = FleetOptions(return_s=0)
+        return list(rows_of_each(RunRow, self.models, [HOST], measure, lambda settings, runtime: dict(asked), options))
 
 
 @pytest.fixture

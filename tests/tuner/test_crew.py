@@ -14,7 +14,7 @@ from tuner import space
 from tuner.crew import Crew, Member
 from tuner.journal import Journal
 from tuner.lab import Lab
-from tuner.reference import on_one_scale
+from tuner.reference import Normalised, Standard
 from tuner.search import LEVELS, Outcome, search
 from tuner.trial import Candidate, Measure, Trial
 
@@ -43,7 +43,8 @@ class SlowDevice:
 
 
 def shared(devices: dict[str, Measure], launches: tuple[TrialLaunch, ...] = LAUNCHES) -> tuple[Outcome, Crew]:
-    crew = Crew(on_one_scale([Member(name, device) for name, device in devices.items()], launches))
+    standard = Standard.of(launches)
+    crew = Crew([Member(name, Normalised(device, standard)) for name, device in devices.items()])
     with Journal(None, "f") as journal:
         return search(launches, lambda each, n: space.candidates(each, TARGET, n), Lab(crew, journal), QUICK), crew
 
@@ -125,3 +126,14 @@ def test_what_one_chain_raises_ends_all() -> None:
     crew.each([lambda: ran.append(-1)])
     assert ran[-1] == -1
     assert threading.active_count() < 20
+
+
+def test_a_unit_may_join_while_the_search_is_on() -> None:
+    late, crew = SlowDevice(), Crew([Member("a", SlowDevice())], capacity=2)
+    joined = threading.Timer(0.02, lambda: crew.join(Member("late", late)))
+    joined.start()
+    with Journal(None, "f") as journal:
+        search(LAUNCHES[:6], lambda each, n: space.candidates(each, TARGET, n), Lab(crew, journal), QUICK)
+    crew.dismiss()
+    assert late.trials > 0
+    assert not crew.join(Member("too late", SlowDevice()))

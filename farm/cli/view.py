@@ -1,0 +1,156 @@
+"""Progress on stderr: on a terminal a live line for each unit, elsewhere a plain line for each stage."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+import click
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from farm.jobs.watch import UNWATCHED, Watch
+from farm.results import DeviceState
+from farm.safe_text import word
+from tuner.lab import Progress as SearchProgress
+
+LINE_EVERY_S = 10.0
+REFRESH_PER_S = 4
+MAX_STAGE = 100
+
+
+@dataclasses.dataclass
+class _Line:
+    """What is known of a unit."""
+
+    stage: str = ""
+    since_s: float = dataclasses.field(default_factory=time.monotonic)
+    search: SearchProgress | None = None
+    temperature_c: float | None = None
+    ended: bool = False
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds that the search still takes, if it goes on as it did."""
+        share = self.search.share if self.search else 0.0
+        return (time.monotonic() - self.since_s) * (1 / share - 1) if share > 0 else None
+
+
+class PlainView:
+    """Each stage of a unit as a line, and the state of a search every ten seconds."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lines: dict[str, _Line] = {}
+        self._said_s: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def stage(self, unit: str, text: str) -> None:
+        """See Watch."""
+        with self._lock:
+            self._lines[unit] = _Line(text)
+            self._say(unit, text)
+
+    def search(self, unit: str, progress: SearchProgress) -> None:
+        """See Watch."""
+        with self._lock:
+            line = self._lines.setdefault(unit, _Line())
+            line.search = progress
+            if time.monotonic() - self._said_s.get(unit, line.since_s) >= LINE_EVERY_S:
+                self._say(unit, _search_text(line))
+
+    def state(self, unit: str, state: DeviceState) -> None:
+        """See Watch."""
+
+    def ended(self, unit: str, text: str) -> None:
+        """See Watch."""
+        with self._lock:
+            self._say(unit, text)
+
+    def _say(self, unit: str, text: str) -> None:
+        self._said_s[unit] = time.monotonic()
+        click.echo(f"{unit}: {word(text, 4 * MAX_STAGE)}", file=self._stream)
+
+
+class LiveView:
+    """A table with a line a unit: stage, search, temperature, time left."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, _Line] = {}
+        self._spinner = Spinner("dots")
+        self._lock = threading.Lock()
+
+    def stage(self, unit: str, text: str) -> None:
+        """See Watch."""
+        with self._lock:
+            known = self._lines.get(unit)
+            self._lines[unit] = _Line(text, temperature_c=known.temperature_c if known else None)
+
+    def search(self, unit: str, progress: SearchProgress) -> None:
+        """See Watch."""
+        with self._lock:
+            line = self._lines.setdefault(unit, _Line())
+            if line.search is None:
+                line.since_s = time.monotonic()
+            line.search = progress
+
+    def state(self, unit: str, state: DeviceState) -> None:
+        """See Watch."""
+        with self._lock:
+            self._lines.setdefault(unit, _Line()).temperature_c = state.temperature_c
+
+    def ended(self, unit: str, text: str) -> None:
+        """See Watch."""
+        with self._lock:
+            line = self._lines.setdefault(unit, _Line())
+            line.stage, line.search, line.ended = text, None, True
+
+    def __rich__(self) -> RenderableType:
+        with self._lock:
+            table = Table.grid(padding=(0, 2))
+            for unit, line in self._lines.items():
+                table.add_row(*_cells(unit, line))
+            working = any(not line.ended for line in self._lines.values())
+        return Group(table, self._spinner) if working else table
+
+
+def _cells(unit: str, line: _Line) -> list[RenderableType]:
+    heat = f"{line.temperature_c:.0f} °C" if line.temperature_c is not None else ""
+    style = "dim" if line.ended else ""
+    if line.search is None:
+        seconds = "" if line.ended else f"{time.monotonic() - line.since_s:.0f} s"
+        return [Text(unit, "bold"), Text(word(line.stage, MAX_STAGE), style), "", heat, seconds]
+    left = f"about {line.left_s:.0f} s left" if line.left_s is not None else ""
+    text = f"{line.search.stage} ({line.search.trials} trials)"
+    return [Text(unit, "bold"), Text(text), ProgressBar(1.0, line.search.share, width=30), heat, left]
+
+
+def _search_text(line: _Line) -> str:
+    assert line.search
+    state = line.search
+    left = f", about {line.left_s:.0f} s left" if line.left_s is not None else ""
+    return (
+        f"{state.stage}: {100 * state.share:.0f} %, {state.trials} trials, {state.device_s:.1f} s of device time{left}"
+    )
+
+
+@contextmanager
+def shown(only_on_terminal: bool = False) -> Iterator[Watch]:
+    """Shows progress on stderr as long as the block runs; short jobs need no lines where nobody waits."""
+    if sys.stderr.isatty():
+        view = LiveView()
+        with Live(view, console=Console(stderr=True), refresh_per_second=REFRESH_PER_S, transient=True):
+            yield view
+    elif only_on_terminal:
+        yield UNWATCHED
+    else:
+        yield PlainView(sys.stderr)
