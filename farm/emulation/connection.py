@@ -1,0 +1,161 @@
+"""One connection of an adb server: the handshake, and the streams that it opens."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import socket
+import struct
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from farm.emulation import packets
+from farm.emulation.packets import Command, Header, PacketError, encode
+from farm.emulation.streams import Stream, StreamClosed
+
+Service = Callable[[Stream], Coroutine[Any, Any, None]]
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with RST
+DRAIN_S = 2.0  # a service may use what arrived for so long after the peer closed its stream
+
+
+@dataclasses.dataclass(frozen=True)
+class Greeting:
+    """How the phone answers a connection: version, what a packet may hold, and the banner with its features."""
+
+    version: int
+    payload_bytes: int
+    banner: bytes
+
+    @classmethod
+    def make(cls, product: str, model: str, device: str, features: Sequence[str], modern: bool) -> Greeting:
+        """The banner of a phone; an old one knows no features, and sends small packets with checksums."""
+        names = {"product.name": product, "product.model": model, "product.device": device}
+        text = "device::" + "".join(f"ro.{name}={value};" for name, value in names.items())
+        if not modern:
+            return cls(packets.VERSION_WITH_CHECKSUM, packets.OLD_MAX_PAYLOAD_BYTES, text.encode())
+        return cls(packets.VERSION, packets.MAX_PAYLOAD_BYTES, f"{text}features={','.join(features)}".encode())
+
+
+class Connection:
+    """Speaks ADB over one socket until it ends.
+
+    Args:
+        open_service: the service of a name, or None where the phone has no such.
+        greeting: is asked when a peer comes.
+        authorized: is waited for before the phone greets.
+    """
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        open_service: Callable[[str, Connection], Service | None],
+        greeting: Callable[[], Greeting],
+        authorized: Callable[[], asyncio.Event],
+    ) -> None:
+        self._reader, self._writer = reader, writer
+        self._open_service, self._greeting, self._authorized = open_service, greeting, authorized
+        self._streams: dict[int, Stream] = {}
+        self._services: dict[int, asyncio.Task[None]] = {}
+        self._last_stream = 0
+        self._payload_bytes = packets.OLD_MAX_PAYLOAD_BYTES
+        self._checksum = True
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+
+    async def serve(self) -> None:
+        """Answers packets until the peer goes, the protocol is broken, or `reset`."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                while True:
+                    await self._answer(*await self._receive(), tasks)
+        except* (PacketError, ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self._writer.close()
+
+    def stall(self) -> None:
+        """From now on the connection takes nothing and says nothing, but stays."""
+        self._flowing.clear()
+
+    def reset(self) -> None:
+        """Breaks the connection off, as a pulled plug does."""
+        peer: socket.socket = self._writer.get_extra_info("socket")
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        self._writer.transport.abort()
+        self._reader.feed_eof()
+        self._flowing.set()
+
+    async def _receive(self) -> tuple[Header, bytes]:
+        await self._flowing.wait()
+        header = Header.decode(await self._reader.readexactly(packets.HEADER.size))
+        payload = await self._reader.readexactly(header.payload_bytes)
+        header.check(payload)
+        await self._flowing.wait()
+        return header, payload
+
+    async def _send(self, command: Command, arg0: int, arg1: int, payload: bytes = b"") -> None:
+        await self._flowing.wait()
+        self._writer.write(encode(command, arg0, arg1, payload, self._checksum))
+        await self._writer.drain()
+
+    async def _answer(self, header: Header, payload: bytes, tasks: asyncio.TaskGroup) -> None:
+        match header.command:
+            case Command.CNXN:
+                await self._greet(header, tasks)
+            case Command.AUTH:
+                await self._ask_for_key()
+            case Command.OPEN:
+                await self._open(header.arg0, payload.rstrip(b"\0").decode(errors="surrogateescape"), tasks)
+            case Command.OKAY if stream := self._streams.get(header.arg1):
+                stream.acknowledge()
+            case Command.WRTE if stream := self._streams.get(header.arg1):
+                stream.arrive(payload)
+            case Command.CLSE if stream := self._streams.get(header.arg1):
+                stream.end()
+                asyncio.get_running_loop().call_later(DRAIN_S, self._services[header.arg1].cancel)
+            case Command.WRTE:
+                await self._send(Command.CLSE, 0, header.arg0)
+            case Command.STLS | Command.SYNC:
+                raise PacketError(f"{header.command.name}: not offered")
+
+    async def _greet(self, header: Header, tasks: asyncio.TaskGroup) -> None:
+        greeting, authorized = self._greeting(), self._authorized()
+        if not authorized.is_set():
+            await self._ask_for_key()
+            tasks.create_task(self._greet_when(authorized, greeting, header))
+        else:
+            await self._welcome(greeting, header)
+
+    async def _greet_when(self, authorized: asyncio.Event, greeting: Greeting, header: Header) -> None:
+        await authorized.wait()
+        await self._welcome(greeting, header)
+
+    async def _welcome(self, greeting: Greeting, header: Header) -> None:
+        self._payload_bytes = min(greeting.payload_bytes, header.arg1)
+        await self._send(Command.CNXN, greeting.version, greeting.payload_bytes, greeting.banner)
+        self._checksum = min(greeting.version, header.arg0) < packets.VERSION
+
+    async def _ask_for_key(self) -> None:
+        """A phone that does not know the computer's key says so by asking for the next one."""
+        await self._send(Command.AUTH, packets.AUTH_TOKEN, 0, os.urandom(packets.TOKEN_BYTES))
+
+    async def _open(self, remote: int, name: str, tasks: asyncio.TaskGroup) -> None:
+        service = self._open_service(name, self)
+        if service is None:
+            await self._send(Command.CLSE, 0, remote)
+            return
+        self._last_stream = local = self._last_stream + 1
+        stream = self._streams[local] = Stream(local, remote, self._payload_bytes, self._send)
+        await self._send(Command.OKAY, local, remote)
+        self._services[local] = tasks.create_task(self._run(service, stream, local, remote))
+
+    async def _run(self, service: Service, stream: Stream, local: int, remote: int) -> None:
+        try:
+            await service(stream)
+        except* (StreamClosed, ConnectionError):
+            pass
+        finally:
+            del self._streams[local], self._services[local]
+        await self._send(Command.CLSE, local, remote)

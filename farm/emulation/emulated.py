@@ -1,0 +1,104 @@
+"""Emulated phones for programs without an event loop: one thread serves any number of them."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from farm.emulation.faults import Fault
+from farm.emulation.phone import Phone, PhoneSettings
+
+Result = TypeVar("Result")
+
+
+class LoopThread:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="emulated phones", daemon=True)
+        self._thread.start()
+
+    def do(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Runs a coroutine there to its end."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def call(self, function: Callable[[], Result]) -> Result:
+        """Calls a function there."""
+
+        async def called() -> Result:
+            return function()
+
+        return self.do(called())
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class EmulatedPhone:
+    """A phone that runs while the `with` block does; all that it kept is deleted at its end.
+
+    Args:
+        port: where it listens on 127.0.0.1; 0 for any that is free.
+        thread: serves it; of its own unless given.
+    """
+
+    def __init__(self, settings: PhoneSettings | None = None, port: int = 0, thread: LoopThread | None = None) -> None:
+        self._settings, self._port = settings or PhoneSettings(), port
+        self._given_thread = thread
+
+    def __enter__(self) -> Self:
+        self._folder = Path(tempfile.mkdtemp(prefix="farm-phone-"))
+        try:
+            self._phone = Phone(self._settings, self._folder, self._port)
+            self._thread = self._given_thread or LoopThread()
+            self._thread.do(self._phone.start())
+        except BaseException:
+            shutil.rmtree(self._folder)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._thread.do(self._phone.close())
+        finally:
+            if self._thread is not self._given_thread:
+                self._thread.close()
+            shutil.rmtree(self._folder)
+
+    @property
+    def port(self) -> int:
+        """Where `adb connect` finds it."""
+        return self._phone.port
+
+    @property
+    def serial(self) -> str:
+        """Its `ro.serialno`."""
+        return self._phone.serial
+
+    @property
+    def root(self) -> Path:
+        """The folder that its commands see as `/`."""
+        return self._phone.root
+
+    def inject(self, fault: Fault | str) -> None:
+        """Adds a fault, or the one that the text specifies; requests that already run are not concerned."""
+        parsed = Fault.parse(fault) if isinstance(fault, str) else fault
+        self._thread.call(lambda: self._phone.inject(parsed))
+
+    def clear_faults(self) -> None:
+        """Ends all faults but those that cannot be undone: links stay broken, files altered, properties changed."""
+        self._thread.call(self._phone.clear_faults)
+
+    def records(self, program: str) -> list[str]:
+        """Arguments of each call of one of the phone's programs that only record: settaskprofile, svc, input."""
+        file = self._phone.state_folder / "records" / program
+        return file.read_text().splitlines() if file.is_file() else []

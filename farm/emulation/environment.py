@@ -1,0 +1,61 @@
+"""How a phone's commands are started on this machine: the environment they see, the rights they lack."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from farm import toolchain
+from farm.drivers import find_drivers
+from farm.emulation.filesystem import map_command
+from farm.emulation.processes import MARK
+
+# As a phone's shell, which is not root: what root has write-protected must be so for us too.
+WITHOUT_OVERRIDE = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
+# A limit on each file stands for a full storage; the signal is ignored, so that the write fails as on a phone.
+LIMITED = 'trap "" XFSZ; ulimit -f "$1"; exec /bin/sh -c "$2"'
+LIMIT_UNIT_BYTES = 512
+
+
+def make_environment(folder: Path, root: Path, state: Path) -> dict[str, str]:
+    """What the commands of the phone with that folder see; farmrt for this machine finds its OpenCL driver there."""
+    found = toolchain.environment()
+    drivers = find_drivers()
+    if drivers and not found.get("FARM_OPENCL"):
+        found["FARM_OPENCL"] = str(drivers[0].path)
+    host_path = found.get("PATH", os.defpath)
+    return found | {
+        MARK: str(folder),
+        "PHONE_ROOT": str(root),
+        "PHONE_STATE": str(state),
+        "PHONE_HOST_PATH": host_path,
+        "PATH": f"{root}/system/bin{os.pathsep}{host_path}",
+        "HOME": str(root),
+        "TMPDIR": f"{root}/data/local/tmp",
+        "POCL_CACHE_DIR": f"{root}/data/pocl",
+        "ANDROID_DATA": f"{root}/data",
+        "ANDROID_ROOT": f"{root}/system",
+        "SHELL": "/bin/sh",
+        "USER": "shell",
+    }
+
+
+def command_line(command: str, root: Path, free_bytes: int | None, rooted: bool) -> list[str]:
+    """Argument list of a command text; empty text is an interactive shell."""
+    prefix = [] if rooted else list(_prefix())
+    mapped = map_command(command, root)
+    if free_bytes is not None and command:
+        return [*prefix, "/bin/sh", "-c", LIMITED, "sh", str(free_bytes // LIMIT_UNIT_BYTES), mapped]
+    return [*prefix, "/bin/sh", *(["-c", mapped] if command else [])]
+
+
+@functools.cache
+def _prefix() -> tuple[str, ...]:
+    """Gives up root's right to write anything, where we have it and the machine lets us."""
+    if os.geteuid() != 0 or not shutil.which(WITHOUT_OVERRIDE[0]):
+        return ()
+    worked = subprocess.run([*WITHOUT_OVERRIDE, "true"], check=False, capture_output=True).returncode == 0
+    return WITHOUT_OVERRIDE if worked else ()

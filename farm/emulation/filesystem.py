@@ -1,0 +1,165 @@
+"""The phone's private folder: what of Android's tree the farm looks at, and how device paths come to lie in it."""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+import re
+import shlex
+import uuid
+from pathlib import Path
+
+from farm.emulation.socs import Soc
+from runtime.errors import ConfigError
+
+# Folders of the device that lie in the private folder; of /proc only these files, the rest is this machine's.
+FOLDERS = (
+    "data",
+    "sdcard",
+    "storage",
+    "mnt",
+    "system",
+    "vendor",
+    "product",
+    "odm",
+    "cache",
+    "etc",
+    "tmp",
+    "sys",
+    "bin",
+)
+PROC_FILES = ("cpuinfo", "loadavg", "device-tree", "version", "sys/kernel/random/boot_id")
+# A path starts a word, or follows a quote, `=`, `:` or an operator; `./data`, `a/data` and `$x/data` are none of ours.
+DEVICE_PATH = re.compile(
+    rf"(?<![\w./~*?$)}}\]-])/(?=(?:{'|'.join(FOLDERS)}|proc/(?:{'|'.join(map(re.escape, PROC_FILES))}))(?![\w.-]))"
+)
+LINKS = {"sdcard": "storage/emulated/0", "etc": "system/etc", "bin": "system/bin"}
+EMPTY_FOLDERS = (
+    "data/local/tmp",
+    "storage/emulated/0",
+    "system/etc",
+    "system/lib64",
+    "vendor/lib64",
+    "vendor/bin",
+    "mnt",
+)
+GOVERNORS = "schedutil performance powersave userspace"
+GPU_GOVERNORS = {
+    "adreno": "msm-adreno-tz performance powersave simple_ondemand",
+    "mali": "simple_ondemand performance powersave",
+}
+TASK_PROFILES_SINCE = 13
+OLD_PROGRAMS_WITHOUT = {"settaskprofile"}
+
+
+def map_command(command: str, root: Path) -> str:
+    """A command line with every device path in it below `root`."""
+    return DEVICE_PATH.sub(lambda _: f"{root}/", command)
+
+
+def map_path(path: str, root: Path) -> Path:
+    """A path that the sync service was asked for; `..` does not lead out of the root."""
+    return root / os.path.normpath("/" + path).lstrip("/")
+
+
+def check_root(root: Path) -> None:
+    """A folder whose name a shell would change cannot stand in commands."""
+    if shlex.quote(str(root)) != str(root):
+        raise ConfigError(f"{root}: an emulated phone needs a folder without blanks and quotes; set TMPDIR to one")
+
+
+def make_tree(root: Path, soc: Soc, android: int, rooted: bool) -> None:
+    """Fills a new private folder; readings (temperatures, clocks, load) are written later."""
+    for folder in EMPTY_FOLDERS:
+        (root / folder).mkdir(parents=True)
+    for name, target in LINKS.items():
+        (root / name).symlink_to(target)
+    _install_programs(root / "system/bin", android)
+    _make_proc(root / "proc", soc)
+    writable = 0o644 if rooted else 0o444
+    for core, cluster in enumerate(soc.cores):
+        frequency = root / f"sys/devices/system/cpu/cpu{core}/cpufreq"
+        write(frequency / "scaling_governor", "schedutil", writable)
+        write(frequency / "scaling_available_governors", GOVERNORS)
+        for kind, khz in (("min", cluster.min_khz), ("max", cluster.max_khz)):
+            write(frequency / f"cpuinfo_{kind}_freq", str(khz))
+            write(frequency / f"scaling_{kind}_freq", str(khz), writable)
+    write(root / "sys/devices/system/cpu/online", f"0-{len(soc.cores) - 1}")
+    _make_gpu(root / "sys", soc, writable)
+    if soc.soc_id is not None:
+        for name, value in (("machine", soc.soc_model), ("soc_id", str(soc.soc_id)), ("family", "Snapdragon")):
+            write(root / "sys/devices/soc0" / name, value)
+
+
+def new_boot(root: Path) -> None:
+    """The kernel's number of this boot."""
+    write(root / "proc/sys/kernel/random/boot_id", str(uuid.uuid4()))
+
+
+def write(path: Path, text: str, mode: int = 0o444) -> None:
+    """Writes a line as the kernel shows one: a reader sees the old or the new, never half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_text(f"{text}\n")
+    temporary.chmod(mode)
+    temporary.replace(path)
+
+
+def read(path: Path) -> str:
+    """The line of such a file; empty when it is not there."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def used_bytes(root: Path) -> int:
+    """What the files of the folder hold."""
+    return sum(os.lstat(Path(folder, name)).st_size for folder, _, names in os.walk(root) for name in names)
+
+
+def _install_programs(folder: Path, android: int) -> None:
+    folder.mkdir(parents=True)
+    (folder / "sh").symlink_to("/bin/sh")
+    for source in importlib.resources.files("farm.emulation").joinpath("programs").iterdir():
+        if android < TASK_PROFILES_SINCE and source.name in OLD_PROGRAMS_WITHOUT:
+            continue
+        program = folder / source.name
+        program.write_bytes(source.read_bytes())
+        program.chmod(0o755)
+
+
+def _make_proc(proc: Path, soc: Soc) -> None:
+    cores = "".join(f"processor\t: {core}\nCPU implementer\t: 0x41\n\n" for core in range(len(soc.cores)))
+    write(proc / "cpuinfo", f"{cores}Hardware\t: {soc.maker} {soc.soc_model}")
+    write(proc / "version", "Linux version 4.19.0 (emulated phone)")
+    tree = proc / "device-tree"
+    tree.mkdir()
+    (tree / "compatible").write_bytes(b"".join(name.encode() + b"\0" for name in soc.compatible))
+    (tree / "model").write_bytes(f"{soc.maker} {soc.soc_model}".encode() + b"\0")
+    new_boot(proc.parent)
+
+
+def _make_gpu(sys: Path, soc: Soc, writable: int) -> None:
+    gpu, folder = soc.gpu, sys / soc.gpu.folder
+    devfreq = gpu_devfreq(sys.parent, soc)
+    names = GPU_GOVERNORS[gpu.maker]
+    write(devfreq / "governor", names.split()[0], writable)
+    write(devfreq / "available_governors", names)
+    for kind, hertz in (("min", gpu.min_hz), ("max", gpu.max_hz)):
+        write(devfreq / f"{kind}_freq", str(hertz), writable)
+    if gpu.maker == "adreno":
+        write(folder / "gpu_model", gpu.name)
+        write(folder / "max_gpuclk", str(gpu.max_hz), writable)
+    else:
+        write(folder / "gpuinfo", gpu.name)
+        (sys / "class/devfreq").mkdir(parents=True)
+        (sys / "class/devfreq" / folder.name).symlink_to(devfreq)
+        (sys / "class/misc/mali0").mkdir(parents=True)
+        (sys / "class/misc/mali0/device").symlink_to(folder)
+
+
+def gpu_devfreq(root: Path, soc: Soc) -> Path:
+    """Folder of the GPU's frequency scaling."""
+    folder = root / "sys" / soc.gpu.folder
+    return folder / "devfreq" if soc.gpu.maker == "adreno" else folder / "devfreq" / folder.name

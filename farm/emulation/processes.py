@@ -1,0 +1,241 @@
+"""The phone's commands as processes of this machine: pipes or a terminal, exit status, and an end for each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import fcntl
+import os
+import pty
+import signal
+import struct
+import subprocess
+import termios
+import tty
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+
+import psutil
+
+CHUNK_BYTES = 256 * 1024
+GRACE_S = 0.5  # between SIGHUP and SIGKILL
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+KILL_ROUNDS = 20  # a process may start another while we kill it
+MARK = "FARM_EMULATED_PHONE"  # environment variable of every process of a phone: its folder
+# A session's leader that opens a terminal gets it as its controlling one.
+ENTER_TERMINAL = 'terminal=$1; shift; : <>"$terminal"; exec "$@"'
+
+
+class Wiring(enum.Enum):
+    """What a command's standard streams are."""
+
+    PIPES = "pipes"
+    TERMINAL = "terminal"  # line editing, and \\n becomes \\r\\n
+    RAW_TERMINAL = "raw terminal"  # bytes as they are, stderr among stdout
+
+
+class Pipe:
+    """One end of a pipe or a terminal, read and written without blocking the event loop."""
+
+    def __init__(self, descriptor: int) -> None:
+        os.set_blocking(descriptor, False)
+        self._descriptor = descriptor
+        self._open = True
+        self._waiting: list[asyncio.Event] = []
+
+    async def read(self) -> bytes:
+        """What is there; empty at the end."""
+        loop = asyncio.get_running_loop()
+        while self._open:
+            try:
+                return os.read(self._descriptor, CHUNK_BYTES)
+            except BlockingIOError:
+                await self._until(loop.add_reader, loop.remove_reader)
+            except OSError:  # a terminal that nobody has open any more
+                break
+        return b""
+
+    async def write(self, data: bytes) -> None:
+        """Writes all; what nobody reads any more is dropped."""
+        loop, rest = asyncio.get_running_loop(), memoryview(data)
+        while rest and self._open:
+            try:
+                rest = rest[os.write(self._descriptor, rest) :]
+            except BlockingIOError:
+                await self._until(loop.add_writer, loop.remove_writer)
+            except OSError:
+                break
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Tells a terminal its size; a pipe has none."""
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
+
+    def close(self) -> None:
+        """Wakes who reads or writes; may be called twice."""
+        if self._open:
+            self._open = False
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._descriptor)
+            loop.remove_writer(self._descriptor)
+            os.close(self._descriptor)
+            for ready in self._waiting:
+                ready.set()
+
+    async def _until(self, add: Callable[..., None], remove: Callable[[int], object]) -> None:
+        ready = asyncio.Event()
+        self._waiting.append(ready)
+        add(self._descriptor, ready.set)
+        try:
+            await ready.wait()
+        finally:
+            self._waiting.remove(ready)
+            if self._open:
+                remove(self._descriptor)
+
+
+class Program:
+    """A command that runs, as the leader of its own session.
+
+    Attributes:
+        stdin, stdout: pipes, or twice the same terminal.
+        stderr: None where it goes with stdout.
+        used_s: processor time, once it has ended.
+    """
+
+    def __init__(self, argv: list[str], folder: Path, environment: Mapping[str, str], wiring: Wiring) -> None:
+        self.stderr: Pipe | None = None
+        if wiring is Wiring.PIPES:
+            self._process = _popen(argv, folder, environment, subprocess.PIPE)
+            self.stdin, self.stdout, self.stderr = (Pipe(descriptor) for descriptor in _taken(self._process))
+        else:
+            self._process, terminal = _popen_on_terminal(argv, folder, environment, wiring)
+            self.stdin = self.stdout = Pipe(terminal)
+        self._pidfd = os.pidfd_open(self._process.pid)
+        self._forced_status: int | None = None
+        self.used_s = 0.0
+
+    @property
+    def session(self) -> int:
+        """Number of its session, which is its process's too."""
+        return self._process.pid
+
+    async def wait(self) -> int:
+        """Its exit status, as a shell gives it."""
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._pidfd, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(self._pidfd)
+        self._reap()
+        status: int = self._process.returncode
+        return self._forced_status if self._forced_status is not None else 128 - status if status < 0 else status
+
+    def signal(self, number: int) -> None:
+        """Sends it to the command's process group."""
+        if self._process.returncode is None:  # else the number may be another's
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+    def stop(self) -> None:
+        """Lets it stand still."""
+        self.signal(signal.SIGSTOP)
+
+    def fail(self, exit_status: int) -> None:
+        """Kills it; it seems to have ended with that status."""
+        self._forced_status = exit_status
+        self.signal(signal.SIGKILL)
+
+    async def end(self) -> None:
+        """Hangs up: closes its streams, sends SIGHUP, and SIGKILL to what is left."""
+        for pipe in (self.stdin, self.stdout, self.stderr):
+            if pipe:
+                pipe.close()
+        try:
+            self.signal(signal.SIGHUP)
+            self.signal(signal.SIGCONT)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GRACE_S):
+                    await self.wait()
+        finally:
+            self.signal(signal.SIGKILL)
+            self._reap()
+            os.close(self._pidfd)
+
+    def _reap(self) -> None:
+        """Waits as Popen does, but also takes the processor time."""
+        if self._process.returncode is None:
+            _, status, usage = os.wait4(self._process.pid, 0)
+            self._process.returncode = os.waitstatus_to_exitcode(status)
+            self.used_s = usage.ru_utime + usage.ru_stime
+
+
+def sessions_used_s(sessions: Collection[int]) -> dict[int, float]:
+    """Processor time of the processes that now are in each session."""
+    used = dict.fromkeys(sessions, 0.0)
+    for entry in Path("/proc").glob("[0-9]*/stat") if used else ():
+        with contextlib.suppress(OSError):
+            # What follows the name, which may hold blanks: state, parent, group, session, ..., user and system time.
+            fields = entry.read_text(errors="replace").rpartition(")")[2].split()
+            if int(fields[3]) in used:
+                used[int(fields[3])] += (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+    return used
+
+
+def marked(folder: Path) -> Iterator[psutil.Process]:
+    """Every process of the phone with that folder, whatever session it made itself."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(MARK) == str(folder):
+                yield process
+
+
+def kill_all(folder: Path) -> None:
+    """Kills every process of the phone."""
+    for _ in range(KILL_ROUNDS):
+        found = list(marked(folder))
+        for process in found:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        if not found:
+            break
+
+
+def _popen(argv: list[str], folder: Path, environment: Mapping[str, str], stream: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        argv,
+        cwd=folder,
+        env=dict(environment),
+        stdin=stream,
+        stdout=stream,
+        stderr=stream,
+        bufsize=0,
+        start_new_session=True,
+    )
+
+
+def _taken(process: subprocess.Popen[bytes]) -> list[int]:
+    """The pipes' own descriptors, which no file object closes any more."""
+    assert process.stdin and process.stdout and process.stderr
+    descriptors = [os.dup(file.fileno()) for file in (process.stdin, process.stdout, process.stderr)]
+    for file in (process.stdin, process.stdout, process.stderr):
+        file.close()
+    return descriptors
+
+
+def _popen_on_terminal(
+    argv: list[str], folder: Path, environment: Mapping[str, str], wiring: Wiring
+) -> tuple[subprocess.Popen[bytes], int]:
+    ours, theirs = pty.openpty()
+    try:
+        if wiring is Wiring.RAW_TERMINAL:
+            tty.setraw(theirs)
+        entered = ["/bin/sh", "-c", ENTER_TERMINAL, "sh", os.ttyname(theirs), *argv]
+        return _popen(entered, folder, environment, theirs), ours
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)

@@ -1,0 +1,141 @@
+"""The services `shell:` (protocols 1 and 2) and `exec:`: one command, its streams, its exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import random
+import re
+import struct
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+from farm.emulation.faults import Fault, Watch
+from farm.emulation.processes import Pipe, Program, Wiring
+from farm.emulation.streams import Stream, StreamClosed
+
+# Packets of shell protocol 2: kind, length, data.
+PACKET = struct.Struct("<BI")
+STDIN, STDOUT, STDERR, EXIT, CLOSE_STDIN, WINDOW_SIZE = range(6)
+MAX_PACKET_BYTES = 1024**2
+FLOOD_LINE = b"flood " * 1000 + b"\n"
+
+WatchOver = Callable[[str, Callable[[Fault], None]], Watch]
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """What a service's name asks for."""
+
+    command: str
+    wiring: Wiring
+    framed: bool  # shell protocol 2
+    terminal: str = "dumb"
+
+    @classmethod
+    def parse(cls, name: str, modern: bool) -> Asked | None:
+        """Reads `exec:COMMAND` and `shell[,v2][,raw|pty][,TERM=NAME]:COMMAND`; None for another service."""
+        service, _, command = name.partition(":")
+        kind, *options = service.split(",")
+        if kind == "exec" and not options:
+            return cls(command, Wiring.RAW_TERMINAL, framed=False)
+        if kind != "shell" or (options and not modern):
+            return None
+        pty = "pty" in options or ("raw" not in options and not command) or not modern
+        framed = "v2" in options
+        terminal = next((option[5:] for option in options if option.startswith("TERM=")), "dumb")
+        # Without framing a terminal ends the command when the stream ends; a modern phone makes it transparent.
+        wiring = Wiring.TERMINAL if pty else Wiring.PIPES if framed else Wiring.RAW_TERMINAL
+        return cls(command, wiring, framed, terminal)
+
+
+async def serve(stream: Stream, asked: Asked, run: Run, watch_over: WatchOver) -> None:
+    """Runs the command until it ends or the peer closes the stream."""
+    async with run(asked) as program:
+        conversation = Conversation(stream, program, asked.framed)
+        with watch_over(asked.command, conversation.act) as watch:
+            await conversation.hold(watch)
+
+
+Run = Callable[[Asked], AbstractAsyncContextManager[Program]]
+
+
+class Conversation:
+    """Carries a program's streams over an ADB stream."""
+
+    def __init__(self, stream: Stream, program: Program, framed: bool) -> None:
+        self._stream, self._program, self._framed = stream, program, framed
+        self._inserted = b""
+        self._flood_left = 0.0
+        self._disturbed = asyncio.Event()
+
+    def act(self, fault: Fault) -> None:
+        """Lets a fault of the command happen."""
+        match fault.name:
+            case "exit":
+                self._program.fail(fault.values["status"])
+            case "hang":
+                self._program.stop()
+            case "garbage":
+                self._inserted += random.Random(fault.values["size"]).randbytes(fault.values["size"])
+            case "flood":
+                size = fault.values["size"]
+                self._flood_left = float("inf") if size is None else size
+        self._disturbed.set()
+
+    async def hold(self, watch: Watch) -> None:
+        """Until the program has ended and all is said."""
+        async with asyncio.TaskGroup() as tasks:
+            others = [tasks.create_task(self._feed()), tasks.create_task(self._insert_always())]
+            outputs = [(self._program.stdout, STDOUT)]
+            if self._program.stderr:
+                outputs.append((self._program.stderr, STDERR))
+            await asyncio.gather(*(self._pump(pipe, kind, watch) for pipe, kind in outputs))
+            status = await self._program.wait()
+            await self._insert()
+            if self._framed:
+                await self._stream.write(PACKET.pack(EXIT, 1) + bytes([status & 0xFF]))
+            for task in others:
+                task.cancel()
+
+    async def _pump(self, pipe: Pipe, kind: int, watch: Watch) -> None:
+        while chunk := await pipe.read():
+            await self._say(kind, watch.passed(chunk) if kind == STDOUT else chunk)
+
+    async def _insert_always(self) -> None:
+        while True:
+            await self._disturbed.wait()
+            self._disturbed.clear()
+            await self._insert()
+
+    async def _insert(self) -> None:
+        """Says what faults put among the output."""
+        inserted, self._inserted = self._inserted, b""
+        await self._say(STDOUT, inserted)
+        while self._flood_left > 0:
+            self._flood_left -= len(FLOOD_LINE)
+            await self._say(STDOUT, FLOOD_LINE)
+
+    async def _say(self, kind: int, data: bytes) -> None:
+        if data:
+            await self._stream.write(PACKET.pack(kind, len(data)) + data if self._framed else data)
+
+    async def _feed(self) -> None:
+        """Gives the program what comes; ends the conversation when the peer closes the stream."""
+        if not self._framed:
+            while data := await self._stream.read():
+                await self._program.stdin.write(data)
+            raise StreamClosed("the peer wants no more")
+        while True:
+            kind, size = PACKET.unpack(await self._stream.read_exactly(PACKET.size))
+            if size > MAX_PACKET_BYTES:
+                raise StreamClosed(f"a packet of {size} bytes")
+            await self._take(kind, await self._stream.read_exactly(size))
+
+    async def _take(self, kind: int, data: bytes) -> None:
+        if kind == STDIN:
+            await self._program.stdin.write(data)
+        elif kind == CLOSE_STDIN and self._program.stdin is not self._program.stdout:
+            self._program.stdin.close()
+        elif kind == WINDOW_SIZE and (size := re.match(rb"(\d+)x(\d+)", data)):
+            self._program.stdin.resize(int(size[1]), int(size[2]))

@@ -1,0 +1,96 @@
+"""One ADB stream, seen from the device: bytes both ways, one unacknowledged packet in each direction.
+
+The peer may send the next packet when we have taken the last one; we may send the next when the peer has. That is all
+the flow control that ADB has, and it makes a slow reader slow down its writer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from farm.emulation.packets import Command, PacketError
+
+Send = Callable[[Command, int, int, bytes], Awaitable[None]]
+EARLY_CLOSE = "the other side closed the stream"
+
+
+class StreamClosed(Exception):
+    """The peer wants nothing more from this stream."""
+
+
+class Stream:
+    """A stream that the peer opened.
+
+    Args:
+        local, remote: the stream's numbers here and there.
+        payload_bytes: what one packet may hold.
+        send: sends a packet over the connection.
+    """
+
+    def __init__(self, local: int, remote: int, payload_bytes: int, send: Send) -> None:
+        self.payload_bytes = payload_bytes
+        self._local, self._remote, self._send = local, remote, send
+        self._arrived: asyncio.Queue[bytes] = asyncio.Queue()
+        self._unacknowledged = False  # the peer waits for our OKAY
+        self._rest = b""
+        self._ended = False
+        self._acknowledged = asyncio.Event()
+        self._acknowledged.set()
+        self._writing = asyncio.Lock()
+
+    async def read(self) -> bytes:
+        """What came next, in whatever pieces; empty when the peer has closed."""
+        if self._rest:
+            rest, self._rest = self._rest, b""
+            return rest
+        if self._ended and self._arrived.empty():
+            return b""
+        payload = await self._arrived.get()
+        if self._unacknowledged:
+            self._unacknowledged = False
+            await self._send(Command.OKAY, self._local, self._remote, b"")
+        return payload
+
+    async def read_exactly(self, size_bytes: int) -> bytes:
+        """Raises StreamClosed when the peer closes before."""
+        parts, missing = [], size_bytes
+        while missing > 0:
+            part = await self.read()
+            if not part:
+                raise StreamClosed(EARLY_CLOSE)
+            parts.append(part[:missing])
+            self._rest = part[missing:]
+            missing -= len(parts[-1])
+        return b"".join(parts)
+
+    async def write(self, data: bytes | memoryview) -> None:
+        """Sends all of it; raises StreamClosed when the peer has closed."""
+        view = memoryview(data)
+        async with self._writing:
+            for start in range(0, len(view), self.payload_bytes):
+                await self._acknowledged.wait()
+                if self._ended:
+                    raise StreamClosed(EARLY_CLOSE)
+                self._acknowledged.clear()
+                await self._send(
+                    Command.WRTE, self._local, self._remote, bytes(view[start : start + self.payload_bytes])
+                )
+
+    def arrive(self, payload: bytes) -> None:
+        """Takes a packet of the peer; raises PacketError when the last one is not acknowledged yet."""
+        if self._unacknowledged:
+            raise PacketError("WRTE before the OKAY of the last one")
+        self._unacknowledged = True
+        self._arrived.put_nowait(payload)
+
+    def acknowledge(self) -> None:
+        """The peer has taken our last packet."""
+        self._acknowledged.set()
+
+    def end(self) -> None:
+        """The peer has closed: what arrived can still be read, nothing can be written."""
+        self._ended = True
+        self._unacknowledged = False
+        self._arrived.put_nowait(b"")
+        self._acknowledged.set()

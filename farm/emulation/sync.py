@@ -1,0 +1,211 @@
+"""The service `sync:`: files there and back, their attributes, folders, in both versions of each request.
+
+A request is four letters, a length and a path; numbers are little-endian. Version 2 says more of a file (64-bit sizes,
+an error number) and takes flags; none of the compressions is offered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from farm.emulation.faults import Fault, Watch
+from farm.emulation.filesystem import map_path
+from farm.emulation.streams import Stream, StreamClosed
+
+WORD = struct.Struct("<4sI")
+STAT = struct.Struct("<4s3I")  # mode, size, modification time
+STAT2 = struct.Struct("<4sIQQIIIIQqqq")  # error, device, inode, mode, links, user, group, size, three times
+FLAGS = struct.Struct("<4sII")  # of SND2: mode, flags
+FLAGS_RECEIVE = struct.Struct("<4sI")
+ENTRY_END = struct.Struct("<I")  # length of the name that follows
+DATA_BYTES = 64 * 1024
+MAX_PATH_BYTES = 1024
+MAX_SIZE = 2**32 - 1
+SHELL_ID = 2000
+
+WatchOver = Callable[[str, str, Callable[[Fault], None]], Watch]
+
+
+class SyncError(Exception):
+    """What the peer is told with FAIL."""
+
+
+class SyncService:
+    """Answers requests until QUIT.
+
+    Args:
+        root: the phone's private folder.
+        watch_over: starts the watch over a request.
+        free_bytes: what can still be written; None without a limit.
+        modern: whether version 2 of the requests is known.
+    """
+
+    def __init__(
+        self, root: Path, watch_over: WatchOver, free_bytes: Callable[[], int | None], modern: bool = True
+    ) -> None:
+        self._root, self._watch_over, self._free_bytes, self._modern = root, watch_over, free_bytes, modern
+
+    async def serve(self, stream: Stream) -> None:
+        """Until QUIT, the stream's end or a request that failed, after which the peer starts a new stream."""
+        try:
+            while await self._answer(stream):
+                pass
+        except SyncError as error:
+            await _fail(stream, str(error))
+        except OSError as error:
+            await _fail(stream, (error.strerror or str(error)))
+
+    async def _answer(self, stream: Stream) -> bool:
+        request, size = WORD.unpack(await stream.read_exactly(WORD.size))
+        if request == b"QUIT":
+            return False
+        if size > MAX_PATH_BYTES:
+            raise SyncError("path too long")
+        path = os.fsdecode(await stream.read_exactly(size))
+        if request in (b"SND2", b"RCV2", b"STA2", b"LST2", b"LIS2") and not self._modern:
+            raise SyncError("unknown request")
+        match request:
+            case b"SEND" | b"SND2":
+                await self._receive_file(stream, path, request)
+            case b"RECV" | b"RCV2":
+                await self._send_file(stream, path, request)
+            case b"STAT" | b"STA2" | b"LST2":
+                await self._tell(stream, path, request)
+            case b"LIST" | b"LIS2":
+                await self._list(stream, path, request)
+            case _:
+                raise SyncError("unknown request")
+        return True
+
+    async def _receive_file(self, stream: Stream, path: str, request: bytes) -> None:
+        if request == b"SND2":
+            _, mode, flags = FLAGS.unpack(await stream.read_exactly(FLAGS.size))
+            _refuse_flags(flags)
+        else:
+            path, _, digits = path.rpartition(",")
+            mode = int(digits) if digits.isdigit() else 0o644
+        arriving = _Arriving(stream)
+        try:
+            with self._watch_over("push", path, _nothing) as watch:
+                await self._store(arriving, map_path(path, self._root), mode, watch)
+        except OSError as error:
+            await _fail(stream, error.strerror or str(error))
+            with contextlib.suppress(StreamClosed, SyncError):
+                while await arriving.next():  # until the peer has noticed
+                    pass
+            raise StreamClosed("failed") from error
+        await stream.write(WORD.pack(b"OKAY", 0))
+
+    async def _store(self, arriving: _Arriving, target: Path, mode: int, watch: Watch) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        target.unlink(missing_ok=True)
+        if stat.S_ISLNK(mode):
+            target.symlink_to(os.fsdecode((await arriving.next()).rstrip(b"\0")))
+            await arriving.next()
+            return
+        with target.open("wb") as file:
+            await self._fill(file, arriving, watch)
+        target.chmod(_spread(mode))
+        os.utime(target, (arriving.modified_s, arriving.modified_s))
+
+    async def _fill(self, file: BinaryIO, arriving: _Arriving, watch: Watch) -> None:
+        free_bytes = self._free_bytes()
+        while data := await arriving.next():
+            written = watch.passed(data)
+            if free_bytes is not None:
+                free_bytes -= len(written)
+                if free_bytes < 0:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            file.write(written)
+
+    async def _send_file(self, stream: Stream, path: str, request: bytes) -> None:
+        if request == b"RCV2":
+            _, flags = FLAGS_RECEIVE.unpack(await stream.read_exactly(FLAGS_RECEIVE.size))
+            _refuse_flags(flags)
+        with map_path(path, self._root).open("rb") as file, self._watch_over("pull", path, _nothing) as watch:
+            while chunk := file.read(stream.payload_bytes // (DATA_BYTES + WORD.size) * DATA_BYTES or DATA_BYTES):
+                await stream.write(_framed(watch.passed(chunk)))
+        await stream.write(WORD.pack(b"DONE", 0))
+
+    async def _tell(self, stream: Stream, path: str, request: bytes) -> None:
+        with self._watch_over("stat", path, _nothing):
+            await stream.write(_described(request, map_path(path, self._root), follow=request == b"STA2"))
+
+    async def _list(self, stream: Stream, asked: str, request: bytes) -> None:
+        kind, layout = (b"DNT2", STAT2) if request == b"LIS2" else (b"DENT", STAT)
+        folder = map_path(asked, self._root)
+        with self._watch_over("list", asked, _nothing), contextlib.suppress(OSError):
+            for path in sorted(folder.iterdir()):
+                name = os.fsencode(path.name)
+                await stream.write(_described(kind, path, follow=False) + ENTRY_END.pack(len(name)) + name)
+        await stream.write(b"DONE" + bytes(layout.size - 4 + ENTRY_END.size))
+
+
+class _Arriving:
+    """The DATA packets of one file, and DONE with its time."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self.modified_s = 0
+
+    async def next(self) -> bytes:
+        """The next piece; empty after the last."""
+        while True:
+            kind, size = WORD.unpack(await self._stream.read_exactly(WORD.size))
+            if kind == b"DONE":
+                self.modified_s = size
+                return b""
+            if kind != b"DATA" or size > DATA_BYTES:
+                raise SyncError(f"{kind.decode(errors='replace')} of {size} bytes while a file was expected")
+            if size:
+                return await self._stream.read_exactly(size)
+
+
+def _described(kind: bytes, path: Path, follow: bool) -> bytes:
+    """A file's attributes in the layout of that answer."""
+    version_2 = kind in (b"STA2", b"LST2", b"DNT2")
+    try:
+        found = path.stat() if follow else path.lstat()
+    except OSError as error:
+        if version_2:
+            return STAT2.pack(kind, error.errno or errno.EIO, *[0] * 10)
+        return STAT.pack(kind, 0, 0, 0)
+    if not version_2:
+        return STAT.pack(kind, found.st_mode, min(found.st_size, MAX_SIZE), int(found.st_mtime) & MAX_SIZE)
+    times = (int(found.st_atime), int(found.st_mtime), int(found.st_ctime))
+    owner = (SHELL_ID, SHELL_ID)
+    return STAT2.pack(kind, 0, found.st_dev, found.st_ino, found.st_mode, found.st_nlink, *owner, found.st_size, *times)
+
+
+def _framed(data: bytes) -> bytes:
+    pieces = (data[start : start + DATA_BYTES] for start in range(0, len(data), DATA_BYTES))
+    return b"".join(WORD.pack(b"DATA", len(piece)) + piece for piece in pieces)
+
+
+def _spread(mode: int) -> int:
+    """What the owner may, everyone may, as Android's file daemon does it."""
+    owner = mode >> 6 & 7
+    return owner << 6 | owner << 3 | owner
+
+
+def _refuse_flags(flags: int) -> None:
+    if flags:
+        raise SyncError(f"flags {flags:#x} (compression) are not offered")
+
+
+async def _fail(stream: Stream, reason: str) -> None:
+    text = reason.encode(errors="surrogateescape")
+    await stream.write(WORD.pack(b"FAIL", len(text)) + text)
+
+
+def _nothing(fault: Fault) -> None:
+    """A command's fault cannot happen to a file."""
