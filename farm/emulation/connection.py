@@ -63,6 +63,8 @@ class Connection:
         self._checksum = True
         self._flowing = asyncio.Event()
         self._flowing.set()
+        self._socket: socket.socket = writer.get_extra_info("socket")
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     async def serve(self) -> None:
         """Answers packets until the peer goes, the protocol is broken, or `reset`."""
@@ -81,8 +83,7 @@ class Connection:
 
     def reset(self) -> None:
         """Breaks the connection off, as a pulled plug does."""
-        peer: socket.socket = self._writer.get_extra_info("socket")
-        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self._writer.transport.abort()
         self._reader.feed_eof()
         self._flowing.set()

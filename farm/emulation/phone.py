@@ -164,8 +164,8 @@ class Phone:
             del self._connections[connection]
 
     def _greeting(self) -> Greeting:
-        names = (self.properties.get(f"ro.product.{name}") for name in ("name", "model", "device"))
-        return Greeting.make(*names, features=FEATURES, modern=self._settings.shell_v2)
+        product, model, device = (self.properties.get(f"ro.product.{name}") for name in ("name", "model", "device"))
+        return Greeting.make(product, model, device, FEATURES, self._settings.shell_v2)
 
     def _service(self, name: str, connection: Connection) -> Service | None:
         if name == "sync:":
