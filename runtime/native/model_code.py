@@ -1,8 +1,8 @@
 """A model as part of a program: its plan, and its weights too where they are wanted, as C source and a static library.
 
     <name>.h                declares one function, which puts them into rt_options
-    <name>.c                their bytes, as string literals: compilers take a hundred megabytes of those in seconds
-    lib<name>.a             the same, compiled for one ABI
+    <name>.c                the function, and their bytes as string literals
+    lib<name>.a             the same for one ABI; the bytes by way of the assembler, which takes any number at once
     farmrt.h, libfarmrt.a   the runtime that executes them
 
 A program links both libraries, and on Linux `-lpthread -ldl -lm`.
@@ -15,6 +15,7 @@ import hashlib
 import re
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,6 +31,11 @@ from runtime.version import RUNTIME_VERSION
 FLAGS = ("-std=c11", "-O1", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
 LINE_BYTES = 1024
 LINES_AT_ONCE = 4096
+
+# As files are mapped: writable pages, since some drivers refuse to use read-only memory in place.
+SECTION = ".data"
+ALIGNMENT = 4096
+
 # `\ooo` for every byte: three digits, so that no digit that follows is taken for a fourth.
 _ESCAPES = np.array([list(f"\\{byte:03o}".encode()) for byte in range(256)], np.uint8)
 
@@ -44,6 +50,15 @@ class ModelCode:
     function: str
 
 
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """Bytes that become part of a program: their name there, and what rt_options calls them."""
+
+    symbol: str
+    member: str
+    content: bytes
+
+
 def write_model_code(folder: Path, name: str, plan: bytes, data: bytes | None, abi: str = HOST) -> ModelCode:
     """Writes and compiles a model, unless the same is there already.
 
@@ -56,14 +71,18 @@ def write_model_code(folder: Path, name: str, plan: bytes, data: bytes | None, a
     Raises:
         ConfigError, BuildError: as `build_farmrt` does.
     """
-    made = ModelCode(folder / f"{name}.h", folder / f"{name}.c", folder / f"lib{name}.a", f"{c_name(name)}_options")
+    word = c_name(name)
+    made = ModelCode(folder / f"{name}.h", folder / f"{name}.c", folder / f"lib{name}.a", f"{word}_options")
+    parts = [_Part(f"{word}_plan", "plan", plan)]
+    if data is not None:
+        parts.append(_Part(f"{word}_data", "data", data))
     farmrt = build_farmrt(abi).parent
-    header = _header(name, made.function, plan, data, find_toolchain(abi).name)
+    header = _header(name, made.function, parts, find_toolchain(abi).name)
     with writing(folder), FileLock(folder / "lock"):
         _provide_runtime(farmrt, folder)
         complete = all(path.is_file() for path in (made.header, made.source, made.library))
         if not complete or made.header.read_text() != header:
-            _write(made, header, plan, data, abi)
+            _write(made, header, parts, abi)
     return made
 
 
@@ -79,33 +98,40 @@ def _provide_runtime(farmrt: Path, folder: Path) -> None:
             shutil.copy(farmrt / name, folder)
 
 
-def _write(made: ModelCode, header: str, plan: bytes, data: bytes | None, abi: str) -> None:
+def _write(made: ModelCode, header: str, parts: Sequence[_Part], abi: str) -> None:
     """Makes the files aside, then moves them to their place; the header comes last, since it says what they are of."""
     with tempfile.TemporaryDirectory(dir=made.header.parent) as work:
         scratch = Path(work)
         (scratch / made.header.name).write_text(header)
+        _compile_library(scratch, made, parts, abi)
         with (scratch / made.source.name).open("wb") as file:
-            _write_source(file, made, plan, data)
-        toolchain = find_toolchain(abi)
-        flags = (*FLAGS, *ABIS[abi].flags, f"-I{scratch}", f"-I{made.header.parent}")
-        objects = compile_units(toolchain.compiler, flags, [Unit(scratch / made.source.name)], scratch)
-        run([*toolchain.archiver, "rcs", str(scratch / made.library.name), *map(str, objects)])
+            _write_source(file, made, parts)
         for path in (made.library, made.source, made.header):
             (scratch / path.name).replace(path)
 
 
-def _header(name: str, function: str, plan: bytes, data: bytes | None, compiler: str) -> str:
+def _compile_library(scratch: Path, made: ModelCode, parts: Sequence[_Part], abi: str) -> None:
+    toolchain = find_toolchain(abi)
+    function, content = scratch / "function.c", scratch / "content.s"
+    function.write_text(_function(made, parts))
+    content.write_text('    .section .note.GNU-stack, "", %progbits\n' + "".join(map(_assembler, parts)))
+    for part in parts:
+        (scratch / part.symbol).write_bytes(part.content)
+    flags = (*FLAGS, *ABIS[abi].flags, f"-I{scratch}", f"-I{made.header.parent}")
+    objects = compile_units(toolchain.compiler, flags, [Unit(function)], scratch)
+    objects += compile_units(toolchain.compiler, (f"-Wa,-I{scratch}",), [Unit(content)], scratch)
+    run([*toolchain.archiver, "rcs", str(scratch / made.library.name), *map(str, objects)])
+
+
+def _header(name: str, function: str, parts: Sequence[_Part], compiler: str) -> str:
     guard = f"{c_name(name).upper()}_H"
-    weights = "and its weights " if data is not None else ""
-    rest = "" if data is not None else f"; data_path must name {name}.data"
-    hashes = f"plan {hashlib.sha256(plan).hexdigest()}"
-    if data is not None:
-        hashes += f"\n *         data {hashlib.sha256(data).hexdigest()}"
+    embedded = " and ".join(part.member for part in parts)
+    rest = "" if len(parts) > 1 else f"; data_path must name {name}.data"
+    hashes = "".join(f" *     {part.member} {hashlib.sha256(part.content).hexdigest()}\n" for part in parts)
     return f"""\
-/* The model {name} as part of a program, made by farm {RUNTIME_VERSION} with {compiler}.
+/* The model {name} as part of a program, made by farm {RUNTIME_VERSION} with {compiler}. SHA-256 of what it holds:
  *
- * SHA-256 {hashes}
- */
+{hashes} */
 #ifndef {guard}
 #define {guard}
 
@@ -115,7 +141,7 @@ def _header(name: str, function: str, plan: bytes, data: bytes | None, compiler:
 extern "C" {{
 #endif
 
-/* Puts the model's plan {weights}into the options of rt_engine_create{rest}. */
+/* Puts the model's {embedded} into the options of rt_engine_create{rest}. */
 RT_API void {function}(rt_options *options);
 
 #ifdef __cplusplus
@@ -126,30 +152,42 @@ RT_API void {function}(rt_options *options);
 """
 
 
-def _write_source(file: BinaryIO, made: ModelCode, plan: bytes, data: bytes | None) -> None:
-    parts = {"plan": plan} | ({"data": data} if data is not None else {})
-    file.write(
-        f"""\
-/* Made by farm: what it holds is said in the header. Not const, and aligned to pages, as files are mapped: some drivers
- * refuse to use read-only memory in place. */
-#include "{made.header.name}"
-""".encode()
-    )
-    for part, content in parts.items():
-        file.write(f"\n_Alignas(4096) static char {part}[] =\n".encode())
-        _write_literal(file, content)
-    file.write(f"\nvoid {made.function}(rt_options *options) {{\n".encode())
+def _function(made: ModelCode, parts: Sequence[_Part]) -> str:
+    """C source of the function, without the bytes that it points to."""
+    lines = [f'#include "{made.header.name}"', "", *(f"extern char {part.symbol}[];" for part in parts), ""]
+    lines.append(f"void {made.function}(rt_options *options) {{")
     for part in parts:
-        file.write(f"    options->{part}_bytes = {part};\n    options->{part}_size = sizeof {part} - 1;\n".encode())
-    file.write(b"}\n")
+        lines.append(f"    options->{part.member}_bytes = {part.symbol};")
+        lines.append(f"    options->{part.member}_size = {len(part.content)};")
+    return "\n".join([*lines, "}", ""])
+
+
+def _assembler(part: _Part) -> str:
+    """The bytes of the file that bears the part's name."""
+    return f"""\
+    .section {SECTION}, "aw", %progbits
+    .balign {ALIGNMENT}
+    .globl {part.symbol}
+    .hidden {part.symbol}
+    .type {part.symbol}, %object
+    .size {part.symbol}, {len(part.content)}
+{part.symbol}:
+    .incbin "{part.symbol}"
+"""
+
+
+def _write_source(file: BinaryIO, made: ModelCode, parts: Sequence[_Part]) -> None:
+    file.write(_function(made, parts).encode())
+    for part in parts:
+        file.write(f"\n_Alignas({ALIGNMENT}) char {part.symbol}[] =\n".encode())
+        _write_literal(file, part.content)
 
 
 def _write_literal(file: BinaryIO, content: bytes) -> None:
     """A string literal of many lines, which ends the declaration."""
     values = np.frombuffer(content, np.uint8)
     for start in range(0, max(1, len(values)), LINE_BYTES * LINES_AT_ONCE):
-        part = values[start : start + LINE_BYTES * LINES_AT_ONCE]
-        escaped = _ESCAPES[part]
-        lines = [escaped[first : first + LINE_BYTES].tobytes() for first in range(0, max(1, len(part)), LINE_BYTES)]
+        part = _ESCAPES[values[start : start + LINE_BYTES * LINES_AT_ONCE]]
+        lines = [part[first : first + LINE_BYTES].tobytes() for first in range(0, max(1, len(part)), LINE_BYTES)]
         file.write(b'    "' + b'"\n    "'.join(lines) + b'"\n')
     file.write(b"    ;\n")

@@ -62,15 +62,21 @@ def make_machine(abi: str, root: Path) -> Machine:
     """Fills a folder with the C library; for Android with glibc under bionic's names."""
     (root / "lib").symlink_to(DEBIAN_LIBRARIES[abi])
     if ABIS[abi].is_android:
-        (root / "system" / "bin").mkdir(parents=True)
-        shutil.copy(DEBIAN_LIBRARIES[abi] / "ld-linux-aarch64.so.1", root / "system" / "bin" / "linker64")
-        libraries = root / "system" / "lib64"
-        libraries.mkdir()
-        (libraries / "libm.so").symlink_to(DEBIAN_LIBRARIES[abi] / "libm.so.6")
-        (libraries / "libdl.so").symlink_to(DEBIAN_LIBRARIES[abi] / "libdl.so.2")
-        (root / "bionic.c").write_text(BIONIC)
-        compile_library(abi, root / "bionic.c", libraries / "libc.so")
+        add_android(root, DEBIAN_LIBRARIES[abi], DEBIAN_LIBRARIES[abi] / "ld-linux-aarch64.so.1")
     return Machine(abi, root)
+
+
+def add_android(root: Path, libraries: Path, loader: Path) -> None:
+    """Android's dynamic linker and C library in a root folder: glibc's, whose `libraries` lie there for programs."""
+    system = root / "system"
+    shutil.rmtree(system, ignore_errors=True)
+    for folder in ("bin", "lib64"):
+        (system / folder).mkdir(parents=True)
+    shutil.copy(loader, system / "bin" / "linker64")
+    for name, version in {"libm.so": 6, "libdl.so": 2}.items():
+        (system / "lib64" / name).symlink_to(libraries / f"{name}.{version}")
+    (system / "bionic.c").write_text(BIONIC)
+    compile_library("arm64-v8a", system / "bionic.c", system / "lib64" / "libc.so")
 
 
 def compile_library(abi: str, source: Path, library: Path) -> None:

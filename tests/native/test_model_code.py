@@ -41,13 +41,14 @@ int main(void) {
 """
 
 
-def link(made: ModelCode, source: Path, abi: str, folder: Path) -> Path:
-    """A program of one file and the model, as an application's build makes it."""
+def link(made: ModelCode, source: Path, abi: str, folder: Path, from_source: bool = False) -> Path:
+    """A program of one file and the model, its library or its C source, as an application's build makes it."""
     toolchain, program = find_toolchain(abi), folder / "program"
     model = (f"-I{made.header.parent}", f'-DMODEL_HEADER="{made.header.name}"', f"-DMODEL={made.function}")
-    flags = ("-std=c11", "-O1", "-fPIC", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *model, *ABIS[abi].flags)
-    objects = [*compile_units(toolchain.compiler, flags, [Unit(source)], folder), made.library]
-    objects.append(made.library.with_name("libfarmrt.a"))
+    flags = ("-std=c11", "-O1", "-fPIC", "-Wall", "-Wextra", "-Werror", *model, *ABIS[abi].flags)
+    units = [Unit(source)] + ([Unit(made.source, "model")] if from_source else [])
+    objects = compile_units(toolchain.compiler, flags, units, folder)
+    objects += [*([] if from_source else [made.library]), made.library.with_name("libfarmrt.a")]
     if toolchain.bare_linker:
         run(android.link_command(toolchain.compiler, toolchain.bare_linker, program, objects))
     else:
@@ -55,17 +56,19 @@ def link(made: ModelCode, source: Path, abi: str, folder: Path) -> Path:
     return program
 
 
-def dumped(made: ModelCode, folder: Path) -> bytes:
+def dumped(made: ModelCode, folder: Path, from_source: bool = False) -> bytes:
     (folder / "dump.c").write_text(DUMP)
-    return subprocess.run([link(made, folder / "dump.c", "host", folder)], capture_output=True, check=True).stdout
+    program = link(made, folder / "dump.c", "host", folder, from_source)
+    return subprocess.run([program], capture_output=True, check=True).stdout
 
 
+@pytest.mark.parametrize("from_source", [False, True], ids=["library", "source"])
 @pytest.mark.parametrize("length", [0, 1, 1023, 1024, 1025, 5 * 1024 * 1024 + 3])
-def test_every_byte_is_kept(length: int, tmp_path: Path) -> None:
+def test_every_byte_is_kept(length: int, from_source: bool, tmp_path: Path) -> None:
     plan = bytes(range(256)) + b'"\\0077??=%s'
     data = np.random.default_rng(length).integers(0, 256, length, np.uint8).tobytes()
     made = write_model_code(tmp_path / "code", "net.host.cpu", plan, data)
-    assert dumped(made, tmp_path) == plan + b"|" + data
+    assert dumped(made, tmp_path, from_source) == plan + b"|" + data
 
 
 def test_weights_in_a_file(tmp_path: Path) -> None:
@@ -76,8 +79,8 @@ def test_weights_in_a_file(tmp_path: Path) -> None:
 
 def test_the_same_model_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
-    original = model_code.compile_units
-    monkeypatch.setattr(model_code, "compile_units", lambda *args: compiled.append(args) or original(*args))
+    original = model_code._compile_library
+    monkeypatch.setattr(model_code, "_compile_library", lambda *args: compiled.append(args) or original(*args))
     for plan, data in [(b"a", b"b"), (b"a", b"b"), (b"a", b"c"), (b"a", None), (b"a", None)]:
         made = write_model_code(tmp_path, "net", plan, data)
     assert len(compiled) == 3
@@ -90,6 +93,34 @@ def test_names() -> None:
     assert c_name("squeeze-net.v1.sdm845.gpu") == "squeeze_net_v1_sdm845_gpu"
     assert c_name("2nd") == "model_2nd"
     assert c_name("_x") == "model__x"
+
+
+def test_two_models_in_one_program(tmp_path: Path) -> None:
+    """Their libraries share no name; what one keeps to itself the other cannot meet."""
+    first, second = (write_model_code(tmp_path, name, name.encode(), b"x") for name in ("one.host.cpu", "two.host.cpu"))
+    lines = [f'#include "{made.header.name}"' for made in (first, second)]
+    calls = [
+        f"{made.function}(&options); fwrite(options.plan_bytes, 1, options.plan_size, stdout);"
+        for made in (first, second)
+    ]
+    (tmp_path / "main.c").write_text(
+        "\n".join(
+            ["#include <stdio.h>", *lines, "int main(void) {", "rt_options options = {0};", *calls, "return 0; }"]
+        )
+    )
+    toolchain, program = find_toolchain("host"), tmp_path / "main"
+    run(
+        [
+            *toolchain.compiler,
+            f"-I{tmp_path}",
+            "-o",
+            str(program),
+            str(tmp_path / "main.c"),
+            str(first.library),
+            str(second.library),
+        ]
+    )
+    assert subprocess.run([program], capture_output=True, check=True).stdout == b"one.host.cputwo.host.cpu"
 
 
 @pytest.mark.parametrize("abi", ["host", *qemu.QEMU])

@@ -1,0 +1,73 @@
+"""The Android executable on the emulated board: a real ARM64 user space, with glibc in the place of bionic."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from farm import inventory
+from farm.emulation import namespace
+from farm.emulation.board import Board
+from farm.inventory import Unit
+from farm.jobs.unit import open_unit
+from tests.conftest import require
+from tests.integration.board_jobs import deploy, rows_of
+from tests.integration.conftest import Say
+from tests.native import qemu
+
+pytestmark = pytest.mark.slow
+
+ABI = "arm64-v8a"
+LIBRARIES = Path("lib/aarch64-linux-gnu")
+LINKS = {
+    "system/bin/linker64": "lib/ld-linux-aarch64.so.1",
+    "system/lib64/libm.so": "lib/aarch64-linux-gnu/libm.so.6",
+    "system/lib64/libdl.so": "lib/aarch64-linux-gnu/libdl.so.2",
+}
+LDCONFIG_DEADLINE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def android_libraries(board: Board) -> None:
+    """Puts glibc's under the names of Android's linker and C library into the board's root."""
+    require("board", "" if os.geteuid() == 0 else "only root can add Android's libraries to the board")
+    for name, target in LINKS.items():
+        link = board.root / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(f"/{target}")
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "bionic.c")
+        source.write_text(qemu.BIONIC)
+        qemu.compile_library(ABI, source, board.root / "system/lib64/libc.so")
+    (board.root / "etc/ld.so.conf.d/android.conf").write_text("/system/lib64\n")
+    namespace.run("farm-ldconfig", ["/sbin/ldconfig"], board.folder / "ldconfig.log", LDCONFIG_DEADLINE_S, board.root)
+
+
+@pytest.fixture
+def phone(android_libraries: None, unit: Unit) -> Unit:
+    """The board, as if it were Android's."""
+    entries = yaml.safe_load(Path("devices.yml").read_text())
+    entries["devices"]["board"]["target_abis"] = [ABI]
+    Path("devices.yml").write_text(yaml.safe_dump(entries))
+    (found,) = inventory.load()
+    return found
+
+
+def test_it_knows_the_board(phone: Unit) -> None:
+    with open_unit(phone) as opened:
+        assert opened.probe["abi"] == ABI
+        assert opened.probe["cpu"]["cores"] == os.cpu_count() and "asimd" in opened.probe["cpu"]["features"]
+        assert "PoCL" in opened.probe["opencl"]["platform_version"]
+        assert "/vendor/lib64/libOpenCL.so" in opened.probe["opencl"]["searched"]
+
+
+def test_models_run_right(phone: Unit, say: Say, tmp_path: Path) -> None:
+    deploy(tmp_path, ABI)
+    rows = rows_of(say("run", "tiny.yml", "--validate", "--json", "--round", "2"))
+    assert [row["runtime"] for row in rows] == ["cpu", "gpu"]
+    assert all(row["cosine"] > 0.9999 and row["nan_count"] == 0 for row in rows)
