@@ -9,10 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from elftools.elf.elffile import ELFFile
 
-from farm.cli.build import command
+from farm import cli
 from runtime.errors import BuildError, ConfigError
 from runtime.native import build
 from runtime.native.abi import ABIS
@@ -135,26 +134,31 @@ def test_another_version_of_the_compiler_is_another_build(monkeypatch: pytest.Mo
     assert names == ["cc 1.0", "cc 1.1"]
 
 
-def test_command(farmrt_program: Path) -> None:
-    done = CliRunner().invoke(command, [], standalone_mode=False)
-    head, _, row = done.stdout.splitlines()
+def test_command(farmrt_program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.call(["build"]) == 0
+    head, _, row = capsys.readouterr().out.splitlines()
     assert [cell.strip() for cell in head.split("|")] == ["ABI", "Size", "Time", "Compiler", "Program"]
     abi, size, _, compiler, program = (cell.strip() for cell in row.split("|"))
     assert (abi, size, program) == ("host", f"{farmrt_program.stat().st_size:,} B", str(farmrt_program))
     assert compiler == find_toolchain("host").name
 
 
-def test_command_refuses_a_contradiction() -> None:
-    with pytest.raises(ConfigError, match="--abi or --all"):
-        CliRunner().invoke(command, ["--all", "--abi", "host"], standalone_mode=False, catch_exceptions=False)
+@pytest.mark.usefixtures("no_ndk")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["--all", "--abi", "host"], "farm build: give --abi or --all, not both"), (["--abi", "armeabi-v7a"], NO_NDK)],
+)
+def test_command_refuses(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.call(["build", *words]) == 2
+    assert capsys.readouterr().err == f"error: {said}\n"
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_ndk")
-def test_all() -> None:
+def test_all(capsys: pytest.CaptureFixture[str]) -> None:
     """Everything that can be built here, what cannot is named, and each is a small program for its machine."""
-    done = CliRunner().invoke(command, ["--all", "--json"], standalone_mode=False)
-    said = json.loads(done.stdout)
+    assert cli.call(["build", "--all", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
     assert said["left_out"] == {"armeabi-v7a": NO_NDK}
     machines = {}
     for built in said["built"]:
