@@ -31,6 +31,7 @@ class Wiring(enum.Enum):
     """What a command's standard streams are."""
 
     PIPES = "pipes"
+    JOINED_PIPES = "pipes, stderr among stdout"
     TERMINAL = "terminal"  # line editing, and \\n becomes \\r\\n
     RAW_TERMINAL = "raw terminal"  # bytes as they are, stderr among stdout
 
@@ -106,9 +107,11 @@ class Program:
 
     def __init__(self, argv: list[str], folder: Path, environment: Mapping[str, str], wiring: Wiring) -> None:
         self.stderr: Pipe | None = None
-        if wiring is Wiring.PIPES:
-            self._process = _popen(argv, folder, environment, subprocess.PIPE)
-            self.stdin, self.stdout, self.stderr = (Pipe(descriptor) for descriptor in _taken(self._process))
+        if wiring in (Wiring.PIPES, Wiring.JOINED_PIPES):
+            stderr = subprocess.PIPE if wiring is Wiring.PIPES else subprocess.STDOUT
+            self._process = _popen(argv, folder, environment, subprocess.PIPE, stderr)
+            self.stdin, self.stdout, *rest = (Pipe(descriptor) for descriptor in _taken(self._process))
+            self.stderr = rest[0] if rest else None
         else:
             self._process, terminal = _popen_on_terminal(argv, folder, environment, wiring)
             self.stdin = self.stdout = Pipe(terminal)
@@ -203,14 +206,16 @@ def kill_all(folder: Path) -> None:
             break
 
 
-def _popen(argv: list[str], folder: Path, environment: Mapping[str, str], stream: int) -> subprocess.Popen[bytes]:
+def _popen(
+    argv: list[str], folder: Path, environment: Mapping[str, str], stream: int, stderr: int
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         argv,
         cwd=folder,
         env=dict(environment),
         stdin=stream,
         stdout=stream,
-        stderr=stream,
+        stderr=stderr,
         bufsize=0,
         start_new_session=True,
     )
@@ -218,9 +223,9 @@ def _popen(argv: list[str], folder: Path, environment: Mapping[str, str], stream
 
 def _taken(process: subprocess.Popen[bytes]) -> list[int]:
     """The pipes' own descriptors, which no file object closes any more."""
-    assert process.stdin and process.stdout and process.stderr
-    descriptors = [os.dup(file.fileno()) for file in (process.stdin, process.stdout, process.stderr)]
-    for file in (process.stdin, process.stdout, process.stderr):
+    files = [file for file in (process.stdin, process.stdout, process.stderr) if file]
+    descriptors = [os.dup(file.fileno()) for file in files]
+    for file in files:
         file.close()
     return descriptors
 
@@ -233,7 +238,7 @@ def _popen_on_terminal(
         if wiring is Wiring.RAW_TERMINAL:
             tty.setraw(theirs)
         entered = ["/bin/sh", "-c", ENTER_TERMINAL, "sh", os.ttyname(theirs), *argv]
-        return _popen(entered, folder, environment, theirs), ours
+        return _popen(entered, folder, environment, theirs, theirs), ours
     except BaseException:
         os.close(ours)
         raise

@@ -38,7 +38,7 @@ class Asked:
         service, _, command = name.partition(":")
         kind, *options = service.split(",")
         if kind == "exec" and not options:
-            return cls(command, Wiring.RAW_TERMINAL, framed=False)
+            return cls(command, Wiring.JOINED_PIPES, framed=False)
         if kind != "shell" or (options and not modern):
             return None
         pty = "pty" in options or ("raw" not in options and not command) or not modern
@@ -125,7 +125,10 @@ class Conversation:
         if not self._framed:
             while data := await self._stream.read():
                 await self._program.stdin.write(data)
-            raise StreamClosed("the peer wants no more")
+            if self._program.stdin is self._program.stdout:
+                raise StreamClosed("the peer wants no more")
+            self._program.stdin.close()  # the program may still use what it got, for as long as the connection waits
+            return
         while True:
             kind, size = PACKET.unpack(await self._stream.read_exactly(PACKET.size))
             if size > MAX_PACKET_BYTES:

@@ -1,7 +1,7 @@
 """One ADB stream, seen from the device: bytes both ways, one unacknowledged packet in each direction.
 
-The peer may send the next packet when we have taken the last one; we may send the next when the peer has. That is all
-the flow control that ADB has, and it makes a slow reader slow down its writer.
+The peer sends the next packet when we have taken the last one; we may send the next when the peer has. That is all the
+flow control that ADB has, and it makes a slow reader slow down its writer.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from farm.emulation.packets import Command, PacketError
 
 Send = Callable[[Command, int, int, bytes], Awaitable[None]]
+MAX_WAITING = 1024
 EARLY_CLOSE = "the other side closed the stream"
 
 
@@ -32,7 +33,6 @@ class Stream:
         self.payload_bytes = payload_bytes
         self._local, self._remote, self._send = local, remote, send
         self._arrived: asyncio.Queue[bytes] = asyncio.Queue()
-        self._unacknowledged = False  # the peer waits for our OKAY
         self._rest = b""
         self._ended = False
         self._acknowledged = asyncio.Event()
@@ -47,8 +47,7 @@ class Stream:
         if self._ended and self._arrived.empty():
             return b""
         payload = await self._arrived.get()
-        if self._unacknowledged:
-            self._unacknowledged = False
+        if payload and not self._ended:
             await self._send(Command.OKAY, self._local, self._remote, b"")
         return payload
 
@@ -78,19 +77,18 @@ class Stream:
                 )
 
     def arrive(self, payload: bytes) -> None:
-        """Takes a packet of the peer; raises PacketError when the last one is not acknowledged yet."""
-        if self._unacknowledged:
-            raise PacketError("WRTE before the OKAY of the last one")
-        self._unacknowledged = True
-        self._arrived.put_nowait(payload)
+        """Takes a packet of the peer; adb sends its last ones without waiting. Raises PacketError for too many."""
+        if self._arrived.qsize() >= MAX_WAITING:
+            raise PacketError("WRTE before the OKAY of those before")
+        if payload:
+            self._arrived.put_nowait(payload)
 
     def acknowledge(self) -> None:
         """The peer has taken our last packet."""
         self._acknowledged.set()
 
     def end(self) -> None:
-        """The peer has closed: what arrived can still be read, nothing can be written."""
+        """The peer has closed: what arrived can still be read, nothing can be written. May be called twice."""
         self._ended = True
-        self._unacknowledged = False
         self._arrived.put_nowait(b"")
         self._acknowledged.set()
