@@ -16,9 +16,10 @@ from benchmarks.figures import ColdStart, Start
 from benchmarks.scratch import POCL_CACHE
 from farm.jobs.prepare import Prepared
 from farm.jobs.run import LoadOptions
-from farm.jobs.unit import FARMRT, FIRST_ROUND_DEADLINE_S, OpenUnit
+from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit
 from farm.workspace import Workspace, data_file
 from runtime.errors import DeviceError
+from runtime.native.build import build_farmrt
 
 MOST_STARTS = 3
 LIMIT_S = 2.0  # no further start of a kind after so much time
@@ -32,9 +33,9 @@ def cold_start(opened: OpenUnit, prepared: Prepared, inputs: Mapping[str, Array]
     opened.session.command("unload")
     workspace = Workspace(prepared.deployment.library_name)
     names = (opened.unit.abi, opened.device_model, opened.unit.soc)
-    tuned = {"tuned": _on_unit(workspace, workspace.tuned_file(*names))}
-    kernels = {"kernels": _on_unit(workspace, workspace.kernels_file(*names))}
-    words = _words(opened, workspace, prepared)
+    tuned = {"tuned": _on_unit(opened, workspace.tuned_file(*names))}
+    kernels = {"kernels": _on_unit(opened, workspace.kernels_file(*names))}
+    words = _words(opened, workspace, prepared, inputs)
     return ColdStart(
         default=_starts(opened, words),
         tuned=_starts(opened, words | tuned),
@@ -43,16 +44,23 @@ def cold_start(opened: OpenUnit, prepared: Prepared, inputs: Mapping[str, Array]
     )
 
 
-def _words(opened: OpenUnit, workspace: Workspace, prepared: Prepared) -> dict[str, str]:
+def _words(opened: OpenUnit, workspace: Workspace, prepared: Prepared, inputs: Mapping[str, Array]) -> dict[str, str]:
     plan = workspace.plan_file(prepared.name, opened.unit.abi, opened.unit.soc, "gpu")
-    files = {"plan": _on_unit(workspace, plan), "data": _on_unit(workspace, data_file(plan))}
-    inputs = {f"input:{each.name}": workspace.on_unit(f"input{i}.bin") for i, each in enumerate(prepared.inputs)}
-    outputs = {f"output:{each.name}": workspace.on_unit(f"first{i}.bin") for i, each in enumerate(prepared.outputs)}
-    return files | inputs | outputs | {"soc": opened.unit.soc, "opencl": opened.opencl_library, "rounds": "1"}
+    files = {"plan": _on_unit(opened, plan), "data": _on_unit(opened, data_file(plan))}
+    given = {f"input:{name}": _input_on_unit(opened, value) for name, value in inputs.items()}
+    outputs = {f"output:{each.name}": f"first{i}.bin" for i, each in enumerate(prepared.outputs)}
+    return files | given | outputs | {"soc": opened.unit.soc, "opencl": opened.opencl_library, "rounds": "1"}
 
 
-def _on_unit(workspace: Workspace, path: Path) -> str:
-    return workspace.on_unit(path.name)
+def _on_unit(opened: OpenUnit, path: Path) -> str:
+    return opened.way.store.put([path])[path]
+
+
+def _input_on_unit(opened: OpenUnit, value: Array) -> str:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "input.bin")
+        path.write_bytes(value.astype("<f4").tobytes())
+        return _on_unit(opened, path)
 
 
 def _starts(opened: OpenUnit, words: Mapping[str, str]) -> Start:
@@ -68,7 +76,7 @@ def _starts(opened: OpenUnit, words: Mapping[str, str]) -> Start:
 def _start(opened: OpenUnit, words: Mapping[str, str], cache: str) -> tuple[float, int]:
     """Seconds of one process, and how many programs it built."""
     arguments = [f"{key}={value}" for key, value in words.items()]
-    argv = ["env", f"{POCL_CACHE}={cache}", f"./{FARMRT}", "run", *arguments]
+    argv = ["env", f"{POCL_CACHE}={cache}", _on_unit(opened, build_farmrt()), "run", *arguments]
     start_s = time.perf_counter()
     done = opened.transport.run(argv, FIRST_ROUND_DEADLINE_S)
     took_s = time.perf_counter() - start_s

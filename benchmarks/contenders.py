@@ -76,7 +76,7 @@ class Farmrt:
         self.name = name
         self._opened = opened
         self._loaded = load_model(opened, prepared, "gpu", opened.target(prepared, "gpu"), options)
-        opened.write_inputs(inputs, self._loaded.workspace)
+        opened.write_inputs(inputs)
 
     @property
     def plan(self) -> Plan:
@@ -90,7 +90,7 @@ class Farmrt:
 
     def verdict(self, expected: Mapping[str, Array]) -> tuple[Status, str]:
         """Whether the outputs of the last round are right, and why not."""
-        outputs = self._opened.read_outputs(self._loaded.plan, self._loaded.workspace)
+        outputs = self._opened.read_outputs(self._loaded.plan)
         members = output_members(self._loaded.prepared, "gpu", expected, outputs)
         return members["status"], members["reason"]
 

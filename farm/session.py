@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote
@@ -27,6 +27,7 @@ class Session:
         farmrt: path of the executable on the unit, relative to its folder.
         environment: variables that the process gets beside its own.
         deadline_s: how long a command may take unless it says otherwise.
+        wrap: makes of the command line one that runs it in another way.
     """
 
     def __init__(
@@ -35,10 +36,11 @@ class Session:
         farmrt: str,
         environment: Mapping[str, str] | None = None,
         deadline_s: float = DEFAULT_DEADLINE_S,
+        wrap: Callable[[Sequence[str]], list[str]] = list,
     ) -> None:
         assignments = [f"{name}={value}" for name, value in (environment or {}).items()]
         program = farmrt if "/" in farmrt else f"./{farmrt}"
-        self._argv = [*(["env", *assignments] if assignments else []), program, "serve"]
+        self._argv = wrap([*(["env", *assignments] if assignments else []), program, "serve"])
         self._transport = transport
         self._deadline_s = deadline_s
         self._process: Process | None = transport.start(self._argv)

@@ -7,8 +7,8 @@
     build/<library>/opencl/<abi>/<library>_compiled_opencl_kernel.<device model>.<soc>.bin
     build/<library>/opencl/<abi>/manifest.json
 
-On the unit everything of a library lies in `<library>/`; tensors travel as numbered files, since their names may hold
-any character.
+On the unit, files lie in the store (farm.device_store); tensors travel as numbered files, since their names may hold any
+character.
 """
 
 from __future__ import annotations
@@ -59,10 +59,6 @@ class Workspace:
     def manifest_file(self, abi: str) -> Path:
         """Fingerprints, hashes and evidence of the artifacts."""
         return self.artifacts_folder(abi) / "manifest.json"
-
-    def on_unit(self, name: str) -> str:
-        """Path of one of the library's files on a unit."""
-        return f"{self.library}/{name}"
 
     def _artifact(self, kind: str, abi: str, device_model: str, soc: str) -> Path:
         return self.artifacts_folder(abi) / f"{self.library}_{kind}.{file_part(device_model)}.{soc}.bin"

@@ -49,14 +49,19 @@ def benchmark_job(
 def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: BenchmarkOptions) -> Members:
     target = opened.target(prepared, runtime, options.load.memory)
     loaded = load_model(opened, prepared, runtime, target, options.load)
-    opened.write_inputs(TestData(prepared, {}).inputs, loaded.workspace)
+    opened.write_inputs(TestData(prepared, {}).inputs)
     session = opened.session
     warm_up = _wall_ns(session, max(1, options.warmup), FIRST_ROUND_DEADLINE_S)
     deadline_s = rounds_deadline_s(options.rounds, max(warm_up) / NS_PER_MS)
-    plain = _wall_ns(session, options.rounds, deadline_s)
-    times, wall_ns = profile(session, options.rounds, len(loaded.plan.steps), deadline_s)
+
+    def rounds() -> tuple[list[float], list[StepTimes], list[float]]:
+        plain = _wall_ns(session, options.rounds, deadline_s)
+        return plain, *profile(session, options.rounds, len(loaded.plan.steps), deadline_s)
+
+    (plain, times, wall_ns), heat = opened.cool(rounds)
     return {
         **loaded_members(opened, loaded, options.load),
+        **heat,
         "warm_up": Rounds.of(warm_up),
         "without_statistics": Rounds.of(plain),
         **statistics_of(loaded.plan.steps, times, wall_ns),

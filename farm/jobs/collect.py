@@ -48,7 +48,7 @@ def collect(opened: OpenUnit, library: str, found: Sequence[Tuned], settings: di
     fingerprint = fingerprint_of(found[0].target)
     verdicts = {each.launch.key: each for model in found for each in model.verdicts}
     tuned = TunedSet(fingerprint, opened.device_model, tuple(_entries(verdicts.values())))
-    kernels = _compiled(opened, workspace, found, tuned)
+    kernels = _compiled(opened, found, tuned)
     record = SetRecord(
         fingerprint=dataclasses.asdict(fingerprint),
         device_model=opened.device_model,
@@ -96,24 +96,23 @@ def _launch_record(verdict: Verdict, found: Sequence[Tuned]) -> LaunchRecord:
     )
 
 
-def _compiled(opened: OpenUnit, workspace: Workspace, found: Sequence[Tuned], tuned: TunedSet) -> KernelSet:
+def _compiled(opened: OpenUnit, found: Sequence[Tuned], tuned: TunedSet) -> KernelSet:
     """Programs of all tuned models, each after a run, so that a driver that compiles late has compiled them."""
     with TemporaryDirectory() as folder:
         tuned_file = Path(folder, "tuned.bin")
         tuned_file.write_bytes(encode_tuned([tuned]))
-        sets = [_saved(opened, workspace, model, tuned_file, Path(folder, "kernels.bin")) for model in found]
+        sets = [_saved(opened, model, tuned_file, Path(folder, "kernels.bin")) for model in found]
     binaries = merge_kernels(sets)[0][0].binaries
     return KernelSet(_common([each.fingerprint for each in sets]), tuned.device_model, binaries)
 
 
-def _saved(opened: OpenUnit, workspace: Workspace, model: Tuned, tuned_file: Path, local: Path) -> KernelSet:
+def _saved(opened: OpenUnit, model: Tuned, tuned_file: Path, local: Path) -> KernelSet:
     limited = model.prepared.settings.limit_opencl_kernel_time
-    opened.load(workspace, model.plan_file, tuned_file, limit_kernel_time=limited)
-    opened.write_inputs(TestData(model.prepared, {}).inputs, workspace)
+    opened.load(model.plan_file, tuned_file, limit_kernel_time=limited)
+    opened.write_inputs(TestData(model.prepared, {}).inputs)
     opened.session.command("run", rounds=1, deadline_s=FIRST_ROUND_DEADLINE_S)
-    remote = workspace.on_unit(local.name)
-    opened.session.command("save_kernels", file=remote)
-    opened.transport.pull(remote, local)
+    opened.session.command("save_kernels", file=local.name)
+    opened.transport.pull(local.name, local)
     (saved,) = decode_kernels(local.read_bytes(), f"compiled kernels of {model.prepared.name}")
     return saved
 

@@ -100,7 +100,9 @@ class _Matter(Generic[RowType]):
             if isinstance(error, DeviceLostError) and not opened.answers():
                 raise
             return before | failed_members(error)
-        return before | measured | {"state_after": opened.watch.state(read_state(opened.transport))}
+        after = {"state_after": opened.watch.state(read_state(opened.transport))}
+        settings = {**opened.way.conditions, **measured.get("settings", {})}
+        return before | measured | after | {"settings": settings}
 
     def _row(self, unit: Unit, members: Members) -> RowType:
         return self.kind.model_validate(members_of_row(unit, self.found, self.runtime, self.asked, members))

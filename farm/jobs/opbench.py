@@ -125,10 +125,10 @@ def _load(opened: OpenUnit, plan: Plan) -> None:
         opened.session.respawn()
     plan_file = WORKSPACE.plan_file("case", opened.unit.abi, opened.unit.soc, "gpu")
     write_plan(plan, plan_file)
-    opened.load(WORKSPACE, plan_file)
+    opened.load(plan_file)
     random = np.random.default_rng(SEED)
     inputs = {tensor.name: random.uniform(-1, 1, tensor.shape).astype(np.float32) for tensor in plan.inputs}
-    opened.write_inputs(inputs, WORKSPACE)
+    opened.write_inputs(inputs)
     opened.session.command("run", rounds=1, deadline_s=FIRST_ROUND_DEADLINE_S)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from farm.jobs.prepare import Prepared
 from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, write_plan
 from farm.session import Answer
+from farm.throttling import Rest, throttled
 from farm.workspace import Workspace
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError
 from runtime.lowering.trials import TrialLaunch, TrialPlan, trial_plan
@@ -19,6 +20,8 @@ from tuner.trial import Candidate, Status, Trial
 
 WORKSPACE = Workspace("tuning")  # trial plans belong to no library
 LEAST_TRIAL_DEADLINE_S = 5.0
+LOOK_S = 10.0
+REST = Rest()
 MS_PER_S = 1e3
 
 
@@ -27,6 +30,8 @@ class UnitTrials:
 
     A trial that takes longer than to build and run all defaults, twice, counts as hanging: some compilers need minutes
     for a program before they give up.
+
+    Every LOOK_S it looks whether the unit is throttled, and lets it rest.
 
     Attributes:
         launches: what can be tried, as far as some model uses it.
@@ -39,8 +44,10 @@ class UnitTrials:
         self.launches = tuple(launch for launch in found.launches if launch.uses)
         self._opened, self._inputs, self._plan_file, self._clock = opened, found.inputs, plan_file, clock
         start_s = clock()
+        self._conditions = opened.conditions()
         self._prepare()
-        self.prepare_s = max(clock() - start_s, 0.0)
+        self._looked_s = clock()
+        self.prepare_s = max(self._looked_s - start_s, 0.0)
         self._deadline_s = max(2 * self.prepare_s, LEAST_TRIAL_DEADLINE_S)
 
     def __call__(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
@@ -49,8 +56,20 @@ class UnitTrials:
         Raises DeviceLostError or another JobError when farmrt cannot be brought up again: then the unit is lost.
         """
         start_s = self._clock()
+        if start_s - self._looked_s >= LOOK_S:
+            self._rest_if_throttled()
+            start_s = self._looked_s = self._clock()
         trial = self._attempt(launch, candidate, reps)
         return dataclasses.replace(trial, device_s=max(self._clock() - start_s, 0.0))
+
+    def _rest_if_throttled(self) -> None:
+        """Waits until the unit runs as it did at the beginning, or has rested often enough."""
+        for _ in range(REST.times):
+            reason = throttled(self._conditions, self._opened.conditions())
+            if not reason:
+                break
+            self._opened.watch.stage(f"throttled ({reason}): rests {REST.rest_s:g} s")
+            time.sleep(REST.rest_s)
 
     def _attempt(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
         try:
@@ -81,8 +100,8 @@ class UnitTrials:
 
     def _prepare(self) -> None:
         """Loads the trial plan, and runs it once so that every step's input is there."""
-        self._opened.load(WORKSPACE, self._plan_file, lazy=True)
-        self._opened.write_inputs(self._inputs, WORKSPACE)
+        self._opened.load(self._plan_file, lazy=True)
+        self._opened.write_inputs(self._inputs)
         self._run_once()
 
     def _run_once(self) -> None:

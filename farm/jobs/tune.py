@@ -120,6 +120,7 @@ def _evidence(found: Tuned, compared: Comparison) -> ModelRecord:
 
 def _members(opened: OpenUnit, found: Tuned, published: Published, compared: Comparison) -> Members:
     return {
+        **compared.heat,
         "device_model": opened.device_model,
         "fingerprint": row_fingerprint(found.target),
         "default_ms": compared.default_ms.median,

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import os
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from farm import atomic_file, drivers, lease
+from farm import atomic_file, drivers, governor, lease, task_profile
 from farm.deployment import Runtime
+from farm.device_state import read_conditions, read_state
+from farm.device_store import Store
 from farm.inventory import Unit
 from farm.jobs import plans
 from farm.jobs.prepare import Prepared
 from farm.jobs.watch import UnitWatch
 from farm.lease import Lease
+from farm.readiness import wait_until_fit
+from farm.results import DeviceState
 from farm.session import Answer, Session
+from farm.task_profile import TaskProfile
+from farm.throttling import measured
 from farm.transport import Transport, connect
 from farm.workspace import Workspace, data_file
 from runtime.errors import ConfigError, JobError, UnsupportedError
@@ -31,8 +39,8 @@ from runtime.plan.records import Precision
 from runtime.target import Target, target_from_probe
 
 Array = npt.NDArray[Any]
+Value = TypeVar("Value")
 
-FARMRT = "farmrt"
 PROBE_DEADLINE_S = 120.0
 ANSWER_DEADLINE_S = 10.0
 LOAD_DEADLINE_S = 900.0
@@ -42,25 +50,38 @@ LIMITED_KERNEL_MS = 1.0
 DRIVER_ORIGINS = ("pypi", "system")
 
 
-class OpenUnit:
-    """A connected unit; made by `open_unit`."""
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """All that leads to a unit whose lease is held.
 
-    def __init__(
-        self,
-        unit: Unit,
-        transport: Transport,
-        session: Session,
-        opencl: str | None,
-        watch: UnitWatch,
-        held: Lease,
-    ) -> None:
-        self.unit = unit
-        self.watch = watch
-        self.lease = held
-        self.transport = transport
+    Attributes:
+        opencl: the OpenCL library for farmrt; None leaves the search to it.
+        conditions: what was done to the unit before the job, for a row's settings.
+    """
+
+    unit: Unit
+    transport: Transport
+    lease: Lease
+    store: Store
+    watch: UnitWatch
+    opencl: str | None
+    task_profile: TaskProfile
+    conditions: Mapping[str, Any]
+
+    def session(self) -> Session:
+        """Another farmrt on the unit."""
+        farmrt = build_farmrt(self.unit.abi)
+        return Session(self.transport, self.store.put([farmrt])[farmrt], wrap=self.task_profile.wrap)
+
+
+class OpenUnit:
+    """A unit with a farmrt that runs there; made by `open_unit`."""
+
+    def __init__(self, way: Way, session: Session) -> None:
+        self.way = way
+        self.unit, self.transport, self.watch, self.lease = way.unit, way.transport, way.watch, way.lease
         self.session = session
-        self._opencl = opencl
-        self.probe = session.command("probe", opencl=opencl, deadline_s=PROBE_DEADLINE_S)
+        self.probe = session.command("probe", opencl=way.opencl, deadline_s=PROBE_DEADLINE_S)
 
     @property
     def opencl_library(self) -> str:
@@ -76,8 +97,17 @@ class OpenUnit:
     @contextlib.contextmanager
     def twin(self) -> Iterator[OpenUnit]:
         """A second farmrt on the same unit."""
-        with Session(self.transport, FARMRT) as session:
-            yield OpenUnit(self.unit, self.transport, session, self._opencl, self.watch, self.lease)
+        with self.way.session() as session:
+            yield OpenUnit(self.way, session)
+
+    def cool(self, measure: Callable[[], Value]) -> tuple[Value, dict[str, Any]]:
+        """Measures, again after a rest where heat slowed the unit down; the members of a row that tell of it."""
+        found = measured(measure, self.conditions, time.sleep, say=self.watch.stage)
+        return found.value, {"throttled": found.throttled, "repeats": found.repeats}
+
+    def conditions(self) -> DeviceState:
+        """Temperature, clocks and thermal status right now."""
+        return self.watch.state(read_conditions(self.transport))
 
     def answers(self) -> bool:
         """Whether the unit itself is still there, whatever became of farmrt."""
@@ -102,7 +132,6 @@ class OpenUnit:
 
     def load(
         self,
-        workspace: Workspace,
         plan_file: Path,
         tuned: Path | None = None,
         kernels: Path | None = None,
@@ -111,43 +140,38 @@ class OpenUnit:
     ) -> Answer:
         """Pushes and loads a plan, with tuned parameters and compiled kernels where they are given."""
         files = {"plan": plan_file, "data": data_file(plan_file), "tuned": tuned, "kernels": kernels}
+        remotes = self.way.store.put([path for path in files.values() if path])
         return self.session.command(
             "load",
-            **self._pushed(workspace, {role: path for role, path in files.items() if path}),
+            **{role: remotes[path] for role, path in files.items() if path},
             soc=self.unit.soc,
-            opencl=self._opencl,
+            opencl=self.way.opencl,
             watchdog_ms=WATCHDOG_MS,
             limit_kernel_ms=LIMITED_KERNEL_MS if limit_kernel_time else None,
             lazy=lazy or None,
             deadline_s=LOAD_DEADLINE_S,
         )
 
-    def write_inputs(self, inputs: Mapping[str, Array], workspace: Workspace) -> None:
+    def write_inputs(self, inputs: Mapping[str, Array]) -> None:
         """Brings the inputs of the loaded plan to the unit."""
         with TemporaryDirectory() as folder:
-            for index, (name, value) in enumerate(inputs.items()):
-                local = Path(folder, f"input{index}.bin")
-                local.write_bytes(value.astype("<f4").tobytes())
-                remote = workspace.on_unit(local.name)
-                self.transport.push({remote: local})
-                self.session.command("input", name=name, file=remote)
+            files = {name: Path(folder, f"input{index}.bin") for index, name in enumerate(inputs)}
+            for name, path in files.items():
+                path.write_bytes(inputs[name].astype("<f4").tobytes())
+            remotes = self.way.store.put(files.values())
+            for name, path in files.items():
+                self.session.command("input", name=name, file=remotes[path])
 
-    def read_outputs(self, plan: Plan, workspace: Workspace) -> dict[str, Array]:
+    def read_outputs(self, plan: Plan) -> dict[str, Array]:
         """All outputs of the loaded plan after a run."""
         outputs = {}
         with TemporaryDirectory() as folder:
             for index, tensor in enumerate(plan.outputs):
-                local, remote = Path(folder, f"output{index}.bin"), workspace.on_unit(f"output{index}.bin")
+                local, remote = Path(folder, f"output{index}.bin"), f"output{index}.bin"
                 self.session.command("output", name=tensor.name, file=remote)
                 self.transport.pull(remote, local)
                 outputs[tensor.name] = np.fromfile(local, "<f4").reshape(tensor.shape)
         return outputs
-
-    def _pushed(self, workspace: Workspace, files: Mapping[str, Path]) -> dict[str, str]:
-        """Brings files to the unit, where it does not have them already; their paths there."""
-        remote = {role: workspace.on_unit(path.name) for role, path in files.items()}
-        self.transport.push({remote[role]: path for role, path in files.items()})
-        return remote
 
 
 def choose_target(
@@ -201,11 +225,26 @@ def open_unit(
     with (
         contextlib.closing(connect(unit)) as transport,
         lease.acquire(unit, transport, purpose, connect=lambda: connect(unit), wait_s=wait_s, say=watch.stage) as held,
+        _made_ready(unit, transport, held, watch) as conditions,
+        Store(transport, check=held.check) as store,
     ):
         watch.stage("farmrt")
-        transport.push({FARMRT: build_farmrt(unit.abi)})
-        with Session(transport, FARMRT) as session:
-            yield OpenUnit(unit, transport, session, library, watch, held)
+        profile = task_profile.find(transport)
+        conditions = conditions | ({"task_profile": profile.name} if profile.name else {})
+        way = Way(unit, transport, held, store, watch, library, profile, conditions)
+        with way.session() as session:
+            yield OpenUnit(way, session)
+
+
+@contextlib.contextmanager
+def _made_ready(unit: Unit, transport: Transport, held: Lease, watch: UnitWatch) -> Iterator[dict[str, Any]]:
+    """Waits until the unit is fit for a job, and lets it run at its highest clocks meanwhile; what was done."""
+    fit = wait_until_fit(
+        unit.name, lambda: watch.state(read_state(transport)), unit.limits, time.monotonic, time.sleep, watch.stage
+    )
+    waited = {"waited_s": round(fit.waited_s, 1), "waited_for": fit.waited_for} if fit.waited_for else {}
+    with governor.performance(transport, held.check) as governors:
+        yield waited | ({"governors": governors} if governors else {})
 
 
 def find_opencl(unit: Unit, wanted: str | None) -> str | None:

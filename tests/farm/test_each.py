@@ -48,8 +48,14 @@ class Bench:
         self.opened += 1
         if self.open_error:
             raise self.open_error
-        watch = UnitWatch(unit.name)
-        yield SimpleNamespace(unit=unit, session=self.session, transport=None, watch=watch, answers=lambda: True)
+        yield SimpleNamespace(
+            unit=unit,
+            session=self.session,
+            transport=None,
+            watch=UnitWatch(unit.name),
+            way=SimpleNamespace(conditions={}),
+            answers=lambda: True,
+        )
 
     def rows(self, measure: Callable[..., dict[str, Any]]) -> list[RunRow]:
         asked = {"rounds": 3}

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from farm.jobs import trials
 from farm.jobs.trials import UnitTrials
+from farm.jobs.watch import UnitWatch
+from farm.results import DeviceState
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError
 from tests.tuner.simulated_device import CONV, launch
 from tuner.space import default_candidate
@@ -40,6 +43,8 @@ class FakeUnit:
         self.log: list[str] = []
         self.words: dict[str, Any] = {}
         self.session = self
+        self.watch = UnitWatch("fake")
+        self.states: list[DeviceState] = []
 
     def command(self, name: str, /, *, deadline_s: float | None = None, **words: Any) -> dict[str, Any]:
         self.log.append(name)
@@ -52,6 +57,9 @@ class FakeUnit:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def conditions(self) -> DeviceState:
+        return self.states.pop(0) if self.states else DeviceState()
 
     def respawn(self) -> None:
         self.log.append("respawn")
@@ -97,6 +105,19 @@ def test_a_good_trial() -> None:
 def test_an_answer_without_an_expectation_says_so() -> None:
     answer = {name: value for name, value in GOOD.items() if not name.startswith(("max_abs", "nan"))}
     assert trials_of(FakeUnit(answer))(LAUNCH, default_candidate(LAUNCH), 2).max_abs_error is None
+
+
+def test_a_throttled_unit_rests_before_the_next_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+    monkeypatch.setattr(trials.time, "sleep", rests.append)
+    unit = FakeUnit(GOOD, GOOD)
+    hot, cool = DeviceState(thermal_status=3), DeviceState(thermal_status=0)
+    unit.states = [cool, hot, cool]
+    measure = trials_of(unit, 0.0, 1.0, 2.0, 3.0, 3.0 + trials.LOOK_S)
+    measure(LAUNCH, default_candidate(LAUNCH), 2)
+    assert not rests
+    measure(LAUNCH, default_candidate(LAUNCH), 2)
+    assert rests == [trials.REST.rest_s]
 
 
 def test_a_clock_that_goes_back_costs_nothing() -> None:
