@@ -8,19 +8,17 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from io import BytesIO
-from typing import IO, Any, BinaryIO, Self
+from typing import IO, BinaryIO, Self
 
+from farm.transport.program import Sink
 from runtime.errors import DeviceError
 
 CHUNK_BYTES = 256 * 1024
 DRAIN_S = 1.0
 
-Sink = Callable[[bytes], Any]
 
-
-class Streams:
+class LocalStreams:
     """Moves data between a process (leader of its own group) and its callers, and notices its end.
 
     The end of the process counts, not the end of its output: whatever it left in its process group is killed then, and
@@ -65,11 +63,10 @@ class Streams:
         self._source, self._close_when_fed = source, then_close
         self._selector.register(self._stdin, selectors.EVENT_WRITE, self._on_writable)
 
-    def collect(self, pipe: IO[bytes] | None, sink: Sink) -> None:
-        """Lets the following steps hand what the pipe delivers to the sink."""
-        assert pipe
-        self._outputs += 1
-        self._selector.register(pipe, selectors.EVENT_READ, lambda: self._on_readable(pipe, sink))
+    def collect(self, stdout: Sink, stderr: Sink) -> None:
+        """Lets the following steps hand the output to the sinks."""
+        self._collect(self._process.stdout, stdout)
+        self._collect(self._process.stderr, stderr)
 
     def step(self, deadline: float) -> bool:
         """Waits for data or the end and deals with it; False when `deadline` (monotonic clock) passes first."""
@@ -93,6 +90,11 @@ class Streams:
                 self._close()
         status = self._process.returncode
         return 128 - status if status < 0 else status
+
+    def _collect(self, pipe: IO[bytes] | None, sink: Sink) -> None:
+        assert pipe
+        self._outputs += 1
+        self._selector.register(pipe, selectors.EVENT_READ, lambda: self._on_readable(pipe, sink))
 
     def _wait(self, grace_s: float) -> None:
         deadline = time.monotonic() + grace_s
@@ -141,17 +143,3 @@ class Streams:
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe:
                 pipe.close()
-
-
-def limited(sink: Sink, name: str, limit_bytes: int) -> Sink:
-    """The sink, until it has taken `limit_bytes`: then DeviceError."""
-    taken = 0
-
-    def take(chunk: bytes) -> None:
-        nonlocal taken
-        taken += len(chunk)
-        if taken > limit_bytes:
-            raise DeviceError(f"{name}: printed more than {limit_bytes} bytes")
-        sink(chunk)
-
-    return take

@@ -261,7 +261,7 @@ def test_process_that_does_not_answer_is_killed(transport: Transport) -> None:
 def test_close_ends_a_process_that_ignores_the_end_of_its_input(
     transport: Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("farm.transport.local.GRACE_S", 0.1)
+    monkeypatch.setattr("farm.transport.program.GRACE_S", 0.1)
     process = transport.start(["sh", "-c", "trap '' TERM HUP; echo $$; sleep 1000"])
     process_id = int(process.read_line(DEADLINE_S))
     assert process.close() == 137

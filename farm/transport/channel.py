@@ -1,0 +1,212 @@
+"""A command on a unit beyond a link: what a transport supplies (Channel), and its streams served with deadlines."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from io import BytesIO
+from typing import BinaryIO, Protocol, Self
+
+from farm.transport.program import Sink
+from runtime.errors import DeviceError, DeviceLostError, JobError
+
+CHUNK_BYTES = 256 * 1024
+SILENCE_S = 1.0
+KILL_WAIT_S = 5.0
+KILLED = 128 + 9
+MAX_NOISE_BYTES = 256 * 1024
+
+
+class Channel(Protocol):
+    """One command on the unit. Only `wait` blocks; every call may raise DeviceLostError when the link is gone."""
+
+    @property
+    def exit_status(self) -> int | None:
+        """The command's, 128 + N after signal N; None while it runs."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Both outputs have ended, and all of them was received."""
+
+    def wait(self, timeout_s: float, writing: bool) -> None:
+        """Until there is output, the end or (`writing`) room for input, or some time within the timeout."""
+
+    def receive(self) -> tuple[bytes, bytes]:
+        """What came on stdout and on stderr; empty where nothing did."""
+
+    def send(self, data: memoryview) -> int:
+        """How much of the input was taken, 0 for now; raises BrokenPipeError when the command reads no more."""
+
+    def end_input(self) -> None:
+        """The command gets an end of file; may be called twice."""
+
+    def close(self) -> None:
+        """Lets the channel go, whatever still runs; may be called twice and never raises."""
+
+
+class RemoteStreams:
+    """See transport.program.Streams.
+
+    Args:
+        channel: a command that prints `marker`, its process group and a line end on stdout before anything of its own.
+        marker: unguessable, so that what a login shell prints before is told from it.
+        kill: ends a process group on the unit, over another channel; may raise JobError.
+    """
+
+    def __init__(self, channel: Channel, name: str, marker: str, kill: Callable[[int], None]) -> None:
+        self.broken = False
+        self._channel, self._name, self._marker, self._kill = channel, name, marker.encode(), kill
+        self._group: int | None = None
+        self._heading = bytearray()
+        self._early_stderr = bytearray()
+        self._stdout: Sink = _ignore
+        self._stderr: Sink = _ignore
+        self._source: BinaryIO = BytesIO()
+        self._pending = memoryview(b"")
+        self._feeding = self._close_when_fed = False
+        self._silent_until: float | None = None
+        self._status: int | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    @property
+    def finished(self) -> bool:
+        """See Streams.finished; output counts as read when nothing came for SILENCE_S after the program's end."""
+        if self._status is not None:
+            return True
+        if self._channel.exit_status is None:
+            return False
+        return self._channel.exhausted or (self._silent_until is not None and time.monotonic() > self._silent_until)
+
+    @property
+    def feeding(self) -> bool:
+        """See Streams.feeding."""
+        return self._feeding
+
+    def feed(self, source: BinaryIO, then_close: bool) -> None:
+        """See Streams.feed."""
+        self._source, self._close_when_fed, self._feeding = source, then_close, True
+
+    def collect(self, stdout: Sink, stderr: Sink) -> None:
+        """See Streams.collect."""
+        self._stdout, self._stderr = stdout, stderr
+
+    def step(self, deadline: float) -> bool:
+        """See Streams.step."""
+        while True:
+            moved = self._receive()
+            if self._send() or moved:
+                return True
+            limit = deadline if self._silent_until is None else min(deadline, self._silent_until)
+            remaining = limit - time.monotonic()
+            if remaining <= 0 or self.finished:
+                return False
+            self._channel.wait(remaining, self._feeding)
+
+    def end(self, grace_s: float = 0.0) -> int:
+        """See Streams.end; KILLED where the unit cannot be asked any more.
+
+        Raises DeviceError once when the command ended before the program (no folder, no setsid).
+        """
+        if self._status is not None:
+            return self._status
+        try:
+            self._await_end(grace_s)
+        finally:
+            self._status = self._ended()
+            self._channel.close()
+        if self._group is None and self._channel.exit_status is not None:
+            words = " ".join(bytes(self._heading + self._early_stderr).decode(errors="replace").split())[-1000:]
+            raise DeviceError(f"{self._name}: cannot be started: {words or f'exit status {self._status}'}")
+        return self._status
+
+    def _await_end(self, grace_s: float) -> None:
+        """Lets the program end by itself, with what it still has to say."""
+        deadline = time.monotonic() + grace_s
+        self._feeding = False
+        with contextlib.suppress(JobError):
+            if not self.finished:
+                self._channel.end_input()
+            while not self.finished and self.step(deadline):
+                pass
+
+    def _ended(self) -> int:
+        """Kills the program if it still runs."""
+        with contextlib.suppress(JobError):
+            if self._channel.exit_status is None and self._group is not None:
+                self._stdout = self._stderr = _ignore
+                self._kill(self._group)
+                deadline = time.monotonic() + KILL_WAIT_S
+                while self._channel.exit_status is None and self.step(deadline):
+                    pass
+        status = self._channel.exit_status
+        return KILLED if status is None else status
+
+    def _receive(self) -> bool:
+        stdout, stderr = self._channel.receive()
+        if stdout:
+            self._on_stdout(stdout)
+        if stderr:
+            self._on_stderr(stderr)
+        came = bool(stdout or stderr)
+        if self._channel.exit_status is not None and (came or self._silent_until is None):
+            self._silent_until = time.monotonic() + SILENCE_S
+            return True
+        return came
+
+    def _on_stdout(self, chunk: bytes) -> None:
+        if self._group is not None:
+            self._stdout(chunk)
+            return
+        self._heading += chunk
+        _, found, rest = self._heading.partition(self._marker)
+        number, line_end, output = rest.partition(b"\n")
+        if found and line_end:
+            self._group = _process_group(bytes(number))
+            self._heading = bytearray()
+            if output:
+                self._stdout(bytes(output))
+        elif len(self._heading) > MAX_NOISE_BYTES:
+            raise DeviceError(f"{self._name}: the login shell of the unit prints without end")
+
+    def _on_stderr(self, chunk: bytes) -> None:
+        if self._group is None:
+            self._early_stderr = (self._early_stderr + chunk)[-MAX_NOISE_BYTES:]
+        self._stderr(chunk)
+
+    def _send(self) -> bool:
+        if not self._feeding:
+            return False
+        self._pending = self._pending or memoryview(self._source.read(CHUNK_BYTES))
+        if not self._pending:
+            self._stop_feeding()
+            return True
+        try:
+            taken = self._channel.send(self._pending)
+        except BrokenPipeError:
+            self.broken, self._pending = True, memoryview(b"")
+            self._stop_feeding()
+            return True
+        self._pending = self._pending[taken:]
+        return taken > 0
+
+    def _stop_feeding(self) -> None:
+        self._feeding = False
+        if self._close_when_fed:
+            self._channel.end_input()
+
+
+def _process_group(digits: bytes) -> int:
+    """What the unit said; never 0 or 1, whose group would be everything."""
+    if not (digits.isdigit() and len(digits) < 10 and int(digits) > 1):
+        raise DeviceLostError(f"the unit answers {digits[:40]!r} where a process number belongs")
+    return int(digits)
+
+
+def _ignore(_: bytes) -> None:
+    pass

@@ -1,0 +1,148 @@
+"""A program on a unit, run to its end or answering line by line: the same over every transport."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from io import BytesIO
+from types import TracebackType
+from typing import Any, BinaryIO, Protocol, Self
+
+from farm.transport import base
+from farm.transport.base import Completed
+from runtime.errors import DeadlineError, DeviceError, DeviceLostError, JobError
+
+STDERR_TAIL_BYTES = 4096
+WRITE_TIMEOUT_S = 10.0
+GRACE_S = 2.0
+
+Sink = Callable[[bytes], Any]
+
+
+class Streams(Protocol):
+    """Moves data between a running program and its callers; as a context it kills the program at the end."""
+
+    broken: bool  # the program does not read its input any more
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None: ...
+
+    @property
+    def finished(self) -> bool:
+        """The program ended and its output was read."""
+
+    @property
+    def feeding(self) -> bool:
+        """Some of the input is still to be written."""
+
+    def feed(self, source: BinaryIO, then_close: bool) -> None:
+        """Lets the following steps write the whole source to stdin."""
+
+    def collect(self, stdout: Sink, stderr: Sink) -> None:
+        """Lets the following steps hand the output to the sinks."""
+
+    def step(self, deadline: float) -> bool:
+        """Waits for data or the end and deals with it; False when `deadline` (monotonic clock) passes first."""
+
+    def end(self, grace_s: float = 0.0) -> int:
+        """Ends the input, waits `grace_s` for the program, kills its group; its exit status as a shell gives it."""
+
+
+def complete(
+    name: str, streams: Streams, deadline_s: float, started: float, stdin: BinaryIO | None, stdout: BinaryIO | None
+) -> Completed:
+    """Serves a program to its end; see Transport.run. `started` is when the deadline began to count."""
+    captured, errors = BytesIO(), BytesIO()
+    with streams:
+        streams.feed(stdin or BytesIO(), then_close=True)
+        output = stdout.write if stdout else limited(captured.write, name, base.MAX_OUTPUT_BYTES)
+        streams.collect(output, limited(errors.write, name, base.MAX_OUTPUT_BYTES))
+        while not streams.finished:
+            if not streams.step(started + deadline_s) and not streams.finished:
+                raise DeadlineError(f"{name}: did not end within {deadline_s:g} s")
+        return Completed(streams.end(), captured.getvalue(), errors.getvalue())
+
+
+class LineProcess:
+    """See transport.base.Process."""
+
+    def __init__(self, name: str, streams: Streams) -> None:
+        self._name = name
+        self._received = bytearray()
+        self._stderr = bytearray()
+        self._streams = streams
+        self._streams.collect(self._keep_stdout, self._keep_stderr)
+
+    def write_line(self, line: str) -> None:
+        """See Process.write_line."""
+        command = base.check_line(line)
+        if self._streams.finished:
+            raise self._lost()
+        self._streams.feed(BytesIO(command), then_close=False)
+        deadline = time.monotonic() + WRITE_TIMEOUT_S
+        while self._streams.feeding:
+            self._step(deadline, f"did not read its input within {WRITE_TIMEOUT_S:g} s")
+        if self._streams.broken:
+            raise self._lost()
+
+    def read_line(self, deadline_s: float) -> str:
+        """See Process.read_line."""
+        deadline = time.monotonic() + deadline_s
+        while (end := self._received.find(b"\n")) < 0:
+            self._step(deadline, f"did not answer within {deadline_s:g} s")
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        return line.decode(errors="replace")
+
+    def close(self) -> int:
+        """See Process.close."""
+        return self._streams.end(GRACE_S)
+
+    def _step(self, deadline: float, problem: str) -> None:
+        """Moves data; kills the process and raises when it is late, gone, or prints without end."""
+        if self._streams.finished:
+            raise self._lost()
+        try:
+            if not self._streams.step(deadline) and not self._streams.finished:
+                raise DeadlineError(f"{self._name}: {problem}")
+        except JobError:
+            self._streams.end()
+            raise
+
+    def _keep_stdout(self, chunk: bytes) -> None:
+        self._received.extend(chunk)
+        if len(self._received) > base.MAX_LINE_BYTES:
+            raise DeviceError(f"{self._name}: printed more than {base.MAX_LINE_BYTES} bytes that nobody asked for")
+
+    def _keep_stderr(self, chunk: bytes) -> None:
+        self._stderr.extend(chunk)
+        del self._stderr[:-STDERR_TAIL_BYTES]
+
+    def _lost(self) -> DeviceLostError:
+        status = self.close()
+        words = " ".join(self._stderr.decode(errors="replace").split())
+        return DeviceLostError(f"{self._name}: ended with {described(status)}{f': {words}' if words else ''}")
+
+
+def limited(sink: Sink, name: str, limit_bytes: int) -> Sink:
+    """The sink, until it has taken `limit_bytes`: then DeviceError."""
+    taken = 0
+
+    def take(chunk: bytes) -> None:
+        nonlocal taken
+        taken += len(chunk)
+        if taken > limit_bytes:
+            raise DeviceError(f"{name}: printed more than {limit_bytes} bytes")
+        sink(chunk)
+
+    return take
+
+
+def described(status: int) -> str:
+    """`exit status 139 (SIGSEGV)`."""
+    names = {128 + number: number.name for number in signal.Signals}
+    return f"exit status {status}{f' ({names[status]})' if status in names else ''}"
