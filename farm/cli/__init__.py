@@ -24,6 +24,7 @@ INTERRUPTED = 130
 COMMANDS = {
     "demo": "farm.cli.demo",
     "doctor": "farm.cli.doctor",
+    "devices": "farm.cli.devices",
     "build": "farm.cli.build",
     "zoo": "farm.cli.zoo",
     "convert": "farm.cli.convert",
@@ -33,6 +34,7 @@ COMMANDS = {
     "opbench": "farm.cli.opbench",
     "tune": "farm.cli.tune",
     "artifacts": "farm.cli.artifacts",
+    "emulate": "farm.cli.emulate",
 }
 
 

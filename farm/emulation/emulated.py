@@ -85,6 +85,11 @@ class EmulatedPhone:
         return self._phone.serial
 
     @property
+    def model(self) -> str:
+        """Its name."""
+        return self._phone.model
+
+    @property
     def root(self) -> Path:
         """The folder that its commands see as `/`."""
         return self._phone.root

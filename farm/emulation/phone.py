@@ -19,12 +19,13 @@ from farm.emulation.environment import command_line, make_environment
 from farm.emulation.faults import Board, Concern, Fault, Watch
 from farm.emulation.filesystem import check_root, make_tree, new_boot
 from farm.emulation.processes import Program
-from farm.emulation.properties import PropertyStore, make_properties
+from farm.emulation.properties import PropertyStore, make_properties, sdk_level
 from farm.emulation.shell import Asked
 from farm.emulation.socs import find_soc
 from farm.emulation.state import PhoneState
 from farm.emulation.streams import Stream
 from farm.emulation.sync import SyncService
+from runtime.errors import ConfigError
 
 ADDRESS = "127.0.0.1"
 FEATURES = ("shell_v2", "cmd", "stat_v2", "ls_v2", "fixed_push_mkdir", "sendrecv_v2")
@@ -66,15 +67,16 @@ class Phone:
         check_root(folder)
         self._settings, self._folder = settings, folder
         self._soc = find_soc(settings.soc)
+        sdk_level(settings.android)
         self.root = folder / "root"
         self.state_folder = folder / "state"
-        self._socket = socket.create_server((ADDRESS, port))
+        self._socket = _listening(port)
         self.port: int = self._socket.getsockname()[1]
-        model = settings.model or self._soc.model
-        self.serial = settings.serial or _serial(self._soc.key, model, self.port)
+        self.model = settings.model or self._soc.model
+        self.serial = settings.serial or _serial(self._soc.key, self.model, self.port)
         make_tree(self.root, self._soc, settings.android, settings.rooted)
         self.properties = PropertyStore(self.state_folder / "properties")
-        for name, value in make_properties(self._soc, model, self.serial, settings.android).items():
+        for name, value in make_properties(self._soc, self.model, self.serial, settings.android).items():
             self.properties.set(name, value)
         self.state = PhoneState(self.state_folder, self.root, self._soc, settings.rooted)
         self._environment = make_environment(folder, self.root, self.state_folder)
@@ -266,6 +268,13 @@ class Phone:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _listening(port: int) -> socket.socket:
+    try:
+        return socket.create_server((ADDRESS, port))
+    except OSError as error:
+        raise ConfigError(f"--port {port}: {os.strerror(error.errno or 0)}; 0 chooses one that is free") from None
 
 
 def repeated(value: str | None, length: int | None) -> str | None:
