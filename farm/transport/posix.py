@@ -1,0 +1,230 @@
+"""What every unit with a POSIX shell shares, whatever the link: dash, bash, mksh with toybox, busybox.
+
+A program leads a session of its own on the unit (`setsid`), under a shell that waits for it, kills what it left in its
+process group and passes its status on. It tells the group's number before it becomes the program, so that the group
+can be killed from outside. Files are sent into a folder of their own (`push-...`), verified there and then renamed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import io
+import os
+import secrets
+import shlex
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Self, cast
+
+from farm import atomic_file
+from farm.transport import base, posix_scripts
+from farm.transport.base import Completed
+from farm.transport.channel import Channel, RemoteStreams
+from farm.transport.posix_scripts import command_line
+from farm.transport.program import LineProcess, complete
+from runtime.errors import DeviceError, JobError
+
+OPEN_S = 20.0
+KILL_S = 5.0
+FILES_S = 60.0
+MIN_BYTES_PER_S = 256 * 1024
+MAX_FILE_BYTES = 4 * 1024**3
+
+Part = tuple[Path, str]
+State = tuple[bool, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wanted:
+    """A local file, with its state as it should be on the unit: executable or not, and SHA-256."""
+
+    local: Path
+    size_bytes: int
+    state: State
+
+    @classmethod
+    def of(cls, local: Path) -> Self:
+        try:
+            with local.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                size_bytes = file.tell()
+        except OSError as error:
+            raise JobError(f"{local}: cannot be read: {error.strerror}") from None
+        return cls(local, size_bytes, (os.access(local, os.X_OK), digest))
+
+
+class _Hashed(io.RawIOBase):
+    """Writes to a file, hashes what it writes, and refuses what is larger than any file of ours."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file, self._name = file, name
+        self._hash = hashlib.sha256()
+        self._room = MAX_FILE_BYTES
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+    def write(self, chunk: Any) -> int:
+        self._room -= len(chunk)
+        if self._room < 0:
+            raise DeviceError(f"{self._name}: is larger than {MAX_FILE_BYTES} bytes")
+        self._hash.update(chunk)
+        return self._file.write(chunk)
+
+
+class PosixTransport(ABC):
+    """A unit behind a link; a subclass opens the link and supplies `_open` and `_send`.
+
+    Args:
+        name: the unit's name, which every error starts with.
+        folder: the unit's own folder, absolute or starting with `~/`; made when it is missing.
+    """
+
+    max_command_bytes = 100_000  # Linux allows 128 KiB for the argument of `sh -c`
+
+    def __init__(self, name: str, folder: str) -> None:
+        self._name, self._folder = name, folder
+        self._processes: list[LineProcess] = []
+
+    @abstractmethod
+    def _open(self, command_line: str, deadline: float) -> Channel:
+        """Runs a shell's command line on the unit; `deadline` (monotonic clock) is for the opening only.
+
+        Raises DeviceLostError, DeadlineError or DeviceError, each with the unit's name.
+        """
+
+    @abstractmethod
+    def _send(self, parts: Sequence[Part], deadline_s: float) -> None:
+        """Copies local files to paths below the unit's folder, which do not exist yet, executable iff they are.
+
+        The folders exist. Nobody reads the paths before the copies are verified. Raises DeviceError (full storage).
+        """
+
+    def _fetch(self, remote: str, file: BinaryIO, deadline_s: float) -> None:
+        """Copies the content of a file below the unit's folder; it is verified afterwards."""
+        completed = self.run(["cat", f"./{remote}"], deadline_s, stdout=file)
+        if completed.exit_status:
+            raise self._refused(completed)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        deadline_s: float,
+        stdin: BinaryIO | None = None,
+        stdout: BinaryIO | None = None,
+    ) -> Completed:
+        """See Transport.run."""
+        started = time.monotonic()
+        streams = self._start(argv, started + deadline_s)
+        return complete(f"{self._name}: {argv[0]}", streams, deadline_s, started, stdin, stdout)
+
+    def start(self, argv: Sequence[str]) -> LineProcess:
+        """See Transport.start."""
+        process = LineProcess(f"{self._name}: {argv[0]}", self._start(argv, time.monotonic() + OPEN_S))
+        self._processes.append(process)
+        return process
+
+    def push(self, files: Mapping[str, Path]) -> list[str]:
+        """See Transport.push."""
+        wanted = {remote: _Wanted.of(local) for remote, local in files.items()}
+        there = self._look(wanted)
+        changed = [remote for remote, file in wanted.items() if there[remote] != file.state]
+        if changed:
+            self._bring({remote: wanted[remote] for remote in changed})
+        return changed
+
+    def pull(self, remote: str, local: Path) -> None:
+        """See Transport.pull."""
+        _, digest = self._look([remote])[remote]
+        if not digest:
+            raise DeviceError(f"{self._name}: {remote}: no such file on the unit")
+        with atomic_file.replacing(local) as file:
+            hashed = _Hashed(file, f"{self._name}: {remote}")
+            self._fetch(remote, cast(BinaryIO, hashed), FILES_S + MAX_FILE_BYTES / MIN_BYTES_PER_S)
+            if hashed.digest != digest:
+                raise DeviceError(f"{self._name}: {remote}: arrived with another content than the unit has")
+
+    def close(self) -> None:
+        """See Transport.close; a subclass closes its link after this."""
+        while self._processes:
+            with contextlib.suppress(JobError):
+                self._processes.pop().close()
+
+    def _start(self, argv: Sequence[str], deadline: float) -> RemoteStreams:
+        marker = secrets.token_hex(16) + " "
+        line = command_line(self._folder, marker, argv)
+        if len(os.fsencode(line)) > self.max_command_bytes:
+            raise DeviceError(f"{self._name}: {argv[0]}: its arguments exceed {self.max_command_bytes} bytes")
+        return RemoteStreams(self._open(line, deadline), f"{self._name}: {argv[0]}", marker, self._kill)
+
+    def _kill(self, group: int) -> None:
+        """Kills a process group over a channel of its own."""
+        deadline = time.monotonic() + KILL_S
+        channel = self._open(f"kill -9 -{group}", deadline)
+        try:
+            while channel.exit_status is None and (remaining := deadline - time.monotonic()) > 0:
+                channel.receive()
+                channel.wait(remaining, writing=False)
+        finally:
+            channel.close()
+
+    def _look(self, remotes: Iterable[str]) -> dict[str, State]:
+        """Whether each file is executable, and its SHA-256; empty where there is none. One round trip for a batch."""
+        found: dict[str, State] = {}
+        for batch in self._batches([[base.check_remote(remote)] for remote in remotes]):
+            names = [name for [name] in batch]
+            lines = self._script(posix_scripts.LOOK, [f"./{name}" for name in names])
+            for name, answer in zip(names, posix_scripts.parse_look(lines, len(names)), strict=True):
+                if answer is None:
+                    raise DeviceError(f"{self._name}: {name}: a link that leaves the unit's folder")
+                found[name] = answer
+        return found
+
+    def _bring(self, files: Mapping[str, _Wanted]) -> None:
+        """Sends, verifies and renames."""
+        folder = f"push-{secrets.token_hex(8)}"
+        parts = {remote: f"{folder}/{index}" for index, remote in enumerate(files)}
+        parents = dict.fromkeys(f"./{remote}".rpartition("/")[0] for remote in files)
+        try:
+            for batch in self._batches([[parent] for parent in [f"./{folder}", *parents]]):
+                self._script(posix_scripts.PREPARE, [argument for item in batch for argument in item])
+            size_bytes = sum(file.size_bytes for file in files.values())
+            deadline_s = FILES_S + size_bytes / MIN_BYTES_PER_S
+            self._send([(files[remote].local, part) for remote, part in parts.items()], deadline_s)
+            triples = [[file.state[1], f"./{parts[remote]}", f"./{remote}"] for remote, file in files.items()]
+            for batch in self._batches(triples):
+                self._script(posix_scripts.INSTALL, [argument for item in batch for argument in item])
+        except JobError:
+            with contextlib.suppress(JobError):
+                self.run(["rm", "-rf", folder], FILES_S)
+            raise
+
+    def _script(self, script: str, arguments: Sequence[str]) -> list[bytes]:
+        """Lines that a script of ours prints; DeviceError with its words when it fails."""
+        completed = self.run(["sh", "-c", script, "sh", *arguments], FILES_S + MAX_FILE_BYTES / MIN_BYTES_PER_S)
+        if completed.exit_status:
+            raise self._refused(completed)
+        return completed.stdout.splitlines()
+
+    def _refused(self, completed: Completed) -> DeviceError:
+        words = " ".join(completed.stderr.decode(errors="replace").split())[:1000]
+        return DeviceError(f"{self._name}: {words or f'exit status {completed.exit_status}'}")
+
+    def _batches(self, items: Sequence[list[str]]) -> Iterator[list[list[str]]]:
+        """Groups of arguments that fit in one command line."""
+        batch: list[list[str]] = []
+        room = limit = self.max_command_bytes // 2
+        for item in items:
+            size = sum(len(os.fsencode(shlex.quote(argument))) + 1 for argument in item)
+            if batch and size > room:
+                yield batch
+                batch, room = [], limit
+            batch.append(item)
+            room -= size
+        if batch:
+            yield batch
