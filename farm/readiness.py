@@ -11,7 +11,7 @@ from runtime.errors import DeviceError
 
 THERMAL_WORDS = ("none", "light", "moderate", "severe", "critical", "emergency", "shutdown")
 MODERATE = 2  # from this status on Android slows the chip down so that one feels it
-POLL_S = 5.0
+POLL_S, LEAST_SLEEP_S = 5.0, 0.01
 BYTES_PER_MB = 1_000_000
 
 
@@ -74,11 +74,12 @@ def wait_until_fit(
         reasons = ", ".join(each.reason for each in problems)
         if not all(each.passes for each in problems):
             raise DeviceError(f"{name}: not fit for a job: {reasons}")
-        if waited_s >= limits.wait_s:
+        left_s = limits.wait_s - waited_s
+        if left_s < LEAST_SLEEP_S:
             raise DeviceError(f"{name}: not fit for a job after {waited_s:.0f} s of waiting (wait_s): {reasons}")
         waited_for = waited_for or reasons
         say(f"waiting: {reasons} ({waited_s:.0f} of at most {limits.wait_s:.0f} s)")
-        sleep(min(POLL_S, limits.wait_s - waited_s))
+        sleep(min(POLL_S, left_s))
 
 
 def _heat(state: DeviceState, limits: Limits) -> Unfit | None:
