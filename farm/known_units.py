@@ -16,6 +16,7 @@ from farm import atomic_file, lease, safe_text
 from farm.facts import Facts
 from farm.inventory import Unit
 from farm.results import Record
+from runtime.errors import FarmError
 
 FOLDER = Path("build/units")
 FILE = "known.json"
@@ -55,7 +56,7 @@ def note(unit: Unit, facts: Facts | None = None, driver: Driver | None = None, f
     before = read(unit, folder)
     known = Known(identity=before.identity, facts=facts or before.facts, driver=driver or before.driver)
     if known != before:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(FarmError):
             atomic_file.write(_file(unit, folder), known.model_dump_json(indent=1).encode())
     return known
 

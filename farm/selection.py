@@ -63,6 +63,11 @@ def select(candidates: Sequence[Candidate], choice: Choice = ANY) -> list[Unit]:
     return [each.unit for each in (one_per_soc(chosen) if choice.one_per_soc else chosen)]
 
 
+def may_fit(unit: Unit, choice: Choice) -> bool:
+    """Whether a unit can be meant, of which perhaps not even the SoC is known yet."""
+    return _fits(unit, dataclasses.replace(choice, socs=()) if unit.soc == soc.UNKNOWN else choice)
+
+
 def one_per_soc(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Of each SoC the first candidate that is ready, or the first where none is."""
     first: dict[str, Candidate] = {}

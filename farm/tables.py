@@ -33,7 +33,7 @@ def show(tables: Iterable[Table], stream: TextIO | None = None) -> None:
     stream = stream or sys.stdout
     if stream.isatty():
         for table in tables:
-            _print(_rich(table), stream)
+            _print(rich_table(table), stream)
     else:
         stream.write("\n".join(plain(table) for table in tables))
 
@@ -56,7 +56,8 @@ def _aligned(table: Table, cells: Sequence[str], widths: Sequence[int]) -> str:
     return " | ".join(padded).rstrip()
 
 
-def _rich(table: Table) -> RichTable:
+def rich_table(table: Table) -> RichTable:
+    """The table for a terminal."""
     shown = RichTable(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
     for name in table.columns:
         left = name in table.left

@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 
 import click
 
-from farm import deployment, inventory, results, safe_text, soc
+from farm import deployment, inventory, results, roll_call, safe_text, soc
 from farm.deployment import Deployment
 from farm.inventory import Unit
 from farm.jobs.run import LoadOptions
 from farm.results import Row, Status
-from farm.selection import Candidate, Choice, select, there_is
+from farm.roll_call import Present, Report
+from farm.selection import ANY, Candidate, Choice, may_fit, select, there_is
+from farm.transport import connect
 from runtime.errors import NoUnitError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -96,25 +98,35 @@ def load_deployment(path: Path) -> Deployment:
 
 def units(choice: Choice) -> list[Unit]:
     """The units that the user means, of all that there are."""
-    return select(_candidates(), choice)
+    return select(candidates(choice), choice)
 
 
 def select_units(choice: Choice, found: Deployment) -> list[Unit]:
     """Units that a command works on: those that the user names, else those that the deployment file is for."""
-    candidates = _candidates()
+    there = candidates(choice)
     if choice.names_units:
-        return select(candidates, choice)
-    suitable = [each for each in candidates if _suits(each.unit, found)]
+        return select(there, choice)
+    suitable = [each for each in there if _suits(each.unit, found)]
     if not suitable:
         wanted = ", ".join((*found.target_abis, *found.target_socs))
-        raise NoUnitError(
-            f"{found.path}: no unit is of its target_abis and target_socs ({wanted}); {there_is(candidates)}"
-        )
+        raise NoUnitError(f"{found.path}: no unit is of its target_abis and target_socs ({wanted}); {there_is(there)}")
     return select(suitable, choice)
 
 
-def _candidates() -> list[Candidate]:
-    return [Candidate(unit) for unit in inventory.load()]
+def candidates(choice: Choice = ANY) -> list[Candidate]:
+    """All units. Those that may be meant are asked what they are, where devices.yml does not say all of it."""
+
+    def report(each: Present) -> Report:
+        open_question = not each.unit.abis or each.unit.soc == soc.UNKNOWN or choice.one_per_soc
+        asked = open_question and may_fit(each.unit, choice)
+        return roll_call.identify(each, connect) if asked else roll_call.recall(each)
+
+    return [Candidate(each.unit, each.state) for each in roll_call.call(present(), report)]
+
+
+def present() -> list[Present]:
+    """All units, none of them asked yet."""
+    return roll_call.present(inventory.read(), {})
 
 
 def _suits(unit: Unit, found: Deployment) -> bool:

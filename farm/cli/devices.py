@@ -1,0 +1,177 @@
+"""`farm devices`: which units there are, and what to do about one."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+import click
+from rich.console import Console
+from rich.live import Live
+
+from farm import health, health_check, lease, roll_call, safe_text, tables
+from farm.cli import options
+from farm.health import Finding, Quarantine
+from farm.inventory import Unit
+from farm.jobs.probe import probe_unit
+from farm.jobs.unit import find_opencl
+from farm.known_units import Driver
+from farm.roll_call import Present, Report, State
+from farm.selection import Candidate, Choice, may_fit, select
+from farm.tables_devices import devices_json, devices_table
+from farm.transport import Transport, connect
+from runtime.errors import FarmError
+
+PROBE_DEADLINE_S = 300.0
+
+NAME = click.argument("name", metavar="NAME")
+
+
+@click.group(name="devices", invoke_without_command=True)
+@options.unit_options
+@options.json_option
+@click.option("--probe", is_flag=True, help="Ask farmrt for GPU and driver, instead of what was last known of them.")
+@click.option("--watch", is_flag=True, help="Look again and again until interrupted.")
+@click.option(
+    "--every",
+    "every_s",
+    metavar="SECONDS",
+    type=click.FloatRange(0.5, 3600),
+    default=5.0,
+    show_default=True,
+    help="How often --watch looks.",
+)
+@click.pass_context
+def command(
+    context: click.Context, choice: Choice, as_json: bool, probe: bool, watch: bool, every_s: float
+) -> int | None:
+    """List the units: those of devices.yml and the phones that are plugged in, and the state of each.
+
+    NAME in the commands below is a unit's name in this list, or its serial.
+    """
+    if context.invoked_subcommand:
+        return None
+    look = _looker(choice, probe)
+    if watch:
+        _watch(look, as_json, every_s)
+    else:
+        _show(look(), as_json)
+    return 0
+
+
+@command.command(name="check")
+@NAME
+@options.json_option
+def check_device(name: str, as_json: bool) -> int:
+    """Check a unit: connection, files, state, farmrt. A good check ends its quarantine, a bad one begins it.
+
+    Exit status 1 when a point of the check is bad.
+    """
+    unit = _named(name, asked=True)
+    findings = health_check.check(unit, lambda: connect(unit), lambda transport: _probed(unit, transport))
+    history = health.Records().note_check(unit, findings)
+    if as_json:
+        members = [{"name": each.name, "ok": each.ok, "text": each.text} for each in findings]
+        click.echo(json.dumps({"unit": unit.name, "findings": members}, indent=2))
+    else:
+        _show_findings(findings, history.quarantine)
+    return int(not all(each.ok for each in findings))
+
+
+@command.command(name="release")
+@NAME
+@click.option("--force", is_flag=True, help="Also when its holder seems to be alive: that job ends with an error.")
+def release_device(name: str, force: bool) -> None:
+    """End a lease that its holder left behind, and what it left running on the unit."""
+    unit = _named(name)
+    with contextlib.closing(connect(unit)) as transport:
+        click.echo(lease.release(unit, transport, force))
+
+
+def _looker(choice: Choice, probe: bool) -> Callable[[], list[Report]]:
+    """Looks at all units that are meant."""
+
+    def ask(each: Present) -> Report:
+        if not may_fit(each.unit, choice):
+            return roll_call.recall(each)
+        report = roll_call.ask(each, connect)
+        return _with_driver(report) if probe and report.state == State.READY else report
+
+    def look() -> list[Report]:
+        reports = roll_call.call(options.present(), ask, PROBE_DEADLINE_S if probe else roll_call.DEADLINE_S)
+        chosen = select([Candidate(each.unit, each.state) for each in reports], choice)
+        return [each for each in reports if each.unit in chosen]
+
+    return look
+
+
+def _with_driver(report: Report) -> Report:
+    """The report with the driver that farmrt finds now."""
+    try:
+        with (
+            contextlib.closing(connect(report.unit)) as transport,
+            lease.acquire(report.unit, transport, "probe"),
+        ):
+            return dataclasses.replace(report, driver=_driver(report.unit, transport))
+    except FarmError as error:
+        reason = safe_text.word(error, roll_call.MAX_REASON)
+        return dataclasses.replace(report, state=State.FAILING, reason=reason)
+
+
+def _driver(unit: Unit, transport: Transport) -> Driver:
+    return probe_unit(unit, transport, find_opencl(unit, None))
+
+
+def _probed(unit: Unit, transport: Transport) -> str:
+    """The driver in a few words."""
+    driver = _driver(unit, transport)
+    return driver.error or f"{driver.gpu}, driver {driver.driver}, {driver.opencl}"
+
+
+def _named(name: str, asked: bool = False) -> Unit:
+    """The unit of that name."""
+    choice = Choice(devices=(name,))
+    there = options.candidates(choice) if asked else [Candidate(each.unit, each.state) for each in options.present()]
+    return select(there, choice)[0]
+
+
+def _show(reports: Sequence[Report], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(devices_json(reports), indent=2))
+    else:
+        tables.show([devices_table(reports)])
+
+
+def _watch(look: Callable[[], list[Report]], as_json: bool, every_s: float) -> None:
+    """Until interrupted, which is how it is meant to end."""
+    with contextlib.suppress(KeyboardInterrupt):
+        if as_json or not sys.stdout.isatty():
+            _watch_plainly(look, as_json, every_s)
+        with Live(console=Console(), auto_refresh=False, screen=False) as live:
+            while True:
+                live.update(tables.rich_table(devices_table(look())), refresh=True)
+                time.sleep(every_s)
+
+
+def _watch_plainly(look: Callable[[], list[Report]], as_json: bool, every_s: float) -> None:
+    """Every change as a table, or as a line of JSON."""
+    before = ""
+    while True:
+        reports = look()
+        text = f"{json.dumps(devices_json(reports))}\n" if as_json else tables.plain(devices_table(reports))
+        if text != before:
+            click.echo(text if as_json else f"{text}\n", nl=False)
+            sys.stdout.flush()
+        before = text
+        time.sleep(every_s)
+
+
+def _show_findings(findings: Sequence[Finding], quarantine: Quarantine | None) -> None:
+    for each in findings:
+        click.echo(safe_text.one_line(f"{'ok ' if each.ok else 'BAD'}  {each.name}: {each.text}"))
+    if quarantine:
+        click.echo(safe_text.one_line(quarantine.line))
