@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 from runtime.errors import JobError
 from runtime.lowering.trials import TrialLaunch
-from tuner.trial import Candidate, Measure, Trial
+from tuner.space import default_candidate
+from tuner.trial import Candidate, Measure, Status, Trial
 
 Chain = Callable[[], None]
 """Trials that build upon each other, such as those of one kernel variant."""
@@ -122,20 +123,31 @@ class Crew:
             self._bound.member = None
 
     def measure(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
-        """A trial on this thread's unit, or on another if that one is lost; raises its error when it was the last."""
+        """A trial on this thread's unit, or on another if that one is lost; raises its error when it was the last.
+
+        A candidate that a unit was lost with is not tried on the next, unless it is the default: that ran before.
+        """
         with self.on_one_unit():
             while True:
-                member: Member = self._bound.member
-                if self._failure:
-                    raise Stopped
+                member = self._present()
                 try:
                     with self._without_baton():
                         trial = member.measure(launch, candidate, reps)
                 except JobError as error:
                     self._lose(member, error)
-                    self._bound.member = self._take()
-                    continue
+                    if candidate == default_candidate(launch):
+                        continue
+                    trial = Trial(Status.LOST, reason=str(error))
                 return dataclasses.replace(trial, unit=member.name)
+
+    def _present(self) -> Member:
+        """This thread's unit, or another in its place when it is lost."""
+        if self._failure:
+            raise Stopped
+        if self._bound.member not in self._members:
+            self._bound.member = self._take()
+        member: Member = self._bound.member
+        return member
 
     def _work(self, pending: Iterator[Chain]) -> None:
         """One thread: chain after chain."""

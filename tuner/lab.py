@@ -11,7 +11,7 @@ from runtime.kernels.spec import Kernel, Variant
 from runtime.lowering.trials import TrialLaunch
 from tuner.crew import Crew
 from tuner.journal import Journal
-from tuner.trial import Candidate, Status, Trial, judged
+from tuner.trial import DEADLY, Candidate, Status, Trial, judged
 
 
 class BudgetSpent(Exception):
@@ -128,5 +128,5 @@ class Lab:
             self._group_limit[launch.kernel.name, candidate.variant] = trial.max_work_group_size
         if trial.status == Status.OK:
             self._good_options[launch.kernel.name].update(candidate.variant.defines)
-        elif trial.status in (Status.CRASH, Status.HANG):
+        elif trial.status in DEADLY:
             self._deadly_options.update(candidate.variant.defines)

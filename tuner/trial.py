@@ -40,6 +40,10 @@ class Status(enum.StrEnum):
     FAILED = "failed"  # the build or the launch answered with an error, or no time can be trusted
     HANG = "hang"  # ended by the watchdog
     CRASH = "crash"  # took the runtime's process with it
+    LOST = "lost"  # took the whole unit with it, or the cable was pulled meanwhile
+
+
+DEADLY = frozenset({Status.HANG, Status.CRASH, Status.LOST})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ from tuner.journal import Journal
 from tuner.lab import Lab
 from tuner.reference import Normalised, Standard
 from tuner.search import LEVELS, Outcome, search
-from tuner.trial import Candidate, Measure, Trial
+from tuner.trial import Candidate, Measure, Status, Trial
 
 FEW = LAUNCHES[4:6]
 
@@ -79,6 +80,33 @@ def test_the_others_go_on_when_a_unit_is_lost() -> None:
     assert list(crew.lost) == ["a"]
     assert all(verdict.runs for verdict in outcome.verdicts)
     assert lost.trials == 20
+
+
+class Deadly(SlowDevice):
+    """A unit that one variant takes down, for good."""
+
+    def __call__(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
+        if candidate.variant.name == DEADLY:
+            self._left = 0
+        return super().__call__(launch, candidate, reps)
+
+
+DEADLY = FEW[0].kernel.variants[5].name
+
+
+def test_a_candidate_that_takes_a_unit_down_is_not_tried_on_the_next(tmp_path: Path) -> None:
+    units = {name: Deadly() for name in "abcd"}
+    standard = Standard.of(FEW)
+    crew = Crew([Member(name, Normalised(unit, standard)) for name, unit in units.items()])
+    with Journal(tmp_path / "journal", "f") as journal:
+        outcome = search(FEW, lambda each, n: space.candidates(each, TARGET, n), Lab(crew, journal), QUICK)
+    assert 1 <= len(crew.lost) < len(units)
+    assert outcome.statuses[Status.LOST] >= 1
+    crew.dismiss()
+    again = Crew([Member("new", Deadly())])
+    with Journal(tmp_path / "journal", "f") as journal:
+        search(FEW, lambda each, n: space.candidates(each, TARGET, n), Lab(again, journal), QUICK)
+    assert not again.lost
 
 
 def test_the_loss_of_the_last_unit_ends_the_search() -> None:
