@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from farm import android_state, linux_state
-from farm.linux_state import number
 from farm.results import DeviceState
 from farm.transport.base import Transport
 
@@ -41,7 +40,7 @@ SLOW = r"""
 show $cpu/cpu[0-9]*/cpufreq/scaling_governor /sys/class/devfreq/*/governor \
   /sys/class/power_supply/*/type /sys/class/power_supply/*/capacity \
   /sys/class/power_supply/*/status /sys/class/power_supply/*/temp
-echo "free $(stat -f -c '%a %S' . 2>/dev/null)"
+echo "free $(df -k . 2>/dev/null | tail -n 1)"
 if command -v dumpsys >/dev/null; then
   dumpsys battery 2>/dev/null | grep -E '^ *(level|scale|status|temperature):' | dump battery
   dumpsys power 2>/dev/null | grep -E 'mWakefulness=|Display Power: state=' | dump power
@@ -81,7 +80,7 @@ def parse(output: str) -> DeviceState:
     chosen = kernel | _known(android)
     if kernel["temperature_c"] is not None:
         chosen["temperature_c"] = kernel["temperature_c"]
-    return DeviceState(**chosen, free_bytes=_free_bytes(dumps.get("free", [])))
+    return DeviceState(**chosen, free_bytes=linux_state.free_bytes("".join(dumps.get("free", []))))
 
 
 def _lines(output: str) -> Iterator[tuple[str, str]]:
@@ -93,8 +92,3 @@ def _lines(output: str) -> Iterator[tuple[str, str]]:
 
 def _known(members: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
-
-
-def _free_bytes(lines: list[str]) -> int | None:
-    numbers = [number(word) for word in "".join(lines).split()]
-    return int(numbers[0] * numbers[1]) if len(numbers) == 2 and numbers[0] and numbers[1] else None

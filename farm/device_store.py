@@ -18,11 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from farm import linux_state
 from farm.transport import base
 from farm.transport.base import Transport
 from runtime.errors import DeviceError, JobError
 
 FOLDER = "objects/"
+PUSHING = "push-"  # folders of farm.transport.posix in which files arrive
 DEFAULT_LIMIT_BYTES = 2 * 1024**3
 SHARE_OF_ROOM = 0.5
 DEADLINE_S = 60.0
@@ -30,16 +32,16 @@ BATCH = 300  # names in one command line
 
 _WHOLE = re.compile(FOLDER + r"[0-9a-f]{64}/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,59}")
 
-# The unit's clock, what is free (blocks, bytes of one), and all files (time, bytes, name) but farm's own notes there.
+# The unit's clock, the last line of df, and all files (time, bytes, name) but farm's own notes there.
 LIST = r"""
 echo "now $(date +%s)"
-echo "free $(stat -f -c '%a %S' . 2>/dev/null)"
+echo "free $(df -k . 2>/dev/null | tail -n 1)"
 find . -type f ! -path './.*' -exec stat -c 'file %Y %s %n' {} +
 exit 0
 """
 REMOVE = r"""
 rm -f -- "$@"
-rmdir -- objects/* * 2>/dev/null
+rmdir -- */* * 2>/dev/null
 exit 0
 """
 
@@ -54,8 +56,8 @@ class Stored:
 
     @property
     def is_litter(self) -> bool:
-        """Whether it lies in the store without the name of a file that was sent to its end."""
-        return self.name.startswith(FOLDER) and not _WHOLE.fullmatch(self.name)
+        """Whether it was never sent to its end."""
+        return self.name.startswith(PUSHING) or (self.name.startswith(FOLDER) and not _WHOLE.fullmatch(self.name))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,8 +68,8 @@ class Contents:
     free_bytes: int | None
 
     def objects(self) -> list[Stored]:
-        """The store's files, in the order in which they should go: litter, then what was not used for longest."""
-        stored = (file for file in self.files if file.name.startswith(FOLDER))
+        """The store's files in the order in which they should go: litter first, then what was not used for longest."""
+        stored = (file for file in self.files if file.name.startswith(FOLDER) or file.is_litter)
         return sorted(stored, key=lambda file: (not file.is_litter, -file.idle_s, file.name))
 
 
@@ -174,8 +176,8 @@ def parse(output: str) -> Contents:
         match line.split(" ", 3):
             case ["now", seconds] if _is_number(seconds):
                 now_s = int(seconds)
-            case ["free", blocks, block_bytes] if _is_number(blocks) and _is_number(block_bytes):
-                free_bytes = int(blocks) * int(block_bytes)
+            case ["free", *_]:
+                free_bytes = linux_state.free_bytes(line.removeprefix("free "))
             case ["file", time_s, size, name] if _is_number(time_s) and _is_number(size) and name.startswith("./"):
                 files.append(Stored(name[2:], int(size), max(0.0, now_s - int(time_s))))
             case _:
@@ -187,6 +189,27 @@ def remove(transport: Transport, files: Sequence[Stored]) -> None:
     """Removes files; only the holder of the lease may."""
     for batch in _batches([base.check_remote(file.name) for file in files]):
         transport.run(["sh", "-c", REMOVE, "remove", *batch], DEADLINE_S)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cleaned:
+    """What was removed from a unit, or would be; how much is left, and how much room there was before."""
+
+    files: int
+    size_bytes: int
+    left_bytes: int
+    free_bytes: int | None
+
+
+def clean(transport: Transport, older_s: float = 0.0, dry_run: bool = False) -> Cleaned:
+    """Removes all files that were not used for so long, of the store or not; only the holder of the lease may."""
+    contents = read(transport)
+    old = [file for file in contents.files if file.idle_s >= older_s or file.is_litter]
+    if not dry_run:
+        remove(transport, old)
+    size_bytes = sum(file.size_bytes for file in old)
+    left_bytes = sum(file.size_bytes for file in contents.files) - size_bytes
+    return Cleaned(len(old), size_bytes, left_bytes, contents.free_bytes)
 
 
 def _batches(names: Sequence[str]) -> Iterable[Sequence[str]]:

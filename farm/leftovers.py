@@ -22,7 +22,7 @@ ls -l /proc/[0-9]*/exe /proc/[0-9]*/cwd 2>/dev/null | while read -r line; do
   *"/cwd -> $here") grep -q '/f[a]rmrt' "/proc/$pid/cmdline" 2>/dev/null || continue ;;
   *) continue ;;
   esac
-  kill -9 -- "-$pid" 2>/dev/null
+  kill -9 "-$pid" 2>/dev/null
   kill -9 "$pid" 2>/dev/null && echo "killed=$pid"
 done
 """

@@ -54,6 +54,13 @@ def celsius(text: str) -> float | None:
     return value if COLDEST_C <= value <= HOTTEST_C else None
 
 
+def free_bytes(line: str) -> int | None:
+    """What df's line says is available: KiB, before the share in use and the mount point."""
+    words = line.split()
+    kib = number(words[-3]) if len(words) > 3 else None
+    return None if kib is None or kib < 0 else int(kib) * 1024
+
+
 def _clocks(files: Mapping[str, str], name: str) -> tuple[float, ...]:
     return _scaled(files_of(files, rf"/cpu(\d+)/cpufreq/{name}"), KHZ_PER_MHZ)
 

@@ -34,6 +34,7 @@ COMMANDS = {
     "opbench": "farm.cli.opbench",
     "tune": "farm.cli.tune",
     "artifacts": "farm.cli.artifacts",
+    "clean": "farm.cli.clean",
     "emulate": "farm.cli.emulate",
 }
 

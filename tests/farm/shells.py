@@ -10,7 +10,9 @@ from tests.conftest import require
 
 SHELLS = ("sh", "mksh", "busybox")
 TOOLBOXES = {"mksh": "toybox", "busybox": "busybox"}
-PROGRAMS = "cat date df env find grep head ln ls mkdir mv printf readlink rm rmdir sha256sum sleep stat touch true wc"
+PROGRAMS = (
+    "cat date df env find grep head ln ls mkdir mv printf readlink rm rmdir sha256sum sleep stat tail touch true wc"
+)
 
 
 def shell_environment(shell: str, folder: Path) -> dict[str, str]:

@@ -148,9 +148,12 @@ def test_half_sent_files_are_litter(unit: Counting, tmp_path: Path) -> None:
     folder = tmp_path / "unit" / "objects" / ("0" * 64)
     folder.mkdir(parents=True)
     (folder / ".data.tmp123456").write_bytes(b"half")
+    (tmp_path / "unit" / "push-0123456789abcdef").mkdir()
+    (tmp_path / "unit" / "push-0123456789abcdef" / "0").write_bytes(b"half")
     path = make(tmp_path, "x")
     remote = Store(unit).put([path])[path]
     assert names(unit) == [remote]
+    assert sorted(path.name for path in (tmp_path / "unit").iterdir()) == ["objects"]
     assert not folder.exists()
 
 
@@ -187,10 +190,14 @@ def test_notes_on_the_unit_are_no_files_of_the_store(any_unit: Counting, tmp_pat
     assert sorted(path.name for path in (tmp_path / "unit").iterdir()) == [".lease"]
 
 
-def test_free_room_is_the_file_systems(any_unit: Counting, tmp_path: Path) -> None:
-    free_bytes = device_store.read(any_unit).free_bytes
+def test_free_room_is_the_file_systems(unit: Counting, tmp_path: Path) -> None:
+    free_bytes = device_store.read(unit).free_bytes
     assert free_bytes is not None
     assert free_bytes == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.2)
+
+
+def test_free_room_in_all_shells(any_unit: Counting) -> None:
+    assert device_store.read(any_unit).free_bytes
 
 
 @given(st.text(max_size=400))
@@ -203,3 +210,17 @@ def test_a_name_that_leaves_the_folder_is_never_removed(unit: Counting) -> None:
     listed = device_store.parse("now 100\nfile 1 1 ./../../etc/passwd\n")
     with pytest.raises(DeviceError):
         device_store.remove(unit, listed.files)
+
+
+def test_cleaning_takes_what_was_not_used_for_so_long(any_unit: Counting, tmp_path: Path) -> None:
+    old, new = make(tmp_path, "old", b"o" * 100), make(tmp_path, "new", b"n" * 10)
+    remotes = Store(any_unit).put([old, new])
+    age(tmp_path, remotes[old], 8)
+    (tmp_path / "unit" / ".governors").write_text("")
+    week_s = 7 * 86_400.0
+    would = device_store.clean(any_unit, week_s, dry_run=True)
+    assert (would.files, would.size_bytes, would.left_bytes) == (1, 100, 10) and len(names(any_unit)) == 2
+    assert device_store.clean(any_unit, week_s).files == 1
+    assert names(any_unit) == [remotes[new]]
+    assert device_store.clean(any_unit).size_bytes == 10
+    assert sorted(path.name for path in (tmp_path / "unit").iterdir()) == [".governors"]

@@ -144,7 +144,10 @@ class Spoilt:
             raise DeviceLostError("cut")
         if self._broken == "full" and "read_state" not in argv:
             done = self._inner.run(argv, deadline_s)
-            lines = [b"free 1 4096" if line.startswith(b"free ") else line for line in done.stdout.split(b"\n")]
+            lines = [
+                b"free /dev/x 100 99 1 99% /" if line.startswith(b"free ") else line
+                for line in done.stdout.split(b"\n")
+            ]
             return dataclasses.replace(done, stdout=b"\n".join(lines))
         return self._inner.run(argv, deadline_s)
 
