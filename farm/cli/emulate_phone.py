@@ -94,7 +94,7 @@ def command(
     with _interruptible(), _running() as (stack, thread):
         for number in range(count):
             own_serial = f"{serial}-{number + 1}" if serial and count > 1 else serial
-            settings = PhoneSettings(soc, model, own_serial, android, not no_shell_v2, rooted, parsed)
+            settings = PhoneSettings(soc, model, own_serial, android, not no_shell_v2, rooted, faults=parsed)
             phone = stack.enter_context(EmulatedPhone(settings, port + number if port else 0, thread))
             _tell(phone, settings, as_json)
         if not as_json:

@@ -14,9 +14,9 @@ from farm.emulation.filesystem import map_command
 from farm.emulation.processes import MARK
 
 # As a phone's shell, which is not root: what root has write-protected must be so for us too.
-WITHOUT_OVERRIDE = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
+WITHOUT_OVERRIDE = ("--bounding-set", "-dac_override,-dac_read_search")
 # A limit on each file stands for a full storage; the signal is ignored, so that the write fails as on a phone.
-LIMITED = 'trap "" XFSZ; ulimit -f "$1"; exec /bin/sh -c "$2"'
+LIMITED = 'trap "" XFSZ; ulimit -f "$1"; exec "$2" -c "$3"'
 LIMIT_UNIT_BYTES = 512
 
 
@@ -32,13 +32,13 @@ def make_environment(folder: Path, root: Path, state: Path) -> dict[str, str]:
         "PHONE_ROOT": str(root),
         "PHONE_STATE": str(state),
         "PHONE_HOST_PATH": host_path,
-        "PATH": f"{root}/system/bin{os.pathsep}{host_path}",
+        "PATH": f"{root}/system/bin",
         "HOME": str(root),
         "TMPDIR": f"{root}/data/local/tmp",
         "POCL_CACHE_DIR": f"{root}/data/pocl",
         "ANDROID_DATA": f"{root}/data",
         "ANDROID_ROOT": f"{root}/system",
-        "SHELL": "/bin/sh",
+        "SHELL": shell_of(root),
         "USER": "shell",
     }
 
@@ -46,16 +46,23 @@ def make_environment(folder: Path, root: Path, state: Path) -> dict[str, str]:
 def command_line(command: str, root: Path, free_bytes: int | None, rooted: bool) -> list[str]:
     """Argument list of a command text; empty text is an interactive shell."""
     prefix = [] if rooted else list(_prefix())
-    mapped = map_command(command, root)
+    mapped, shell = map_command(command, root), shell_of(root)
     if free_bytes is not None and command:
-        return [*prefix, "/bin/sh", "-c", LIMITED, "sh", str(free_bytes // LIMIT_UNIT_BYTES), mapped]
-    return [*prefix, "/bin/sh", *(["-c", mapped] if command else [])]
+        return [*prefix, "/bin/sh", "-c", LIMITED, "sh", str(free_bytes // LIMIT_UNIT_BYTES), shell, mapped]
+    return [*prefix, shell, *(["-c", mapped] if command else [])]
+
+
+def shell_of(root: Path) -> str:
+    """The shell of the phone's commands."""
+    return f"{root}/system/bin/sh"
 
 
 @functools.cache
 def _prefix() -> tuple[str, ...]:
     """Gives up root's right to write anything, where we have it and the machine lets us."""
-    if os.geteuid() != 0 or not shutil.which(WITHOUT_OVERRIDE[0]):
+    program = shutil.which("setpriv")
+    if os.geteuid() != 0 or program is None:
         return ()
-    worked = subprocess.run([*WITHOUT_OVERRIDE, "true"], check=False, capture_output=True).returncode == 0
-    return WITHOUT_OVERRIDE if worked else ()
+    prefix = (program, *WITHOUT_OVERRIDE)
+    worked = subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode == 0
+    return prefix if worked else ()

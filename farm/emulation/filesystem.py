@@ -6,7 +6,10 @@ import importlib.resources
 import os
 import re
 import shlex
+import shutil
+import subprocess
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
 from farm.emulation.socs import Soc
@@ -49,12 +52,48 @@ GPU_GOVERNORS = {
     "mali": "simple_ondemand performance powersave",
 }
 TASK_PROFILES_SINCE = 13
-OLD_PROGRAMS_WITHOUT = {"settaskprofile"}
+
+# What Android's toybox has, and the linker that PoCL calls: taken from this machine. Nothing else is on the PATH.
+BORROWED = """
+awk base64 basename cat chmod chown cksum cmp comm cp cut dd diff dirname du echo egrep env expr false fgrep find flock
+getconf grep gunzip gzip head hostname kill ln ls md5sum mkdir mkfifo mktemp mv nice nohup nproc od paste pgrep pidof
+pkill printenv printf ps pwd readlink realpath renice rm rmdir sed seq setsid sha1sum sha224sum sha256sum sha384sum
+sha512sum sleep sort split strings stty sync tac tail tar taskset tee test time timeout top touch tr true truncate tty
+uname uniq uptime wc which xargs xxd yes zcat
+"""
+LINKER = "ld"
 
 
 def map_command(command: str, root: Path) -> str:
     """A command line with every device path in it below `root`."""
     return DEVICE_PATH.sub(lambda _: f"{root}/", command)
+
+
+class OutputMap:
+    """Takes the root's own name out of what commands say, so that its paths are those of the device.
+
+    A piece may end within that name: what could be its start waits for the next piece.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = os.fsencode(root)
+        self._held = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What of it, and of what waited, can be said now."""
+        data = self._held + chunk
+        longest = min(len(self._root), len(data))
+        held = next((size for size in range(longest, 0, -1) if data.endswith(self._root[:size])), 0)
+        self._held = data[len(data) - held :]
+        return self._mapped(data[: len(data) - held])
+
+    def end(self) -> bytes:
+        """What still waited."""
+        held, self._held = self._held, b""
+        return self._mapped(held)
+
+    def _mapped(self, data: bytes) -> bytes:
+        return data.replace(self._root + b"/", b"/").replace(self._root, b"/")
 
 
 def map_path(path: str, root: Path) -> Path:
@@ -68,13 +107,17 @@ def check_root(root: Path) -> None:
         raise ConfigError(f"{root}: an emulated phone needs a folder without blanks and quotes; set TMPDIR to one")
 
 
-def make_tree(root: Path, soc: Soc, android: int, rooted: bool) -> None:
-    """Fills a new private folder; readings (temperatures, clocks, load) are written later."""
+def make_tree(root: Path, soc: Soc, android: int, rooted: bool, programs: Mapping[str, str]) -> None:
+    """Fills a new private folder; readings (temperatures, clocks, load) are written later.
+
+    Args:
+        programs: name -> program of this machine, which the phone has beside its own.
+    """
     for folder in EMPTY_FOLDERS:
         (root / folder).mkdir(parents=True)
     for name, target in LINKS.items():
         (root / name).symlink_to(target)
-    _install_programs(root / "system/bin", android)
+    _install_programs(root / "system/bin", android, programs)
     _make_proc(root / "proc", soc)
     writable = 0o644 if rooted else 0o444
     for core, cluster in enumerate(soc.cores):
@@ -118,15 +161,33 @@ def used_bytes(root: Path) -> int:
     return sum(os.lstat(Path(folder, name)).st_size for folder, _, names in os.walk(root) for name in names)
 
 
-def _install_programs(folder: Path, android: int) -> None:
+def own_programs(host_path: str) -> dict[str, str]:
+    """The shell and programs of this machine, by the names that a phone has."""
+    found = {name: shutil.which(name, path=host_path) for name in (*BORROWED.split(), LINKER)}
+    return {"sh": "/bin/sh"} | {name: path for name, path in found.items() if path}
+
+
+def toybox_programs(host_path: str) -> dict[str, str]:
+    """Android's shell and its programs: mksh and toybox; raises ConfigError where this machine lacks them."""
+    shell, toybox, linker = (shutil.which(name, path=host_path) for name in ("mksh", "toybox", LINKER))
+    if not shell or not toybox:
+        raise ConfigError("a phone with toybox needs mksh and toybox on this machine; Debian: apt install mksh toybox")
+    names = subprocess.run([toybox], capture_output=True, text=True, check=True).stdout.split()
+    return {"sh": shell} | dict.fromkeys(names, toybox) | ({LINKER: linker} if linker else {})
+
+
+def _install_programs(folder: Path, android: int, borrowed: Mapping[str, str]) -> None:
+    """The phone's own programs, and links to those of this machine under the other names."""
     folder.mkdir(parents=True)
-    (folder / "sh").symlink_to("/bin/sh")
     for source in importlib.resources.files("farm.emulation").joinpath("programs").iterdir():
-        if android < TASK_PROFILES_SINCE and source.name in OLD_PROGRAMS_WITHOUT:
-            continue
         program = folder / source.name
         program.write_bytes(source.read_bytes())
         program.chmod(0o755)
+    if android < TASK_PROFILES_SINCE:
+        (folder / "settaskprofile").unlink()
+    for name, target in borrowed.items():
+        if not (folder / name).exists():
+            (folder / name).symlink_to(target)
 
 
 def _make_proc(proc: Path, soc: Soc) -> None:
@@ -148,13 +209,13 @@ def _make_gpu(sys: Path, soc: Soc, writable: int) -> None:
     write(devfreq / "available_governors", names)
     for kind, hertz in (("min", gpu.min_hz), ("max", gpu.max_hz)):
         write(devfreq / f"{kind}_freq", str(hertz), writable)
+    (sys / "class/devfreq").mkdir(parents=True)
+    (sys / "class/devfreq" / folder.name).symlink_to(devfreq)
     if gpu.maker == "adreno":
         write(folder / "gpu_model", gpu.name)
         write(folder / "max_gpuclk", str(gpu.max_hz), writable)
     else:
         write(folder / "gpuinfo", gpu.name)
-        (sys / "class/devfreq").mkdir(parents=True)
-        (sys / "class/devfreq" / folder.name).symlink_to(devfreq)
         (sys / "class/misc/mali0").mkdir(parents=True)
         (sys / "class/misc/mali0/device").symlink_to(folder)
 

@@ -17,7 +17,7 @@ from farm.emulation import processes, shell
 from farm.emulation.connection import Connection, Greeting, Service
 from farm.emulation.environment import command_line, make_environment
 from farm.emulation.faults import Board, Concern, Fault, Watch
-from farm.emulation.filesystem import check_root, make_tree, new_boot
+from farm.emulation.filesystem import check_root, make_tree, new_boot, own_programs, toybox_programs
 from farm.emulation.processes import Program
 from farm.emulation.properties import PropertyStore, make_properties, sdk_level
 from farm.emulation.shell import Asked
@@ -44,6 +44,7 @@ class PhoneSettings:
         serial: empty for one made from the SoC, the model and the port.
         shell_v2: False for an old phone: no exit status, no separate stderr, small packets.
         rooted: the shell may write what only root may, such as governors.
+        toybox: commands run in mksh with toybox's programs, as on a phone; this machine must have both.
     """
 
     soc: str = "sdm845"
@@ -52,6 +53,7 @@ class PhoneSettings:
     android: int = 14
     shell_v2: bool = True
     rooted: bool = False
+    toybox: bool = False
     faults: Sequence[Fault] = ()
 
 
@@ -70,16 +72,18 @@ class Phone:
         sdk_level(settings.android)
         self.root = folder / "root"
         self.state_folder = folder / "state"
+        self._environment = make_environment(folder, self.root, self.state_folder)
+        find_programs = toybox_programs if settings.toybox else own_programs
+        programs = find_programs(self._environment["PHONE_HOST_PATH"])
         self._socket = _listening(port)
         self.port: int = self._socket.getsockname()[1]
         self.model = settings.model or self._soc.model
         self.serial = settings.serial or _serial(self._soc.key, self.model, self.port)
-        make_tree(self.root, self._soc, settings.android, settings.rooted)
+        make_tree(self.root, self._soc, settings.android, settings.rooted, programs)
         self.properties = PropertyStore(self.state_folder / "properties")
         for name, value in make_properties(self._soc, self.model, self.serial, settings.android).items():
             self.properties.set(name, value)
         self.state = PhoneState(self.state_folder, self.root, self._soc, settings.rooted)
-        self._environment = make_environment(folder, self.root, self.state_folder)
         self._board = Board()
         self._watches: list[Watch] = []
         self._server: asyncio.Server | None = None
@@ -181,7 +185,7 @@ class Phone:
         if asked is None:
             return None
         watch_over = functools.partial(self._watch, connection, "shell")
-        return functools.partial(shell.serve, asked=asked, run=self._run, watch_over=watch_over)
+        return functools.partial(shell.serve, asked=asked, run=self._run, root=self.root, watch_over=watch_over)
 
     async def _serve_reboot(self, stream: Stream) -> None:
         asyncio.get_running_loop().call_later(TICK_S, self.reboot)

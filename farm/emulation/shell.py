@@ -9,8 +9,10 @@ import re
 import struct
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 from farm.emulation.faults import Fault, Watch
+from farm.emulation.filesystem import OutputMap
 from farm.emulation.processes import Pipe, Program, Wiring
 from farm.emulation.streams import Stream, StreamClosed
 
@@ -49,10 +51,10 @@ class Asked:
         return cls(command, wiring, framed, terminal)
 
 
-async def serve(stream: Stream, asked: Asked, run: Run, watch_over: WatchOver) -> None:
+async def serve(stream: Stream, asked: Asked, run: Run, root: Path, watch_over: WatchOver) -> None:
     """Runs the command until it ends or the peer closes the stream."""
     async with run(asked) as program:
-        conversation = Conversation(stream, program, asked.framed)
+        conversation = Conversation(stream, program, asked.framed, root)
         with watch_over(asked.command, conversation.act) as watch:
             await conversation.hold(watch)
 
@@ -63,8 +65,8 @@ Run = Callable[[Asked], AbstractAsyncContextManager[Program]]
 class Conversation:
     """Carries a program's streams over an ADB stream."""
 
-    def __init__(self, stream: Stream, program: Program, framed: bool) -> None:
-        self._stream, self._program, self._framed = stream, program, framed
+    def __init__(self, stream: Stream, program: Program, framed: bool, root: Path) -> None:
+        self._stream, self._program, self._framed, self._root = stream, program, framed, root
         self._inserted = b""
         self._flood_left = 0.0
         self._disturbed = asyncio.Event()
@@ -99,8 +101,13 @@ class Conversation:
                 task.cancel()
 
     async def _pump(self, pipe: Pipe, kind: int, watch: Watch) -> None:
+        said = OutputMap(self._root)
         while chunk := await pipe.read():
-            await self._say(kind, watch.passed(chunk) if kind == STDOUT else chunk)
+            await self._pass_on(kind, said.feed(chunk), watch)
+        await self._pass_on(kind, said.end(), watch)
+
+    async def _pass_on(self, kind: int, data: bytes, watch: Watch) -> None:
+        await self._say(kind, watch.passed(data) if kind == STDOUT else data)
 
     async def _insert_always(self) -> None:
         while True:
