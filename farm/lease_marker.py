@@ -162,7 +162,7 @@ def parse(output: str) -> Seen:
     """
     values = dict(line.split("=", 1) for line in output.split("\n") if "=" in line)
     uptime_s, token = _number(values.get("uptime", "")), values.get("token", "")
-    if uptime_s <= 0 or not (token.isascii() and token.isdigit()):
+    if uptime_s <= 0 or not (token.isascii() and token.isdigit() and len(token) < 20):
         raise DeviceError("the unit does not tell its uptime, so nobody can hold a lease there")
     claim = parse_claim(values.get("claim", ""))
     return Seen(safe_text.word(values.get("boot", "")), uptime_s, int(token), claim, values.get("beat", ""))
@@ -176,7 +176,7 @@ def parse_claim(text: str) -> Claim | None:
         claim = Claim(
             **words, pid=int(values["pid"]), uptime_s=float(values["uptime_s"]), lease_s=float(values["lease_s"])
         )
-    except (ValueError, TypeError, KeyError, OverflowError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     return claim if 0 < claim.lease_s <= MAX_LEASE_S and claim.uptime_s >= 0 else None
 

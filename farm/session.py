@@ -9,12 +9,15 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
+from farm import answers
 from farm.transport.base import Process, Transport
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError
 
 DEFAULT_DEADLINE_S = 120.0
 SAFE_CHARACTERS = "/,:|+=@"
 SHOWN_CHARACTERS = 200
+MAX_KIND = 40
+MAX_MESSAGE = 4000
 
 Answer = dict[str, Any]
 
@@ -77,6 +80,7 @@ class Session:
             self._forget()
             raise
         if answer["ok"]:
+            self._check(name, answer)
             return answer
         raise self._failure(name, answer)
 
@@ -100,7 +104,7 @@ class Session:
                 break
         try:
             answer = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         if isinstance(answer, dict) and isinstance(answer.get("ok"), bool):
             return answer
@@ -114,9 +118,14 @@ class Session:
         except DeadlineError:
             raise DeadlineError(f"{name}: farmrt did not answer within {deadline_s:g} s") from None
 
+    def _check(self, name: str, answer: Answer) -> None:
+        if problem := answers.problem(name, answer):
+            self._forget()
+            raise DeviceError(f"{name}: farmrt's answer is not what it should be: {problem}", "bad_answer")
+
     def _failure(self, name: str, answer: Answer) -> DeviceError | DeadlineError:
-        kind, text = str(answer.get("error", "")), str(answer.get("message", "no message"))
-        where = f" (step {answer['step']})" if "step" in answer else ""
+        kind, text = str(answer.get("error", ""))[:MAX_KIND], str(answer.get("message", "no message"))[:MAX_MESSAGE]
+        where = f" (step {answer['step']})" if isinstance(answer.get("step"), int) else ""
         if kind == "hang":
             self._forget()
             return DeadlineError(f"{name}: {text}{where}")

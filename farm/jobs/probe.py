@@ -49,5 +49,5 @@ def _probe(unit: Unit, transport: Transport, opencl: str | None) -> tuple[object
     done = transport.run([f"./{FARMRT}", "probe", *words], PROBE_DEADLINE_S)
     try:
         return json.loads(done.stdout), done.exit_status
-    except ValueError:
+    except (ValueError, RecursionError):
         return None, done.exit_status
