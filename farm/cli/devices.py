@@ -13,12 +13,13 @@ import click
 from rich.console import Console
 from rich.live import Live
 
-from farm import health, health_check, lease, roll_call, safe_text, tables
+from farm import health, lease, roll_call, safe_text, tables
 from farm.cli import options
 from farm.health import Finding, Quarantine
 from farm.inventory import Unit
+from farm.jobs.check import check_unit
+from farm.jobs.opencl_library import find_opencl
 from farm.jobs.probe import probe_unit
-from farm.jobs.unit import find_opencl
 from farm.known_units import Driver
 from farm.roll_call import Present, Report, State
 from farm.selection import Candidate, Choice, may_fit, select
@@ -72,7 +73,7 @@ def check_device(name: str, as_json: bool) -> int:
     Exit status 1 when a point of the check is bad.
     """
     unit = _named(name, asked=True)
-    findings = health_check.check(unit, lambda: connect(unit), lambda transport: _probed(unit, transport))
+    findings = check_unit(unit)
     history = health.Records().note_check(unit, findings)
     if as_json:
         members = [{"name": each.name, "ok": each.ok, "text": each.text} for each in findings]
@@ -124,12 +125,6 @@ def _with_driver(report: Report) -> Report:
 
 def _driver(unit: Unit, transport: Transport) -> Driver:
     return probe_unit(unit, transport, find_opencl(unit, None))
-
-
-def _probed(unit: Unit, transport: Transport) -> str:
-    """The driver in a few words."""
-    driver = _driver(unit, transport)
-    return driver.error or f"{driver.gpu}, driver {driver.driver}, {driver.opencl}"
 
 
 def _named(name: str, asked: bool = False) -> Unit:

@@ -82,7 +82,10 @@ class _Matter(Generic[RowType]):
         """The row of this unit. Raises what tells that the unit itself is gone."""
         assert isinstance(self.found, Prepared)
         opened.watch.stage(f"{self.found.name} ({self.runtime})")
-        yield self._row(opened.unit, self._members(opened, self.found))
+        row = self._row(opened.unit, self._members(opened, self.found))
+        if row.status != Status.DEVICE_LOST:  # the unit answers still: it was farmrt that died
+            opened.note_job(row.status, row.reason)
+        yield row
 
     def failed(self, unit: Unit, error: FarmError) -> RowType:
         """The row of a unit that could not even begin."""

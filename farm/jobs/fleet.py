@@ -15,9 +15,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
+from farm import health
 from farm.inventory import Unit
 from farm.jobs.unit import OpenUnit, open_unit
 from farm.jobs.watch import UNWATCHED, UnitWatch, Watch
+from farm.results import status_of
 from farm.schedule import Schedule, Task
 from runtime.errors import ConfigError, FarmError
 
@@ -217,6 +219,7 @@ class _Worker(Generic[Outcome]):
             except ConfigError:
                 raise
             except FarmError as error:
+                health.Records().note_job(self._unit, status_of(error), str(error))
                 if not self._may_return(error):
                     self._fleet.give_up(self._unit, error)
                     self._watch.ended(str(error))

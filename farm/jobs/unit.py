@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,23 +14,25 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from farm import atomic_file, drivers, governor, lease, task_profile
+from farm import atomic_file, governor, health, lease, task_profile
 from farm.deployment import Runtime
 from farm.device_state import read_conditions, read_state
 from farm.device_store import Store
 from farm.inventory import Unit
 from farm.jobs import plans
+from farm.jobs.check import check_unit
+from farm.jobs.opencl_library import find_opencl
 from farm.jobs.prepare import Prepared
 from farm.jobs.watch import UnitWatch
 from farm.lease import Lease
 from farm.readiness import wait_until_fit
-from farm.results import DeviceState
+from farm.results import DeviceState, Status
 from farm.session import Answer, Session
 from farm.task_profile import TaskProfile
 from farm.throttling import measured
 from farm.transport import Transport, connect
 from farm.workspace import Workspace, data_file
-from runtime.errors import ConfigError, JobError, UnsupportedError
+from runtime.errors import JobError, UnsupportedError
 from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
@@ -47,7 +48,6 @@ LOAD_DEADLINE_S = 900.0
 FIRST_ROUND_DEADLINE_S = 600.0
 WATCHDOG_MS = 120_000
 LIMITED_KERNEL_MS = 1.0
-DRIVER_ORIGINS = ("pypi", "system")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,6 +108,10 @@ class OpenUnit:
     def conditions(self) -> DeviceState:
         """Temperature, clocks and thermal status right now."""
         return self.watch.state(read_conditions(self.transport))
+
+    def note_job(self, status: Status, reason: str) -> None:
+        """Remembers how a job ended, for the unit's health."""
+        health.Records().note_job(self.unit, status, reason)
 
     def answers(self) -> bool:
         """Whether the unit itself is still there, whatever became of farmrt."""
@@ -222,6 +226,7 @@ def open_unit(
     library = find_opencl(unit, opencl)
     watch = watch or UnitWatch(unit.name)
     watch.stage("connecting")
+    health.Records().admit(unit, lambda: check_unit(unit))
     with (
         contextlib.closing(connect(unit)) as transport,
         lease.acquire(unit, transport, purpose, connect=lambda: connect(unit), wait_s=wait_s, say=watch.stage) as held,
@@ -245,27 +250,6 @@ def _made_ready(unit: Unit, transport: Transport, held: Lease, watch: UnitWatch)
     waited = {"waited_s": round(fit.waited_s, 1), "waited_for": fit.waited_for} if fit.waited_for else {}
     with governor.performance(transport, held.check) as governors:
         yield waited | ({"governors": governors} if governors else {})
-
-
-def find_opencl(unit: Unit, wanted: str | None) -> str | None:
-    """The OpenCL library for farmrt; None leaves the search to it.
-
-    `wanted` is a library or an origin; without it FARM_OPENCL counts, then the best driver of this machine.
-    """
-    if wanted is not None and wanted not in DRIVER_ORIGINS:
-        return wanted
-    if unit.transport != "local":
-        if wanted:
-            raise ConfigError(f"--opencl {wanted} is for this machine; name a library for unit {unit.name!r}")
-        return None
-    found = drivers.find_drivers()
-    if wanted is None:
-        return None if os.environ.get("FARM_OPENCL") or not found else str(found[0].path)
-    for driver in found:
-        if driver.origin == wanted:
-            return str(driver.path)
-    there = ", ".join(f"{driver.origin} ({driver.path})" for driver in found) or "none"
-    raise ConfigError(f"--opencl {wanted}: no such driver on this machine; there are: {there}")
 
 
 def write_plan(plan: Plan, plan_file: Path) -> None:

@@ -174,7 +174,7 @@ def test_release(say: Say) -> None:
 
 
 def test_check_begins_and_ends_a_quarantine(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "_probed", lambda unit, transport: "Adreno 630\x1b[2J")
+    monkeypatch.setattr(check, "_driver", lambda unit, transport: "Adreno 630\x1b[2J")
     Records().note_check(HOST, [Finding("files", False, "came back changed")])
     assert json.loads(say("devices", "--json")[1])["devices"][0]["state"] == "quarantined"
     status, out, _ = say("devices", "check", "host")
@@ -187,7 +187,7 @@ def test_a_bad_check(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(unit: Unit) -> Transport:
         raise DeviceLostError("gone: no route")
 
-    monkeypatch.setattr(devices, "connect", connect)
+    monkeypatch.setattr(check, "connect", connect)
     Path("devices.yml").write_text("devices: {gone: {address: 127.0.0.1, port: 1, target_abis: arm64}}\n")
     status, out, _ = say("devices", "check", "gone")
     assert status == 1

@@ -38,6 +38,7 @@ class Bench:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.session = FakeSession()
         self.opened = 0
+        self.noted: list[Status] = []
         self.open_error: Exception | None = None
         self.models = prepare_all(deployment.load(write_deployment(folder, runtime="cpu+gpu")))
         monkeypatch.setattr(fleet, "open_unit", self._open)
@@ -55,6 +56,7 @@ class Bench:
             watch=UnitWatch(unit.name),
             way=SimpleNamespace(conditions={}),
             answers=lambda: True,
+            note_job=lambda status, reason: self.noted.append(status),
         )
 
     def rows(self, measure: Callable[..., dict[str, Any]]) -> list[RunRow]:

@@ -12,8 +12,9 @@ from farm import deployment, drivers
 from farm.drivers import Driver
 from farm.fetch import Fetcher
 from farm.inventory import HOST
+from farm.jobs.opencl_library import find_opencl
 from farm.jobs.prepare import Prepared, prepare
-from farm.jobs.unit import choose_target, find_opencl, rounds_deadline_s, write_changed
+from farm.jobs.unit import choose_target, rounds_deadline_s, write_changed
 from runtime.errors import ConfigError, UnsupportedError
 from runtime.plan.records import Precision
 from tests.farm.models import write_deployment
