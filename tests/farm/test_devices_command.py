@@ -12,6 +12,7 @@ from farm.cli import devices, options
 from farm.facts import Facts
 from farm.health import Finding, Records
 from farm.inventory import HOST, Unit
+from farm.jobs import check
 from farm.known_units import Driver
 from farm.results import DeviceState
 from farm.roll_call import Present, Report, State
