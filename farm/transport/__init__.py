@@ -6,6 +6,7 @@ from pathlib import Path
 
 from farm import toolchain
 from farm.inventory import Unit
+from farm.transport import ssh
 from farm.transport.base import Completed, Process, Transport
 from farm.transport.local import LocalTransport
 from runtime.errors import ConfigError
@@ -19,4 +20,6 @@ def connect(unit: Unit, units_folder: Path = UNITS_FOLDER) -> Transport:
     """Opens the way to the unit; the host's own folder lies in `units_folder`."""
     if unit.transport == "local":
         return LocalTransport(units_folder / unit.name, toolchain.environment())
+    if unit.transport == "ssh":
+        return ssh.connect(unit)
     raise ConfigError(f"{unit.name}: transport {unit.transport!r} is not supported yet; only 'local' works")

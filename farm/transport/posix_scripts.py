@@ -1,4 +1,4 @@
-"""The shell scripts that run on units, for dash, bash, mksh with toybox, and busybox; and what they print, read again."""
+"""Shell scripts that run on units (dash, bash, mksh with toybox, busybox), and what they print, read again."""
 
 from __future__ import annotations
 

@@ -1,0 +1,182 @@
+"""Boards over SSH (paramiko): what posix.py needs of a link, and files sent as one tar stream."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import select
+import tarfile
+import time
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, cast
+
+import paramiko
+
+from farm.inventory import Unit
+from farm.transport import ssh_config, ssh_link, ssh_trust
+from farm.transport.channel import CHUNK_BYTES, KILLED
+from farm.transport.posix import Part, PosixTransport
+from farm.transport.ssh_link import Link, Patience
+from farm.transport.ssh_trust import HostKey
+from runtime.errors import DeviceLostError, JobError
+
+DEFAULT_FOLDER = "~/.farm-unit"
+STATUS_POLL_S = 0.25  # an exit status that comes without the end of the output wakes nobody
+WINDOW_POLL_S = 0.002  # neither does room for input
+
+
+def connect(unit: Unit, patience: Patience | None = None) -> SshTransport:
+    """Opens the way to a unit whose transport is ssh; raises ConfigError, DeviceError or DeadlineError."""
+    target = ssh_config.target_of(unit)
+    return SshTransport(unit, ssh_link.connect(unit.name, target, patience or Patience()))
+
+
+def host_key_of(unit: Unit, patience: Patience | None = None) -> HostKey:
+    """The host key that is to be trusted next: of a jump host on the way, else the unit's own (state `known` if it is).
+
+    `HostKey` tells host, fingerprint and state; raises ConfigError, DeviceError or DeadlineError.
+    """
+    return ssh_link.host_key(unit.name, ssh_config.target_of(unit), patience or Patience())
+
+
+def trust(key: HostKey) -> None:
+    """Adds the key to known_hosts, in place of other keys of that host; raises ConfigError."""
+    ssh_trust.remember(key)
+
+
+class SshTransport(PosixTransport):
+    """See transport.base.Transport."""
+
+    def __init__(self, unit: Unit, link: Link) -> None:
+        super().__init__(unit.name, unit.folder or DEFAULT_FOLDER)
+        self._link = link
+
+    def close(self) -> None:
+        """See Transport.close."""
+        super().close()
+        self._link.close()
+
+    def _open(self, command_line: str, deadline: float) -> SshChannel:
+        channel = self._link.open(deadline)
+        try:
+            channel.exec_command(os.fsencode(command_line))
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            channel.close()
+            self._link.settle()
+            raise DeviceLostError(f"{self._name}: its sshd runs no command: {error}") from None
+        return SshChannel(channel, self._link)
+
+    def _send(self, parts: Sequence[Part], deadline_s: float) -> None:
+        source = cast(BinaryIO, TarStream(parts))
+        completed = self.run(["tar", "-x", "-m", "-o", "-f", "-"], deadline_s, stdin=source)
+        if completed.exit_status:
+            raise self._refused(completed)
+
+
+class SshChannel:
+    """See transport.channel.Channel."""
+
+    def __init__(self, channel: paramiko.Channel, link: Link) -> None:
+        self._channel, self._link = channel, link
+        self._readable = channel.fileno()
+
+    @property
+    def exit_status(self) -> int | None:
+        """See Channel.exit_status."""
+        if not self._channel.exit_status_ready():
+            return None
+        if self._channel.exit_status == -1:  # closed without a status: the shell was killed, or the link is gone
+            self._link.settle()
+            return KILLED
+        return self._channel.exit_status
+
+    @property
+    def exhausted(self) -> bool:
+        """See Channel.exhausted."""
+        if not self._channel.eof_received and self._channel.closed:
+            self._link.settle()
+        ended = self._channel.eof_received or self._channel.closed
+        return ended and not self._channel.recv_ready() and not self._channel.recv_stderr_ready()
+
+    def wait(self, timeout_s: float, writing: bool) -> None:
+        """See Channel.wait."""
+        if self._channel.eof_received and not writing:  # then `_readable` stays so
+            self._channel.status_event.wait(timeout_s)
+        else:
+            select.select([self._readable], [], [], min(timeout_s, WINDOW_POLL_S if writing else STATUS_POLL_S))
+
+    def receive(self) -> tuple[bytes, bytes]:
+        """See Channel.receive."""
+        stdout = self._channel.recv(CHUNK_BYTES) if self._channel.recv_ready() else b""
+        stderr = self._channel.recv_stderr(CHUNK_BYTES) if self._channel.recv_stderr_ready() else b""
+        return stdout, stderr
+
+    def send(self, data: memoryview) -> int:
+        """See Channel.send."""
+        if self._channel.closed or self._channel.eof_sent:
+            self._link.settle()
+            raise BrokenPipeError
+        if not self._channel.send_ready():
+            return 0
+        try:
+            return self._channel.send(data)
+        except (OSError, EOFError, paramiko.SSHException):
+            self._link.settle()
+            raise BrokenPipeError from None
+
+    def end_input(self) -> None:
+        """See Channel.end_input."""
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            self._channel.shutdown_write()
+
+    def close(self) -> None:
+        """See Channel.close."""
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            self._channel.close()
+
+
+class TarStream(io.RawIOBase):
+    """The files as one tar archive, made while it is read."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._pieces = _archive(parts)
+        self._rest = memoryview(b"")
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, as many as there are at once but not more than `size`; empty at the end."""
+        if not self._rest:
+            self._rest = memoryview(next(self._pieces, b""))
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return bytes(taken)
+
+
+def _archive(parts: Sequence[Part]) -> Iterator[bytes]:
+    """Small files are joined to large pieces."""
+    joined = bytearray()
+    for piece in _blocks(parts):
+        joined += piece
+        if len(joined) >= CHUNK_BYTES:
+            yield bytes(joined)
+            joined.clear()
+    joined += bytes(2 * tarfile.BLOCKSIZE)
+    yield bytes(joined)
+
+
+def _blocks(parts: Sequence[Part]) -> Iterator[bytes]:
+    for local, name in parts:
+        try:
+            with local.open("rb") as file:
+                entry = tarfile.TarInfo(name)
+                entry.size = size = os.fstat(file.fileno()).st_size
+                entry.mode = 0o755 if os.access(local, os.X_OK) else 0o644
+                entry.mtime = int(time.time())
+                yield entry.tobuf()
+                while size and (chunk := file.read(min(size, CHUNK_BYTES))):
+                    yield chunk
+                    size -= len(chunk)
+        except OSError as error:
+            raise JobError(f"{local}: cannot be read: {error.strerror}") from None
+        if size:
+            raise JobError(f"{local}: became shorter while it was read")
+        yield bytes(-entry.size % tarfile.BLOCKSIZE)

@@ -1,0 +1,132 @@
+"""How a unit is reached over SSH: devices.yml first, then ~/.ssh/config, then ssh's defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import re
+from pathlib import Path
+
+import paramiko
+
+from farm.inventory import Unit
+from runtime.errors import ConfigError
+
+DEFAULT_PORT = 22
+DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
+GLOBAL_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
+MAX_JUMPS = 8
+MAX_INCLUDES = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """One host on the way.
+
+    Attributes:
+        key_files: to log in with, in this order, beside the agent's keys.
+        known_hosts: files of trusted host keys; a new one goes into the first.
+        connect_s: None where the configuration does not say it.
+        jump: the host through which this one is reached.
+    """
+
+    host: str
+    port: int
+    username: str
+    key_files: tuple[Path, ...]
+    known_hosts: tuple[Path, ...]
+    connect_s: float | None = None
+    jump: Target | None = None
+
+    @property
+    def label(self) -> str:
+        """`user@host:port`, for people."""
+        return f"{self.username}@{self.host}:{self.port}"
+
+    @property
+    def known_as(self) -> str:
+        """Name in known_hosts."""
+        return self.host if self.port == DEFAULT_PORT else f"[{self.host}]:{self.port}"
+
+
+def target_of(unit: Unit) -> Target:
+    """Where the unit is and how to get there; raises ConfigError for a configuration that cannot be used."""
+    files = (unit.key_file,) if unit.key_file else ()
+    return _Resolver(unit.name).resolve(unit.address, unit.username, unit.port, files, unit.jump)
+
+
+class _Resolver:
+    """Looks hosts up in ~/.ssh/config."""
+
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
+        self._home = Path.home() / ".ssh"
+        self._file = self._home / "config"
+        self._left = MAX_JUMPS
+        try:
+            text = "\n".join(_lines(self._file, self._home)) if self._file.is_file() else ""
+            self._config = paramiko.SSHConfig.from_text(text)
+        except (OSError, UnicodeDecodeError, paramiko.SSHException) as error:
+            raise ConfigError(f"{self._file}: cannot be read: {error}") from None
+
+    def resolve(
+        self, alias: str, username: str = "", port: int | None = None, files: tuple[Path, ...] = (), jump: str = ""
+    ) -> Target:
+        """A host by its alias; what the arguments give counts more than the file."""
+        try:
+            found = self._config.lookup(alias)
+            port = port or int(found.get("port", DEFAULT_PORT))
+            connect_s = float(found["connecttimeout"]) if "connecttimeout" in found else None
+        except (ValueError, ImportError, paramiko.SSHException) as error:
+            raise ConfigError(f"{self._file}: Host {alias}: {error}") from None
+        hops = jump or str(found.get("proxyjump") or "none")
+        if hops == "none" and found.get("proxycommand", "none") != "none":
+            raise ConfigError(f"{self._file}: Host {alias}: ProxyCommand is not supported; use ProxyJump")
+        return Target(
+            host=found["hostname"].strip("[]"),
+            port=port,
+            username=username or found.get("user") or getpass.getuser(),
+            key_files=(*files, *(Path(name).expanduser() for name in found.get("identityfile", ()))) or self._keys(),
+            known_hosts=self._known_hosts(found.get("userknownhostsfile", "")),
+            connect_s=connect_s,
+            jump=None if hops == "none" else self._jump(hops),
+        )
+
+    def _jump(self, hops: str) -> Target:
+        """The last host of `a,b,c`, reached through those before it."""
+        self._left -= 1
+        if self._left < 0:
+            raise ConfigError(f"{self._unit}: more than {MAX_JUMPS} jump hosts; does a ProxyJump lead in a circle?")
+        before, _, last = hops.rpartition(",")
+        form = re.fullmatch(r"(?:ssh://)?(?:([^@]+)@)?(\[[^]]+\]|[^:]+)(?::(\d{1,5}))?", last.strip())
+        if not form:
+            raise ConfigError(f"{self._unit}: jump host {last!r} is not of the form [user@]host[:port]")
+        return self.resolve(form[2], form[1] or "", int(form[3]) if form[3] else None, jump=before)
+
+    def _keys(self) -> tuple[Path, ...]:
+        return tuple(path for name in DEFAULT_KEYS if (path := self._home / name).is_file())
+
+    def _known_hosts(self, listed: str) -> tuple[Path, ...]:
+        own = [Path(name.strip('"')).expanduser() for name in listed.split()] or [self._home / "known_hosts"]
+        return (*own, GLOBAL_KNOWN_HOSTS)
+
+
+def _lines(path: Path, home: Path, left: int = MAX_INCLUDES) -> list[str]:
+    """Lines of the file with those that it includes, which paramiko does not read."""
+    lines: list[str] = []
+    for line in path.read_text().splitlines():
+        include = re.fullmatch(r"\s*include[\s=]+(.+)", line, re.IGNORECASE)
+        if not include:
+            lines.append(line)
+            continue
+        if not left:
+            raise OSError(f"more than {MAX_INCLUDES} Include in one another")
+        for name in include[1].split():
+            pattern = Path(name.strip('"')).expanduser()
+            for included in sorted(home.glob(str(pattern)) if not pattern.is_absolute() else _glob(pattern)):
+                lines += _lines(included, home, left - 1)
+    return lines
+
+
+def _glob(pattern: Path) -> list[Path]:
+    return [path for path in Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))) if path.is_file()]

@@ -1,0 +1,293 @@
+"""An SSH connection to a unit, over jump hosts where there are some: made within a deadline, watched while it lasts.
+
+Nobody is asked for a password: keys from files and from the agent only. A link on which nothing was heard for
+`dead_s`, in spite of requests that every SSH server answers, is closed; whoever uses it gets a DeviceLostError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import paramiko
+
+from farm.transport import ssh_trust
+from farm.transport.ssh_config import Target
+from farm.transport.ssh_trust import HostKey
+from runtime.errors import DeadlineError, DeviceError, DeviceLostError, FarmError
+
+WINDOW_BYTES = 8 * 1024**2
+PACKET_BYTES = 32 * 1024
+FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
+
+logging.getLogger("paramiko").addHandler(logging.NullHandler())  # else its tracebacks go to the screen
+
+KeyCheck = Callable[[HostKey], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Patience:
+    """How long to wait for a connection; for how long it may be silent until asked, and until given up."""
+
+    connect_s: float = 30.0
+    idle_s: float = 8.0
+    dead_s: float = 24.0
+
+
+class _Packetizer(paramiko.packet.Packetizer):
+    """Knows when something was heard."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self.heard = time.monotonic()
+
+    def read_message(self) -> tuple[int, paramiko.Message]:
+        message = super().read_message()
+        self.heard = time.monotonic()
+        return message
+
+
+class Link:
+    """One authenticated connection, and those to the jump hosts that it goes through; see `connect`."""
+
+    def __init__(self, unit: str, transports: Sequence[paramiko.Transport], patience: Patience) -> None:
+        self._unit, self._transports, self._patience = unit, list(transports), patience
+        self._opening = threading.Lock()  # paramiko keeps one refusal a transport
+        self._closed = threading.Event()
+        self._reason = ""
+        threading.Thread(target=self._watch, name=f"ssh {unit}", daemon=True).start()
+
+    def open(self, deadline: float) -> paramiko.Channel:
+        """A session; `deadline` on the monotonic clock."""
+        remaining = deadline - time.monotonic()
+        if not self._opening.acquire(timeout=max(0.0, remaining)):
+            raise DeadlineError(f"{self._unit}: no session within the deadline")
+        try:
+            return self._transports[-1].open_session(timeout=max(0.1, deadline - time.monotonic()))
+        except paramiko.ChannelException as error:
+            raise DeviceError(
+                f"{self._unit}: its sshd refuses another session ({error.text}): end other jobs there, or raise "
+                "MaxSessions in its /etc/ssh/sshd_config",
+                "session-limit",
+            ) from None
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            self.check()
+            raise DeadlineError(f"{self._unit}: no session within the deadline: {_words(error)}") from None
+        finally:
+            self._opening.release()
+
+    def check(self) -> None:
+        """Raises DeviceLostError when the connection is gone."""
+        last = self._transports[-1]
+        if self._closed.is_set() or not last.is_active():
+            raise DeviceLostError(f"{self._unit}: the SSH connection {self._reason or 'broke'}")
+
+    def settle(self) -> None:
+        """Waits, very briefly, until a break that closed a channel has reached the connection too; then `check`."""
+        self._transports[-1].join(0.2)
+        self.check()
+
+    def close(self, reason: str = "was closed") -> None:
+        """Ends it; every channel on it fails with the reason."""
+        self._reason = self._reason or reason
+        self._closed.set()
+        for transport in reversed(self._transports):
+            _cut(transport)
+
+    def _watch(self) -> None:
+        """Asks when it is silent, and ends it when nobody answers."""
+        while not self._closed.wait(self._patience.idle_s / 2):
+            for transport in self._transports:
+                packetizer = transport.packetizer
+                assert isinstance(packetizer, _Packetizer)
+                silent_s = time.monotonic() - packetizer.heard
+                if silent_s > self._patience.dead_s:
+                    return self.close(f"is dead: nothing was heard for {silent_s:.0f} s")
+                if silent_s > self._patience.idle_s:  # in a thread of its own: it blocks when nothing is taken either
+                    ask = threading.Thread(target=_ask, args=(transport,), name=f"ssh {self._unit} ask", daemon=True)
+                    ask.start()
+        return None
+
+
+def connect(unit: str, target: Target, patience: Patience) -> Link:
+    """Connects and logs in; raises DeviceError (refused, with a remedy) or DeadlineError."""
+    return Link(unit, _Attempt(unit, lambda key: ssh_trust.check(unit, key)).within(target, patience), patience)
+
+
+def host_key(unit: str, target: Target, patience: Patience) -> HostKey:
+    """The first key on the way to the unit that is not trusted; the unit's own if all are."""
+    try:
+        _Attempt(unit, _Found.raise_if_untrusted, only_key=True).within(target, patience)
+    except _Found as found:
+        return found.key
+    raise AssertionError("an attempt for the key alone ends with the key")
+
+
+class _Found(Exception):
+    def __init__(self, key: HostKey) -> None:
+        self.key = key
+
+    @staticmethod
+    def raise_if_untrusted(key: HostKey) -> None:
+        if key.state != "known":
+            raise _Found(key)
+
+
+class _Attempt:
+    """One try to connect, in a thread, since neither name resolution nor key exchange has a total deadline."""
+
+    def __init__(self, unit: str, check: KeyCheck, only_key: bool = False) -> None:
+        self._unit, self._check, self._only_key = unit, check, only_key
+        self._transports: list[paramiko.Transport] = []
+        self._error: Exception | None = None
+        self._abandoned = False
+
+    def within(self, target: Target, patience: Patience) -> list[paramiko.Transport]:
+        """The connections, the unit's own last."""
+        connect_s = target.connect_s or patience.connect_s
+        thread = threading.Thread(target=self._run, args=(target, connect_s), daemon=True)
+        thread.start()
+        thread.join(connect_s)
+        self._abandoned = thread.is_alive()
+        if self._abandoned or self._error:
+            self._cut()
+            raise self._error or DeadlineError(f"{self._unit}: no connection to {target.label} within {connect_s:g} s")
+        return self._transports
+
+    def _run(self, target: Target, connect_s: float) -> None:
+        try:
+            self._connect(target, connect_s, last=True)
+        except Exception as error:  # raised again where somebody waits for it
+            self._error = error
+        if self._abandoned:
+            self._cut()
+
+    def _connect(self, target: Target, connect_s: float, last: bool) -> None:
+        if target.jump:
+            self._connect(target.jump, connect_s, last=False)
+        with self._explained(target):
+            transport = paramiko.Transport(
+                self._socket(target, connect_s),
+                default_window_size=WINDOW_BYTES,
+                default_max_packet_size=PACKET_BYTES,
+                packetizer_class=_Packetizer,
+            )
+            self._transports.append(transport)
+            transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = connect_s
+            _prefer(transport, ssh_trust.known_algorithms(target))
+            transport.start_client(timeout=connect_s)
+            key = ssh_trust.judge(target, transport.get_remote_server_key())
+            self._check(key)
+            if last and self._only_key:
+                raise _Found(key)
+            _log_in(transport, target)
+
+    def _socket(self, target: Target, connect_s: float) -> socket.socket | paramiko.Channel:
+        if self._transports:
+            address = (target.host, target.port)
+            return self._transports[-1].open_channel("direct-tcpip", address, ("127.0.0.1", 0), timeout=connect_s)
+        opened = socket.create_connection((target.host, target.port), connect_s)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        with contextlib.suppress(AttributeError):  # not every system has it
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 25_000)
+        return opened
+
+    @contextlib.contextmanager
+    def _explained(self, target: Target) -> Iterator[None]:
+        """Every failure as one line with what to do."""
+        where = f"{self._unit}: {target.label}"
+        try:
+            yield
+        except (FarmError, _Found):
+            raise
+        except socket.gaierror as error:
+            raise DeviceError(
+                f"{where}: the name {target.host!r} is not found ({error.strerror}); check address: in devices.yml",
+                "unreachable",
+            ) from None
+        except paramiko.ChannelException as error:
+            raise DeviceError(f"{where}: the jump host cannot reach it ({error.text})", "unreachable") from None
+        except ConnectionRefusedError:
+            raise DeviceError(
+                f"{where}: connection refused; is sshd running there (systemctl start ssh), on this port?",
+                "unreachable",
+            ) from None
+        except TimeoutError:
+            raise DeadlineError(f"{where}: does not answer; is the board on, and in this network?") from None
+        except paramiko.AuthenticationException as error:
+            raise DeviceError(f"{where}: login refused: {error}", "login") from None
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            raise DeviceError(
+                f"{where}: no SSH connection: {_words(error)}; is an SSH server there, or too busy (MaxStartups)?",
+                "unreachable",
+            ) from None
+
+    def _cut(self) -> None:
+        for transport in reversed(self._transports):
+            _cut(transport)
+
+
+def _log_in(transport: paramiko.Transport, target: Target) -> None:
+    """With the first key that is accepted; raises AuthenticationException that says what was tried and what to do."""
+    notes, tried = [], 0
+    for path in target.key_files:
+        try:
+            key = paramiko.PKey.from_path(path)
+        except (paramiko.PasswordRequiredException, TypeError):
+            notes.append(f"{path} has a passphrase (bring it to the agent: ssh-add {path})")
+            continue
+        except (OSError, ValueError, paramiko.SSHException, paramiko.pkey.UnknownKeyType) as error:
+            notes.append(f"{path} cannot be read ({_words(error)})")
+            continue
+        tried += 1
+        if _accepted(transport, target, key):
+            return
+    for key in paramiko.Agent().get_keys():
+        tried += 1
+        if _accepted(transport, target, key):
+            return
+    raise paramiko.AuthenticationException(
+        "; ".join([f"{tried} key(s) tried", *notes, f"bring yours there: ssh-copy-id -p {target.port} {target.label}"])
+    )
+
+
+def _accepted(transport: paramiko.Transport, target: Target, key: paramiko.PKey) -> bool:
+    try:
+        transport.auth_publickey(target.username, key)
+    except paramiko.AuthenticationException:
+        if not transport.is_active():  # MaxAuthTries
+            raise
+    return transport.is_authenticated()
+
+
+def _prefer(transport: paramiko.Transport, algorithms: Sequence[str]) -> None:
+    """Host keys that are known first, so that a host with several is not taken for another; fast ciphers."""
+    options = transport.get_security_options()
+    known = {*algorithms, *(("rsa-sha2-512", "rsa-sha2-256") if "ssh-rsa" in algorithms else ())}
+    options.key_types = tuple(sorted(options.key_types, key=lambda name: name not in known))
+    options.ciphers = tuple(sorted(options.ciphers, key=lambda name: name not in FAST_CIPHERS))
+
+
+def _ask(transport: paramiko.Transport) -> None:
+    """Every server answers an unknown request, if only by a refusal."""
+    with contextlib.suppress(Exception):
+        transport.global_request("keepalive@openssh.com", wait=True)
+
+
+def _cut(transport: paramiko.Transport) -> None:
+    """Ends it without waiting for anybody: the reading thread meets a closed socket."""
+    transport.active = False
+    with contextlib.suppress(Exception):
+        if isinstance(transport.sock, socket.socket):
+            transport.sock.shutdown(socket.SHUT_RDWR)
+        transport.sock.close()
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

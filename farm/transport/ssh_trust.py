@@ -1,0 +1,163 @@
+"""Which host keys are trusted: OpenSSH's known_hosts files, read and kept.
+
+A key that is not known is refused, and so is one that is not the known one; `farm devices trust NAME` shows the
+fingerprint and adds or renews it.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import paramiko
+
+from farm import atomic_file
+from farm.transport.ssh_config import Target
+from runtime.errors import ConfigError, DeviceError
+
+REVOKED = "@revoked"
+
+
+@dataclasses.dataclass(frozen=True)
+class HostKey:
+    """A key with which a host proved who it is.
+
+    Attributes:
+        host: its name in known_hosts: `host` or `[host]:port`.
+        algorithm: `ssh-ed25519`, ...
+        key: base64, as known_hosts holds it.
+        file: where it is, or would be, trusted.
+        state: whether it is trusted; `changed` means that another key is known for this host.
+    """
+
+    host: str
+    algorithm: str
+    key: str
+    file: Path
+    state: Literal["known", "unknown", "changed", "revoked"]
+
+    @property
+    def fingerprint(self) -> str:
+        """`SHA256:...`, as ssh-keygen -l shows it."""
+        digest = hashlib.sha256(base64.b64decode(self.key)).digest()
+        return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+
+    @property
+    def line(self) -> str:
+        """For known_hosts."""
+        return f"{self.host} {self.algorithm} {self.key}"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Entry:
+    marker: str
+    names: tuple[str, ...]
+    algorithm: str
+    key: str
+
+    def concerns(self, host: str) -> bool:
+        return any(_matches(name, host) for name in self.names) and not any(
+            name.startswith("!") and _matches(name[1:], host) for name in self.names
+        )
+
+
+def judge(target: Target, key: paramiko.PKey) -> HostKey:
+    """Whether the key that the host showed is trusted."""
+    host, algorithm, text = target.known_as, key.get_name(), key.get_base64()
+    entries = [entry for entry in _entries(target.known_hosts) if entry.concerns(host)]
+    state: Literal["known", "unknown", "changed", "revoked"] = "unknown"
+    if any(entry.key == text and entry.marker == REVOKED for entry in entries):
+        state = "revoked"
+    elif any(entry.key == text and not entry.marker for entry in entries):
+        state = "known"
+    elif any(not entry.marker for entry in entries):
+        state = "changed"
+    return HostKey(host, algorithm, text, target.known_hosts[0], state)
+
+
+def known_algorithms(target: Target) -> list[str]:
+    """Algorithms of the keys that are known for the host: it should prove one of them."""
+    return [
+        entry.algorithm
+        for entry in _entries(target.known_hosts)
+        if entry.concerns(target.known_as) and not entry.marker
+    ]
+
+
+def check(unit: str, key: HostKey) -> None:
+    """Raises DeviceError for a key that is not trusted; `kind` is `host-key-` and its state."""
+    shown = f"{unit}: {key.host} shows the host key {key.fingerprint} ({key.algorithm})"
+    if key.state == "revoked":
+        raise DeviceError(f"{shown}, which known_hosts revokes: do not connect", "host-key-revoked")
+    if key.state == "changed":
+        raise DeviceError(
+            f"{shown}, but {key.file} holds another one: somebody may be listening in between (an attack), or the "
+            f"board was installed anew; compare the fingerprint on the board (ssh-keygen -lf "
+            f"/etc/ssh/ssh_host_*_key.pub), then renew it: farm devices trust {unit}",
+            "host-key-changed",
+        )
+    if key.state == "unknown":
+        raise DeviceError(
+            f"{shown}, which is not known yet; if it is the board's, accept it: farm devices trust {unit}",
+            "host-key-unknown",
+        )
+
+
+def remember(key: HostKey) -> None:
+    """Adds the key to its known_hosts file, in place of other keys of that host; raises ConfigError."""
+    try:
+        old = key.file.read_text(errors="surrogateescape") if key.file.exists() else ""
+    except OSError as error:
+        raise ConfigError(f"{key.file}: cannot be read: {error.strerror}") from None
+    kept = [line for text in old.splitlines() if (line := _without(text, key.host)) is not None]
+    key.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    content = "".join(f"{line}\n" for line in [*kept, key.line])
+    with atomic_file.replacing(key.file.resolve(), 0o600) as file:
+        file.write(content.encode(errors="surrogateescape"))
+
+
+def _without(line: str, host: str) -> str | None:
+    """The line without this host; None when nothing is left of it. Patterns and marked lines stay."""
+    entry = _parsed(line)
+    if entry is None or entry.marker:
+        return line
+    names = [name for name in entry.names if name != host and not (name.startswith("|") and _matches(name, host))]
+    if len(names) == len(entry.names):
+        return line
+    return f"{','.join(names)} {line.split(maxsplit=1)[1]}" if names else None
+
+
+def _entries(files: Iterable[Path]) -> Iterator[_Entry]:
+    for path in files:
+        try:
+            text = path.read_text(errors="replace") if path.is_file() else ""
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        for line in text.splitlines():
+            entry = _parsed(line)
+            if entry is not None:
+                yield entry
+
+
+def _parsed(line: str) -> _Entry | None:
+    words = line.split()
+    marker = words.pop(0) if words and words[0].startswith("@") else ""
+    if len(words) < 3 or words[0].startswith("#"):
+        return None
+    return _Entry(marker, tuple(words[0].split(",")), words[1], words[2])
+
+
+def _matches(name: str, host: str) -> bool:
+    """A name, a pattern with `*` and `?`, or a hash of one."""
+    if name.startswith("|1|"):
+        try:
+            return paramiko.HostKeys.hash_host(host, name) == name
+        except (ValueError, AssertionError):
+            return False
+    pattern = re.escape(name.lower()).replace(r"\*", ".*").replace(r"\?", ".")
+    return re.fullmatch(pattern, host.lower()) is not None
