@@ -22,7 +22,7 @@ from farm.inventory import DEFAULT_FILE, Inventory, Unit
 from farm.known_units import Driver
 from farm.results import DeviceState
 from farm.transport.base import Transport
-from runtime.errors import FarmError, JobError
+from runtime.errors import DeviceError, FarmError, JobError
 
 DEADLINE_S = 20.0
 MAX_REASON = 300
@@ -43,6 +43,7 @@ class State(enum.StrEnum):
     NO_PERMISSIONS = "no permissions"
     OFFLINE = "offline"
     NOT_CONNECTED = "not connected"
+    UNTRUSTED = "untrusted"
     UNREACHABLE = "unreachable"
 
 
@@ -186,7 +187,12 @@ def _asked(each: Present, connect: Connect, look: Callable[[Report, Transport], 
             known = known_units.note(each.unit, facts.read_facts(transport))
             return look(_judged(each, known.facts, known.driver), transport)
     except (FarmError, OSError) as error:
-        return _unasked(each, State.UNREACHABLE, str(error).removeprefix(f"{each.unit.name}: "))
+        return _unasked(each, _state_of(error), str(error).removeprefix(f"{each.unit.name}: "))
+
+
+def _state_of(error: Exception) -> State:
+    untrusted = isinstance(error, DeviceError) and error.kind.startswith("host-key-")
+    return State.UNTRUSTED if untrusted else State.UNREACHABLE
 
 
 def _judged(each: Present, found: Facts, driver: Driver) -> Report:

@@ -24,10 +24,12 @@ from farm.known_units import Driver
 from farm.roll_call import Present, Report, State
 from farm.selection import Candidate, Choice, may_fit, select
 from farm.tables_devices import devices_json, devices_table
-from farm.transport import Transport, connect
-from runtime.errors import FarmError
+from farm.transport import Transport, connect, ssh
+from farm.transport.ssh import HostKey
+from runtime.errors import ConfigError, FarmError
 
 PROBE_DEADLINE_S = 300.0
+MAX_HOSTS = 10
 
 NAME = click.argument("name", metavar="NAME")
 
@@ -91,6 +93,41 @@ def release_device(name: str, force: bool) -> None:
     unit = _named(name)
     with contextlib.closing(connect(unit)) as transport:
         click.echo(lease.release(unit, transport, force))
+
+
+@command.command(name="trust")
+@NAME
+@click.option("--yes", is_flag=True, help="Accept without asking; compare the fingerprint afterwards.")
+def trust_device(name: str, yes: bool) -> int:
+    """Show the host key of a board and accept it, and those of the jump hosts on the way.
+
+    Compare the fingerprint with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` shows on the board.
+    """
+    unit = _named(name)
+    if unit.transport != "ssh":
+        raise ConfigError(f"{unit.name}: only boards (transport: ssh) have a host key; phones ask on their screen")
+    for _ in range(MAX_HOSTS):
+        key = ssh.host_key_of(unit)
+        if key.state == "known":
+            click.echo(f"{unit.name}: {key.host} is trusted ({key.fingerprint})")
+            return 0
+        if not _accepted(key, yes):
+            return 1
+        ssh.trust(key)
+    raise ConfigError(f"{unit.name}: {key.file} does not keep the key of {key.host}")
+
+
+def _accepted(key: HostKey, yes: bool) -> bool:
+    """Shows a host key, and asks whether it is the right one."""
+    click.echo(safe_text.one_line(f"{key.host}: {key.algorithm} {key.fingerprint}"))
+    if key.state == "revoked":
+        raise ConfigError(f"{key.host}: known_hosts revokes this key; do not connect")
+    if key.state == "changed":
+        click.echo(f"WARNING: {key.file} holds another key: an attack, or the board was installed anew.")
+    accepted = yes or click.confirm(f"Is this the key of {key.host}?")
+    if not accepted:
+        click.echo("not accepted", err=True)
+    return accepted
 
 
 def _looker(choice: Choice, probe: bool) -> Callable[[], list[Report]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import signal
 from collections.abc import Iterator, Sequence
 
 import click
 
-from farm import tables
+from farm import safe_text
 from farm.cli import options
 from farm.emulation.emulated import EmulatedPhone, LoopThread
 from farm.emulation.faults import FAULTS, Fault, Kind
@@ -63,6 +64,7 @@ times=N is how often. Without at= and on= a fault is the phone's own and counts 
 )
 @click.option("--no-shell-v2", is_flag=True, help="An old phone: no exit status, stderr among stdout, CR LF.")
 @click.option("--rooted", is_flag=True, help="The shell may write what only root may, such as governors.")
+@click.option("--toybox", is_flag=True, help="Commands run in mksh with toybox's programs, as on a phone.")
 @click.option(
     "--port",
     type=click.IntRange(0, LAST_PORT),
@@ -80,6 +82,7 @@ def command(
     android: int,
     no_shell_v2: bool,
     rooted: bool,
+    toybox: bool,
     port: int,
     count: int,
     faults: Sequence[str],
@@ -90,11 +93,10 @@ def command(
     Its commands run on this machine, in a private folder that looks as a phone's file system does where farm looks;
     farmrt for this machine runs there with this machine's OpenCL. All is deleted at the end. See docs/emulation.md.
     """
-    parsed = tuple(Fault.parse(text) for text in faults)
+    wanted = PhoneSettings(soc, model, serial, android, not no_shell_v2, rooted, toybox, tuple(map(Fault.parse, faults)))
     with _interruptible(), _running() as (stack, thread):
         for number in range(count):
-            own_serial = f"{serial}-{number + 1}" if serial and count > 1 else serial
-            settings = PhoneSettings(soc, model, own_serial, android, not no_shell_v2, rooted, faults=parsed)
+            settings = dataclasses.replace(wanted, serial=f"{serial}-{number + 1}") if serial and count > 1 else wanted
             phone = stack.enter_context(EmulatedPhone(settings, port + number if port else 0, thread))
             _tell(phone, settings, as_json)
         if not as_json:
@@ -127,4 +129,4 @@ def _tell(phone: EmulatedPhone, settings: PhoneSettings, as_json: bool) -> None:
         told = {"address": address, "port": phone.port, "serial": phone.serial, "soc": settings.soc}
         click.echo(json.dumps({**told, "model": phone.model, "root": str(phone.root)}))
     else:
-        click.echo(tables.one_line(f"{phone.model} ({settings.soc}, {phone.serial}): adb connect {address}"))
+        click.echo(safe_text.one_line(f"{phone.model} ({settings.soc}, {phone.serial}): adb connect {address}"))

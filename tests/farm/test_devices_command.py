@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from farm.roll_call import Present, Report, State
 from farm.tables import plain
 from farm.tables_devices import devices_json, devices_table
 from farm.transport import Transport
+from farm.transport.ssh import HostKey
 from runtime.errors import DeviceLostError
 
 Say = Callable[..., tuple[int, str, str]]
@@ -232,3 +235,72 @@ def test_only_units_that_may_be_meant_are_asked(say: Say, monkeypatch: pytest.Mo
         asked.clear()
         assert len(options.candidates(choice)) == 4
         assert set(asked) == units
+
+
+class KnownHosts:
+    """Stands for the host keys on the way to a board, and remembers those that were accepted."""
+
+    def __init__(self, *keys: HostKey) -> None:
+        self.keys = list(keys)
+        self.trusted: list[HostKey] = []
+
+    def host_key_of(self, unit: Unit) -> HostKey:
+        return next((key for key in self.keys if key not in self.trusted), replace(self.keys[-1], state="known"))
+
+    def trust(self, key: HostKey) -> None:
+        self.trusted.append(key)
+
+
+def host_key(host: str, state: Any = "unknown") -> HostKey:
+    return HostKey(host, "ssh-ed25519", "AAAA", Path("known_hosts"), state)
+
+
+@pytest.fixture
+def board(say: Say, monkeypatch: pytest.MonkeyPatch) -> Callable[..., KnownHosts]:
+    def install(*keys: HostKey) -> KnownHosts:
+        Path("devices.yml").write_text("devices: {pi: {address: pi.lan}, here: {transport: local}}\n")
+        known = KnownHosts(*keys)
+        monkeypatch.setattr(devices.ssh, "host_key_of", known.host_key_of)
+        monkeypatch.setattr(devices.ssh, "trust", known.trust)
+        return known
+
+    return install
+
+
+def test_trust_shows_each_fingerprint_first(say: Say, board: Callable[..., KnownHosts]) -> None:
+    known = board(host_key("gate"), host_key("[pi.lan]:22"))
+    status, out, _ = say("devices", "trust", "pi", "--yes")
+    assert status == 0
+    assert [line.split(" SHA256:")[0] for line in out.splitlines()] == [
+        "gate: ssh-ed25519",
+        "[pi.lan]:22: ssh-ed25519",
+        f"pi: [pi.lan]:22 is trusted ({known.keys[1].fingerprint})",
+    ]
+    assert [key.host for key in known.trusted] == ["gate", "[pi.lan]:22"]
+
+
+@pytest.mark.parametrize(("answer", "status"), [("y", 0), ("n", 1), ("", 130)])
+def test_trust_asks(
+    say: Say, board: Callable[..., KnownHosts], monkeypatch: pytest.MonkeyPatch, answer: str, status: int
+) -> None:
+    known = board(host_key("pi.lan", "changed"))
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{answer}\n" if answer else ""))
+    found, out, _ = say("devices", "trust", "pi")
+    assert (found, len(known.trusted)) == (status, 1 if status == 0 else 0)
+    assert out.index("SHA256:") < out.index("WARNING: known_hosts holds another key") < out.index("Is this the key")
+
+
+def test_what_is_never_trusted(say: Say, board: Callable[..., KnownHosts]) -> None:
+    known = board(host_key("pi.lan", "revoked"))
+    status, _, err = say("devices", "trust", "pi", "--yes")
+    assert (status, known.trusted) == (2, []) and "revokes this key" in err
+    assert say("devices", "trust", "here")[0] == 2
+
+
+def test_a_known_hosts_file_that_does_not_keep_it(
+    say: Say, board: Callable[..., KnownHosts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board(host_key("pi.lan"))
+    monkeypatch.setattr(devices.ssh, "trust", lambda key: None)
+    status, _, err = say("devices", "trust", "pi", "--yes")
+    assert (status, err) == (2, "error: pi: known_hosts does not keep the key of pi.lan\n")

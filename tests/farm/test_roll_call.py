@@ -206,6 +206,12 @@ def test_a_unit_that_cannot_be_connected() -> None:
     assert report.reason.startswith("the key of 10.0.0.6 is not known; `farm devices trust board`")
 
 
+def test_a_board_whose_key_is_not_trusted() -> None:
+    error = DeviceError("board: shows the host key SHA256:x, which is not known yet", "host-key-unknown")
+    report = asked(error, unit=BOARD)
+    assert (report.state, report.reason) == (State.UNTRUSTED, "shows the host key SHA256:x, which is not known yet")
+
+
 def test_what_was_learnt_is_remembered_while_a_unit_is_away() -> None:
     asked(FACTS, STATE, FREE)
     known_units.note(MI8, driver=Driver(gpu="Adreno 630", driver="512.0"))
