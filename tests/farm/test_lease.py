@@ -273,7 +273,7 @@ with lease.acquire(unit, transport, "doomed", terms=terms, locks=Path(sys.argv[2
 
 @contextlib.contextmanager
 def doomed(
-    unit: Path, locks: Path, *programs: str, lease_s: float = 2.0
+    unit: Path, locks: Path, *programs: str, lease_s: float = 4.0
 ) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A controller in its own process, which holds the unit; and its token."""
     command = [sys.executable, "-c", HOLDER, str(unit), str(locks), str(lease_s), *programs]
