@@ -25,7 +25,7 @@ from farm.roll_call import Present, Report, State
 from farm.selection import Candidate, Choice, may_fit, select
 from farm.tables_devices import devices_json, devices_table
 from farm.transport import Transport, connect, ssh
-from farm.transport.ssh import HostKey
+from farm.transport.ssh_trust import HostKey
 from runtime.errors import ConfigError, FarmError
 
 PROBE_DEADLINE_S = 300.0

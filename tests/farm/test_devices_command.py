@@ -21,7 +21,7 @@ from farm.roll_call import Present, Report, State
 from farm.tables import plain
 from farm.tables_devices import devices_json, devices_table
 from farm.transport import Transport
-from farm.transport.ssh import HostKey
+from farm.transport.ssh_trust import HostKey
 from runtime.errors import DeviceLostError
 
 Say = Callable[..., tuple[int, str, str]]
