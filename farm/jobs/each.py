@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from farm import soc
 from farm.deployment import Model, Runtime
 from farm.device_state import read_state
 from farm.inventory import Unit
@@ -46,10 +47,11 @@ def rows_of_each(
 
 
 def _groups(units: Sequence[Unit], spread: bool) -> list[list[Unit]]:
-    """Units that can stand for each other: those of one SoC, or each alone."""
-    groups: dict[str, list[Unit]] = {}
+    """Units that can stand for each other: those of one SoC, as far as that is known, or each alone."""
+    groups: dict[tuple[bool, str], list[Unit]] = {}
     for unit in units:
-        groups.setdefault(unit.soc if spread else unit.name, []).append(unit)
+        together = spread and unit.soc != soc.UNKNOWN
+        groups.setdefault((together, unit.soc if together else unit.name), []).append(unit)
     return list(groups.values())
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from farm import atomic_file, governor, health, lease, task_profile
+from farm import atomic_file, governor, health, known_units, lease, task_profile
 from farm.deployment import Runtime
 from farm.device_state import read_conditions, read_state
 from farm.device_store import Store
@@ -82,6 +82,7 @@ class OpenUnit:
         self.unit, self.transport, self.watch, self.lease = way.unit, way.transport, way.watch, way.lease
         self.session = session
         self.probe = session.command("probe", opencl=way.opencl, deadline_s=PROBE_DEADLINE_S)
+        known_units.note(way.unit, driver=known_units.driver_of(self.probe))
 
     @property
     def opencl_library(self) -> str:
