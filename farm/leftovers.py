@@ -37,10 +37,9 @@ class Swept:
 
     @property
     def line(self) -> str:
-        """`; ended 1 program that was still running`, empty where there was nothing."""
-        parts = [f"ended {self.programs} program(s) that were still running"] if self.programs else []
-        parts += [f"restored {self.governors} governor(s)"] if self.governors else []
-        return "".join(f"; {part}" for part in parts)
+        """`; programs ended that were still running: 1`, empty where there was nothing."""
+        ended = f"; programs ended that were still running: {self.programs}" if self.programs else ""
+        return ended + (f"; governors put back: {self.governors}" if self.governors else "")
 
 
 def sweep(transport: Transport, sysfs: str = governor.SYSFS) -> Swept:

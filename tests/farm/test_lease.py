@@ -320,6 +320,27 @@ def test_programs_of_a_dead_holder_are_ended(rig: Rig) -> None:
             assert held.swept.programs == 1
 
 
+def test_an_emulated_farmrt_of_a_dead_holder_is_ended(rig: Rig) -> None:
+    """Its executable is the emulator's; only its working folder and its name tell what it is."""
+    elsewhere = rig.folder / "elsewhere"
+    elsewhere.mkdir()
+    unit = rig.folder / "unit"
+    words = ["./objects/0/farmrt", "1000"]
+    with (
+        subprocess.Popen(words, executable="/bin/sleep", cwd=unit) as left,
+        subprocess.Popen(words, executable="/bin/sleep", cwd=elsewhere) as other,
+        subprocess.Popen(["sleep", "1000"], cwd=unit) as unknown,
+    ):
+        try:
+            with rig.acquire("a") as held:
+                assert left.wait(WAIT_S) == -signal.SIGKILL
+                assert held.swept.programs == 1
+            assert (other.poll(), unknown.poll()) == (None, None)
+        finally:
+            for process in (left, other, unknown):
+                process.kill()
+
+
 def running_from(program: Path) -> list[str]:
     found = []
     for link in Path("/proc").glob("[0-9]*/exe"):
