@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -22,12 +21,7 @@ from tests.native import qemu
 pytestmark = pytest.mark.slow
 
 ABI = "arm64-v8a"
-LIBRARIES = Path("lib/aarch64-linux-gnu")
-LINKS = {
-    "system/bin/linker64": "lib/ld-linux-aarch64.so.1",
-    "system/lib64/libm.so": "lib/aarch64-linux-gnu/libm.so.6",
-    "system/lib64/libdl.so": "lib/aarch64-linux-gnu/libdl.so.2",
-}
+LIBRARIES = Path("/lib/aarch64-linux-gnu")
 LDCONFIG_DEADLINE_S = 60.0
 
 
@@ -35,15 +29,7 @@ LDCONFIG_DEADLINE_S = 60.0
 def android_libraries(board: Board) -> None:
     """Puts glibc's under the names of Android's linker and C library into the board's root."""
     require("board", "" if os.geteuid() == 0 else "only root can add Android's libraries to the board")
-    for name, target in LINKS.items():
-        link = board.root / name
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.unlink(missing_ok=True)
-        link.symlink_to(f"/{target}")
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "bionic.c")
-        source.write_text(qemu.BIONIC)
-        qemu.compile_library(ABI, source, board.root / "system/lib64/libc.so")
+    qemu.add_android(board.root, LIBRARIES, board.root / "lib/ld-linux-aarch64.so.1")
     (board.root / "etc/ld.so.conf.d/android.conf").write_text("/system/lib64\n")
     namespace.run("farm-ldconfig", ["/sbin/ldconfig"], board.folder / "ldconfig.log", LDCONFIG_DEADLINE_S, board.root)
 

@@ -1,0 +1,69 @@
+"""The emulated board as a unit of farm: these tests need it running (`farm emulate board start`, as root)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from farm import cli, inventory
+from farm.emulation import board as boards
+from farm.emulation.board import Board
+from farm.inventory import Unit
+from farm.transport import Transport, connect
+from tests.conftest import require
+
+Say = Callable[..., tuple[int, str, str]]
+
+DEADLINE_S = 60.0
+TREE = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def board() -> Board:
+    """The running board; FARM_BOARD names its folder where it is not the default."""
+    found = Board(Path(os.environ.get("FARM_BOARD", TREE / boards.DEFAULT_FOLDER)))
+    absent = f"no emulated board runs in {found.folder}; as root: farm emulate board start"
+    require("board", "" if boards.running(found) else absent)
+    return found
+
+
+@pytest.fixture
+def unit(board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Unit:
+    """The board in the devices.yml of a new working folder, with nothing of farm on it.
+
+    A home folder knows its host key and nothing else.
+    """
+    known_hosts = tmp_path / "home" / ".ssh" / "known_hosts"
+    known_hosts.parent.mkdir(parents=True, mode=0o700)
+    shutil.copy(board.known_hosts, known_hosts)
+    shutil.copy(board.devices_file, tmp_path / "devices.yml")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (found,) = inventory.load()
+    with contextlib.closing(connect(found)) as opened:
+        assert opened.run(["find", ".", "-mindepth", "1", "-delete"], DEADLINE_S).exit_status == 0
+    return found
+
+
+@pytest.fixture
+def transport(unit: Unit) -> Iterator[Transport]:
+    with contextlib.closing(connect(unit)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Say:
+    """Runs a command line; returns exit status, stdout and stderr."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = cli.call(arguments)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run

@@ -1,0 +1,81 @@
+"""The main job on an ARM64 board over SSH: real sshd, real OpenCL, the board's own farmrt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from farm.emulation.debian_root import MODEL, SOC
+from farm.inventory import Unit
+from farm.transport import Transport
+from runtime.errors import DeadlineError
+from tests.integration.board_jobs import MOBILENET, deploy, rows_of
+from tests.integration.conftest import DEADLINE_S, Say
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def pushed(unit: Unit, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names that pushes really send from now on."""
+    from farm.transport.ssh import SshTransport
+
+    names: list[str] = []
+    push = SshTransport.push
+
+    def recorded(self: SshTransport, files: Mapping[str, Path]) -> list[str]:
+        sent = push(self, files)
+        names.extend(sent)
+        return sent
+
+    monkeypatch.setattr(SshTransport, "push", recorded)
+    return names
+
+
+def test_from_model_to_artifacts(unit: Unit, say: Say, pushed: list[str], tmp_path: Path) -> None:
+    deploy(tmp_path)
+    assert say("convert", "tiny.yml")[0] == 0
+
+    rows = rows_of(say("run", "tiny.yml", "--validate", "--json", "--round", "3"))
+    assert [row["runtime"] for row in rows] == ["cpu", "gpu"]
+    assert all(row["cosine"] > 0.9999 and row["nan_count"] == 0 for row in rows)
+    assert all(len(row["latency_ms"]["samples"]) == 3 and row["device_model"] == MODEL for row in rows)
+    assert "PoCL" in rows[1]["fingerprint"]["opencl"] and "pocl" in rows[1]["settings"]["opencl_library"]
+    assert {Path(name).name for name in pushed} == {"farmrt", "data"} and len(pushed) > 4
+
+    pushed.clear()
+    again = rows_of(say("run", "tiny.yml", "--validate", "--json", "--round", "3"))
+    assert [row["cosine"] for row in again] == [row["cosine"] for row in rows]
+    assert pushed == []
+
+    for row in rows_of(say("benchmark", "tiny.yml", "--json", "--round", "3")):
+        assert {op["type"] for op in row["ops"]} >= {"Conv2D", "FullyConnected"}
+        assert sum(op["percent"] for op in row["ops"]) == pytest.approx(100, abs=1)
+
+    tuned = rows_of(say("tune", "tiny.yml", "--soc", SOC, "--budget", "10", "--json"))[1]
+    assert tuned["trials"] > 3 and tuned["default_ms"] > 0 and tuned["tuned_ms"] > 0
+    files = [Path(name) for name in tuned["artifacts"]]
+    model = MODEL.replace(" ", "")
+    assert files == [
+        Path(f"build/tinylib/opencl/arm64/tinylib_{kind}.{model}.{SOC}.bin")
+        for kind in ("tuned_opencl_parameter", "compiled_opencl_kernel")
+    ]
+    assert say("artifacts", "verify", *map(str, files))[0] == 0
+
+    (_, used) = rows_of(say("run", "tiny.yml", "--validate", "--json", "--round", "3"))
+    assert (used["tuned"]["match"], used["kernels"]["match"], used["kernels"]["built"]) == ("exact", "exact", 0)
+
+
+def test_a_network_of_the_zoo(unit: Unit, say: Say, tmp_path: Path) -> None:
+    (tmp_path / "small.yml").write_text(MOBILENET)
+    (row,) = rows_of(say("run", "small.yml", "--validate", "--json", "--round", "2"))
+    assert row["cosine"] > 0.9999 and row["nan_count"] == 0
+
+
+def test_a_deadline_ends_what_runs_on_the_board(transport: Transport) -> None:
+    with pytest.raises(DeadlineError):
+        transport.run(["sh", "-c", "sleep 1234 & sleep 1234"], 1.0)
+    left = transport.run(["ps", "-A", "-o", "args"], DEADLINE_S).stdout.decode()
+    assert "sshd" in left and "1234" not in left
