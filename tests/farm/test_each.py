@@ -42,6 +42,7 @@ class Bench:
         self.open_error: Exception | None = None
         self.models = prepare_all(deployment.load(write_deployment(folder, runtime="cpu+gpu")))
         monkeypatch.setattr(fleet, "open_unit", self._open)
+        monkeypatch.setattr(fleet, "POLL_S", 0.01)
         monkeypatch.setattr(each, "read_state", lambda transport: DeviceState(load_average=1.0))
 
     @contextlib.contextmanager
