@@ -216,6 +216,7 @@ def test_forecast_tells_what_will_run_where(say: Any, tmp_path: Path) -> None:
     assert "activations, memory shared (peak)" in out and "Conv2D" in out
 
 
+@pytest.mark.slow
 def test_opbench_times_what_the_filter_names(say: Any) -> None:
     arguments = ("--filter", "^unary/buffer/fp32/Relu", "--memory", "buffer", "--precision", "fp32")
     status, names, _ = say("opbench", *arguments, "--list")

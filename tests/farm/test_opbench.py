@@ -36,6 +36,7 @@ def test_every_kernel_of_the_table_has_a_benchmark() -> None:
     assert found == {(kernel.name, kernel.memory) for kernel in KERNELS}
 
 
+@pytest.mark.slow
 def test_every_variant_has_a_benchmark() -> None:
     found = {(b.step.kernel.name, b.step.kernel.memory, b.variant.name) for b in all_benchmarks(variants=True)}
     table = {(kernel.name, kernel.memory, variant.name) for kernel in KERNELS for variant in kernel.variants}

@@ -34,6 +34,7 @@ def logits(probabilities):
 
 
 @pytest.mark.parametrize("name", SMALL)
+@pytest.mark.slow
 def test_same_seed_same_bytes_other_seed_other_weights(name):
     first, second, other = (small(name, seed=seed, classes=10).SerializeToString() for seed in (3, 3, 4))
     assert first == second
