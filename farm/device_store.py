@@ -19,13 +19,14 @@ from types import TracebackType
 from typing import Self
 
 from farm import linux_state
+from farm.inventory import DEFAULT_STORE_MB
 from farm.transport import base
 from farm.transport.base import Transport
 from runtime.errors import DeviceError, JobError
 
 FOLDER = "objects/"
 PUSHING = "push-"  # folders of farm.transport.posix in which files arrive
-DEFAULT_LIMIT_BYTES = 2 * 1024**3
+DEFAULT_LIMIT_BYTES = DEFAULT_STORE_MB * 1_000_000
 SHARE_OF_ROOM = 0.5
 DEADLINE_S = 60.0
 BATCH = 300  # names in one command line
@@ -78,7 +79,7 @@ class Store:
 
     Args:
         transport: the way to the unit.
-        limit_bytes: the most that it may hold (2 GiB); in any case no more than half of the room there is.
+        limit_bytes: the most that it may hold; in any case no more than half of the room there is.
         check: raises a JobError when the lease is lost: then nothing is written, removed or noted any more.
     """
 

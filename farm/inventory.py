@@ -34,6 +34,7 @@ from runtime.errors import ConfigError
 DEFAULT_FILE = Path("devices.yml")
 DEFAULT_NETWORK_ADB_PORT = 5555
 DEFAULT_WAIT_S = 600.0
+DEFAULT_STORE_MB = 2000
 
 # Transport -> the keys that say where the unit is.
 TRANSPORT_KEYS: dict[str, tuple[str, ...]] = {
@@ -48,12 +49,13 @@ PASSWORDS = ("password", "passwd", "passphrase", "pin", "secret")
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a unit must fulfil before a job starts on it, and how long the job waits until it does."""
+    """What a unit must fulfil before a job starts on it, how long the job waits until it does, and what it may keep."""
 
     max_start_temp_c: float | None = None
     min_battery_percent: int | None = None
     free_storage_mb: int | None = None
     wait_s: float = DEFAULT_WAIT_S
+    store_mb: int = DEFAULT_STORE_MB
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,6 +170,7 @@ class _Device(Section):
     min_battery_percent: Annotated[int, Field(ge=0, le=100)] | None = None
     free_storage_mb: Annotated[int, Field(ge=0, le=10**7)] | None = None
     wait_s: Annotated[float, Field(ge=0, le=86_400)] = DEFAULT_WAIT_S
+    store_mb: Annotated[int, Field(ge=1, le=10**7)] = DEFAULT_STORE_MB
 
     @field_validator("transport")
     @classmethod
@@ -229,7 +232,7 @@ def _unit(source: Source, name: str, device: _Device, adb: _Adb) -> Unit:
         jump=device.jump or "",
         folder=device.folder or "",
         adb_server_port=(device.adb_server_port or adb.server_port) if transport == "adb" else None,
-        limits=Limits(device.max_start_temp_c, device.min_battery_percent, device.free_storage_mb, device.wait_s),
+        limits=Limits(**{field.name: getattr(device, field.name) for field in dataclasses.fields(Limits)}),
     )
 
 

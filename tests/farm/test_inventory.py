@@ -131,7 +131,7 @@ def test_what_a_board_and_a_phone_may_say_themselves_is_optional(tmp_path: Path)
           board: {address: "fe80::1%eth0", port: 2222, key_file: keys/id, jump: me@gate:22, folder: /srv/farm unit}
           usb: {serial: 0123, adb_server_port: 5041}
           wifi: {transport: adb, address: phone.lan, max_start_temp_c: 38.5, min_battery_percent: 30,
-                 free_storage_mb: 500, wait_s: 60}
+                 free_storage_mb: 500, wait_s: 60, store_mb: 300}
         """,
     )
     found = inventory.read(path)
@@ -151,7 +151,9 @@ def test_what_a_board_and_a_phone_may_say_themselves_is_optional(tmp_path: Path)
     )
     assert (usb.serial, usb.adb_server_port) == ("0123", 5041)
     assert (wifi.serial, wifi.adb_server_port) == ("phone.lan:5555", 5040)
-    assert wifi.limits == Limits(max_start_temp_c=38.5, min_battery_percent=30, free_storage_mb=500, wait_s=60)
+    assert wifi.limits == Limits(
+        max_start_temp_c=38.5, min_battery_percent=30, free_storage_mb=500, wait_s=60, store_mb=300
+    )
     with pytest.raises(ConfigError, match="board: what it runs is not known; name it as target_abis"):
         assert board.abi
 
