@@ -25,7 +25,7 @@ from farm.jobs.opencl_library import find_opencl
 from farm.jobs.prepare import Prepared
 from farm.jobs.watch import UnitWatch
 from farm.lease import Lease
-from farm.readiness import wait_until_fit
+from farm.readiness import BYTES_PER_MB, wait_until_fit
 from farm.results import DeviceState, Status
 from farm.session import Answer, Session
 from farm.task_profile import TaskProfile
@@ -232,7 +232,7 @@ def open_unit(
         contextlib.closing(connect(unit)) as transport,
         lease.acquire(unit, transport, purpose, connect=lambda: connect(unit), wait_s=wait_s, say=watch.stage) as held,
         _made_ready(unit, transport, held, watch) as conditions,
-        Store(transport, check=held.check) as store,
+        Store(transport, unit.limits.store_mb * BYTES_PER_MB, held.check) as store,
     ):
         watch.stage("farmrt")
         profile = task_profile.find(transport)
