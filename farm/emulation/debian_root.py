@@ -128,8 +128,8 @@ def _write_files(root: Path) -> None:
         "etc/cpuinfo": cpuinfo,
         "etc/hostname": "farm-board\n",
         "etc/ssh/sshd_config": _SSHD_CONFIG,
-        "sys/devices/soc0/soc_id": f"{SOC}\n",
-        "sys/devices/soc0/machine": f"{MODEL}\n",
+        "sys/devices/soc0/machine": f"{SOC}\n",
+        "sys/devices/virtual/dmi/id/product_name": f"{MODEL}\n",
     }
     for name, text in files.items():
         atomic_file.write(root / name, text.encode())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from farm.emulation.debian_root import MODEL, SOC
+from farm.facts import read_facts
 from farm.inventory import Unit
 from farm.transport import Transport
 from runtime.errors import DeadlineError
@@ -72,6 +73,12 @@ def test_a_network_of_the_zoo(unit: Unit, say: Say, tmp_path: Path) -> None:
     (tmp_path / "small.yml").write_text(MOBILENET)
     (row,) = rows_of(say("run", "small.yml", "--validate", "--json", "--round", "2"))
     assert row["cosine"] > 0.9999 and row["nan_count"] == 0
+
+
+def test_it_says_what_it_is(transport: Transport) -> None:
+    found = read_facts(transport)
+    assert (found.soc, found.model, found.abis) == (SOC, MODEL, ("arm64",))
+    assert found.os.startswith("Debian")
 
 
 def test_a_deadline_ends_what_runs_on_the_board(transport: Transport) -> None:
