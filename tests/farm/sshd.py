@@ -32,7 +32,8 @@ def running_sshd(folder: Path, authorized: str, *options: str) -> Iterator[tuple
     """Yields its port and its public host key; options such as `MaxSessions=1`. Skips where there is no sshd."""
     require("sshd", "" if SSHD and shutil.which("ssh-keygen") else "no sshd and ssh-keygen on this machine")
     assert SSHD
-    folder.mkdir(mode=0o700, parents=True)
+    home = folder / "home"
+    home.mkdir(mode=0o700, parents=True)
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     host_key = make_key(folder / "host_key")
@@ -47,6 +48,7 @@ def running_sshd(folder: Path, authorized: str, *options: str) -> Iterator[tuple
         "UsePAM=no",
         "PasswordAuthentication=no",
         "Subsystem=sftp internal-sftp",
+        f"SetEnv=HOME={home}",
         *options,
     ]
     arguments = [argument for setting in settings for argument in ("-o", setting)]
