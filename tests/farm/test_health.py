@@ -41,6 +41,11 @@ def test_three_of_the_last_five_failures_are_too_many() -> None:
     assert "in quarantine since" in quarantine.line and "checked again from" in quarantine.line
 
 
+def test_failures_in_quarantine_do_not_put_the_check_off() -> None:
+    history = outcomes(History(), False, False, False)
+    assert outcomes(history, False, False, start=1500.0).quarantine == history.quarantine
+
+
 def test_old_failures_are_forgotten() -> None:
     assert outcomes(History(), False, False, True, True, True, True, False).quarantine is None
 

@@ -73,6 +73,13 @@ def test_several_reasons_are_told_together() -> None:
     assert "48.0 °C, above" in room.said[0] and "thermal status severe" in room.said[0] and "10 %" in room.said[0]
 
 
+@pytest.mark.parametrize("charging", [True, None])
+def test_a_battery_that_may_charge_is_waited_for(charging: bool | None) -> None:
+    room = Room(changed(battery_percent=19, charging=charging), COOL)
+    room.wait()
+    assert "battery at 19 %, below min_battery_percent 20 (" in room.said[0]
+
+
 @pytest.mark.parametrize(
     ("members", "words"),
     [
