@@ -136,14 +136,16 @@ class RemoteStreams:
                 pass
 
     def _ended(self) -> int:
-        """Kills the program if it still runs."""
+        """Kills the program if it still runs; one that is only about to run, as soon as it does."""
+        self._stdout = self._stderr = _ignore
+        deadline = time.monotonic() + KILL_WAIT_S
         with contextlib.suppress(JobError):
+            while self._channel.exit_status is None and self._group is None and self.step(deadline):
+                pass
             if self._channel.exit_status is None and self._group is not None:
-                self._stdout = self._stderr = _ignore
                 self._kill(self._group)
-                deadline = time.monotonic() + KILL_WAIT_S
-                while self._channel.exit_status is None and self.step(deadline):
-                    pass
+            while self._channel.exit_status is None and self.step(deadline):
+                pass
         status = self._channel.exit_status
         return KILLED if status is None else status
 

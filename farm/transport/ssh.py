@@ -8,7 +8,7 @@ import os
 import select
 import tarfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, cast
 
 import paramiko
@@ -19,7 +19,7 @@ from farm.transport.channel import CHUNK_BYTES, KILLED
 from farm.transport.posix import Part, PosixTransport
 from farm.transport.ssh_link import Link, Patience
 from farm.transport.ssh_trust import HostKey
-from runtime.errors import DeviceLostError, JobError
+from runtime.errors import DeviceError, DeviceLostError, JobError
 
 DEFAULT_FOLDER = "~/.farm-unit"
 STATUS_POLL_S = 0.25  # an exit status that comes without the end of the output wakes nobody
@@ -29,7 +29,7 @@ WINDOW_POLL_S = 0.002  # neither does room for input
 def connect(unit: Unit, patience: Patience | None = None) -> SshTransport:
     """Opens the way to a unit whose transport is ssh; raises ConfigError, DeviceError or DeadlineError."""
     target = ssh_config.target_of(unit)
-    return SshTransport(unit, ssh_link.connect(unit.name, target, patience or Patience()))
+    return SshTransport(unit, lambda: ssh_link.connect(unit.name, target, patience or Patience()))
 
 
 def host_key_of(unit: Unit, patience: Patience | None = None) -> HostKey:
@@ -48,9 +48,10 @@ def trust(key: HostKey) -> None:
 class SshTransport(PosixTransport):
     """See transport.base.Transport."""
 
-    def __init__(self, unit: Unit, link: Link) -> None:
+    def __init__(self, unit: Unit, new_link: Callable[[], Link]) -> None:
         super().__init__(unit.name, unit.folder or DEFAULT_FOLDER)
-        self._link = link
+        self._unit, self._new_link = unit, new_link
+        self._link = new_link()
 
     def close(self) -> None:
         """See Transport.close."""
@@ -66,6 +67,14 @@ class SshTransport(PosixTransport):
             self._link.settle()
             raise DeviceLostError(f"{self._name}: its sshd runs no command: {error}") from None
         return SshChannel(channel, self._link)
+
+    def _kill(self, group: int) -> None:
+        """Over a connection of its own where sshd allows no other session on this one."""
+        try:
+            super()._kill(group)
+        except DeviceError:
+            with contextlib.closing(SshTransport(self._unit, self._new_link)) as other:
+                PosixTransport._kill(other, group)
 
     def _send(self, parts: Sequence[Part], deadline_s: float) -> None:
         source = cast(BinaryIO, TarStream(parts))

@@ -98,7 +98,7 @@ class _Resolver:
         if self._left < 0:
             raise ConfigError(f"{self._unit}: more than {MAX_JUMPS} jump hosts; does a ProxyJump lead in a circle?")
         before, _, last = hops.rpartition(",")
-        form = re.fullmatch(r"(?:ssh://)?(?:([^@]+)@)?(\[[^]]+\]|[^:]+)(?::(\d{1,5}))?", last.strip())
+        form = re.fullmatch(r"(?:ssh://)?(?:([^@]+)@)?(\[[^]]+\]|[^:@]+)(?::(\d{1,5}))?", last.strip())
         if not form:
             raise ConfigError(f"{self._unit}: jump host {last!r} is not of the form [user@]host[:port]")
         return self.resolve(form[2], form[1] or "", int(form[3]) if form[3] else None, jump=before)

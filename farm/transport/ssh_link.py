@@ -154,9 +154,12 @@ class _Attempt:
         thread.start()
         thread.join(connect_s)
         self._abandoned = thread.is_alive()
-        if self._abandoned or self._error:
+        error = self._error
+        if self._abandoned:
+            error = DeadlineError(f"{self._unit}: no connection to {target.label} within {connect_s:g} s")
+        if error:
             self._cut()
-            raise self._error or DeadlineError(f"{self._unit}: no connection to {target.label} within {connect_s:g} s")
+            raise error
         return self._transports
 
     def _run(self, target: Target, connect_s: float) -> None:

@@ -136,9 +136,8 @@ class _Session(paramiko.ServerInterface):
     def _forward(self, chanid: int, onward: socket.socket) -> None:
         channel = self._connection.accept(10)
         assert channel and channel.get_id() == chanid
-        with onward, contextlib.suppress(OSError, EOFError):
+        with contextlib.suppress(OSError, EOFError), onward, channel:
             _relay(channel, onward)
-        channel.close()
 
 
 class Proxy:
@@ -202,6 +201,7 @@ class Proxy:
         if from_client and self._cut_after is not None:
             self._cut_after -= len(chunk)
             if self._cut_after < 0:
+                self._cut_after = None
                 self.cut()
 
 
