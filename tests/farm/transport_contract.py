@@ -305,7 +305,7 @@ class TransportContract:
     def test_push_through_a_link_that_leaves_is_refused(self, transport: Transport, tmp_path: Path) -> None:
         (tmp_path / "outside").mkdir()
         (tmp_path / "source").write_bytes(b"x")
-        run_shell(transport, 'ln -s "$1" out', str(tmp_path / "outside"))
+        run_shell(transport, 'mkdir -p "$1"; ln -s "$1" out', str(tmp_path / "outside"))
         for name in ("out/file", "out/new/file"):
             with pytest.raises(DeviceError, match="leaves the unit's folder"):
                 transport.push({name: tmp_path / "source"})

@@ -33,11 +33,8 @@ def board() -> Board:
 
 
 @pytest.fixture
-def unit(board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Unit:
-    """The board in the devices.yml of a new working folder, with nothing of farm on it.
-
-    A home folder knows its host key and nothing else.
-    """
+def listed(board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Unit:
+    """The board in the devices.yml of a new working folder; a home folder knows its host key and nothing else."""
     known_hosts = tmp_path / "home" / ".ssh" / "known_hosts"
     known_hosts.parent.mkdir(parents=True, mode=0o700)
     shutil.copy(board.known_hosts, known_hosts)
@@ -46,15 +43,22 @@ def unit(board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Unit:
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     monkeypatch.chdir(tmp_path)
     (found,) = inventory.load()
-    with contextlib.closing(connect(found)) as opened:
-        assert opened.run(["find", ".", "-mindepth", "1", "-delete"], DEADLINE_S).exit_status == 0
     return found
 
 
 @pytest.fixture
-def transport(unit: Unit) -> Iterator[Transport]:
-    with contextlib.closing(connect(unit)) as opened:
+def transport(listed: Unit) -> Iterator[Transport]:
+    """An open way to the board, with nothing of farm on it."""
+    with contextlib.closing(connect(listed)) as opened:
+        assert opened.run(["find", ".", "-mindepth", "1", "-delete"], DEADLINE_S).exit_status == 0
         yield opened
+
+
+@pytest.fixture
+def unit(listed: Unit, transport: Transport) -> Unit:
+    """The board, with nothing of farm on it."""
+    transport.close()
+    return listed
 
 
 @pytest.fixture
