@@ -93,7 +93,8 @@ def command(
     Its commands run on this machine, in a private folder that looks as a phone's file system does where farm looks;
     farmrt for this machine runs there with this machine's OpenCL. All is deleted at the end. See docs/emulation.md.
     """
-    wanted = PhoneSettings(soc, model, serial, android, not no_shell_v2, rooted, toybox, tuple(map(Fault.parse, faults)))
+    parsed = tuple(Fault.parse(text) for text in faults)
+    wanted = PhoneSettings(soc, model, serial, android, not no_shell_v2, rooted, toybox, parsed)
     with _interruptible(), _running() as (stack, thread):
         for number in range(count):
             settings = dataclasses.replace(wanted, serial=f"{serial}-{number + 1}") if serial and count > 1 else wanted

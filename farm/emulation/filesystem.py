@@ -77,23 +77,23 @@ class OutputMap:
 
     def __init__(self, root: Path) -> None:
         self._root = os.fsencode(root)
+        self._whole = re.compile(re.escape(self._root) + b"/?")
         self._held = b""
 
     def feed(self, chunk: bytes) -> bytes:
         """What of it, and of what waited, can be said now."""
         data = self._held + chunk
-        longest = min(len(self._root), len(data))
+        ends = (found.end() for found in self._whole.finditer(data))
+        settled = max((end for end in ends if data[end - 1 : end] == b"/" or end < len(data)), default=0)
+        longest = min(len(self._root), len(data) - settled)
         held = next((size for size in range(longest, 0, -1) if data.endswith(self._root[:size])), 0)
         self._held = data[len(data) - held :]
-        return self._mapped(data[: len(data) - held])
+        return self._whole.sub(b"/", data[: len(data) - held])
 
     def end(self) -> bytes:
         """What still waited."""
         held, self._held = self._held, b""
-        return self._mapped(held)
-
-    def _mapped(self, data: bytes) -> bytes:
-        return data.replace(self._root + b"/", b"/").replace(self._root, b"/")
+        return self._whole.sub(b"/", held)
 
 
 def map_path(path: str, root: Path) -> Path:
@@ -168,12 +168,15 @@ def own_programs(host_path: str) -> dict[str, str]:
 
 
 def toybox_programs(host_path: str) -> dict[str, str]:
-    """Android's shell and its programs: mksh and toybox; raises ConfigError where this machine lacks them."""
-    shell, toybox, linker = (shutil.which(name, path=host_path) for name in ("mksh", "toybox", LINKER))
+    """Android's shell and its programs, mksh and toybox; this machine's own for what its toybox was built without.
+
+    Raises ConfigError where this machine lacks them.
+    """
+    shell, toybox = (shutil.which(name, path=host_path) for name in ("mksh", "toybox"))
     if not shell or not toybox:
         raise ConfigError("a phone with toybox needs mksh and toybox on this machine; Debian: apt install mksh toybox")
     names = subprocess.run([toybox], capture_output=True, text=True, check=True).stdout.split()
-    return {"sh": shell} | dict.fromkeys(names, toybox) | ({LINKER: linker} if linker else {})
+    return own_programs(host_path) | dict.fromkeys(names, toybox) | {"sh": shell}
 
 
 def _install_programs(folder: Path, android: int, borrowed: Mapping[str, str]) -> None:
