@@ -6,7 +6,7 @@ from pathlib import Path
 
 from farm import toolchain
 from farm.inventory import Unit
-from farm.transport import ssh
+from farm.transport import adb, ssh
 from farm.transport.base import Completed, Process, Transport
 from farm.transport.local import LocalTransport
 from runtime.errors import ConfigError
@@ -22,4 +22,6 @@ def connect(unit: Unit, units_folder: Path = UNITS_FOLDER) -> Transport:
         return LocalTransport(units_folder / unit.name, toolchain.environment())
     if unit.transport == "ssh":
         return ssh.connect(unit)
-    raise ConfigError(f"{unit.name}: transport {unit.transport!r} is not supported yet; only 'local' works")
+    if unit.transport == "adb":
+        return adb.connect(unit)
+    raise ConfigError(f"{unit.name}: unknown transport {unit.transport!r}")

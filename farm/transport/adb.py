@@ -1,0 +1,187 @@
+"""Phones over adb: what posix.py needs of a link, by way of the adb server of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import secrets
+import shlex
+import socket
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from farm.inventory import Unit
+from farm.transport.adb_channel import OldShellChannel, ShellV2Channel, old_command_line
+from farm.transport.adb_server import AdbDevice, AdbServer, Refused
+from farm.transport.adb_sync import Sync
+from farm.transport.channel import Channel
+from farm.transport.posix import Part, PosixTransport
+from runtime.errors import DeadlineError, DeviceError, DeviceLostError, FarmError, JobError
+
+DEFAULT_FOLDER = "/data/local/tmp/farm"
+CONNECT_S = 20.0
+SETTLE_S = 10.0  # a phone that was plugged in or restarted just now takes so long to answer
+SETTLE_POLL_S = 0.3
+SILENCE_S = 8.0  # after so long without a sign of the phone it is asked
+ANSWER_S = 12.0  # and must answer in this time: lost phones are noticed within 20 s
+OLD_COMMAND_BYTES = 3000  # phones before Android 7 take packets of 4 KiB
+COMMAND_BYTES = 32_000
+PASSING = ("offline", "connecting", "authorizing", "host")
+ABSENT = "absent"
+
+# What a state of `adb devices` means, and what to do.
+REMEDIES = {
+    "unauthorized": "it has not allowed this computer: accept the dialogue on its screen (tick `always allow`)",
+    "authorizing": "it asks whether to allow this computer: accept the dialogue on its screen",
+    "no permissions": "this user may not open its USB device: add a udev rule for its vendor (apt install "
+    "android-sdk-platform-tools-common) and join the group plugdev, then plug it in again",
+    "offline": "adb sees it, but it does not answer: plug it in again, or restart it",
+    "connecting": "adb is still connecting to it: try again in a moment",
+    "recovery": "it is in recovery mode: restart it into Android",
+    "sideload": "it waits for an update (sideload): restart it into Android",
+    "bootloader": "it is in the boot loader: restart it into Android (fastboot reboot)",
+    "rescue": "it is in rescue mode: restart it into Android",
+    "host": "it is in host mode: restart it into Android",
+    ABSENT: "adb does not see it: plug it in and turn USB debugging on, or check its address",
+}
+REFUSALS = ("unauthorized", "no permissions")
+
+
+def connect(unit: Unit) -> AdbTransport:
+    """Opens the way to a unit whose transport is adb.
+
+    Raises DeviceLostError (absent, offline), DeviceError (not allowed) or DeadlineError, each with what to do.
+    """
+    server = AdbServer(unit.adb_server_port)
+    serial = unit.serial or _only(unit, server)
+    _settle(unit.name, server, serial)
+    features = server.query(f"host-serial:{serial}:features", time.monotonic() + CONNECT_S).split(",")
+    return AdbTransport(unit, server, serial, features)
+
+
+class AdbTransport(PosixTransport):
+    """See transport.base.Transport."""
+
+    max_command_bytes = 100_000
+
+    def __init__(self, unit: Unit, server: AdbServer, serial: str, features: Sequence[str]) -> None:
+        super().__init__(unit.name, unit.folder or DEFAULT_FOLDER)
+        self._server, self._serial = server, serial
+        self._has_shell_v2 = "shell_v2" in features
+        self._seen_s = time.monotonic()
+
+    def _open(self, command_line: str, deadline: float) -> Channel:
+        line = self._sent_as_file(command_line, deadline) if self._is_long(command_line) else command_line
+        if self._has_shell_v2:
+            return ShellV2Channel(self._service(f"shell,v2,raw:{line}", deadline), self._name, self._check)
+        marker = secrets.token_hex(16)
+        old_line = old_command_line(line, marker, self._folder)
+        return OldShellChannel(self._service(f"exec:{old_line}", deadline), self._name, self._check, marker)
+
+    def _send(self, parts: Sequence[Part], deadline_s: float) -> None:
+        deadline = time.monotonic() + deadline_s
+        with self._service("sync:", deadline) as connection:
+            files = [(local, f"{self._folder}/{part}") for local, part in parts]
+            Sync(connection, self._name, self._check).send(files, deadline)
+
+    def _fetch(self, remote: str, file: BinaryIO, deadline_s: float) -> None:
+        deadline = time.monotonic() + deadline_s
+        with self._service("sync:", deadline) as connection:
+            Sync(connection, self._name, self._check).receive(f"{self._folder}/{remote}", file, deadline)
+
+    def _is_long(self, line: str) -> bool:
+        return len(os.fsencode(line)) > (COMMAND_BYTES if self._has_shell_v2 else OLD_COMMAND_BYTES)
+
+    def _sent_as_file(self, line: str, deadline: float) -> str:
+        """A command line that no packet holds goes as a file, which removes itself."""
+        path = f"{self._folder}.{secrets.token_hex(8)}"
+        with tempfile.NamedTemporaryFile() as file, self._service("sync:", deadline) as connection:
+            file.write(b'rm -f -- "$0"\n' + os.fsencode(line) + b"\n")
+            file.flush()
+            Sync(connection, self._name, self._check).send([(Path(file.name), path)], deadline)
+        return f"exec sh {shlex.quote(path)}"
+
+    def _service(self, service: str, deadline: float) -> socket.socket:
+        """A connection to a service of the phone; one in the network is connected again where the server forgot it."""
+        deadline = min(deadline, time.monotonic() + CONNECT_S)
+        try:
+            connection = self._server.open(service, deadline, self._serial)
+        except Refused as error:
+            _settle(self._name, self._server, self._serial, deadline)
+            connection = self._again(service, deadline, error)
+        except DeadlineError:
+            raise DeviceLostError(f"{self._name}: does not answer") from None
+        except FarmError as error:
+            raise type(error)(f"{self._name}: {error}") from None
+        self._seen_s = time.monotonic()
+        return connection
+
+    def _again(self, service: str, deadline: float, error: Refused) -> socket.socket:
+        try:
+            return self._server.open(service, deadline, self._serial)
+        except DeadlineError:
+            raise DeviceLostError(f"{self._name}: does not answer") from None
+        except FarmError:
+            raise DeviceLostError(f"{self._name}: adb says: {error}") from None
+
+    def _check(self) -> None:
+        """Nothing has come for a while: asks whether the phone is still there; raises DeviceLostError."""
+        if time.monotonic() - self._seen_s < SILENCE_S:
+            return
+        deadline = time.monotonic() + ANSWER_S
+        try:
+            with self._server.open("shell:true", deadline, self._serial) as connection:
+                connection.settimeout(max(deadline - time.monotonic(), 0.1))
+                while connection.recv(4096):
+                    pass
+        except (DeadlineError, TimeoutError):
+            raise DeviceLostError(f"{self._name}: does not answer any more") from None
+        except (JobError, OSError) as error:
+            raise DeviceLostError(f"{self._name}: is gone: {error}") from None
+        self._seen_s = time.monotonic()
+
+
+def remedy(state: str) -> str:
+    """What to do about a state; empty for the good one."""
+    return "" if state == "device" else REMEDIES.get(state, f"adb says `{state}`: restart it into Android")
+
+
+def _only(unit: Unit, server: AdbServer) -> str:
+    """The serial of the only phone."""
+    found = server.devices(time.monotonic() + CONNECT_S)
+    if len(found) != 1:
+        there = ", ".join(each.serial for each in found) or "none"
+        raise DeviceError(f"{unit.name}: name its serial in devices.yml; adb sees these phones: {there}")
+    return found[0].serial
+
+
+def _settle(name: str, server: AdbServer, serial: str, deadline: float | None = None) -> None:
+    """Waits until a phone is ready, which it is soon after it was plugged in; raises what keeps it from being so."""
+    end = min(deadline or math.inf, time.monotonic() + SETTLE_S)
+    is_address = ":" in serial
+    while True:
+        state = _state(name, server, serial, end)
+        if state == "device":
+            return
+        if state == ABSENT and is_address:
+            with contextlib.suppress(JobError):
+                server.connect(serial, time.monotonic() + CONNECT_S)
+            state = _state(name, server, serial, time.monotonic() + CONNECT_S)
+            if state == "device":
+                return
+        if state not in PASSING or time.monotonic() >= end:
+            kind = DeviceError if state in REFUSALS else DeviceLostError
+            raise kind(f"{name}: {serial} is {state}: {remedy(state)}")
+        time.sleep(SETTLE_POLL_S)
+
+
+def _state(name: str, server: AdbServer, serial: str, deadline: float) -> str:
+    try:
+        found: list[AdbDevice] = server.devices(max(deadline, time.monotonic() + SETTLE_POLL_S))
+    except FarmError as error:
+        raise type(error)(f"{name}: {error}") from None
+    return next((each.state for each in found if each.serial == serial), ABSENT)

@@ -1,0 +1,203 @@
+"""A command on a phone, over a connection that the adb server made: shell protocol 2, and what old phones have."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import shlex
+import socket
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from runtime.errors import DeviceError, DeviceLostError
+
+CHUNK_BYTES = 256 * 1024
+FRAME = struct.Struct("<BI")
+STDIN, STDOUT, STDERR, EXIT, CLOSE_STDIN = range(5)
+MAX_FRAME_BYTES = 64 * 1024**2
+LOOK_S = 1.0
+
+Alive = Callable[[], None]
+
+
+class _SocketChannel(ABC):
+    """What both kinds of channel share: a socket that never blocks, and what waits to be sent.
+
+    Args:
+        alive: called while nothing comes; raises DeviceLostError when the phone does not answer any more.
+    """
+
+    def __init__(self, connection: socket.socket, name: str, alive: Alive) -> None:
+        connection.setblocking(False)
+        self._connection, self._name, self._alive = connection, name, alive
+        self._unsent = bytearray()
+        self._received = bytearray()
+        self._status: int | None = None
+        self._input_ended = False
+
+    @property
+    def exit_status(self) -> int | None:
+        """See Channel.exit_status."""
+        return self._status
+
+    @property
+    def exhausted(self) -> bool:
+        """See Channel.exhausted; the status comes after all output."""
+        return self._status is not None
+
+    def wait(self, timeout_s: float, writing: bool) -> None:
+        """See Channel.wait."""
+        self._flush()
+        wanted = [self._connection] if writing or self._unsent else []
+        readable, writable, _ = select.select([self._connection], wanted, [], min(timeout_s, LOOK_S))
+        if not readable and not writable:
+            self._alive()
+
+    def receive(self) -> tuple[bytes, bytes]:
+        """See Channel.receive."""
+        self._flush()
+        if self._status is not None:
+            return b"", b""
+        try:
+            chunk = self._connection.recv(CHUNK_BYTES)
+        except BlockingIOError:
+            return b"", b""
+        except OSError as error:
+            raise self._lost(error.strerror or str(error)) from None
+        if not chunk:
+            raise self._lost("the connection ended before the program")
+        self._received += chunk
+        return self._parsed()
+
+    def send(self, data: memoryview) -> int:
+        """See Channel.send."""
+        if self._status is not None:
+            raise BrokenPipeError
+        self._flush()
+        if self._unsent:
+            return 0
+        taken = data[:CHUNK_BYTES]
+        self._unsent += self._framed(bytes(taken))
+        self._flush()
+        return len(taken)
+
+    def end_input(self) -> None:
+        """See Channel.end_input."""
+        if not self._input_ended:
+            self._input_ended = True
+            self._unsent += self._end_of_input()
+            self._flush()
+
+    def close(self) -> None:
+        """See Channel.close."""
+        with contextlib.suppress(OSError):
+            self._connection.close()
+
+    def _flush(self) -> None:
+        try:
+            while self._unsent:
+                del self._unsent[: self._connection.send(self._unsent)]
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            if self._status is None:
+                raise self._lost(error.strerror or str(error)) from None
+
+    def _lost(self, why: str) -> DeviceLostError:
+        return DeviceLostError(f"{self._name}: the connection to it was lost: {why}")
+
+    @abstractmethod
+    def _framed(self, data: bytes) -> bytes:
+        """A piece of the input as it travels."""
+
+    @abstractmethod
+    def _end_of_input(self) -> bytes:
+        """The end of the input as it travels."""
+
+    @abstractmethod
+    def _parsed(self) -> tuple[bytes, bytes]:
+        """Takes stdout and stderr out of what was received, and the status when it is there."""
+
+
+class ShellV2Channel(_SocketChannel):
+    """Frames of kind, length and content (Android's shell_protocol.h)."""
+
+    def _framed(self, data: bytes) -> bytes:
+        return FRAME.pack(STDIN, len(data)) + data
+
+    def _end_of_input(self) -> bytes:
+        return FRAME.pack(CLOSE_STDIN, 0)
+
+    def _parsed(self) -> tuple[bytes, bytes]:
+        outputs = {STDOUT: bytearray(), STDERR: bytearray()}
+        while len(self._received) >= FRAME.size and self._status is None:
+            kind, size = FRAME.unpack_from(self._received)
+            if size > MAX_FRAME_BYTES:
+                raise DeviceError(f"{self._name}: the phone announces {size} bytes at once")
+            if len(self._received) < FRAME.size + size:
+                break
+            content = self._received[FRAME.size : FRAME.size + size]
+            del self._received[: FRAME.size + size]
+            if kind in outputs:
+                outputs[kind] += content
+            elif kind == EXIT:
+                self._status = content[0] if content else 0
+        return bytes(outputs[STDOUT]), bytes(outputs[STDERR])
+
+
+class OldShellChannel(_SocketChannel):
+    """`exec:` of phones before Android 7, one stream each way; see `old_command_line`.
+
+    What the program prints goes up to an unguessable word that only the shell knows. Then come the exit status, the
+    length of stderr, and stderr, which the shell has kept in a file.
+    """
+
+    def __init__(self, connection: socket.socket, name: str, alive: Alive, marker: str) -> None:
+        super().__init__(connection, name, alive)
+        self._marker = marker.encode()
+        self._ended = False
+
+    def _framed(self, data: bytes) -> bytes:
+        return b"%d\n" % len(data) + data
+
+    def _end_of_input(self) -> bytes:
+        return b"0\n"
+
+    def _parsed(self) -> tuple[bytes, bytes]:
+        stdout = b"" if self._ended else self._before_marker()
+        return stdout, self._trailer() if self._ended else b""
+
+    def _before_marker(self) -> bytes:
+        at = self._received.find(self._marker)
+        self._ended = at >= 0
+        # The end of what is there may be the beginning of the marker.
+        size = at if self._ended else max(len(self._received) - len(self._marker) + 1, 0)
+        stdout = bytes(self._received[:size])
+        del self._received[: size + (len(self._marker) if self._ended else 0)]
+        return stdout
+
+    def _trailer(self) -> bytes:
+        """stderr when all of it is there, with the status."""
+        line, line_end, stderr = self._received.partition(b"\n")
+        if not line_end:
+            return b""
+        status, _, size = line.strip().partition(b" ")
+        if not (status.isdigit() and size.isdigit() and int(size) <= MAX_FRAME_BYTES):
+            raise DeviceError(f"{self._name}: the shell's answer cannot be read: {bytes(line[:60])!r}")
+        if len(stderr) < int(size):
+            return b""
+        self._status = int(status)
+        return bytes(stderr[: int(size)])
+
+
+def old_command_line(line: str, marker: str, folder: str) -> str:
+    """Runs a command line where there are no exit status, no stderr and no end of input.
+
+    Input comes in pieces, each after its length, the end as a length of 0. The status is printed while the first part
+    of the pipeline still waits for input: it ends when the connection does.
+    """
+    errors = shlex.quote(f"{folder.rstrip('/')}.{marker}")
+    feed = 'while read -r n && [ "$n" -gt 0 ]; do head -c "$n"; done'
+    tell = f"printf '%s%s %s\\n' {marker} $? $(($(wc -c <{errors}))); cat {errors}; rm -f {errors}"
+    return f"{{ {feed}; }} | {{ ( {line} ) 2>{errors}; {tell}; }}"

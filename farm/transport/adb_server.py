@@ -1,0 +1,208 @@
+"""The adb server of this machine: asked over its socket, started where none runs, never stopped.
+
+Requests are a length in four hexadecimal digits and a service's name; the answer is `OKAY`, or `FAIL` and a text
+(Android's SERVICES.TXT and protocol.txt). Every version of the server understands what is asked here, so that one of
+another version than our `adb` is used as it is; the `adb` program itself would end it, and all connections of others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from runtime.errors import ConfigError, DeadlineError, DeviceError, DeviceLostError
+
+HOST = "127.0.0.1"
+STANDARD_PORT = 5037
+START_S = 30.0
+MAX_ANSWER_BYTES = 0xFFFF
+MAX_SERVICE_BYTES = 0xFFFF
+
+
+class Refused(DeviceError):
+    """The server or the device answered FAIL; the text is theirs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AdbDevice:
+    """A device that the server knows: its state in the server's word (`device` is the good one), and its model."""
+
+    serial: str
+    state: str
+    model: str = ""
+
+
+class AdbServer:
+    """The server on a port: that of the unit, else ANDROID_ADB_SERVER_PORT, else adb's standard one."""
+
+    def __init__(self, port: int | None = None) -> None:
+        self.port = port or _port_of_environment()
+
+    def open(self, service: str, deadline: float, serial: str = "") -> socket.socket:
+        """A connection to a service of the server or, with a serial, of a device; in blocking mode, with a timeout.
+
+        Raises:
+            Refused: the server knows no such device, or the device refuses.
+            DeviceLostError: the server went away, or cannot be started.
+            DeadlineError: no answer until `deadline` (monotonic clock).
+        """
+        connection = self._connected(deadline)
+        try:
+            if serial:
+                self._ask(connection, f"host:transport:{serial}", deadline)
+            self._ask(connection, service, deadline)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def query(self, service: str, deadline: float) -> str:
+        """What a service of the server answers."""
+        with self.open(service, deadline) as connection:
+            return self._text(connection, deadline)
+
+    def devices(self, deadline: float) -> list[AdbDevice]:
+        """All devices that the server knows."""
+        lines = self.query("host:devices-l", deadline).splitlines()
+        return [found for line in lines if (found := parse_device(line))]
+
+    def connect(self, address: str, deadline: float) -> str:
+        """Lets the server connect to a device in the network; what it says of that."""
+        return self.query(f"host:connect:{address}", deadline)
+
+    def version(self, deadline: float) -> int:
+        """The server's internal version, say 41."""
+        return int(self.query("host:version", deadline), 16)
+
+    def is_running(self) -> bool:
+        """Whether a server listens."""
+        try:
+            socket.create_connection((HOST, self.port), 1.0).close()
+        except OSError:
+            return False
+        return True
+
+    def _connected(self, deadline: float) -> socket.socket:
+        try:
+            return self._connect(deadline)
+        except ConnectionRefusedError:
+            self._start(deadline)
+        except OSError as error:
+            raise self._gone(error) from None
+        try:
+            return self._connect(deadline)
+        except OSError as error:
+            raise self._gone(error) from None
+
+    def _connect(self, deadline: float) -> socket.socket:
+        connection = socket.create_connection((HOST, self.port), _remaining(deadline))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def _start(self, deadline: float) -> None:
+        """Starts a server, unless somebody else does so at this moment."""
+        lock = FileLock(Path(tempfile.gettempdir(), f"farm-{os.getuid()}-adb-{self.port}.lock"))
+        try:
+            with lock.acquire(timeout=_remaining(deadline)):
+                if not self.is_running():
+                    _start_server(self.port, min(_remaining(deadline), START_S))
+        except Timeout:
+            raise DeadlineError(f"adb server on port {self.port}: somebody else's start of it takes too long") from None
+
+    def _ask(self, connection: socket.socket, service: str, deadline: float) -> None:
+        request = service.encode(errors="surrogateescape")
+        if len(request) > MAX_SERVICE_BYTES:
+            raise DeviceError(f"adb: a request of {len(request)} bytes is too long")
+        try:
+            connection.settimeout(_remaining(deadline))
+            connection.sendall(b"%04x" % len(request) + request)
+            answer = self._exactly(connection, 4, deadline)
+        except TimeoutError:
+            raise DeadlineError(f"adb server on port {self.port}: no answer to {service[:60]!r}") from None
+        except OSError as error:
+            raise self._gone(error) from None
+        if answer == b"FAIL":
+            raise Refused(self._text(connection, deadline))
+        if answer != b"OKAY":
+            raise DeviceError(f"port {self.port} is no adb server: it answers {answer!r}")
+
+    def _text(self, connection: socket.socket, deadline: float) -> str:
+        try:
+            size = int(self._exactly(connection, 4, deadline), 16)
+            return self._exactly(connection, size, deadline).decode(errors="replace")
+        except ValueError:
+            raise DeviceError(f"port {self.port} is no adb server: its answer has no length") from None
+        except TimeoutError:
+            raise DeadlineError(f"adb server on port {self.port}: its answer does not end") from None
+        except OSError as error:
+            raise self._gone(error) from None
+
+    def _exactly(self, connection: socket.socket, size_bytes: int, deadline: float) -> bytes:
+        received = bytearray()
+        while len(received) < size_bytes:
+            connection.settimeout(_remaining(deadline))
+            chunk = connection.recv(size_bytes - len(received))
+            if not chunk:
+                raise ConnectionResetError("it closed the connection")
+            received += chunk
+        return bytes(received)
+
+    def _gone(self, error: OSError) -> DeviceLostError:
+        return DeviceLostError(f"adb server on port {self.port}: {error.strerror or error}")
+
+
+def find_adb() -> str:
+    """The `adb` on PATH, else the one that the adbutils package carries; raises ConfigError where there is none."""
+    found = shutil.which("adb")
+    spec = importlib.util.find_spec("adbutils")
+    for location in spec.submodule_search_locations or () if spec else ():
+        carried = Path(location, "binaries", "adb")
+        found = found or (str(carried) if os.access(carried, os.X_OK) else None)
+    if not found:
+        raise ConfigError("adb: there is no such program here; install Android's platform tools (apt install adb)")
+    return found
+
+
+def parse_device(line: str) -> AdbDevice | None:
+    """A line of `host:devices-l`: serial, state (of one or more words), and `key:value` words."""
+    serial, _, rest = line.strip().partition(" ")
+    words = rest.split()
+    if not serial or not words:
+        return None
+    keys = dict(word.split(":", 1) for word in words if ":" in word)
+    if words[0] == "no" and words[1:2] and words[1].startswith("permissions"):
+        return AdbDevice(serial, "no permissions")
+    return AdbDevice(serial, words[0], keys.get("model", ""))
+
+
+def _start_server(port: int, timeout_s: float) -> None:
+    command = [find_adb(), "-P", str(port), "start-server"]
+    try:
+        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        raise DeadlineError(f"adb server on port {port}: did not start within {timeout_s:.0f} s") from None
+    except OSError as error:
+        raise DeviceLostError(f"adb server on port {port}: {command[0]}: {error.strerror}") from None
+    if done.returncode:
+        words = " ".join(done.stderr.decode(errors="replace").split())
+        raise DeviceLostError(f"adb server on port {port}: cannot be started: {words}")
+
+
+def _port_of_environment() -> int:
+    word = os.environ.get("ANDROID_ADB_SERVER_PORT", "")
+    if word and not (word.isdigit() and 0 < int(word) < 65536):
+        raise ConfigError(f"ANDROID_ADB_SERVER_PORT: {word!r} is no port")
+    return int(word or STANDARD_PORT)
+
+
+def _remaining(deadline: float) -> float:
+    return max(deadline - time.monotonic(), 0.001)

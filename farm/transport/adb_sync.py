@@ -1,0 +1,167 @@
+"""Files to and from a phone by adb's sync service (Android's SYNC.TXT): one connection, all files one after another."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from runtime.errors import DeadlineError, DeviceError, DeviceLostError, JobError
+
+ENTRY = struct.Struct("<4sI")
+DATA_BYTES = 64 * 1024  # the most that the protocol allows in a piece
+PIECES = 16  # so many go out at once
+MAX_TEXT_BYTES = 64 * 1024
+POLL_S = 1.0
+REGULAR = 0o100000
+
+
+class Sync:
+    """A connection to the service.
+
+    Args:
+        connection: on which the service was opened.
+        name: the unit's, for errors.
+        alive: called while nothing moves; raises DeviceLostError when the phone does not answer any more.
+    """
+
+    def __init__(self, connection: socket.socket, name: str, alive: Callable[[], None]) -> None:
+        connection.setblocking(False)
+        self._connection, self._name, self._alive = connection, name, alive
+        self._received = bytearray()
+
+    def send(self, files: Sequence[tuple[Path, str]], deadline: float) -> None:
+        """Copies local files to absolute paths; answers are read while the next files are on their way.
+
+        Raises DeviceError (refused, full storage), DeviceLostError, DeadlineError.
+        """
+        answers = 0
+        for chunk in _joined(files):
+            self._write(chunk, deadline)
+            answers += self._answers_there()
+        while answers < len(files):
+            self._await(deadline, writing=False)
+            answers += self._answers_there()
+
+    def receive(self, path: str, file: BinaryIO, deadline: float) -> None:
+        """Copies the content of a file on the phone."""
+        self._write(_request(b"RECV", path.encode()), deadline)
+        while True:
+            kind, size = ENTRY.unpack(self._exactly(ENTRY.size, deadline))
+            if kind == b"DONE":
+                return
+            if kind == b"DATA" and size <= DATA_BYTES:
+                file.write(self._exactly(size, deadline))
+            else:
+                raise self._refused(kind, self._exactly(min(size, MAX_TEXT_BYTES), deadline))
+
+    def _answers_there(self) -> int:
+        """Takes the answers that have come; DeviceError for one that is no OKAY."""
+        self._read()
+        count = 0
+        while len(self._received) >= ENTRY.size:
+            kind, size = ENTRY.unpack_from(self._received)
+            if kind != b"OKAY":
+                raise self._refused(kind, self._text(size))
+            del self._received[: ENTRY.size]
+            count += 1
+        return count
+
+    def _text(self, size_bytes: int) -> bytes:
+        deadline = time.monotonic() + POLL_S
+        wanted = min(size_bytes, MAX_TEXT_BYTES)
+        while len(self._received) < ENTRY.size + wanted and time.monotonic() < deadline:
+            self._await(deadline, writing=False)
+            self._read()
+        return bytes(self._received[ENTRY.size : ENTRY.size + wanted])
+
+    def _refused(self, kind: bytes, text: bytes) -> DeviceError:
+        words = " ".join(text.decode(errors="replace").split()) if kind == b"FAIL" else f"sync answer {kind!r}"
+        return DeviceError(f"{self._name}: {words or 'the phone refuses the file'}")
+
+    def _write(self, data: bytes | bytearray, deadline: float) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[self._connection.send(rest) :]
+            except BlockingIOError:
+                self._await(deadline, writing=True)
+            except OSError as error:
+                self._tell_why()
+                raise self._lost(error.strerror or str(error)) from None
+
+    def _tell_why(self) -> None:
+        """A phone that refuses a file says so before it hangs up."""
+        self._answers_there()
+
+    def _exactly(self, size_bytes: int, deadline: float) -> bytes:
+        while len(self._received) < size_bytes:
+            self._await(deadline, writing=False)
+            self._read()
+        taken = bytes(self._received[:size_bytes])
+        del self._received[:size_bytes]
+        return taken
+
+    def _read(self) -> None:
+        try:
+            chunk = self._connection.recv(4 * DATA_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise self._lost(error.strerror or str(error)) from None
+        if not chunk:
+            raise self._lost("the phone closed the connection")
+        self._received += chunk
+
+    def _await(self, deadline: float, writing: bool) -> None:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            raise DeadlineError(f"{self._name}: the transfer takes too long")
+        writers = [self._connection] if writing else []
+        readable, writable, _ = select.select([self._connection], writers, [], min(remaining, POLL_S))
+        if not readable and not writable:
+            self._alive()
+        elif writing and readable and not writable:
+            self._answers_or_wait()
+
+    def _answers_or_wait(self) -> None:
+        """Something came while nothing could be sent: it is kept, and not looked at again at once."""
+        self._read()
+        select.select([], [self._connection], [], POLL_S)
+
+    def _lost(self, why: str) -> DeviceLostError:
+        return DeviceLostError(f"{self._name}: the connection to it was lost during a transfer: {why}")
+
+
+def _joined(files: Sequence[tuple[Path, str]]) -> Iterator[bytearray]:
+    """The stream of all files, small pieces joined to large ones."""
+    joined = bytearray()
+    for piece in _pieces(files):
+        joined += piece
+        if len(joined) >= PIECES * DATA_BYTES:
+            yield joined
+            joined = bytearray()
+    if joined:
+        yield joined
+
+
+def _pieces(files: Sequence[tuple[Path, str]]) -> Iterator[bytes]:
+    for local, path in files:
+        mode = REGULAR | (0o755 if os.access(local, os.X_OK) else 0o644)
+        yield _request(b"SEND", f"{path},{mode}".encode(errors="surrogateescape"))
+        try:
+            with local.open("rb") as file:
+                while chunk := file.read(DATA_BYTES):
+                    yield ENTRY.pack(b"DATA", len(chunk)) + chunk
+        except OSError as error:
+            raise JobError(f"{local}: cannot be read: {error.strerror}") from None
+        yield ENTRY.pack(b"DONE", int(time.time()))
+
+
+def _request(kind: bytes, content: bytes) -> bytes:
+    return ENTRY.pack(kind, len(content)) + content
