@@ -105,8 +105,8 @@ class Connection:
         match header.command:
             case Command.CNXN:
                 await self._greet(header, tasks)
-            case Command.AUTH:
-                await self._ask_for_key()
+            case Command.AUTH if header.arg0 == packets.AUTH_SIGNATURE:
+                await self._ask_for_key()  # and after the public key wait for the owner
             case Command.OPEN:
                 await self._open(header.arg0, payload.rstrip(b"\0").decode(errors="surrogateescape"), tasks)
             case Command.OKAY if stream := self._streams.get(header.arg1):

@@ -94,7 +94,7 @@ class SyncService:
         arriving = _Arriving(stream)
         try:
             with self._watch_over("push", path, _nothing) as watch:
-                await self._store(arriving, map_path(path, self._root), mode, watch)
+                await self._store(arriving, map_path(path, self._root), mode, path.endswith("/"), watch)
         except OSError as error:
             await _fail(stream, error.strerror or str(error))
             with contextlib.suppress(StreamClosed, SyncError):
@@ -103,9 +103,9 @@ class SyncService:
             raise StreamClosed("failed") from error
         await stream.write(WORD.pack(b"OKAY", 0))
 
-    async def _store(self, arriving: _Arriving, target: Path, mode: int, watch: Watch) -> None:
+    async def _store(self, arriving: _Arriving, target: Path, mode: int, is_folder: bool, watch: Watch) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
-        if target.is_dir():
+        if is_folder or target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         target.unlink(missing_ok=True)
         if stat.S_ISLNK(mode):
