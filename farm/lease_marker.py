@@ -150,7 +150,9 @@ class Marker:
         completed = self._transport.run(["sh", "-c", SCRIPT, "lease", *words], DEADLINE_S)
         if completed.exit_status:
             reason = safe_text.word(completed.stderr.decode(errors="replace"), 200)
-            raise DeviceError(f"the lease cannot be kept on the unit: {reason or 'its folder cannot be written'}")
+            raise DeviceError(
+                f"the lease cannot be kept on the unit: {reason or f'exit status {completed.exit_status}'}"
+            )
         return parse(completed.stdout.decode(errors="replace"))
 
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from farm import lease
+from farm import device_store, governor, lease, task_profile
 from farm.device_state import read_conditions, read_state
 from farm.device_store import Store
-from farm.inventory import Unit
+from farm.emulation.emulated import EmulatedPhone
+from farm.emulation.phone import PhoneSettings
+from farm.inventory import Limits, Unit
 from farm.lease import Terms
-from farm.transport import ssh
+from farm.readiness import unfit, wait_until_fit
+from farm.throttling import Rest, measured
+from farm.transport import adb, adb_server, ssh
 from farm.transport.base import Transport
 from runtime.errors import JobError, LeaseLostError, UnitBusyError
-from tests.farm.sshd import make_key, running_sshd
+from tests.farm.sshd import free_port, make_key, running_sshd
 
 DEADLINE_S = 20.0
 
@@ -50,7 +55,37 @@ def board(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Behind]:
         yield Behind(unit, lambda: ssh.connect(unit), folder / "locks")
 
 
-@pytest.fixture(params=[pytest.param(board, id="ssh")])
+@contextlib.contextmanager
+def behind_adb(folder: Path, found: EmulatedPhone) -> Iterator[Behind]:
+    """A phone behind an adb server of its own."""
+    server_port = free_port()
+    serial = f"127.0.0.1:{found.port}"
+    unit = Unit("phone", "adb", "sdm845", "MI 8", ("host",), serial=serial, adb_server_port=server_port)
+    try:
+        yield Behind(unit, lambda: adb.connect(unit), folder / "locks")
+    finally:
+        subprocess.run([adb_server.find_adb(), "-P", str(server_port), "kill-server"], capture_output=True)
+
+
+@contextlib.contextmanager
+def phone(folder: Path, monkeypatch: pytest.MonkeyPatch, shell_v2: bool = True) -> Iterator[Behind]:
+    """An emulated phone."""
+    settings = PhoneSettings(soc="sdm845", model="MI 8", android=14 if shell_v2 else 6, shell_v2=shell_v2)
+    with EmulatedPhone(settings) as found, behind_adb(folder, found) as behind:
+        yield behind
+
+
+@contextlib.contextmanager
+def old_phone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Behind]:
+    """One before shell protocol 2."""
+    with phone(folder, monkeypatch, shell_v2=False) as found:
+        yield found
+
+
+LINKS = [pytest.param(link, id=link.__name__) for link in (board, phone, old_phone)]
+
+
+@pytest.fixture(params=LINKS)
 def behind(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Behind]:
     with request.param(tmp_path, monkeypatch) as unit:
         yield unit
@@ -144,3 +179,104 @@ def test_the_lease_outlives_the_jobs_own_connection(behind: Behind, transport: T
             pass
         with contextlib.suppress(JobError):
             held.check()
+
+
+# --- what phones do ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def faulty(tmp_path: Path) -> Iterator[tuple[EmulatedPhone, Behind]]:
+    with EmulatedPhone(PhoneSettings(rooted=True)) as found, behind_adb(tmp_path, found) as behind:
+        yield found, behind
+
+
+@pytest.mark.slow
+def test_a_reboot_ends_the_lease_and_frees_the_phone(faulty: tuple[EmulatedPhone, Behind]) -> None:
+    found, behind = faulty
+    with contextlib.closing(behind.connect()) as transport, behind.acquire(transport, "a") as held:
+        found.inject("reboot:away=0.5")
+        end = time.monotonic() + DEADLINE_S
+        while True:
+            assert time.monotonic() < end
+            try:
+                held.check(certain=True)
+            except LeaseLostError as error:
+                assert "was rebooted" in str(error)
+                break
+            except JobError:  # it is away
+                time.sleep(0.2)
+        with contextlib.closing(behind.connect()) as again, behind.acquire(again, "b") as successor:
+            successor.check(certain=True)
+
+
+@pytest.mark.slow
+def test_a_hot_phone_is_waited_for(faulty: tuple[EmulatedPhone, Behind]) -> None:
+    found, behind = faulty
+    said: list[str] = []
+    with contextlib.closing(behind.connect()) as transport:
+        limits = Limits(max_start_temp_c=50.0, wait_s=60.0)
+        found.inject("hot:temp=80,for=1000")
+
+        def sleep(seconds: float) -> None:
+            found.clear_faults()
+            time.sleep(0.2)
+
+        read = lambda: read_state(transport)  # noqa: E731
+        fit = wait_until_fit("phone", read, limits, time.monotonic, sleep, said.append)
+        assert fit.waited_for.startswith("80.0 °C, above max_start_temp_c 50") and len(said) == 1
+
+
+@pytest.mark.slow
+def test_battery_saver_and_an_empty_battery_are_refused(faulty: tuple[EmulatedPhone, Behind]) -> None:
+    found, behind = faulty
+    with contextlib.closing(behind.connect()) as transport:
+        found.inject("battery:level=5,charging=no,saver=yes")
+        reasons = [each.reason for each in unfit(read_state(transport), Limits(min_battery_percent=20))]
+        assert len(reasons) == 2 and "plug it in" in reasons[0] and "battery saver" in reasons[1]
+
+
+@pytest.mark.slow
+def test_a_throttled_sample_is_measured_again(faulty: tuple[EmulatedPhone, Behind]) -> None:
+    found, behind = faulty
+    taken: list[int] = []
+    with contextlib.closing(behind.connect()) as transport:
+
+        def measure() -> None:
+            taken.append(1)
+            found.inject("throttle:status=3")
+
+        def rest(seconds: float) -> None:
+            found.clear_faults()
+
+        outcome = measured(measure, lambda: read_conditions(transport), rest, Rest(times=1))
+        assert (len(taken), outcome.throttled, outcome.repeats) == (2, "thermal status severe", 1)
+
+
+@pytest.mark.slow
+def test_governors_and_task_profile_of_a_rooted_phone(faulty: tuple[EmulatedPhone, Behind]) -> None:
+    found, behind = faulty
+    with contextlib.closing(behind.connect()) as transport, behind.acquire(transport, "a") as held:
+        before = read_state(transport).governors
+        with governor.performance(transport, held.check) as changed:
+            assert "kgsl-3d0" in changed and "cpu7" in changed
+            assert set(read_state(transport).governors.values()) == {"performance"}
+        assert read_state(transport).governors == before
+        profile = task_profile.find(transport)
+        assert transport.run(profile.wrap(["true"]), DEADLINE_S).exit_status == 0
+    words = found.records("settaskprofile")[-1].split()
+    assert words[1:] == list(profile.profiles)
+
+
+@pytest.mark.slow
+def test_a_full_phone_keeps_what_the_job_uses(faulty: tuple[EmulatedPhone, Behind], tmp_path: Path) -> None:
+    found, behind = faulty
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_bytes(b"o" * 3_000_000)
+    new.write_bytes(b"n" * 2_000_000)
+    with contextlib.closing(behind.connect()) as transport:
+        with Store(transport) as store:
+            store.put([old])
+        found.inject("storage:free=1000000")
+        with Store(transport) as store:
+            remote = store.put([new])[new]
+        assert [file.name for file in device_store.read(transport).objects()] == [remote]

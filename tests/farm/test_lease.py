@@ -547,6 +547,7 @@ def test_litter_and_hostile_files_in_the_folder_block_nobody(rig: Rig) -> None:
     folder.mkdir()
     for name in ("007", "9999999999999999999999", "-rf", "a b", "5", "5.beat", "x\ny"):
         (folder / name).write_text("garbage\x1b[31m")
+    (folder / "5.beat").write_bytes(b"\xff\xfe garbage\x1b[31m")
     (folder / "3").symlink_to("{not json")
     with rig.acquire("a") as held:
         assert held.token == 6
