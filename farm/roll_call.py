@@ -27,6 +27,7 @@ from runtime.errors import DeviceError, FarmError, JobError
 DEADLINE_S = 20.0
 MAX_REASON = 300
 MAX_PHONES = 200
+MAX_NAME = 30
 NO_FACTS, NO_DRIVER, NO_STATE = Facts(), Driver(), DeviceState()
 
 Connect = Callable[[Unit], Transport]
@@ -45,6 +46,14 @@ class State(enum.StrEnum):
     NOT_CONNECTED = "not connected"
     UNTRUSTED = "untrusted"
     UNREACHABLE = "unreachable"
+
+
+# What a server's word means; all others say that the phone is there and does not answer.
+ADB_STATES = {
+    "unauthorized": State.UNAUTHORIZED,
+    "authorizing": State.UNAUTHORIZED,
+    "no permissions": State.NO_PERMISSIONS,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +95,11 @@ Answers = queue.Queue[tuple[int, Report]]
 
 
 def present(inventory: Inventory, plugged: Mapping[int | None, Sequence[Plugged]]) -> list[Present]:
-    """The units of the file, then the phones beside them; `plugged`: the phones of each adb server, by its port."""
+    """The units of the file, then the phones beside them.
+
+    `plugged` are the phones of each adb server, by its port; of a server that could not be asked nothing is known, and
+    whoever connects to a phone of it learns why.
+    """
     listed = [_listed(unit, plugged) for unit in inventory.units]
     if not inventory.discover_adb:
         return listed
@@ -105,7 +118,7 @@ def adb_ports(inventory: Inventory) -> set[int | None]:
 
 def unit_name(phone: Plugged, taken: Iterable[str] = ()) -> str:
     """A name for a phone that has none: its model and serial, as a file name; always the same for the same phone."""
-    words = [re.sub(r"[^A-Za-z0-9_.]+", "-", word[:45]).strip("-.") for word in (phone.model, phone.serial)]
+    words = [re.sub(r"[^A-Za-z0-9_.]+", "-", word[:MAX_NAME]).strip("-.") for word in (phone.model, phone.serial)]
     name = "-".join(word for word in words if word) or "phone"
     changed = words[1] != phone.serial.replace(":", "-")
     return f"{name}-{_digest(phone.serial)}" if changed or name in taken else name
@@ -138,9 +151,10 @@ def ask(each: Present, connect: Connect) -> Report:
 
 
 def _listed(unit: Unit, plugged: Mapping[int | None, Sequence[Plugged]]) -> Present:
-    if unit.transport != "adb":
+    phones = plugged.get(unit.adb_server_port)
+    if unit.transport != "adb" or phones is None:
         return Present(unit)
-    for phone in plugged.get(unit.adb_server_port, ()):
+    for phone in phones:
         if phone.serial == unit.serial:
             return Present(unit, *_adb_state(phone))
     if unit.address:  # connecting to it is the transport's matter
@@ -158,9 +172,9 @@ def _discovered(phone: Plugged, port: int | None, taken: set[str]) -> Present:
 def _adb_state(phone: Plugged) -> tuple[State, str]:
     if phone.state == "device":
         return State.READY, ""
-    known = {State.UNAUTHORIZED, State.NO_PERMISSIONS}
-    state = State(phone.state) if phone.state in known else State.OFFLINE
-    return state, safe_text.word(phone.remedy or f"adb says {phone.state}", MAX_REASON)
+    return ADB_STATES.get(phone.state, State.OFFLINE), safe_text.word(
+        phone.remedy or f"adb says {phone.state}", MAX_REASON
+    )
 
 
 def _digest(text: str) -> str:

@@ -7,6 +7,7 @@ FARM_REQUIRED=qemu,... the tests that need such a program.
 from __future__ import annotations
 
 import os
+import socket
 
 import pytest
 
@@ -14,6 +15,10 @@ from farm import toolchain
 from farm.drivers import find_drivers
 
 os.environ.update(toolchain.environment())
+# No test meets the adb server and the phones of this machine: on this port none runs, and none can be started.
+_taken = socket.socket()
+_taken.bind(("127.0.0.1", 0))
+os.environ["ANDROID_ADB_SERVER_PORT"] = str(_taken.getsockname()[1])
 
 
 def require(name: str, missing: str) -> None:

@@ -9,15 +9,16 @@ from typing import Any, TypeVar
 
 import click
 
-from farm import deployment, inventory, results, roll_call, safe_text, soc
+from farm import deployment, discovery, inventory, results, roll_call, safe_text, soc, usb
 from farm.deployment import Deployment
-from farm.inventory import Unit
+from farm.inventory import Inventory, Unit
 from farm.jobs.run import LoadOptions
 from farm.results import Row, Status
-from farm.roll_call import Present, Report
+from farm.roll_call import Plugged, Present, Report
 from farm.selection import ANY, Candidate, Choice, may_fit, select, there_is
 from farm.transport import connect
-from runtime.errors import NoUnitError
+from farm.transport.adb_server import AdbServer
+from runtime.errors import FarmError, NoUnitError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 RowType = TypeVar("RowType", bound=Row)
@@ -126,7 +127,19 @@ def candidates(choice: Choice = ANY) -> list[Candidate]:
 
 def present() -> list[Present]:
     """All units, none of them asked yet."""
-    return roll_call.present(inventory.read(), {})
+    found = inventory.read()
+    phones = {port: _phones(port, found) for port in roll_call.adb_ports(found)}
+    return roll_call.present(found, {port: plugged for port, plugged in phones.items() if plugged is not None})
+
+
+def _phones(port: int | None, found: Inventory) -> Sequence[Plugged] | None:
+    """The phones of an adb server, which is started only where there may be some; None where it cannot be asked."""
+    listed = any(unit.transport == "adb" and unit.adb_server_port == port for unit in found.units)
+    server = AdbServer(port)
+    try:
+        return discovery.plugged(port) if listed or usb.may_have_phone() or server.is_running() else ()
+    except FarmError:
+        return None
 
 
 def _suits(unit: Unit, found: Deployment) -> bool:

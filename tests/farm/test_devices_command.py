@@ -49,8 +49,9 @@ HOSTILE = Report(
 
 @pytest.fixture
 def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
-    """Calls farm in an empty folder; returns status, stdout, stderr."""
+    """Calls farm in an empty folder, where no adb server runs; returns status, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("farm.discovery.plugged", lambda port: [])
 
     def call(*arguments: str) -> tuple[int, str, str]:
         status = cli.call(arguments)
