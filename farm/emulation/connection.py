@@ -155,7 +155,7 @@ class Connection:
     async def _run(self, service: Service, stream: Stream, local: int, remote: int) -> None:
         try:
             await service(stream)
-        except* (StreamClosed, ConnectionError):
+        except* (StreamClosed, OSError):
             pass
         finally:
             del self._streams[local], self._services[local]

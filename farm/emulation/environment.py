@@ -40,6 +40,7 @@ def make_environment(folder: Path, root: Path, state: Path) -> dict[str, str]:
         "ANDROID_ROOT": f"{root}/system",
         "SHELL": shell_of(root),
         "USER": "shell",
+        "PS1": "phone:$PWD $ ",
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.resources
 import os
 import re
@@ -158,7 +159,12 @@ def read(path: Path) -> str:
 
 def used_bytes(root: Path) -> int:
     """What the files of the folder hold."""
-    return sum(os.lstat(Path(folder, name)).st_size for folder, _, names in os.walk(root) for name in names)
+    total = 0
+    for folder, _, names in os.walk(root):
+        for name in names:
+            with contextlib.suppress(OSError):  # gone meanwhile
+                total += Path(folder, name).lstat().st_size
+    return total
 
 
 def own_programs(host_path: str) -> dict[str, str]:

@@ -112,8 +112,12 @@ class SyncService:
             target.symlink_to(os.fsdecode((await arriving.next()).rstrip(b"\0")))
             await arriving.next()
             return
-        with target.open("wb") as file:
-            await self._fill(file, arriving, watch)
+        try:
+            with target.open("wb") as file:
+                await self._fill(file, arriving, watch)
+        except (OSError, StreamClosed):  # while a link that breaks leaves what arrived
+            target.unlink(missing_ok=True)
+            raise
         target.chmod(_spread(mode))
         os.utime(target, (arriving.modified_s, arriving.modified_s))
 
