@@ -7,6 +7,7 @@ another version than our `adb` is used as it is; the `adb` program itself would 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
 import os
@@ -26,6 +27,7 @@ STANDARD_PORT = 5037
 START_S = 30.0
 MAX_ANSWER_BYTES = 0xFFFF
 MAX_SERVICE_BYTES = 0xFFFF
+MAX_LIST_BYTES = 16 * 1024**2
 
 
 class Refused(DeviceError):
@@ -72,7 +74,8 @@ class AdbServer:
 
     def devices(self, deadline: float) -> list[AdbDevice]:
         """All devices that the server knows."""
-        lines = self.query("host:devices-l", deadline).splitlines()
+        with self.open("host:devices-l", deadline) as connection:
+            lines = without_length(self._all(connection, deadline)).decode(errors="replace").split("\n")
         return [found for line in lines if (found := parse_device(line))]
 
     def connect(self, address: str, deadline: float) -> str:
@@ -146,6 +149,21 @@ class AdbServer:
         except OSError as error:
             raise self._gone(error) from None
 
+    def _all(self, connection: socket.socket, deadline: float) -> bytes:
+        """What comes until the server closes the connection."""
+        received = bytearray()
+        try:
+            while len(received) < MAX_LIST_BYTES:
+                connection.settimeout(_remaining(deadline))
+                if not (chunk := connection.recv(65536)):
+                    break
+                received += chunk
+        except TimeoutError:
+            raise DeadlineError(f"adb server on port {self.port}: its answer does not end") from None
+        except OSError as error:
+            raise self._gone(error) from None
+        return bytes(received)
+
     def _exactly(self, connection: socket.socket, size_bytes: int, deadline: float) -> bytes:
         received = bytearray()
         while len(received) < size_bytes:
@@ -170,6 +188,18 @@ def find_adb() -> str:
     if not found:
         raise ConfigError("adb: there is no such program here; install Android's platform tools (apt install adb)")
     return found
+
+
+def without_length(answer: bytes) -> bytes:
+    """A list without the length before it: four digits, but more above 64 KiB, which one phone's name can bring about.
+
+    Raises DeviceError where there is no such length.
+    """
+    for digits in range(4, 9):
+        with contextlib.suppress(ValueError):
+            if int(answer[:digits], 16) == len(answer) - digits:
+                return answer[digits:]
+    raise DeviceError(f"adb server: its list of devices cannot be read: {answer[:40]!r}")
 
 
 def parse_device(line: str) -> AdbDevice | None:

@@ -125,11 +125,12 @@ HOSTILE = {
 def test_what_an_odd_phone_says_is_a_line_of_plain_text(
     plug: Any, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    plug(f"property:{HOSTILE[name]}", soc="sdm845")
+    phone = plug(f"property:{HOSTILE[name]}", soc="sdm845")
     for arguments in (["devices"], ["devices", "--json"], ["devices", "--soc", "sdm660"]):
         cli.call(arguments)
         captured = capsys.readouterr()
         text = captured.out + captured.err
         assert len(text) < 5000 and "Traceback" not in text
         assert all(line.isprintable() for line in text.splitlines())
+    assert [unit.soc for unit in options.units(Choice(devices=(f"127.0.0.1:{phone.port}",)))] == ["sdm845"]
     assert all(path.resolve().is_relative_to(Path.cwd()) for path in Path("build").rglob("*"))
