@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from farm import answers
 from farm.transport.base import Process, Transport
-from runtime.errors import DeadlineError, DeviceError, DeviceLostError
+from runtime.errors import DeadlineError, DeviceError, DeviceLostError, ProcessEndedError
 
 DEFAULT_DEADLINE_S = 120.0
 SAFE_CHARACTERS = "/,:|+=@"
@@ -66,16 +66,17 @@ class Session:
         Raises:
             DeviceError: farmrt answered with an error (`kind` says which); the session goes on.
             DeadlineError: no answer in time, or a launch hung. The process is gone; see `respawn`.
-            DeviceLostError: the process ended; the text says how. See `respawn`.
+            ProcessEndedError: the process ended; the text says how. See `respawn`.
+            DeviceLostError: the unit is gone.
         """
         if self._process is None:
-            raise DeviceLostError(f"farmrt has ended, so it cannot take the command {name!r}")
+            raise ProcessEndedError(f"farmrt has ended, so it cannot take the command {name!r}")
         try:
             self._process.write_line(encode_command(name, values))
             answer = self._read_answer(name, deadline_s or self._deadline_s)
         except DeviceLostError as error:
             self._forget()
-            raise DeviceLostError(f"{name}: {error}") from None
+            raise type(error)(f"{name}: {error}") from None
         except DeadlineError:
             self._forget()
             raise

@@ -10,6 +10,7 @@
        |- BuildError          a program for a unit could not be compiled
        |- DeviceError         the unit answered with an error
        |- DeviceLostError     the unit, or the process on it, went away
+       |  `- ProcessEndedError  the process on it ended by itself; the unit may be fine
        |- DeadlineError       the deadline passed
        |- UnitBusyError       somebody else holds the unit
        `- LeaseLostError      the unit was taken over by somebody else meanwhile
@@ -72,6 +73,10 @@ class DeviceError(JobError):
 
 class DeviceLostError(JobError):
     """The unit or the process on it ended or stopped answering."""
+
+
+class ProcessEndedError(DeviceLostError):
+    """The process on the unit ended, and the link to it did not: the unit may be fine."""
 
 
 class DeadlineError(JobError):

@@ -46,7 +46,6 @@ class Journal:
         self._provenance = provenance or {}
         self._trials: dict[TrialKey, Trial] = {}
         self._deadly: dict[tuple[str, str], set[tuple[int, ...]]] = {}
-        self._lost: set[tuple[str, str]] = set()
         self._file: BinaryIO | None = None
         self._unsynced = 0
         self.set_aside: Path | None = None
@@ -80,11 +79,10 @@ class Journal:
     def deadly(self, kernel: str, candidate: Candidate) -> bool:
         """Whether a candidate took the runtime down with any launch of the kernel.
 
-        Twice with one variant bans the variant: then it is not the local size that kills. A lost unit is worth two.
+        Twice with one variant bans the variant: then it is not the local size that kills.
         """
-        variant = (kernel, candidate.variant.name)
-        sizes = self._deadly.get(variant, set())
-        return candidate.local_size in sizes or len(sizes) > 1 or variant in self._lost
+        sizes = self._deadly.get((kernel, candidate.variant.name), set())
+        return candidate.local_size in sizes or len(sizes) > 1
 
     def add(self, kernel: str, key: str, candidate: Candidate, trial: Trial, retest: bool = False) -> None:
         """Remembers a trial, in the file too; a good one of a re-test only there.
@@ -111,8 +109,6 @@ class Journal:
         if record.get("retest") and trial.status == Status.OK:
             return
         self._trials[record["kernel"], record["key"], record["variant"], local] = trial
-        if trial.status == Status.LOST:
-            self._lost.add((record["kernel"], record["variant"]))
         if trial.status in DEADLY:
             self._deadly.setdefault((record["kernel"], record["variant"]), set()).add(local)
 

@@ -15,7 +15,7 @@ from farm.jobs.prepare import Failed, Prepared
 from farm.jobs.unit import OpenUnit
 from farm.jobs.watch import UNWATCHED, Watch
 from farm.results import Row, Status, status_of
-from runtime.errors import ConfigError, DeviceLostError, FarmError, LeaseLostError
+from runtime.errors import ConfigError, DeviceLostError, FarmError, LeaseLostError, ProcessEndedError
 
 RowType = TypeVar("RowType", bound=Row)
 Members = dict[str, Any]
@@ -102,7 +102,7 @@ class _Matter(Generic[RowType]):
         except (ConfigError, LeaseLostError):
             raise
         except FarmError as error:
-            if isinstance(error, DeviceLostError) and not opened.answers():
+            if _is_unit_lost(error, opened):
                 raise
             return before | failed_members(error)
         after = {"state_after": opened.watch.state(read_state(opened.transport))}
@@ -111,6 +111,13 @@ class _Matter(Generic[RowType]):
 
     def _row(self, unit: Unit, members: Members) -> RowType:
         return self.kind.model_validate(members_of_row(unit, self.found, self.runtime, self.asked, members))
+
+
+def _is_unit_lost(error: FarmError, opened: OpenUnit) -> bool:
+    """Whether it is not only farmrt that ended."""
+    if isinstance(error, ProcessEndedError):
+        return not opened.answers()
+    return isinstance(error, DeviceLostError)
 
 
 def failed_members(error: FarmError) -> Members:

@@ -13,7 +13,7 @@ from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, write_plan
 from farm.session import Answer
 from farm.throttling import Rest, throttled
 from farm.workspace import Workspace
-from runtime.errors import DeadlineError, DeviceError, DeviceLostError
+from runtime.errors import DeadlineError, DeviceError, ProcessEndedError
 from runtime.lowering.trials import TrialLaunch, TrialPlan, trial_plan
 from runtime.target import Target
 from tuner.trial import Candidate, Status, Trial
@@ -83,7 +83,7 @@ class UnitTrials:
         except DeadlineError as error:
             self._restart()
             return Trial(Status.HANG, reason=str(error))
-        except DeviceLostError as error:
+        except ProcessEndedError as error:
             self._restart()
             return Trial(Status.CRASH, reason=str(error))
 
@@ -91,7 +91,7 @@ class UnitTrials:
         """After an error: a driver that lost its context fails whatever comes next, until farmrt is started again."""
         try:
             self._run_once()
-        except (DeviceError, DeadlineError, DeviceLostError):
+        except (DeviceError, DeadlineError, ProcessEndedError):
             self._restart()
 
     def _restart(self) -> None:

@@ -171,11 +171,15 @@ class OldShellChannel(_SocketChannel):
     def _before_marker(self) -> bytes:
         at = self._received.find(self._marker)
         self._ended = at >= 0
-        # The end of what is there may be the beginning of the marker.
-        size = at if self._ended else max(len(self._received) - len(self._marker) + 1, 0)
+        size = at if self._ended else len(self._received) - self._begun()
         stdout = bytes(self._received[:size])
         del self._received[: size + (len(self._marker) if self._ended else 0)]
         return stdout
+
+    def _begun(self) -> int:
+        """How many bytes at the end may be the beginning of the marker."""
+        lengths = range(min(len(self._marker) - 1, len(self._received)), 0, -1)
+        return next((length for length in lengths if self._received.endswith(self._marker[:length])), 0)
 
     def _trailer(self) -> bytes:
         """stderr when all of it is there, with the status."""

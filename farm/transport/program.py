@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Protocol, Self
 
 from farm.transport import base
 from farm.transport.base import Completed
-from runtime.errors import DeadlineError, DeviceError, DeviceLostError, JobError
+from runtime.errors import DeadlineError, DeviceError, DeviceLostError, JobError, ProcessEndedError
 
 STDERR_TAIL_BYTES = 4096
 WRITE_TIMEOUT_S = 10.0
@@ -125,7 +125,7 @@ class LineProcess:
     def _lost(self) -> DeviceLostError:
         status = self.close()
         words = " ".join(self._stderr.decode(errors="replace").split())
-        return DeviceLostError(f"{self._name}: ended with {described(status)}{f': {words}' if words else ''}")
+        return ProcessEndedError(f"{self._name}: ended with {described(status)}{f': {words}' if words else ''}")
 
 
 def limited(sink: Sink, name: str, limit_bytes: int) -> Sink:

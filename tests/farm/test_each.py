@@ -18,7 +18,15 @@ from farm.jobs.fleet import FleetOptions
 from farm.jobs.prepare import prepare_all
 from farm.jobs.watch import UnitWatch
 from farm.results import DeviceState, RunRow, Status
-from runtime.errors import BuildError, ConfigError, DeadlineError, DeviceError, DeviceLostError, UnsupportedError
+from runtime.errors import (
+    BuildError,
+    ConfigError,
+    DeadlineError,
+    DeviceError,
+    DeviceLostError,
+    ProcessEndedError,
+    UnsupportedError,
+)
 from tests.farm.models import write_deployment
 
 
@@ -84,7 +92,7 @@ def test_a_good_row_has_identity_settings_and_states(bench: Bench) -> None:
         (UnsupportedError("no kernel"), Status.UNSUPPORTED),
         (DeviceError("clBuildProgram", "build_failed"), Status.BUILD_FAILED),
         (DeadlineError("too slow"), Status.TIMEOUT),
-        (DeviceLostError("gone"), Status.DEVICE_LOST),
+        (ProcessEndedError("gone"), Status.DEVICE_LOST),
     ],
 )
 def test_an_error_is_a_row_and_the_next_model_runs(bench: Bench, error: Exception, status: Status) -> None:

@@ -13,7 +13,7 @@ from farm.jobs import trials
 from farm.jobs.trials import UnitTrials
 from farm.jobs.watch import UnitWatch
 from farm.results import DeviceState
-from runtime.errors import DeadlineError, DeviceError, DeviceLostError
+from runtime.errors import DeadlineError, DeviceError, DeviceLostError, ProcessEndedError
 from tests.tuner.simulated_device import CONV, launch
 from tuner.space import default_candidate
 from tuner.trial import Status
@@ -128,7 +128,7 @@ def test_a_clock_that_goes_back_costs_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(DeadlineError("no answer"), Status.HANG), (DeviceLostError("SIGABRT: LLVM ERROR"), Status.CRASH)],
+    [(DeadlineError("no answer"), Status.HANG), (ProcessEndedError("SIGABRT: LLVM ERROR"), Status.CRASH)],
 )
 def test_what_kills_farmrt_costs_one_respawn(error: Exception, status: Status) -> None:
     unit = FakeUnit(error, GOOD)
@@ -158,7 +158,7 @@ def test_a_lost_context_costs_a_respawn() -> None:
 
 
 def test_a_unit_that_is_gone_ends_the_search() -> None:
-    unit = FakeUnit(DeviceLostError("farmrt ended"))
+    unit = FakeUnit(ProcessEndedError("farmrt ended"))
     trials = trials_of(unit)
     unit.respawn_error = DeviceLostError("the unit does not answer")
     with pytest.raises(DeviceLostError, match="does not answer"):
