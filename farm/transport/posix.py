@@ -8,7 +8,6 @@ can be killed from outside. Files are sent into a folder of their own (`push-...
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import io
 import os
@@ -17,14 +16,15 @@ import shlex
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, BinaryIO, cast
 
 from farm import atomic_file
 from farm.transport import base, posix_scripts
 from farm.transport.base import Completed
 from farm.transport.channel import Channel, RemoteStreams
-from farm.transport.posix_scripts import command_line
+from farm.transport.posix_scripts import Seen, State, command_line
 from farm.transport.program import LineProcess, complete
 from runtime.errors import DeviceError, JobError
 
@@ -35,26 +35,6 @@ MIN_BYTES_PER_S = 256 * 1024
 MAX_FILE_BYTES = 4 * 1024**3
 
 Part = tuple[Path, str]
-State = tuple[bool, str]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Wanted:
-    """A local file, with its state as it should be on the unit: executable or not, and SHA-256."""
-
-    local: Path
-    size_bytes: int
-    state: State
-
-    @classmethod
-    def of(cls, local: Path) -> Self:
-        try:
-            with local.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-                size_bytes = file.tell()
-        except OSError as error:
-            raise JobError(f"{local}: cannot be read: {error.strerror}") from None
-        return cls(local, size_bytes, (os.access(local, os.X_OK), digest))
 
 
 class _Hashed(io.RawIOBase):
@@ -100,9 +80,9 @@ class PosixTransport(ABC):
 
     @abstractmethod
     def _send(self, parts: Sequence[Part], deadline_s: float) -> None:
-        """Copies local files to paths below the unit's folder, which do not exist yet, executable iff they are.
+        """Copies local files to new paths below the unit's folder, executable iff they are; makes their folders.
 
-        The folders exist. Nobody reads the paths before the copies are verified. Raises DeviceError (full storage).
+        Nobody reads the paths before the copies are verified. Raises DeviceError (full storage).
         """
 
     def _fetch(self, remote: str, file: BinaryIO, deadline_s: float) -> None:
@@ -131,22 +111,25 @@ class PosixTransport(ABC):
 
     def push(self, files: Mapping[str, Path]) -> list[str]:
         """See Transport.push."""
-        wanted = {remote: _Wanted.of(local) for remote, local in files.items()}
-        there = self._look(wanted)
-        changed = [remote for remote, file in wanted.items() if there[remote] != file.state]
-        if changed:
-            self._bring({remote: wanted[remote] for remote in changed})
-        return changed
+        with ThreadPoolExecutor(1) as pool:  # hashes while the unit does, and while new files travel
+            states = {remote: pool.submit(_state, local) for remote, local in files.items()}
+            there = self._look(files)
+            changed = [
+                remote for remote, seen in there.items() if seen.state is None or seen.state != states[remote].result()
+            ]
+            if changed:
+                self._bring({remote: (files[remote], there[remote], states[remote]) for remote in changed})
+            return changed
 
     def pull(self, remote: str, local: Path) -> None:
         """See Transport.pull."""
-        _, digest = self._look([remote])[remote]
-        if not digest:
+        state = self._look([remote])[remote].state
+        if state is None:
             raise DeviceError(f"{self._name}: {remote}: no such file on the unit")
         with atomic_file.replacing(local) as file:
             hashed = _Hashed(file, f"{self._name}: {remote}")
             self._fetch(remote, cast(BinaryIO, hashed), FILES_S + MAX_FILE_BYTES / MIN_BYTES_PER_S)
-            if hashed.digest != digest:
+            if hashed.digest != state[1]:
                 raise DeviceError(f"{self._name}: {remote}: arrived with another content than the unit has")
 
     def close(self) -> None:
@@ -173,36 +156,49 @@ class PosixTransport(ABC):
         finally:
             channel.close()
 
-    def _look(self, remotes: Iterable[str]) -> dict[str, State]:
-        """Whether each file is executable, and its SHA-256; empty where there is none. One round trip for a batch."""
-        found: dict[str, State] = {}
+    def _look(self, remotes: Iterable[str]) -> dict[str, Seen]:
+        """What is at these paths. One round trip for a batch."""
+        found: dict[str, Seen] = {}
         for batch in self._batches([[base.check_remote(remote)] for remote in remotes]):
             names = [name for [name] in batch]
             lines = self._script(posix_scripts.LOOK, [f"./{name}" for name in names])
-            for name, answer in zip(names, posix_scripts.parse_look(lines, len(names)), strict=True):
-                if answer is None:
-                    raise DeviceError(f"{self._name}: {name}: a link that leaves the unit's folder")
-                found[name] = answer
+            found |= zip(names, posix_scripts.parse_look(lines, len(names)), strict=True)
+        for name, seen in found.items():
+            if seen.outside:
+                raise DeviceError(f"{self._name}: {name}: a link that leaves the unit's folder")
         return found
 
-    def _bring(self, files: Mapping[str, _Wanted]) -> None:
+    def _bring(self, files: Mapping[str, tuple[Path, Seen, Future[State]]]) -> None:
         """Sends, verifies and renames."""
-        folder = f"push-{secrets.token_hex(8)}"
-        parts = {remote: f"{folder}/{index}" for index, remote in enumerate(files)}
-        parents = dict.fromkeys(f"./{remote}".rpartition("/")[0] for remote in files)
+        deadline_s = FILES_S + sum(_size_bytes(local) for local, _, _ in files.values()) / MIN_BYTES_PER_S
+        push = f"push-{secrets.token_hex(8)}"
+        parts, moves = self._plan(push, {remote: seen for remote, (_, seen, _) in files.items()})
         try:
-            for batch in self._batches([[parent] for parent in [f"./{folder}", *parents]]):
-                self._script(posix_scripts.PREPARE, [argument for item in batch for argument in item])
-            size_bytes = sum(file.size_bytes for file in files.values())
-            deadline_s = FILES_S + size_bytes / MIN_BYTES_PER_S
-            self._send([(files[remote].local, part) for remote, part in parts.items()], deadline_s)
-            triples = [[file.state[1], f"./{parts[remote]}", f"./{remote}"] for remote, file in files.items()]
-            for batch in self._batches(triples):
-                self._script(posix_scripts.INSTALL, [argument for item in batch for argument in item])
+            self._send([(files[remote][0], part) for remote, part in parts.items()], deadline_s)
+            arrived = self._look(parts.values())
+            for remote, (local, _, state) in files.items():
+                if arrived[parts[remote]].state != state.result():
+                    raise DeviceError(f"{self._name}: {remote}: arrived with another content than {local} has")
+            *others, last = self._batches([[f"./{part}", into] for part, into in moves.items()])
+            for batch, done in [*((each, "") for each in others), (last, push)]:
+                self._script(posix_scripts.INSTALL, [done, *(argument for pair in batch for argument in pair)])
         except JobError:
             with contextlib.suppress(JobError):
-                self.run(["rm", "-rf", folder], FILES_S)
+                self.run(["rm", "-rf", push], FILES_S)
             raise
+
+    def _plan(self, push: str, files: Mapping[str, Seen]) -> tuple[dict[str, str], dict[str, str]]:
+        """Where each file is sent below `push`, and which folders' contents then move into which that are there."""
+        parts: dict[str, str] = {}
+        numbers: dict[str, int] = {}
+        for remote, seen in files.items():
+            if seen.is_folder:
+                raise DeviceError(f"{self._name}: {remote}: cannot be written: a folder is in its place")
+            words = remote.split("/")
+            split = len(words) - 1 - seen.missing
+            number = numbers.setdefault("/".join([".", *words[:split]]), len(numbers))
+            parts[remote] = "/".join([push, str(number), *words[split:]])
+        return parts, {f"{push}/{number}": into for into, number in numbers.items()}
 
     def _script(self, script: str, arguments: Sequence[str]) -> list[bytes]:
         """Lines that a script of ours prints; DeviceError with its words when it fails."""
@@ -228,3 +224,18 @@ class PosixTransport(ABC):
             room -= size
         if batch:
             yield batch
+
+
+def _state(local: Path) -> State:
+    try:
+        with local.open("rb") as file:
+            return os.access(local, os.X_OK), hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise JobError(f"{local}: cannot be read: {error.strerror}") from None
+
+
+def _size_bytes(local: Path) -> int:
+    try:
+        return local.stat().st_size
+    except OSError as error:
+        raise JobError(f"{local}: cannot be read: {error.strerror}") from None

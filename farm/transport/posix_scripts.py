@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -21,8 +22,9 @@ kill -9 -$!
 exit $status
 """
 
-# Arguments: files. Prints for each file one of `outside`, `none`, `file -` or `file x` (executable), then the hashes of
-# those files in the same order; an odd name, which sha256sum would escape or break, has its hash in its own line.
+# Arguments: files. Prints for each file `outside` (of the unit's folder), `folder`, `none N` (N of its folders are
+# missing too), `file -` or `file x` (executable); then the hashes of those files in the same order. An odd name, which
+# sha256sum would escape or break, has its hash in its own line.
 LOOK = r"""
 cd -P . && root=$PWD || exit
 odd='*[\\
@@ -30,12 +32,17 @@ odd='*[\\
 for file; do
   shift
   folder=${file%/*}
-  until [ -d "$folder" ]; do folder=${folder%/*}; done
+  missing=0
+  until [ -d "$folder" ]; do
+    folder=${folder%/*}
+    missing=$((missing + 1))
+  done
   cd -P -- "$folder" || exit
   case $PWD/ in "$root"/*) inside=x ;; *) inside= ;; esac
   cd "$root" || exit
   if [ -z "$inside" ]; then echo outside; continue; fi
-  if [ -L "$file" ] || [ ! -f "$file" ]; then echo none; continue; fi
+  if [ -d "$file" ]; then echo folder; continue; fi
+  if [ -L "$file" ] || [ ! -f "$file" ]; then echo "none $missing"; continue; fi
   mode=-
   [ ! -x "$file" ] || mode=x
   case $file in
@@ -46,36 +53,49 @@ done
 [ $# = 0 ] || sha256sum "$@"
 """
 
-# Arguments: folders to make. Also clears away what a push that died left a day ago.
-PREPARE = r"""
-mkdir -p -- "$@" || exit
+# Arguments: folder of a push that is done with this (else empty); then pairs of a folder in a push and one that is
+# there, into which its content is moved: what is new in one folder moves at once. Also clears away what a push that died left a day ago.
+INSTALL = r"""
+move() {
+  from=$1 into=$2
+  for pattern in '*' '.[!.]*' '..?*'; do
+    set -- "$from"/$pattern
+    if [ -e "$1" ]; then mv -f -- "$@" "$into/" || return; fi
+  done
+}
+push=$1
+shift
+while [ $# -gt 0 ]; do
+  move "$1" "$2" || exit
+  shift 2
+done
+[ "$push" ] || exit 0
+rm -rf "$push"
 find . -maxdepth 1 -name 'push-*' -mtime +0 -exec rm -rf {} + 2>/dev/null
 exit 0
 """
 
-# Arguments: SHA-256, part, target; for each file. Parts of one folder, which vanishes with the last of them.
-INSTALL = r"""
-sums() {
-  while [ $# -gt 0 ]; do echo "$1  $2"; shift 3; done
-}
-folder=${2%/*}
-if ! bad=$(sums "$@" | sha256sum -c 2>&1); then
-  echo "arrived damaged, or the storage is full:" >&2
-  echo "$bad" | grep -v ': OK$' | head -n 5 >&2
-  exit 1
-fi
-while [ $# -gt 0 ]; do
-  if [ -d "$3" ]; then echo "$3: cannot be written: a folder is in its place" >&2; exit 1; fi
-  mv -f -- "$2" "$3" || exit
-  shift 3
-done
-rmdir "$folder" 2>/dev/null
-exit 0
-"""
-
 NONSENSE = "the unit's answer about its files makes no sense; are sha256sum and a POSIX shell there?"
-_FOUND = re.compile(rb"file ([x-])(?: \\?([0-9a-f]{64})\b.*)?")
+_ANSWER = re.compile(rb"outside|folder|none (\d{1,4})|file ([x-])(?: \\?([0-9a-f]{64})\b.*)?")
 _HASH = re.compile(rb"\\?([0-9a-f]{64}) [ *].*")
+
+State = tuple[bool, str]  # whether a file is executable, and its SHA-256
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """What is at a path on the unit.
+
+    Attributes:
+        state: of a regular file; None for anything else.
+        outside: the path leaves the unit's folder by a link.
+        missing: how many of the folders that lead there are missing.
+    """
+
+    state: State | None = None
+    outside: bool = False
+    is_folder: bool = False
+    missing: int = 0
 
 
 def command_line(folder: str, marker: str, argv: Sequence[str]) -> str:
@@ -87,23 +107,25 @@ def command_line(folder: str, marker: str, argv: Sequence[str]) -> str:
     return f"{{ {enter}; }} && exec sh -c {' '.join(map(shlex.quote, [LEAD, 'sh', marker, *argv]))}"
 
 
-def parse_look(lines: Sequence[bytes], count: int) -> list[tuple[bool, str] | None]:
-    """What LOOK says of each file: executable and SHA-256 (empty: no file), None for one outside the folder."""
+def parse_look(lines: Sequence[bytes], count: int) -> list[Seen]:
+    """What LOOK says of each file."""
     hashes = iter(lines[count:])
-    states = [_state(line, hashes) for line in lines[:count]]
-    if len(states) != count or next(hashes, None) is not None:
+    seen = [_seen(line, hashes) for line in lines[:count]]
+    if len(seen) != count or next(hashes, None) is not None:
         raise DeviceError(NONSENSE)
-    return states
+    return seen
 
 
-def _state(line: bytes, hashes: Iterator[bytes]) -> tuple[bool, str] | None:
-    if line in (b"none", b"outside"):
-        return (False, "") if line == b"none" else None
-    state = _FOUND.fullmatch(line)
-    digest = state and (state[2] or _hash(next(hashes, b"")))
-    if not state or not digest:
+def _seen(line: bytes, hashes: Iterator[bytes]) -> Seen:
+    answer = _ANSWER.fullmatch(line)
+    if not answer:
         raise DeviceError(NONSENSE)
-    return state[1] == b"x", digest.decode()
+    if not answer[2]:
+        return Seen(outside=line == b"outside", is_folder=line == b"folder", missing=int(answer[1] or 0))
+    digest = answer[3] or _hash(next(hashes, b""))
+    if not digest:
+        raise DeviceError(NONSENSE)
+    return Seen(state=(answer[2] == b"x", digest.decode()))
 
 
 def _hash(line: bytes) -> bytes:

@@ -105,7 +105,7 @@ class SshChannel:
         """See Channel.exhausted."""
         if not self._channel.eof_received and self._channel.closed:
             self._link.settle()
-        ended = self._channel.eof_received or self._channel.closed
+        ended = bool(self._channel.eof_received) or self._channel.closed
         return ended and not self._channel.recv_ready() and not self._channel.recv_stderr_ready()
 
     def wait(self, timeout_s: float, writing: bool) -> None:
@@ -129,7 +129,7 @@ class SshChannel:
         if not self._channel.send_ready():
             return 0
         try:
-            return self._channel.send(data)
+            return self._channel.send(bytes(data[: ssh_link.PACKET_BYTES]))
         except (OSError, EOFError, paramiko.SSHException):
             self._link.settle()
             raise BrokenPipeError from None

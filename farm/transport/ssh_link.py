@@ -285,7 +285,6 @@ def _ask(transport: paramiko.Transport) -> None:
 
 def _cut(transport: paramiko.Transport) -> None:
     """Ends it without waiting for anybody: the reading thread meets a closed socket."""
-    transport.active = False
     with contextlib.suppress(Exception):
         if isinstance(transport.sock, socket.socket):
             transport.sock.shutdown(socket.SHUT_RDWR)

@@ -1,6 +1,6 @@
 """An SSH server in the test's process, which runs commands as sshd does; and a proxy that breaks connections.
 
-Each command is run by /bin/sh, leader of a session of its own, with three separate streams, in a private home.
+Each command is run by a shell (/bin/sh), leader of its own session, with three separate streams, in a private home.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class SshServer:
     def __init__(self, home: Path, accepted: paramiko.PKey | None, max_sessions: int = 100) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.home, self.accepted, self.max_sessions = home, accepted, max_sessions
+        self.shell = "/bin/sh"
         self.key: paramiko.PKey = paramiko.ECDSAKey.generate()
         self.connections: list[paramiko.Transport] = []
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -102,7 +103,7 @@ class _Session(paramiko.ServerInterface):
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", os.fsdecode(command)],
+            [self._server.shell, "-c", os.fsdecode(command)],
             cwd=self._server.home,
             env={**os.environ, "HOME": str(self._server.home)},
             stdin=subprocess.PIPE,
@@ -136,7 +137,7 @@ class _Session(paramiko.ServerInterface):
     def _forward(self, chanid: int, onward: socket.socket) -> None:
         channel = self._connection.accept(10)
         assert channel and channel.get_id() == chanid
-        with contextlib.suppress(OSError, EOFError), onward, channel:
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException), onward, channel:
             _relay(channel, onward)
 
 
@@ -150,7 +151,8 @@ class Proxy:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._socket.getsockname()[1])
         self._cut_after: int | None = None
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
 
     def __enter__(self) -> Self:
         return self
@@ -159,6 +161,8 @@ class Proxy:
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         self.cut()
+        for thread in self._threads:
+            thread.join()
 
     def stall(self) -> None:
         """Forwards nothing any more, and closes nothing: a half-open connection."""
@@ -183,7 +187,8 @@ class Proxy:
                 return
             onward = socket.create_connection(("127.0.0.1", self._onward_port))
             self._pairs.append((client, onward))
-            threading.Thread(target=self._serve, args=(client, onward), daemon=True).start()
+            self._threads.append(threading.Thread(target=self._serve, args=(client, onward), daemon=True))
+            self._threads[-1].start()
 
     def _serve(self, client: socket.socket, onward: socket.socket) -> None:
         with client, onward, contextlib.suppress(OSError):
@@ -206,7 +211,7 @@ class Proxy:
 
 
 def _feed(channel: paramiko.Channel, pipe: IO[bytes]) -> None:
-    with contextlib.suppress(OSError), pipe:
+    with contextlib.suppress(OSError, EOFError, paramiko.SSHException), pipe:
         while chunk := channel.recv(CHUNK_BYTES):
             view = memoryview(chunk)
             while view:
@@ -215,7 +220,7 @@ def _feed(channel: paramiko.Channel, pipe: IO[bytes]) -> None:
 
 def _pump(pipe: IO[bytes], send: object) -> None:
     assert callable(send)
-    with contextlib.suppress(OSError, EOFError), pipe:
+    with contextlib.suppress(OSError, EOFError, paramiko.SSHException), pipe:
         while chunk := pipe.read(CHUNK_BYTES):
             send(chunk)
 

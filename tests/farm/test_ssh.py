@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import socket
 import subprocess
 import threading
@@ -20,9 +21,10 @@ from farm.transport.base import Transport
 from farm.transport.ssh_link import Patience
 from runtime.errors import ConfigError, DeadlineError, DeviceError, DeviceLostError
 from tests.conftest import require
+from tests.farm.shells import SHELLS, shell_environment
 from tests.farm.ssh_server import Proxy, SshServer
 from tests.farm.sshd import free_port, running_sshd
-from tests.farm.transport_contract import DEADLINE_S, TransportContract, run_shell, wait_until_ended
+from tests.farm.transport_contract import DEADLINE_S, ODD_NAMES, TransportContract, run_shell, wait_until_ended
 
 SHORT = Patience(connect_s=10.0, idle_s=0.1, dead_s=0.5)
 
@@ -212,6 +214,7 @@ def test_a_cut_connection_while_files_are_sent(behind: Unit, proxy: Proxy, serve
     again.close()
 
 
+@pytest.mark.slow
 def test_a_half_open_connection_is_noticed(behind: Unit, proxy: Proxy) -> None:
     opened = ssh.connect(behind, SHORT)
     process = opened.start(["sh", "-c", "echo ready; cat"])
@@ -314,7 +317,56 @@ def test_a_disk_that_is_full(board: Unit, small_disk: Path, tmp_path: Path) -> N
     opened.close()
 
 
-def test_a_real_sshd_at_its_session_limit(tmp_path: Path, key: paramiko.PKey) -> None:
+def test_a_batch_that_needs_many_command_lines(board: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("farm.transport.posix.PosixTransport.max_command_bytes", 3000)
+    files = {f"{'long' * 20}/{index % 50}/{index}": tmp_path / f"{index}" for index in range(100)}
+    for local in files.values():
+        local.write_bytes(local.name.encode())
+    opened = transports.connect(board)
+    run_shell(opened, 'for i in 0 1 2 3 4 5 6 7 8 9; do mkdir -p "$1/$i"; done', "long" * 20)
+    assert opened.push(files) == list(files)
+    assert opened.push(files) == []
+    assert run_shell(opened, "ls -A").stdout.decode() == f"{'long' * 20}\n"
+    with pytest.raises(DeviceError, match="its arguments exceed 3000 bytes"):
+        opened.run(["echo", "x" * 3000], DEADLINE_S)
+    opened.close()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_scripts_work_in_every_shell(
+    board: Unit, server: SshServer, shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = shell_environment(shell, tmp_path / "programs")
+    for name in ("setsid", "tar", "rm", "yes"):
+        if shell != "sh":
+            program = shutil.which("busybox" if shell == "busybox" else "toybox")
+            assert program
+            (tmp_path / "programs" / name).unlink(missing_ok=True)
+            (tmp_path / "programs" / name).symlink_to(program)
+    monkeypatch.setenv("PATH", environment["PATH"])
+    server.shell = shutil.which("sh") or ""
+    opened = transports.connect(board)
+    assert run_shell(opened, "cat; kill -SEGV $$").exit_status == 139
+    assert opened.run(["./missing"], DEADLINE_S).exit_status == 127
+    files = {name: tmp_path / f"{index}" for index, name in enumerate(["one", *(f"a/{odd}" for odd in ODD_NAMES)])}
+    for local in files.values():
+        local.write_bytes(local.name.encode())
+        local.chmod(0o755)
+    assert opened.push(files) == list(files)
+    assert opened.push(files) == []
+    for remote, local in files.items():
+        opened.pull(remote, tmp_path / "back")
+        assert (tmp_path / "back").read_bytes() == local.read_bytes()
+    process = opened.start(["sh", "-c", "sleep 1000 & echo $!; wait"])
+    process_id = int(process.read_line(DEADLINE_S))
+    with pytest.raises(DeadlineError):
+        process.read_line(0.1)
+    wait_until_ended(process_id)
+    opened.close()
+
+
+def test_a_real_sshd_at_its_session_limit(tmp_path: Path, key: paramiko.PKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("farm.transport.program.GRACE_S", 0.1)
     public = f"{key.get_name()} {key.get_base64()}\n"
     with running_sshd(tmp_path / "sshd", public, "MaxSessions=1") as (port, host_key):
         unit = trusted(unit_at(port, tmp_path / "key"))

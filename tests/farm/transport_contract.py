@@ -323,3 +323,17 @@ class TransportContract:
         transport.push({"deep/er/file": tmp_path / "source"})
         run_shell(transport, 'rm -rf "$PWD"/deep')
         assert transport.push({"deep/er/file": tmp_path / "source"})
+
+    @pytest.mark.parametrize("name", [".hidden", "..odd", ".farm/.notes", "a/.b/c", "./././d", "e//f", "push-1"])
+    def test_hidden_and_odd_paths(self, transport: Transport, tmp_path: Path, name: str) -> None:
+        (tmp_path / "source").write_bytes(name.encode())
+        assert transport.push({name: tmp_path / "source"}) == [name]
+        assert transport.push({name: tmp_path / "source"}) == []
+        transport.pull(name, tmp_path / "back")
+        assert (tmp_path / "back").read_bytes() == name.encode()
+
+    def test_a_link_in_a_files_place_is_replaced(self, transport: Transport, tmp_path: Path) -> None:
+        (tmp_path / "source").write_bytes(b"new")
+        run_shell(transport, "echo old >old; ln -s old file")
+        assert transport.push({"file": tmp_path / "source"})
+        assert run_shell(transport, "cat old file").stdout == b"old\nnew"
