@@ -43,8 +43,9 @@ def locked(identity: str, folder: Path | None = None) -> Iterator[str | None]:
 
 def _runtime_folder() -> Path:
     """A folder of the user's own that does not outlast the host's boot by much."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(runtime, "farm") if runtime else Path(tempfile.gettempdir(), f"farm-{os.getuid()}")
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    usable = bool(runtime) and os.access(runtime, os.W_OK)  # after `su` it is another user's
+    return Path(runtime, "farm") if usable else Path(tempfile.gettempdir(), f"farm-{os.getuid()}")
 
 
 def _identity(path: Path) -> str:

@@ -25,11 +25,12 @@ from pathlib import Path
 
 from farm import host_lock, leftovers, safe_text
 from farm.inventory import Unit
-from farm.lease_marker import DEADLINE_S, Claim, Marker, Seen
+from farm.lease_marker import Claim, Marker, Seen
 from farm.transport.base import Transport
 from runtime.errors import FarmError, JobError, LeaseLostError, UnitBusyError
 
 LOCAL_UNITS_FOLDER = Path("build/units")
+JOIN_S = 5.0
 Connect = Callable[[], Transport]
 
 
@@ -226,7 +227,7 @@ def _is_stale(seen: Seen, lock: str | None) -> bool:
 
 def _claimed(transport: Transport, job: str, lock: str, terms: Terms, seen: Seen) -> Seen | None:
     claim = Claim(
-        owner=safe_text.word(f"{getpass.getuser()}@{socket.gethostname()}"),
+        owner=safe_text.word(f"{_user()}@{socket.gethostname()}"),
         pid=os.getpid(),
         job=safe_text.word(job),
         nonce=secrets.token_hex(8),
@@ -239,6 +240,14 @@ def _claimed(transport: Transport, job: str, lock: str, terms: Terms, seen: Seen
     return after if after.claim == claim else None
 
 
+def _user() -> str:
+    """Who we are; a container's user may have no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
+
+
 @contextlib.contextmanager
 def _renewed(held: Lease, connect: Connect | None, terms: Terms) -> Iterator[None]:
     """Renews a lease by a thread within the block, and ends it after."""
@@ -249,7 +258,7 @@ def _renewed(held: Lease, connect: Connect | None, terms: Terms) -> Iterator[Non
         yield
     finally:
         stop.set()
-        thread.join(2 * DEADLINE_S)
+        thread.join(JOIN_S)
         held.end()
 
 
@@ -261,7 +270,8 @@ def _renew(held: Lease, connect: Connect | None, terms: Terms, stop: threading.E
         try:
             if connect and own is None:
                 own = connect()
-            held.renew(Marker(own) if own else None)
+            if not stop.is_set():  # to connect may have taken long
+                held.renew(Marker(own) if own else None)
             delay_s = terms.renew_s
         except LeaseLostError:
             break

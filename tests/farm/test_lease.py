@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -466,6 +467,24 @@ def test_renewal_opens_its_own_connection_again_after_a_failure(rig: Rig, clock:
     assert len(opened) == 2
 
 
+def test_a_connection_that_comes_after_the_end_renews_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "JOIN_S", 0.1)
+    asked, connected, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def connect() -> Transport:
+        asked.set()
+        connected.wait(WAIT_S)
+        faulty = Faulty(rig.transport)
+        faulty.close = closed.set  # type: ignore[attr-defined]
+        return faulty  # type: ignore[return-value]
+
+    with rig.acquire("a", connect=connect):
+        assert asked.wait(WAIT_S)
+    connected.set()
+    assert closed.wait(WAIT_S)
+    assert lease.holder(rig.transport) == ""
+
+
 @pytest.mark.parametrize("uptime_s", [9.0, 1010.0])
 def test_a_reboot_frees_the_unit_and_tells_the_holder(rig: Rig, clock: Clock, uptime_s: float) -> None:
     with rig.acquire("a", ASLEEP) as held:
@@ -593,3 +612,12 @@ def test_lock_identity_is_the_files(tmp_path: Path) -> None:
             assert again is None
     with host_lock.locked("x", tmp_path) as later:
         assert later == one
+
+
+def test_the_lock_folder_is_one_that_the_user_can_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    for runtime, folder in ((tmp_path / "run", "run/farm"), (tmp_path / "missing", f"tmp/farm-{os.getuid()}")):
+        (tmp_path / "run").mkdir(exist_ok=True)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+        with host_lock.locked("unit") as lock:
+            assert lock and len(list((tmp_path / folder).glob("*.lock"))) == 1
