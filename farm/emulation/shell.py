@@ -53,20 +53,26 @@ class Asked:
 
 async def serve(stream: Stream, asked: Asked, run: Run, root: Path, watch_over: WatchOver) -> None:
     """Runs the command until it ends or the peer closes the stream."""
-    async with run(asked) as program:
-        conversation = Conversation(stream, program, asked.framed, root)
-        with watch_over(asked.command, conversation.act) as watch:
-            await conversation.hold(watch)
+    conversation = Conversation(stream, asked.framed, root)
+    with watch_over(asked.command, conversation.act) as watch:
+        async with run(dataclasses.replace(asked, command=conversation.before + asked.command)) as program:
+            await conversation.hold(program, watch)
 
 
 Run = Callable[[Asked], AbstractAsyncContextManager[Program]]
 
 
 class Conversation:
-    """Carries a program's streams over an ADB stream."""
+    """Carries a program's streams over an ADB stream.
 
-    def __init__(self, stream: Stream, program: Program, framed: bool, root: Path) -> None:
-        self._stream, self._program, self._framed, self._root = stream, program, framed, root
+    Attributes:
+        before: what the shell does before the command, for faults that leave it no time at all.
+    """
+
+    def __init__(self, stream: Stream, framed: bool, root: Path) -> None:
+        self._stream, self._framed, self._root = stream, framed, root
+        self._program: Program | None = None
+        self.before = ""
         self._inserted = b""
         self._flood_left = 0.0
         self._disturbed = asyncio.Event()
@@ -74,10 +80,14 @@ class Conversation:
     def act(self, fault: Fault) -> None:
         """Lets a fault of the command happen."""
         match fault.name:
-            case "exit":
+            case "exit" if self._program:
                 self._program.fail(fault.values["status"])
-            case "hang":
+            case "exit":
+                self.before = f"exit {fault.values['status']}\n"
+            case "hang" if self._program:
                 self._program.stop()
+            case "hang":
+                self.before = "kill -STOP $$\n"
             case "garbage":
                 self._inserted += random.Random(fault.values["size"]).randbytes(fault.values["size"])
             case "flood":
@@ -85,15 +95,16 @@ class Conversation:
                 self._flood_left = float("inf") if size is None else size
         self._disturbed.set()
 
-    async def hold(self, watch: Watch) -> None:
+    async def hold(self, program: Program, watch: Watch) -> None:
         """Until the program has ended and all is said."""
+        self._program = program
         async with asyncio.TaskGroup() as tasks:
-            others = [tasks.create_task(self._feed()), tasks.create_task(self._insert_always())]
-            outputs = [(self._program.stdout, STDOUT)]
-            if self._program.stderr:
-                outputs.append((self._program.stderr, STDERR))
+            others = [tasks.create_task(self._feed(program)), tasks.create_task(self._insert_always())]
+            outputs = [(program.stdout, STDOUT)]
+            if program.stderr:
+                outputs.append((program.stderr, STDERR))
             await asyncio.gather(*(self._pump(pipe, kind, watch) for pipe, kind in outputs))
-            status = await self._program.wait()
+            status = await program.wait()
             await self._insert()
             if self._framed:
                 await self._stream.write(PACKET.pack(EXIT, 1) + bytes([status & 0xFF]))
@@ -127,25 +138,26 @@ class Conversation:
         if data:
             await self._stream.write(PACKET.pack(kind, len(data)) + data if self._framed else data)
 
-    async def _feed(self) -> None:
+    async def _feed(self, program: Program) -> None:
         """Gives the program what comes; ends the conversation when the peer closes the stream."""
         if not self._framed:
             while data := await self._stream.read():
-                await self._program.stdin.write(data)
-            if self._program.stdin is self._program.stdout:
+                await program.stdin.write(data)
+            if program.stdin is program.stdout:
                 raise StreamClosed("the peer wants no more")
-            self._program.stdin.close()  # the program may still use what it got, for as long as the connection waits
+            program.stdin.close()  # the program may still use what it got, for as long as the connection waits
             return
         while True:
             kind, size = PACKET.unpack(await self._stream.read_exactly(PACKET.size))
             if size > MAX_PACKET_BYTES:
                 raise StreamClosed(f"a packet of {size} bytes")
-            await self._take(kind, await self._stream.read_exactly(size))
+            await _take(program, kind, await self._stream.read_exactly(size))
 
-    async def _take(self, kind: int, data: bytes) -> None:
-        if kind == STDIN:
-            await self._program.stdin.write(data)
-        elif kind == CLOSE_STDIN and self._program.stdin is not self._program.stdout:
-            self._program.stdin.close()
-        elif kind == WINDOW_SIZE and (size := re.match(rb"(\d+)x(\d+)", data)):
-            self._program.stdin.resize(int(size[1]), int(size[2]))
+
+async def _take(program: Program, kind: int, data: bytes) -> None:
+    if kind == STDIN:
+        await program.stdin.write(data)
+    elif kind == CLOSE_STDIN and program.stdin is not program.stdout:
+        program.stdin.close()
+    elif kind == WINDOW_SIZE and (size := re.match(rb"(\d+)x(\d+)", data)):
+        program.stdin.resize(int(size[1]), int(size[2]))
