@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -21,6 +22,7 @@ from farm.emulation.emulated import LoopThread
 from farm.emulation.packets import Command
 from farm.emulation.processes import marked
 from runtime.errors import ConfigError
+from tests.conftest import require
 from tests.farm.adb_peer import Peer, Said, unframed
 
 WORD = struct.Struct("<4sI")
@@ -175,6 +177,16 @@ def test_only_a_rooted_phone_lets_governors_be_set(phone: EmulatedPhone) -> None
         eventually(lambda: clock.read_text() == "1766400\n")
 
 
+def test_android_s_own_shell_and_programs() -> None:
+    require("toybox", "" if shutil.which("mksh") and shutil.which("toybox") else "mksh or toybox is not installed")
+    with EmulatedPhone(PhoneSettings(toybox=True)) as phone:
+        said = shell(phone, "echo $KSH_VERSION; readlink -f $(command -v sha256sum); getprop ro.board.platform")
+    version, program, platform = said.stdout.splitlines()
+    assert b"MIRBSD" in version
+    assert program.endswith(b"/toybox")
+    assert platform == b"sdm845"
+
+
 def test_task_profiles_are_recorded_since_android_13(phone: EmulatedPhone) -> None:
     assert shell(phone, "settaskprofile $$ SCHED_SP_TOP_APP").exit_status == 0
     assert shell(phone, "settaskprofile $$ Unknown").exit_status == 1
@@ -318,6 +330,29 @@ def test_the_link_breaks_in_the_middle_of_a_push_and_comes_back(phone: EmulatedP
             return False
 
     eventually(pushed)
+
+
+def test_a_loose_contact_breaks_again_and_again(phone: EmulatedPhone) -> None:
+    phone.inject("disconnect:every=150ms")
+    for _ in range(3):
+        with Peer(phone.port) as peer:
+            peer.greet()
+            with pytest.raises((EOFError, ConnectionError)):
+                peer.run("sleep 5")
+    phone.clear_faults()
+    assert shell(phone, "sleep 0.3; echo x").stdout == b"x\n"
+
+
+def test_a_connection_is_refused_once(phone: EmulatedPhone) -> None:
+    phone.inject("disconnect:at=connect")
+    assert not answers(phone)
+    assert answers(phone)
+
+
+def test_output_arrives_altered(phone: EmulatedPhone) -> None:
+    phone.inject("alter:at=shell,on=marked,bytes=2")
+    assert shell(phone, "echo marked").stdout == b"maRked\n"
+    assert shell(phone, "echo other").stdout == b"other\n"
 
 
 def test_a_reboot_ends_processes_and_keeps_files(phone: EmulatedPhone) -> None:
