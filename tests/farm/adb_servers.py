@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from farm.transport.adb_server import find_adb
-from tests.farm.sshd import free_port
 
 TIMEOUT_S = 30.0
 
@@ -17,7 +17,8 @@ TIMEOUT_S = 30.0
 @contextmanager
 def adb_server(home: Path) -> Iterator[int]:
     """Port of a server with keys and log in the folder `home`, which ends after the block."""
-    port = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = int(listener.getsockname()[1])
     environment = os.environ | {"HOME": str(home), "TMPDIR": str(home), "ADB_MDNS": "0"}
 
     def adb(*arguments: str) -> None:
