@@ -375,6 +375,14 @@ def answers(phone: EmulatedPhone) -> bool:
         return False
 
 
+def test_the_phone_s_own_reboot(phone: EmulatedPhone) -> None:
+    boot_file = phone.root / "proc/sys/kernel/random/boot_id"
+    boot = boot_file.read_text()
+    with pytest.raises((EOFError, ConnectionError)):
+        shell(phone, "reboot")
+    assert boot_file.read_text() != boot
+
+
 @pytest.mark.parametrize("fault", ["stall:on=sleep", "offline"])
 def test_a_stalled_link_stays_and_says_nothing(phone: EmulatedPhone, fault: str) -> None:
     phone.inject(fault)
