@@ -16,7 +16,7 @@ from pathlib import Path
 import filelock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from farm import atomic_file, lease, safe_text
+from farm import atomic_file, host_lock, safe_text
 from farm.inventory import Unit
 from farm.results import Status
 from farm.workspace import BUILD_FOLDER, file_part
@@ -156,7 +156,7 @@ class Records:
             raise DeviceError(f"{unit.name}: {quarantine.line}; `farm devices check {unit.name}` checks it now")
 
     def _file(self, unit: Unit) -> Path:
-        digest = hashlib.sha256(lease.identity(unit).encode()).hexdigest()[:8]
+        digest = hashlib.sha256(host_lock.identity(unit).encode()).hexdigest()[:8]
         return self._folder / f"{file_part(unit.name)}.{digest}.json"
 
     def _write(self, unit: Unit, history: History) -> None:

@@ -11,21 +11,23 @@ from pathlib import Path
 
 import filelock
 
+from farm.inventory import Unit
 from runtime.errors import FarmError
 
+LOCAL_UNITS_FOLDER = Path("build/units")
 BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
 @contextlib.contextmanager
-def locked(identity: str, folder: Path | None = None) -> Iterator[str | None]:
-    """Holds the lock of a unit; yields None where another process has it, else what identifies the lock file.
+def locked(unit: str, folder: Path | None = None) -> Iterator[str | None]:
+    """Holds the lock of a unit, by its identity; yields None where another process has it, else what names the lock file.
 
-    The identity names the file as the kernel sees it, until the host boots again. Who holds the lock and finds its
-    identity in a claim knows that the claim's maker has let go of it, or is dead.
+    That names the file as the kernel sees it, until the host boots again. Who holds the lock and finds that
+    in a claim knows that the claim's maker has let go of it, or is dead.
 
     Raises FarmError when the lock file cannot be made.
     """
-    path = (folder or _runtime_folder()) / f"{hashlib.sha256(identity.encode()).hexdigest()[:32]}.lock"
+    path = (folder or _runtime_folder()) / f"{hashlib.sha256(unit.encode()).hexdigest()[:32]}.lock"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = filelock.FileLock(path)
@@ -36,9 +38,17 @@ def locked(identity: str, folder: Path | None = None) -> Iterator[str | None]:
     except OSError as error:
         raise FarmError(f"{path}: cannot be locked: {error.strerror or error}") from None
     try:
-        yield _identity(path)
+        yield _file_identity(path)
     finally:
         lock.release()
+
+
+def identity(unit: Unit) -> str:
+    """What tells a unit from all others, whatever devices.yml calls it."""
+    if unit.transport == "local":
+        return f"local {(LOCAL_UNITS_FOLDER / unit.name).resolve()}"
+    where = (unit.serial, unit.adb_server_port, unit.address, unit.port, unit.username, unit.jump, unit.folder)
+    return " ".join(map(str, (unit.transport, *where)))
 
 
 def _runtime_folder() -> Path:
@@ -48,6 +58,6 @@ def _runtime_folder() -> Path:
     return Path(runtime, "farm") if usable else Path(tempfile.gettempdir(), f"farm-{os.getuid()}")
 
 
-def _identity(path: Path) -> str:
+def _file_identity(path: Path) -> str:
     status = path.stat()
     return f"{BOOT_ID_FILE.read_text().strip()[:18]}:{status.st_dev}:{status.st_ino}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from farm import atomic_file, lease, safe_text
+from farm import atomic_file, host_lock, safe_text
 from farm.facts import Facts
 from farm.inventory import Unit
 from farm.results import Record
@@ -46,9 +46,9 @@ def read(unit: Unit, folder: Path = FOLDER) -> Known:
     with contextlib.suppress(OSError, ValidationError):
         with _file(unit, folder).open("rb") as file:
             known = Known.model_validate_json(file.read(MAX_FILE_BYTES))
-        if known.identity == lease.identity(unit):
+        if known.identity == host_lock.identity(unit):
             return known
-    return Known(identity=lease.identity(unit))
+    return Known(identity=host_lock.identity(unit))
 
 
 def note(unit: Unit, facts: Facts | None = None, driver: Driver | None = None, folder: Path = FOLDER) -> Known:

@@ -29,7 +29,6 @@ from farm.lease_marker import Claim, Marker, Seen
 from farm.transport.base import Transport
 from runtime.errors import FarmError, JobError, LeaseLostError, UnitBusyError
 
-LOCAL_UNITS_FOLDER = Path("build/units")
 JOIN_S = 5.0
 Connect = Callable[[], Transport]
 
@@ -136,7 +135,7 @@ def acquire(
     """
     deadline_s, told = now_s() + wait_s, ""
     while True:
-        with host_lock.locked(identity(unit), locks) as lock:
+        with host_lock.locked(host_lock.identity(unit), locks) as lock:
             asked_s, attempt = now_s(), _attempt(transport, job, lock, terms)
             if attempt.won:
                 held = Lease(unit.name, Marker(transport), attempt.seen, asked_s)
@@ -167,7 +166,7 @@ def release(unit: Unit, transport: Transport, force: bool = False, locks: Path |
         UnitBusyError: the holder is alive, as far as can be told.
     """
     marker = Marker(transport)
-    with host_lock.locked(identity(unit), locks) as lock:
+    with host_lock.locked(host_lock.identity(unit), locks) as lock:
         seen = marker.look()
         before = _holder_line(seen)
         if seen.remaining_s and not _is_stale(seen, lock) and not force:
@@ -178,14 +177,6 @@ def release(unit: Unit, transport: Transport, force: bool = False, locks: Path |
         swept = leftovers.sweep(transport)
         marker.end(taken.token)
     return f"{unit.name}: {f'freed, was {before}' if seen.remaining_s else 'was free'}{swept.line}"
-
-
-def identity(unit: Unit) -> str:
-    """What tells a unit from all others, whatever devices.yml calls it."""
-    if unit.transport == "local":
-        return f"local {(LOCAL_UNITS_FOLDER / unit.name).resolve()}"
-    keys = ("transport", "serial", "adb_server_port", "address", "port", "username", "jump", "folder")
-    return " ".join(str(getattr(unit, key, "")) for key in keys)
 
 
 def now_s() -> float:

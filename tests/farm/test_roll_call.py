@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm import health, known_units, lease, roll_call
+from farm import health, host_lock, known_units, roll_call
 from farm.facts import Facts
 from farm.fields import SAFE_NAME
 from farm.health import Finding
@@ -240,7 +240,7 @@ def test_a_damaged_memory_is_none(content: str) -> None:
     path = Path("build/units/mi8/known.json")
     assert path.is_file()
     path.write_text(content)
-    assert known_units.read(MI8) == known_units.Known(identity=lease.identity(MI8))
+    assert known_units.read(MI8) == known_units.Known(identity=host_lock.identity(MI8))
 
 
 def test_a_memory_that_cannot_be_written_is_no_error() -> None:
