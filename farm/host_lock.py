@@ -20,9 +20,9 @@ BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 @contextlib.contextmanager
 def locked(unit: str, folder: Path | None = None) -> Iterator[str | None]:
-    """Holds the lock of a unit, by its identity; yields None where another process has it, else what names the lock file.
+    """Holds the lock of a unit, by its identity; yields None where another process has it, else what names the file.
 
-    That names the file as the kernel sees it, until the host boots again. Who holds the lock and finds that
+    It names the lock file as the kernel sees it, until the host boots again. Who holds the lock and finds that
     in a claim knows that the claim's maker has let go of it, or is dead.
 
     Raises FarmError when the lock file cannot be made.
