@@ -14,6 +14,7 @@ from pathlib import Path
 import paramiko
 import pytest
 
+from benchmarks.loopback import free_port
 from farm import transport as transports
 from farm.inventory import Unit
 from farm.transport import ssh
@@ -23,7 +24,7 @@ from runtime.errors import ConfigError, DeadlineError, DeviceError, DeviceLostEr
 from tests.conftest import require
 from tests.farm.shells import SHELLS, shell_environment
 from tests.farm.ssh_server import Proxy, SshServer
-from tests.farm.sshd import free_port, running_sshd
+from tests.farm.sshd import running_sshd
 from tests.farm.transport_contract import DEADLINE_S, ODD_NAMES, TransportContract, run_shell, wait_until_ended
 
 SHORT = Patience(connect_s=10.0, idle_s=0.1, dead_s=0.5)

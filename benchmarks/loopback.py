@@ -1,0 +1,80 @@
+"""A real sshd on a free loopback port, run as this user, with keys, settings and a home in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ADDRESS = "127.0.0.1"
+SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+MISSING = "" if SSHD and shutil.which("ssh-keygen") else "no sshd and ssh-keygen on this machine"
+START_S = 10.0
+
+
+def free_port() -> int:
+    with socket.create_server((ADDRESS, 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def make_key(path: Path) -> Path:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
+    return path
+
+
+@contextmanager
+def running_sshd(folder: Path, authorized: str, *options: str) -> Iterator[tuple[int, str]]:
+    """Yields its port and its public host key.
+
+    Args:
+        folder: is made.
+        authorized: public keys that may log in, a line each.
+        options: beside ours, such as `MaxSessions=1`.
+    """
+    assert SSHD, MISSING
+    home = folder / "home"
+    home.mkdir(mode=0o700, parents=True)
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    host_key = make_key(folder / "host_key")
+    (folder / "authorized_keys").write_text(authorized)
+    port = free_port()
+    settings = [
+        f"HostKey={host_key}",
+        f"AuthorizedKeysFile={folder / 'authorized_keys'}",
+        f"ListenAddress={ADDRESS}:{port}",
+        "PidFile=none",
+        "StrictModes=no",
+        "UsePAM=no",
+        "PasswordAuthentication=no",
+        "Subsystem=sftp internal-sftp",
+        f"SetEnv=HOME={home}",
+        *options,
+    ]
+    arguments = [argument for setting in settings for argument in ("-o", setting)]
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen([SSHD, "-D", "-e", "-f", "/dev/null", *arguments], stderr=log)
+    try:
+        _wait_for(port)
+        yield port, (folder / "host_key.pub").read_text()
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _wait_for(port: int) -> None:
+    end = time.monotonic() + START_S
+    while True:
+        try:
+            with socket.create_connection((ADDRESS, port), 1) as link:
+                if link.recv(4) == b"SSH-":
+                    return
+        except OSError:
+            pass
+        assert time.monotonic() < end, "sshd does not answer"
+        time.sleep(0.02)
