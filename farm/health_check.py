@@ -14,7 +14,7 @@ from farm.device_state import read_state
 from farm.health import MAX_REASON, Finding
 from farm.inventory import Limits, Unit
 from farm.transport.base import Transport
-from runtime.errors import DeviceError, FarmError, JobError
+from runtime.errors import DeviceError, JobError
 
 RUN_DEADLINE_S = 20.0
 PUSHED_BYTES = 256 * 1024
@@ -50,9 +50,10 @@ def check(unit: Unit, connect: Callable[[], Transport], probe: Callable[[Transpo
 
 
 def _finding(name: str, look: Callable[[], str]) -> Finding:
+    """A point of the check; a ConfigError is the user's mistake and no fault of the unit."""
     try:
         return Finding(name, True, safe_text.word(look(), MAX_REASON))
-    except FarmError as error:
+    except JobError as error:
         return Finding(name, False, safe_text.word(error, MAX_REASON))
 
 

@@ -18,7 +18,7 @@ from farm.inventory import HOST, Limits
 from farm.results import Status
 from farm.transport.base import Completed, Transport
 from farm.transport.local import LocalTransport
-from runtime.errors import DeviceError, DeviceLostError, UnitBusyError
+from runtime.errors import ConfigError, DeviceError, DeviceLostError, UnitBusyError
 
 UNIT = dataclasses.replace(HOST, name="pixel")
 POLICY = Policy(failures=3, of_last=5, recheck_s=600.0, longest_s=3600.0)
@@ -199,6 +199,14 @@ def test_a_farmrt_that_does_not_start(tmp_path: Path) -> None:
 
     found = findings(tmp_path, probe=probe)["farmrt"]
     assert not found.ok and "139" in found.text and found.text.isprintable()
+
+
+def test_a_mistake_in_the_configuration_is_no_finding(tmp_path: Path) -> None:
+    def probe(transport: Transport) -> str:
+        raise ConfigError("pixel: name its target_abis")
+
+    with pytest.raises(ConfigError):
+        findings(tmp_path, probe=probe)
 
 
 def test_a_unit_that_cannot_be_reached(tmp_path: Path) -> None:
