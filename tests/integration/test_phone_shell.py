@@ -1,0 +1,51 @@
+"""The contract of every transport over adb, where the phone's shell and programs are Android's: mksh and toybox."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from farm.emulation.emulated import EmulatedPhone
+from farm.emulation.phone import PhoneSettings
+from farm.inventory import Unit
+from farm.transport import Transport, connect
+from farm.transport.adb_server import AdbServer
+from tests.conftest import require
+from tests.farm.adb_servers import adb_server
+from tests.farm.transport_contract import TransportContract
+
+pytestmark = pytest.mark.slow
+
+DEADLINE_S = 20.0
+
+
+@pytest.fixture(scope="module")
+def unit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Unit]:
+    """A phone of an adb server of its own."""
+    missing = [name for name in ("mksh", "toybox") if not shutil.which(name)]
+    require("mksh", f"not on this machine: {' and '.join(missing)}" if missing else "")
+    home: Path = tmp_path_factory.mktemp("adb")
+    with adb_server(home) as port, EmulatedPhone(PhoneSettings(toybox=True)) as phone:
+        serial = f"127.0.0.1:{phone.port}"
+        AdbServer(port).connect(serial, time.monotonic() + DEADLINE_S)
+        yield Unit("phone", "adb", "sdm845", "phone", ("host",), serial=serial, adb_server_port=port)
+
+
+class TestAndroidsShell(TransportContract):
+    """With a folder that is empty before each test."""
+
+    @pytest.fixture
+    def transport(self, unit: Unit) -> Iterator[Transport]:
+        with contextlib.closing(connect(unit)) as opened:
+            assert opened.run(["find", ".", "-mindepth", "1", "-delete"], DEADLINE_S).exit_status == 0
+            yield opened
+
+    def test_the_shell_is_mksh(self, transport: Transport) -> None:
+        told = transport.run(["sh", "-c", 'echo "$KSH_VERSION"; readlink /system/bin/sha256sum'], DEADLINE_S)
+        version, program = told.stdout.decode().splitlines()
+        assert "MIRBSD KSH" in version and Path(program).name == "toybox"
