@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import os
-import subprocess
+import shlex
 from pathlib import Path
 
 import pytest
@@ -9,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm import facts, transport
-from farm.emulation.filesystem import make_tree, map_command
-from farm.emulation.properties import make_properties
+from farm.emulation.emulated import EmulatedPhone
+from farm.emulation.phone import PhoneSettings
 from farm.emulation.socs import SOCS
 from farm.facts import Facts
 from farm.fields import SAFE_NAME
 from farm.inventory import HOST, Unit
+from tests.farm.adb_peer import Peer
 
 
 def answers_of(values: dict[str, str]) -> str:
@@ -135,20 +135,11 @@ def test_this_machine_is_asked_with_the_very_script(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", SOCS)
 @pytest.mark.parametrize("android", [10, 14])
-def test_the_script_finds_what_an_emulated_phone_has(tmp_path: Path, key: str, android: int) -> None:
+def test_the_script_finds_what_an_emulated_phone_has(key: str, android: int) -> None:
     chip = SOCS[key]
-    make_tree(tmp_path, chip, android, rooted=False)
-    properties = make_properties(chip, chip.model, "serial", android)
-    getprop = tmp_path / "system/bin/getprop"
-    getprop.unlink()
-    cases = "".join(f"{name}) echo '{value}' ;;\n" for name, value in properties.items())
-    getprop.write_text(f"#!/bin/sh\ncase $1 in\n{cases}esac\n")
-    getprop.chmod(0o755)
-    environment = {"PATH": f"{tmp_path}/system/bin:{os.environ['PATH']}"}
-    output = subprocess.run(
-        ["sh", "-c", map_command(facts.SCRIPT, tmp_path)], env=environment, capture_output=True, text=True, check=True
-    ).stdout
-    found = facts.parse(output)
+    with EmulatedPhone(PhoneSettings(soc=key, android=android)) as phone, Peer(phone.port) as peer:
+        peer.greet()
+        found = facts.parse(peer.run(shlex.join(["sh", "-c", facts.SCRIPT])).stdout.decode())
     assert (found.soc, found.model, found.abis) == (key, chip.model, ("host",))
     assert found.os.startswith(f"Android {android} (API ")
     assert found.gpu == chip.gpu.name
