@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from farm import artifacts, tables
+from farm import artifacts, safe_text, tables
 from farm.artifacts import Artifact
 from farm.cli import options
 from farm.cli.fleet_options import opencl_option
@@ -18,7 +18,7 @@ from farm.jobs.unit import open_unit
 from farm.selection import Choice
 from farm.tables_tune import artifact_table, content_tables
 from runtime.artifacts import Fingerprint, KernelSet, TunedSet, fingerprint_of
-from runtime.errors import FormatError
+from runtime.errors import FormatError, JobError
 from runtime.target import target_from_probe
 
 FILES = click.argument("files", metavar="[FILE ...]", nargs=-1, type=options.FILE)
@@ -76,7 +76,7 @@ def verify_files(files: tuple[Path, ...], choice: Choice, offline: bool, opencl:
     Exit status 1 when anything is wrong.
     """
     units = [] if offline else options.units(choice)
-    known = {unit.name: _fingerprint(unit, opencl) for unit in units}
+    known = {unit.name: found for unit in units if unit.abis and (found := _fingerprint(unit, opencl))}
     findings = [each for path in files or artifacts.find() for each in artifacts.verify(path, _suiting(path, known))]
     for each in findings:
         click.echo(f"{'ok   ' if each.good else 'WRONG'}  {each.path}: {each.text}")
@@ -97,9 +97,14 @@ def merge_files(files: tuple[Path, ...], output: Path) -> None:
     click.echo(f"{output}: {merged.kind}, {len(merged.sets)} sets of {len(files)} files")
 
 
-def _fingerprint(unit: Unit, opencl: str | None) -> Fingerprint:
-    with open_unit(unit, opencl) as opened:
-        return fingerprint_of(target_from_probe(opened.probe, unit.soc))
+def _fingerprint(unit: Unit, opencl: str | None) -> Fingerprint | None:
+    """What files for the unit must be valid for; None and a line on stderr where it cannot be asked."""
+    try:
+        with open_unit(unit, opencl) as opened:
+            return fingerprint_of(target_from_probe(opened.probe, unit.soc))
+    except JobError as error:
+        click.echo(safe_text.one_line(f"not compared with a unit: {error}"), err=True)
+        return None
 
 
 def _suiting(path: Path, known: dict[str, Fingerprint]) -> dict[str, Fingerprint]:
