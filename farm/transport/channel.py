@@ -8,7 +8,8 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import BinaryIO, Protocol, Self
 
-from farm.transport.program import Sink
+from farm import safe_text
+from farm.transport.program import MAX_WORDS, Sink
 from runtime.errors import DeviceError, DeviceLostError, JobError
 
 CHUNK_BYTES = 256 * 1024
@@ -121,7 +122,8 @@ class RemoteStreams:
             self._status = self._ended()
             self._channel.close()
         if self._group is None and self._channel.exit_status is not None:
-            words = " ".join(bytes(self._heading + self._early_stderr).decode(errors="replace").split())[-1000:]
+            said = bytes(self._heading + self._early_stderr).decode(errors="replace")
+            words = safe_text.one_line(" ".join(said.split()))[-MAX_WORDS:]
             raise DeviceError(f"{self._name}: cannot be started: {words or f'exit status {self._status}'}")
         return self._status
 

@@ -20,16 +20,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from farm import atomic_file
+from farm import atomic_file, safe_text
 from farm.transport import base, posix_scripts
 from farm.transport.base import Completed
 from farm.transport.channel import Channel, RemoteStreams
 from farm.transport.posix_scripts import Seen, State, command_line
-from farm.transport.program import LineProcess, complete
+from farm.transport.program import MAX_WORDS, LineProcess, complete
 from runtime.errors import DeviceError, JobError
 
 OPEN_S = 20.0
 KILL_S = 5.0
+SCRIPT_S = 600.0  # hashes of everything that a job needs, on a slow board
+FETCH_S = 3600.0
 FILES_S = 60.0
 MIN_BYTES_PER_S = 256 * 1024
 MAX_FILE_BYTES = 4 * 1024**3
@@ -128,7 +130,7 @@ class PosixTransport(ABC):
             raise DeviceError(f"{self._name}: {remote}: no such file on the unit")
         with atomic_file.replacing(local) as file:
             hashed = _Hashed(file, f"{self._name}: {remote}")
-            self._fetch(remote, cast(BinaryIO, hashed), FILES_S + MAX_FILE_BYTES / MIN_BYTES_PER_S)
+            self._fetch(remote, cast(BinaryIO, hashed), FETCH_S)
             if hashed.digest != state[1]:
                 raise DeviceError(f"{self._name}: {remote}: arrived with another content than the unit has")
 
@@ -202,13 +204,13 @@ class PosixTransport(ABC):
 
     def _script(self, script: str, arguments: Sequence[str]) -> list[bytes]:
         """Lines that a script of ours prints; DeviceError with its words when it fails."""
-        completed = self.run(["sh", "-c", script, "sh", *arguments], FILES_S + MAX_FILE_BYTES / MIN_BYTES_PER_S)
+        completed = self.run(["sh", "-c", script, "sh", *arguments], SCRIPT_S)
         if completed.exit_status:
             raise self._refused(completed)
         return completed.stdout.splitlines()
 
     def _refused(self, completed: Completed) -> DeviceError:
-        words = " ".join(completed.stderr.decode(errors="replace").split())[:1000]
+        words = safe_text.word(completed.stderr.decode(errors="replace"), MAX_WORDS)
         return DeviceError(f"{self._name}: {words or f'exit status {completed.exit_status}'}")
 
     def _batches(self, items: Sequence[list[str]]) -> Iterator[list[list[str]]]:

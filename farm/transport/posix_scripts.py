@@ -54,7 +54,8 @@ done
 """
 
 # Arguments: folder of a push that is done with this (else empty); then pairs of a folder in a push and one that is
-# there, into which its content is moved: what is new in one folder moves at once. Also clears away what a push that died left a day ago.
+# there, into which its content is moved: what is new in one folder moves at once. Also clears away what a push that
+# died left a day ago.
 INSTALL = r"""
 move() {
   from=$1 into=$2

@@ -9,11 +9,13 @@ from io import BytesIO
 from types import TracebackType
 from typing import Any, BinaryIO, Protocol, Self
 
+from farm import safe_text
 from farm.transport import base
 from farm.transport.base import Completed
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, JobError, ProcessEndedError
 
 STDERR_TAIL_BYTES = 4096
+MAX_WORDS = 1000
 WRITE_TIMEOUT_S = 10.0
 GRACE_S = 2.0
 
@@ -124,7 +126,7 @@ class LineProcess:
 
     def _lost(self) -> DeviceLostError:
         status = self.close()
-        words = " ".join(self._stderr.decode(errors="replace").split())
+        words = safe_text.one_line(" ".join(self._stderr.decode(errors="replace").split()))[-MAX_WORDS:]
         return ProcessEndedError(f"{self._name}: ended with {described(status)}{f': {words}' if words else ''}")
 
 

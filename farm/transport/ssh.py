@@ -13,6 +13,7 @@ from typing import BinaryIO, cast
 
 import paramiko
 
+from farm import safe_text
 from farm.inventory import Unit
 from farm.transport import ssh_config, ssh_link, ssh_trust
 from farm.transport.channel import CHUNK_BYTES, KILLED
@@ -65,7 +66,7 @@ class SshTransport(PosixTransport):
         except (paramiko.SSHException, OSError, EOFError) as error:
             channel.close()
             self._link.settle()
-            raise DeviceLostError(f"{self._name}: its sshd runs no command: {error}") from None
+            raise DeviceLostError(f"{self._name}: its sshd runs no command: {safe_text.word(error, 300)}") from None
         return SshChannel(channel, self._link)
 
     def _kill(self, group: int) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import paramiko
 
+from farm import safe_text
 from farm.transport import ssh_trust
 from farm.transport.ssh_config import Target
 from farm.transport.ssh_trust import HostKey
@@ -71,7 +72,7 @@ class Link:
             return self._transports[-1].open_session(timeout=max(0.1, deadline - time.monotonic()))
         except paramiko.ChannelException as error:
             raise DeviceError(
-                f"{self._unit}: its sshd refuses another session ({error.text}): end other jobs there, or raise "
+                f"{self._unit}: its sshd refuses another session ({_words(error)}): end other jobs there, or raise "
                 "MaxSessions in its /etc/ssh/sshd_config",
                 "session-limit",
             ) from None
@@ -215,7 +216,7 @@ class _Attempt:
                 "unreachable",
             ) from None
         except paramiko.ChannelException as error:
-            raise DeviceError(f"{where}: the jump host cannot reach it ({error.text})", "unreachable") from None
+            raise DeviceError(f"{where}: the jump host cannot reach it ({_words(error)})", "unreachable") from None
         except ConnectionRefusedError:
             raise DeviceError(
                 f"{where}: connection refused; is sshd running there (systemctl start ssh), on this port?",
@@ -224,7 +225,7 @@ class _Attempt:
         except TimeoutError:
             raise DeadlineError(f"{where}: does not answer; is the board on, and in this network?") from None
         except paramiko.AuthenticationException as error:
-            raise DeviceError(f"{where}: login refused: {error}", "login") from None
+            raise DeviceError(f"{where}: login refused: {safe_text.word(error, 1000)}", "login") from None
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise DeviceError(
                 f"{where}: no SSH connection: {_words(error)}; is an SSH server there, or too busy (MaxStartups)?",
@@ -251,10 +252,11 @@ def _log_in(transport: paramiko.Transport, target: Target) -> None:
         tried += 1
         if _accepted(transport, target, key):
             return
-    for key in paramiko.Agent().get_keys():
-        tried += 1
-        if _accepted(transport, target, key):
-            return
+    with contextlib.closing(paramiko.Agent()) as agent:
+        for key in agent.get_keys():
+            tried += 1
+            if _accepted(transport, target, key):
+                return
     raise paramiko.AuthenticationException(
         "; ".join([f"{tried} key(s) tried", *notes, f"bring yours there: ssh-copy-id -p {target.port} {target.label}"])
     )
@@ -292,4 +294,5 @@ def _cut(transport: paramiko.Transport) -> None:
 
 
 def _words(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    """What it says, which may come from the unit."""
+    return safe_text.word(error, 300) or type(error).__name__

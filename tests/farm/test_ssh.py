@@ -143,6 +143,30 @@ def test_a_key_with_a_passphrase_belongs_into_the_agent(server: SshServer, board
         transports.connect(dataclasses.replace(board, key_file=tmp_path / "locked"))
 
 
+def test_a_key_of_the_agent(
+    server: SshServer, key: paramiko.PKey, board: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("sshd", "" if shutil.which("ssh-agent") else "no ssh-agent on this machine")
+    path = str(tmp_path / "agent")
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", path], stdout=subprocess.DEVNULL)
+    monkeypatch.setenv("SSH_AUTH_SOCK", path)
+    while not Path(path).exists():
+        time.sleep(0.01)
+    subprocess.run(["ssh-add", "-q", tmp_path / "key"], check=True)
+    transports.connect(dataclasses.replace(board, key_file=None)).close()
+    agent.kill()
+    agent.wait()
+
+
+def test_a_unit_cannot_write_to_the_screen(board: Unit) -> None:
+    opened = transports.connect(board)
+    process = opened.start(["sh", "-c", r"printf '\033[2J\007evil' >&2; exit 1"])
+    with pytest.raises(DeviceLostError) as lost:
+        process.read_line(DEADLINE_S)
+    assert str(lost.value).isprintable()
+    opened.close()
+
+
 def test_nobody_listens_there(board: Unit) -> None:
     with pytest.raises(DeviceError, match=r"connection refused; is sshd running"):
         transports.connect(dataclasses.replace(board, port=free_port()))
