@@ -131,18 +131,19 @@ def start(board: Board, say: Say, mirror: tuple[str, str] | None = None) -> None
 
 def stop(board: Board) -> bool:
     """Ends everything that runs on the board; False when it was not running."""
-    process = running(board)
-    if process is None:
+    state, process = _state(board), running(board)
+    if not state:
         return False
     namespace.check_root()
-    ended = [process, *process.children(recursive=True)]
-    process.kill()  # the first process of the board dies with it, and the kernel kills the rest
-    _, alive = psutil.wait_procs(ended, STOP_DEADLINE_S)
-    if alive:
-        raise DeadlineError(f"the board's process {alive[0].pid} did not end within {STOP_DEADLINE_S:g} s")
-    namespace.forget(f"farm-board-{_state(board)['port']}")
+    if process:
+        ended = [process, *process.children(recursive=True)]
+        process.kill()  # the first process of the board dies with it, and the kernel kills the rest
+        _, alive = psutil.wait_procs(ended, STOP_DEADLINE_S)
+        if alive:
+            raise DeadlineError(f"the board's process {alive[0].pid} did not end within {STOP_DEADLINE_S:g} s")
+    namespace.forget(f"farm-board-{state.get('port', board.port)}")
     board.state_file.unlink(missing_ok=True)
-    return True
+    return process is not None
 
 
 def remove(board: Board, packages: bool = False) -> None:
