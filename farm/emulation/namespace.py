@@ -47,6 +47,10 @@ mount -t proc proc "$root/proc" &&
     mount --rbind /dev "$root/dev" || refuse "the file systems of $root cannot be mounted"
 exec chroot "$root" "$@"
 """
+_FORGET = f"""
+[ -e {BINFMT}/register ] || mount -t binfmt_misc binfmt_misc {BINFMT}
+[ ! -e {BINFMT}/$1 ] || echo -1 >{BINFMT}/$1
+"""
 
 
 def check_root() -> None:
@@ -108,9 +112,9 @@ def run(
 
 
 def forget(handler: str) -> None:
-    """Takes the emulator out of binfmt_misc where that is mounted for all; elsewhere it went with the namespace."""
-    with contextlib.suppress(OSError):
-        (BINFMT / handler).write_text("-1")
+    """Takes the emulator out of binfmt_misc, whose entries stay while anybody has it mounted, in whatever namespace."""
+    command = ["unshare", "--mount", "sh", "-uc", _FORGET, "sh", handler]
+    subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True)
 
 
 def last_words(log: Path) -> str:
