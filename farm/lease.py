@@ -145,7 +145,7 @@ def acquire(
                 return
         if now_s() >= deadline_s:
             raise UnitBusyError(
-                f"{unit.name}: {attempt.line}; wait until it is free (jobs have --wait), or {_force(unit)} ends that job"
+                f"{unit.name}: {attempt.line}; wait for it (jobs have --wait), or {_force(unit)} ends that job"
             )
         if told != attempt.holder:
             say(f"{unit.name}: waiting, {attempt.line}")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.loopback import free_port, make_key
 from farm import device_store, governor, lease, task_profile
 from farm.device_state import read_conditions, read_state
 from farm.device_store import Store
@@ -22,7 +23,7 @@ from farm.throttling import Rest, measured
 from farm.transport import adb, adb_server, ssh
 from farm.transport.base import Transport
 from runtime.errors import JobError, LeaseLostError, UnitBusyError
-from tests.farm.sshd import free_port, make_key, running_sshd
+from tests.farm.sshd import running_sshd
 
 DEADLINE_S = 20.0
 
