@@ -11,13 +11,17 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from farm import drivers, toolchain
+from farm import drivers, safe_text, toolchain
 from farm.drivers import Driver
-from runtime.errors import JobError
+from farm.transport import adb_server
+from farm.transport.adb import remedy
+from farm.transport.adb_server import AdbServer
+from runtime.errors import ConfigError, FarmError, JobError
 
 State = Literal["ok", "advice", "missing"]
 Probe = Callable[[Driver], str]
@@ -25,6 +29,8 @@ Probe = Callable[[Driver], str]
 DISTRIBUTION = "farm"
 MIN_PYTHON = (3, 11)
 MIN_FREE_BYTES = 2 * 1024**3
+MAX_FOUND = 200
+ADB_S = 5.0
 INSTALL = "make setup"
 ORIGINS = {"environment": "named in the environment", "system": "from the system", "pypi": "from PyPI"}
 
@@ -51,7 +57,7 @@ def examine(probe: Probe | None = None, environment: Mapping[str, str] | None = 
         _linker(search_path),
         *_opencl(found_drivers, probe),
         *_dangling(environment),
-        _program("adb", "phones", search_path, "apt install adb"),
+        *_adb(),
         _program("ssh", "boards", search_path, "apt install openssh-client"),
         _disk(Path.cwd()),
     ]
@@ -133,6 +139,31 @@ def _dangling(environment: Mapping[str, str]) -> Iterator[Check]:
     for dangling in drivers.find_dangling(environment):
         found = f"{dangling.entry} names {dangling.library}, which is not there"
         yield Check("OpenCL driver", "advice", found, "reinstall that driver, or delete the entry")
+
+
+def _adb() -> Iterator[Check]:
+    """The program, the server where one runs (none is started here), and the phones that it knows."""
+    try:
+        yield Check("adb", "ok", adb_server.find_adb())
+    except ConfigError:
+        yield Check("adb", "advice", "not found; only phones need it", "apt install adb")
+    try:
+        yield from _adb_server(AdbServer())
+    except FarmError as error:
+        advice = "name a port of adb's own in ANDROID_ADB_SERVER_PORT, or end what answers there"
+        yield Check("adb server", "advice", safe_text.word(error, MAX_FOUND), advice)
+
+
+def _adb_server(server: AdbServer) -> Iterator[Check]:
+    if not server.is_running():
+        yield Check("adb server", "ok", f"none on port {server.port}; farm starts one when a phone needs it")
+        return
+    deadline = time.monotonic() + ADB_S
+    yield Check("adb server", "ok", f"version {server.version(deadline)} on port {server.port}")
+    for phone in server.devices(deadline):
+        state: State = "ok" if phone.state == "device" else "advice"
+        found = safe_text.word(f"{phone.serial} {phone.model}: {phone.state}".replace(" :", ":"), MAX_FOUND)
+        yield Check("phone", state, found, remedy(phone.state))
 
 
 def _program(name: str, purpose: str, search_path: str, install: str) -> Check:

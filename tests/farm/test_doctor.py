@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import importlib.util
 import shutil
+import socketserver
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,6 +43,9 @@ def test_every_complaint_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(toolchain, "find_zig", lambda: None)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(10, 10, 0))  # type: ignore[attr-defined]
     monkeypatch.setattr(doctor, "required_packages", lambda: ["numpy", "no-such-package"])
+    monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", "none")
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     found(monkeypatch)
     checks = doctor.examine(environment={"PATH": str(tmp_path)})
     assert [check.name for check in checks if check.state == "missing"] == [
@@ -46,7 +54,7 @@ def test_every_complaint_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Mon
         "linker",
         "OpenCL driver",
     ]
-    assert [check.name for check in checks if check.state == "advice"] == ["adb", "ssh", "disk"]
+    assert [check.name for check in checks if check.state == "advice"] == ["adb", "adb server", "ssh", "disk"]
     assert all(check.advice for check in checks if check.state != "ok")
     assert named("packages", checks).found == "not installed: no-such-package"
 
@@ -85,3 +93,45 @@ def test_required_packages_are_those_of_the_distribution() -> None:
     names = doctor.required_packages()
     assert {"numpy", "onnx", "pyopencl"} <= set(names)
     assert "pytest" not in names
+
+
+@contextmanager
+def answering(answers: Mapping[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What listens on the adb server's port, and answers each question so."""
+
+    class Answer(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            if size := self.rfile.read(4):
+                self.wfile.write(answers[self.rfile.read(int(size, 16)).decode()])
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", str(server.server_address[1]))
+        yield
+        server.shutdown()
+
+
+def test_phones_are_told_with_what_to_do_about_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    phones = b"0123 device model:MI_8\n4567 unauthorized usb:1-1\nevil\x1b[2J offline\n"
+    answers = {"host:version": b"OKAY00040029", "host:devices-l": b"OKAY%04x%s" % (len(phones), phones)}
+    with answering(answers, monkeypatch):
+        checks = doctor.examine()
+    assert named("adb server", checks).found.startswith("version 41 on port ")
+    ready, refused, hostile = [check for check in checks if check.name == "phone"]
+    assert ready == Check("phone", "ok", "0123 MI_8: device")
+    assert (refused.state, refused.found) == ("advice", "4567: unauthorized")
+    assert "accept the dialogue" in refused.advice
+    assert hostile.found == r"evil\x1b[2J: offline"
+
+
+def test_no_server_is_started_by_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", "1")
+    check = named("adb server", doctor.examine())
+    assert (check.state, check.found.startswith("none on port 1;")) == ("ok", True)
+
+
+def test_another_program_on_the_servers_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    with answering({"host:version": b"HTTP/1.1 400 Bad Request"}, monkeypatch):
+        check = named("adb server", doctor.examine())
+    assert (check.state, "is no adb server" in check.found) == ("advice", True)
+    assert "ANDROID_ADB_SERVER_PORT" in check.advice
