@@ -98,12 +98,14 @@ class AdbTransport(PosixTransport):
 
     def _sent_as_file(self, line: str, deadline: float) -> str:
         """A command line that no packet holds goes as a file, which removes itself."""
-        path = f"{self._folder}.{secrets.token_hex(8)}"
+        path, folder = f"{self._folder}.{secrets.token_hex(8)}", shlex.quote(self._folder)
+        enter, then, program = line.partition(" && exec ")
+        script = enter.replace(folder, '"$1"') + then + program
         with tempfile.NamedTemporaryFile() as file, self._service("sync:", deadline) as connection:
-            file.write(b'rm -f -- "$0"\n' + os.fsencode(line) + b"\n")
+            file.write(b'rm -f -- "$0"\n' + os.fsencode(script) + b"\n")
             file.flush()
             Sync(connection, self._name, self._check).send([(Path(file.name), path)], deadline)
-        return f"exec sh {shlex.quote(path)}"
+        return f"exec sh {shlex.quote(path)} {folder}"
 
     def _service(self, service: str, deadline: float) -> socket.socket:
         """A connection to a service of the phone; one in the network is connected again where the server forgot it."""

@@ -10,12 +10,13 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from farm.transport import base
 from runtime.errors import DeviceError, DeviceLostError
 
 CHUNK_BYTES = 256 * 1024
 FRAME = struct.Struct("<BI")
 STDIN, STDOUT, STDERR, EXIT, CLOSE_STDIN = range(5)
-MAX_FRAME_BYTES = 64 * 1024**2
+MAX_FRAME_BYTES = base.MAX_OUTPUT_BYTES + 1
 LOOK_S = 1.0
 
 Alive = Callable[[], None]
@@ -203,5 +204,9 @@ def old_command_line(line: str, marker: str, folder: str) -> str:
     """
     errors = shlex.quote(f"{folder.rstrip('/')}.{marker}")
     feed = 'while read -r n && [ "$n" -gt 0 ]; do head -c "$n"; done'
-    tell = f"printf '%s%s %s\\n' {marker} $? $(($(wc -c <{errors}))); cat {errors}; rm -f {errors}"
-    return f"{{ {feed}; }} | {{ ( {line} ) 2>{errors}; {tell}; }}"
+    limited = (
+        f"{{ {{ ( {line} ) 2>&1 >&4 3>&- 4>&-; echo $? >&3; }} | head -c {base.MAX_OUTPUT_BYTES + 1} >{errors}; }}"
+    )
+    run = f"exec 4>&1; status=$({limited} 3>&1); exec 4>&-"
+    tell = f"printf '%s%s %s\\n' {marker} $status $(($(wc -c <{errors}))); cat {errors}; rm -f {errors}"
+    return f"{{ {feed}; }} | {{ {run}; {tell}; }}"
