@@ -1,15 +1,19 @@
-"""A real sshd on a free loopback port, run as this user, with keys, settings and a home in a folder of its own."""
+"""Units on this machine: a real sshd with keys, settings and a home of its own; an emulated phone, an adb server."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from farm.transport.adb_server import find_adb
 
 ADDRESS = "127.0.0.1"
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
@@ -65,6 +69,31 @@ def running_sshd(folder: Path, authorized: str, *options: str) -> Iterator[tuple
     finally:
         server.terminate()
         server.wait()
+
+
+@contextmanager
+def running_phone() -> Iterator[str]:
+    """Address of an emulated phone in a process of its own."""
+    argv = [sys.executable, "-c", "from farm.cli import main; main()", "emulate", "phone", "--port", "0", "--json"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        try:
+            yield str(json.loads(process.stdout.readline())["address"])
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def running_adb_server(folder: Path) -> Iterator[int]:
+    """Port of an adb server with keys and log in `folder`."""
+    port = free_port()
+    adb = [find_adb(), "-P", str(port)]
+    environment = os.environ | {"HOME": str(folder), "TMPDIR": str(folder), "ADB_MDNS": "0"}
+    subprocess.run([*adb, "start-server"], env=environment, check=True, capture_output=True)
+    try:
+        yield port
+    finally:
+        subprocess.run([*adb, "kill-server"], env=environment, check=True, capture_output=True)
 
 
 def _wait_for(port: int) -> None:

@@ -1,11 +1,12 @@
-"""How fast files reach a unit: farm's push beside `scp`, in turns on the same link.
+"""How fast files reach a unit: farm's push beside `scp` or `adb push`, in turns on the same link.
 
     python benchmarks/transfer.py                       # loopback, through an sshd that it starts
-    python benchmarks/transfer.py --unit NAME           # a board of devices.yml that ssh reaches
+    python benchmarks/transfer.py --link adb            # an emulated phone, through an adb server that it starts
+    python benchmarks/transfer.py --unit NAME           # a board or a phone of devices.yml
     python benchmarks/transfer.py --json
 
-farm verifies every file by its hash on the unit, scp does not. "open": over a connection that is there already, as
-farm's jobs have it; the others connect first. Each push brings new files, but for "unchanged".
+farm verifies every file by its hash on the unit, scp and adb do not. "open": over a connection that is there
+already, as farm's jobs have it; the others connect first. Each push brings new files, but for "unchanged".
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from farm import inventory
 from farm import transport as transports
 from farm.inventory import Unit
 from farm.transport import ssh, ssh_config
+from farm.transport.adb_server import AdbServer, find_adb
 
 MEGABYTE = 10**6
-FOLDER = "~/.farm-unit-transfer"
 DEADLINE_S = 60.0
 
 # Prepares to send files under a name on the unit, and returns what sends them: that alone is timed.
@@ -61,7 +62,6 @@ class Timing:
 
 
 LOADS = (Load("one file of 64 MB", 1, 64 * MEGABYTE), Load("200 files of 20 kB", 200, 20_000))
-REFERENCE = "scp"
 
 
 def measure(ways: dict[str, Way], loads: Sequence[Load], rounds: int, folder: Path) -> list[Timing]:
@@ -80,17 +80,10 @@ def measure(ways: dict[str, Way], loads: Sequence[Load], rounds: int, folder: Pa
     return list(timings.values())
 
 
-def ssh_ways(unit: Unit, stack: ExitStack, folder: Path) -> dict[str, Way]:
-    """farm and scp to one unit, each with a connection of its own and over one that is open."""
+def farm_ways(unit: Unit, stack: ExitStack) -> tuple[dict[str, Way], str]:
+    """farm to one unit, and the folder there, which vanishes at the end."""
     opened = stack.enter_context(closing(transports.connect(unit)))
-    there = opened.run(["pwd"], DEADLINE_S).stdout.decode().strip()
-    options = _ssh_options(unit, folder)
-    shared = ["-o", f"ControlPath={folder / 'control'}"]
-    where = ssh_config.target_of(unit)
-    login = f"{where.username}@{where.host}"
-    subprocess.run(["ssh", *options, *shared, "-o", "ControlMaster=yes", "-fN", login], check=True)
-    stack.callback(subprocess.run, ["ssh", *options, *shared, "-O", "exit", login], capture_output=True)
-    target = f"{login}:{there}"
+    stack.callback(opened.run, ["sh", "-c", 'rm -rf -- "$PWD"'], DEADLINE_S)
 
     def push(files: Sequence[Path], into: str) -> Callable[[], object]:
         return lambda: opened.push(_named(files, into))
@@ -106,23 +99,49 @@ def ssh_ways(unit: Unit, stack: ExitStack, folder: Path) -> dict[str, Way]:
 
         return send
 
+    ways: dict[str, Way] = {"farm, open": push, "farm, unchanged": push_again, "farm": connect_and_push}
+    return ways, opened.run(["pwd"], DEADLINE_S).stdout.decode().strip()
+
+
+def ssh_ways(unit: Unit, stack: ExitStack, folder: Path) -> dict[str, Way]:
+    """farm and scp to one unit, each with a connection of its own and over one that is open."""
+    ours, there = farm_ways(unit, stack)
+    options = _ssh_options(unit, folder)
+    shared = ["-o", f"ControlPath={folder / 'control'}"]
+    where = ssh_config.target_of(unit)
+    login = f"{where.username}@{where.host}"
+    subprocess.run(["ssh", *options, *shared, "-o", "ControlMaster=yes", "-fN", login], check=True)
+    stack.callback(subprocess.run, ["ssh", *options, *shared, "-O", "exit", login], capture_output=True)
+    target = f"{login}:{there}"
+
     def scp(files: Sequence[Path], into: str, *more: str) -> Callable[[], object]:
         source = [str(file) for file in files] if len(files) == 1 else ["-r", str(files[0].parent)]
         argv = ["scp", "-q", *options, *more, *source, f"{target}/{into}"]
         return lambda: subprocess.run(argv, check=True)
 
-    stack.callback(opened.run, ["sh", "-c", 'rm -rf -- "$PWD"'], DEADLINE_S)
-    return {
-        "farm, open": push,
-        "farm, unchanged": push_again,
-        "farm": connect_and_push,
-        "scp": scp,
-        "scp, open": lambda files, into: scp(files, into, *shared),
-    }
+    return ours | {"scp": scp, "scp, open": lambda files, into: scp(files, into, *shared)}
+
+
+def adb_ways(unit: Unit, stack: ExitStack, folder: Path) -> dict[str, Way]:
+    """farm and `adb push` to one phone, through the same adb server."""
+    ours, there = farm_ways(unit, stack)
+    adb = [find_adb(), "-P", str(AdbServer(unit.adb_server_port).port), *(["-s", unit.serial] if unit.serial else [])]
+
+    def push(files: Sequence[Path], into: str) -> Callable[[], object]:
+        source = files[0] if len(files) == 1 else files[0].parent
+        argv = [*adb, "push", str(source), f"{there}/{into}"]
+        return lambda: subprocess.run(argv, check=True, capture_output=True)
+
+    return ours | {"adb push": push}
 
 
 # Kind of link -> the ways that are compared on it.
-WAYS: dict[str, Callable[[Unit, ExitStack, Path], dict[str, Way]]] = {"ssh": ssh_ways}
+WAYS: dict[str, Callable[[Unit, ExitStack, Path], dict[str, Way]]] = {
+    "ssh": ssh_ways,
+    "adb": adb_ways,
+}
+FOLDERS = {"ssh": "~/.farm-unit-transfer", "adb": "/data/local/tmp/farm-transfer"}
+REFERENCES = {"ssh": "scp", "adb": "adb push"}
 
 
 @contextmanager
@@ -146,16 +165,26 @@ def loopback_unit(folder: Path) -> Iterator[Unit]:
         yield unit
 
 
-def table(timings: Sequence[Timing], loads: Sequence[Load]) -> str:
-    """Median, rate, and speed as a share of scp's."""
-    lines = [f"{'':22}{'':18}{'median':>9}{'range':>18}{'rate':>11}{'of scp':>9}"]
+@contextmanager
+def emulated_unit(folder: Path) -> Iterator[Unit]:
+    """A phone in a process of its own, and an adb server of our own."""
+    with loopback.running_phone() as address, loopback.running_adb_server(folder) as port:
+        yield Unit("emulated", "adb", "sdm845", "MI 8", ("host",), serial=address, adb_server_port=port)
+
+
+LOOPBACKS = {"ssh": loopback_unit, "adb": emulated_unit}
+
+
+def table(timings: Sequence[Timing], loads: Sequence[Load], reference: str) -> str:
+    """Median, rate, and speed as a share of the reference's."""
+    lines = [f"{'':22}{'':18}{'median':>9}{'range':>18}{'rate':>11}{f'of {reference}':>12}"]
     for load in loads:
-        reference = next(each for each in timings if (each.load, each.way) == (load.name, REFERENCE))
+        theirs = next(each for each in timings if (each.load, each.way) == (load.name, reference))
         for each in (each for each in timings if each.load == load.name):
             span = f"{min(each.seconds):.3f}-{max(each.seconds):.3f} s"
             rate = load.files * load.file_bytes / each.median_s / MEGABYTE
-            share = reference.median_s / each.median_s
-            lines.append(f"{load.name:22}{each.way:18}{each.median_s:7.3f} s{span:>18}{rate:6.0f} MB/s{share:9.0%}")
+            share = theirs.median_s / each.median_s
+            lines.append(f"{load.name:22}{each.way:18}{each.median_s:7.3f} s{span:>18}{rate:6.0f} MB/s{share:12.0%}")
     return "\n".join(lines)
 
 
@@ -183,22 +212,23 @@ def _ssh_options(unit: Unit, folder: Path) -> list[str]:
 
 
 @click.command(help=__doc__)
-@click.option("--unit", "name", help="A unit of devices.yml; default: this machine, over an sshd of our own.")
+@click.option("--unit", "name", help="A unit of devices.yml; default: this machine, over --link.")
+@click.option("--link", type=click.Choice(list(LOOPBACKS)), default="ssh", show_default=True)
 @click.option("--rounds", default=7, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def main(name: str | None, rounds: int, as_json: bool) -> None:
+def main(name: str | None, link: str, rounds: int, as_json: bool) -> None:
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         folder = Path(scratch)
         if name:
             unit = next(unit for unit in inventory.load() if unit.name == name)
         else:
-            unit = stack.enter_context(loopback_unit(folder))
-        ways = WAYS[unit.transport](replace(unit, folder=FOLDER), stack, folder)
+            unit = stack.enter_context(LOOPBACKS[link](folder))
+        ways = WAYS[unit.transport](replace(unit, folder=FOLDERS[unit.transport]), stack, folder)
         timings = measure(ways, LOADS, rounds, folder)
     if as_json:
         click.echo(json.dumps([{"load": each.load, "way": each.way, "seconds": each.seconds} for each in timings]))
     else:
-        click.echo(table(timings, LOADS))
+        click.echo(table(timings, LOADS, REFERENCES[unit.transport]))
 
 
 if __name__ == "__main__":

@@ -27,9 +27,9 @@ def test_every_way_gets_new_files_in_turns_and_the_first_round_does_not_count(tm
     ]
 
 
-def test_the_table_compares_medians_with_scp() -> None:
+def test_the_table_compares_medians_with_the_reference() -> None:
     timings = [Timing("one", "scp", [2.0, 9.0, 1.0]), Timing("one", "farm", [4.0, 1.0, 1.0])]
-    _, scp, farm = table(timings, LOADS[:1]).splitlines()
+    _, scp, farm = table(timings, LOADS[:1], "scp").splitlines()
     assert scp.split()[2:5] == ["2.000", "s", "1.000-9.000"]
     assert scp.endswith("100%")
     assert farm.endswith("200%")
