@@ -84,7 +84,11 @@ class AdbServer:
 
     def version(self, deadline: float) -> int:
         """The server's internal version, say 41."""
-        return int(self.query("host:version", deadline), 16)
+        answer = self.query("host:version", deadline)
+        try:
+            return int(answer, 16)
+        except ValueError:
+            raise DeviceError(f"port {self.port} is no adb server: its version is {answer!r}") from None
 
     def is_running(self) -> bool:
         """Whether a server listens."""
