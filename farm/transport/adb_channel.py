@@ -18,6 +18,7 @@ FRAME = struct.Struct("<BI")
 STDIN, STDOUT, STDERR, EXIT, CLOSE_STDIN = range(5)
 MAX_FRAME_BYTES = base.MAX_OUTPUT_BYTES + 1
 LOOK_S = 1.0
+OVERREAD = b"\n" * 4096  # toybox's and busybox's `head -c` take up to so many bytes more than they print
 
 Alive = Callable[[], None]
 
@@ -160,7 +161,7 @@ class OldShellChannel(_SocketChannel):
         self._ended = False
 
     def _framed(self, data: bytes) -> bytes:
-        return b"%d\n" % len(data) + data
+        return b"%d\n" % len(data) + data + OVERREAD
 
     def _end_of_input(self) -> bytes:
         return b"0\n"
@@ -199,11 +200,11 @@ class OldShellChannel(_SocketChannel):
 def old_command_line(line: str, marker: str, folder: str) -> str:
     """Runs a command line where there are no exit status, no stderr and no end of input.
 
-    Input comes in pieces, each after its length, the end as a length of 0. The status is printed while the first part
-    of the pipeline still waits for input: it ends when the connection does.
+    Input comes in pieces, each after its length and before empty lines, the end as a length of 0. The status is printed
+    while the first part of the pipeline still waits for input: it ends when the connection does.
     """
     errors = shlex.quote(f"{folder.rstrip('/')}.{marker}")
-    feed = 'while read -r n && [ "$n" -gt 0 ]; do head -c "$n"; done'
+    feed = 'while read -r n; do case $n in "") ;; 0) break ;; *) head -c "$n" ;; esac; done'
     limited = (
         f"{{ {{ ( {line} ) 2>&1 >&4 3>&- 4>&-; echo $? >&3; }} | head -c {base.MAX_OUTPUT_BYTES + 1} >{errors}; }}"
     )

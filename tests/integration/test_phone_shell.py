@@ -24,13 +24,14 @@ pytestmark = pytest.mark.slow
 DEADLINE_S = 20.0
 
 
-@pytest.fixture(scope="module")
-def unit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Unit]:
-    """A phone of an adb server of its own."""
+@pytest.fixture(scope="module", params=[True, False], ids=["shell 2", "old"])
+def unit(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Unit]:
+    """A phone of an adb server of its own; an old one tells no exit status and no separate stderr."""
     missing = [name for name in ("mksh", "toybox") if not shutil.which(name)]
     require("mksh", f"not on this machine: {' and '.join(missing)}" if missing else "")
     home: Path = tmp_path_factory.mktemp("adb")
-    with adb_server(home) as port, EmulatedPhone(PhoneSettings(toybox=True)) as phone:
+    settings = PhoneSettings(toybox=True, shell_v2=request.param, android=14 if request.param else 6)
+    with adb_server(home) as port, EmulatedPhone(settings) as phone:
         serial = f"127.0.0.1:{phone.port}"
         AdbServer(port).connect(serial, time.monotonic() + DEADLINE_S)
         yield Unit("phone", "adb", "sdm845", "phone", ("host",), serial=serial, adb_server_port=port)
