@@ -32,7 +32,9 @@ class Progress:
     @property
     def share(self) -> float:
         """Part of the search that is done, by work or by budget, whichever ends it first."""
-        return min(max(self.done / self.planned, self.device_s / self.budget_s if self.budget_s else 1.0), 1.0)
+        by_work = self.done / self.planned if self.planned else 1.0
+        by_budget = self.device_s / self.budget_s if self.budget_s else 1.0
+        return min(max(by_work, by_budget), 1.0)
 
 
 Option = tuple[str, int]

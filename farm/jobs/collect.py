@@ -58,6 +58,7 @@ def collect(opened: OpenUnit, library: str, found: Sequence[Tuned], settings: di
         settings=settings,
         launches=tuple(_launch_record(each, found) for each in verdicts.values()),
     )
+    opened.lease.check(certain=True)  # a successor may have published since
     artifacts.publish(tuned_file, tuned, kernels_file, kernels, record)
     return Published(tuned_file, kernels_file, record)
 

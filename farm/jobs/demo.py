@@ -8,6 +8,8 @@ from pathlib import Path
 
 from farm import report
 from farm.deployment import Deployment
+from farm.emulation import PhoneSettings
+from farm.emulation.attached import attached_phone
 from farm.inventory import Unit
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
 from farm.jobs.run import NO_ARTIFACT, LoadOptions, RunOptions, run_job
@@ -24,6 +26,8 @@ from farm.tables_tune import tune_table
 
 _UNTUNED = LoadOptions(tuned=NO_ARTIFACT, kernels=NO_ARTIFACT)
 _SLOWEST = 5
+PHONE = "emulated_phone"
+PHONE_BUDGET_S = 15.0  # of device time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,13 +62,15 @@ class Demo:
 
 
 def demonstrate(deployments: Sequence[Deployment], units: Sequence[Unit], watch: Watch) -> Demo:
-    """Runs the three jobs on every model, the first two untuned."""
+    """Runs the three jobs on every model, the first two untuned; tunes the last model on an emulated phone too."""
     runs: list[RunRow] = []
     profiles: list[BenchmarkRow] = []
     for deployment in deployments:
         runs += run_job(deployment, units, RunOptions(validate=True, load=_UNTUNED), watch=watch)
         profiles += benchmark_job(deployment, units, BenchmarkOptions(rounds=20, load=_UNTUNED), watch=watch)
     tunings = list(tune_job(deployments, units, TuneOptions(SearchOptions("quick")), watch=watch))
+    with attached_phone(PHONE, PhoneSettings(soc="sdm845", model="MI 8")) as phone:
+        tunings += tune_job(deployments[-1:], [phone], TuneOptions(SearchOptions("quick", PHONE_BUDGET_S)), watch=watch)
     return Demo(runs, profiles, tunings)
 
 

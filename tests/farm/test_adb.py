@@ -259,19 +259,22 @@ def test_a_phone_that_is_not_there(port: int, quick: None) -> None:
         adb.connect(unit)
 
 
+NO_PERMISSIONS = "no permissions (user in plugdev group; are your udev rules wrong?); see [..] usb:1-1"
+
+
 @pytest.mark.parametrize(
     ("line", "device"),
     [
-        ("emulator-5554  device product:sdk model:Pixel_7 transport_id:1", AdbDevice("emulator-5554", "device", "Pixel_7")),
-        ("0123 unauthorized usb:1-1 transport_id:2", AdbDevice("0123", "unauthorized")),
-        ("0123 no permissions (user in plugdev group; are your udev rules wrong?); see [..] usb:1-1", AdbDevice("0123", "no permissions")),
-        ("10.0.0.1:5555 offline", AdbDevice("10.0.0.1:5555", "offline")),
+        ("emulator-5554  device product:sdk model:Pixel_7 transport_id:1", ("emulator-5554", "device", "Pixel_7")),
+        ("0123 unauthorized usb:1-1 transport_id:2", ("0123", "unauthorized")),
+        (f"0123 {NO_PERMISSIONS}", ("0123", "no permissions")),
+        ("10.0.0.1:5555 offline", ("10.0.0.1:5555", "offline")),
         ("", None),
-        ("* daemon", AdbDevice("*", "daemon")),
+        ("* daemon", ("*", "daemon")),
     ],
-)  # fmt: skip
-def test_lines_of_the_server(line: str, device: AdbDevice | None) -> None:
-    assert parse_device(line) == device
+)
+def test_lines_of_the_server(line: str, device: tuple[str, ...] | None) -> None:
+    assert parse_device(line) == (AdbDevice(*device) if device else None)
 
 
 def test_every_state_has_a_remedy_but_the_good_one() -> None:
