@@ -119,8 +119,8 @@ def make(board: Board, say: Say, mirror: tuple[str, str] | None = None) -> None:
 
 def start(board: Board, say: Say, mirror: tuple[str, str] | None = None) -> None:
     """Makes the board if it must, starts it, and waits until its sshd answers; port 0 is any that is free."""
+    board = dataclasses.replace(board, port=board.port or _free_port())  # before the making: it names the emulator
     make(board, say, mirror)
-    board = dataclasses.replace(board, port=board.port or _free_port())
     with _locked(board):
         if running(board) is None:
             _check_port(board.port)
