@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import os
 import shutil
@@ -94,8 +95,8 @@ class Board:
 
     @property
     def handler(self) -> str:
-        """Name of the emulator in binfmt_misc."""
-        return f"farm-board-{self.port}"
+        """Name of the emulator in binfmt_misc; no other board's."""
+        return f"farm-board-{hashlib.sha256(os.fsencode(self.folder.resolve())).hexdigest()[:12]}"
 
     @property
     def state_file(self) -> Path:
@@ -131,8 +132,8 @@ def start(board: Board, say: Say, mirror: tuple[str, str] | None = None) -> None
 
 def stop(board: Board) -> bool:
     """Ends everything that runs on the board; False when it was not running."""
-    state, process = _state(board), running(board)
-    if not state:
+    process = running(board)
+    if not _state(board):
         return False
     namespace.check_root()
     if process:
@@ -141,7 +142,7 @@ def stop(board: Board) -> bool:
         _, alive = psutil.wait_procs(ended, STOP_DEADLINE_S)
         if alive:
             raise DeadlineError(f"the board's process {alive[0].pid} did not end within {STOP_DEADLINE_S:g} s")
-    namespace.forget(f"farm-board-{state.get('port', board.port)}")
+    namespace.forget(board.handler)
     board.state_file.unlink(missing_ok=True)
     return process is not None
 

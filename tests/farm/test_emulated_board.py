@@ -35,6 +35,7 @@ def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs run without namespaces, so that no root is needed."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(namespace, "check", lambda: None)
+    monkeypatch.setattr(namespace, "forget", lambda handler: None)
     monkeypatch.setattr(namespace, "enter", lambda handler, argv, root=None: list(argv))
 
 
