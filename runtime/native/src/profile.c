@@ -8,7 +8,8 @@ rt_status rt_profile_create(rt_profile *profile, const rt_engine *engine, rt_err
     profile->step_count = engine->plan.step_count;
     profile->start_ns = rt_memory_allocate(profile->step_count, sizeof *profile->start_ns);
     profile->duration_ns = rt_memory_allocate(profile->step_count, sizeof *profile->duration_ns);
-    if (profile->start_ns != NULL && profile->duration_ns != NULL) return RT_OK;
+    profile->end_ns = rt_memory_allocate(profile->step_count, sizeof *profile->end_ns);
+    if (profile->start_ns != NULL && profile->duration_ns != NULL && profile->end_ns != NULL) return RT_OK;
     rt_profile_destroy(profile);
     return rt_error_no_memory(error, "a profile");
 }
@@ -25,6 +26,7 @@ void rt_profile_destroy(rt_profile *profile) {
     rt_memory_free(profile->events);
     rt_memory_free(profile->start_ns);
     rt_memory_free(profile->duration_ns);
+    rt_memory_free(profile->end_ns);
     memset(profile, 0, sizeof *profile);
 }
 
@@ -32,7 +34,7 @@ void rt_profile_reset(rt_profile *profile) {
     events_release(profile);
     for (uint32_t i = 0; i < profile->step_count; i++) {
         profile->start_ns[i] = not_started;
-        profile->duration_ns[i] = 0;
+        profile->duration_ns[i] = profile->end_ns[i] = 0;
     }
 }
 
@@ -52,6 +54,7 @@ cl_event *rt_profile_next(rt_profile *profile, uint32_t step) {
 void rt_profile_host_step(rt_profile *profile, uint32_t step, uint64_t start_ns, uint64_t end_ns) {
     profile->start_ns[step] = start_ns - profile->host_offset_ns;
     profile->duration_ns[step] = end_ns - start_ns;
+    profile->end_ns[step] = end_ns - profile->host_offset_ns;
 }
 
 rt_status rt_profile_align(rt_profile *profile, cl_event event, rt_error *error) {
@@ -83,8 +86,23 @@ static rt_status event_read(rt_profile *profile, const rt_profile_event *entry, 
     rt_status status = rt_event_times(profile->cl, entry, &start_ns, &end_ns, error);
     if (status != RT_OK) return status;
     if (start_ns < profile->start_ns[entry->step]) profile->start_ns[entry->step] = start_ns;
+    if (end_ns > profile->end_ns[entry->step]) profile->end_ns[entry->step] = end_ns;
     profile->duration_ns[entry->step] += end_ns - start_ns;
     return RT_OK;
+}
+
+/* Gives each step the time that passed between the end of all before it and its start. */
+static void gaps_assign(rt_profile *profile) {
+    uint64_t ended_ns = not_started;
+    for (uint32_t i = 0; i < profile->step_count; i++) {
+        uint64_t start_ns = profile->start_ns[i];
+        if (start_ns == not_started) continue;
+        if (ended_ns != not_started && ended_ns < start_ns) {
+            profile->duration_ns[i] += start_ns - ended_ns;
+            profile->start_ns[i] = ended_ns;
+        }
+        if (ended_ns == not_started || profile->end_ns[i] > ended_ns) ended_ns = profile->end_ns[i];
+    }
 }
 
 rt_status rt_profile_collect(rt_profile *profile, rt_error *error) {
@@ -93,6 +111,7 @@ rt_status rt_profile_collect(rt_profile *profile, rt_error *error) {
         status = event_read(profile, &profile->events[i], error);
     }
     events_release(profile);
+    gaps_assign(profile);
     uint64_t origin = not_started;
     for (uint32_t i = 0; i < profile->step_count; i++) {
         if (profile->start_ns[i] < origin) origin = profile->start_ns[i];

@@ -1,4 +1,5 @@
-/* Times of the steps of one round: from OpenCL events, and from the clock for CPU steps. */
+/* Times of the steps of one round: from OpenCL events, and from the clock for CPU steps. A step's time counts from the
+   end of the one before it: what the driver needs to launch it is its own cost, and the sum is that of the round. */
 #ifndef RT_PROFILE_H
 #define RT_PROFILE_H
 
@@ -16,6 +17,7 @@ typedef struct {
     uint32_t step_count;
     /* one a step, of the last round that was collected; start relative to the first step's */
     uint64_t *start_ns, *duration_ns;
+    uint64_t *end_ns; /* on the device's clock */
     uint64_t host_offset_ns; /* host clock minus the device's clock, modulo 2^64 */
 } rt_profile;
 
