@@ -29,6 +29,10 @@ def require(name: str, missing: str) -> None:
         pytest.skip(missing)
 
 
+def pytest_unconfigure() -> None:
+    _taken.close()
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     required = set(filter(None, os.environ.get("FARM_REQUIRED_DRIVERS", "").split(",")))
     missing = required - {driver.origin for driver in find_drivers()}
