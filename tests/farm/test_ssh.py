@@ -79,6 +79,7 @@ def board(server: SshServer, tmp_path: Path) -> Unit:
     return trusted(unit_at(server.port, tmp_path / "key"))
 
 
+@pytest.mark.slow
 class TestServer(TransportContract):
     @pytest.fixture
     def transport(self, board: Unit) -> Iterator[Transport]:
@@ -87,6 +88,7 @@ class TestServer(TransportContract):
         opened.close()
 
 
+@pytest.mark.slow
 class TestSshd(TransportContract):
     @pytest.fixture
     def transport(self, tmp_path: Path, key: paramiko.PKey) -> Iterator[Transport]:

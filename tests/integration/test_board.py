@@ -55,7 +55,7 @@ def test_from_model_to_artifacts(unit: Unit, say: Say, pushed: list[str], tmp_pa
         assert {op["type"] for op in row["ops"]} >= {"Conv2D", "FullyConnected"}
         assert sum(op["percent"] for op in row["ops"]) == pytest.approx(100, abs=1)
 
-    tuned = rows_of(say("tune", "tiny.yml", "--soc", SOC, "--budget", "10", "--json"))[1]
+    tuned = rows_of(say("tune", "tiny.yml", "--soc", SOC, "--budget", "60", "--json"))[1]
     assert tuned["trials"] > 3 and tuned["default_ms"] > 0 and tuned["tuned_ms"] > 0
     files = [Path(name) for name in tuned["artifacts"]]
     model = MODEL.replace(" ", "")
