@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyopencl
 import pytest
 
+from farm.drivers import find_drivers
 from runtime.native.build import build_farmrt
 from tests.native.farmrt import Farmrt
 
-SYSTEM_PATTERNS = ("/usr/lib/*/libpocl.so.2", "/usr/lib*/libpocl.so.2")
-
 
 def drivers() -> dict[str, str]:
-    """Driver libraries by name: PyPI's PoCL, the system's, and the system's loader."""
-    bundled = sorted((Path(pyopencl.__file__).parent / ".libs").glob("libpocl-*.so"))
-    system = sorted(path for pattern in SYSTEM_PATTERNS for path in Path("/").glob(pattern.lstrip("/")))
-    found = {"bundled": str(bundled[0])} if bundled else {}
-    return found | ({"system": str(system[0]), "loader": "libOpenCL.so.1"} if system else {})
+    """PoCL by where it comes from: PyPI's, the system's, and the system's through its loader."""
+    found = {driver.origin: str(driver.path) for driver in reversed(find_drivers()) if driver.name == "PoCL"}
+    bundled = {"bundled": found["pypi"]} if "pypi" in found else {}
+    return bundled | ({"system": found["system"], "loader": "libOpenCL.so.1"} if "system" in found else {})
 
 
 DRIVERS = drivers()
