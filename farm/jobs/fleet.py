@@ -21,7 +21,7 @@ from farm.jobs.unit import OpenUnit, open_unit
 from farm.jobs.watch import UNWATCHED, UnitWatch, Watch
 from farm.results import status_of
 from farm.schedule import Schedule, Task
-from runtime.errors import ConfigError, FarmError
+from runtime.errors import ConfigError, DeviceLostError, FarmError, ProcessEndedError
 
 Outcome = TypeVar("Outcome")
 
@@ -241,10 +241,15 @@ class _Worker(Generic[Outcome]):
 
     def _may_return(self, error: FarmError) -> bool:
         """Whether to try again, after a moment: only for a unit that was there before, and not for ever."""
+        was_there = self._was_open or (self._watch.reached and self._options.retries > 0 and _is_lost(error))
         now_s = time.monotonic()
         self._lost_s = min(self._lost_s, now_s)
-        if not self._was_open or self._fleet.stopping or now_s - self._lost_s > self._options.return_s:
+        if not was_there or self._fleet.stopping or now_s - self._lost_s > self._options.return_s:
             return False
         self._watch.stage(f"lost, waiting for it: {error}")
         time.sleep(POLL_S)
         return True
+
+
+def _is_lost(error: FarmError) -> bool:
+    return isinstance(error, DeviceLostError) and not isinstance(error, ProcessEndedError)

@@ -229,7 +229,7 @@ def open_unit(
     watch.stage("connecting")
     health.Records().admit(unit, lambda: check_unit(unit))
     with (
-        contextlib.closing(connect(unit)) as transport,
+        contextlib.closing(_reached(unit, watch)) as transport,
         lease.acquire(unit, transport, purpose, connect=lambda: connect(unit), wait_s=wait_s, say=watch.stage) as held,
         _made_ready(unit, transport, held, watch) as conditions,
         Store(transport, unit.limits.store_mb * BYTES_PER_MB, held.check) as store,
@@ -240,6 +240,12 @@ def open_unit(
         way = Way(unit, transport, held, store, watch, library, profile, conditions)
         with way.session() as session:
             yield OpenUnit(way, session)
+
+
+def _reached(unit: Unit, watch: UnitWatch) -> Transport:
+    transport = connect(unit)
+    watch.reached = True
+    return transport
 
 
 @contextlib.contextmanager

@@ -44,12 +44,13 @@ class Unwatched:
 UNWATCHED = Unwatched()
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class UnitWatch:
-    """One unit's end of a view."""
+    """One unit's end of a view; `reached` tells whether the unit was there at all."""
 
     unit: str
     watch: Watch = UNWATCHED
+    reached: bool = False
 
     def stage(self, text: str) -> None:
         """What the unit is at now."""

@@ -1,0 +1,118 @@
+"""Whole jobs while the way to a phone fails: unplugged in each stage, restarted, without its adb server."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm.emulation import EmulatedPhone
+from tests.farm.adb_servers import adb_server
+from tests.farm.bench import Bench, Done, at_command, is_clean, kill_server, quicken
+
+pytestmark = [pytest.mark.slow, pytest.mark.opencl]
+
+
+@pytest.fixture
+def bench(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> Iterator[Bench]:
+    quicken(monkeypatch)
+    with contextlib.ExitStack() as stack:
+        port = stack.enter_context(adb_server(tmp_path_factory.mktemp("adb")))
+        yield stack.enter_context(Bench(tmp_path, port, monkeypatch, capsys))
+
+
+STAGES = ["connect", "lease", "push", "probe", "load", "run", "output", "pull"]
+REQUESTS = {
+    "connect": "at=connect",
+    "lease": "at=shell,on=[.]lease",
+    "push": "at=push,bytes=1",
+    "pull": "at=pull,bytes=1",
+}
+
+
+def unplug_in(stage: str, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cable is out for a second, once."""
+    if stage in REQUESTS:
+        phone.inject(f"disconnect:{REQUESTS[stage]},away=1")
+    else:
+        at_command(monkeypatch, stage, lambda: phone.inject("disconnect:away=1"))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_job_whose_phone_is_unplugged_is_done_when_it_is_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    phone = bench.phone()
+    unplug_in(stage, phone, monkeypatch)
+    done = bench.run()
+    assert (done.status, done.row["status"]) == (0, "ok"), done
+    assert is_clean(phone)
+
+
+@pytest.mark.parametrize("stage", STAGES[1:])
+def test_without_retries_it_is_a_row_and_the_next_command_works(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    phone = bench.phone()
+    unplug_in(stage, phone, monkeypatch)
+    done = bench.run("--retries", "0")
+    assert (done.status, done.row["status"]) == (1, "device_lost"), done
+    assert "mi8" in done.row["reason"] and "tiny on mi8 (gpu): device_lost: " in done.err
+    again = bench.run("--wait", "10")
+    assert (again.status, again.row["status"]) == (0, "ok"), again
+    assert is_clean(phone)
+
+
+@pytest.mark.parametrize("command", ["run", "tune"])
+def test_a_killed_adb_server_is_started_again_and_the_job_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, command: str
+) -> None:
+    quicken(monkeypatch)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with adb_server(tmp_path) as port, Bench(tmp_path, port, monkeypatch, capsys) as bench:
+        phone = bench.phone()
+        at_command(monkeypatch, "trial" if command == "tune" else "run", lambda: kill_server(port))
+        done: Done = bench.tune() if command == "tune" else bench.run()
+        assert (done.status, done.row["status"]) == (0, "ok"), done
+        assert is_clean(phone)
+
+
+def test_a_restart_while_tuning_costs_no_trial(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    phone = bench.phone()
+    journal = Path("build/tuning/sdm845.jsonl")
+    kept: list[str] = []
+
+    def restart() -> None:
+        kept.extend(journal.read_text().splitlines())
+        phone.inject("reboot:away=1")
+
+    at_command(monkeypatch, "trial", restart, skip=12)
+    done = bench.tune()
+    assert (done.status, done.row["status"], done.row["tuned"]["match"]) == (0, "ok", "exact"), done
+    lines = journal.read_text().splitlines()
+    assert len(kept) > 4 and lines[: len(kept)] == kept and len(lines) > len(kept)
+    assert is_clean(phone)
+
+
+def test_another_phone_of_the_soc_ends_the_search_of_one_that_stays_away(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phones = [bench.phone("first"), bench.phone("second")]
+    gone = threading.Event()
+
+    def unplug() -> None:
+        gone.set()
+        phones[0].inject("disconnect:away=300")
+
+    at_command(monkeypatch, "trial", unplug, skip=8)
+    done = bench.tune("--retries", "0")
+    assert gone.is_set() and done.status == 1
+    statuses = {row["unit"]: row["status"] for row in done.rows}
+    assert statuses == {"first": "device_lost", "second": "ok"}, done
+    assert is_clean(phones[1])
