@@ -133,6 +133,7 @@ def test_this_machine_is_asked_with_the_very_script(tmp_path: Path) -> None:
     check(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", SOCS)
 @pytest.mark.parametrize("android", [10, 14])
 def test_the_script_finds_what_an_emulated_phone_has(key: str, android: int) -> None:

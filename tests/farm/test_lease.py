@@ -204,6 +204,7 @@ def test_waiting_has_an_end(rig: Rig) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 def test_racing_threads_never_hold_it_together(tmp_path: Path, shell: str) -> None:
     environment = shell_environment(shell, tmp_path / "bin")
@@ -581,6 +582,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(transport: LocalTransport, 
         Marker(transport).look()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.sampled_from(["look a", "look b", "claim a", "claim b", "renew a", "renew b", "end a", "end b"])))
 def test_any_order_of_steps_leaves_one_holder(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:

@@ -22,6 +22,7 @@ from tests.runtime.networks import NETWORKS, concat_in_place, dense_chain, nhwc_
 
 BUFFER = target_of(default_device(), memory="buffer")
 IMAGE = dataclasses.replace(BUFFER, memory="image")
+PRECISIONS = [Precision.FP32, pytest.param(Precision.FP16_STORAGE, marks=pytest.mark.slow)]
 TOLERANCE = {Precision.FP32: 2e-5, Precision.FP16_STORAGE: 2e-2}
 
 
@@ -36,20 +37,21 @@ def check(maker: GraphMaker, graph: Graph, target: Target = BUFFER, options: Opt
         np.testing.assert_allclose(actual, expected[name], rtol=0, atol=TOLERANCE[target.precision] * scale)
 
 
-@pytest.mark.parametrize("precision", [Precision.FP32, Precision.FP16_STORAGE], ids=lambda p: p.name.lower())
+@pytest.mark.parametrize("precision", PRECISIONS, ids=lambda p: p.name.lower())
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
 def test_plan_computes_the_graph(network: Callable[[GraphMaker], Graph], precision: Precision) -> None:
     maker = GraphMaker()
     check(maker, network(maker), dataclasses.replace(BUFFER, precision=precision))
 
 
-@pytest.mark.parametrize("precision", [Precision.FP32, Precision.FP16_STORAGE], ids=lambda p: p.name.lower())
+@pytest.mark.parametrize("precision", PRECISIONS, ids=lambda p: p.name.lower())
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
 def test_images_compute_the_graph(network: Callable[[GraphMaker], Graph], precision: Precision) -> None:
     maker = GraphMaker()
     check(maker, network(maker), dataclasses.replace(IMAGE, precision=precision))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
 def test_every_layer_can_be_kept(network: Callable[[GraphMaker], Graph]) -> None:
     maker = GraphMaker()
