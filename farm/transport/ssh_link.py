@@ -257,8 +257,9 @@ def _log_in(transport: paramiko.Transport, target: Target) -> None:
             tried += 1
             if _accepted(transport, target, key):
                 return
+    copy_key = f"ssh-copy-id -p {target.port} {target.username}@{target.host}"
     raise paramiko.AuthenticationException(
-        "; ".join([f"{tried} key(s) tried", *notes, f"bring yours there: ssh-copy-id -p {target.port} {target.label}"])
+        "; ".join([f"{tried} key(s) tried", *notes, f"bring yours there: {copy_key}"])
     )
 
 
