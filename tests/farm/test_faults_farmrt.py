@@ -1,0 +1,153 @@
+"""Whole jobs with a farmrt that misbehaves, a storage that is full, files that are altered, a broken driver."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm import results
+from farm.emulation import EmulatedPhone
+from farm.jobs import unit as unit_jobs
+from tests.farm.adb_servers import adb_server
+from tests.farm.bench import Bench, Done, at_command, is_clean, quicken
+
+pytestmark = [pytest.mark.slow, pytest.mark.opencl]
+SERVE = "at=shell,on=farmrt.*serve"
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with adb_server(tmp_path_factory.mktemp("adb")) as found:
+        yield found
+
+
+@pytest.fixture
+def bench(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Iterator[Bench]:
+    quicken(monkeypatch)
+    with contextlib.ExitStack() as stack:
+        yield stack.enter_context(Bench(tmp_path, port, monkeypatch, capsys))
+
+
+@pytest.fixture
+def phone(bench: Bench) -> EmulatedPhone:
+    return bench.phone()
+
+
+def works_again(bench: Bench, phone: EmulatedPhone) -> None:
+    """The fault left nothing behind that the next job would feel."""
+    phone.clear_faults()
+    again = bench.run("--wait", "0")
+    assert (again.status, again.row["status"]) == (0, "ok"), again
+    assert is_clean(phone)
+
+
+def told(done: Done, status: str, *words: str) -> None:
+    """It is one row with that status, whose reason has these words and can be printed."""
+    assert (done.status, done.row["status"]) == (1, status), done
+    assert all(word in done.row["reason"] for word in words), done.row["reason"]
+    assert len(done.row["reason"]) < 5000
+    assert f"tiny on mi8 (gpu): {status}: " in done.err and is_printable(done.err)
+
+
+def is_printable(text: str) -> bool:
+    return all(line.isprintable() for line in text.splitlines())
+
+
+def test_farmrt_that_dies_at_once(bench: Bench, phone: EmulatedPhone) -> None:
+    phone.inject(f"exit:{SERVE},status=139")
+    begun_s = time.monotonic()
+    told(bench.run(), "failed", "mi8", "139")
+    assert time.monotonic() - begun_s < 30, "who never began is not waited for"
+    works_again(bench, phone)
+
+
+def test_farmrt_that_hangs(bench: Bench, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit_jobs, "PROBE_DEADLINE_S", 1.5)
+    phone.inject(f"hang:{SERVE}")
+    told(bench.run(), "timeout", "probe", "did not answer within 1.5 s")
+    monkeypatch.undo()
+    monkeypatch.chdir(bench.folder)
+    works_again(bench, phone)
+
+
+def test_a_full_storage_while_files_are_sent(bench: Bench, phone: EmulatedPhone) -> None:
+    phone.inject("storage:free=20K,at=push")
+    told(bench.run(), "failed", "mi8")
+    works_again(bench, phone)
+
+
+def test_kernels_that_cannot_be_written(bench: Bench, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_command(monkeypatch, "save_kernels", lambda: (phone.root / "data/local/tmp/farm/kernels.bin").mkdir())
+    told(bench.tune(), "failed", "save_kernels")
+    assert not list(Path("build/tinylib/opencl").rglob("*.bin")), "no artifact without its kernels"
+    (phone.root / "data/local/tmp/farm/kernels.bin").rmdir()
+    again = bench.tune()
+    assert (again.status, again.row["status"]) == (0, "ok"), again
+    works_again(bench, phone)
+
+
+@pytest.mark.parametrize("fault", ["alter:at=pull,bytes=7", "truncate:at=pull,bytes=7"])
+def test_outputs_that_are_altered_on_their_way_are_no_result(bench: Bench, phone: EmulatedPhone, fault: str) -> None:
+    phone.inject(fault)
+    done = bench.run("--output-dir", "kept")
+    told(done, "failed", "arrived with another content")
+    assert not list(Path("kept").rglob("*")), "nothing that is wrong is kept"
+    works_again(bench, phone)
+
+
+@pytest.mark.parametrize("fault", ["alter:at=pull,on=kernels,bytes=70", "truncate:at=pull,on=kernels,bytes=70"])
+def test_kernels_that_are_altered_on_their_way_are_not_published(
+    bench: Bench, phone: EmulatedPhone, fault: str
+) -> None:
+    phone.inject(fault)
+    told(bench.tune(), "failed", "arrived with another content")
+    assert not list(Path("build/tinylib/opencl").rglob("*.bin"))
+    works_again(bench, phone)
+
+
+def test_a_driver_that_is_broken(bench: Bench, phone: EmulatedPhone) -> None:
+    broken = phone.root / "data/local/tmp/libOpenCL.so"
+    broken.write_bytes(b"\x7fELF no library")
+    told(bench.run("--opencl", str(broken)), "unsupported", "mi8", "libOpenCL.so")
+    works_again(bench, phone)
+
+
+HOSTILE = r"\x1b[31mred\x1b]0;title\x07\nsecond line"
+
+
+def test_what_a_phone_says_of_itself_is_data(bench: Bench, phone: EmulatedPhone) -> None:
+    for name in ("ro.product.model", "ro.build.version.release", "ro.product.manufacturer", "ro.hardware"):
+        phone.inject(f"property:name={name},value={HOSTILE}")
+        phone.inject(f"property:name={name}.extra,value=x,length=1M")
+    done = bench.run()
+    assert (done.status, done.row["status"]) == (0, "ok"), done
+    assert is_printable(done.err)
+    table = bench.text("run", "tiny.yml", "--all", "--round", "2")
+    assert is_printable(table) and "tiny" in table
+    assert "\\u001b" not in results.ROWS_FILE.read_text()
+
+
+def test_a_clock_that_jumps_on_the_phone_changes_nothing(
+    bench: Bench, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_command(monkeypatch, "load", lambda: phone.inject("clock:jump=-9h"))
+    at_command(monkeypatch, "run", lambda: phone.inject("clock:jump=1000h"))
+    done = bench.run()
+    assert (done.status, done.row["status"]) == (0, "ok"), done
+    works_again(bench, phone)
+
+
+def test_a_clock_that_jumps_here_changes_nothing(
+    bench: Bench, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = time.time
+    at_command(monkeypatch, "trial", lambda: monkeypatch.setattr(time, "time", lambda: real() - 86_400), skip=5)
+    done = bench.tune()
+    assert (done.status, done.row["status"]) == (0, "ok"), done
+    monkeypatch.setattr(time, "time", lambda: real() + 86_400)
+    works_again(bench, phone)
