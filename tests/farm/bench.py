@@ -120,8 +120,9 @@ def running_on(phone: EmulatedPhone) -> list[psutil.Process]:
     """The farmrt processes of a phone."""
     root = str(phone.root.resolve())
     found = []
-    for process in psutil.process_iter():
+    for pid in psutil.pids():  # `process_iter` would remember what a process was before it became farmrt
         with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
             if process.exe().startswith(root) and "farmrt" in process.name():
                 found.append(process)
     return found

@@ -1,0 +1,157 @@
+"""Controllers that want one phone, that are killed at any moment; and many phones of which some fail."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm.emulation import EmulatedPhone
+from tests.farm.adb_servers import adb_server
+from tests.farm.bench import Bench, finished, is_clean, quicken, running_on
+
+pytestmark = [pytest.mark.slow, pytest.mark.opencl]
+RUN = ("run", "tiny.yml", "--all")
+TUNE = ("tune", "tiny.yml", "--all", "--budget", "6")
+JOURNAL = Path("build/tuning/sdm845.jsonl")
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with adb_server(tmp_path_factory.mktemp("adb")) as found:
+        yield found
+
+
+@pytest.fixture
+def bench(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Iterator[Bench]:
+    quicken(monkeypatch)
+    with contextlib.ExitStack() as stack:
+        yield stack.enter_context(Bench(tmp_path, port, monkeypatch, capsys))
+
+
+@contextlib.contextmanager
+def busy(bench: Bench, phone: EmulatedPhone, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A controller in a process of its own, from the moment that its farmrt runs; killed at the end."""
+    with killed(bench, lambda: bool(running_on(phone)), *arguments) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def killed(bench: Bench, moment: Callable[[], bool], *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A controller in a process of its own, from some moment; killed at the end."""
+    process = bench.start(*arguments)
+    try:
+        until(moment)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def until(there: Callable[[], bool]) -> None:
+    """Waits for something."""
+    end_s = time.monotonic() + 30
+    while not there():
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+
+
+def test_of_two_controllers_one_waits_and_both_do_their_jobs(bench: Bench) -> None:
+    phone = bench.phone()
+    with busy(bench, phone, *RUN, "--round", "20000") as first:
+        second = bench.run("--wait", "60")
+        done = finished(first)
+    assert (done.status, done.row["status"]) == (0, "ok"), done
+    assert (second.status, second.row["status"]) == (0, "ok"), second
+    assert second.row["time"] >= done.row["time"], "one after the other"
+    assert is_clean(phone)
+
+
+def test_who_does_not_wait_is_told_who_holds_the_phone(bench: Bench) -> None:
+    phone = bench.phone()
+    with busy(bench, phone, *TUNE) as first:
+        second = bench.run("--wait", "0")
+        done = finished(first)
+    assert (done.status, done.row["status"]) == (0, "ok"), done
+    assert (second.status, second.row["status"]) == (1, "failed"), second
+    for words in ("mi8: held by", f"pid {first.pid}", "--wait", "farm devices release mi8 --force"):
+        assert words in second.row["reason"]
+
+
+def lease(phone: EmulatedPhone) -> bool:
+    return (phone.root / "data/local/tmp/farm/.lease").is_dir()
+
+
+MOMENTS: dict[str, Callable[[EmulatedPhone], bool]] = {
+    "at the lease": lease,
+    "when farmrt runs": lambda phone: bool(running_on(phone)),
+    "when the model is there": lambda phone: len(list((phone.root / "data/local/tmp/farm/objects").glob("*/data"))) > 1,
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_run_that_is_killed_blocks_nobody(bench: Bench, moment: str) -> None:
+    phone = bench.phone()
+    with killed(bench, lambda: MOMENTS[moment](phone), *RUN, "--round", "100000"):
+        pass
+    again = bench.run("--wait", "0")
+    assert (again.status, again.row["status"]) == (0, "ok"), again
+    assert is_clean(phone)
+
+
+def known_of(lines: Sequence[str]) -> int:
+    """How many trials a journal's lines tell of: a re-test that went well is none of its own."""
+    records = [json.loads(line) for line in lines[1:]]
+    found = (each for each in records if not (each.get("retest") and each["status"] == "ok"))
+    return len({(each["kernel"], each["key"], each["variant"], *each["local"]) for each in found})
+
+
+@pytest.mark.parametrize("trials", [1, 30])
+def test_a_search_that_is_killed_goes_on_from_its_journal(bench: Bench, trials: int) -> None:
+    phone = bench.phone()
+    with killed(bench, lambda: JOURNAL.is_file() and JOURNAL.read_bytes().count(b"\n") > trials, *TUNE):
+        pass
+    kept = JOURNAL.read_text().splitlines()
+    done = bench.tune("--wait", "0")
+    assert (done.status, done.row["status"], done.row["tuned"]["match"]) == (0, "ok", "exact"), done
+    assert f"mi8: {known_of(kept)} trials are known from before" in done.err
+    assert JOURNAL.read_text().splitlines()[: len(kept)] == kept
+    assert is_clean(phone)
+
+
+def test_a_tuning_that_is_killed_while_artifacts_are_made_is_repeated(bench: Bench) -> None:
+    phone = bench.phone()
+    process = bench.start(*TUNE)
+    assert process.stderr
+    for line in process.stderr:
+        if "compiling the tuned kernels" in line:
+            break
+    process.kill()
+    process.communicate()
+    done = bench.tune("--wait", "0")
+    assert (done.status, done.row["status"], done.row["kernels"]["match"]) == (0, "ok", "exact"), done
+    folder = Path(done.row["artifacts"][0]).parent
+    assert len([path for path in folder.iterdir() if path.suffix == ".bin"]) == 2
+    assert is_clean(phone)
+
+
+def test_fifty_phones_of_which_ten_fail(bench: Bench) -> None:
+    faults = ["offline", "unauthorized", "exit:at=shell,on=farmrt", "disconnect:at=push,away=300", "storage:at=push"]
+    phones = {f"p{number:02}": bench.phone(f"p{number:02}") for number in range(50)}
+    failing = list(phones)[::5]
+    for number, name in enumerate(failing):
+        phones[name].inject(faults[number % len(faults)])
+    (bench.folder / "tiny.yml").write_text((bench.folder / "tiny.yml").read_text().replace("gpu", "cpu"))
+    done = bench.farm("run", "tiny.yml", "--all", "--round", "1", "--warmup", "0", "--retries", "0")
+    assert done.status == 1 and len(done.rows) == 50
+    bad = {row["unit"]: row for row in done.rows if row["status"] != "ok"}
+    assert sorted(bad) == sorted(failing), done.err
+    for name, row in bad.items():
+        assert name in row["reason"] and row["status"] in ("failed", "device_lost"), row
+        assert f"tiny on {name} (cpu): {row['status']}: " in done.err
