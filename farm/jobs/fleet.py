@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
 from farm import health
@@ -54,6 +55,7 @@ class FleetOptions:
 
 
 FLEET = FleetOptions()
+Opener = Callable[[Unit, FleetOptions, UnitWatch], AbstractContextManager[OpenUnit]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -79,9 +81,16 @@ class Skipped(FarmError):
     """A job was not begun."""
 
 
-def run_jobs(jobs: Sequence[Job[Outcome]], options: FleetOptions, watch: Watch = UNWATCHED) -> Iterator[Outcome]:
+def open_for_jobs(unit: Unit, options: FleetOptions, watch: UnitWatch) -> AbstractContextManager[OpenUnit]:
+    """A unit with farmrt, ready to work."""
+    return open_unit(unit, options.opencl, watch, options.purpose, options.wait_s)
+
+
+def run_jobs(
+    jobs: Sequence[Job[Outcome]], options: FleetOptions, watch: Watch = UNWATCHED, opener: Opener = open_for_jobs
+) -> Iterator[Outcome]:
     """The outcome of every job, as soon as it is there; raises a ConfigError at once, which is the user's."""
-    fleet = _Fleet(jobs, options, watch)
+    fleet = _Fleet(jobs, options, watch, opener)
     try:
         fleet.start()
         yield from fleet.outcomes()
@@ -90,9 +99,9 @@ def run_jobs(jobs: Sequence[Job[Outcome]], options: FleetOptions, watch: Watch =
 
 
 class _Fleet(Generic[Outcome]):
-    def __init__(self, jobs: Sequence[Job[Outcome]], options: FleetOptions, watch: Watch) -> None:
+    def __init__(self, jobs: Sequence[Job[Outcome]], options: FleetOptions, watch: Watch, opener: Opener) -> None:
         self.units = list(dict.fromkeys(unit for job in jobs for unit in job.units))
-        self._options, self._watch = options, watch
+        self._options, self._watch, self._opener = options, watch, opener
         self._schedule = Schedule([Task(job, [unit.name for unit in job.units], job.cost) for job in jobs])
         self._attempts: dict[Task[Job[Outcome]], int] = {}
         self._changed = threading.Condition()
@@ -191,7 +200,7 @@ class _Fleet(Generic[Outcome]):
     @contextlib.contextmanager
     def opened(self, unit: Unit, watch: UnitWatch) -> Iterator[OpenUnit]:
         """The unit, ready to work."""
-        with open_unit(unit, self._options.opencl, watch, self._options.purpose, self._options.wait_s) as opened:
+        with self._opener(unit, self._options, watch) as opened:
             with self._changed:
                 self._opened[unit.name] = opened
             try:
