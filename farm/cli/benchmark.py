@@ -28,7 +28,7 @@ from farm.trace import trace_json
 )
 @options.warmup_option
 @options.load_options
-@fleet_options("farm benchmark")
+@fleet_options("farm benchmark", spreads=True)
 @click.option("--trace", metavar="FILE", type=options.FILE, help="Write a trace for Perfetto or chrome://tracing.")
 @options.json_option
 def command(

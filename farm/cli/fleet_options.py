@@ -39,17 +39,27 @@ OPTIONS = (
 )
 
 
-def fleet_options(purpose: str) -> Callable[[Function], Function]:
-    """The function gets one FleetOptions as `fleet`; `purpose` is what others see who want the same units."""
+spread_option = click.option(
+    "--spread", is_flag=True, help="Each model once a SoC, on whichever of its units is free, instead of on each."
+)
+
+
+def fleet_options(purpose: str, spreads: bool = False) -> Callable[[Function], Function]:
+    """The function gets one FleetOptions as `fleet`; `purpose` is what others see who want the same units.
+
+    `spreads`: the command's jobs may be done by any unit of a SoC.
+    """
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
-        def called(opencl: str | None, wait_s: float, retries: int, fail_fast: bool, **others: Any) -> Any:
-            fleet = FleetOptions(purpose, opencl, wait_s, retries, fail_fast=fail_fast)
+        def called(
+            opencl: str | None, wait_s: float, retries: int, fail_fast: bool, spread: bool = False, **others: Any
+        ) -> Any:
+            fleet = FleetOptions(purpose, opencl, wait_s, retries, fail_fast=fail_fast, spread=spread)
             return function(fleet=fleet, **others)
 
         decorated: Any = called
-        for option in reversed(OPTIONS):
+        for option in reversed((*OPTIONS, spread_option) if spreads else OPTIONS):
             decorated = option(decorated)
         return decorated  # type: ignore[no-any-return]
 

@@ -33,7 +33,7 @@ from farm.tables_run import artifact_lines, run_tables
 )
 @click.option("--output-dir", type=click.Path(path_type=Path, file_okay=False), help="Keep the outputs here (.npy).")
 @options.load_options
-@fleet_options("farm run")
+@fleet_options("farm run", spreads=True)
 @options.json_option
 def command(
     model_file: Path,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -142,3 +143,10 @@ def test_models_that_cannot_run_anywhere_open_no_unit(bench: Bench, tmp_path: Pa
     assert [row.status for row in rows] == [Status.FAILED] * 2
     assert "not an ONNX model" in rows[0].reason
     assert bench.opened == 0
+
+
+def test_spread_gives_each_model_once_a_soc(bench: Bench) -> None:
+    units = [dataclasses.replace(HOST, name=name, soc=soc) for name, soc in (("a", "x1"), ("b", "x1"), ("c", "y2"))]
+    options = FleetOptions(return_s=0, spread=True)
+    rows = list(rows_of_each(RunRow, bench.models, units, lambda *_: {}, lambda *_: {}, options))
+    assert sorted(f"{row.soc} {row.runtime}" for row in rows) == ["x1 cpu", "x1 gpu", "y2 cpu", "y2 gpu"]
