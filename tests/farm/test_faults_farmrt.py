@@ -14,7 +14,7 @@ from farm import results
 from farm.emulation import EmulatedPhone
 from farm.jobs import unit as unit_jobs
 from tests.farm.adb_servers import adb_server
-from tests.farm.bench import Bench, Done, at_command, is_clean, quicken
+from tests.farm.bench import Bench, Done, at_command, is_clean, quicken, running_on
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 SERVE = "at=shell,on=farmrt.*serve"
@@ -72,6 +72,50 @@ def test_farmrt_that_hangs(bench: Bench, phone: EmulatedPhone, monkeypatch: pyte
     told(bench.run(), "timeout", "probe", "did not answer within 1.5 s")
     monkeypatch.undo()
     monkeypatch.chdir(bench.folder)
+    works_again(bench, phone)
+
+
+def test_farmrt_that_dies_in_a_job_costs_its_row_only(
+    bench: Bench, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (bench.folder / "tiny.yml").write_text((bench.folder / "tiny.yml").read_text().replace("gpu", "cpu+gpu"))
+    at_command(monkeypatch, "run", lambda: [each.kill() for each in running_on(phone)])
+    done = bench.run()
+    assert done.status == 1 and len(done.rows) == 2
+    assert sorted(row["status"] for row in done.rows) == ["device_lost", "ok"], done
+    assert "137 (SIGKILL)" in done.err
+    works_again_with(bench, phone, rows=2)
+
+
+def works_again_with(bench: Bench, phone: EmulatedPhone, rows: int) -> None:
+    phone.clear_faults()
+    again = bench.run()
+    assert again.status == 0 and len(again.rows) == rows, again
+    assert is_clean(phone)
+
+
+@pytest.mark.parametrize("fault", ["garbage", "garbage:bytes=1500", "garbage:size=6000000"])
+def test_garbage_from_farmrt_is_a_row(
+    bench: Bench, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    for name in ("PROBE_DEADLINE_S", "LOAD_DEADLINE_S"):  # of an answer that the garbage swallows
+        monkeypatch.setattr(unit_jobs, name, 5.0)
+    phone.inject(f"{fault}{',' if ':' in fault else ':'}{SERVE}")
+    done = bench.run()
+    if done.status:
+        assert done.row["status"] in ("failed", "device_lost", "timeout") and "mi8" in done.err, done
+    assert is_printable(done.err) and len(done.err) < 6000
+    works_again(bench, phone)
+
+
+@pytest.mark.parametrize("where", ["", ",bytes=1500"])
+def test_a_flood_from_farmrt_is_passed_over_or_cut_off(bench: Bench, phone: EmulatedPhone, where: str) -> None:
+    phone.inject(f"flood:{SERVE}{where}")
+    begun_s = time.monotonic()
+    done = bench.run()
+    assert time.monotonic() - begun_s < 60
+    if done.status:
+        told(done, "failed", "mi8", "print")
     works_again(bench, phone)
 
 
