@@ -131,7 +131,9 @@ def test_a_changed_host_key_may_be_an_attack_until_it_is_renewed(server: SshServ
 
 def test_a_login_that_is_refused_says_what_was_tried(server: SshServer, board: Unit, tmp_path: Path) -> None:
     server.accepted = paramiko.ECDSAKey.generate()
-    with pytest.raises(DeviceError, match=r"login refused: 1 key\(s\) tried; .*ssh-copy-id -p \d+ \w+@[\d.]+$") as refused:
+    with pytest.raises(
+        DeviceError, match=r"login refused: 1 key\(s\) tried; .*ssh-copy-id -p \d+ \w+@[\d.]+$"
+    ) as refused:
         transports.connect(board)
     assert refused.value.kind == "login"
     nobody = dataclasses.replace(board, key_file=tmp_path / "missing")
