@@ -24,7 +24,7 @@ from farm.transport import adb
 from farm.transport.adb_server import find_adb
 from tests.farm.models import write_deployment
 
-END_S = 60.0
+END_S = 180.0
 ENTRY = """  {name}:
     transport: adb
     serial: 127.0.0.1:{phone}
@@ -137,12 +137,12 @@ def is_clean(phone: EmulatedPhone) -> bool:
 
 def kill_server(port: int) -> None:
     """Ends an adb server."""
-    subprocess.run([find_adb(), "-P", str(port), "kill-server"], check=False, capture_output=True, timeout=30)
+    subprocess.run([find_adb(), "-P", str(port), "kill-server"], check=False, capture_output=True, timeout=60)
 
 
 def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
     """What otherwise takes many seconds takes one or two: to notice that a phone is gone, and that it is back."""
-    for name, value_s in {"SILENCE_S": 0.5, "ANSWER_S": 1.5, "SETTLE_S": 5.0}.items():
+    for name, value_s in {"SILENCE_S": 0.5, "ANSWER_S": 5.0, "SETTLE_S": 8.0}.items():
         monkeypatch.setattr(adb, name, value_s)
     monkeypatch.setattr(fleet, "POLL_S", 0.3)
 

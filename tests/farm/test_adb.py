@@ -59,7 +59,7 @@ def unit_of(phone: EmulatedPhone, port: int, folder: str = "") -> Unit:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Notices in a second or two what otherwise takes twenty."""
     monkeypatch.setattr(adb, "SILENCE_S", 0.5)
-    monkeypatch.setattr(adb, "ANSWER_S", 1.5)
+    monkeypatch.setattr(adb, "ANSWER_S", 5.0)
     monkeypatch.setattr(adb, "SETTLE_S", 1.5)
 
 

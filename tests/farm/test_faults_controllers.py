@@ -56,7 +56,7 @@ def killed(bench: Bench, moment: Callable[[], bool], *arguments: str) -> Iterato
 
 def until(there: Callable[[], bool]) -> None:
     """Waits for something."""
-    end_s = time.monotonic() + 30
+    end_s = time.monotonic() + 120
     while not there():
         assert time.monotonic() < end_s
         time.sleep(0.02)

@@ -62,7 +62,7 @@ def test_farmrt_that_dies_at_once(bench: Bench, phone: EmulatedPhone) -> None:
     phone.inject(f"exit:{SERVE},status=139")
     begun_s = time.monotonic()
     told(bench.run(), "failed", "mi8", "139")
-    assert time.monotonic() - begun_s < 30, "who never began is not waited for"
+    assert time.monotonic() - begun_s < 90, "who never began is not waited for"
     works_again(bench, phone)
 
 
@@ -113,7 +113,7 @@ def test_a_flood_from_farmrt_is_passed_over_or_cut_off(bench: Bench, phone: Emul
     phone.inject(f"flood:{SERVE}{where}")
     begun_s = time.monotonic()
     done = bench.run()
-    assert time.monotonic() - begun_s < 60
+    assert time.monotonic() - begun_s < 180
     if done.status:
         told(done, "failed", "mi8", "print")
     works_again(bench, phone)

@@ -18,7 +18,7 @@ from farm.transport.base import Transport
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, JobError
 
 ODD_NAMES = ["with space", "quo'te", 'dou"ble', "$HOME", "back\\slash", "new\nline", "-rf", "--", "*", "ü", "a;b&c|d"]
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 def run_shell(transport: Transport, script: str, *arguments: str, deadline_s: float = DEADLINE_S) -> base.Completed:
