@@ -26,6 +26,7 @@ DEFAULT_FOLDER = "/data/local/tmp/farm"
 CONNECT_S = 20.0
 SETTLE_S = 10.0  # a phone that was plugged in or restarted just now takes so long to answer
 SETTLE_POLL_S = 0.3
+REDIAL_S = 3.0  # an address that refuses may belong to a phone whose network comes back this moment
 SILENCE_S = 8.0  # after so long without a sign of the phone it is asked
 ANSWER_S = 12.0  # and must answer in this time: lost phones are noticed within 20 s
 OLD_COMMAND_BYTES = 3000  # phones before Android 7 take packets of 4 KiB
@@ -163,27 +164,31 @@ def _only(unit: Unit, server: AdbServer) -> str:
 
 def _settle(name: str, server: AdbServer, serial: str, deadline: float | None = None) -> None:
     """Waits until a phone is ready, which it is soon after it was plugged in; raises what keeps it from being so."""
-    end = min(deadline or math.inf, time.monotonic() + SETTLE_S)
-    is_address = ":" in serial
-    while True:
-        state = _state(name, server, serial, end)
-        if state == "device":
-            return
-        if state == ABSENT and is_address:
-            with contextlib.suppress(JobError):
-                server.connect(serial, time.monotonic() + CONNECT_S)
-            state = _state(name, server, serial, time.monotonic() + CONNECT_S)
-            if state == "device":
-                return
-        if state not in PASSING or time.monotonic() >= end:
+    begun = time.monotonic()
+    end = min(deadline or math.inf, begun + SETTLE_S)
+    patience = dict.fromkeys(PASSING, end)
+    if ":" in serial:
+        patience[ABSENT] = min(end, begun + REDIAL_S)
+    while (state := _reached_state(name, server, serial)) != "device":
+        if time.monotonic() >= patience.get(state, 0.0):
             kind = DeviceError if state in REFUSALS else DeviceLostError
             raise kind(f"{name}: {serial} is {state}: {remedy(state)}")
         time.sleep(SETTLE_POLL_S)
 
 
-def _state(name: str, server: AdbServer, serial: str, deadline: float) -> str:
+def _reached_state(name: str, server: AdbServer, serial: str) -> str:
+    """The state of a phone; one in the network that the server does not know is connected first."""
+    state = _state(name, server, serial)
+    if state == ABSENT and ":" in serial:
+        with contextlib.suppress(JobError):
+            server.connect(serial, time.monotonic() + CONNECT_S)
+        state = _state(name, server, serial)
+    return state
+
+
+def _state(name: str, server: AdbServer, serial: str) -> str:
     try:
-        found: list[AdbDevice] = server.devices(max(deadline, time.monotonic() + SETTLE_POLL_S))
+        found: list[AdbDevice] = server.devices(time.monotonic() + CONNECT_S)
     except FarmError as error:
         raise type(error)(f"{name}: {error}") from None
     return next((each.state for each in found if each.serial == serial), ABSENT)

@@ -142,7 +142,7 @@ def kill_server(port: int) -> None:
 
 def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
     """What otherwise takes many seconds takes one or two: to notice that a phone is gone, and that it is back."""
-    for name, value_s in {"SILENCE_S": 0.5, "ANSWER_S": 5.0, "SETTLE_S": 8.0}.items():
+    for name, value_s in {"SILENCE_S": 0.5, "ANSWER_S": 5.0, "SETTLE_S": 8.0, "REDIAL_S": 8.0}.items():
         monkeypatch.setattr(adb, name, value_s)
     monkeypatch.setattr(fleet, "POLL_S", 0.3)
 
