@@ -1,0 +1,87 @@
+"""What the decision says of one series on one night."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+
+class Verdict(enum.StrEnum):
+    """What became of a series this night."""
+
+    UNCHANGED = "unchanged"
+    REGRESSION = "regression"
+    IMPROVEMENT = "improvement"
+    PROVISIONAL_REGRESSION = "provisional_regression"  # seen, not confirmed yet
+    PROVISIONAL_IMPROVEMENT = "provisional_improvement"
+    NEW = "new"  # too few nights to judge by
+    REPLACED = "replaced"  # another piece of hardware or driver: the series begins anew
+    SPOILED = "spoiled"  # the device state spoiled every measurement
+    WRONG_RESULT = "wrong_result"
+    FAILED = "failed"  # any other status but ok; the reason says which
+    MISSING = "missing"  # measured the nights before, not this one
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether the night's exit status tells of it."""
+        return self in (Verdict.REGRESSION, Verdict.WRONG_RESULT, Verdict.FAILED, Verdict.MISSING)
+
+    @property
+    def is_provisional(self) -> bool:
+        """Whether more measurements may settle it."""
+        return self in (Verdict.PROVISIONAL_REGRESSION, Verdict.PROVISIONAL_IMPROVEMENT)
+
+
+@dataclasses.dataclass(frozen=True)
+class ChangePoint:
+    """A step in a series' history: its first night, and the level after it over the level before, with a 95 % interval.
+
+    `commits`: of the last night before it and of its first night.
+    """
+
+    run: int
+    time: str
+    ratio: float
+    low: float
+    high: float
+    commits: tuple[str, str] = ("", "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Noise:
+    """Standard deviations in percent: of measurements within a night, and from night to night beyond that."""
+
+    within_percent: float
+    between_percent: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Judgement:
+    """The verdict on a series, and what it rests on.
+
+    Attributes:
+        reason: one sentence for people.
+        value, baseline: tonight's figure and the one it is compared with; None where there is none.
+        baseline_nights: how many nights the baseline is made of.
+        ratio, low, high: tonight over baseline with its 95 % confidence interval (of differences for metrics that are
+            not timed, where a ratio means nothing: then these are None and the reason names the difference).
+        p_value: Mann-Whitney, two-sided, of tonight's measurements against those of the baseline's nights.
+        effect: Cliff's delta, -1 to 1; positive: tonight's are larger.
+        more: how many further measurements of tonight would settle it; 0: it is settled.
+        noise: what the series varies by when nothing changes.
+        change_points: steps in its history, oldest first.
+    """
+
+    verdict: Verdict
+    reason: str
+    value: float | None = None
+    baseline: float | None = None
+    baseline_nights: int = 0
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+    effect: float | None = None
+    more: int = 0
+    noise: Noise | None = None
+    change_points: tuple[ChangePoint, ...] = ()

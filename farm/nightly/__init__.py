@@ -1,0 +1,1 @@
+"""The nightly run: its file, its plan, and what came of it."""
