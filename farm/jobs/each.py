@@ -99,10 +99,8 @@ class _Matter(Generic[RowType]):
         before: Members = {"state_before": opened.watch.state(read_state(opened.transport))}
         try:
             measured = self.measure(opened, prepared, self.runtime)
-        except (ConfigError, LeaseLostError):
-            raise
         except FarmError as error:
-            if _is_unit_lost(error, opened):
+            if is_beyond_row(error, opened):
                 raise
             return before | failed_members(error)
         after = {"state_after": opened.watch.state(read_state(opened.transport))}
@@ -113,8 +111,10 @@ class _Matter(Generic[RowType]):
         return self.kind.model_validate(members_of_row(unit, self.found, self.runtime, self.asked, members))
 
 
-def _is_unit_lost(error: FarmError, opened: OpenUnit) -> bool:
-    """Whether it is not only farmrt that ended."""
+def is_beyond_row(error: FarmError, opened: OpenUnit) -> bool:
+    """Whether an error is more than a row of its job: the user's mistake, or the unit is gone or somebody else's."""
+    if isinstance(error, ConfigError | LeaseLostError):
+        return True
     if isinstance(error, ProcessEndedError):
         return not opened.answers()
     return isinstance(error, DeviceLostError)

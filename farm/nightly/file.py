@@ -1,0 +1,128 @@
+"""Reads nightly.yml: which models are measured where, how, how often, and what becomes of it.
+
+    name: lab                             # of the series; default: the file's name
+    models: [models/mobilenet_v1.yml]     # deployment files, from this file's folder
+    units:                                # any of these; the keys of one entry narrow it down
+      - soc: sdm845
+      - {tag: quiet, one_per_soc: yes}
+    runtimes: [gpu]                       # of those that the deployment files name; default: all
+    settings:                             # default: one, called `default`
+      default: {}
+      untuned: {tuned: none, kernels: none}
+      images: {memory: image}
+    jobs: [validate, benchmark, tune_check]    # default: validate, benchmark
+    repeats: 6                            # blocks of each case, half of them under the label a, half under b
+    rounds: 10                            # measured rounds of a block
+    warmup: 1
+    most_reruns: 8                        # further blocks that a suspicion may cost
+    budget_minutes: 240                   # for each unit; what was not begun by then is told as missing
+    baseline: series                      # series, last_good, or a name that `farm baseline set` gave
+    seed: 1                               # of the random order; default: another one each night
+    commit: ""                            # what is tested; default: the commit of the folder
+    notify_command: [notify, --verdict]   # gets the verdict as JSON on standard input
+
+Where `units` is missing, the units that the deployment files are for are taken.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, field_validator
+
+from farm import yaml_source
+from farm.deployment import Runtime
+from farm.fields import SafeName, Text, as_list, not_empty
+from farm.selection import Choice
+from farm.yaml_source import KeyPath, Section, Source
+from runtime.errors import ConfigError
+
+DEFAULT_SETTING = "default"
+SERIES = "series"
+LAST_GOOD = "last_good"
+
+JobName = Literal["validate", "benchmark", "tune_check"]
+
+
+class Selector(Section):
+    """Units with all of these."""
+
+    soc: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
+    device: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
+    tag: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
+    all: bool = False
+    one_per_soc: bool = False
+
+    @property
+    def choice(self) -> Choice:
+        """The same as a choice among units."""
+        return Choice(self.soc, self.device, self.tag, self.all, self.one_per_soc)
+
+
+class Setting(Section):
+    """How a model is loaded: `tuned` and `kernels` are a file or `none`; without them those of the build folder."""
+
+    tuned: Text | None = None
+    kernels: Text | None = None
+    memory: Literal["buffer", "image"] | None = None
+
+
+class Nightly(Section):
+    """A whole file."""
+
+    name: SafeName = ""
+    models: Annotated[tuple[Text, ...], BeforeValidator(as_list), AfterValidator(not_empty)]
+    units: tuple[Selector, ...] = ()
+    runtimes: Annotated[tuple[Runtime, ...], BeforeValidator(as_list), AfterValidator(not_empty)] = ("cpu", "gpu")
+    settings: Annotated[dict[SafeName, Setting], AfterValidator(not_empty)] = Field(
+        default_factory=lambda: {DEFAULT_SETTING: Setting()}
+    )
+    jobs: Annotated[tuple[JobName, ...], BeforeValidator(as_list), AfterValidator(not_empty)] = (
+        "validate",
+        "benchmark",
+    )
+    repeats: Annotated[int, Field(ge=2, le=100)] = 6
+    rounds: Annotated[int, Field(ge=1, le=10_000)] = 10
+    warmup: Annotated[int, Field(ge=0, le=1000)] = 1
+    most_reruns: Annotated[int, Field(ge=0, le=100)] = 8
+    budget_minutes: Annotated[float, Field(gt=0, le=7 * 24 * 60, allow_inf_nan=False)] = 240.0
+    baseline: SafeName = SERIES
+    seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
+    commit: str = ""
+    notify_command: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
+    _source: Source = PrivateAttr()
+
+    @field_validator("repeats")
+    @classmethod
+    def _both_labels_alike(cls, value: int) -> int:
+        if value % 2:
+            raise ValueError(f"{value} blocks cannot be half a and half b; write an even number")
+        return value
+
+    @property
+    def path(self) -> Path:
+        """The file that was read."""
+        return self._source.path
+
+    @property
+    def title(self) -> str:
+        """The name of its runs in the store."""
+        return self.name or self.path.stem
+
+    @property
+    def model_files(self) -> list[Path]:
+        """The deployment files."""
+        return [self.path.parent / name for name in self.models]
+
+    def error(self, key_path: KeyPath, problem: str) -> ConfigError:
+        """Makes the error `file:line: key: problem`."""
+        return self._source.error(key_path, problem)
+
+
+def load(path: Path) -> Nightly:
+    """Reads and checks a file; raises ConfigError with the line of the first mistake."""
+    source = yaml_source.load(path)
+    nightly = source.validate(Nightly)
+    nightly._source = source
+    return nightly
