@@ -4,25 +4,47 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
 
-from farm.jobs.collect import Published
 from farm.jobs.prepare import TestData
-from farm.jobs.tune_search import Tuned
 from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s
 from farm.results import Latency
 from farm.session import Answer
+from runtime.plan.plan import Plan
 from tuner.statistics import Ratio, ratio_of_medians
 
-_TURNS = 16
-_TURN_MS = 60.0  # rounds of a turn aim at so much time
-_MOST_ROUNDS = 10
 _CONFIDENCE = 0.95
 NS_PER_MS = 1e6
 
 Array = npt.NDArray[Any]
+Turns = tuple[list[list[float]], list[list[float]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class TunedFiles:
+    """A model's plan, as it lies in its file, and the artifacts that shall be better than none."""
+
+    plan: Plan
+    plan_file: Path
+    tuned_file: Path
+    kernels_file: Path | None
+    limit_kernel_time: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Effort:
+    """How many turns each of the two gets; rounds of a turn aim at `turn_ms`, at most `most_rounds` of them."""
+
+    turns: int = 16
+    turn_ms: float = 60.0
+    most_rounds: int = 10
+
+    def rounds(self, round_ms: float) -> int:
+        """Rounds of a turn, where one takes so long."""
+        return min(max(int(self.turn_ms / max(round_ms, 1e-6)), 1), self.most_rounds)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,37 +65,37 @@ class Comparison:
     heat: Mapping[str, Any]
 
 
-def compare(opened: OpenUnit, found: Tuned, published: Published, data: TestData) -> Comparison:
+def compare(opened: OpenUnit, files: TunedFiles, data: TestData, effort: Effort | None = None) -> Comparison:
     """Loads a model twice, without and with its artifacts, and runs both in turns."""
-    limited = found.prepared.settings.limit_opencl_kernel_time
+    effort = effort or Effort()
     with opened.twin() as other:
-        default_answer = opened.load(found.plan_file, limit_kernel_time=limited)
-        answer = other.load(found.plan_file, published.tuned_file, published.kernels_file, limited)
-        _, default_ms = _first(opened, data)
-        first_ms, tuned_ms = _first(other, data)
-        rounds = min(max(int(_TURN_MS / max(default_ms, tuned_ms)), 1), _MOST_ROUNDS)
-        deadline_s = rounds_deadline_s(rounds + 1, max(default_ms, tuned_ms))
-        samples, heat = opened.cool(lambda: _turns(opened, other, rounds, deadline_s))
-        outputs = other.read_outputs(found.plan)
+        default_answer = opened.load(files.plan_file, limit_kernel_time=files.limit_kernel_time)
+        answer = other.load(files.plan_file, files.tuned_file, files.kernels_file, files.limit_kernel_time)
+        _, default_ms = first_rounds(opened, data)
+        first_ms, tuned_ms = first_rounds(other, data)
+        slower_ms = max(default_ms, tuned_ms)
+        samples, heat = opened.cool(lambda: in_turns(opened, other, effort.turns, effort.rounds(slower_ms), slower_ms))
+        outputs = other.read_outputs(files.plan)
     ratio = ratio_of_medians(samples[1], samples[0], _CONFIDENCE)
     assert ratio is not None, "there are enough turns"
     default, tuned = (Latency.of([ms for turn in each for ms in turn]) for each in samples)
     return Comparison(default, tuned, ratio, first_ms, answer, default_answer, outputs, heat)
 
 
-def _first(opened: OpenUnit, data: TestData) -> tuple[float, float]:
-    """Time of the very first round, and of one after it, in ms."""
+def first_rounds(opened: OpenUnit, data: TestData) -> tuple[float, float]:
+    """Brings the inputs; time of the very first round, and of one after it, in ms."""
     opened.write_inputs(data.inputs)
     first = opened.session.command("run", rounds=1, deadline_s=FIRST_ROUND_DEADLINE_S)
     second = opened.session.command("run", rounds=1, deadline_s=FIRST_ROUND_DEADLINE_S)
     return first["first_ms"], second["wall_ns"][0] / NS_PER_MS
 
 
-def _turns(default: OpenUnit, tuned: OpenUnit, rounds: int, deadline_s: float) -> tuple[list[list[float]], ...]:
-    """Rounds in ms, turn by turn; who goes first alternates."""
-    samples: tuple[list[list[float]], ...] = ([], [])
-    both = list(zip((default, tuned), samples, strict=True))
-    for turn in range(_TURNS):
+def in_turns(one: OpenUnit, other: OpenUnit, turns: int, rounds: int, round_ms: float, first: int = 0) -> Turns:
+    """Rounds in ms of each of the two, turn by turn; who goes first alternates, beginning with `first` (0 or 1)."""
+    samples: Turns = ([], [])
+    deadline_s = rounds_deadline_s(rounds + 1, round_ms)
+    both = list(zip((one, other), samples, strict=True))
+    for turn in range(first, first + turns):
         for opened, found in both if turn % 2 == 0 else both[::-1]:
             answer = opened.session.command("run", rounds=rounds, warmup=1, deadline_s=deadline_s)
             found.append([ns / NS_PER_MS for ns in answer["wall_ns"]])

@@ -14,7 +14,7 @@ from farm.artifacts import ModelRecord
 from farm.deployment import Deployment, Model, Runtime
 from farm.inventory import Unit
 from farm.jobs.collect import Published, collect
-from farm.jobs.compare import Comparison, compare
+from farm.jobs.compare import Comparison, TunedFiles, compare
 from farm.jobs.each import Members, rows_of_each
 from farm.jobs.fleet import FLEET, FleetOptions
 from farm.jobs.prepare import Prepared, TestData, prepare_all
@@ -89,7 +89,7 @@ class _Tuning:
         published = self._publish(opened, model, searched)
         opened.watch.stage(f"{model.name}: default against tuned")
         data = TestData(model, fetch.Fetcher(model.deployment).validation_inputs(model.name))
-        compared = compare(opened, found, published, data)
+        compared = compare(opened, _files(found, published), data)
         evidence = _evidence(found, compared)
         artifacts.add_evidence(published.tuned_file.parent, published.record, evidence)
         return _members(opened, found, published, compared) | _verdict(model, data, compared)
@@ -104,6 +104,11 @@ class _Tuning:
                 settings = {"level": self._options.search.level, "budget_s": self._options.search.budget_s}
                 self._published[key] = collect(opened, library, found, settings)
             return self._published[key]
+
+
+def _files(found: Tuned, published: Published) -> TunedFiles:
+    limited = found.prepared.settings.limit_opencl_kernel_time
+    return TunedFiles(found.plan, found.plan_file, published.tuned_file, published.kernels_file, limited)
 
 
 def _evidence(found: Tuned, compared: Comparison) -> ModelRecord:
