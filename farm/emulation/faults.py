@@ -21,6 +21,7 @@ from runtime.errors import ConfigError
 
 REQUESTS = ("connect", "shell", "push", "pull", "stat", "list")
 FLIPPED = 0x20
+MAX_FACTOR = 100.0
 
 
 class Concern(enum.Enum):
@@ -57,6 +58,7 @@ FAULTS = {
     "battery": Kind(Concern.PHONE, "how full it is", {"level": 5, "charging": False, "saver": False}),
     "hot": Kind(Concern.PHONE, "is that hot, kept so `for` a time", {"temp": 60.0, "for": 0.0}),
     "throttle": Kind(Concern.PHONE, "thermal status (0 to 6), clocks down", {"status": 3, "for": None}),
+    "slow": Kind(Concern.PHONE, "computes so many times slower, and no sensor tells", {"factor": 1.5, "for": None}),
     "property": Kind(
         Concern.PHONE,
         "another value (with \\x1b escapes, repeated up to `length`), or none",
@@ -259,6 +261,15 @@ def _read_escaped(text: str) -> str:
 
 # Key of a trigger -> its field.
 TRIGGER = {"at": "at", "on": "on", "bytes": "size_bytes", "after": "after_s", "every": "every_s", "times": "times"}
+
+
+def _read_factor(text: str) -> float:
+    factor = float(text)
+    if not 1.0 <= factor <= MAX_FACTOR:
+        raise ValueError(f"{text} is not between 1 and {MAX_FACTOR:g}")
+    return factor
+
+
 READERS: dict[str, Callable[[str], Any]] = {
     "at": _read_request,
     "on": re.compile,
@@ -275,6 +286,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "charging": _read_answer,
     "saver": _read_answer,
     "temp": float,
+    "factor": _read_factor,
     "name": str,
     "value": _read_escaped,
     "length": read_size,

@@ -18,6 +18,7 @@ from farm.emulation.connection import Connection, Greeting, Service
 from farm.emulation.environment import command_line, make_environment
 from farm.emulation.faults import Board, Concern, Fault, Watch
 from farm.emulation.filesystem import check_root, make_tree, new_boot, own_programs, toybox_programs
+from farm.emulation.pace import keep_pace
 from farm.emulation.processes import Program
 from farm.emulation.properties import PropertyStore, make_properties, sdk_level
 from farm.emulation.shell import Asked
@@ -99,6 +100,7 @@ class Phone:
         """Listens, and lets its faults begin."""
         await self._listen(self._socket)
         self._keep(self._tick())
+        self._keep(keep_pace(self._moving, lambda: self.state.pace(time.monotonic())))
         for fault in self._settings.faults:
             self.inject(fault)
 
@@ -259,10 +261,17 @@ class Phone:
             if self.state.take_reboot():
                 self.reboot()
 
+    def _moving(self) -> list[int]:
+        """The processes of the commands that no fault has stopped."""
+        leaders = {program.session for program in self._programs if not program.stopped}
+        return [process.number for process in processes.descendants(leaders)]
+
     def _take_used_s(self) -> float:
         """Processor time that the phone's commands used since the last call."""
         used, self._uncounted_s = self._uncounted_s, 0.0
-        running = processes.sessions_used_s({program.session for program in self._programs})
+        running = dict.fromkeys((program.session for program in self._programs), 0.0)
+        for process in processes.descendants(running):
+            running[process.leader] += process.used_s
         for program, counted_s in self._programs.items():
             used += running[program.session] - counted_s
             self._programs[program] = running[program.session]

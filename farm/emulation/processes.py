@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import enum
 import fcntl
 import os
@@ -117,6 +118,7 @@ class Program:
             self.stdin = self.stdout = Pipe(terminal)
         self._pidfd = os.pidfd_open(self._process.pid)
         self._forced_status: int | None = None
+        self.stopped = False
         self.used_s = 0.0
 
     @property
@@ -143,7 +145,8 @@ class Program:
                 os.killpg(self._process.pid, number)
 
     def stop(self) -> None:
-        """Lets it stand still."""
+        """Lets it stand still for good."""
+        self.stopped = True
         self.signal(signal.SIGSTOP)
 
     def fail(self, exit_status: int) -> None:
@@ -175,16 +178,39 @@ class Program:
             self.used_s = usage.ru_utime + usage.ru_stime
 
 
-def sessions_used_s(sessions: Collection[int]) -> dict[int, float]:
-    """Processor time of the processes that now are in each session."""
-    used = dict.fromkeys(sessions, 0.0)
-    for entry in Path("/proc").glob("[0-9]*/stat") if used else ():
+@dataclasses.dataclass(frozen=True)
+class Descendant:
+    """A process that a command has started, itself included; `used_s` is its processor time."""
+
+    number: int
+    leader: int
+    used_s: float
+
+
+def descendants(leaders: Collection[int]) -> list[Descendant]:
+    """The processes that now descend from each leader, also those that made a session of their own."""
+    if not leaders:
+        return []
+    parents: dict[int, int] = {}
+    used: dict[int, float] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             # What follows the name, which may hold blanks: state, parent, group, session, ..., user and system time.
             fields = entry.read_text(errors="replace").rpartition(")")[2].split()
-            if int(fields[3]) in used:
-                used[int(fields[3])] += (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
-    return used
+            number = int(entry.parent.name)
+            parents[number] = int(fields[1])
+            used[number] = (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+    found = ((number, _leader(number, parents, leaders)) for number in parents)
+    return [Descendant(number, leader, used[number]) for number, leader in found if leader is not None]
+
+
+def _leader(number: int, parents: Mapping[int, int], leaders: Collection[int]) -> int | None:
+    """The nearest ancestor that is a leader."""
+    while number not in leaders:
+        if number not in parents:
+            return None
+        number = parents[number]
+    return number
 
 
 def marked(folder: Path) -> Iterator[psutil.Process]:

@@ -44,7 +44,8 @@ class PhoneState:
     def __init__(self, folder: Path, root: Path, soc: Soc, rooted: bool) -> None:
         self._folder, self._root, self._soc = folder, root, soc
         self._body = Body()
-        self._hot, self._throttled = NO_HOLD, NO_HOLD
+        self._hot, self._throttled, self._slow = NO_HOLD, NO_HOLD, NO_HOLD
+        self._cap = 1.0
         self._written: dict[Path, str] = {}
         for name in ("records", "settings/global"):
             (folder / name).mkdir(parents=True)
@@ -64,10 +65,15 @@ class PhoneState:
         if now_s < self._throttled.until_s:
             status = int(self._throttled.value)
         status = min(status, MAX_STATUS)
+        self._cap = self._body.clock_cap(status)
         self._write_temperatures(status)
-        self._write_clocks(load, self._body.clock_cap(status))
+        self._write_clocks(load, self._cap)
         averages = f"{self._body.load_average:.2f} " * 3
         self._update(self._root / "proc/loadavg", f"{averages}1/{600 + len(self._soc.cores)} 4242")
+
+    def pace(self, now_s: float) -> float:
+        """What of its full speed the phone computes at, 0 to 1."""
+        return self._cap / (self._slow.value if now_s < self._slow.until_s else 1.0)
 
     def suffer(self, fault: Fault, now_s: float) -> None:
         """Lets a fault of the phone's state happen."""
@@ -78,6 +84,8 @@ class PhoneState:
                 self._body, self._hot = Body.at(values["temp"]), Hold(values["temp"], until_s)
             case "throttle":
                 self._throttled = Hold(values["status"], until_s)
+            case "slow":
+                self._slow = Hold(values["factor"], until_s)
             case "battery":
                 self._put({"battery_level": str(values["level"]), "battery_usb": str(int(values["charging"]))})
                 self._set_saver(values["saver"])
@@ -90,7 +98,8 @@ class PhoneState:
 
     def recover(self) -> None:
         """Cool, charged, with room and the right time."""
-        self._body, self._hot, self._throttled = Body(), NO_HOLD, NO_HOLD
+        self._body = Body()
+        self._hot, self._throttled, self._slow = NO_HOLD, NO_HOLD, NO_HOLD
         self._put({**BATTERY, "clock_offset_s": "0"})
         self._set_saver(False)
         (self._folder / "storage_limit_bytes").unlink(missing_ok=True)
