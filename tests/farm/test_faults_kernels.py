@@ -1,0 +1,79 @@
+"""Whole jobs with kernels that a driver does not build, or that never end."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm.emulation import EmulatedPhone
+from farm.jobs import trials
+from runtime.kernels.source import program_source
+from runtime.kernels.spec import Kernel
+from runtime.plan import encode
+from tests.farm.adb_servers import adb_server
+from tests.farm.bench import Bench, is_clean, quicken
+
+pytestmark = [pytest.mark.slow, pytest.mark.opencl]
+ENDLESS = "volatile int still = 1; while (still) { }"
+
+
+@pytest.fixture
+def bench(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> Iterator[Bench]:
+    quicken(monkeypatch)
+    with contextlib.ExitStack() as stack:
+        port = stack.enter_context(adb_server(tmp_path_factory.mktemp("adb")))
+        yield stack.enter_context(Bench(tmp_path, port, monkeypatch, capsys))
+
+
+@pytest.fixture
+def phone(bench: Bench) -> EmulatedPhone:
+    return bench.phone()
+
+
+def hang(kernel: Kernel, text: str) -> str:
+    """The convolution's variants of one pixel, which are nowhere the default, never end."""
+    if kernel.name != "conv2d":
+        return text
+    head, body, rest = text.partition("float act_a, float act_b)\n{\n")
+    assert body
+    return f"{head}{body}#if PIXELS == 1\n{ENDLESS}\n#endif\n{rest}"
+
+
+@contextlib.contextmanager
+def changed_source(change: Callable[[Kernel, str], str]) -> Iterator[None]:
+    """Plans are written with other kernel sources."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encode, "program_source", lambda kernel: change(kernel, program_source(kernel)))
+        yield
+
+
+def test_kernels_that_do_not_build_are_a_row_with_the_compilers_words(bench: Bench, phone: EmulatedPhone) -> None:
+    with changed_source(lambda _, text: f"{text}\n#error no such instruction here\n"):
+        done = bench.run()
+    assert (done.status, done.row["status"]) == (1, "build_failed"), done
+    assert "no such instruction here" in done.row["reason"]
+    again = bench.run()
+    assert (again.status, again.row["status"]) == (0, "ok"), again
+    assert is_clean(phone)
+
+
+def test_a_candidate_that_never_ends_costs_one_trial_and_is_not_tried_again(
+    bench: Bench, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trials, "LEAST_TRIAL_DEADLINE_S", 1.0)
+    journal = Path("build/tuning/sdm845.jsonl")
+    with changed_source(hang):
+        done = bench.tune()
+        assert (done.status, done.row["status"]) == (0, "ok"), done
+        hung = [line for line in journal.read_text().splitlines() if '"hang"' in line]
+        assert hung
+        again = bench.tune()
+    assert (again.status, again.row["status"]) == (0, "ok"), again
+    assert [line for line in journal.read_text().splitlines() if '"hang"' in line] == hung
+    assert is_clean(phone)
