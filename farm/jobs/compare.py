@@ -71,8 +71,8 @@ def compare(opened: OpenUnit, files: TunedFiles, data: TestData, effort: Effort 
     with opened.twin() as other:
         default_answer = opened.load(files.plan_file, limit_kernel_time=files.limit_kernel_time)
         answer = other.load(files.plan_file, files.tuned_file, files.kernels_file, files.limit_kernel_time)
-        _, default_ms = first_rounds(opened, data)
-        first_ms, tuned_ms = first_rounds(other, data)
+        _, default_ms = first_rounds(opened, data.inputs)
+        first_ms, tuned_ms = first_rounds(other, data.inputs)
         slower_ms = max(default_ms, tuned_ms)
         samples, heat = opened.cool(lambda: in_turns(opened, other, effort.turns, effort.rounds(slower_ms), slower_ms))
         outputs = other.read_outputs(files.plan)
@@ -82,9 +82,9 @@ def compare(opened: OpenUnit, files: TunedFiles, data: TestData, effort: Effort 
     return Comparison(default, tuned, ratio, first_ms, answer, default_answer, outputs, heat)
 
 
-def first_rounds(opened: OpenUnit, data: TestData) -> tuple[float, float]:
+def first_rounds(opened: OpenUnit, inputs: Mapping[str, Array]) -> tuple[float, float]:
     """Brings the inputs; time of the very first round, and of one after it, in ms."""
-    opened.write_inputs(data.inputs)
+    opened.write_inputs(inputs)
     first = opened.session.command("run", rounds=1, deadline_s=FIRST_ROUND_DEADLINE_S)
     second = opened.session.command("run", rounds=1, deadline_s=FIRST_ROUND_DEADLINE_S)
     return first["first_ms"], second["wall_ns"][0] / NS_PER_MS
