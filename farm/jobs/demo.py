@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from farm import report
 from farm.deployment import Deployment
 from farm.emulation import PhoneSettings
 from farm.emulation.attached import attached_phone
@@ -17,7 +16,8 @@ from farm.jobs.tune import TuneOptions, tune_job
 from farm.jobs.tune_search import SearchOptions
 from farm.jobs.watch import Watch
 from farm.profile import BenchmarkRow, by_time
-from farm.report import Section
+from farm.report import markdown
+from farm.report.markdown import Section
 from farm.results import Row, RunRow, Status, TuneRow
 from farm.tables import Table, milliseconds
 from farm.tables_benchmark import sections
@@ -82,7 +82,7 @@ def write_report(demo: Demo, path: Path) -> None:
         Section(f"Operators of {row.model}", "", [table for table in sections(row) if table.title != "Warm Up"])
         for row in demo.profiles
     ]
-    report.write(
+    markdown.write(
         path,
         "farm on this machine",
         [

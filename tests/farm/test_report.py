@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from farm.report import Section, markdown, write
+from farm.report.markdown import Section, markdown, write
 from farm.tables import Table
 
 

@@ -26,26 +26,26 @@ class Section:
 
 def write(path: Path, title: str, sections: Sequence[Section]) -> None:
     """Writes the report whole."""
-    parts = [f"# {_plain(title)}", *(_section(section) for section in sections)]
+    parts = [f"# {plain(title)}", *(_section(section) for section in sections)]
     atomic_file.write(path, ("\n\n".join(parts) + "\n").encode())
 
 
 def _section(section: Section) -> str:
-    parts = [f"## {_plain(section.title)}", _plain(section.text), *map(markdown, section.tables)]
+    parts = [f"## {plain(section.title)}", plain(section.text), *map(markdown, section.tables)]
     return "\n\n".join(filter(None, parts))
 
 
 def markdown(table: Table) -> str:
     """A table in Markdown, under its title where it has one."""
     rule = (":---" if name in table.left else "---:" for name in table.columns)
-    lines = [_line(map(_plain, table.columns)), _line(rule), *(_line(map(_plain, row)) for row in table.rows)]
-    return "\n".join(([f"### {_plain(table.title)}", ""] if table.title else []) + lines)
+    lines = [_line(map(plain, table.columns)), _line(rule), *(_line(map(plain, row)) for row in table.rows)]
+    return "\n".join(([f"### {plain(table.title)}", ""] if table.title else []) + lines)
 
 
 def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text that shows as it is, on one line."""
     return _MARKUP.sub(r"\\\1", one_line(text))
