@@ -6,6 +6,7 @@
     |  `- UnsupportedError    an operator or attribute that the importer or lowering lacks        (exit 2)
     |- FormatError            a plan, weights or artifact file is damaged or of another version   (exit 2)
     |- NoUnitError            no unit matches the selection                                       (exit 3)
+    |- StoreError             the store cannot be used now: locked, full, read-only, out of reach (exit 1)
     `- JobError               a job failed on a unit                                              (exit 1)
        |- BuildError          a program for a unit could not be compiled
        |- DeviceError         the unit answered with an error
@@ -53,6 +54,10 @@ class NoUnitError(FarmError):
     """No unit matches; the text names the units that are there and how to add one."""
 
     exit_status = 3
+
+
+class StoreError(FarmError):
+    """The store of rows cannot be used now (locked, full, read-only, out of reach); what it holds is whole."""
 
 
 class JobError(FarmError):

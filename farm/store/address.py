@@ -1,0 +1,91 @@
+"""Where a store is: the URL that `--store` names, and how it is told to people, always without its password."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from farm.safe_text import one_line
+from runtime.errors import ConfigError
+
+DEFAULT_PATH = Path("reports/farm.db")
+SQLITE, POSTGRESQL = "sqlite", "postgresql"
+HIDDEN = "***"
+FORMS = "use a path, sqlite:///PATH or postgresql://USER@HOST:PORT/DATABASE"
+
+
+@dataclasses.dataclass(frozen=True)
+class Address:
+    """A SQLite file (`path`) or a PostgreSQL database (`url`). As text it has no password."""
+
+    url: URL
+    path: Path | None = None
+
+    def __str__(self) -> str:
+        return one_line(str(self.path) if self.path else _without_password(self.url))
+
+    @property
+    def engine_url(self) -> URL:
+        """What SQLAlchemy opens; it never makes a SQLite file."""
+        return sqlite_url(self.path) if self.path else self.url.set(drivername="postgresql+psycopg")
+
+    def without_secrets(self, text: str) -> str:
+        """A server's or driver's word without the password."""
+        for secret in _secrets(self.url):
+            text = text.replace(secret, HIDDEN)
+        return text
+
+
+def parse(text: str | None) -> Address:
+    """The address that a user names; None: the default. Raises ConfigError."""
+    if text is None:
+        return _sqlite(DEFAULT_PATH)
+    if "://" not in text:
+        return _sqlite(Path(text)) if text and "\0" not in text else _refuse("no path")
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        return _refuse("not a URL")
+    if url.drivername == SQLITE:
+        if not url.database or url.database == ":memory:" or url.query or url.host:
+            return _refuse("sqlite:// needs the path of a file, and nothing else")
+        return _sqlite(Path(url.database))
+    if url.drivername in (POSTGRESQL, "postgres", "postgresql+psycopg"):
+        return Address(url) if url.database else _refuse("the database is missing")
+    return _refuse("of no kind that farm knows")
+
+
+def sqlite_url(path: Path, mode: str = "rw") -> URL:
+    """A SQLite file in one of SQLite's open modes: `rw` opens it, `rwc` makes it too."""
+    return URL.create(SQLITE, database=f"file:{quote(str(path))}", query={"mode": mode, "uri": "true"})
+
+
+def hidden(text: str) -> str:
+    """What a user gave as an address, fit to be shown and kept."""
+    try:
+        return str(parse(text))
+    except ConfigError:
+        return HIDDEN
+
+
+def _sqlite(path: Path) -> Address:
+    return Address(URL.create(SQLITE, database=str(path)), path)
+
+
+def _refuse(reason: str) -> Address:
+    raise ConfigError(f"--store: {reason}; {FORMS}")
+
+
+def _without_password(url: URL) -> str:
+    query = {name: HIDDEN if "password" in name else value for name, value in url.query.items()}
+    return url.set(query=query).render_as_string(hide_password=True).replace(quote(HIDDEN), HIDDEN)
+
+
+def _secrets(url: URL) -> list[str]:
+    """The passwords of a URL, as written there and as meant."""
+    words = [url.password, *(value for name, value in url.query.items() if "password" in name)]
+    return [form for word in words if isinstance(word, str) and word for form in (word, quote(word, safe=""))]

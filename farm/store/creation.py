@@ -1,0 +1,54 @@
+"""A new SQLite store: made whole under another name, then given its own, so that a half-made one is never seen."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from farm.store.address import Address, sqlite_url
+from farm.store.engine import sqlite_engine
+from farm.store.migrate import bring_up_to_date
+from runtime.errors import StoreError
+
+
+def create(path: Path, fill: Callable[[Path], None], tell: Callable[[str], None]) -> bool:
+    """Makes a store at a path; `fill` puts the first content into it. False where another process was faster.
+
+    Raises StoreError where the folder cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name[:100]}.") as folder:
+            new = Path(folder, path.name)
+            _make(new, tell)
+            fill(new)
+            return _placed(new, path)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be made: {error.strerror or error}") from None
+
+
+def _make(path: Path, tell: Callable[[str], None]) -> None:
+    address = Address(sqlite_url(path), path)
+    engine = sqlite_engine(sqlite_url(path, "rwc"))
+    try:
+        with contextlib.closing(engine.raw_connection()) as connection:
+            connection.cursor().execute("PRAGMA journal_mode = WAL")
+        bring_up_to_date(engine, address, tell)
+    finally:
+        engine.dispose()
+
+
+def _placed(new: Path, path: Path) -> bool:
+    """Names the file, unless there is one of that name."""
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without links
+        if path.exists():
+            return False
+        new.rename(path)
+    return True

@@ -1,0 +1,148 @@
+"""Connections to a store, and what its errors mean to a user.
+
+SQLite: write-ahead log, so that readers and a writer do not wait for each other; a transaction that writes takes the
+lock at its beginning, and waits for it at most `LOCK_WAIT_S`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import psycopg
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError, TimeoutError
+
+from farm.safe_text import one_line
+from farm.store.address import Address
+from farm.store.damage import copied_aside
+from farm.store.rows import to_json
+from runtime.errors import FarmError, FormatError, StoreError
+
+LOCK_WAIT_S = 30.0
+CONNECT_S = 10
+MAX_WORD = 200
+WRITES = "farm_writes"
+
+
+def sqlite_engine(url: URL) -> Engine:
+    """An engine whose transactions are SQLite's own."""
+    engine = create_engine(url, connect_args={"timeout": LOCK_WAIT_S}, json_serializer=to_json)
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # sqlite3 begins no transaction by itself
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get(WRITES, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def engine_of(address: Address) -> Engine:
+    """The engine of a store; nothing is opened yet."""
+    if address.path:
+        return sqlite_engine(address.engine_url)
+    options = f"-c lock_timeout={round(LOCK_WAIT_S * 1000)} -c timezone=UTC"
+    arguments = {"connect_timeout": CONNECT_S, "options": options, "application_name": "farm"}
+    return create_engine(address.engine_url, connect_args=arguments, json_serializer=to_json, hide_parameters=True)
+
+
+@contextlib.contextmanager
+def reading(engine: Engine, address: Address) -> Iterator[Connection]:
+    """A transaction that only reads."""
+    with explained(address), engine.connect() as connection:
+        yield connection
+
+
+@contextlib.contextmanager
+def writing(engine: Engine, address: Address) -> Iterator[Connection]:
+    """A transaction that writes: all of it, or nothing."""
+    with explained(address), engine.execution_options(**{WRITES: True}).begin() as connection:
+        yield connection
+
+
+@contextlib.contextmanager
+def explained(address: Address) -> Iterator[None]:
+    """Turns errors of the databases into one line: where, what, what to do.
+
+    Raises FormatError for a damaged file, which is copied aside, and StoreError for all that may be mended by waiting
+    or making room.
+    """
+    try:
+        yield
+    except DBAPIError as error:
+        raise _explained(address, error.orig) from None
+    except (sqlite3.Error, psycopg.Error) as error:
+        raise _explained(address, error) from None
+    except TimeoutError:
+        raise StoreError(f"{address}: too many threads of this process use the store at once") from None
+
+
+def _explained(address: Address, error: BaseException | None) -> FarmError:
+    if isinstance(error, sqlite3.Error):
+        return _of_sqlite(address, getattr(error, "sqlite_errorname", ""), error)
+    return _of_postgresql(address, getattr(error, "sqlstate", None) or "", error)
+
+
+def _of_sqlite(address: Address, name: str, error: sqlite3.Error) -> FarmError:
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        assert address.path
+        return FormatError(f"{address}: damaged ({one_line(str(error))}); {copied_aside(address.path)}")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return StoreError(f"{address}: locked for {LOCK_WAIT_S:g} s by {_holders(address)}")
+    for prefix, (what, remedy) in _SQLITE.items():
+        if name.startswith(prefix):
+            return StoreError(f"{address}: {what}; {remedy}")
+    return StoreError(f"{address}: {one_line(str(error))} ({name or 'sqlite3'})")
+
+
+_SQLITE = {
+    "SQLITE_FULL": ("cannot be written: the disk is full", "make room, or `farm store prune`"),
+    "SQLITE_READONLY": ("cannot be written: read-only", "look at the rights of the file and its folder"),
+    "SQLITE_CANTOPEN": ("cannot be opened", "look at the rights of the file and its folder"),
+    "SQLITE_IOERR": ("cannot be read or written: input/output error", "look at the disk"),
+}
+
+
+def _of_postgresql(address: Address, state: str, error: BaseException | None) -> FarmError:
+    for prefix, what in _POSTGRESQL.items():
+        if state.startswith(prefix):
+            return StoreError(f"{address}: {what}")
+    said = one_line(address.without_secrets(str(error).strip()))
+    return StoreError(f"{address}: {said[:MAX_WORD]}{f' ({state})' if state else ''}")
+
+
+_POSTGRESQL = {
+    "55P03": f"locked for {LOCK_WAIT_S:g} s by another session; pg_stat_activity tells which",
+    "53100": "cannot be written: the server's disk is full; make room, or `farm store prune`",
+    "25006": "cannot be written: the server is read-only",
+    "42501": "the role may not do that; it must own the schema's tables or be allowed to make some",
+}
+
+
+def _holders(address: Address) -> str:
+    """Who else has the file open, as far as this user may know."""
+    found = [_told(process) for process in psutil.process_iter() if _has_open(process, address)]
+    return ", ".join(found) or "another process"
+
+
+def _has_open(process: psutil.Process, address: Address) -> bool:
+    assert address.path
+    path = str(address.path.resolve())
+    with contextlib.suppress(psutil.Error):
+        return process.pid != psutil.Process().pid and any(file.path == path for file in process.open_files())
+    return False
+
+
+def _told(process: psutil.Process) -> str:
+    command = ""
+    with contextlib.suppress(psutil.Error):
+        command = one_line(" ".join(process.cmdline()))[:MAX_WORD]
+    return f"process {process.pid} ({command})" if command else f"process {process.pid}"

@@ -1,0 +1,44 @@
+"""Which process works on a run, so that a run whose process was killed is known as interrupted.
+
+Told as host, boot, process id and when it started: a number that another process got later does not count.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_STATE, _START_TICKS = 0, 19  # fields after the name in /proc/<pid>/stat, see proc(5)
+
+
+def own_process() -> str:
+    """This process."""
+    return identity(os.getpid()) or ""
+
+
+def identity(pid: int) -> str | None:
+    """A process of this host; None where there is none, or only what is left of it until its parent asks."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[_STATE] == "Z" else f"{_host()} {_boot()} {pid} {fields[_START_TICKS]}"
+
+
+def is_gone(process: str) -> bool:
+    """Whether a process is known to have ended; of another host's that cannot be told."""
+    host, _, rest = process.partition(" ")
+    words = rest.split()
+    if host != _host() or len(words) != 3 or not words[1].isdecimal():
+        return False
+    return identity(int(words[1])) != process
+
+
+def _host() -> str:
+    return "".join(platform.node().split()) or "localhost"
+
+
+def _boot() -> str:
+    return BOOT_ID.read_text().strip() if BOOT_ID.exists() else "-"

@@ -1,0 +1,88 @@
+"""Rows as the store keeps them: exact JSON, and columns to search by."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from farm.nightly.row import NightlyRow
+from farm.results import SCHEMA_VERSION, Row
+from farm.safe_text import one_line
+from farm.series import digest
+from runtime.errors import FormatError
+
+MAX_COLUMN = 200  # characters; databases limit what they index
+COLUMNS = ("job", "unit", "soc", "library", "model", "runtime", "status")
+
+
+def row_data(row: Row) -> dict[str, Any]:
+    """A row as plain data; NaN and infinities are the words that pydantic reads again, as JSON has none."""
+    data: dict[str, Any] = plain(row.model_dump(mode="json"))
+    return data
+
+
+def plain(value: Any) -> Any:
+    """A JSON value of a Python one, with words for figures that are not finite."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def to_json(value: Any) -> str:
+    """The one way that a value is written as JSON: exact, in one line, without NaN."""
+    return json.dumps(value, allow_nan=False)
+
+
+def check(data: Mapping[str, Any]) -> None:
+    """Raises FormatError, without a place, where plain data is no row that this farm reads."""
+    version = data.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise FormatError(f"row of schema version {one_line(str(version))[:20]}, this farm reads {SCHEMA_VERSION}")
+    lacking = [name for name in (*COLUMNS, "time") if not isinstance(data.get(name), str)]
+    if lacking:
+        raise FormatError(f"no row: {lacking[0]} is missing")
+
+
+def columns(run: int, uid: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands in the table for a row of a run."""
+    return {
+        "run_id": run,
+        "digest": hashlib.sha256(f"{uid}\n{to_json(data)}".encode()).hexdigest()[:32],
+        "time": utc(str(data["time"])),
+        **{name: column_text(str(data[name])) for name in COLUMNS},
+        "settings_hash": digest(data.get("settings")),
+        "fingerprint_hash": digest(data.get("fingerprint")),
+        "row": data,
+    }
+
+
+def column_text(text: str) -> str:
+    """A text as columns hold it."""
+    return one_line(text)[:MAX_COLUMN]
+
+
+def utc(time: str) -> str:
+    """A time as ISO 8601 in UTC, so that texts are in the order of times; as it is where it is none."""
+    try:
+        moment = datetime.datetime.fromisoformat(time)
+    except ValueError:
+        return column_text(time)
+    return moment.astimezone(datetime.UTC).isoformat() if moment.tzinfo else time
+
+
+def nightly_row(data: Mapping[str, Any]) -> NightlyRow:
+    """The row again; raises FormatError where it is none."""
+    try:
+        return NightlyRow.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise FormatError(f"a nightly row cannot be read: {one_line(where)}: {one_line(first['msg'])}") from None

@@ -1,0 +1,106 @@
+"""Series in the store: points derived from nightly rows, kept apart so that years of them are read in a second."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, delete, exists, select
+
+from farm.nightly.row import NightlyRow
+from farm.series import Case, Metric, Point, SeriesKey, case_of, digest, points_of
+from farm.store import schema
+from farm.store.rows import nightly_row, plain
+from farm.store.statements import insert_new
+
+NIGHTLY = "nightly"
+_BESIDE = ("run", "commit")  # which the point's run tells
+_DEFAULTS = {each.name: each.default for each in dataclasses.fields(Point)}
+
+
+def keep_points(connection: Connection, run: int, row: NightlyRow) -> None:
+    """Derives a row's points; they take the place of what an earlier row of the same case gave in that run."""
+    found = {_digest(key): (key, point) for key, point in points_of(row, run).items()}
+    case = [_digest(SeriesKey(case_of(row), metric)) for metric in Metric]
+    of_case = select(schema.series.c.id).where(schema.series.c.digest.in_(case))
+    connection.execute(
+        delete(schema.points).where(schema.points.c.run_id == run, schema.points.c.series_id.in_(of_case))
+    )
+    if not found:
+        return
+    new = [{"digest": each, "key": _key_list(key)} for each, (key, _) in sorted(found.items())]
+    connection.execute(insert_new(connection, schema.series), new)
+    known = select(schema.series.c.digest, schema.series.c.id).where(schema.series.c.digest.in_(found))
+    values = [
+        {"series_id": number, "run_id": run, "point": _encoded(found[each][1])}
+        for each, number in connection.execute(known)
+    ]
+    connection.execute(schema.points.insert(), values)
+
+
+def derive_all(connection: Connection) -> None:
+    """Derives all points anew from the rows."""
+    connection.execute(delete(schema.points))
+    found = select(schema.rows.c.run_id, schema.rows.c.row).where(schema.rows.c.job == NIGHTLY)
+    for run, row in connection.execute(found.order_by(schema.rows.c.id)).all():
+        keep_points(connection, run, nightly_row(row))
+
+
+def read_series(
+    connection: Connection, until: int | None, nights: int, name: str | None
+) -> dict[SeriesKey, list[Point]]:
+    """The points of the last nights, by series in the order of runs."""
+    commits = _nights(connection, until, nights, name)
+    if not commits:
+        return {}
+    keys = {number: _key(key) for number, key in connection.execute(select(schema.series.c.id, schema.series.c.key))}
+    table = schema.points.c
+    wanted = select(table.series_id, table.run_id, table.point).where(table.run_id.between(min(commits), max(commits)))
+    same: dict[str, str] = {}  # one object for equal texts: ten thousand series hold few
+    found: dict[SeriesKey, list[Point]] = {}
+    for number, run, point in connection.execute(wanted.order_by(table.series_id, table.run_id)):
+        if run in commits:
+            found.setdefault(keys[number], []).append(_decoded(point, run, commits[run], same))
+    return found
+
+
+def _nights(connection: Connection, until: int | None, nights: int, name: str | None) -> dict[int, str]:
+    """The last runs that have points, with their commits."""
+    runs = schema.runs.c
+    wanted = select(runs.id, runs.commit).where(exists().where(schema.points.c.run_id == runs.id))
+    if until is not None:
+        wanted = wanted.where(runs.id <= until)
+    if name is not None:
+        wanted = wanted.where(runs.name == name)
+    return dict(connection.execute(wanted.order_by(runs.id.desc()).limit(nights)).all())
+
+
+def _key_list(key: SeriesKey) -> list[str]:
+    return [*dataclasses.astuple(key.case), str(key.metric)]
+
+
+def _key(values: Sequence[str]) -> SeriesKey:
+    *case, metric = values
+    return SeriesKey(Case(*case), Metric(metric))
+
+
+def _digest(key: SeriesKey) -> str:
+    return digest(_key_list(key))
+
+
+def _encoded(point: Point) -> dict[str, Any]:
+    """What differs from the defaults; figures that are not finite as words."""
+    values = {each.name: getattr(point, each.name) for each in dataclasses.fields(point)}
+    told = {name: value for name, value in values.items() if name not in _BESIDE and value != _DEFAULTS[name]}
+    encoded: dict[str, Any] = plain(told)
+    return encoded
+
+
+def _decoded(values: Mapping[str, Any], run: int, commit: str, same: dict[str, str]) -> Point:
+    told: dict[str, Any] = {
+        name: same.setdefault(value, value) if type(value) is str else value for name, value in values.items()
+    }
+    told["runs"] = tuple(map(float, values.get("runs", ())))
+    told["arms"] = tuple(values.get("arms", ()))
+    return Point(run=run, commit=commit, **told)

@@ -1,0 +1,22 @@
+"""SQL that the two databases spell differently."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Table
+from sqlalchemy.dialects import postgresql, sqlite
+
+
+def insert_new(connection: Connection, table: Table) -> Any:
+    """An insert that passes over what is there already."""
+    return _insert(connection, table).on_conflict_do_nothing()
+
+
+def insert_or_replace(connection: Connection, table: Table, key: str, **values: Any) -> Any:
+    """An insert that takes the place of the row with the same key."""
+    return _insert(connection, table).values(values).on_conflict_do_update(index_elements=[key], set_=values)
+
+
+def _insert(connection: Connection, table: Table) -> Any:
+    return (sqlite if connection.dialect.name == sqlite.dialect.name else postgresql).insert(table)

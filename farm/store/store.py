@@ -1,0 +1,257 @@
+"""The store: every run and row of farm, in SQLite or PostgreSQL. docs/store.md describes its tables."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Engine, delete, select, update
+
+from farm.nightly.night import RunInfo
+from farm.nightly.row import NightlyRow
+from farm.results import Row, versions
+from farm.safe_text import one_line
+from farm.series import Case, Point, SeriesKey, case_of
+from farm.store import address as addresses
+from farm.store import creation, legacy, schema
+from farm.store.address import Address
+from farm.store.engine import engine_of, reading, writing
+from farm.store.migrate import Tell, bring_up_to_date
+from farm.store.process import is_gone, own_process
+from farm.store.rows import column_text, columns, nightly_row, plain, row_data
+from farm.store.series import NIGHTLY, keep_points, read_series
+from farm.store.statements import insert_new, insert_or_replace
+from runtime.errors import ConfigError
+
+RUNNING, FINISHED, INTERRUPTED = "running", "finished", "interrupted"
+STREAMED = 200  # rows fetched at a time
+
+
+def tell_on_stderr(line: str) -> None:
+    """Says what became of a store while it was opened."""
+    print(one_line(line), file=sys.stderr)
+
+
+class Store:
+    """An open store. Several threads and processes may use one at the same time.
+
+    Every method raises StoreError where the store cannot be used now, and FormatError where it is damaged.
+    """
+
+    def __init__(self, address: Address, engine: Engine) -> None:
+        self.address = address
+        self.engine = engine
+
+    @classmethod
+    def open(cls, url: str | None = None, *, create: bool = True, tell: Tell = tell_on_stderr) -> Store:
+        """Opens a store, brings it to today's layout, and makes it where there is none.
+
+        Args:
+            url: a path, `sqlite:///PATH` or `postgresql://...`; None: reports/farm.db.
+            create: where False, a SQLite file that is missing is a ConfigError.
+            tell: gets a line when an older store is migrated or rows of older versions are taken over.
+
+        Raises:
+            ConfigError: the URL is none.
+            FormatError: the store is damaged, or a newer farm wrote it.
+            StoreError: it is locked, out of reach, or cannot be made.
+        """
+        address = addresses.parse(url)
+        if address.path and not address.path.exists():
+            if not create:
+                raise ConfigError(f"{address}: no store there; any command that measures makes one")
+            legacy.created(address.path, creation.create, tell)
+        store = cls(address, engine_of(address))
+        try:
+            bring_up_to_date(store.engine, address, tell)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self.engine.dispose()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Runs
+
+    def begin(self, name: str, command: str, commit: str = "") -> int:
+        """Begins a run of this process; returns its number, higher than all before it."""
+        values = {
+            "uid": uuid.uuid4().hex,
+            "name": column_text(name),
+            "command": one_line(command),
+            "started": now(),
+            "ended": "",
+            "state": RUNNING,
+            "commit": column_text(commit),
+            "versions": versions(),
+            "process": own_process(),
+        }
+        with self.writing() as connection:
+            run: int = connection.execute(schema.runs.insert().values(values).returning(schema.runs.c.id)).scalar_one()
+        return run
+
+    def end(self, run: int, state: str = FINISHED) -> None:
+        """Ends a run as `finished` or `interrupted`; `running`: it goes on, in this process."""
+        goes_on = state == RUNNING
+        values = {"state": state, "ended": "" if goes_on else now()}
+        if goes_on:
+            values["process"] = own_process()
+        with self.writing() as connection:
+            _uid(connection, self.address, run)
+            connection.execute(update(schema.runs).where(schema.runs.c.id == run).values(values))
+
+    def run(self, run: int) -> RunInfo:
+        """What is known of a run; raises ConfigError where there is none."""
+        with self.reading() as connection:
+            _uid(connection, self.address, run)
+            return _info(connection.execute(select(schema.runs).where(schema.runs.c.id == run)).one())
+
+    def runs(self, name: str | None = None, limit: int | None = None) -> list[RunInfo]:
+        """Runs, newest first."""
+        wanted = select(schema.runs).order_by(schema.runs.c.id.desc())
+        if name is not None:
+            wanted = wanted.where(schema.runs.c.name == column_text(name))
+        with self.reading() as connection:
+            return [_info(each) for each in connection.execute(wanted.limit(limit))]
+
+    # Rows
+
+    def add(self, run: int, rows: Sequence[Row]) -> None:
+        """Keeps rows, all or none; one that the run has already is passed over."""
+        with self.writing() as connection:
+            add_rows(connection, run, _uid(connection, self.address, run), [row_data(row) for row in rows])
+
+    def rows(
+        self,
+        run: int | None = None,
+        job: str | None = None,
+        unit: str | None = None,
+        model: str | None = None,
+        since: datetime.datetime | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Rows as plain data, oldest first, of those that fit."""
+        table = schema.rows.c
+        wanted = select(table.row).order_by(table.run_id, table.id)
+        for column, value in ((table.job, job), (table.unit, unit), (table.model, model)):
+            if value is not None:
+                wanted = wanted.where(column == column_text(value))
+        if run is not None:
+            wanted = wanted.where(table.run_id == run)
+        if since is not None:
+            wanted = wanted.where(table.time >= since.astimezone(datetime.UTC).isoformat())
+        with self.reading() as connection:
+            yield from connection.execution_options(yield_per=STREAMED).execute(wanted).scalars()
+
+    def nightly_rows(self, run: int) -> list[NightlyRow]:
+        """The rows of a nightly run; of a case that was measured again, the last."""
+        found: dict[Case, NightlyRow] = {}
+        for row in map(nightly_row, self.rows(run, NIGHTLY)):
+            found[case_of(row)] = row
+        return list(found.values())
+
+    def series(
+        self, until: int | None = None, nights: int = 400, name: str | None = None
+    ) -> dict[SeriesKey, list[Point]]:
+        """The points of the last `nights` nightly runs up to one, oldest run first; `name`: only runs of this name."""
+        with self.reading() as connection:
+            return read_series(connection, until, nights, column_text(name) if name is not None else None)
+
+    # Progress of a run that may be killed
+
+    def note_progress(self, run: int, key: str, data: dict[str, Any]) -> None:
+        """Notes what a run must know to go on; there may be several notes under a key."""
+        with self.writing() as connection:
+            connection.execute(schema.progress.insert().values(run_id=run, key=one_line(key), data=plain(data)))
+
+    def progress(self, run: int) -> list[tuple[str, dict[str, Any]]]:
+        """All notes of a run, oldest first."""
+        table = schema.progress.c
+        with self.reading() as connection:
+            found = connection.execute(select(table.key, table.data).where(table.run_id == run).order_by(table.id))
+            return [(key, data) for key, data in found]
+
+    def forget_progress(self, run: int, key: str) -> None:
+        """Deletes a run's notes under a key."""
+        table = schema.progress
+        with self.writing() as connection:
+            connection.execute(delete(table).where(table.c.run_id == run, table.c.key == one_line(key)))
+
+    # Baselines
+
+    def set_baseline(self, name: str, run: int) -> None:
+        """Gives a run a name, which another may have had, to compare with; raises ConfigError where there is none."""
+        with self.writing() as connection:
+            _uid(connection, self.address, run)
+            connection.execute(
+                insert_or_replace(connection, schema.baselines, "name", name=column_text(name), run_id=run)
+            )
+
+    def baselines(self) -> dict[str, int]:
+        """All names, each with its run."""
+        table = schema.baselines.c
+        with self.reading() as connection:
+            found = connection.execute(select(table.name, table.run_id).order_by(table.name))
+            return dict(found.all())
+
+    def drop_baseline(self, name: str) -> None:
+        """Takes a name back; raises ConfigError where there is none."""
+        with self.writing() as connection:
+            table = schema.baselines
+            if not connection.execute(delete(table).where(table.c.name == column_text(name))).rowcount:
+                raise ConfigError(f"baseline {column_text(name)}: {self.address} has none of this name")
+
+    def reading(self) -> Any:
+        """A transaction that reads; its errors are one line."""
+        return reading(self.engine, self.address)
+
+    def writing(self) -> Any:
+        """A transaction that writes, all or nothing; its errors are one line."""
+        return writing(self.engine, self.address)
+
+
+def add_rows(connection: Connection, run: int, uid: str, rows: Sequence[dict[str, Any]]) -> int:
+    """Keeps rows of a run that it has not yet, with the points that follow from them; returns how many."""
+    new = 0
+    for data in rows:
+        added = connection.execute(insert_new(connection, schema.rows), columns(run, uid, data)).rowcount
+        new += added
+        if added and data["job"] == NIGHTLY:
+            keep_points(connection, run, nightly_row(data))
+    return new
+
+
+def now() -> str:
+    """The time as the store writes it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _uid(connection: Connection, address: Address, run: int) -> str:
+    found = connection.execute(select(schema.runs.c.uid).where(schema.runs.c.id == run)).scalar()
+    if found is None:
+        raise ConfigError(f"run {run}: not in {address}; `farm store info` lists the runs")
+    return str(found)
+
+
+def _info(run: Any) -> RunInfo:
+    killed = run.state == RUNNING and is_gone(run.process)
+    return RunInfo(
+        id=run.id,
+        name=run.name,
+        command=run.command,
+        started=run.started,
+        ended=run.ended,
+        state=INTERRUPTED if killed else run.state,
+        commit=run.commit,
+        versions=run.versions,
+    )
