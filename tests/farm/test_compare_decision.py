@@ -191,7 +191,7 @@ def test_throttled_blocks_are_left_out() -> None:
 
 @pytest.mark.parametrize("status", ["wrong_result", "failed", "device_lost"])
 def test_what_failed_in_b_alone_is_worse(status: str) -> None:
-    bad = {"status": status, "reason": "broken"}
+    bad: dict[str, Any] = {"status": status, "reason": "broken"}
     (found,) = compare_runs(night(1, case()), night(2, case(**bad)), 4)
     assert (found.status, found.reason, is_worse(found)) == (status, "in B: broken", True)
     (found,) = compare_runs(night(1, case(**bad)), night(2, case()), 4)
