@@ -33,6 +33,8 @@ COMMANDS = {
     "benchmark": "farm.cli.benchmark",
     "opbench": "farm.cli.opbench",
     "tune": "farm.cli.tune",
+    "compare": "farm.cli.compare",
+    "baseline": "farm.cli.baseline",
     "artifacts": "farm.cli.artifacts",
     "clean": "farm.cli.clean",
     "emulate": "farm.cli.emulate",

@@ -1,0 +1,158 @@
+"""`farm compare`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from farm import results, tables
+from farm.cli import FAILED, options, store_options, view
+from farm.cli.fleet_options import fleet_options
+from farm.comparison import CompareRow, is_worse
+from farm.deployment import Runtime
+from farm.jobs import contender
+from farm.jobs.compare_builds import CompareOptions, compare_job
+from farm.jobs.compare_runs import compare_runs, only_in_one
+from farm.jobs.contender import Contender
+from farm.jobs.fleet import FleetOptions
+from farm.jobs.stored_runs import PREFIX, stored_run
+from farm.safe_text import one_line
+from farm.selection import Choice
+from farm.store import Store
+from farm.tables_compare import compare_table, note_lines, side_text
+from runtime.errors import ConfigError
+
+MARGIN_PERCENT = 1.0
+MARGIN_OF_RUNS_PERCENT = 4.0  # a phone's nights differ by so much when nothing has changed
+KINDS = {"run": "a stored run", "model": "a deployment file", "build": "a build of farm"}
+
+
+@click.command(name="compare")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.argument("model_file", metavar="[MODEL.yml]", required=False, type=options.MODEL_FILE)
+@options.unit_options
+@click.option("--runtime", "runtimes", type=click.Choice(["cpu", "gpu"]), multiple=True, help="Only on this runtime.")
+@click.option(
+    "--turns", type=click.IntRange(5, 1000), default=10, show_default=True, help="How often A and B are measured each."
+)
+@click.option(
+    "--margin",
+    "margin_percent",
+    metavar="PERCENT",
+    type=click.FloatRange(0, 100),
+    help="Differences of no more than this do not count.  [default: 1; 4 for stored runs]",
+)
+@options.memory_option
+@fleet_options("farm compare")
+@store_options.store_option
+@options.json_option
+def command(
+    a: str,
+    b: str,
+    model_file: Path | None,
+    choice: Choice,
+    runtimes: tuple[Runtime, ...],
+    turns: int,
+    margin_percent: float | None,
+    memory: str | None,
+    fleet: FleetOptions,
+    store: str | None,
+    as_json: bool,
+) -> int:
+    """Is B slower than A?
+
+    A and B are two stored runs (run:ID, run:latest, or the name of a baseline), two deployment files, or two builds of
+    farm, which run MODEL.yml: a branch, tag or commit of its repository, or a folder with a checkout. Models and
+    builds are measured in turns on one unit.
+
+    Exit status 1: B is slower beyond the noise, builds disagree on an output, or a job failed.
+    """
+    with Store.open(store) as opened:
+        kind = _common_kind(a, b, opened)
+        words = f"farm compare {a} {b}"
+        if kind == "run":
+            found = _of_runs(a, b, opened, MARGIN_OF_RUNS_PERCENT if margin_percent is None else margin_percent)
+            return _finish(list(_kept(opened, words, "", found)), as_json)
+        both = _contenders(kind, a, b, model_file)
+        margin_percent = MARGIN_PERCENT if margin_percent is None else margin_percent
+        asked = CompareOptions(turns, margin_percent, runtimes or ("cpu", "gpu"), memory, secrets.randbelow(2**32))
+        units = options.select_units(choice, options.load_deployment(both[0].model_file))
+        with view.shown() as watch:
+            measured = compare_job(both, units, asked, fleet, watch)
+            rows = list(_kept(opened, f"{words} {model_file or ''}".strip(), both[1].side.commit, measured))
+    return _finish(rows, as_json)
+
+
+def _common_kind(a: str, b: str, store: Store) -> str:
+    """What both are: `run`, `model` or `build`."""
+    kinds = [_kind(text, store) for text in (a, b)]
+    if kinds[0] != kinds[1]:
+        raise ConfigError(f"{a} is {KINDS[kinds[0]]}, {b} is {KINDS[kinds[1]]}: compare like with like")
+    return kinds[0]
+
+
+def _kind(text: str, store: Store) -> str:
+    path = Path(text)
+    if text.startswith(PREFIX):
+        return "run"
+    if path.is_dir():
+        return "build"
+    if path.suffix in (".yml", ".yaml") or path.is_file():
+        return "model"
+    return "run" if text in store.baselines() else "build"
+
+
+def _of_runs(a: str, b: str, store: Store, margin_percent: float) -> list[CompareRow]:
+    """Stored runs; cases that only one of them has are told on stderr."""
+    runs = stored_run(store, a), stored_run(store, b)
+    for line in only_in_one(*runs):
+        click.echo(one_line(line), err=True)
+    rows = compare_runs(*runs, margin_percent)
+    if not rows:
+        raise ConfigError(f"{a} and {b} have no case in common")
+    return rows
+
+
+def _contenders(kind: str, a: str, b: str, model_file: Path | None) -> tuple[Contender, Contender]:
+    if kind == "model":
+        if model_file:
+            raise ConfigError(f"{model_file}: {a} and {b} are deployment files themselves; leave it out")
+        return contender.models(Path(a), Path(b))
+    if model_file is None:
+        raise ConfigError(f"MODEL.yml is missing: what shall the builds {a} and {b} run?")
+    return contender.build(a, model_file), contender.build(b, model_file)
+
+
+def _kept(store: Store, command: str, commit: str, rows: Iterable[CompareRow]) -> Iterator[CompareRow]:
+    """The rows as a run of the store, each kept as soon as it is there."""
+    run = store.begin("compare", command, commit)
+    state = "interrupted"
+    try:
+        for row in rows:
+            store.add(run, [row])
+            yield row
+        state = "finished"
+    finally:
+        store.end(run, state)
+
+
+def _finish(rows: Sequence[CompareRow], as_json: bool) -> int:
+    """Prints the rows, the worst first; returns the exit status."""
+    if as_json:
+        click.echo(results.to_json(rows))
+    else:
+        _show(rows)
+    options.tell_failures(rows)
+    return FAILED if any(map(is_worse, rows)) else 0
+
+
+def _show(rows: Sequence[CompareRow]) -> None:
+    for name, side in (("A", rows[0].a), ("B", rows[0].b)):
+        click.echo(one_line(f"{name}: {side_text(side)}"))
+    tables.show([compare_table(rows)])
+    for line in note_lines(rows):
+        click.echo(one_line(line))
