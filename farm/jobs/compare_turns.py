@@ -77,12 +77,12 @@ def rehearse(opened: OpenUnit, entry: Entry, kernels: Path) -> Rehearsal:
 
 def run_turns(opened: OpenUnit, a: Rehearsal, b: Rehearsal, turns: int, seed: int) -> list[Block]:
     """A block of each for every turn, marked where heat slowed the unit down even after a rest."""
-    lots, blocks = random.Random(seed), []
+    blocks: list[Block] = []
     slower_ms = max(a.round_ms, b.round_ms)
-    for number in range(turns):
+    for number, first in enumerate(_lots(turns, seed)):
         opened.watch.stage(f"{a.entry.bundle.model} ({a.entry.bundle.runtime}): turn {number + 1} of {turns}")
         begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        turn = functools.partial(_turn, opened, (a.entry, b.entry), slower_ms, lots.randrange(2))
+        turn = functools.partial(_turn, opened, (a.entry, b.entry), slower_ms, first)
         found = opened.measured(turn)
         blocks += [
             Block(
@@ -98,6 +98,13 @@ def run_turns(opened: OpenUnit, a: Rehearsal, b: Rehearsal, turns: int, seed: in
             for entry, half in zip((a.entry, b.entry), found.value, strict=True)
         ]
     return blocks
+
+
+def _lots(turns: int, seed: int) -> list[int]:
+    """Who is first in each turn, each as often as the other."""
+    found = [turn % 2 for turn in range(turns)]
+    random.Random(seed).shuffle(found)
+    return found
 
 
 def _turn(opened: OpenUnit, entries: tuple[Entry, Entry], round_ms: float, first: int) -> list[_Half]:

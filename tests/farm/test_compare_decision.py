@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -13,16 +12,9 @@ from farm import tables
 from farm.comparison import CompareRow, Outcome, Side, decide, differences, is_worse, p_text, worst_first
 from farm.jobs.compare_runs import StoredRun, compare_runs, only_in_one
 from farm.nightly.night import RunInfo
-from farm.nightly.row import Block, NightlyRow
-from farm.results import DeviceState
+from farm.nightly.row import NightlyRow
 from farm.tables_compare import compare_table, note_lines, side_text
-
-LEVEL_MS = 10.0
-
-
-def noisy(count: int, level_ms: float = LEVEL_MS, percent: float = 1.0, seed: int = 1) -> list[float]:
-    noise = np.random.default_rng(seed).normal(0, percent / 100, count)
-    return [float(value) for value in level_ms * np.exp(noise)]
+from tests.farm.stored import LEVEL_MS, TIME, nightly_case, noisy
 
 
 def test_a_slower_b_is_found_and_said() -> None:
@@ -140,32 +132,14 @@ def test_differences() -> None:
 
 
 def night(run: int, *rows: NightlyRow) -> StoredRun:
-    info = RunInfo(run, "nightly", "farm nightly", "2026-01-01T00:00:00+00:00", commit=f"{run}" * 40)
+    info = RunInfo(run, "nightly", "farm nightly", TIME, commit=f"{run}" * 40)
     return StoredRun(f"run:{run}", info, rows)
-
-
-def case(model: str = "m", level_ms: float = LEVEL_MS, seed: int = 1, **more: Any) -> NightlyRow:
-    state = DeviceState()
-    blocks = tuple(
-        Block(
-            time="2026-01-01T00:00:00+00:00",
-            arm=arm,
-            init_ms=1.0,
-            first_ms=2.0,
-            samples=(value, value, 9 * value),
-            state_before=state,
-            state_after=state,
-        )
-        for value, arm in zip(noisy(8, level_ms, seed=seed), itertools.cycle("ab"), strict=False)
-    )
-    names = {"unit": "u", "soc": "s", "device_model": "d", "library": "l", "runtime": "gpu", "status": "ok"}
-    return NightlyRow(model=model, **{**names, "blocks": blocks, **more})
 
 
 def test_runs_are_compared_case_by_case() -> None:
     a, b = (
-        night(1, case(), case("gone"), case("other")),
-        night(2, case(level_ms=11, seed=2), case("other"), case("new")),
+        night(1, nightly_case(), nightly_case("gone"), nightly_case("other")),
+        night(2, nightly_case(level_ms=11, seed=2), nightly_case("other"), nightly_case("new")),
     )
     slow, same = worst_first(compare_runs(a, b, margin_percent=4))
     assert (slow.model, slow.outcome, same.model, same.outcome) == ("m", Outcome.SLOWER, "other", Outcome.SAME)
@@ -175,34 +149,36 @@ def test_runs_are_compared_case_by_case() -> None:
 
 
 def test_settings_are_cases_of_their_own() -> None:
-    (found,) = compare_runs(night(1, case(setting="image")), night(2, case(setting="image"), case()), 4)
+    (found,) = compare_runs(
+        night(1, nightly_case(setting="image")), night(2, nightly_case(setting="image"), nightly_case()), 4
+    )
     assert found.settings["setting"] == "image"
 
 
 def test_throttled_blocks_are_left_out() -> None:
-    hot = case(level_ms=20)
+    hot = nightly_case(level_ms=20)
     blocks = tuple(block.model_copy(update={"throttled": "hot"}) for block in hot.blocks)
-    mixed = case(seed=2).model_copy(update={"blocks": (*case(seed=2).blocks, *blocks)})
-    (found,) = compare_runs(night(1, case()), night(2, mixed), 4)
+    mixed = nightly_case(seed=2).model_copy(update={"blocks": (*nightly_case(seed=2).blocks, *blocks)})
+    (found,) = compare_runs(night(1, nightly_case()), night(2, mixed), 4)
     assert found.outcome == Outcome.SAME
-    (found,) = compare_runs(night(1, case()), night(2, hot.model_copy(update={"blocks": blocks})), 4)
+    (found,) = compare_runs(night(1, nightly_case()), night(2, hot.model_copy(update={"blocks": blocks})), 4)
     assert found.outcome == Outcome.NONE and "B 0" in found.verdict and not is_worse(found)
 
 
 @pytest.mark.parametrize("status", ["wrong_result", "failed", "device_lost"])
 def test_what_failed_in_b_alone_is_worse(status: str) -> None:
     bad: dict[str, Any] = {"status": status, "reason": "broken"}
-    (found,) = compare_runs(night(1, case()), night(2, case(**bad)), 4)
+    (found,) = compare_runs(night(1, nightly_case()), night(2, nightly_case(**bad)), 4)
     assert (found.status, found.reason, is_worse(found)) == (status, "in B: broken", True)
-    (found,) = compare_runs(night(1, case(**bad)), night(2, case()), 4)
+    (found,) = compare_runs(night(1, nightly_case(**bad)), night(2, nightly_case()), 4)
     assert not is_worse(found) and found.verdict == f"not compared: A {status}: broken"
-    (found,) = compare_runs(night(1, case(**bad)), night(2, case(**bad)), 4)
+    (found,) = compare_runs(night(1, nightly_case(**bad)), night(2, nightly_case(**bad)), 4)
     assert not is_worse(found)
 
 
 def test_what_else_changed_is_noted() -> None:
-    a = case(identity="0", sqnr_db=60.0, fingerprint={"driver": "1"})
-    b = case(identity="1", sqnr_db=40.0, fingerprint={"driver": "2"})
+    a = nightly_case(identity="0", sqnr_db=60.0, fingerprint={"driver": "1"})
+    b = nightly_case(identity="1", sqnr_db=40.0, fingerprint={"driver": "2"})
     (found,) = compare_runs(night(1, a), night(2, b), 4)
     wanted = ("driver: 1 in A, 2 in B", "another piece of hardware in B", "SQNR 60.0 dB in A, 40.0 dB in B")
     assert found.notes == wanted
