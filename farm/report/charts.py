@@ -1,0 +1,177 @@
+"""What the charts show, as plain data: the pages carry it, assets/charts.js draws it."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from farm.decision.judgement import ChangePoint
+from farm.nightly.night import CaseReport, SeriesReport
+from farm.nightly.row import Block, NightlyRow, OperatorTime
+from farm.report.figures import NONE, interval, moment, percent
+from farm.report.words import case_title
+from farm.results import DeviceState, Status
+from farm.safe_text import word
+from farm.series import Point
+
+Chart = dict[str, Any]
+MOST_SAMPLES = 400
+MOST_OPERATORS = 15
+MOST_STATES = 2000
+
+
+def history(each: SeriesReport) -> Chart:
+    """A series night by night, with its levels between the change points."""
+    points = each.points
+    return {
+        "kind": "history",
+        "title": each.key.metric.info.title,
+        "unit": each.key.metric.info.unit,
+        "time": [point.time for point in points],
+        "value": [_finite(point.value) for point in points],
+        "low": [_finite(min(point.runs, default=None)) for point in points],
+        "high": [_finite(max(point.runs, default=None)) for point in points],
+        "state": [state_of(point) for point in points],
+        "note": [_note(point) for point in points],
+        "changes": [{"time": change.time, "text": percent(change.ratio)} for change in each.judgement.change_points],
+        "levels": list(_levels(points, each.judgement.change_points)),
+        "baseline": _finite(each.judgement.baseline),
+    }
+
+
+def state_of(point: Point) -> str:
+    """`failed`, `spoiled` (some of it at least), `rerun` or `good`."""
+    if point.status != Status.OK:
+        return "failed"
+    if point.spoiled or point.value is None:
+        return "spoiled"
+    return "rerun" if point.reruns else "good"
+
+
+def _note(point: Point) -> str:
+    """What stands beside a point that is pointed at."""
+    parts = [
+        f"run {point.run}",
+        point.commit and f"commit {word(point.commit, 12)}",
+        "" if point.temperature_c is None else f"{point.temperature_c:.0f} °C",
+        f"{point.reruns} re-runs" if point.reruns else "",
+        point.spoiled and f"left out: {word(point.spoiled)}",
+        "" if point.status == Status.OK else f"{point.status}: {word(point.reason)}",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _levels(points: Sequence[Point], changes: Sequence[ChangePoint]) -> Iterator[Chart]:
+    """The median of each stretch between change points."""
+    edges = [-math.inf, *sorted({change.run for change in changes}), math.inf]
+    for first, after in pairwise(edges):
+        within = [point for point in points if first <= point.run < after]
+        values = [value for point in within if not point.spoiled and (value := _finite(point.value)) is not None]
+        if values:
+            yield {"from": within[0].time, "to": within[-1].time, "value": statistics.median(values)}
+
+
+def distribution(case: CaseReport) -> Chart | None:
+    """Latencies of tonight and of before; None where nothing was measured."""
+    groups = [
+        ("Tonight", _samples(case.row, spoiled=False)),
+        ("Before", _samples(case.before, spoiled=False)),
+        ("Left out", _samples(case.row, spoiled=True)),
+    ]
+    shown = [{"name": name, "values": values} for name, values in groups if values]
+    return {"kind": "distribution", "unit": "ms", "groups": shown} if shown else None
+
+
+def _samples(row: NightlyRow | None, *, spoiled: bool) -> list[float]:
+    """Samples of a row's good or spoiled blocks, thinned out by rank where they are very many."""
+    blocks: Sequence[Block] = row.blocks if row else ()
+    found = sorted(
+        sample
+        for block in blocks
+        if bool(block.throttled) == spoiled
+        for sample in block.samples
+        if math.isfinite(sample)
+    )
+    return found if len(found) <= MOST_SAMPLES else _thinned(found, MOST_SAMPLES)
+
+
+def _thinned(values: Sequence[Any], count: int) -> list[Any]:
+    """So many of them, evenly spread, the first and the last among them."""
+    return [values[round(number * (len(values) - 1) / (count - 1))] for number in range(count)]
+
+
+def operators(case: CaseReport) -> Chart | None:
+    """The operators that take or took most time, tonight and before."""
+    compared = operator_times(case)[:MOST_OPERATORS]
+    if not compared:
+        return None
+    return {
+        "kind": "operators",
+        "unit": "ms",
+        "names": [word(f"{name} ({kind})", 48) for name, kind, _, _ in compared],
+        "now": [_finite(now) for _, _, now, _ in compared],
+        "before": [_finite(before) for _, _, _, before in compared],
+    }
+
+
+def operator_times(case: CaseReport) -> list[tuple[str, str, float | None, float | None]]:
+    """Name, type, average milliseconds tonight and before (None: not there) of all operators, the longest first."""
+    now, before = _by_name(case.row), _by_name(case.before)
+    rows = [
+        (name, kind, now.get((name, kind)), before.get((name, kind))) for name, kind in dict.fromkeys([*now, *before])
+    ]
+    return sorted(rows, key=lambda row: -max(row[2] or 0.0, row[3] or 0.0))
+
+
+def _by_name(row: NightlyRow | None) -> dict[tuple[str, str], float]:
+    """Times by name and type; those of the same name are summed."""
+    found: dict[tuple[str, str], float] = {}
+    operators: Iterable[OperatorTime] = row.ops if row else ()
+    for op in operators:
+        found[op.name, op.type] = found.get((op.name, op.type), 0.0) + op.avg_ms
+    return found
+
+
+def tuned(cases: Sequence[CaseReport]) -> Chart | None:
+    """Time with the tuned files over that without, for each case that has both."""
+    rows = [(case, case.row) for case in cases if case.row and case.row.tuned_ratio is not None]
+    if not rows:
+        return None
+    cis = [row.tuned_ratio_ci or (row.tuned_ratio, row.tuned_ratio) for _, row in rows]
+    return {
+        "kind": "tuned",
+        "names": [word(case_title(case.case), 48) for case, _ in rows],
+        "ratio": [_finite(row.tuned_ratio) for _, row in rows],
+        "low": [_finite(low) for low, _ in cis],
+        "high": [_finite(high) for _, high in cis],
+        "note": [
+            f"{percent(row.tuned_ratio)} ({interval(*row.tuned_ratio_ci or (None, None)) or NONE})" for _, row in rows
+        ],
+    }
+
+
+def states(trace: Sequence[tuple[str, DeviceState]]) -> Chart | None:
+    """Temperature and clocks over the run; None where the unit tells neither."""
+    shown = list(trace) if len(trace) <= MOST_STATES else _thinned(trace, MOST_STATES)
+    temperature = [_finite(state.temperature_c) for _, state in shown]
+    cpu = [_finite(max(state.clock_mhz, default=None)) for _, state in shown]
+    gpu = [_finite(state.gpu_clock_mhz) for _, state in shown]
+    if not any(value is not None for values in (temperature, cpu, gpu) for value in values):
+        return None
+    return {
+        "kind": "states",
+        "time": [time for time, _ in shown],
+        "temperature": temperature,
+        "cpu": cpu,
+        "limit": [_finite(max(state.clock_limit_mhz, default=None)) for _, state in shown],
+        "gpu": gpu,
+        "note": [moment(time) for time, _ in shown],
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    """Six significant digits are more than a chart shows; JSON has neither NaN nor infinity."""
+    return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None

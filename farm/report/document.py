@@ -1,0 +1,66 @@
+"""A night as JSON: every judgement, and what of the rows is no sample. `schema_version` counts incompatible changes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
+from farm.report.words import headline
+
+SCHEMA_VERSION = 1
+_SAMPLES = frozenset({"blocks", "ops"})
+
+
+def night_json(night: Night) -> str:
+    """The document; names stand in it as they are, with escapes for all that is not ASCII."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "outcome": str(night.outcome),
+        "headline": headline(night),
+        "run": dataclasses.asdict(night.run),
+        "baseline": night.baseline,
+        "control": dataclasses.asdict(night.control) if night.control else None,
+        "devices": [_device(device) for device in night.devices],
+    }
+    return json.dumps(_finite(document), indent=1, allow_nan=False) + "\n"
+
+
+def _device(device: DeviceReport) -> dict[str, Any]:
+    return {
+        "unit": device.unit,
+        "soc": device.soc,
+        "device_model": device.device_model,
+        "fingerprint": dict(device.fingerprint),
+        "cases": [_case(case) for case in device.cases],
+    }
+
+
+def _case(case: CaseReport) -> dict[str, Any]:
+    return {
+        **dataclasses.asdict(case.case),
+        "row": case.row.model_dump(mode="json", exclude=set(_SAMPLES)) if case.row else None,
+        "series": [_series(each) for each in case.series],
+    }
+
+
+def _series(each: SeriesReport) -> dict[str, Any]:
+    last = each.points[-1] if each.points else None
+    return {
+        "metric": str(each.key.metric),
+        "unit": each.key.metric.info.unit,
+        "nights": len(each.points),
+        "last_point": dataclasses.asdict(last) if last else None,
+        "judgement": dataclasses.asdict(each.judgement),
+    }
+
+
+def _finite(value: Any) -> Any:
+    """The same with null for NaN and infinity, which JSON does not have."""
+    if isinstance(value, dict):
+        return {str(name): _finite(member) for name, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(member) for member in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,124 @@
+"""Figures for people: as many digits as mean something, and their unit."""
+
+from __future__ import annotations
+
+import datetime
+import math
+
+from farm.decision.judgement import Judgement
+from farm.series import Metric, Nature
+from farm.tables import size
+
+NONE = "–"
+MINUS = "\N{MINUS SIGN}"
+_S_FROM_MS = 10_000.0
+
+
+def figure(metric: Metric, value: float | None) -> str:
+    """A metric's value with its unit; a dash where there is none."""
+    if value is None:
+        return NONE
+    if not math.isfinite(value):
+        return "not a number"
+    if metric.info.unit == "ms":
+        return milliseconds(value)
+    if metric.info.unit == "bytes":
+        return f"{MINUS}{size(-int(value))}" if value < 0 else size(int(value))
+    return _signed(_FORMS[metric].format(value))
+
+
+_FORMS = {
+    Metric.COSINE: "{:.6f}",
+    Metric.SQNR: "{:.1f} dB",
+    Metric.MAX_ERROR: "{:.3g}",
+    Metric.NAN: "{:.0f}",
+    Metric.TUNED_RATIO: "{:.3f}",
+}
+
+
+def milliseconds(value: float | None) -> str:
+    """Four digits: `12.35 ms`, `0.1235 ms`, `12.35 s`."""
+    if value is None:
+        return NONE
+    if not math.isfinite(value):
+        return "not a number"
+    return f"{digits(value / 1000)} s" if abs(value) >= _S_FROM_MS else f"{digits(value)} ms"
+
+
+def digits(value: float, count: int = 4) -> str:
+    """So many significant digits, without an exponent for what people read as it is."""
+    if value == 0:
+        return "0"
+    before = math.floor(math.log10(abs(value))) + 1
+    return _signed(f"{value:.{max(count - before, 0)}f}" if before > -3 else f"{value:.{count - 1}g}")
+
+
+def percent(ratio: float | None) -> str:
+    """A ratio as `+9.8 %`."""
+    if ratio is None or not math.isfinite(ratio):
+        return NONE
+    return _signed(f"{100 * (ratio - 1):+.1f} %")
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """A confidence interval of a ratio as `+7.9 to +11.6 %`; empty where there is none."""
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        return ""
+    return _signed(f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %")
+
+
+def change(metric: Metric, judgement: Judgement) -> str:
+    """Tonight against the baseline: by ratio, or by difference where a ratio means nothing."""
+    if judgement.ratio is not None:
+        return percent(judgement.ratio)
+    difference = _difference(judgement)
+    if difference is None:
+        return NONE
+    if metric.info.nature == Nature.TIMED and judgement.baseline:
+        return percent(1 + difference / judgement.baseline)
+    text = f"{difference:.2g}" if metric == Metric.COSINE else figure(metric, difference)
+    return "0" if difference == 0 else f"+{text}" if difference > 0 else _signed(text)
+
+
+def relative_change(judgement: Judgement) -> float:
+    """The same as a number to sort by: tonight over the baseline, less one; 0 where it is not known."""
+    if judgement.ratio is not None:
+        return judgement.ratio - 1 if math.isfinite(judgement.ratio) else 0.0
+    difference = _difference(judgement)
+    return difference / abs(judgement.baseline) if difference and judgement.baseline else 0.0
+
+
+def _difference(judgement: Judgement) -> float | None:
+    if judgement.value is None or judgement.baseline is None:
+        return None
+    difference = judgement.value - judgement.baseline
+    return difference if math.isfinite(difference) else None
+
+
+def _signed(text: str) -> str:
+    """With a minus sign that is as wide as a plus; exponents keep theirs."""
+    return (
+        text.replace(" to -", f" to {MINUS}").replace("-", MINUS, 1)
+        if text.startswith("-")
+        else text.replace(" to -", f" to {MINUS}")
+    )
+
+
+def moment(time: str) -> str:
+    """An ISO 8601 time as `2026-11-21 02:00 UTC`; what is no time stays as it is."""
+    try:
+        found = datetime.datetime.fromisoformat(time)
+    except ValueError:
+        return time or NONE
+    found = found.replace(tzinfo=datetime.UTC) if found.tzinfo is None else found.astimezone(datetime.UTC)
+    return found.strftime("%Y-%m-%d %H:%M UTC")
+
+
+def duration(started: str, ended: str) -> str:
+    """Between two times, as `3 h 12 min`; a dash where one is missing."""
+    try:
+        seconds = (datetime.datetime.fromisoformat(ended) - datetime.datetime.fromisoformat(started)).total_seconds()
+    except (ValueError, TypeError):
+        return NONE
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min" if minutes else "< 1 min"

@@ -1,0 +1,114 @@
+"""One line for each series, as all the tables of a report show it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from farm.decision.judgement import Verdict
+from farm.nightly.night import DeviceReport, Night, SeriesReport
+from farm.report.figures import change, figure, interval, relative_change
+from farm.report.names import Names
+from farm.report.words import WORDS, Word, rank, way
+from farm.series import Metric, SeriesKey
+
+SPARK_NIGHTS = 40
+SPARK_WIDTH, SPARK_HEIGHT = 96, 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Links:
+    """The page of each unit and of each series, from the report's folder."""
+
+    devices: dict[str, str]
+    series: dict[SeriesKey, str]
+
+
+def links_of(night: Night) -> Links:
+    """Names for all pages."""
+    devices, series = Names(), Names()
+    return Links(
+        {device.unit: f"devices/{devices.of(device.unit)}.html" for device in night.devices},
+        {each.key: f"series/{series.of(*parts_of(each.key))}.html" for each in night.series},
+    )
+
+
+def parts_of(key: SeriesKey) -> tuple[str, ...]:
+    """What the file name of a series is made of."""
+    case = key.case
+    return (case.unit, case.model, case.runtime, case.setting, key.metric, case.library)
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A series in a table. `sort_*` are numbers that its columns are sorted by."""
+
+    href: str
+    device_href: str
+    unit: str
+    model: str
+    way: str
+    metric: str
+    value: str
+    baseline: str
+    change: str
+    interval: str
+    verdict: Verdict
+    word: Word
+    reason: str
+    reruns: int
+    sort_value: float
+    sort_baseline: float
+    sort_change: float
+    sort_verdict: int
+    spark: str
+
+
+def line(each: SeriesReport, links: Links, root: str = "") -> Line:
+    """The line of a series; `root` leads from the page to the report's folder."""
+    key, judgement = each.key, each.judgement
+    metric: Metric = key.metric
+    return Line(
+        href=root + links.series[key],
+        device_href=root + links.devices.get(key.case.unit, ""),
+        unit=key.case.unit,
+        model=key.case.model,
+        way=way(key.case),
+        metric=metric.info.title,
+        value=figure(metric, judgement.value),
+        baseline=figure(metric, judgement.baseline),
+        change=change(metric, judgement),
+        interval=interval(judgement.low, judgement.high),
+        verdict=judgement.verdict,
+        word=WORDS[judgement.verdict],
+        reason=judgement.reason,
+        reruns=each.points[-1].reruns if each.points else 0,
+        sort_value=_number(judgement.value),
+        sort_baseline=_number(judgement.baseline),
+        sort_change=round(relative_change(judgement), 6),
+        sort_verdict=rank(each),
+        spark=sparkline([point.value for point in each.points[-SPARK_NIGHTS:]]),
+    )
+
+
+def _number(value: float | None) -> float:
+    return value if value is not None and math.isfinite(value) else -1.0
+
+
+def sparkline(values: Sequence[float | None]) -> str:
+    """The points of an SVG polyline through the last nights' figures; empty for fewer than two."""
+    known = [(place, value) for place, value in enumerate(values) if value is not None and math.isfinite(value)]
+    if len(known) < 2:
+        return ""
+    low, high = min(value for _, value in known), max(value for _, value in known)
+    room, last = SPARK_HEIGHT - 4, len(values) - 1
+    return " ".join(
+        f"{place * (SPARK_WIDTH - 4) / last + 2:.1f},{2 + room * (1 - (value - low) / ((high - low) or 1)):.1f}"
+        for place, value in known
+    )
+
+
+def lines_of(device: DeviceReport) -> list[SeriesReport]:
+    """All series of a unit."""
+    return [each for case in device.cases for each in case.series]

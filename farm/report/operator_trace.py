@@ -1,0 +1,68 @@
+"""A model's operators as a trace that Perfetto opens: tonight's and those of before as two tracks, one above the other.
+
+A nightly run keeps averages alone, so each operator begins where the one before it ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from farm import trace
+from farm.nightly.night import CaseReport, Night
+from farm.nightly.row import NightlyRow
+from farm.report.figures import relative_change
+from farm.report.words import case_title
+from farm.safe_text import word
+from farm.series import Metric
+
+PROCESS = 1
+
+
+def slowest(night: Night) -> CaseReport | None:
+    """The case that takes longest tonight, of those whose operators were timed."""
+    found = [case for case in _timed(night) if (_latency_ms(case) or 0) > 0]
+    return max(found, key=lambda case: _latency_ms(case) or 0.0, default=None)
+
+
+def most_changed(night: Night) -> CaseReport | None:
+    """The case whose latency changed most, either way; None where none did."""
+    found = [case for case in _timed(night) if _change(case)]
+    return max(found, key=_change, default=None)
+
+
+def operator_trace(case: CaseReport) -> str:
+    """The trace of a case, as JSON."""
+    return trace.document(_events(case))
+
+
+def _timed(night: Night) -> list[CaseReport]:
+    return [case for device in night.devices for case in device.cases if case.row and case.row.ops]
+
+
+def _latency_ms(case: CaseReport) -> float | None:
+    found = [each.judgement.value for each in case.series if each.key.metric == Metric.LATENCY]
+    return found[0] if found and found[0] is not None and math.isfinite(found[0]) else None
+
+
+def _change(case: CaseReport) -> float:
+    """How far latency is from its baseline, as a logarithm, so that half and double are alike."""
+    ratios = [1 + relative_change(each.judgement) for each in case.series if each.key.metric == Metric.LATENCY]
+    return abs(math.log(ratios[0])) if ratios and ratios[0] > 0 else 0.0
+
+
+def _events(case: CaseReport) -> Iterator[trace.Event]:
+    yield trace.label(PROCESS, 0, "process_name", word(f"{case_title(case.case)} on {case.case.unit}"))
+    for thread, (name, row) in enumerate((("tonight", case.row), ("before", case.before)), 1):
+        if row and row.ops:
+            yield trace.label(PROCESS, thread, "thread_name", f"{name}, {row.time}")
+            yield from _spans(row, thread)
+
+
+def _spans(row: NightlyRow, thread: int) -> Iterator[trace.Event]:
+    start_ms = 0.0
+    for op in row.ops:
+        if math.isfinite(op.avg_ms):
+            shown = {"average_ms": op.avg_ms}
+            yield trace.span(word(op.name), word(op.type), (PROCESS, thread), (start_ms, op.avg_ms), shown)
+            start_ms += op.avg_ms

@@ -1,0 +1,68 @@
+"""Folders that appear whole or not at all: made beside the target, then put in its place."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from runtime.errors import ConfigError, FarmError
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+@contextlib.contextmanager
+def replacing_folder(folder: Path, mark: str) -> Iterator[Path]:
+    """A new folder that takes the place of `folder` when the block ends well, and vanishes when it does not.
+
+    Only a folder that is empty or holds a file named `mark` is replaced: raises ConfigError for any other, FarmError
+    where it cannot be written.
+    """
+    folder = Path(os.path.abspath(folder))  # noqa: PTH100 - a link stays a link, and `.` gets a name
+    _check(folder, mark)
+    new: Path | None = None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name[:100]}."))
+        new.chmod(0o755)
+        yield new
+        _put_in_place(new, folder)
+    except OSError as error:
+        raise FarmError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    finally:
+        if new is not None:
+            shutil.rmtree(new, ignore_errors=True)
+
+
+def _check(folder: Path, mark: str) -> None:
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise ConfigError(f"{folder}: not a folder; give the report another one")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / mark).is_file():
+        raise ConfigError(
+            f"{folder}: holds something else than a report ({mark} is missing); give the report another folder"
+        )
+
+
+def _put_in_place(new: Path, folder: Path) -> None:
+    """Exchanges the two; afterwards `new` is the old one. Without that system call there is a moment without either."""
+    if not folder.exists():
+        new.rename(folder)
+    elif not _exchange(new, folder):
+        old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name[:100]}."))
+        folder.rename(old / "old")
+        new.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Whether the system could exchange two paths in one step (Linux: renameat2)."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return False
+    failed: int = call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
+    return failed == 0

@@ -1,0 +1,101 @@
+"""What a night is told with: names of verdicts, their order, and the sentence that comes first."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+
+from farm.decision.judgement import Verdict
+from farm.nightly.file import DEFAULT_SETTING
+from farm.nightly.night import Night, SeriesReport
+from farm.report.figures import relative_change
+from farm.series import Case, SeriesKey
+
+
+@dataclasses.dataclass(frozen=True)
+class Word:
+    """A verdict's name, its plural, its sign beside it (colour is never alone), and the colours it is shown in."""
+
+    one: str
+    many: str
+    sign: str
+    tone: str
+
+
+WORDS = {
+    Verdict.WRONG_RESULT: Word("wrong result", "wrong results", "✕", "bad"),
+    Verdict.REGRESSION: Word("regression", "regressions", "!", "bad"),
+    Verdict.FAILED: Word("failed", "failed", "✕", "bad"),
+    Verdict.MISSING: Word("missing", "missing", "∅", "bad"),
+    Verdict.PROVISIONAL_REGRESSION: Word("maybe worse", "maybe worse", "?", "maybe"),
+    Verdict.IMPROVEMENT: Word("improvement", "improvements", "✓", "good"),
+    Verdict.PROVISIONAL_IMPROVEMENT: Word("maybe better", "maybe better", "?", "maybe"),
+    Verdict.SPOILED: Word("spoiled", "spoiled", "○", "quiet"),
+    Verdict.REPLACED: Word("replaced", "replaced", "↻", "quiet"),
+    Verdict.NEW: Word("new", "new", "+", "quiet"),
+    Verdict.UNCHANGED: Word("unchanged", "unchanged", "=", "quiet"),
+}
+_ORDER = {verdict: number for number, verdict in enumerate(WORDS)}
+
+
+def worst_first(series: Sequence[SeriesReport]) -> list[SeriesReport]:
+    """By verdict, within one by the size of the change, then by name."""
+    return sorted(series, key=lambda each: (rank(each), -abs(relative_change(each.judgement)), each.key))
+
+
+def rank(each: SeriesReport) -> int:
+    """Its verdict's place, worst first."""
+    return _ORDER[each.judgement.verdict]
+
+
+def counts(series: Sequence[SeriesReport]) -> dict[Verdict, int]:
+    """How many have each verdict, worst first; all verdicts."""
+    found = Counter(each.judgement.verdict for each in series)
+    return {verdict: found[verdict] for verdict in WORDS}
+
+
+def counted(verdict: Verdict, count: int) -> str:
+    """`1 regression`, `3 regressions`."""
+    return f"{count} {WORDS[verdict].one if count == 1 else WORDS[verdict].many}"
+
+
+def headline(night: Night) -> str:
+    """The night in one sentence."""
+    series, found = night.series, counts(night.series)
+    bad = [counted(verdict, count) for verdict, count in found.items() if verdict.is_bad and count]
+    if not series:
+        return "Nothing was measured: no series tonight"
+    if bad:
+        first = worst_first(series)[0]
+        lead = "" if len(bad) == 1 and found[first.judgement.verdict] == 1 else "worst: "
+        return f"{', '.join(bad)}: {lead}{told(first)}"
+    if found[Verdict.SPOILED] == len(series):
+        return f"Nothing can be said: the devices' state spoiled all {len(series)} series"
+    rest = [counted(verdict, count) for verdict, count in found.items() if count]
+    return f"Nothing worse: {', '.join(rest)}, of {len(series)} series"
+
+
+def told(each: SeriesReport) -> str:
+    """What became of a series, with its name."""
+    return f"{title(each.key)}: {each.judgement.reason}"
+
+
+def title(key: SeriesKey) -> str:
+    """`latency of mobilenet_v1 (gpu) on pixel`."""
+    return f"{_within(key.metric.info.title)} of {case_title(key.case)} on {key.case.unit}"
+
+
+def _within(name: str) -> str:
+    """A name within a sentence; abbreviations stay."""
+    return name if any(letter.isupper() for letter in name[1:]) else name[:1].lower() + name[1:]
+
+
+def case_title(case: Case) -> str:
+    """`mobilenet_v1 (gpu)`; the setting where it is not the default."""
+    return f"{case.model} ({way(case)})"
+
+
+def way(case: Case) -> str:
+    """`gpu`, or `gpu, untuned`."""
+    return case.runtime if case.setting == DEFAULT_SETTING else f"{case.runtime}, {case.setting}"
