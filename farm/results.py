@@ -1,25 +1,20 @@
-"""Rows: one result of one (unit, model, runtime, settings), a failure included. Printed with --json, kept in a file.
+"""Rows: one result of one (unit, model, runtime, settings), a failure included. Printed with --json, kept in the store.
 
-`reports/rows.jsonl` holds one row a line, oldest first. A row is appended whole or not at all, also while other
-processes append. `SCHEMA_VERSION` counts incompatible changes; a reader refuses rows of another version.
+`SCHEMA_VERSION` counts incompatible changes; a reader refuses rows of another version.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
 import enum
-import fcntl
 import functools
 import json
 import math
-import os
 import platform
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import metadata
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -31,13 +26,11 @@ from runtime.errors import (
     DeviceError,
     DeviceLostError,
     FarmError,
-    FormatError,
     UnsupportedError,
 )
 from runtime.target import Target
 
 SCHEMA_VERSION = 1
-ROWS_FILE = Path("reports/rows.jsonl")
 
 
 class Status(enum.StrEnum):
@@ -251,58 +244,3 @@ def exit_status(rows: Iterable[Row]) -> int:
 def to_json(rows: Sequence[Row]) -> str:
     """The `--json` document: `{"rows": [...]}`."""
     return json.dumps({"rows": [row.model_dump(mode="json") for row in rows]}, allow_nan=False)
-
-
-def append(rows: Sequence[Row], path: Path = ROWS_FILE) -> None:
-    """Appends rows to the file, all or none; raises FarmError when it cannot be written."""
-    text = "".join(f"{json.dumps(row.model_dump(mode='json'), allow_nan=False)}\n" for row in rows)
-    try:
-        with _locked(path) as descriptor:
-            _append_whole(descriptor, text.encode())
-    except OSError as error:
-        raise FarmError(f"{path}: cannot be written: {error.strerror}; the rows were not kept") from None
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _append_whole(descriptor: int, content: bytes) -> None:
-    """Writes at the end, after ending a line that a killed writer left open; takes a failed write back."""
-    size = os.fstat(descriptor).st_size
-    if size and os.pread(descriptor, 1, size - 1) != b"\n":
-        content = b"\n" + content
-    try:
-        while content:
-            content = content[os.write(descriptor, content) :]
-    except OSError:
-        os.ftruncate(descriptor, size)
-        raise
-
-
-def read(path: Path = ROWS_FILE) -> list[dict[str, Any]]:
-    """All rows of the file as plain data; a line that a killed writer left half is passed over.
-
-    Raises FormatError for a row of another schema version.
-    """
-    rows = []
-    for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
-        with contextlib.suppress(ValueError):
-            row = json.loads(line)
-            if isinstance(row, dict):
-                _check_version(row, f"{path}:{number}")
-                rows.append(row)
-    return rows
-
-
-def _check_version(row: dict[str, Any], where: str) -> None:
-    version = row.get("schema_version")
-    if version != SCHEMA_VERSION:
-        raise FormatError(f"{where}: row of schema version {version}, this farm reads {SCHEMA_VERSION}; move it away")

@@ -36,6 +36,7 @@ COMMANDS = {
     "compare": "farm.cli.compare",
     "baseline": "farm.cli.baseline",
     "artifacts": "farm.cli.artifacts",
+    "store": "farm.cli.store",
     "clean": "farm.cli.clean",
     "emulate": "farm.cli.emulate",
 }
@@ -78,7 +79,7 @@ def main() -> None:
 def call(arguments: Sequence[str]) -> int:
     """Runs one command line; returns its exit status."""
     try:
-        status = farm.main(list(arguments), prog_name="farm", standalone_mode=False)
+        status = farm.main(list(arguments), prog_name="farm", standalone_mode=False, obj=tuple(arguments))
         sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from farm import atomic_file, tables
-from farm.cli import options, view
+from farm.cli import options, store_options, view
 from farm.cli.fleet_options import fleet_options
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
 from farm.jobs.fleet import FleetOptions
@@ -30,6 +30,7 @@ from farm.trace import trace_json
 @options.load_options
 @fleet_options("farm benchmark", spreads=True)
 @click.option("--trace", metavar="FILE", type=options.FILE, help="Write a trace for Perfetto or chrome://tracing.")
+@store_options.store_option
 @options.json_option
 def command(
     model_file: Path,
@@ -39,6 +40,7 @@ def command(
     load: LoadOptions,
     fleet: FleetOptions,
     trace: Path | None,
+    store: str | None,
     as_json: bool,
 ) -> int:
     """Profile the models of MODEL.yml, operator by operator.
@@ -48,11 +50,11 @@ def command(
     """
     found = options.load_deployment(model_file)
     units = options.select_units(choice, found)
-    with view.shown(only_on_terminal=True) as watch:
-        rows = list(options.kept(benchmark_job(found, units, BenchmarkOptions(rounds, warmup, load), fleet, watch)))
+    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as watch:
+        rows = list(keeper.kept(benchmark_job(found, units, BenchmarkOptions(rounds, warmup, load), fleet, watch)))
     if trace:
         atomic_file.write(trace, trace_json(rows).encode())
-    return options.finish(rows, as_json, _show)
+    return options.finish(rows, as_json, _show, keeper)
 
 
 def _show(rows: Sequence[BenchmarkRow]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from farm import deployment, tables
-from farm.cli import options, view
+from farm.cli import options, store_options, view
 from farm.jobs.demo import Demo, demonstrate, write_report
 from farm.results import exit_status
 from farm.selection import Choice
@@ -19,18 +19,21 @@ REPORT = Path("reports/demo.md")
 
 
 @click.command(name="demo")
-def command() -> int:
+@store_options.store_option
+def command(store: str | None) -> int:
     """Run, validate, profile and tune two networks on this machine, and write a report.
 
     Call it where the folder models/ is.
     """
     units = options.units(Choice(devices=("host",)))
-    with view.shown() as watch:
-        found = demonstrate([deployment.load(path) for path in MODELS], units, watch)
-    list(options.kept(found.rows))
+    with store_options.keeping(store) as keeper:
+        with view.shown() as watch:
+            found = demonstrate([deployment.load(path) for path in MODELS], units, watch)
+        for row in found.rows:
+            keeper.keep(row)
     write_report(found, REPORT)
     _show(found)
-    return exit_status(found.rows)
+    return max(exit_status(found.rows), keeper.exit_status)
 
 
 def _show(demo: Demo) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from farm import tables
-from farm.cli import options, view
+from farm.cli import options, store_options, view
 from farm.cli.fleet_options import fleet_options
 from farm.jobs.fleet import FleetOptions
 from farm.jobs.opbench import OpbenchOptions, list_benchmarks, opbench_job
@@ -38,6 +38,7 @@ PRECISIONS = [precision.name.lower() for precision in Precision]
 @click.option("--memory", type=click.Choice(["buffer", "image"]), help="Only this memory.  [default: all of the unit]")
 @options.unit_options
 @fleet_options("farm opbench")
+@store_options.store_option
 @options.json_option
 def command(
     pattern: str,
@@ -48,6 +49,7 @@ def command(
     memory: str | None,
     choice: Choice,
     fleet: FleetOptions,
+    store: str | None,
     as_json: bool,
 ) -> int:
     """Time single operators: each kernel of the kernel table on typical shapes.
@@ -62,11 +64,11 @@ def command(
         for name in list_benchmarks(units, asked, fleet):
             click.echo(name)
         return 0
-    with view.shown(only_on_terminal=True) as watch:
-        rows = list(options.kept(opbench_job(units, asked, fleet, watch)))
+    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as watch:
+        rows = list(keeper.kept(opbench_job(units, asked, fleet, watch)))
     if not rows:
         raise ConfigError(f"--filter {pattern}: no benchmark of these units matches; --list names them")
-    return options.finish(rows, as_json, _show)
+    return options.finish(rows, as_json, _show, keeper)
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

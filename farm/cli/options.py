@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from farm.jobs.run import LoadOptions
 from farm.results import Row, Status
 from farm.roll_call import Plugged, Present, Report
 from farm.selection import ANY, Candidate, Choice, may_fit, select, there_is
+from farm.store.keeping import Keeper
 from farm.transport import connect
 from farm.transport.adb_server import AdbServer
 from runtime.errors import FarmError, NoUnitError
@@ -147,22 +148,17 @@ def _suits(unit: Unit, found: Deployment) -> bool:
     return bool(set(unit.abis) & set(found.target_abis)) and (not wanted or soc.normalise(unit.soc) in wanted)
 
 
-def kept(rows: Iterable[RowType]) -> Iterator[RowType]:
-    """The rows of a measurement, each appended to the file of all rows as it comes."""
-    for row in rows:
-        results.append([row])
-        yield row
-
-
-def finish(rows: Iterable[RowType], as_json: bool, show: Callable[[Sequence[RowType]], None]) -> int:
-    """Prints all rows, says on stderr why any is not ok, and returns the exit status."""
+def finish(
+    rows: Iterable[RowType], as_json: bool, show: Callable[[Sequence[RowType]], None], keeper: Keeper | None = None
+) -> int:
+    """Prints all rows, says on stderr why any is not ok, and returns the exit status: 1 also where one was not kept."""
     found = list(rows)
     if as_json:
         click.echo(results.to_json(found))
     else:
         show(found)
     tell_failures(found)
-    return results.exit_status(found)
+    return max(results.exit_status(found), keeper.exit_status if keeper else 0)
 
 
 def tell_failures(rows: Iterable[Row]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from farm import tables
-from farm.cli import options, view
+from farm.cli import options, store_options, view
 from farm.cli.fleet_options import fleet_options
 from farm.jobs.fleet import FleetOptions
 from farm.jobs.run import LoadOptions, RunOptions, run_job
@@ -34,6 +34,7 @@ from farm.tables_run import artifact_lines, run_tables
 @click.option("--output-dir", type=click.Path(path_type=Path, file_okay=False), help="Keep the outputs here (.npy).")
 @options.load_options
 @fleet_options("farm run", spreads=True)
+@store_options.store_option
 @options.json_option
 def command(
     model_file: Path,
@@ -46,18 +47,19 @@ def command(
     output_dir: Path | None,
     load: LoadOptions,
     fleet: FleetOptions,
+    store: str | None,
     as_json: bool,
 ) -> int:
     """Run the models of MODEL.yml on every unit, time them, and compare their outputs.
 
-    Each unit, model and runtime gives one row; exit status 1 when any is not ok. Rows are kept in reports/rows.jsonl.
+    Each unit, model and runtime gives one row; exit status 1 when any is not ok. Rows are kept in the store.
     """
     found = options.load_deployment(model_file)
     units = options.select_units(choice, found)
     asked = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load)
-    with view.shown(only_on_terminal=True) as watch:
-        rows = list(options.kept(run_job(found, units, asked, fleet, watch)))
-    return options.finish(rows, as_json, _show)
+    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as watch:
+        rows = list(keeper.kept(run_job(found, units, asked, fleet, watch)))
+    return options.finish(rows, as_json, _show, keeper)
 
 
 def _show(rows: Sequence[RunRow]) -> None:

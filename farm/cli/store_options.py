@@ -1,11 +1,63 @@
-"""The option that names the store, of every command that keeps or reads rows."""
+"""The store on the command line: the option that names it, and a command as a run of it."""
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+
 import click
 
+from farm import safe_text
+from farm.store import address
+from farm.store.keeping import Keeper
+
+OPTION = "--store"
+GIT_S = 10.0
+
 store_option = click.option(
-    "--store",
+    OPTION,
     metavar="URL",
     help="Where runs and rows are kept: a path, or postgresql://USER@HOST/DATABASE.  [default: reports/farm.db]",
 )
+
+
+def keeping(store: str | None) -> Keeper:
+    """The command that is being called, as a run of the store; its rows go through `kept` of what this returns."""
+    context = click.get_current_context()
+    name = context.info_name or ""
+    return Keeper(store, name, command_line(), working_commit(), tell)
+
+
+def tell(line: str) -> None:
+    """Says something beside the rows."""
+    click.echo(safe_text.one_line(line), err=True)
+
+
+def command_line() -> str:
+    """What the user called, without a password."""
+    context = click.get_current_context()
+    arguments = context.find_root().obj or ()
+    shown, secret = [], False
+    for argument in map(str, arguments):
+        name, is_joined, value = argument.partition("=")
+        if secret:
+            argument = address.hidden(argument)
+        elif name == OPTION and is_joined:
+            argument = f"{OPTION}={address.hidden(value)}"
+        secret = argument == OPTION
+        shown.append(argument)
+    return shlex.join(["farm", *shown])
+
+
+def working_commit() -> str:
+    """The commit of the working folder; empty where it is under no git, or there is no git."""
+    try:
+        done = subprocess.run(
+            ["git", "--no-optional-locks", "rev-parse", "--verify", "--quiet", "HEAD"],
+            capture_output=True,
+            timeout=GIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from farm import deployment, tables
-from farm.cli import INTERRUPTED, options, view
+from farm.cli import INTERRUPTED, options, store_options, view
 from farm.cli.fleet_options import fleet_options
 from farm.inventory import Unit
 from farm.jobs.fleet import FleetOptions
@@ -39,6 +39,7 @@ MODELS_FOLDER = Path("models")
 )
 @fleet_options("farm tune")
 @options.memory_option
+@store_options.store_option
 @options.json_option
 def command(
     model_files: tuple[Path, ...],
@@ -47,6 +48,7 @@ def command(
     budget_s: float | None,
     fleet: FleetOptions,
     memory: str | None,
+    store: str | None,
     as_json: bool,
 ) -> int:
     """Tune the kernels of models for a SoC; without MODEL.yml, of all in models/.
@@ -60,11 +62,11 @@ def command(
     found = [deployment.load(path) for path in model_files or _all_models()]
     asked = TuneOptions(SearchOptions(level, budget_s, memory))
     try:
-        with view.shown() as watch:
-            rows = list(options.kept(tune_job(found, units, asked, fleet, watch)))
+        with store_options.keeping(store) as keeper, view.shown() as watch:
+            rows = list(keeper.kept(tune_job(found, units, asked, fleet, watch)))
     except KeyboardInterrupt:
         return _interrupted(units)
-    return options.finish(rows, as_json, _show)
+    return options.finish(rows, as_json, _show, keeper)
 
 
 def _all_models() -> list[Path]:

@@ -62,6 +62,14 @@ def reading(engine: Engine, address: Address) -> Iterator[Connection]:
 
 
 @contextlib.contextmanager
+def snapshot(engine: Engine, address: Address) -> Iterator[Connection]:
+    """A transaction that reads the store as it is now, whatever is written meanwhile."""
+    repeatable = engine if address.path else engine.execution_options(isolation_level="REPEATABLE READ")
+    with reading(repeatable, address) as connection:
+        yield connection
+
+
+@contextlib.contextmanager
 def writing(engine: Engine, address: Address) -> Iterator[Connection]:
     """A transaction that writes: all of it, or nothing."""
     with explained(address), engine.execution_options(**{WRITES: True}).begin() as connection:

@@ -18,6 +18,7 @@ from farm.series import digest
 from runtime.errors import FormatError
 
 MAX_COLUMN = 200  # characters; databases limit what they index
+NIGHTLY = "nightly"
 COLUMNS = ("job", "unit", "soc", "library", "model", "runtime", "status")
 
 
@@ -41,14 +42,21 @@ def to_json(value: Any) -> str:
     return json.dumps(value, allow_nan=False)
 
 
-def check(data: Mapping[str, Any]) -> None:
-    """Raises FormatError, without a place, where plain data is no row that this farm reads."""
+def check_version(data: Mapping[str, Any]) -> None:
+    """Raises FormatError, without a place, where another farm wrote a row."""
     version = data.get("schema_version")
     if version != SCHEMA_VERSION:
         raise FormatError(f"row of schema version {one_line(str(version))[:20]}, this farm reads {SCHEMA_VERSION}")
-    lacking = [name for name in (*COLUMNS, "time") if not isinstance(data.get(name), str)]
-    if lacking:
-        raise FormatError(f"no row: {lacking[0]} is missing")
+
+
+def is_whole(data: Mapping[str, Any]) -> bool:
+    """Whether plain data is a row."""
+    if not all(isinstance(data.get(name), str) for name in (*COLUMNS, "time")):
+        return False
+    try:
+        return data["job"] != NIGHTLY or bool(nightly_row(data))
+    except FormatError:
+        return False
 
 
 def columns(run: int, uid: str, data: Mapping[str, Any]) -> dict[str, Any]:

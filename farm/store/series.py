@@ -11,10 +11,9 @@ from sqlalchemy import Connection, delete, exists, select
 from farm.nightly.row import NightlyRow
 from farm.series import Case, Metric, Point, SeriesKey, case_of, digest, points_of
 from farm.store import schema
-from farm.store.rows import nightly_row, plain
+from farm.store.rows import NIGHTLY, is_whole, nightly_row, plain
 from farm.store.statements import insert_new
 
-NIGHTLY = "nightly"
 _BESIDE = ("run", "commit")  # which the point's run tells
 _DEFAULTS = {each.name: each.default for each in dataclasses.fields(Point)}
 
@@ -44,7 +43,8 @@ def derive_all(connection: Connection) -> None:
     connection.execute(delete(schema.points))
     found = select(schema.rows.c.run_id, schema.rows.c.row).where(schema.rows.c.job == NIGHTLY)
     for run, row in connection.execute(found.order_by(schema.rows.c.id)).all():
-        keep_points(connection, run, nightly_row(row))
+        if is_whole(row):
+            keep_points(connection, run, nightly_row(row))
 
 
 def read_series(
@@ -54,7 +54,9 @@ def read_series(
     commits = _nights(connection, until, nights, name)
     if not commits:
         return {}
-    keys = {number: _key(key) for number, key in connection.execute(select(schema.series.c.id, schema.series.c.key))}
+    keys = {
+        number: series_key(key) for number, key in connection.execute(select(schema.series.c.id, schema.series.c.key))
+    }
     table = schema.points.c
     wanted = select(table.series_id, table.run_id, table.point).where(table.run_id.between(min(commits), max(commits)))
     same: dict[str, str] = {}  # one object for equal texts: ten thousand series hold few
@@ -80,13 +82,19 @@ def _key_list(key: SeriesKey) -> list[str]:
     return [*dataclasses.astuple(key.case), str(key.metric)]
 
 
-def _key(values: Sequence[str]) -> SeriesKey:
+def series_key(values: Sequence[str]) -> SeriesKey:
+    """The key that was kept as a list."""
     *case, metric = values
     return SeriesKey(Case(*case), Metric(metric))
 
 
 def _digest(key: SeriesKey) -> str:
     return digest(_key_list(key))
+
+
+def median(point: Mapping[str, Any]) -> float | None:
+    """The figure of a point as it was kept."""
+    return _decoded(point, 0, "", {}).value
 
 
 def _encoded(point: Point) -> dict[str, Any]:

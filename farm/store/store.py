@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import datetime
 import sys
-import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, select, update
 
 from farm.nightly.night import RunInfo
 from farm.nightly.row import NightlyRow
-from farm.results import Row, versions
+from farm.results import Row
 from farm.safe_text import one_line
 from farm.series import Case, Point, SeriesKey, case_of
 from farm.store import address as addresses
-from farm.store import creation, legacy, schema
+from farm.store import legacy, schema
+from farm.store.adding import FINISHED, INTERRUPTED, RUNNING, add_rows, add_run, new_run, now
 from farm.store.address import Address
 from farm.store.engine import engine_of, reading, writing
+from farm.store.lines import RunData
 from farm.store.migrate import Tell, bring_up_to_date
 from farm.store.process import is_gone, own_process
-from farm.store.rows import column_text, columns, nightly_row, plain, row_data
-from farm.store.series import NIGHTLY, keep_points, read_series
-from farm.store.statements import insert_new, insert_or_replace
+from farm.store.rows import NIGHTLY, column_text, nightly_row, plain, row_data
+from farm.store.series import read_series
+from farm.store.statements import insert_or_replace
 from runtime.errors import ConfigError
 
-RUNNING, FINISHED, INTERRUPTED = "running", "finished", "interrupted"
 STREAMED = 200  # rows fetched at a time
 
 
@@ -63,7 +64,7 @@ class Store:
         if address.path and not address.path.exists():
             if not create:
                 raise ConfigError(f"{address}: no store there; any command that measures makes one")
-            legacy.created(address.path, creation.create, tell)
+            legacy.made(address.path, tell)
         store = cls(address, engine_of(address))
         try:
             bring_up_to_date(store.engine, address, tell)
@@ -86,20 +87,12 @@ class Store:
 
     def begin(self, name: str, command: str, commit: str = "") -> int:
         """Begins a run of this process; returns its number, higher than all before it."""
-        values = {
-            "uid": uuid.uuid4().hex,
-            "name": column_text(name),
-            "command": one_line(command),
-            "started": now(),
-            "ended": "",
-            "state": RUNNING,
-            "commit": column_text(commit),
-            "versions": versions(),
-            "process": own_process(),
-        }
+        return self.begin_run(new_run(name, command, commit))
+
+    def begin_run(self, run: RunData) -> int:
+        """Begins a run that has been described already."""
         with self.writing() as connection:
-            run: int = connection.execute(schema.runs.insert().values(values).returning(schema.runs.c.id)).scalar_one()
-        return run
+            return add_run(connection, run)
 
     def end(self, run: int, state: str = FINISHED) -> None:
         """Ends a run as `finished` or `interrupted`; `running`: it goes on, in this process."""
@@ -211,29 +204,13 @@ class Store:
             if not connection.execute(delete(table).where(table.c.name == column_text(name))).rowcount:
                 raise ConfigError(f"baseline {column_text(name)}: {self.address} has none of this name")
 
-    def reading(self) -> Any:
+    def reading(self) -> AbstractContextManager[Connection]:
         """A transaction that reads; its errors are one line."""
         return reading(self.engine, self.address)
 
-    def writing(self) -> Any:
+    def writing(self) -> AbstractContextManager[Connection]:
         """A transaction that writes, all or nothing; its errors are one line."""
         return writing(self.engine, self.address)
-
-
-def add_rows(connection: Connection, run: int, uid: str, rows: Sequence[dict[str, Any]]) -> int:
-    """Keeps rows of a run that it has not yet, with the points that follow from them; returns how many."""
-    new = 0
-    for data in rows:
-        added = connection.execute(insert_new(connection, schema.rows), columns(run, uid, data)).rowcount
-        new += added
-        if added and data["job"] == NIGHTLY:
-            keep_points(connection, run, nightly_row(data))
-    return new
-
-
-def now() -> str:
-    """The time as the store writes it."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _uid(connection: Connection, address: Address, run: int) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 import onnx
 import pytest
 
-from farm import cli, results
+from farm import cli
 from farm.oracle import expected_outputs
+from farm.store import Store
 from tests.farm.models import tiny_model, write_deployment
 
 pytestmark = pytest.mark.opencl
@@ -52,7 +53,11 @@ def test_run_validates_against_onnx_runtime(say: Any, tmp_path: Path) -> None:
     assert row["latency_ms"]["min"] <= row["latency_ms"]["median"] <= row["latency_ms"]["p90"]
     assert row["fingerprint"]["driver"] and row["settings"]["memory"] == "buffer"
     assert row["state_before"]["load_average"] is not None
-    assert results.read() == [row]
+    with Store.open() as store:
+        assert list(store.rows()) == [row]
+        (run,) = store.runs()
+    assert (run.name, run.state) == ("run", "finished")
+    assert run.command == "farm run tiny.yml --validate --json --round 3 --warmup 2"
 
 
 def test_run_prints_a_table(say: Any, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from farm import results
 from farm.emulation import EmulatedPhone
 from farm.jobs import unit as unit_jobs
+from farm.store import Store
 from tests.farm.adb_servers import adb_server
 from tests.farm.bench import Bench, Done, at_command, is_clean, quicken, running_on
 
@@ -173,7 +174,8 @@ def test_what_a_phone_says_of_itself_is_data(bench: Bench, phone: EmulatedPhone)
     assert is_printable(done.err)
     table = bench.text("run", "tiny.yml", "--all", "--round", "2")
     assert is_printable(table) and "tiny" in table
-    assert "\\u001b" not in results.ROWS_FILE.read_text()
+    with Store.open() as store:
+        assert "\\u001b" not in json.dumps(list(store.rows()))
 
 
 def test_a_clock_that_jumps_on_the_phone_changes_nothing(

@@ -1,10 +1,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
-import resource
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +13,6 @@ from runtime.errors import (
     DeviceError,
     DeviceLostError,
     FarmError,
-    FormatError,
     UnsupportedError,
 )
 
@@ -84,74 +79,6 @@ def test_exit_status_is_one_when_any_row_is_not_ok() -> None:
 )
 def test_every_error_has_its_status(error: FarmError, status: Status) -> None:
     assert results.status_of(error) == status
-
-
-def test_rows_are_appended_and_read_back(tmp_path: Path) -> None:
-    path = tmp_path / "reports" / "rows.jsonl"
-    results.append([a_row(), a_row(Status.TIMEOUT, reason="too late")], path)
-    results.append([a_row(model="other")], path)
-    rows = results.read(path)
-    assert [row["model"] for row in rows] == ["net", "net", "other"]
-    assert RunRow.model_validate(rows[1]).reason == "too late"
-
-
-def test_no_file_has_no_rows(tmp_path: Path) -> None:
-    assert results.read(tmp_path / "rows.jsonl") == []
-
-
-def test_a_torn_line_neither_hides_nor_spoils_its_neighbours(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    results.append([a_row(model="first")], path)
-    with path.open("a") as file:
-        file.write('{"model": "torn')
-    results.append([a_row(model="second")], path)
-    assert [row["model"] for row in results.read(path)] == ["first", "second"]
-
-
-def test_rows_of_another_schema_version_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"schema_version": 99}\n')
-    with pytest.raises(FormatError, match=r"rows.jsonl:1: row of schema version 99"):
-        results.read(path)
-
-
-def _append_many(path: Path, name: str) -> None:
-    for _ in range(25):
-        results.append([a_row(model=name, reason="x" * 3000)], path)
-
-
-def test_appends_of_several_processes_do_not_mix(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=_append_many, args=(path, name)) for name in ("a", "b")]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    assert len(path.read_text().splitlines()) == len(results.read(path)) == 50
-
-
-def _append_with_limit(path: Path, limit_bytes: int) -> None:
-    import signal
-
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
-    try:
-        results.append([a_row(reason="y" * 5000)], path)
-    except FarmError as error:
-        os._exit(42 if "cannot be written: File too large; the rows were not kept" in str(error) else 1)
-    os._exit(0)
-
-
-def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    results.append([a_row()], path)
-    before = path.read_bytes()
-    child = multiprocessing.get_context("spawn").Process(target=_append_with_limit, args=(path, len(before) + 100))
-    child.start()
-    child.join()
-    assert child.exitcode == 42
-    assert path.read_bytes() == before
 
 
 def test_an_unknown_member_is_refused() -> None:

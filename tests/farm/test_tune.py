@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from farm import cli, deployment, fetch, inventory, results
+from farm import cli, deployment, fetch, inventory
 from farm.jobs import tune_search
 from farm.jobs.prepare import prepare
 from farm.jobs.trials import UnitTrials, trials_on
 from farm.jobs.unit import open_unit
+from farm.store import Store
 from runtime.errors import DeviceLostError
 from runtime.kernels.spec import Variant
 from runtime.lowering.trials import TrialLaunch
@@ -59,7 +60,8 @@ def test_tuning_leaves_two_files_that_are_used(say: Any) -> None:
     assert row["tuned"]["match"] == "exact" and row["tuned"]["used"] >= row["launches"]
     assert row["kernels"]["match"] == "exact" and row["kernels"]["built"] == 0
     assert len(row["default_latency_ms"]["samples"]) == len(row["latency_ms"]["samples"]) > 30
-    assert results.read() == [row]
+    with Store.open() as store:
+        assert list(store.rows()) == [row]
 
     tuned_file, kernels_file = map(Path, row["artifacts"])
     assert tuned_file.parent == Path("build/tinylib/opencl/host")

@@ -1,0 +1,60 @@
+"""Runs and rows put into the tables, in the caller's transaction."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Iterable
+from typing import Any, Final
+
+from sqlalchemy import Connection
+
+from farm.results import versions
+from farm.store import schema
+from farm.store.lines import RunData
+from farm.store.process import own_process
+from farm.store.rows import NIGHTLY, columns, nightly_row
+from farm.store.series import keep_points
+from farm.store.statements import insert_new
+
+RUNNING: Final = "running"
+FINISHED: Final = "finished"
+INTERRUPTED: Final = "interrupted"
+
+
+def new_run(name: str, command: str, commit: str) -> RunData:
+    """A run of this process that begins now."""
+    return RunData(
+        uid=uuid.uuid4().hex,
+        name=name,
+        command=command,
+        started=now(),
+        state=RUNNING,
+        commit=commit,
+        versions=versions(),
+        process=own_process(),
+    )
+
+
+def add_run(connection: Connection, run: RunData) -> int:
+    """Keeps a run; returns its number."""
+    insert = schema.runs.insert().values(run.model_dump()).returning(schema.runs.c.id)
+    number: int = connection.execute(insert).scalar_one()
+    return number
+
+
+def add_rows(connection: Connection, run: int, uid: str, rows: Iterable[dict[str, Any]]) -> int:
+    """Keeps rows that the run has not yet, with the points that follow from them; returns how many."""
+    new = 0
+    for data in rows:
+        insert = insert_new(connection, schema.rows).values(columns(run, uid, data)).returning(schema.rows.c.id)
+        is_new = connection.execute(insert).first() is not None
+        new += is_new
+        if is_new and data["job"] == NIGHTLY:
+            keep_points(connection, run, nightly_row(data))
+    return new
+
+
+def now() -> str:
+    """The time as the store writes it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,172 @@
+"""A store as flat tables for spreadsheets and data frames: runs, rows, samples, points, progress and baselines.
+
+Each row's JSON stands whole in `rows`, so that nothing is lost; `samples` has a line for each measured round, with the
+state of the unit before and after it.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, Table, select
+
+from farm.results import DeviceState
+from farm.safe_text import one_line
+from farm.store import schema
+from farm.store.lines import RunData
+from farm.store.rows import to_json
+from farm.store.series import median, series_key
+
+Cell = str | int | float | bool | None
+Columns = Mapping[str, type]
+Lines = Iterator[dict[str, Cell]]
+
+_FIGURES = ("init_ms", "first_ms", "cosine", "sqnr_db", "max_abs_error", "time_ns", "tuned_ratio", "gain_percent")
+_NAMES = ("unit", "soc", "library", "model", "runtime")
+_KEY = ("unit", "library", "model", "runtime", "setting", "metric")
+_SAMPLED = ("latency_ms", "default_latency_ms")  # members of rows that have samples
+
+
+def _cell_type(annotation: Any) -> type:
+    """The type of a figure that may be missing; text for what is none."""
+    kinds = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
+    return next((kind for kind in (bool, int, float) if kind in kinds), str)
+
+
+_STATE: Columns = {name: _cell_type(field.annotation) for name, field in DeviceState.model_fields.items()}
+
+COLUMNS: Mapping[str, Columns] = {
+    "runs": {"run": int, **dict.fromkeys(RunData.model_fields, str)},
+    "rows": {
+        "run": int,
+        "row": int,
+        **dict.fromkeys(("job", "time", *_NAMES, "status", "settings_hash", "fingerprint_hash"), str),
+        **dict.fromkeys(("reason", "throttled"), str),
+        "latency_ms": float,
+        **dict.fromkeys(_FIGURES, float),
+        "json": str,
+    },
+    "samples": {
+        "run": int,
+        "row": int,
+        **dict.fromkeys((*_NAMES, "of"), str),
+        "block": int,
+        **dict.fromkeys(("arm", "time"), str),
+        "rerun": bool,
+        "sample": int,
+        "ms": float,
+        "throttled": str,
+        **{f"before_{name}": kind for name, kind in _STATE.items()},
+        **{f"after_{name}": kind for name, kind in _STATE.items()},
+    },
+    "points": {
+        "run": int,
+        **dict.fromkeys(_KEY, str),
+        "value": float,
+        "json": str,
+    },
+    "progress": {"run": int, "key": str, "json": str},
+    "baselines": {"name": str, "run": int},
+}
+
+
+def tables_of(connection: Connection, streamed: int) -> Iterator[tuple[str, Lines]]:
+    """Each table with its lines, which are read as they are taken."""
+    made = {"runs": _runs, "rows": _rows, "samples": _samples, "points": _points, "progress": _progress}
+    streaming = connection.execution_options(yield_per=streamed)
+    for name, lines in made.items():
+        yield name, lines(streaming)
+    yield "baselines", _baselines(streaming)
+
+
+def _all(connection: Connection, table: Table) -> Iterator[RowMapping]:
+    return iter(connection.execute(select(table).order_by(*table.primary_key)).mappings())
+
+
+def _runs(connection: Connection) -> Lines:
+    for run in _all(connection, schema.runs):
+        yield {"run": run["id"], **{name: _cell(run[name], str) for name in RunData.model_fields}}
+
+
+def _rows(connection: Connection) -> Lines:
+    for found in _all(connection, schema.rows):
+        row = found["row"]
+        beside = {name: found[name] for name in COLUMNS["rows"] if name in found and name != "row"}
+        latency = row.get("latency_ms")
+        yield {
+            **beside,
+            "run": found["run_id"],
+            "row": found["id"],
+            **{name: one_line(str(row.get(name) or "")) for name in ("reason", "throttled")},
+            "latency_ms": _cell(latency.get("median") if isinstance(latency, dict) else None, float),
+            **{name: _cell(row.get(name), float) for name in _FIGURES},
+            "json": to_json(row),
+        }
+
+
+def _samples(connection: Connection) -> Lines:
+    for found in _all(connection, schema.rows):
+        names = {name: found[name] for name in _NAMES} | {"run": found["run_id"], "row": found["id"]}
+        for group in _sampled(found["row"]):
+            samples = group.pop("samples")
+            for number, value in enumerate(samples, 1):
+                yield {**names, **group, "sample": number, "ms": _cell(value, float)}
+
+
+def _sampled(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What is the same for some samples of a row, and these."""
+    for of in _SAMPLED:
+        if isinstance(latency := row.get(of), dict):
+            states = {**_state("before", row), **_state("after", row)}
+            throttled = one_line(str(row.get("throttled") or ""))
+            yield {"of": of, "time": row["time"], "throttled": throttled, **states, "samples": latency["samples"]}
+    for number, block in enumerate(row.get("blocks", ()), 1):
+        states = {**_state("before", block), **_state("after", block)}
+        told = {
+            name: _cell(block.get(name), COLUMNS["samples"][name]) for name in ("arm", "time", "rerun", "throttled")
+        }
+        yield {"of": "block", "block": number, **told, **states, "samples": block["samples"]}
+
+
+def _state(when: str, of: Mapping[str, Any]) -> dict[str, Cell]:
+    state = of.get(f"state_{when}") or {}
+    return {f"{when}_{name}": _cell(state.get(name), kind) for name, kind in _STATE.items()}
+
+
+def _points(connection: Connection) -> Lines:
+    keys = {
+        number: series_key(key) for number, key in connection.execute(select(schema.series.c.id, schema.series.c.key))
+    }
+    for found in _all(connection, schema.points):
+        key = keys[found["series_id"]]
+        case = {name: one_line(getattr(key.case, name)) for name in _KEY[:-1]}
+        value = median(found["point"])
+        yield {
+            "run": found["run_id"],
+            **case,
+            "metric": str(key.metric),
+            "value": value,
+            "json": to_json(found["point"]),
+        }
+
+
+def _progress(connection: Connection) -> Lines:
+    for note in _all(connection, schema.progress):
+        yield {"run": note["run_id"], "key": note["key"], "json": to_json(note["data"])}
+
+
+def _baselines(connection: Connection) -> Lines:
+    for baseline in _all(connection, schema.baselines):
+        yield {"name": baseline["name"], "run": baseline["run_id"]}
+
+
+def _cell(value: Any, kind: type) -> Cell:
+    """A value as its column's type: None where it is not of it, JSON where the column is text and it is none."""
+    if value is None or kind is str:
+        return value if value is None else one_line(value) if isinstance(value, str) else to_json(value)
+    if kind is float:
+        return float(value) if isinstance(value, int | float | str) else None
+    return value if kind in (bool, int) and isinstance(value, bool | int) else None

@@ -1,0 +1,129 @@
+"""A store as JSON lines: what `farm store export` writes and `farm store import` reads.
+
+The first line is the header, `{"farm_store": 1}`. Then each run, oldest first, its rows and its progress; then
+baselines. A file without a header is one of rows alone, as reports/rows.jsonl was: these are a run of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, TypeAdapter
+from sqlalchemy import Connection, select
+
+from farm.results import Record
+from farm.safe_text import one_line
+from farm.store import schema
+from farm.store.rows import check_version, column_text, is_whole, plain, to_json
+from runtime.errors import FormatError
+
+FORMAT = 1
+
+Line = Annotated[str, AfterValidator(one_line)]
+Name = Annotated[str, AfterValidator(column_text)]
+Uid = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+Plain = Annotated[dict[str, Any], AfterValidator(plain)]
+
+
+class Header(Record):
+    """The first line."""
+
+    farm_store: int
+
+
+class RunData(Record):
+    """A run: `uid` tells it from all others wherever it is kept."""
+
+    uid: Uid
+    name: Name
+    command: Line = ""
+    started: Line
+    ended: Line = ""
+    state: Literal["running", "finished", "interrupted"] = "finished"
+    commit: Name = ""
+    versions: dict[str, str] = Field(default_factory=dict)
+    process: Line = ""
+
+
+class RunLine(Record):
+    """A run."""
+
+    run: RunData
+
+
+class RowLine(Record):
+    """A row of the run `of`."""
+
+    of: Uid
+    row: Plain
+
+
+class ProgressLine(Record):
+    """A note of the run `of`."""
+
+    of: Uid
+    key: Line
+    progress: Plain
+
+
+class BaselineLine(Record):
+    """A name of the run `of`."""
+
+    of: Uid
+    baseline: Name
+
+
+class BareRow(Record):
+    """A row of a file of rows."""
+
+    row: Plain
+
+
+AnyLine = Header | RunLine | RowLine | ProgressLine | BaselineLine
+_LINE: TypeAdapter[AnyLine] = TypeAdapter(AnyLine)
+
+
+def parse(text: bytes) -> AnyLine | BareRow | None:
+    """One line; None where it is damaged. Raises FormatError, without a place, where it is of another version."""
+    try:
+        data = json.loads(text)
+        is_bare = isinstance(data, dict) and "schema_version" in data
+        line = BareRow(row=data) if is_bare else _LINE.validate_python(data)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(line, Header) and line.farm_store != FORMAT:
+        raise FormatError(f"export of version {line.farm_store}, this farm reads {FORMAT}")
+    if isinstance(line, BareRow | RowLine):
+        check_version(line.row)
+        return line if is_whole(line.row) else None
+    return line
+
+
+def written(line: AnyLine) -> bytes:
+    """A line as bytes, with its end."""
+    return f"{to_json(line.model_dump(mode='json'))}\n".encode()
+
+
+def lines_of(connection: Connection, streamed: int) -> Iterator[bytes]:
+    """A whole store; `streamed`: rows fetched at a time."""
+    yield written(Header(farm_store=FORMAT))
+    runs = connection.execute(select(schema.runs).order_by(schema.runs.c.id)).mappings().all()
+    uids = {run["id"]: run["uid"] for run in runs}
+    rows, notes, names = schema.rows.c, schema.progress.c, schema.baselines.c
+    streaming = connection.execution_options(yield_per=streamed)
+    for run in runs:
+        of = {"of": run["uid"]}
+        yield written(RunLine(run=RunData.model_validate({name: run[name] for name in RunData.model_fields})))
+        for row in streaming.execute(select(rows.row).where(rows.run_id == run["id"]).order_by(rows.id)).scalars():
+            yield _line(of | {"row": row})
+        found = select(notes.key, notes.data).where(notes.run_id == run["id"]).order_by(notes.id)
+        for key, data in connection.execute(found).all():
+            yield _line(of | {"key": key, "progress": data})
+    for name, number in connection.execute(select(names.name, names.run_id).order_by(names.name)).all():
+        yield _line({"of": uids[number], "baseline": name})
+
+
+def _line(data: dict[str, Any]) -> bytes:
+    return f"{to_json(data)}\n".encode()
