@@ -1,0 +1,101 @@
+"""Steps in a series' history: binary segmentation by the weighted step that fits best.
+
+The split with the largest two-sample t statistic is accepted when that is beyond a threshold, and both sides are
+split again (A. J. Scott and M. Knott, "A cluster analysis method for grouping means in the analysis of variance",
+Biometrics 30, 1974; consistency: L. Vostrikova, "Detecting 'disorder' in multidimensional random processes", 1981).
+Nights weigh by how many measurements they have. Odd nights are drawn in, and drifts that last some nights widen the
+threshold.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+LEAST_NIGHTS = 5  # on either side
+THRESHOLD = 5.0  # standard errors: about one false step in some thousand nights
+SMALLEST = math.log(1.015)
+MAD_TO_SIGMA = 1.4826
+DRAWN_IN = 3.0  # standard deviations
+MOST_LASTING = 3.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """The first night after it, and the change of the logarithm with its standard error."""
+
+    at: int
+    change: float
+    error: float
+
+
+def find_steps(levels: Array, weights: Array) -> list[Step]:
+    """The steps of a series of logarithms, oldest first; `weights` are the nights'."""
+    if len(levels) < 2 * LEAST_NIGHTS:
+        return []
+    sigma = _sigma(levels)
+    cuts: list[int] = []
+    _split(levels, weights, sigma, 0, len(levels), cuts)
+    edges = [0, *sorted(cuts), len(levels)]
+    return [_step(levels, weights, sigma, *edges[at : at + 3]) for at in range(len(edges) - 2)]
+
+
+def _split(levels: Array, weights: Array, sigma: float, start: int, end: int, cuts: list[int]) -> None:
+    if end - start < 2 * LEAST_NIGHTS:
+        return
+    part = _drawn_in(levels[start:end], sigma)
+    at, score, change = _best(part, weights[start:end], sigma)
+    if score < THRESHOLD * _lasting(part, at) or abs(change) < SMALLEST:
+        return
+    cuts.append(start + at)
+    _split(levels, weights, sigma, start, start + at, cuts)
+    _split(levels, weights, sigma, start + at, end, cuts)
+
+
+def _best(levels: Array, weights: Array, sigma: float) -> tuple[int, float, float]:
+    """First night after the best split, its t statistic, and its change."""
+    before, sums = np.cumsum(weights)[:-1], np.cumsum(weights * levels)[:-1]
+    after, total = weights.sum() - before, float((weights * levels).sum())
+    change = (total - sums) / after - sums / before
+    typical = float(np.mean(weights))
+    score = np.abs(change) / (sigma * np.sqrt(typical / before + typical / after))
+    inside = slice(LEAST_NIGHTS - 1, len(levels) - LEAST_NIGHTS)
+    at = int(np.argmax(score[inside])) + LEAST_NIGHTS - 1
+    return at + 1, float(score[at]), float(change[at])
+
+
+def _step(levels: Array, weights: Array, sigma: float, start: int, at: int, end: int) -> Step:
+    part = _drawn_in(levels[start:end], sigma)
+    before, after = part[: at - start], part[at - start :]
+    change = float(np.average(after, weights=weights[at:end]) - np.average(before, weights=weights[start:at]))
+    lasting = _lasting(part, at - start)
+    return Step(at, change, sigma * lasting * math.sqrt(1 / len(before) + 1 / len(after)))
+
+
+def _sigma(levels: Array) -> float:
+    """Standard deviation of a night, which steps do not widen: half by differences of nights that lie far apart."""
+    gaps = [np.abs(levels[gap:] - levels[:-gap]) for gap in (1, 2, 3) if gap < len(levels)]
+    found = [MAD_TO_SIGMA * float(np.median(each)) / math.sqrt(2) for each in gaps]
+    return max(*found, 1e-6) if found else 1e-6
+
+
+def _drawn_in(levels: Array, sigma: float) -> Array:
+    """Each night within some standard deviations of the median of its neighbours, so that a spike is no step."""
+    padded = np.pad(levels, 2, mode="edge")
+    middle = np.median(np.lib.stride_tricks.sliding_window_view(padded, 5), axis=1)
+    return np.clip(levels, middle - DRAWN_IN * sigma, middle + DRAWN_IN * sigma)
+
+
+def _lasting(levels: Array, at: int) -> float:
+    """By how much drifts that last widen the error of a mean: sqrt((1 + r) / (1 - r)), r of both sides of the split."""
+    rest = np.concatenate([levels[:at] - levels[:at].mean(), levels[at:] - levels[at:].mean()])
+    variance = float(np.mean(rest**2))
+    if variance <= 0:
+        return 1.0
+    correlation = min(max(float(np.mean(rest[1:] * rest[:-1])) / variance, 0.0), 0.8)
+    return min(math.sqrt((1 + correlation) / (1 - correlation)), MOST_LASTING)
