@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from farm import results, tables
+from farm import tables
 from farm.cli import FAILED, options, store_options, view
 from farm.cli.fleet_options import fleet_options
 from farm.comparison import CompareRow, is_worse
@@ -22,6 +22,7 @@ from farm.jobs.stored_runs import PREFIX, stored_run
 from farm.safe_text import one_line
 from farm.selection import Choice
 from farm.store import Store
+from farm.store.keeping import Keeper
 from farm.tables_compare import compare_table, note_lines, side_text
 from runtime.errors import ConfigError
 
@@ -71,23 +72,22 @@ def command(
 
     Exit status 1: B is slower beyond the noise, builds disagree on an output, or a job failed.
     """
-    with Store.open(store) as opened:
-        kind = _common_kind(a, b, opened)
-        words = f"farm compare {a} {b}"
-        if kind == "run":
-            found = _of_runs(a, b, opened, MARGIN_OF_RUNS_PERCENT if margin_percent is None else margin_percent)
-            return _finish(list(_kept(opened, words, "", found)), as_json)
-        both = _contenders(kind, a, b, model_file)
-        margin_percent = MARGIN_PERCENT if margin_percent is None else margin_percent
-        asked = CompareOptions(turns, margin_percent, runtimes or ("cpu", "gpu"), memory, secrets.randbelow(2**32))
-        units = options.select_units(choice, options.load_deployment(both[0].model_file))
-        with view.shown() as watch:
-            measured = compare_job(both, units, asked, fleet, watch)
-            rows = list(_kept(opened, f"{words} {model_file or ''}".strip(), both[1].side.commit, measured))
-    return _finish(rows, as_json)
+    kind = _common_kind(a, b, store)
+    if kind == "run":
+        found = _of_runs(a, b, store, MARGIN_OF_RUNS_PERCENT if margin_percent is None else margin_percent)
+        with store_options.keeping(store) as keeper:
+            rows = list(keeper.kept(found))
+        return _finish(rows, as_json, keeper)
+    both = _contenders(kind, a, b, model_file)
+    margin_percent = MARGIN_PERCENT if margin_percent is None else margin_percent
+    asked = CompareOptions(turns, margin_percent, runtimes or ("cpu", "gpu"), memory, secrets.randbelow(2**32))
+    units = options.select_units(choice, options.load_deployment(both[0].model_file))
+    with store_options.keeping(store) as keeper, view.shown() as watch:
+        rows = list(keeper.kept(compare_job(both, units, asked, fleet, watch)))
+    return _finish(rows, as_json, keeper)
 
 
-def _common_kind(a: str, b: str, store: Store) -> str:
+def _common_kind(a: str, b: str, store: str | None) -> str:
     """What both are: `run`, `model` or `build`."""
     kinds = [_kind(text, store) for text in (a, b)]
     if kinds[0] != kinds[1]:
@@ -95,7 +95,7 @@ def _common_kind(a: str, b: str, store: Store) -> str:
     return kinds[0]
 
 
-def _kind(text: str, store: Store) -> str:
+def _kind(text: str, store: str | None) -> str:
     path = Path(text)
     if text.startswith(PREFIX):
         return "run"
@@ -103,12 +103,14 @@ def _kind(text: str, store: Store) -> str:
         return "build"
     if path.suffix in (".yml", ".yaml") or path.is_file():
         return "model"
-    return "run" if text in store.baselines() else "build"
+    with Store.open(store) as opened:
+        return "run" if text in opened.baselines() else "build"
 
 
-def _of_runs(a: str, b: str, store: Store, margin_percent: float) -> list[CompareRow]:
+def _of_runs(a: str, b: str, store: str | None, margin_percent: float) -> list[CompareRow]:
     """Stored runs; cases that only one of them has are told on stderr."""
-    runs = stored_run(store, a), stored_run(store, b)
+    with Store.open(store) as opened:
+        runs = stored_run(opened, a), stored_run(opened, b)
     for line in only_in_one(*runs):
         click.echo(one_line(line), err=True)
     rows = compare_runs(*runs, margin_percent)
@@ -127,27 +129,10 @@ def _contenders(kind: str, a: str, b: str, model_file: Path | None) -> tuple[Con
     return contender.build(a, model_file), contender.build(b, model_file)
 
 
-def _kept(store: Store, command: str, commit: str, rows: Iterable[CompareRow]) -> Iterator[CompareRow]:
-    """The rows as a run of the store, each kept as soon as it is there."""
-    run = store.begin("compare", command, commit)
-    state = "interrupted"
-    try:
-        for row in rows:
-            store.add(run, [row])
-            yield row
-        state = "finished"
-    finally:
-        store.end(run, state)
-
-
-def _finish(rows: Sequence[CompareRow], as_json: bool) -> int:
-    """Prints the rows, the worst first; returns the exit status."""
-    if as_json:
-        click.echo(results.to_json(rows))
-    else:
-        _show(rows)
-    options.tell_failures(rows)
-    return FAILED if any(map(is_worse, rows)) else 0
+def _finish(rows: Sequence[CompareRow], as_json: bool, keeper: Keeper) -> int:
+    """Prints the rows; the exit status."""
+    worse = FAILED if any(map(is_worse, rows)) else 0
+    return max(options.finish(rows, as_json, _show, keeper), worse)
 
 
 def _show(rows: Sequence[CompareRow]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from farm import checkout, cli
+from farm import cli
 from farm.cli import compare as compare_command
 from farm.comparison import CompareRow
 from farm.store import Store
@@ -136,7 +136,7 @@ def test_what_is_refused(say: Any, tmp_path: Path, arguments: list[str], text: s
     assert kept() == []
 
 
-def test_a_name_is_a_baseline_before_it_is_a_branch(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_is_a_baseline_before_it_is_a_branch(say: Any) -> None:
     with Store.open() as store:
         store.set_baseline("main", store.begin("nightly", "farm nightly"))
     status, _, err = say("main", "HEAD")
@@ -162,7 +162,11 @@ def test_two_models_are_measured_printed_and_kept(say: Any) -> None:
     assert CompareRow.model_validate(row).margin_percent == 90
     with Store.open() as store:
         (run,) = store.runs()
-    assert (run.name, run.command, run.state) == ("compare", "farm compare tiny.yml b.yml", "finished")
+    assert (run.name, run.command, run.state) == (
+        "compare",
+        "farm compare tiny.yml b.yml --turns 5 --margin 90 --json",
+        "finished",
+    )
 
 
 def rows_then(error: BaseException) -> Any:
@@ -190,16 +194,3 @@ def test_an_interruption_keeps_the_rows_before_it(say: Any, monkeypatch: pytest.
     assert [row["model"] for row in kept()] == ["first"]
     with Store.open() as store:
         assert store.runs()[0].state == "interrupted"
-
-
-def test_builds_get_the_commit_of_b_as_theirs(say: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "farm-b"
-    (folder / "farm/jobs").mkdir(parents=True)
-    (folder / "farm/__init__.py").touch()
-    (folder / "farm/jobs/bundle.py").touch()
-    monkeypatch.setattr(checkout, "in_folder", lambda path: checkout.Checkout(path, "c0ffee"))
-    monkeypatch.setattr(compare_command, "compare_job", lambda *_: iter(()))
-    assert say("farm-b", "farm-b", "tiny.yml", "--json")[0] == 0
-    with Store.open() as store:
-        (run,) = store.runs()
-    assert (run.commit, run.command) == ("c0ffee", "farm compare farm-b farm-b tiny.yml")
