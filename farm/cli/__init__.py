@@ -33,6 +33,7 @@ COMMANDS = {
     "benchmark": "farm.cli.benchmark",
     "opbench": "farm.cli.opbench",
     "tune": "farm.cli.tune",
+    "nightly": "farm.cli.nightly",
     "compare": "farm.cli.compare",
     "baseline": "farm.cli.baseline",
     "artifacts": "farm.cli.artifacts",

@@ -29,7 +29,7 @@ from farm.readiness import BYTES_PER_MB, wait_until_fit
 from farm.results import DeviceState, Status
 from farm.session import Answer, Session
 from farm.task_profile import TaskProfile
-from farm.throttling import Measured, measured
+from farm.throttling import Measured, Rest, measured
 from farm.transport import Transport, connect
 from farm.workspace import Workspace, data_file
 from runtime.errors import JobError, UnsupportedError
@@ -106,9 +106,9 @@ class OpenUnit:
         found = self.measured(measure)
         return found.value, {"throttled": found.throttled, "repeats": found.repeats}
 
-    def measured(self, measure: Callable[[], Value]) -> Measured[Value]:
+    def measured(self, measure: Callable[[], Value], rest: Rest | None = None) -> Measured[Value]:
         """Measures as `cool` does; with the conditions before and after."""
-        return measured(measure, self.conditions, time.sleep, say=self.watch.stage)
+        return measured(measure, self.conditions, time.sleep, rest, self.watch.stage)
 
     def conditions(self) -> DeviceState:
         """Temperature, clocks and thermal status right now."""

@@ -15,6 +15,8 @@
     rounds: 10                            # measured rounds of a block
     warmup: 1
     most_reruns: 8                        # further blocks that a suspicion may cost
+    rest_seconds: 30                      # a throttled block is measured again after so long a rest,
+    most_rests: 2                         # at most so often
     budget_minutes: 240                   # for each unit; what was not begun by then is told as missing
     baseline: series                      # series, last_good, or a name that `farm baseline set` gave
     seed: 1                               # of the random order; default: another one each night
@@ -35,6 +37,7 @@ from farm import yaml_source
 from farm.deployment import Runtime
 from farm.fields import SafeName, Text, as_list, not_empty
 from farm.selection import Choice
+from farm.throttling import Rest
 from farm.yaml_source import KeyPath, Section, Source
 from runtime.errors import ConfigError
 
@@ -86,6 +89,8 @@ class Nightly(Section):
     rounds: Annotated[int, Field(ge=1, le=10_000)] = 10
     warmup: Annotated[int, Field(ge=0, le=1000)] = 1
     most_reruns: Annotated[int, Field(ge=0, le=100)] = 8
+    rest_seconds: Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)] = 30.0
+    most_rests: Annotated[int, Field(ge=0, le=100)] = 2
     budget_minutes: Annotated[float, Field(gt=0, le=7 * 24 * 60, allow_inf_nan=False)] = 240.0
     baseline: SafeName = SERIES
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
@@ -114,6 +119,11 @@ class Nightly(Section):
     def model_files(self) -> list[Path]:
         """The deployment files."""
         return [self.path.parent / name for name in self.models]
+
+    @property
+    def rest(self) -> Rest:
+        """What a throttled unit is granted."""
+        return Rest(self.most_rests, self.rest_seconds)
 
     def error(self, key_path: KeyPath, problem: str) -> ConfigError:
         """Makes the error `file:line: key: problem`."""

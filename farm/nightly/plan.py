@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from farm.series import Case
 
 ARMS = ("a", "b")
-UNKNOWN_BLOCK_S = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,8 +41,13 @@ def _arms(repeats: int, drawn: random.Random) -> list[str]:
     return [arm for _ in range(0, repeats, 2) for arm in drawn.sample(ARMS, 2)][:repeats]
 
 
-def expected_s(cases: Sequence[Case], repeats: int, known: Mapping[Case, float]) -> float:
-    """How long a unit will take, by what its cases took before; others count as their average."""
-    before = [known[case] for case in cases if case in known]
-    typical = sum(before) / len(before) if before else UNKNOWN_BLOCK_S * repeats
-    return sum(known.get(case, typical) for case in cases)
+def expected_s(cases: Sequence[Case], repeats: int, block_s: Mapping[Case, float]) -> float | None:
+    """How long a unit will take, by how long a block of each case took before; new cases count as the average.
+
+    None where no case is known.
+    """
+    known = [block_s[case] for case in cases if case in block_s]
+    if not known:
+        return None
+    typical_s = sum(known) / len(known)
+    return repeats * sum(block_s.get(case, typical_s) for case in cases)

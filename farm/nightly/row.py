@@ -38,7 +38,8 @@ class NightlyRow(RunRow):
 
     `identity` tells one piece of hardware from another of the same model; `passive` that it has no fan (a battery).
     `tuned_ratio` is the latency with the stored tuned files over that without, measured in turns, with its 95 %
-    confidence interval; `tuned_verdict` says in words whether these files are still good. `busy_s`: how long it all took.
+    confidence interval; `tuned_verdict` says in words whether these files are still good. `busy_s` is
+    how long it all took.
     """
 
     job: str = "nightly"

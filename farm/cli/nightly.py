@@ -1,0 +1,115 @@
+"""`farm nightly`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from farm import deployment, tables
+from farm.cli import FAILED, INTERRUPTED, options, store_options, view
+from farm.cli.fleet_options import fleet_options
+from farm.jobs import nightly_run
+from farm.jobs.fleet import FleetOptions
+from farm.jobs.nightly import Places, cases_of
+from farm.nightly import file
+from farm.nightly.file import Nightly
+from farm.nightly.night import Night, Outcome
+from farm.nightly.plan import expected_s
+from farm.nightly.verdict import notify, verdict_of
+from farm.report.write import write_reports
+from farm.selection import ANY, select
+from farm.store import Store
+from farm.tables_nightly import night_tables, plan_table
+from runtime.errors import FarmError
+
+REPORTS = Path("reports")
+
+
+@click.command(name="nightly")
+@click.argument("nightly_file", metavar="NIGHTLY.yml", type=options.FILE)
+@click.option("--resume", is_flag=True, help="Go on with the last run of this file, which was interrupted.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be measured, and for how long.")
+@click.option("-o", "--output", metavar="FOLDER", type=options.FILE, help="Report.  [default: reports/<name>]")
+@fleet_options("farm nightly")
+@store_options.store_option
+@options.json_option
+def command(
+    nightly_file: Path,
+    resume: bool,
+    dry_run: bool,
+    output: Path | None,
+    fleet: FleetOptions,
+    store: str | None,
+    as_json: bool,
+) -> int:
+    """Measure models on many units, decide what has become worse, and write a report.
+
+    Models, units, settings and the number of repeats stand in NIGHTLY.yml (docs/nightly.md). What looks changed is
+    measured again at once. Exit status 0: nothing worse; 1: a confirmed regression, a wrong result, or something that
+    failed or is missing; 2: configuration; 3: no unit.
+    """
+    nightly = file.load(nightly_file)
+    places = _places(nightly)
+    with Store.open(store, tell=store_options.tell) as opened:
+        if dry_run:
+            return _show_plan(nightly, places, opened, as_json)
+        commit = store_options.working_commit()
+        run = nightly_run.resume(opened, nightly) if resume else nightly_run.begin(opened, nightly, commit)
+        try:
+            with view.shown() as watch:
+                night = nightly_run.measure(opened, run, nightly, places, fleet, store_options.tell, watch)
+        except KeyboardInterrupt:
+            click.echo(f"interrupted; `farm nightly {nightly_file} --resume` goes on from here", err=True)
+            return INTERRUPTED
+    return _finish(nightly, night, output or REPORTS / nightly.title, as_json)
+
+
+def _places(nightly: Nightly) -> Places:
+    """Which deployment file is measured where: on the units that the file names, else on those that it is for."""
+    found = [deployment.load(path) for path in nightly.model_files]
+    if not nightly.units:
+        return [(each, options.select_units(ANY, each)) for each in found]
+    there = options.candidates()
+    chosen = [unit for selector in nightly.units for unit in select(there, selector.choice)]
+    return [(each, list(dict.fromkeys(chosen))) for each in found]
+
+
+def _show_plan(nightly: Nightly, places: Places, store: Store, as_json: bool) -> int:
+    cases = cases_of(nightly, places)
+    block_s = nightly_run.block_seconds(store, nightly.title)
+    expected = {unit: expected_s(found, nightly.repeats, block_s) for unit, found in cases.items()}
+    if as_json:
+        units = [
+            {"unit": unit.name, "soc": unit.soc, "cases": list(map(str, found)), "expected_s": expected[unit]}
+            for unit, found in cases.items()
+        ]
+        click.echo(json.dumps({"repeats": nightly.repeats, "units": units}))
+    else:
+        tables.show([plan_table(cases, nightly.repeats, expected)])
+    return 0
+
+
+def _finish(nightly: Nightly, night: Night, folder: Path, as_json: bool) -> int:
+    """Report, output, notification, exit status; a report that cannot be written does not hide the verdict."""
+    status = FAILED if night.outcome == Outcome.WORSE else 0
+    report = ""
+    try:
+        report = str(write_reports(night, folder).index)
+    except FarmError as error:
+        store_options.tell(str(error))
+        status = FAILED
+    verdict = verdict_of(night, report)
+    if as_json:
+        click.echo(json.dumps(verdict, allow_nan=False))
+    else:
+        tables.show(night_tables(night))
+        click.echo(f"{night.outcome}; report: {report or 'none'}")
+    try:
+        if nightly.notify_command:
+            notify(nightly.notify_command, verdict)
+    except FarmError as error:
+        store_options.tell(str(error))
+        status = FAILED
+    return status

@@ -1,0 +1,66 @@
+"""A night as a machine reads it: the verdict that `--json` prints and `notify_command` gets on standard input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from farm.decision.judgement import Verdict
+from farm.nightly.night import Night, SeriesReport
+from runtime.errors import FarmError
+
+SCHEMA_VERSION = 1
+NOTIFY_S = 60.0
+MAX_SHOWN = 300
+
+
+def verdict_of(night: Night, report: str = "") -> dict[str, Any]:
+    """The night in a few members; `report` is the path of its report."""
+    told = [each for each in night.series if each.judgement.verdict != Verdict.UNCHANGED]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run": night.run.id,
+        "name": night.run.name,
+        "started": night.run.started,
+        "commit": night.run.commit,
+        "baseline": night.baseline,
+        "outcome": str(night.outcome),
+        "counts": {str(verdict): len(night.having(verdict)) for verdict in Verdict if night.having(verdict)},
+        "series": [_told(each) for each in told],
+        "expected_false_alarms_per_week": night.control.expected_alarms_per_week if night.control else None,
+        "report": report,
+    }
+
+
+def _told(report: SeriesReport) -> dict[str, Any]:
+    case, judgement = report.key.case, report.judgement
+    return {
+        "unit": case.unit,
+        "model": case.model,
+        "runtime": case.runtime,
+        "setting": case.setting,
+        "metric": str(report.key.metric),
+        "verdict": str(judgement.verdict),
+        "ratio": judgement.ratio,
+        "interval": [judgement.low, judgement.high],
+        "reason": judgement.reason,
+    }
+
+
+def notify(command: Sequence[str], verdict: dict[str, Any]) -> None:
+    """Runs a command with the verdict as JSON on its standard input; raises FarmError when it does not take it."""
+    try:
+        done = subprocess.run(
+            list(command), input=json.dumps(verdict).encode(), capture_output=True, timeout=NOTIFY_S, check=False
+        )
+    except OSError as error:
+        raise FarmError(f"notify_command {command[0]}: cannot be run: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise FarmError(f"notify_command {command[0]}: did not end within {NOTIFY_S:g} s") from None
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()[:MAX_SHOWN]
+        raise FarmError(
+            f"notify_command {command[0]}: ended with status {done.returncode}{f': {said}' if said else ''}"
+        )
