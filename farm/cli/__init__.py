@@ -36,6 +36,7 @@ COMMANDS = {
     "nightly": "farm.cli.nightly",
     "compare": "farm.cli.compare",
     "baseline": "farm.cli.baseline",
+    "report": "farm.cli.report",
     "artifacts": "farm.cli.artifacts",
     "store": "farm.cli.store",
     "clean": "farm.cli.clean",

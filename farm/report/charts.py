@@ -11,7 +11,7 @@ from typing import Any
 from farm.decision.judgement import ChangePoint
 from farm.nightly.night import CaseReport, SeriesReport
 from farm.nightly.row import Block, NightlyRow, OperatorTime
-from farm.report.figures import NONE, interval, moment, percent
+from farm.report.figures import NONE, commit, interval, moment, percent
 from farm.report.words import case_title
 from farm.results import DeviceState, Status
 from farm.safe_text import word
@@ -55,7 +55,7 @@ def _note(point: Point) -> str:
     """What stands beside a point that is pointed at."""
     parts = [
         f"run {point.run}",
-        point.commit and f"commit {word(point.commit, 12)}",
+        point.commit and f"commit {commit(point.commit)}",
         "" if point.temperature_c is None else f"{point.temperature_c:.0f} °C",
         f"{point.reruns} re-runs" if point.reruns else "",
         point.spoiled and f"left out: {word(point.spoiled)}",

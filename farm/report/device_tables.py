@@ -69,20 +69,25 @@ def facts(device: DeviceReport) -> Iterable[tuple[str, str]]:
     if identities:
         yield "Hardware", ", ".join(identities)
     if rows:
-        yield "Cooling", "passive" if any(row.passive for row in rows) else "not known to be passive"
+        yield "Cooling", "passive" if any(row.passive for row in rows) else "not passive"
     yield from _state_facts([state for _, state in device.state_trace])
 
 
 def _state_facts(states: Sequence[DeviceState]) -> Iterable[tuple[str, str]]:
     temperatures = [state.temperature_c for state in states if state.temperature_c is not None]
     if temperatures:
-        yield "Temperature", f"{min(temperatures):.0f} to {max(temperatures):.0f} °C"
+        yield "Temperature", _range(temperatures, "°C")
     battery = [state.battery_percent for state in states if state.battery_percent is not None]
     if battery:
-        yield "Battery", f"{min(battery)} to {max(battery)} %"
+        yield "Battery", _range(battery, "%")
     statuses = [state.thermal_status for state in states if state.thermal_status is not None]
     if statuses:
         yield "Thermal status", f"at most {max(statuses)}"
+
+
+def _range(values: Sequence[float], unit: str) -> str:
+    low, high = f"{min(values):.0f}", f"{max(values):.0f}"
+    return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
 
 
 def case_view(case: CaseReport, anchor: str) -> CaseView:

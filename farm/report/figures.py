@@ -6,6 +6,7 @@ import datetime
 import math
 
 from farm.decision.judgement import Judgement
+from farm.safe_text import one_line
 from farm.series import Metric, Nature
 from farm.tables import size
 
@@ -112,6 +113,11 @@ def moment(time: str) -> str:
         return time or NONE
     found = found.replace(tzinfo=datetime.UTC) if found.tzinfo is None else found.astimezone(datetime.UTC)
     return found.strftime("%Y-%m-%d %H:%M UTC")
+
+
+def commit(text: str) -> str:
+    """Twelve characters tell commits apart."""
+    return one_line(text[:12])
 
 
 def duration(started: str, ended: str) -> str:

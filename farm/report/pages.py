@@ -61,6 +61,7 @@ def _environment() -> Environment:
         "percent": figures.percent,
         "digits": figures.digits,
         "short": word,
+        "commit": figures.commit,
         "json": script_json,
     }
     environment.globals |= {"WORDS": words.WORDS, "duration": figures.duration, "NONE": figures.NONE}
@@ -136,7 +137,7 @@ def _night_line(point: Point, each: SeriesReport) -> tuple[str, ...]:
         f"{point.reruns} re-runs" if point.reruns else "",
     )
     value = figures.figure(each.key.metric, point.value)
-    commit = word(point.commit, 12)
+    commit = figures.commit(point.commit)
     measured = str(len(point.runs))
     return (
         str(point.run),

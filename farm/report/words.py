@@ -68,8 +68,8 @@ def headline(night: Night) -> str:
         return "Nothing was measured: no series tonight"
     if bad:
         first = worst_first(series)[0]
-        lead = "" if len(bad) == 1 and found[first.judgement.verdict] == 1 else "worst: "
-        return f"{', '.join(bad)}: {lead}{told(first)}"
+        alone = len(bad) == 1 and found[first.judgement.verdict] == 1
+        return f"{', '.join(bad)}{': ' if alone else '. Worst: '}{told(first)}"
     if found[Verdict.SPOILED] == len(series):
         return f"Nothing can be said: the devices' state spoiled all {len(series)} series"
     rest = [counted(verdict, count) for verdict, count in found.items() if count]

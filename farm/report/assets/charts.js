@@ -86,7 +86,7 @@
       marker: {color: colour[group.name], size: 4, opacity: 0.55, symbol: group.name === "Left out" ? "circle-open" : "circle"},
       line: {color: colour[group.name], width: 1.5}, fillcolor: "rgba(0,0,0,0)", hoverinfo: "x",
     }));
-    return [traces, layout(c, 70 + 70 * traces.length, {
+    return [traces, layout(c, 70 + 100 * traces.length, {
       showlegend: false, xaxis: axis(c, chart.unit), yaxis: axis(c, "", {showgrid: false}),
     })];
   }
@@ -106,6 +106,7 @@
 
   function tuned(chart, c) {
     const at = chart.names.map((_, i) => i), most = narrow() ? 18 : 40;
+    const least = Math.min(1, ...chart.low), greatest = Math.max(1, ...chart.high), pad = 0.06 * (greatest - least || 1);
     const trace = {
       type: "scatter", mode: "markers", x: chart.ratio, y: at, marker: {color: c.accent, size: 9}, hoverinfo: "text",
       hovertext: at.map((i) => plain(`${chart.names[i]}: ${chart.note[i]}`)),
@@ -113,7 +114,7 @@
         array: at.map((i) => chart.high[i] - chart.ratio[i]), arrayminus: at.map((i) => chart.ratio[i] - chart.low[i])},
     };
     return [[trace], layout(c, 80 + 32 * at.length, {
-      showlegend: false, xaxis: axis(c, "time with tuned files / with defaults"),
+      showlegend: false, xaxis: axis(c, "time with tuned files / with defaults", {range: [least - pad, greatest + pad]}),
       yaxis: axis(c, "", {tickvals: at, ticktext: chart.names.map((name) => plain(shorter(name, most))),
         autorange: "reversed", showgrid: false, range: [at.length - 0.4, -0.6]}),
       shapes: [{type: "line", x0: 1, x1: 1, yref: "paper", y0: 0, y1: 1, line: {color: c.quiet, width: 1.5, dash: "dash"}}],
@@ -123,7 +124,7 @@
   function states(chart, c) {
     const line = (name, values, color, yaxis, more) => ({
       type: "scatter", mode: "lines", name, x: chart.time, y: values, yaxis, connectgaps: true,
-      line: {color, width: 1.75, ...more}, hovertemplate: `${name}: %{y}<extra></extra>`,
+      line: {color, width: 1.75, shape: yaxis === "y" ? "linear" : "hv", ...more}, hovertemplate: `${name}: %{y}<extra></extra>`,
     });
     const all = [
       line("temperature", chart.temperature, c.text, "y"),

@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const KEY = "farm-theme", ORDER = ["auto", "light", "dark"];
-  const NAMES = {auto: "automatic", light: "light", dark: "dark"};
+  const NAMES = {auto: "Automatic", light: "Light", dark: "Dark"};
   const root = document.documentElement;
 
   function stored() {
@@ -17,7 +17,10 @@
     if (choice === "auto") root.removeAttribute("data-theme");
     else root.setAttribute("data-theme", choice);
     const button = document.getElementById("theme");
-    if (button) button.textContent = `Theme: ${NAMES[choice]}`;
+    if (button) {
+      button.textContent = NAMES[choice];
+      button.setAttribute("aria-label", `Theme: ${NAMES[choice]}`);
+    }
     document.dispatchEvent(new Event("themechange"));
   }
   apply();
