@@ -29,7 +29,12 @@ Z_95 = 1.96
 
 
 def judge(
-    history: Sequence[Point], tonight: Point | None, metric: Metric, rules: Rules = RULES, twin: Twin | None = None
+    history: Sequence[Point],
+    tonight: Point | None,
+    metric: Metric,
+    rules: Rules = RULES,
+    twin: Twin | None = None,
+    final: bool = False,
 ) -> Judgement:
     """The verdict on tonight.
 
@@ -37,6 +42,7 @@ def judge(
         history: the nights before, by the number of their run, oldest first; their clocks do not count.
         tonight: None where the series has no point.
         twin: what another unit of the same SoC and model says of the same series tonight.
+        final: the night is over, nothing more can be measured.
     """
     if gated := _gated(history, tonight, metric):
         return gated
@@ -45,7 +51,7 @@ def judge(
     if metric.info.nature != Nature.TIMED:
         return _with_value(judge_figure(known, tonight, metric), tonight)
     stretch = Stretch.of(known)
-    judgement = judge_timed(stretch, tonight, metric, rules, twin)
+    judgement = judge_timed(stretch, tonight, metric, dataclasses.replace(rules, batches=0) if final else rules, twin)
     return _with_history(_with_value(judgement, tonight), stretch)
 
 

@@ -92,7 +92,7 @@ def _judged(
     before = next((point for point in earlier if point.run == base), None)
     if base is not None and before and tonight:
         return compare_points(before, tonight, key.metric)
-    return judge(earlier, tonight, key.metric, twin=twin_of(twin) if twin else None)
+    return judge(earlier, tonight, key.metric, twin=twin_of(twin) if twin else None, final=True)
 
 
 def _twins(rows: Mapping[Case, NightlyRow]) -> dict[str, str]:
