@@ -45,13 +45,24 @@ def sqlite_engine(url: URL) -> Engine:
     return engine
 
 
+def postgresql_engine(url: URL) -> Engine:
+    """An engine whose sessions wait as long for a lock as SQLite's."""
+    arguments = {"connect_timeout": CONNECT_S, "application_name": "farm"}
+    engine = create_engine(url, connect_args=arguments, json_serializer=to_json, hide_parameters=True)
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _: Any) -> None:
+        connection.execute(f"SET lock_timeout = {round(LOCK_WAIT_S * 1000)}")
+        connection.commit()
+
+    return engine
+
+
 def engine_of(address: Address) -> Engine:
     """The engine of a store; nothing is opened yet."""
     if address.path:
         return sqlite_engine(address.engine_url)
-    options = f"-c lock_timeout={round(LOCK_WAIT_S * 1000)} -c timezone=UTC"
-    arguments = {"connect_timeout": CONNECT_S, "options": options, "application_name": "farm"}
-    return create_engine(address.engine_url, connect_args=arguments, json_serializer=to_json, hide_parameters=True)
+    return postgresql_engine(address.engine_url)
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ def made(path: Path, tell: Callable[[str], None]) -> None:
 
     if create(path, fill, tell) and taken:
         ROWS_FILE.rename(IMPORTED)
-        damaged = f" (not {len(taken[0].damaged)} damaged lines)" if taken[0].damaged else ""
+        damaged = f"; damaged lines passed over: {len(taken[0].damaged)}" if taken[0].damaged else ""
         tell(f"{path}: took over {taken[0].rows} rows from {ROWS_FILE}, which is {IMPORTED} now{damaged}")
 
 

@@ -59,12 +59,12 @@ def read_series(
     }
     table = schema.points.c
     wanted = select(table.series_id, table.run_id, table.point).where(table.run_id.between(min(commits), max(commits)))
-    same: dict[str, str] = {}  # one object for equal texts: ten thousand series hold few
-    found: dict[SeriesKey, list[Point]] = {}
+    same: dict[Any, Any] = {}  # one object for equal texts and arms: ten thousand series hold few
+    found: dict[int, list[Point]] = {}
     for number, run, point in connection.execute(wanted.order_by(table.series_id, table.run_id)):
         if run in commits:
-            found.setdefault(keys[number], []).append(_decoded(point, run, commits[run], same))
-    return found
+            found.setdefault(number, []).append(_decoded(point, run, commits[run], same))
+    return {keys[number]: points for number, points in found.items()}
 
 
 def _nights(connection: Connection, until: int | None, nights: int, name: str | None) -> dict[int, str]:
@@ -105,10 +105,11 @@ def _encoded(point: Point) -> dict[str, Any]:
     return encoded
 
 
-def _decoded(values: Mapping[str, Any], run: int, commit: str, same: dict[str, str]) -> Point:
+def _decoded(values: Mapping[str, Any], run: int, commit: str, same: dict[Any, Any]) -> Point:
     told: dict[str, Any] = {
         name: same.setdefault(value, value) if type(value) is str else value for name, value in values.items()
     }
     told["runs"] = tuple(map(float, values.get("runs", ())))
-    told["arms"] = tuple(values.get("arms", ()))
+    arms = tuple(values.get("arms", ()))
+    told["arms"] = same.setdefault(arms, arms)
     return Point(run=run, commit=commit, **told)
