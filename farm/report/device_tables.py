@@ -29,6 +29,7 @@ class CaseView:
     verdict: Verdict
     word: Word
     reason: str
+    measured: bool
     validation: tuple[str, ...]
     times: tuple[str, ...]
     distribution: charts.Chart | None
@@ -102,6 +103,7 @@ def case_view(case: CaseReport, anchor: str) -> CaseView:
         verdict=verdict,
         word=WORDS[verdict],
         reason=reason,
+        measured=case.row is not None and any(not block.throttled for block in case.row.blocks),
         validation=_validation(case.row),
         times=_times(case),
         distribution=distribution,

@@ -73,8 +73,8 @@
       xaxis: axis(c, "", {type: "date"}), yaxis: axis(c, unit), margin: {l: 8, r: 12, t: 28, b: 8, pad: 4},
       shapes: chart.changes.map((each) => ({type: "line", x0: each.time, x1: each.time, yref: "paper", y0: 0, y1: 1,
         line: {color: c.quiet, width: 1.5, dash: "dash"}})),
-      annotations: chart.changes.map((each) => ({x: each.time, yref: "paper", y: 1, yanchor: "top", xanchor: "right",
-        text: plain(each.text), showarrow: false, xshift: -4, font: {color: c.text, size: 12}})),
+      annotations: chart.changes.map((each) => ({x: each.time, yref: "paper", y: 1, yanchor: "bottom", xanchor: "center",
+        text: plain(each.text), showarrow: false, font: {color: c.text, size: 12}})),
       legend: {...layout(c).legend, y: -0.14, yanchor: "top"},
     })];
   }

@@ -1,0 +1,60 @@
+"""A report appears whole, and nothing but a report is replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from farm.report import whole_folder
+from farm.report.whole_folder import replacing_folder
+from runtime.errors import ConfigError, FarmError
+
+MARK = "night.json"
+
+
+def fill(folder: Path, text: str) -> None:
+    with replacing_folder(folder, MARK) as new:
+        (new / MARK).write_text(text)
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_the_old_one_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool) -> None:
+    if not can_exchange:
+        monkeypatch.setattr(whole_folder, "_exchange", lambda one, other: False)
+    folder = tmp_path / "below" / "report"
+    fill(folder, "old")
+    (folder / "left-over.html").touch()
+    fill(folder, "new")
+    assert [path.name for path in folder.iterdir()] == [MARK]
+    assert (folder / MARK).read_text() == "new"
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_an_interrupted_one_leaves_the_old(tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    fill(folder, "old")
+    with pytest.raises(KeyboardInterrupt), replacing_folder(folder, MARK) as new:
+        (new / MARK).write_text("half")
+        raise KeyboardInterrupt
+    assert (folder / MARK).read_text() == "old"
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years")
+    with pytest.raises(ConfigError, match="holds something else than a report"):
+        fill(tmp_path, "new")
+    assert (tmp_path / "thesis.tex").read_text() == "years"
+
+
+def test_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "report").write_text("a file")
+    with pytest.raises(ConfigError, match="not a folder"):
+        fill(tmp_path / "report", "new")
+
+
+def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FarmError, match="cannot be written"):
+        fill(tmp_path / "file" / "report", "new")
