@@ -16,7 +16,7 @@ def copied_aside(path: Path) -> str:
         if not copy.exists():
             for suffix in ("-wal", ""):
                 source = path.with_name(path.name + suffix)
-                if source.exists():
+                if source.exists() and source.stat().st_size:
                     shutil.copy2(source, copy.with_name(copy.name + suffix))
     except OSError as error:
         return f"it could not be copied aside ({error.strerror}); {REMEDY}"

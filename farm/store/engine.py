@@ -48,7 +48,7 @@ def sqlite_engine(url: URL) -> Engine:
 def postgresql_engine(url: URL) -> Engine:
     """An engine whose sessions wait as long for a lock as SQLite's."""
     arguments = {"connect_timeout": CONNECT_S, "application_name": "farm"}
-    engine = create_engine(url, connect_args=arguments, json_serializer=to_json, hide_parameters=True)
+    engine = create_engine(url, connect_args=arguments, json_serializer=to_json, pool_pre_ping=True)
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:
@@ -131,15 +131,16 @@ _SQLITE = {
 
 
 def _of_postgresql(address: Address, state: str, error: BaseException | None) -> FarmError:
-    for prefix, what in _POSTGRESQL.items():
-        if state.startswith(prefix):
-            return StoreError(f"{address}: {what}")
+    if state == psycopg.errors.LockNotAvailable.sqlstate:
+        who = "another session; pg_stat_activity tells which"
+        return StoreError(f"{address}: locked for {LOCK_WAIT_S:g} s by {who}")
+    if state in _POSTGRESQL:
+        return StoreError(f"{address}: {_POSTGRESQL[state]}")
     said = one_line(address.without_secrets(str(error).strip()))
     return StoreError(f"{address}: {said[:MAX_WORD]}{f' ({state})' if state else ''}")
 
 
 _POSTGRESQL = {
-    "55P03": f"locked for {LOCK_WAIT_S:g} s by another session; pg_stat_activity tells which",
     "53100": "cannot be written: the server's disk is full; make room, or `farm store prune`",
     "25006": "cannot be written: the server is read-only",
     "42501": "the role may not do that; it must own the schema's tables or be allowed to make some",

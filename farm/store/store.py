@@ -6,6 +6,7 @@ import datetime
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, select, update
@@ -26,7 +27,7 @@ from farm.store.process import is_gone, own_process
 from farm.store.rows import NIGHTLY, column_text, nightly_row, plain, row_data
 from farm.store.series import read_series
 from farm.store.statements import insert_or_replace
-from runtime.errors import ConfigError
+from runtime.errors import ConfigError, FormatError
 
 STREAMED = 200  # rows fetched at a time
 
@@ -61,10 +62,8 @@ class Store:
             StoreError: it is locked, out of reach, or cannot be made.
         """
         address = addresses.parse(url)
-        if address.path and not address.path.exists():
-            if not create:
-                raise ConfigError(f"{address}: no store there; any command that measures makes one")
-            legacy.made(address.path, tell)
+        if address.path:
+            _find(address.path, create, tell)
         store = cls(address, engine_of(address))
         try:
             bring_up_to_date(store.engine, address, tell)
@@ -211,6 +210,16 @@ class Store:
     def writing(self) -> AbstractContextManager[Connection]:
         """A transaction that writes, all or nothing; its errors are one line."""
         return writing(self.engine, self.address)
+
+
+def _find(path: Path, create: bool, tell: Tell) -> None:
+    """Makes a store where there is none. A store is never empty: that it is comes from a crash, or from another."""
+    if not path.exists():
+        if not create:
+            raise ConfigError(f"{path}: no store there; any command that measures makes one")
+        legacy.made(path, tell)
+    elif path.is_file() and not path.stat().st_size:
+        raise FormatError(f"{path}: damaged (an empty file); delete it to begin a new store")
 
 
 def _uid(connection: Connection, address: Address, run: int) -> str:
