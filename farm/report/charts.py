@@ -11,7 +11,7 @@ from typing import Any
 from farm.decision.judgement import ChangePoint
 from farm.nightly.night import CaseReport, SeriesReport
 from farm.nightly.row import Block, NightlyRow, OperatorTime
-from farm.report.figures import NONE, commit, interval, moment, percent
+from farm.report.figures import NONE, commit, interval, moment, percent, utc
 from farm.report.words import case_title
 from farm.results import DeviceState, Status
 from farm.safe_text import word
@@ -30,13 +30,17 @@ def history(each: SeriesReport) -> Chart:
         "kind": "history",
         "title": each.key.metric.info.title,
         "unit": each.key.metric.info.unit,
-        "time": [point.time for point in points],
+        "time": [_time(point.time) for point in points],
         "value": [_finite(point.value) for point in points],
         "low": [_finite(min(point.runs, default=None)) for point in points],
         "high": [_finite(max(point.runs, default=None)) for point in points],
         "state": [state_of(point) for point in points],
         "note": [_note(point) for point in points],
-        "changes": [{"time": change.time, "text": percent(change.ratio)} for change in each.judgement.change_points],
+        "changes": [
+            {"time": time, "text": percent(change.ratio)}
+            for change in each.judgement.change_points
+            if (time := _time(change.time))
+        ],
         "levels": list(_levels(points, each.judgement.change_points)),
         "baseline": _finite(each.judgement.baseline),
     }
@@ -71,7 +75,7 @@ def _levels(points: Sequence[Point], changes: Sequence[ChangePoint]) -> Iterator
         within = [point for point in points if first <= point.run < after]
         values = [value for point in within if not point.spoiled and (value := _finite(point.value)) is not None]
         if values:
-            yield {"from": within[0].time, "to": within[-1].time, "value": statistics.median(values)}
+            yield {"from": _time(within[0].time), "to": _time(within[-1].time), "value": statistics.median(values)}
 
 
 def distribution(case: CaseReport) -> Chart | None:
@@ -163,13 +167,19 @@ def states(trace: Sequence[tuple[str, DeviceState]]) -> Chart | None:
         return None
     return {
         "kind": "states",
-        "time": [time for time, _ in shown],
+        "time": [_time(time) for time, _ in shown],
         "temperature": temperature,
         "cpu": cpu,
         "limit": [_finite(max(state.clock_limit_mhz, default=None)) for _, state in shown],
         "gpu": gpu,
         "note": [moment(time) for time, _ in shown],
     }
+
+
+def _time(time: str) -> str | None:
+    """A time as the axis reads it, in UTC."""
+    found = utc(time)
+    return found.strftime("%Y-%m-%dT%H:%M:%S") if found else None
 
 
 def _finite(value: float | None) -> float | None:

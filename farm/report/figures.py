@@ -107,12 +107,17 @@ def _signed(text: str) -> str:
 
 def moment(time: str) -> str:
     """An ISO 8601 time as `2026-11-21 02:00 UTC`; what is no time stays as it is."""
+    found = utc(time)
+    return found.strftime("%Y-%m-%d %H:%M UTC") if found else time or NONE
+
+
+def utc(time: str) -> datetime.datetime | None:
+    """An ISO 8601 time in UTC; None where it is none."""
     try:
         found = datetime.datetime.fromisoformat(time)
-    except ValueError:
-        return time or NONE
-    found = found.replace(tzinfo=datetime.UTC) if found.tzinfo is None else found.astimezone(datetime.UTC)
-    return found.strftime("%Y-%m-%d %H:%M UTC")
+        return found.replace(tzinfo=datetime.UTC) if found.tzinfo is None else found.astimezone(datetime.UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def commit(text: str) -> str:
@@ -122,9 +127,8 @@ def commit(text: str) -> str:
 
 def duration(started: str, ended: str) -> str:
     """Between two times, as `3 h 12 min`; a dash where one is missing."""
-    try:
-        seconds = (datetime.datetime.fromisoformat(ended) - datetime.datetime.fromisoformat(started)).total_seconds()
-    except (ValueError, TypeError):
+    first, last = utc(started), utc(ended)
+    if first is None or last is None:
         return NONE
-    minutes = round(seconds / 60)
+    minutes = round((last - first).total_seconds() / 60)
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min" if minutes else "< 1 min"

@@ -1,0 +1,269 @@
+"""The pages in headless Chromium: nothing to complain of, charts drawn, tables that work; screen, phone and paper."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+from farm.report import write_reports
+from tests.browser import chromium
+from tests.browser.chromium import Browser
+from tests.conftest import require
+from tests.farm.report import nights
+
+pytestmark = pytest.mark.slow
+PHONE_PX, SCREEN_PX = 390, 1280
+KINDS = ("index", "device", "series")
+LEAST_CONTRAST = 4.5
+DRAW_S = 20.0
+CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    require("chromium", chromium.missing())
+    with chromium.browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_reports(nights.night(30), tmp_path_factory.mktemp("reports") / "usual").folder
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_reports(nights.hostile(6), tmp_path_factory.mktemp("reports") / "hostile").folder
+
+
+def page(report: Path, kind: str) -> Path:
+    """The first page of a kind; of series the latency of the model that became slower."""
+    if kind == "index":
+        return report / "index.html"
+    if kind == "device":
+        known = report / "devices" / "pixel.html"
+        return known if known.exists() else min((report / "devices").iterdir())
+    found = sorted((report / "series").iterdir())
+    return next((path for path in found if path.name.startswith("pixel-mobilenet_v1-gpu-default-latency_ms")), found[0])
+
+
+def draw_all(browser: Browser) -> int:
+    """Scrolls every chart into view, and waits until all are drawn; how many there are."""
+    count: int = browser.run("return document.querySelectorAll('.chart').length")
+    drawn = "return document.querySelectorAll('.chart')[arguments[0]].dataset.drawn === 'yes'"
+    for number in range(count):
+        browser.run("document.querySelectorAll('.chart')[arguments[0]].scrollIntoView()", number)
+        WebDriverWait(browser.driver, DRAW_S).until(functools.partial(_is_true, browser, drawn, number))
+    return count
+
+
+def _is_true(browser: Browser, script: str, number: int, _driver: object) -> bool:
+    return bool(browser.run(script, number))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("whose", ["report", "hostile"])
+def test_nothing_to_complain_of(
+    browser: Browser, request: pytest.FixtureRequest, whose: str, kind: str, theme: str
+) -> None:
+    browser.size(SCREEN_PX)
+    browser.theme(theme)
+    browser.open(page(request.getfixturevalue(whose), kind))
+    assert (draw_all(browser) > 0) == (kind != "index")
+    assert browser.complaints() == []
+    asked = browser.requests()
+    assert asked
+    assert [address for address in asked if not address.startswith(("file:", "data:"))] == []
+
+
+def test_a_complaint_would_be_seen(browser: Browser, tmp_path: Path) -> None:
+    """The checks above would notice a script or a picture from elsewhere, and inline script."""
+    base = (Path(write_reports(nights.night(6), tmp_path / "report").index)).read_text()
+    (tmp_path / "report" / "index.html").write_text(
+        base.replace("</main>", '<img src="http://127.0.0.1:9/x.png"><script>window.bad = 1</script></main>')
+    )
+    browser.open(tmp_path / "report" / "index.html")
+    assert len([each for each in browser.complaints() if "Content Security Policy" in each]) >= 2
+    assert browser.run("return window.bad") is None
+
+
+@pytest.mark.parametrize("kind", ["device", "series"])
+def test_charts_have_points(browser: Browser, report: Path, kind: str) -> None:
+    browser.size(SCREEN_PX)
+    browser.open(page(report, kind))
+    draw_all(browser)
+    marks = browser.run(
+        "return [...document.querySelectorAll('.chart')].map((box) => "
+        "box.querySelectorAll('.point, .points path, .lines path, .box, path.js-line').length)"
+    )
+    assert all(count > 0 for count in marks), marks
+
+
+def test_history_shows_change_points_and_spoiled_nights(browser: Browser, report: Path) -> None:
+    browser.size(SCREEN_PX)
+    browser.open(page(report, "series"))
+    draw_all(browser)
+    plot = "document.querySelector('.plot')"
+    assert browser.run(f"return {plot}.layout.shapes.length") == 2
+    names = browser.run(f"return {plot}.data.map((trace) => trace.name)")
+    assert {"level", "night", "with re-runs", "spoiled, left out"} <= set(names)
+    assert browser.run(f"return {plot}.querySelectorAll('.annotation').length") == 2
+
+
+def shown(browser: Browser) -> list[list[str]]:
+    """Cells of the rows of the table of all series that can be seen."""
+    found: list[list[str]] = browser.run(
+        "return [...document.querySelectorAll('#series tbody tr')].filter((row) => !row.hidden)"
+        ".map((row) => [...row.cells].map((cell) => cell.textContent.trim()))"
+    )
+    return found
+
+
+def test_filters(browser: Browser, report: Path) -> None:
+    browser.size(SCREEN_PX)
+    browser.open(report / "index.html")
+    count = len(shown(browser))
+    find = browser.driver.find_element
+    find("css selector", "[name=text]").send_keys("latency squeeze")
+    assert {tuple(row[1:3]) for row in shown(browser)} == {("Latency", "squeezenet")}
+    assert find("css selector", ".filters output").text == f"{len(shown(browser))} of {count} series"
+    find("css selector", "[name=device]").send_keys("mi8")
+    assert {row[4] for row in shown(browser)} == {"mi8"}
+    find("css selector", "[name=verdict]").send_keys("missing")
+    assert [row[0].split()[-1] for row in shown(browser)] == ["missing"]
+    find("css selector", "[name=text]").send_keys("nothing at all")
+    assert shown(browser) == []
+
+
+def test_sorting_by_click(browser: Browser, report: Path) -> None:
+    browser.size(SCREEN_PX)
+    browser.open(report / "index.html")
+    heads = browser.driver.find_elements("css selector", "#series thead th")
+    change = next(head for head in heads if head.text.startswith("Change"))
+    column = heads.index(change)
+    change.find_element("tag name", "button").click()
+    values = browser.run(
+        "return [...document.querySelectorAll('#series tbody tr')]"
+        ".map((row) => Number(row.cells[arguments[0]].dataset.v))",
+        column,
+    )
+    assert values == sorted(values) and len(set(values)) > 5
+    assert [head.get_attribute("aria-sort") for head in heads].count("ascending") == 1
+    change.find_element("tag name", "button").click()
+    assert change.get_attribute("aria-sort") == "descending"
+    assert "pixel" in " ".join(shown(browser)[0])
+
+
+def test_sorting_by_keyboard(browser: Browser, report: Path) -> None:
+    browser.size(SCREEN_PX)
+    browser.open(report / "index.html")
+    head = browser.driver.find_elements("css selector", "#series thead th")[2]
+    button = head.find_element("tag name", "button")
+    button.send_keys(Keys.ENTER)
+    names = [row[2] for row in shown(browser)]
+    assert head.get_attribute("aria-sort") == "ascending" and names == sorted(names)
+    button.send_keys(Keys.SPACE)
+    assert [row[2] for row in shown(browser)] == sorted(names, reverse=True)
+    assert browser.run("return document.activeElement.textContent") == "Model"
+
+
+@pytest.mark.parametrize("whose", ["report", "hostile"])
+def test_links_resolve(browser: Browser, request: pytest.FixtureRequest, whose: str) -> None:
+    folder: Path = request.getfixturevalue(whose)
+    for kind in KINDS:
+        at = page(folder, kind)
+        browser.open(at)
+        targets = browser.run("return [...document.querySelectorAll('a')].map((link) => link.getAttribute('href'))")
+        assert targets
+        for target in targets:
+            path, _, anchor = target.partition("#")
+            file = (at.parent / path).resolve() if path else at
+            assert file.is_file() and folder.resolve() in file.parents, target
+            assert not anchor or f'id="{anchor}"' in file.read_text(), target
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("whose", ["report", "hostile"])
+def test_a_phones_screen_is_wide_enough(
+    browser: Browser, request: pytest.FixtureRequest, whose: str, kind: str
+) -> None:
+    browser.size(PHONE_PX)
+    browser.open(page(request.getfixturevalue(whose), kind))
+    draw_all(browser)
+    assert browser.run("return document.documentElement.scrollWidth") <= PHONE_PX
+    over = browser.run(
+        "return [...document.querySelectorAll('main > *, .chart, .plot, .scroll')]"
+        f".filter((box) => box.getBoundingClientRect().right > {PHONE_PX}).length"
+    )
+    assert over == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_paper_is_light_and_has_all_charts(browser: Browser, report: Path, kind: str) -> None:
+    browser.size(SCREEN_PX)
+    browser.theme("dark")
+    browser.open(page(report, kind))
+    browser.run(
+        "addEventListener('afterprint', () => { window.drawn = "
+        "[...document.querySelectorAll('.chart')].map((box) => box.dataset.drawn); })"
+    )
+    made = browser.pdf()
+    assert made.startswith(b"%PDF") and len(made) > 10_000
+    assert set(browser.run("return window.drawn")) <= {"yes"}
+    assert browser.run("return document.documentElement.getAttribute('data-theme')") is None
+    assert browser.complaints() == []
+
+
+def test_the_theme_can_be_chosen_and_is_remembered(browser: Browser, report: Path) -> None:
+    browser.size(SCREEN_PX)
+    browser.theme("light")
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    browser.open(page(report, "series"))
+    draw_all(browser)
+    light, ink = browser.run(ground), browser.run("return document.querySelector('.plot').layout.font.color")
+    button = browser.driver.find_element("id", "theme")
+    button.click()
+    button.click()
+    assert button.text == "Dark"
+    assert browser.run(ground) != light
+    assert browser.run("return document.querySelector('.plot').layout.font.color") != ink
+    browser.open(report / "index.html")
+    assert browser.run("return document.documentElement.dataset.theme") == "dark"
+    browser.run("localStorage.clear()")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_can_be_read(browser: Browser, report: Path, kind: str, theme: str) -> None:
+    browser.size(SCREEN_PX)
+    browser.theme(theme)
+    browser.open(page(report, kind))
+    draw_all(browser)
+    found = browser.run(CONTRAST)
+    assert len(found) > 20
+    assert [each for each in found if each["contrast"] < LEAST_CONTRAST] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_headings_tables_and_charts_are_told_to_those_who_do_not_see(browser: Browser, report: Path, kind: str) -> None:
+    browser.open(page(report, kind))
+    levels = browser.run("return [...document.querySelectorAll('h1,h2,h3,h4')].map((each) => Number(each.tagName[1]))")
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert browser.run("return document.querySelectorAll('th:not([scope])').length") == 0
+    assert (
+        browser.run("return document.querySelectorAll('.plot:not([aria-label]), .plot[aria-label=\"\"]').length") == 0
+    )
+    unnamed = "[...document.querySelectorAll('input, select')].filter((each) => !each.labels.length).length"
+    assert browser.run(f"return {unnamed}") == 0
+    repeated = "[...document.querySelectorAll('[id]')].map((each) => each.id)"
+    ids = browser.run(f"return {repeated}")
+    assert len(ids) == len(set(ids))
+    assert browser.run("return document.documentElement.lang") == "en"
