@@ -1,0 +1,148 @@
+"""`farm store` through the command line, and what prune leaves."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from farm import cli
+from farm.store import Store, pruning, schema
+from tests.farm.store.rows import a_block, a_nightly_row, a_row
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs `farm store`; returns exit status, stdout and stderr."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = cli.call(["store", *arguments])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+def nights(store: Store, count: int, name: str = "lab") -> list[int]:
+    """Runs that began on the first days of 2026, a day each."""
+    runs = []
+    for night in range(count):
+        runs.append(store.begin(name, f"farm nightly {name}.yml", "c0ffee0123456789"))
+        store.add(runs[-1], [a_nightly_row(a_block(float(night)), unit=name)])
+        store.note_progress(runs[-1], "plan", {})
+        store.end(runs[-1])
+        with store.writing() as connection:
+            values = {"started": f"2026-01-0{night + 1}T22:00:00+00:00"}
+            connection.execute(sa.update(schema.runs).where(schema.runs.c.id == runs[-1]).values(values))
+    return runs
+
+
+def test_info_tells_what_is_there(url: str, say: Any) -> None:
+    with Store.open(url) as store:
+        nights(store, 2)
+        store.begin("\x1b[31mrun", "farm run")
+    status, out, err = say("info", "--store", url)
+    assert (status, err) == (0, "") and "\x1b" not in out
+    assert "runs      | 3" in out and "points    | 8" in out and "first run | 2026-01-01T22:00:00+00:00" in out
+    assert [line.split(" | ")[0].strip() for line in out.splitlines()[-3:]] == ["3", "2", "1"]
+    assert (
+        "lab        | 2026-01-02T22:00:00" in out and "| finished |    1 | c0ffee012345 | farm nightly lab.yml" in out
+    )
+    status, out, _ = say("info", "--json", "--runs", "1", "--store", url)
+    told = json.loads(out)
+    assert (told["store"]["layout"], told["store"]["rows"], told["store"]["size_bytes"] > 0) == (2, 2, True)
+    assert [(run["id"], run["rows"], run["state"]) for run in told["runs"]] == [(3, 0, "running")]
+
+
+def test_nothing_is_made_where_only_something_is_asked(say: Any) -> None:
+    for arguments in (["info"], ["export", "x.jsonl"], ["prune", "--keep", "1"]):
+        assert say(*arguments) == (
+            2,
+            "",
+            "error: reports/farm.db: no store there; any command that measures makes one\n",
+        )
+    assert list(Path().iterdir()) == []
+
+
+def test_export_and_import(url: str, say: Any) -> None:
+    with Store.open(url) as store:
+        nights(store, 2)
+    assert say("export", "all.jsonl", "--store", url) == (0, "", "")
+    told = "all.jsonl: 2 new runs, 2 new rows, 0 rows that were there\n"
+    assert say("import", "all.jsonl") == (0, told, "")
+    assert say("export", "again.jsonl")[0] == 0
+    assert Path("again.jsonl").read_bytes() == Path("all.jsonl").read_bytes()
+    Path("all.jsonl").write_bytes(Path("again.jsonl").read_bytes() + b"{\n")
+    told = "all.jsonl: 0 new runs, 0 new rows, 2 rows that were there, 1 damaged lines passed over (8)\n"
+    assert say("import", "all.jsonl", "--store", url) == (1, told, "")
+
+
+def test_export_to_standard_output_and_as_tables(capfdbinary: Any) -> None:
+    with Store.open() as store:
+        nights(store, 1)
+    assert cli.call(["store", "export", "-"]) == 0
+    lines = capfdbinary.readouterr().out.splitlines()
+    assert [next(iter(json.loads(line))) for line in lines] == ["farm_store", "run", "of", "of"]
+    assert cli.call(["store", "export", "flat", "--format", "csv"]) == 0
+    names = ["runs", "rows", "samples", "points", "progress", "baselines"]
+    assert capfdbinary.readouterr().out.decode().splitlines() == [f"flat/{name}.csv" for name in names]
+
+
+def test_an_export_that_cannot_be_written_says_so(say: Any) -> None:
+    with Store.open() as store:
+        nights(store, 1)
+    Path("file").touch()
+    status, _, err = say("export", "file/x.jsonl")
+    assert (status, len(err.splitlines())) == (1, 1) and "file/x.jsonl: cannot be written" in err
+
+
+def test_prune_keeps_the_newest_of_each_name_and_baselines(store: Store) -> None:
+    lab, other = nights(store, 4), nights(store, 2, "other")
+    store.set_baseline("release", lab[0])
+    running = store.begin("lab", "")
+    assert pruning.prune(store, keep_runs=2, dry_run=True) == pruning.Pruned(runs=2, rows=2)
+    assert len(store.runs()) == 7
+    assert pruning.prune(store, keep_runs=2) == pruning.Pruned(runs=2, rows=2)
+    assert [run.id for run in store.runs()] == [running, *other[::-1], lab[3], lab[0]]
+    assert {point.run for points in store.series().values() for point in points} == {lab[0], lab[3], *other}
+    assert store.progress(lab[1]) == [] and store.progress(lab[3])
+    assert pruning.prune(store, keep_runs=2) == pruning.Pruned(runs=0, rows=0)
+    assert store.begin("lab", "") > running
+
+
+def test_prune_by_time_deletes_series_that_nothing_is_left_of(store: Store) -> None:
+    lab = nights(store, 3)
+    before = datetime.datetime(2026, 1, 3, tzinfo=datetime.UTC)
+    assert pruning.prune(store, before).runs == 2
+    assert [run.id for run in store.runs()] == lab[2:]
+    pruning.prune(store, keep_runs=0)
+    with store.reading() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(schema.series)).scalar() == 0
+
+
+def test_prune_gives_the_room_back(tmp_path: Path, say: Any) -> None:
+    path = tmp_path / "reports/farm.db"
+    with Store.open() as store:
+        store.add(store.begin("run", ""), [a_row(unit=f"u{n}", reason="x" * 5000) for n in range(200)])
+        store.end(1)
+    size = path.stat().st_size
+    assert say("prune", "--keep", "0") == (0, "deleted 1 runs with 200 rows\n", "")
+    assert path.stat().st_size < size / 5
+
+
+def test_prune_must_be_told_what(say: Any) -> None:
+    assert say("prune") == (2, "", "error: which runs? --before DATE, --keep N, or both\n")
+    with Store.open() as store:
+        nights(store, 3)
+    assert say("prune", "--before", "2026-01-03", "--keep", "2", "--dry-run")[1] == "would delete 1 runs with 1 rows\n"
+    status, _, err = say("prune", "--before", "tomorrow")
+    assert status == 2 and "does not match the format" in err
