@@ -90,7 +90,7 @@ def test_what_is_exported_and_imported_is_exported_the_same(runs: list[Any]) -> 
         assert (again.runs, again.rows) == (0, 0) and exported(copy) == content
 
 
-EXAMPLE = [
+EXAMPLE: list[Any] = [
     (
         "lab",
         "finished",
@@ -162,7 +162,7 @@ def test_lines_of_another_version_are_refused_and_nothing_is_taken(
     assert store.runs() == []
 
 
-FLAT = [
+FLAT: list[Any] = [
     (
         "lab",
         "finished",
