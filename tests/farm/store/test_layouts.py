@@ -126,6 +126,7 @@ def test_the_migrations_lead_to_the_tables_that_the_code_expects(store: Store) -
         assert compare_metadata(context, schema.metadata) == []
 
 
+@pytest.mark.slow
 def test_stores_that_are_made_at_the_same_time_are_one(url: str) -> None:
     make = f"import sys; sys.stdin.read(1); from farm.store import Store; s = Store.open({url!r}); s.begin('x', '')"
     makers = [subprocess.Popen([sys.executable, "-c", make], stdin=subprocess.PIPE) for _ in range(3)]

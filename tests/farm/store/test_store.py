@@ -194,8 +194,8 @@ def test_threads_use_a_store_at_once(store: Store) -> None:
         assert list(store.rows(unit=f"unit{number}"))
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(40)))
-    assert len(list(store.rows(run))) == len(store.progress(run)) == 40
+        list(pool.map(work, range(16)))
+    assert len(list(store.rows(run))) == len(store.progress(run)) == 16
 
 
 def test_a_store_is_opened_again(url: str) -> None:
