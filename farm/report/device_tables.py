@@ -17,7 +17,14 @@ from farm.results import DeviceState, Latency
 from farm.series import Metric
 from farm.tables import size
 
-_FACTS = {"gpu": "GPU", "driver": "Driver", "opencl": "OpenCL", "kernels": "Kernel sources", "runtime": "farmrt"}
+_FACTS = {
+    "gpu": "GPU",
+    "gpu_family": "GPU family",
+    "driver": "Driver",
+    "opencl": "OpenCL",
+    "source_hash": "Kernel sources",
+    "runtime_version": "farmrt",
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -134,7 +134,7 @@
     ].filter((trace) => trace.y.some((value) => value !== null));
     const both = new Set(all.map((trace) => trace.yaxis)).size > 1;
     return [all, layout(c, both ? 380 : 240, {
-      hovermode: "x unified", xaxis: axis(c, "", {type: "date", anchor: both ? "y2" : "y"}),
+      showlegend: true, hovermode: "x unified", xaxis: axis(c, "", {type: "date", anchor: both ? "y2" : "y"}),
       yaxis: axis(c, "°C", {domain: both ? [0.56, 1] : [0, 1]}), yaxis2: axis(c, "MHz", {domain: both ? [0, 0.46] : [0, 1], rangemode: "tozero"}),
       margin: {l: 8, r: 12, t: 28, b: 8, pad: 4},
     })];

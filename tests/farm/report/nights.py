@@ -91,7 +91,7 @@ def _device(phone: Phone, nights: int, drawn: random.Random) -> DeviceReport:
         "gpu": phone.gpu,
         "driver": phone.driver,
         "opencl": "OpenCL 2.0",
-        "kernels": "5d41402abc4b",
+        "source_hash": "5d41402abc4b",
     }
     cases = [
         _case(
