@@ -23,15 +23,20 @@ START_S = 30.0
 def attached_phone(name: str, settings: PhoneSettings) -> Iterator[Unit]:
     """The unit, for as long as the block lasts; the user's own adb server is not touched."""
     with TemporaryDirectory() as home, adb_server(Path(home)) as port, EmulatedPhone(settings) as phone:
-        yield Unit(
-            name=name,
-            transport="adb",
-            soc=settings.soc,
-            model=phone.model,
-            abis=("host",),
-            serial=f"{HOST}:{phone.port}",
-            adb_server_port=port,
-        )
+        yield attached(name, phone, port)
+
+
+def attached(name: str, phone: EmulatedPhone, server: int) -> Unit:
+    """A phone as a unit, at the adb server that listens on that port."""
+    return Unit(
+        name=name,
+        transport="adb",
+        soc=phone.soc,
+        model=phone.model,
+        abis=("host",),
+        serial=f"{HOST}:{phone.port}",
+        adb_server_port=server,
+    )
 
 
 @contextmanager

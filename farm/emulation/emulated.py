@@ -85,6 +85,11 @@ class EmulatedPhone:
         return self._phone.serial
 
     @property
+    def soc(self) -> str:
+        """Its SoC key."""
+        return self._settings.soc
+
+    @property
     def model(self) -> str:
         """Its name."""
         return self._phone.model
