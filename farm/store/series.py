@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, exists, select
+from pydantic_core import from_json
+from sqlalchemy import Connection, Text, cast, delete, exists, select
 
 from farm.nightly.row import NightlyRow
 from farm.series import Case, Metric, Point, SeriesKey, case_of, digest, points_of
@@ -58,12 +59,13 @@ def read_series(
         number: series_key(key) for number, key in connection.execute(select(schema.series.c.id, schema.series.c.key))
     }
     table = schema.points.c
-    wanted = select(table.series_id, table.run_id, table.point).where(table.run_id.between(min(commits), max(commits)))
-    same: dict[Any, Any] = {}  # one object for equal texts and arms: ten thousand series hold few
+    text = cast(table.point, Text)  # read by a parser that is three times as fast, and keeps equal texts once
+    wanted = select(table.series_id, table.run_id, text).where(table.run_id.between(min(commits), max(commits)))
+    arms: dict[tuple[str, ...], tuple[str, ...]] = {}
     found: dict[int, list[Point]] = {}
     for number, run, point in connection.execute(wanted.order_by(table.series_id, table.run_id)):
         if run in commits:
-            found.setdefault(number, []).append(_decoded(point, run, commits[run], same))
+            found.setdefault(number, []).append(_decoded(from_json(point), run, commits[run], arms))
     return {keys[number]: points for number, points in found.items()}
 
 
@@ -94,7 +96,7 @@ def _digest(key: SeriesKey) -> str:
 
 def median(point: Mapping[str, Any]) -> float | None:
     """The figure of a point as it was kept."""
-    return _decoded(point, 0, "", {}).value
+    return _decoded(dict(point), 0, "", {}).value
 
 
 def _encoded(point: Point) -> dict[str, Any]:
@@ -105,11 +107,7 @@ def _encoded(point: Point) -> dict[str, Any]:
     return encoded
 
 
-def _decoded(values: Mapping[str, Any], run: int, commit: str, same: dict[Any, Any]) -> Point:
-    told: dict[str, Any] = {
-        name: same.setdefault(value, value) if type(value) is str else value for name, value in values.items()
-    }
-    told["runs"] = tuple(map(float, values.get("runs", ())))
-    arms = tuple(values.get("arms", ()))
-    told["arms"] = same.setdefault(arms, arms)
-    return Point(run=run, commit=commit, **told)
+def _decoded(told: dict[str, Any], run: int, commit: str, known_arms: dict[tuple[str, ...], tuple[str, ...]]) -> Point:
+    arms = tuple(told.pop("arms", ()))
+    runs = tuple(map(float, told.pop("runs", ())))
+    return Point(run=run, commit=commit, runs=runs, arms=known_arms.setdefault(arms, arms), **told)
