@@ -90,5 +90,6 @@ def verdict(ratio: Ratio) -> str:
     low, high = ratio.gain_interval
     if ratio.is_faster:
         return f"better: {ratio.gain_percent:.1f} % faster ({low:.1f} to {high:.1f})"
-    loss = f"{-ratio.gain_percent:.1f} % ({-high:.1f} to {-low:.1f})"
-    return f"worse than the default by {loss}" if ratio.low > 1.0 + NOTICEABLE else f"no gain: slower by {loss}"
+    if ratio.low > 1.0 + NOTICEABLE:
+        return f"worse than the default by {-ratio.gain_percent:.1f} % ({-high:.1f} to {-low:.1f})"
+    return f"no gain: time {-ratio.gain_percent:+.1f} % ({-high:+.1f} to {-low:+.1f})"

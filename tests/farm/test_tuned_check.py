@@ -92,7 +92,7 @@ class TestOnThisMachine:
         members = stored.members()
         low, high = members["tuned_ratio_ci"]
         assert 0 < low <= members["tuned_ratio"] <= high
-        assert members["tuned_verdict"].startswith(("no gain: slower by ", "better: ", "worse than the default by "))
+        assert members["tuned_verdict"].startswith(("no gain: time ", "better: ", "worse than the default by "))
         assert "status" not in members
 
     def test_no_files(self, stored: Stored) -> None:
@@ -150,8 +150,8 @@ def test_a_cpu_runtime_has_none() -> None:
     ("ratio", "text"),
     [
         (Ratio(0.919, 0.898, 0.940), "better: 8.1 % faster (6.0 to 10.2)"),
-        (Ratio(1.003, 0.988, 1.01), "no gain: slower by 0.3 % (-1.2 to 1.0)"),
-        (Ratio(1.005, 1.001, 1.009), "no gain: slower by 0.5 % (0.1 to 0.9)"),
+        (Ratio(1.003, 0.988, 1.01), "no gain: time +0.3 % (-1.2 to +1.0)"),
+        (Ratio(1.005, 1.001, 1.009), "no gain: time +0.5 % (+0.1 to +0.9)"),
         (Ratio(1.031, 1.02, 1.041), "worse than the default by 3.1 % (2.0 to 4.1)"),
     ],
 )
