@@ -57,7 +57,6 @@ class Line:
     verdict: Verdict
     word: Word
     reason: str
-    reruns: int
     sort_value: float
     sort_baseline: float
     sort_change: float
@@ -83,7 +82,6 @@ def line(each: SeriesReport, links: Links, root: str = "") -> Line:
         verdict=judgement.verdict,
         word=WORDS[judgement.verdict],
         reason=judgement.reason,
-        reruns=each.points[-1].reruns if each.points else 0,
         sort_value=_number(judgement.value),
         sort_baseline=_number(judgement.baseline),
         sort_change=round(relative_change(judgement), 6),

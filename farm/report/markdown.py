@@ -13,6 +13,9 @@ from farm.tables import Table
 
 # What Markdown or HTML would read as markup, in text that a device or a model supplies.
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~&])")
+# What sites make links and notifications of, without any markup: a space without width keeps them from it.
+_LINK = re.compile(r"(@|:(?=//)|www(?=\.))", re.IGNORECASE)
+_NO_SPACE = "\u200b"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,4 +51,4 @@ def _line(cells: Iterable[str]) -> str:
 
 def plain(text: str) -> str:
     """Text that shows as it is, on one line."""
-    return _MARKUP.sub(r"\\\1", one_line(text))
+    return _LINK.sub(rf"\1{_NO_SPACE}", _MARKUP.sub(r"\\\1", one_line(text)))

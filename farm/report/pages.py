@@ -70,7 +70,9 @@ def _environment() -> Environment:
 
 def _printable(value: object) -> object:
     """Without control characters; markup is the templates' own."""
-    return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
+        return value
+    return one_line(value)
 
 
 def script_json(value: object) -> Markup:

@@ -7,6 +7,7 @@ import ctypes
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from runtime.errors import ConfigError, FarmError
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
+_SUFFIX = ".writing"
+_KILLED_S = 3600.0
 
 
 @contextlib.contextmanager
@@ -28,7 +31,8 @@ def replacing_folder(folder: Path, mark: str) -> Iterator[Path]:
     new: Path | None = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name[:100]}."))
+        _forget_killed(folder)
+        new = _beside(folder)
         new.chmod(0o755)
         yield new
         _put_in_place(new, folder)
@@ -37,6 +41,18 @@ def replacing_folder(folder: Path, mark: str) -> Iterator[Path]:
     finally:
         if new is not None:
             shutil.rmtree(new, ignore_errors=True)
+
+
+def _beside(folder: Path) -> Path:
+    return Path(tempfile.mkdtemp(_SUFFIX, f".{folder.name[:100]}.", folder.parent))
+
+
+def _forget_killed(folder: Path) -> None:
+    """Deletes what killed writers left beside the folder."""
+    for path in folder.parent.iterdir():
+        ours = path.name.startswith(f".{folder.name[:100]}.") and path.name.endswith(_SUFFIX)
+        if ours and time.time() - path.stat().st_mtime > _KILLED_S:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _check(folder: Path, mark: str) -> None:
@@ -53,7 +69,7 @@ def _put_in_place(new: Path, folder: Path) -> None:
     if not folder.exists():
         new.rename(folder)
     elif not _exchange(new, folder):
-        old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name[:100]}."))
+        old = _beside(folder)
         folder.rename(old / "old")
         new.rename(folder)
         shutil.rmtree(old, ignore_errors=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from farm.report.markdown import Section, markdown, write
+from farm.report.markdown import Section, markdown, plain, write
 from farm.tables import Table
 
 
@@ -16,6 +16,12 @@ def test_table() -> None:
 def test_markup_in_names_is_shown_not_read() -> None:
     row = markdown(Table("", ("Model",), [("<script>|`a`\nb",)])).splitlines()[-1]
     assert row == r"| \<script\>\|\`a\` b |"
+
+
+def test_names_neither_link_nor_notify() -> None:
+    shown = plain("@everyone at https://x.example and www.x.example, a@b")
+    assert "@everyone" not in shown and "://" not in shown and "www." not in shown and "@b" not in shown
+    assert shown.replace("\u200b", "") == "@everyone at https://x.example and www.x.example, a@b"
 
 
 def test_report_is_written_whole(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,16 @@ def test_an_interrupted_one_leaves_the_old(tmp_path: Path) -> None:
         raise KeyboardInterrupt
     assert (folder / MARK).read_text() == "old"
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_what_a_killed_writer_left_is_deleted_in_time(tmp_path: Path) -> None:
+    old, young, other = (tmp_path / name for name in (".report.a.writing", ".report.b.writing", ".report.mine"))
+    for path in (old, young, other):
+        path.mkdir()
+    for path in (old, other):
+        os.utime(path, (0, 0))
+    fill(tmp_path / "report", "new")
+    assert {path.name for path in tmp_path.iterdir()} == {"report", young.name, other.name}
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
