@@ -6,6 +6,7 @@
 #   make check       format, lint, types and quick tests (`./check`)
 #   make setup       only .venv, with what development needs
 #   make snapshots   renews the help texts that the tests compare
+#   make sample      remakes reports/sample, the report on the nights of an emulated farm
 #   make clean       deletes what was built, downloaded and cached; `make distclean` .venv too
 #
 # Another Python: make PYTHON=/path/to/python3.12 demo
@@ -16,7 +17,7 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test integration check setup snapshots clean distclean
+.PHONY: demo test integration check setup snapshots sample clean distclean
 
 demo: $(VENV)/.runtime
 	$(BIN)/farm demo
@@ -35,6 +36,9 @@ setup: $(VENV)/.development
 snapshots: setup
 	FARM_RENEW_SNAPSHOTS=1 $(BIN)/pytest tests/farm/test_help.py
 	git diff --stat -- tests/farm/snapshots
+
+sample: $(VENV)/.runtime
+	$(BIN)/farm demo --only nights --output reports/sample
 
 clean:
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis

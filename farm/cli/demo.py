@@ -9,22 +9,50 @@ import click
 from farm import deployment, tables
 from farm.cli import options, store_options, view
 from farm.jobs.demo import Demo, demonstrate, write_report
+from farm.jobs.demo_nights import measure_nights
+from farm.report.write import write_reports
 from farm.results import exit_status
 from farm.selection import Choice
+from farm.tables_nightly import night_tables
 from farm.tables_run import artifact_lines, run_tables
 from farm.tables_tune import tune_table
 
 MODELS = (Path("models/mobilenet_v1.yml"), Path("models/squeezenet_v11.yml"))
 REPORT = Path("reports/demo.md")
+NIGHTS_REPORT = Path("reports/emulated_farm")
+NIGHTS_STORE = Path("reports/emulated_farm.db")
+NIGHTS = "nights"
 
 
 @click.command(name="demo")
+@click.option(
+    "--only",
+    type=click.Choice(["main", NIGHTS]),
+    help="Only the main job on this machine, or only the nights of an emulated farm.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FOLDER",
+    type=options.FILE,
+    default=NIGHTS_REPORT,
+    show_default=True,
+    help="Report on the nights.",
+)
 @store_options.store_option
-def command(store: str | None) -> int:
-    """Run, validate, profile and tune two networks on this machine, and write a report.
+def command(only: str | None, output: Path, store: str | None) -> int:
+    """Show what farm does on this machine and on emulated phones, and write reports of it.
 
-    Call it where the folder models/ is.
+    Runs, validates, profiles and tunes two networks; then lets two phones live through some nights, of which one is hot
+    and the last one brings a slowdown. Call it where the folder models/ is.
     """
+    status = 0 if only == NIGHTS else _main_job(store)
+    if only != "main":
+        _nights(output)
+    return status
+
+
+def _main_job(store: str | None) -> int:
     units = options.units(Choice(devices=("host",)))
     with store_options.keeping(store) as keeper:
         with view.shown() as watch:
@@ -42,3 +70,11 @@ def _show(demo: Demo) -> None:
         click.echo(line)
     options.tell_failures(demo.rows)
     click.echo(f"report: {REPORT}")
+
+
+def _nights(folder: Path) -> None:
+    """The nights of the emulated farm; the last one's report."""
+    click.echo("\nNights of two emulated phones", err=True)
+    *_, night = measure_nights(MODELS[0], NIGHTS_STORE, store_options.tell)
+    tables.show(night_tables(night))
+    click.echo(f"report of the nights: {write_reports(night, folder).index}")
