@@ -1,87 +1,81 @@
 """How often would the decision cry for nothing? Asked of the farm's own nights, by their A/A controls.
 
-The blocks of a night carry two labels for one thing. For each night the blocks under b stand for "tonight" and those
-under a of all other nights of the same stretch, in which nothing changed, for its baseline. What the decision would
-call a change there is a false alarm. A night under a single label has half of the measurements: what is found errs on
-the side of caution.
+The blocks of a night carry two labels for one thing. For each of the last nights those under b stand for "tonight",
+those under a of the nights before for its history, and tonight's under a for the further measurements, should the
+decision ask for some: the very decision, with half of the measurements. What it calls a change is a false alarm,
+except next to a step that the history really has.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
+import dataclasses
 from collections.abc import Sequence
 
-import numpy as np
 from scipy import stats
 
-from farm.decision.noise import Array, Model, centre, fit
+from farm.decision.judgement import Verdict
+from farm.decision.nights import Nights, has_figure
 from farm.decision.rules import RULES, Rules
-from farm.decision.samples import logarithms
-from farm.decision.stretch import Stretch, comparable
-from farm.decision.timed import threshold
+from farm.decision.timed import Timed
 from farm.nightly.night import ControlReport
-from farm.series import Nature, Point, Series, typical
+from farm.series import Metric, Nature, Point, Series
 
 NIGHTS_PER_WEEK = 7
+COMPARED_NIGHTS = 28  # of each series: enough of many, and quick
 LEAST_NIGHTS = 8
 TAIL = 0.025
 
 
 def false_alarms(series: Series, rules: Rules = RULES) -> ControlReport | None:
     """What is to be expected of all these series together; None as long as no series has nights enough to tell."""
-    counts = [
-        _counted(points, rules, math.log(rules.smallest[key.metric]))
-        for key, points in series.items()
-        if key.metric.info.nature == Nature.TIMED
-    ]
-    comparisons, alarms = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
+    timed = {key: points for key, points in series.items() if key.metric.info.nature == Nature.TIMED}
+    counts = [_counted(points, key.metric, rules) for key, points in timed.items()]
+    comparisons, alarms = sum(count for count, _ in counts), sum(count for _, count in counts)
     if not comparisons:
         return None
-    per_week = NIGHTS_PER_WEEK * len(series) / comparisons
-    low = stats.chi2.ppf(TAIL, 2 * alarms) / 2 if alarms else 0.0
-    high = stats.chi2.isf(TAIL, 2 * (alarms + 1)) / 2
-    return ControlReport(comparisons, alarms, alarms * per_week, float(low) * per_week, float(high) * per_week)
+    per_week = NIGHTS_PER_WEEK * len(timed) / comparisons
+    low, high = poisson_interval(alarms)
+    return ControlReport(comparisons, alarms, alarms * per_week, low * per_week, high * per_week)
 
 
-def _counted(points: Sequence[Point], rules: Rules, smallest: float) -> tuple[int, int]:
+def poisson_interval(count: int) -> tuple[float, float]:
+    """Exact 95 % interval of the mean of a Poisson variable (F. Garwood, 1936)."""
+    low = float(stats.chi2.ppf(TAIL, 2 * count)) / 2 if count else 0.0
+    return low, float(stats.chi2.isf(TAIL, 2 * (count + 1))) / 2
+
+
+def _counted(points: Sequence[Point], metric: Metric, rules: Rules) -> tuple[int, int]:
     """Comparisons and alarms of a series."""
-    if not points:
-        return 0, 0
-    nights = [point for point in comparable(points, points[-1].identity) if _arm(point, "a") and _arm(point, "b")]
-    stretch = Stretch.of(nights)
-    edges = [0, *(step.at for step in stretch.steps), len(nights)]
-    found = [_stretch(nights[start:end], rules, smallest) for start, end in itertools.pairwise(edges)]
-    return sum(count for count, _ in found), sum(alarms for _, alarms in found)
+    known = Nights.of(points, points[-1].identity) if points else Nights()
+    nights = [point for point in known.points if _has_both(point)]
+    steps = {known.points[step.at].run for step in known.steps}
+    history = Nights.of([_under(point, "a") for point in nights[:-COMPARED_NIGHTS]], "")
+    comparisons = alarms = 0
+    for at in range(len(history), len(nights)):
+        since = {point.run for point in nights[max(0, at - rules.pooled) : at + rules.pooled]}
+        if at >= LEAST_NIGHTS and not since & steps:
+            comparisons += 1
+            alarms += _is_alarm(history, nights[at], metric, rules)
+        history = history.then(_under(nights[at], "a"))
+    return comparisons, alarms
 
 
-def _stretch(nights: Sequence[Point], rules: Rules, smallest: float) -> tuple[int, int]:
-    if len(nights) < LEAST_NIGHTS:
-        return 0, 0
-    before, now = (np.array([typical(_arm(point, arm)) for point in nights]) for arm in "ab")
-    residuals = [logs - logs.mean() for logs in (logarithms(point.runs) for point in nights)]
-    model = fit(before - centre(before), [each for each in residuals if len(each) > 1], rules)
-    changes = now - _centres_without(before)
-    beyond = _beyond(changes, model, len(nights), float(np.median([len(each) for each in residuals])), rules, smallest)
-    if any(point.passive or point.spoiled for point in nights):
-        beyond = beyond[1:] & beyond[:-1] & (np.sign(changes[1:]) == np.sign(changes[:-1]))
-    return len(nights), int(beyond.sum())
+def _is_alarm(history: Nights, point: Point, metric: Metric, rules: Rules) -> bool:
+    """Whether the decision tells a change where there is none."""
+    first, again = _under(point, "b"), _under(point, "a")
+    judgement = Timed(history, first, metric, rules).judge()
+    if judgement.more:
+        both = dataclasses.replace(first, runs=(*first.runs, *again.runs), reruns=len(again.runs))
+        judgement = Timed(history, both, metric, rules, final=True).judge()
+    return judgement.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
 
 
-def _beyond(changes: Array, model: Model, nights: int, count: float, rules: Rules, smallest: float) -> np.ndarray:
-    half = max(int(count / 2), 1)
-    error = math.sqrt(model.variance([half]) + model.baseline_variance(nights - 1, half))
-    edge = max(threshold(rules.confirm, model) * error, smallest)
-    return np.abs(changes) >= edge
-
-
-def _centres_without(levels: Array) -> Array:
-    """For each night the mean of all others."""
-    return np.asarray((levels.sum() - levels) / (len(levels) - 1))
-
-
-def _arm(point: Point, arm: str) -> list[float]:
-    """Logarithms of a night's first measurements under a label."""
+def _under(point: Point, arm: str) -> Point:
+    """A night's first measurements under one label."""
     first = len(point.runs) - point.reruns
-    chosen = [run for run, label in zip(point.runs[:first], point.arms, strict=False) if label == arm]
-    return list(logarithms(chosen))
+    runs = tuple(run for run, label in zip(point.runs[:first], point.arms, strict=False) if label == arm)
+    return dataclasses.replace(point, runs=runs, arms=(arm,) * len(runs), reruns=0)
+
+
+def _has_both(point: Point) -> bool:
+    return all(has_figure(_under(point, arm)) for arm in "ab")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Sequence
 
 from farm.decision.judgement import Judgement, Verdict
-from farm.series import Metric, Point
+from farm.series import Metric, Nature, Point
 
-RECENT = 30
+LEVEL_NIGHTS = 5
+SPREAD_NIGHTS = 30
+SPREADS = 3 * 1.4826 / math.sqrt(2)  # of a normal distribution's differences
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,17 +52,30 @@ TOLERANCES = {
 
 
 def judge_figure(history: Sequence[Point], tonight: Point, metric: Metric) -> Judgement:
-    """The verdict on a night's single figure, against the median of the recent nights."""
-    known = [value for point in history[-RECENT:] if (value := point.value) is not None and math.isfinite(value)]
-    now = tonight.value
+    """The verdict on a night's single figure, against the level of the last nights and what they vary by."""
+    known = [value for point in history[-SPREAD_NIGHTS:] if (value := _figure(point)) is not None]
+    now = _figure(tonight)
     if not known or now is None:
-        return Judgement(Verdict.NEW, "the first night with this figure")
-    before = statistics.median(known)
-    tolerance = TOLERANCES[metric]
+        return Judgement(Verdict.NEW, "the first night with this figure", value=now)
+    level_of = known[-LEVEL_NIGHTS:] if metric.info.nature == Nature.QUALITY else known[-1:]
+    before, tolerance = statistics.median(level_of), TOLERANCES[metric]
     worse = tolerance.worse(before, now)
-    verdict = Verdict.REGRESSION if worse >= 1 else Verdict.IMPROVEMENT if worse <= -1 else Verdict.UNCHANGED
+    most = 1 + (_spread(known, tolerance) if metric.info.nature == Nature.QUALITY else 0.0)
+    verdict = Verdict.REGRESSION if worse >= most else Verdict.IMPROVEMENT if worse <= -most else Verdict.UNCHANGED
     reason = _told(metric, before, now, tolerance) if verdict != Verdict.UNCHANGED else "as before"
-    return Judgement(verdict, reason, value=now, baseline=before, baseline_nights=len(known))
+    return Judgement(verdict, reason, value=now, baseline=before, baseline_nights=len(level_of))
+
+
+def _figure(point: Point) -> float | None:
+    """Of the measurements that are numbers."""
+    numbers = [value for value in point.runs if math.isfinite(value)]
+    return statistics.median(numbers) if numbers else None
+
+
+def _spread(known: Sequence[float], tolerance: Tolerance) -> float:
+    """What the figure varies by anyway: three standard deviations, by the median distance of successive nights."""
+    moved = [abs(tolerance.worse(one, other)) for one, other in itertools.pairwise(known)]
+    return SPREADS * statistics.median(moved) if moved else 0.0
 
 
 def _told(metric: Metric, before: float, now: float, tolerance: Tolerance) -> str:

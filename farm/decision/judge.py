@@ -18,10 +18,10 @@ from collections.abc import Sequence
 
 from farm.decision.figures import judge_figure
 from farm.decision.judgement import ChangePoint, Judgement, Verdict
+from farm.decision.nights import Nights, has_figure, since_exchange
 from farm.decision.rules import RULES, Rules
 from farm.decision.samples import compare_samples
-from farm.decision.stretch import Stretch, comparable, is_figure
-from farm.decision.timed import Twin, judge_timed
+from farm.decision.timed import Timed, Twin
 from farm.results import Status
 from farm.series import Metric, Nature, Point
 
@@ -47,12 +47,24 @@ def judge(
     if gated := _gated(history, tonight, metric):
         return gated
     assert tonight, "the gates let no other pass"
-    known = comparable(history, tonight.identity)
     if metric.info.nature != Nature.TIMED:
-        return _with_value(judge_figure(known, tonight, metric), tonight)
-    stretch = Stretch.of(known)
-    judgement = judge_timed(stretch, tonight, metric, dataclasses.replace(rules, batches=0) if final else rules, twin)
-    return _with_history(_with_value(judgement, tonight), stretch)
+        return _with_value(judge_figure(since_exchange(history, tonight.identity), tonight, metric), tonight)
+    return judge_timed(Nights.of(history, tonight.identity), tonight, metric, rules, twin, final)
+
+
+def judge_timed(
+    known: Nights,
+    tonight: Point,
+    metric: Metric,
+    rules: Rules = RULES,
+    twin: Twin | None = None,
+    final: bool = False,
+) -> Judgement:
+    """As `judge`, of a night with a figure that is a time, for callers that keep the nights before as arrays."""
+    judgement = Timed(known, tonight, metric, rules, twin, final).judge()
+    is_told = not judgement.more and judgement.verdict not in (Verdict.NEW, Verdict.UNCHANGED)
+    judgement = _with_test(_with_cause(judgement, known, tonight), known, tonight) if is_told else judgement
+    return _with_history(_with_value(judgement, tonight), known)
 
 
 def compare_points(before: Point, after: Point, metric: Metric, rules: Rules = RULES) -> Judgement:
@@ -99,15 +111,15 @@ def _gated(history: Sequence[Point], tonight: Point | None, metric: Metric) -> J
         return Judgement(Verdict.SPOILED, f"every measurement was spoiled: {tonight.spoiled}")
     if not any(math.isfinite(value) for value in tonight.runs):
         return Judgement(Verdict.FAILED, "no figure: none of its measurements is a number")
-    if metric.info.nature == Nature.TIMED and not is_figure(tonight):
+    if metric.info.nature == Nature.TIMED and not has_figure(tonight):
         return Judgement(Verdict.FAILED, "no figure: none of its measurements is above zero")
     return _replaced(history, tonight)
 
 
 def _replaced(history: Sequence[Point], tonight: Point) -> Judgement | None:
-    known = [point for point in history if point.identity]
-    if known and tonight.identity and known[-1].identity != tonight.identity:
-        reason = f"another piece of hardware than in run {known[-1].run}: the series begins anew"
+    last = next((point for point in reversed(history) if point.identity), None)
+    if last and tonight.identity and last.identity != tonight.identity:
+        reason = f"another piece of hardware than in run {last.run}: the series begins anew"
         return Judgement(Verdict.REPLACED, reason, value=tonight.value)
     return None
 
@@ -116,17 +128,37 @@ def _with_value(judgement: Judgement, tonight: Point) -> Judgement:
     return dataclasses.replace(judgement, value=tonight.value)
 
 
-def _with_history(judgement: Judgement, stretch: Stretch) -> Judgement:
+def _with_cause(judgement: Judgement, known: Nights, tonight: Point) -> Judgement:
+    """A changed driver excuses nothing, but tells where to look."""
+    last = known.points[-1]
+    if not last.fingerprint or not tonight.fingerprint or last.fingerprint == tonight.fingerprint:
+        return judgement
+    return dataclasses.replace(
+        judgement, reason=f"{judgement.reason}; its driver or kernels are others than in run {last.run}"
+    )
+
+
+def _with_test(judgement: Judgement, known: Nights, tonight: Point) -> Judgement:
+    """With Mann-Whitney's test of tonight's measurements against the nights of the baseline, and Cliff's delta."""
+    last = len(known) - (judgement.nights - 1)
+    before = known.points[last - judgement.baseline_nights : last]
+    compared = compare_samples([point.value or math.nan for point in before], tonight.runs)
+    if compared is None:
+        return judgement
+    return dataclasses.replace(judgement, p_value=compared.p_value, effect=compared.effect)
+
+
+def _with_history(judgement: Judgement, known: Nights) -> Judgement:
     """With the steps of the history."""
     found = tuple(
         ChangePoint(
-            stretch.points[step.at].run,
-            stretch.points[step.at].time,
+            known.points[step.at].run,
+            known.points[step.at].time,
             math.exp(step.change),
             math.exp(step.change - Z_95 * step.error),
             math.exp(step.change + Z_95 * step.error),
-            (stretch.points[step.at - 1].commit, stretch.points[step.at].commit),
+            (known.points[step.at - 1].commit, known.points[step.at].commit),
         )
-        for step in stretch.steps
+        for step in known.steps
     )
     return dataclasses.replace(judgement, change_points=found)

@@ -67,6 +67,7 @@ class Judgement:
             not timed, where a ratio means nothing: then these are None and the reason names the difference).
         p_value: Mann-Whitney, two-sided, of tonight's measurements against those of the baseline's nights.
         effect: Cliff's delta, -1 to 1; positive: tonight's are larger.
+        nights: how many nights, tonight's included, the change is seen in.
         more: how many further measurements of tonight would settle it; 0: it is settled.
         noise: what the series varies by when nothing changes.
         change_points: steps in its history, oldest first.
@@ -82,6 +83,7 @@ class Judgement:
     high: float | None = None
     p_value: float | None = None
     effect: float | None = None
+    nights: int = 1
     more: int = 0
     noise: Noise | None = None
     change_points: tuple[ChangePoint, ...] = ()

@@ -2,19 +2,21 @@
 
 The logarithm of a measurement is the series' level + the night's own deviation + that of the measurement. A night's
 deviation is shared by all its measurements (room, battery, other work), so that measuring again does not average it
-out; it may last into the next nights. A random-effects model with one-way layout (S. R. Searle, G. Casella,
-C. E. McCulloch, "Variance Components", 1992), estimated robustly.
+out, and may last into the next nights: a random-effects model (S. R. Searle, G. Casella, C. E. McCulloch, "Variance
+Components", 1992) whose effects are an AR(1) process. The nights' variance and correlation are the mean over a grid,
+weighted by prior and likelihood; the likelihood is Whittle's ("Estimation and information in stationary time series",
+Arkiv för Matematik 2, 1953), which needs one Fourier transform.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from farm.decision.judgement import Noise
 from farm.decision.rules import Rules
@@ -22,93 +24,100 @@ from farm.decision.rules import Rules
 Array = npt.NDArray[np.float64]
 
 MAD_TO_SIGMA = 1.4826  # of a normal distribution
-TRIMMED = 0.1  # of the nights on either side
-LEAST_PERCENT = 0.1  # no clock and no phone is steadier than that
-BETWEEN_ODDS = 0.975  # from here night-to-night noise is taken to be there
-MOST_CORRELATION = 0.8
+LEAST_VARIANCE = 0.001**2  # no clock and no phone is steadier than a tenth of a percent
+TRIMMED_SHARE = 0.1  # of nights, on either side
+DRAWN_IN = 3.5  # standard deviations beyond which a night tells no more than that it is odd
+PERCENTS = np.array([0.0, 0.2, 0.35, 0.6, 1.0, 1.4, 1.9, 2.6, 3.6, 5.0, 8.0, 12.0])
+CORRELATIONS = np.array([0.0, 0.3, 0.6, 0.85])
+PRIOR_NIGHTS = 4.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """Variances of logarithms; `correlation` is that of the deviations of successive nights, `degrees` of freedom."""
+    """Variances of logarithms; `correlation` is that of the deviations of successive nights.
+
+    `nights_degrees` and `within_degrees`: degrees of freedom of the two estimates.
+    """
 
     within: float
     between: float
     correlation: float
-    degrees: float
+    nights_degrees: float
+    within_degrees: float
 
     @property
     def noise(self) -> Noise:
         """The same in percent."""
         return Noise(100 * math.sqrt(self.within), 100 * math.sqrt(self.between))
 
-    def variance(self, counts: Sequence[int]) -> float:
-        """Of the mean over all measurements of some successive nights, so many each."""
-        nights, total = len(counts), sum(counts)
-        shares = [count / total for count in counts]
-        between = sum(
-            one * other * self.correlation ** abs(here - there)
-            for here, one in enumerate(shares)
-            for there, other in enumerate(shares)
-        )
-        return self.between * between + self.within / total if nights else math.inf
-
-    def baseline_variance(self, nights: int, measurements: float) -> float:
-        """Of the mean of many nights, with so many measurements each."""
-        lasting = (1 + self.correlation) / (1 - self.correlation)
-        return (self.between * lasting + self.within / measurements) / nights
+    def degrees(self, count: float) -> float:
+        """Of freedom, of the variance of a night with so many measurements (F. E. Satterthwaite, 1946)."""
+        within = self.within / count
+        known = self.between**2 / self.nights_degrees
+        known += within**2 / (self.within_degrees or self.nights_degrees)
+        return (self.between + within) ** 2 / known if known else self.nights_degrees
 
 
-def fit(levels: Array, residuals: Sequence[Array], rules: Rules) -> Model:
-    """The model of a stretch of nights without a change.
+def fit(levels: Array, counts: Array, variances: Array, rules: Rules) -> Model:
+    """The model of nights without a change.
 
     Args:
         levels: logarithm of each night's figure, less the level of its stretch.
-        residuals: logarithms of each night's measurements, less their mean.
+        counts: how many measurements each has.
+        variances: of each night's logarithms; NaN where it has a single one.
     """
-    least = (LEAST_PERCENT / 100) ** 2
-    within, freedom = _within(residuals)
-    count = float(np.median([len(each) for each in residuals]))
-    seen = _spread(levels) ** 2 * len(levels) / max(len(levels) - 1, 1)
-    expected = within / count
-    prior = expected + (rules.prior_percent / 100) ** 2
-    degrees = len(levels) - 1 + rules.prior_nights
-    total = ((len(levels) - 1) * seen + rules.prior_nights * prior) / degrees
-    excess = total - expected
-    is_there = freedom == 0 or total > expected * stats.f.ppf(BETWEEN_ODDS, degrees, freedom)
-    between = excess if is_there else 0.0
-    correlation = _correlation(levels, total, between) if is_there else 0.0
-    return Model(max(within, least), max(between, 0.0), correlation, degrees if is_there else degrees + freedom)
+    within, within_degrees = _within(variances, counts)
+    white = max(within * float(np.mean(1 / counts)), LEAST_VARIANCE / 4)
+    between, correlation = _between(_drawn_in(levels), white, rules)
+    return Model(within, between, correlation, len(levels) - 1 + PRIOR_NIGHTS, within_degrees)
 
 
 def centre(levels: Array) -> float:
-    """The level of a stretch, which a few odd nights do not move."""
-    return float(stats.trim_mean(levels, TRIMMED)) if len(levels) else math.nan
+    """The level of a stretch: its mean without a tenth on either side."""
+    cut = int(TRIMMED_SHARE * len(levels))
+    return float(np.sort(levels)[cut : len(levels) - cut].mean())
 
 
-def _within(residuals: Sequence[Array]) -> tuple[float, int]:
-    """Variance of measurements within a night: the median over the nights, and its degrees of freedom."""
-    known = [(float(np.sum(each**2)) / (len(each) - 1), len(each) - 1) for each in residuals if len(each) > 1]
-    if not known:
-        return 0.0, 0
-    freedom = int(np.median([degrees for _, degrees in known]))
-    # The median of a chi-square variable lies below its mean, the more so the fewer degrees it has.
-    shrunk = stats.chi2.median(freedom) / freedom
-    return float(np.median([variance for variance, _ in known])) / shrunk, sum(degrees for _, degrees in known)
+def _within(variances: Array, counts: Array) -> tuple[float, float]:
+    """Variance of measurements within a night: the median over the nights; and its degrees of freedom."""
+    is_known = np.isfinite(variances)
+    if not is_known.any():
+        return 0.0, 0.0
+    degrees = counts[is_known] - 1
+    median = float(np.median(variances[is_known]))
+    return max(median / _median_share(float(np.median(degrees))), LEAST_VARIANCE), float(degrees.sum())
 
 
-def _spread(levels: Array) -> float:
-    """Robust standard deviation: of the bulk, but not less than half of what the plain one says."""
-    bulk = MAD_TO_SIGMA * float(np.median(np.abs(levels - np.median(levels))))
-    trimmed = np.sort(levels)[int(TRIMMED * len(levels)) : len(levels) - int(TRIMMED * len(levels))]
-    return max(bulk, float(np.std(trimmed))) if len(levels) else 0.0
+@functools.cache
+def _median_share(degrees: float) -> float:
+    """The median of a chi-square variable over its mean: the lower the fewer degrees it has."""
+    return float(2 * special.gammaincinv(degrees / 2, 0.5) / degrees)
 
 
-def _correlation(levels: Array, total: float, between: float) -> float:
-    """Of the nights' own deviations, from that of successive nights' figures."""
-    if len(levels) < 10 or not between:
-        return 0.5  # unknown: half of it may last
-    bounded = np.clip(levels, -3 * math.sqrt(total), 3 * math.sqrt(total))
-    bounded = bounded - bounded.mean()
-    covariance = float(np.mean(bounded[1:] * bounded[:-1]))
-    return min(max(covariance / between, 0.0), MOST_CORRELATION)
+def _drawn_in(levels: Array) -> Array:
+    most = DRAWN_IN * max(MAD_TO_SIGMA * float(np.median(np.abs(levels))), LEAST_VARIANCE**0.5)
+    return np.clip(levels, -most, most)
+
+
+def _between(levels: Array, white: float, rules: Rules) -> tuple[float, float]:
+    """Variance of the nights' own deviations, and their correlation."""
+    shapes, variances, correlations, weights = _grid(len(levels), rules.prior_percent, rules.prior_factor)
+    power = np.abs(np.fft.rfft(levels)[1 : shapes.shape[1] + 1]) ** 2 / len(levels)
+    spectra = variances[:, None] * shapes + white
+    scores = weights - (np.log(spectra) + power / spectra).sum(axis=1)
+    shares = np.exp(scores - scores.max())
+    shares /= shares.sum()
+    between = float(shares @ variances)
+    return between, float(shares @ (variances * correlations)) / between
+
+
+@functools.lru_cache(maxsize=512)
+def _grid(nights: int, percent: float, factor: float) -> tuple[Array, Array, Array, Array]:
+    """Of all pairs: the spectrum's shape by frequency, variance, correlation, and logarithm of the prior."""
+    sizes, correlations = (each.ravel() for each in np.meshgrid(PERCENTS / 100, CORRELATIONS))
+    angles = 2 * np.pi * np.arange(1, (nights - 1) // 2 + 1) / nights
+    shapes = (1 - correlations**2)[:, None] / (
+        1 + correlations[:, None] ** 2 - 2 * correlations[:, None] * np.cos(angles)
+    )
+    away = np.log(np.maximum(sizes, PERCENTS[1] / 100) / (percent / 100)) / math.log(factor)
+    return shapes, sizes**2, correlations, -(away**2) / 2

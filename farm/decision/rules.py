@@ -10,25 +10,34 @@ from farm.series import Metric
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """Thresholds in standard errors are a normal distribution's; with few nights, Student's t at the same odds.
+    """Scores are standard errors of a normal distribution; with few nights, Student's t at the same odds.
 
     Attributes:
-        confirm: a change is one from here. Beyond it is one night in some ten thousand without a change, for less
-            than a false alarm in twenty years, three looks a night and tails that are not normal included.
-        suspect: from here more is measured. Low, since a step of three standard deviations must not slip through.
-        acquit: what further measurements must stay above, or the suspicion is dropped; between the two.
-        batches: how many times a night's worth of blocks may be measured again.
+        confirm: a change is one from here on: beyond it is one night in 40,000 without a change. Three beginnings and
+            a few looks a night make that a false alarm in some thirty years of a series.
+        again: what nights, or a twin, must show by themselves to confirm another night. A unit in four hundred nights
+            is hot without showing it; one in 400 neighbours of such a night is beyond this by chance.
+        told: what is not confirmed is told as provisional from here on: once or twice a year of a series.
+        suspect: from here more is measured. Low, as a change of three standard errors must not slip through.
+        acquit: what further measurements must stay above, or the suspicion is dropped.
+        sought: more is measured only if the change may well be so many times the smallest that is worth telling.
+        most_batches: how many times half of a night's measurements may be made again.
         pooled: over how many of the last nights a change may have begun.
-        window: nights that a baseline is made of, at most: long enough for a standard error of an eighth.
+        window: nights that a baseline is made of, at most: the error of its level is an eighth of a night's.
         least: nights without which nothing is judged.
-        smallest: change of a metric that is worth telling, as a ratio.
-        prior_nights, prior_percent: what a new series is thought to vary by from night to night, and its weight.
+        smallest: change of a metric that is worth telling, as a ratio. Clocks and files make the starts noisier.
+        prior_percent, prior_factor: what series vary by from night to night beyond their measurements, before
+            anything is known of one: mostly within this factor of this percentage.
     """
 
     confirm: float = 4.2
-    suspect: float = 1.3
-    acquit: float = 1.7
-    batches: int = 4
+    again: float = 2.8
+    seen: float = 1.5
+    told: float = 3.0
+    suspect: float = 1.1
+    acquit: float = 1.4
+    sought: float = 2.0
+    most_batches: int = 16
     pooled: int = 3
     window: int = 60
     least: int = 4
@@ -40,8 +49,8 @@ class Rules:
             Metric.TUNED_RATIO: 1.03,
         }
     )
-    prior_nights: float = 4.0
-    prior_percent: float = 1.5
+    prior_percent: float = 1.0
+    prior_factor: float = 3.0
 
 
 RULES = Rules()

@@ -1,34 +1,31 @@
-"""Metrics that are times: has the level risen beyond what the series varies by, and is that sure?
+"""Metrics that are times: has the level moved beyond what the series varies by, and is that sure?
 
 A change may have begun tonight or in one of the nights before; for each of these beginnings the nights since are
-pooled and compared with the baseline, the nights since the last accepted step. What looks changed is measured again in
-the same night, as long as that tells something (a sequential test: A. Wald, "Sequential tests of statistical
-hypotheses", 1945), and is confirmed by these measurements, by a twin, or by a second night:
+compared with those before. What looks changed is measured again in the same night as long as that tells something (a
+sequential test: A. Wald, "Sequential tests of statistical hypotheses", 1945), and is confirmed by these measurements,
+by a twin, or by further nights:
 
-- A unit without a fan, or one whose device state has spoiled nights before, may be hot without showing it, for a whole
-  night. Only a twin or a second night confirms what it says.
-- A twin that does not show the change leaves it to the second night too.
+- A unit without a fan, or one whose device state has spoiled nights before, may be hot for a whole night without
+  showing it. Only a twin or a second night confirms what it says.
+- A twin that surely does not show the change leaves it to the second night too.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
-import numpy as np
-from scipy import stats
-
+from farm.decision.evidence import Evidence, Look
 from farm.decision.judgement import Judgement, Verdict
-from farm.decision.noise import Model, centre
+from farm.decision.nights import Nights, level_of
 from farm.decision.rules import Rules
-from farm.decision.samples import compare_samples, logarithms
-from farm.decision.stretch import Stretch, level
-from farm.series import Metric, Point
+from farm.decision.samples import logarithms
+from farm.series import Metric, Point, typical
 
-TOLD = 3.0  # standard errors from which what is not confirmed is told as provisional
 TELLS_NOTHING = 0.05  # share of the variance that further measurements would have to take away
 HALF = 0.5
-PLAUSIBLE = 0.975
+Z_95 = 1.96
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,10 +36,10 @@ class Twin:
     low: float
     high: float
 
-    def confirms(self, change: float) -> bool:
-        """Whether it shows the change (of the logarithm) too, at least half of it and beyond its own noise."""
-        edge = self.low if change > 0 else 1 / self.high
-        return edge > 1 and abs(math.log(self.ratio)) >= HALF * abs(change)
+    def score(self, change: float) -> float:
+        """In standard errors, in the direction of a change of the logarithm; one that is another is none."""
+        error = math.log(self.high / self.low) / (2 * Z_95)
+        return math.copysign(1.0, change) * math.log(self.ratio) / error if error > 0 else 0.0
 
     def denies(self, change: float) -> bool:
         """Whether it surely shows less than half of it."""
@@ -50,164 +47,142 @@ class Twin:
         return most < HALF * abs(change)
 
 
-@dataclasses.dataclass(frozen=True)
-class Look:
-    """The nights since a possible beginning, against the baseline: change of the logarithm, and its standard error.
+class Timed:
+    """The judgement of one night with a figure."""
 
-    `showing` of these `nights` have by themselves half of the change or more.
-    """
+    def __init__(
+        self,
+        nights: Nights,
+        tonight: Point,
+        metric: Metric,
+        rules: Rules,
+        twin: Twin | None = None,
+        final: bool = False,
+    ) -> None:
+        self._nights, self._tonight, self._twin, self._rules = nights, tonight, twin, rules
+        self._final = final
+        self._smallest = math.log(rules.smallest[metric])
+        self._is_hot_prone = tonight.passive or nights.heats or bool(tonight.spoiled)
 
-    change: float
-    error: float
-    nights: int
-    showing: int
+    def judge(self) -> Judgement:
+        """The verdict, without p-value and effect."""
+        if len(self._nights) - self._nights.start < self._rules.least:
+            known = len(self._nights)
+            return Judgement(Verdict.NEW, f"{known} of the {self._rules.least} nights that it takes to judge by")
+        self._model = self._nights.model(self._rules)
+        self._evidence = Evidence(self._nights.then(self._tonight), self._model, self._rules)
+        looks = sorted(self._evidence.looks(), key=lambda look: -look.score)
+        best = looks[0]
+        if more := self._more(best):
+            return self._provisional(best, f"{more} more measurements will tell", more)
+        for look in looks:
+            if self._is_change(look) and (proof := self._proof(look)):
+                verdict = Verdict.REGRESSION if look.change > 0 else Verdict.IMPROVEMENT
+                return self._found(look, verdict, f"{self._told(look)}, {proof}")
+        if best.score >= self._rules.told and abs(best.change) >= self._smallest and self._is_tonight(best):
+            return self._provisional(best, self._doubt(best))
+        return self._found(best, Verdict.UNCHANGED, f"{self._told(best)}: as before")
 
-    @property
-    def score(self) -> float:
-        """In standard errors."""
-        return abs(self.change) / self.error
+    def _is_change(self, look: Look) -> bool:
+        """Whether there is one, whatever it comes from."""
+        return self._score(look) >= self._rules.confirm and self._is_worth_telling(look)
 
+    def _is_worth_telling(self, look: Look) -> bool:
+        return abs(look.change) >= self._smallest and self._is_tonight(look)
 
-def judge_timed(stretch: Stretch, tonight: Point, metric: Metric, rules: Rules, twin: Twin | None) -> Judgement:
-    """The verdict on a night with figures."""
-    if len(stretch.points) - stretch.start < rules.least:
-        nights = len(stretch.points)
-        return Judgement(Verdict.NEW, f"{nights} of the {rules.least} nights before that are needed to judge by")
-    model = stretch.model(rules)
-    looks = _looks(stretch, tonight, model, rules)
-    best = max(looks, key=lambda look: look.score)
-    found = _found(stretch, tonight, model, best, rules)
-    smallest = math.log(rules.smallest[metric])
-    if best.score < threshold(rules.suspect, model) or abs(best.change) < HALF * smallest:
-        return dataclasses.replace(found, reason=_as_before(found))
-    return _suspected(found, best, looks[0], tonight, stretch, model, smallest, rules, twin)
+    def _is_tonight(self, look: Look) -> bool:
+        """Whether tonight shows it too: at least half of it."""
+        return self._shows(look, level_of(self._tonight))
 
+    def _shows(self, look: Look, figure: float) -> bool:
+        return (figure - look.baseline) * math.copysign(1.0, look.change) >= HALF * abs(look.change)
 
-def _suspected(
-    found: Judgement,
-    best: Look,
-    alone: Look,
-    tonight: Point,
-    stretch: Stretch,
-    model: Model,
-    smallest: float,
-    rules: Rules,
-    twin: Twin | None,
-) -> Judgement:
-    is_change = best.score >= threshold(rules.confirm, model) and abs(best.change) >= smallest
-    is_change = is_change and alone.change * best.change > 0 and abs(alone.change) >= HALF * abs(best.change)
-    more = _more(tonight, best, is_change, model, rules)
-    if more:
-        return _provisional(found, best, f"{_told(found)}: {more} more measurements will tell", more)
-    if not is_change:
-        if best.score < threshold(TOLD, model) or abs(best.change) < smallest:
-            return dataclasses.replace(found, reason=_as_before(found))
-        return _provisional(found, best, f"{_told(found)}, which is not certain yet")
-    if doubt := _doubt(best, tonight, stretch, twin):
-        return _provisional(found, best, f"{_told(found)}: {doubt}")
-    verdict = Verdict.REGRESSION if best.change > 0 else Verdict.IMPROVEMENT
-    return dataclasses.replace(found, verdict=verdict, reason=f"{_told(found)}, {_proof(best, tonight, twin)}")
+    def _score(self, look: Look) -> float:
+        """With the twin's, where both show it: the sum of two independent scores, on the scale of one."""
+        if not self._is_confirmed_by_twin(look):
+            return look.score
+        assert self._twin
+        return max(look.score, (look.score + self._twin.score(look.change)) / math.sqrt(2))
 
+    def _is_confirmed_by_twin(self, look: Look) -> bool:
+        if self._twin is None or look.score < self._rules.again:
+            return False
+        is_alike = HALF * abs(look.change) <= abs(math.log(self._twin.ratio)) <= abs(look.change) / HALF
+        return is_alike and self._twin.score(look.change) >= self._rules.again
 
-def _looks(stretch: Stretch, tonight: Point, model: Model, rules: Rules) -> list[Look]:
-    """For each beginning that leaves a baseline, tonight's first."""
-    available = len(stretch.points) - stretch.start
-    return [
-        _look(stretch, tonight, model, earlier, rules)
-        for earlier in range(min(rules.pooled, available - rules.least + 1))
-    ]
-
-
-def _look(stretch: Stretch, tonight: Point, model: Model, earlier: int, rules: Rules) -> Look:
-    end = len(stretch.levels) - earlier
-    begin = max(stretch.start, end - rules.window)
-    base = centre(stretch.levels[begin:end])
-    levels = np.append(stretch.levels[end:], level(tonight)) - base
-    counts = np.append(stretch.counts[end:], len(logarithms(tonight.runs)))
-    change = float(np.average(levels, weights=counts))
-    variance = model.variance([int(count) for count in counts])
-    variance += model.baseline_variance(end - begin, float(np.median(stretch.counts[begin:end])))
-    showing = int(np.sum(levels * math.copysign(1.0, change) >= HALF * abs(change)))
-    return Look(change, math.sqrt(variance), len(levels), showing)
-
-
-def _more(tonight: Point, best: Look, is_change: bool, model: Model, rules: Rules) -> int:
-    """How many further measurements would tell something: a night's worth, or none."""
-    worth = len(tonight.runs) - tonight.reruns
-    batches = math.ceil(tonight.reruns / worth) if worth > 0 else rules.batches
-    if worth < 2 or batches >= rules.batches:
-        return 0
-    if is_change:
-        return 0 if batches else worth  # what is confirmed was measured twice
-    if batches and best.score < threshold(rules.acquit, model):
-        return 0
-    count = len(tonight.runs)
-    gain = model.within / count - model.within / (count + worth)
-    return worth if not batches or gain > TELLS_NOTHING * best.error**2 else 0
-
-
-def _doubt(best: Look, tonight: Point, stretch: Stretch, twin: Twin | None) -> str:
-    """Why a change of this night is not certain yet; empty when it is."""
-    if best.showing >= 2 or (twin and twin.confirms(best.change)):
+    def _proof(self, look: Look) -> str:
+        """What confirms a change; empty when nothing does."""
+        if self._is_confirmed_by_twin(look):
+            return "confirmed by its twin"
+        if look.score < self._rules.confirm:
+            return ""
+        if look.nights > 1 and look.weakest >= (self._rules.again if self._is_hot_prone else self._rules.seen):
+            return f"seen in {look.nights} nights"
+        is_alone = look.nights == 1 and not self._is_hot_prone
+        is_denied = self._twin is not None and self._twin.denies(look.change)
+        if is_alone and not is_denied and self._is_seen_again(look):
+            return f"confirmed by {self._tonight.reruns} further measurements"
         return ""
-    if twin and twin.denies(best.change):
-        return "its twin does not show it; a second night decides"
-    if tonight.passive or any(point.spoiled for point in stretch.points):
-        return "a unit that may be hot without showing it; a twin or a second night decides"
-    if not tonight.reruns:
-        return "measured once only; a second night decides"
-    return ""
 
+    def _is_seen_again(self, look: Look) -> bool:
+        """Whether the further measurements show it by themselves."""
+        again = logarithms(self._tonight.runs[len(self._tonight.runs) - self._tonight.reruns :])
+        return bool(self._tonight.reruns and len(again)) and self._shows(look, typical(list(again)))
 
-def _proof(best: Look, tonight: Point, twin: Twin | None) -> str:
-    if twin and twin.confirms(best.change):
-        return "confirmed by its twin"
-    if best.showing >= 2:
-        return f"seen in {best.showing} nights"
-    return f"confirmed by {tonight.reruns} further measurements"
+    def _more(self, best: Look) -> int:
+        """How many further measurements would tell something."""
+        rules, first = self._rules, len(self._tonight.runs) - self._tonight.reruns
+        batch = math.ceil(first / 2)
+        if self._final or first < 2 or self._tonight.reruns >= rules.most_batches * batch:
+            return 0
+        if self._is_change(best):
+            return 0 if self._tonight.reruns else batch  # what is confirmed was measured twice
+        if best.score < (rules.acquit if self._tonight.reruns else rules.suspect):
+            return 0
+        if abs(best.change) + 2 * best.error < rules.sought * self._smallest:
+            return 0
+        return batch if self._gain(batch) > TELLS_NOTHING * best.error**2 else 0
 
+    def _gain(self, batch: int) -> float:
+        """By how much further measurements would lessen the variance of tonight's figure."""
+        count = len(self._tonight.runs)
+        return self._model.within / count - self._model.within / (count + batch)
 
-def _found(stretch: Stretch, tonight: Point, model: Model, best: Look, rules: Rules) -> Judgement:
-    """All figures; the verdict is that nothing changed."""
-    end = len(stretch.levels) - (best.nights - 1)
-    begin = max(stretch.start, end - rules.window)
-    before = stretch.points[begin:end]
-    compared = compare_samples([point.value or math.nan for point in before], tonight.runs)
-    width = float(stats.t.ppf(PLAUSIBLE, model.degrees)) * best.error
-    return Judgement(
-        verdict=Verdict.UNCHANGED,
-        reason="",
-        baseline=math.exp(centre(stretch.levels[begin:end])),
-        baseline_nights=len(before),
-        ratio=math.exp(best.change),
-        low=math.exp(best.change - width),
-        high=math.exp(best.change + width),
-        p_value=compared.p_value if compared else None,
-        effect=compared.effect if compared else None,
-        noise=model.noise,
-    )
+    def _doubt(self, best: Look) -> str:
+        """Why a change is not certain yet."""
+        if best.score < self._rules.confirm:
+            return "not certain yet"
+        if self._twin and self._twin.denies(best.change):
+            return "its twin does not show it; a second night decides"
+        if self._is_hot_prone:
+            return "the unit may be hot without showing it; a twin or a second night decides"
+        return "a second night decides"
 
+    def _provisional(self, best: Look, reason: str, more: int = 0) -> Judgement:
+        is_worse = best.change > 0
+        verdict = Verdict.PROVISIONAL_REGRESSION if is_worse else Verdict.PROVISIONAL_IMPROVEMENT
+        return dataclasses.replace(self._found(best, verdict, f"{self._told(best)}: {reason}"), more=more)
 
-def _provisional(found: Judgement, best: Look, reason: str, more: int = 0) -> Judgement:
-    verdict = Verdict.PROVISIONAL_REGRESSION if best.change > 0 else Verdict.PROVISIONAL_IMPROVEMENT
-    return dataclasses.replace(found, verdict=verdict, reason=reason, more=more)
+    def _found(self, look: Look, verdict: Verdict, reason: str) -> Judgement:
+        width = self._evidence.width(look.error)
+        return Judgement(
+            verdict,
+            reason,
+            baseline=math.exp(look.baseline),
+            baseline_nights=len(self.baseline_of(look.nights)),
+            ratio=math.exp(look.change),
+            low=math.exp(look.change - width),
+            high=math.exp(look.change + width),
+            nights=look.nights,
+            noise=self._model.noise,
+        )
 
+    def baseline_of(self, nights: int) -> Sequence[Point]:
+        """The nights before the last so many."""
+        end = len(self._nights) - nights + 1
+        return self._nights.points[max(self._nights.start, len(self._nights) - self._rules.window) : end]
 
-def threshold(score: float, model: Model) -> float:
-    """A threshold for a normal distribution, as it is where the variance is an estimate."""
-    return float(stats.t.isf(stats.norm.sf(score), model.degrees))
-
-
-def _told(found: Judgement) -> str:
-    assert found.ratio and found.low and found.high
-    percent = abs(100 * (found.ratio - 1))
-    word = "higher" if found.ratio > 1 else "lower"
-    low, high = sorted(abs(100 * (edge - 1)) for edge in (found.low, found.high))
-    return f"{percent:.1f} % {word} ({low:.1f} to {high:.1f} %) than in the {found.baseline_nights} nights before"
-
-
-def _as_before(found: Judgement) -> str:
-    assert found.ratio and found.low and found.high
-    return (
-        f"{100 * (found.ratio - 1):+.1f} % ({100 * (found.low - 1):+.1f} to {100 * (found.high - 1):+.1f} %): as before"
-    )
+    def _told(self, look: Look) -> str:
+        width = self._evidence.width(look.error)
+        low, ratio, high = (100 * math.expm1(look.change + side * width) for side in (-1, 0, 1))
+        return f"{ratio:+.1f} % ({low:+.1f} to {high:+.1f} %) against {len(self.baseline_of(look.nights))} nights"

@@ -1,0 +1,109 @@
+"""The nights of a series that can be compared with each other, as arrays of logarithms."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from farm.decision.noise import Array, Model, centre, fit
+from farm.decision.rules import Rules
+from farm.decision.steps import Step, find_steps
+from farm.results import Status
+from farm.series import Point, typical
+
+MODEL_WINDOWS = 2  # windows of nights that the noise is estimated from
+
+
+@dataclasses.dataclass(frozen=True)
+class Nights:
+    """Comparable nights, oldest first.
+
+    Attributes:
+        levels: logarithms of their figures.
+        counts: how many measurements they have.
+        variances: of the logarithms of their measurements; NaN where there is a single one.
+        heats: the device state spoiled measurements of one of these nights, or of one without a figure between them.
+    """
+
+    points: tuple[Point, ...] = ()
+    levels: Array = dataclasses.field(default_factory=lambda: np.empty(0))
+    counts: Array = dataclasses.field(default_factory=lambda: np.empty(0))
+    variances: Array = dataclasses.field(default_factory=lambda: np.empty(0))
+    heats: bool = False
+
+    @classmethod
+    def of(cls, history: Sequence[Point], identity: str) -> Nights:
+        """Those with a figure of one piece of hardware, since it was last exchanged."""
+        since = since_exchange(history, identity)
+        points = tuple(point for point in since if has_figure(point))
+        levels, counts, variances = np.array([_summary(point) for point in points], np.float64).reshape(-1, 3).T
+        return cls(points, levels, counts, variances, any(point.spoiled for point in since))
+
+    def then(self, point: Point) -> Nights:
+        """With one more night of the same hardware."""
+        heats = self.heats or bool(point.spoiled)
+        if not has_figure(point):
+            return dataclasses.replace(self, heats=heats)
+        level, count, variance = _summary(point)
+        return Nights(
+            (*self.points, point),
+            np.append(self.levels, level),
+            np.append(self.counts, count),
+            np.append(self.variances, variance),
+            heats,
+        )
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @functools.cached_property
+    def steps(self) -> Sequence[Step]:
+        """Steps of the history."""
+        most = np.median(self.counts) if len(self) else 1.0
+        return find_steps(self.levels, np.minimum(self.counts, most))
+
+    @property
+    def start(self) -> int:
+        """The first night after the last step."""
+        return self.steps[-1].at if self.steps else 0
+
+    def model(self, rules: Rules) -> Model:
+        """What the newest nights vary by, steps taken out."""
+        first = max(len(self) - MODEL_WINDOWS * rules.window, 0)
+        edges = [first, *(step.at for step in self.steps if step.at > first), len(self)]
+        parts = [self.levels[start:end] for start, end in itertools.pairwise(edges)]
+        flat = np.concatenate([part - centre(part) for part in parts])
+        return fit(flat, self.counts[first:], self.variances[first:], rules)
+
+
+def since_exchange(history: Sequence[Point], identity: str) -> list[Point]:
+    """The nights of one piece of hardware, since another was exchanged for it."""
+    return list(itertools.takewhile(lambda point: _may_be(point, identity), reversed(history)))[::-1]
+
+
+def has_figure(point: Point) -> bool:
+    """Whether a night has a figure that can be compared."""
+    is_measured = point.status in (Status.OK, Status.WRONG_RESULT)
+    return is_measured and any(0 < value < math.inf for value in point.runs)
+
+
+def level_of(point: Point) -> float:
+    """Logarithm of a night's figure."""
+    return _summary(point)[0]
+
+
+def _may_be(point: Point, identity: str) -> bool:
+    return point.identity == identity or not (point.identity and identity)
+
+
+def _summary(point: Point) -> tuple[float, int, float]:
+    """Level, count and variance; plain Python, as it is quicker than NumPy on few values."""
+    values = [math.log(value) for value in point.runs if 0 < value < math.inf]
+    mean, count = sum(values) / len(values), len(values)
+    variance = sum((value - mean) ** 2 for value in values) / (count - 1) if count > 1 else math.nan
+    return typical(values), count, variance
