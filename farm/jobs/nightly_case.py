@@ -49,8 +49,8 @@ def examine(opened: OpenUnit, subject: Subject, nightly: Nightly) -> Members:
         members |= output_members(prepared, subject.runtime, data.expected, opened.read_outputs(loaded.plan))
     if "benchmark" in nightly.jobs:
         members |= {"ops": _operator_times(opened, loaded, first["first_ms"])}
-    if "tune_check" in nightly.jobs and subject.runtime == "gpu":
-        members |= check_tuned(opened, prepared, subject.runtime, data)
+    if "tune_check" in nightly.jobs and subject.runtime == "gpu" and subject.load.tuned is None:
+        members |= check_tuned(opened, prepared, subject.runtime, data, subject.load.memory)
     return members
 
 
