@@ -1,0 +1,84 @@
+"""`farm report`: of the newest night, or of one that is named; what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm import cli
+from farm.results import Status
+from farm.store import Store
+from tests.farm.stored import nightly_case
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs `farm report`; returns exit status, stdout and stderr."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = cli.call(["report", *arguments])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def nights() -> None:
+    """A night that was good, and one whose unit went away."""
+    lost = nightly_case(seed=2, blocks=(), status=Status.DEVICE_LOST, reason="unplugged")
+    with Store.open() as store:
+        for row in (nightly_case(), lost):
+            run = store.begin("My Lab", "farm nightly lab.yml")
+            store.add(run, [row])
+            store.end(run)
+
+
+@pytest.mark.usefixtures("nights")
+def test_the_newest_night(say: Any) -> None:
+    status, out, err = say()
+    sentence, index = out.splitlines()
+    assert (status, err) == (0, "")
+    assert sentence == "1 failed: latency of m (gpu) on u: device_lost: unplugged"
+    assert sentence in Path(index).read_text()
+    assert Path(index).parent.parent == Path("reports")
+
+
+@pytest.mark.usefixtures("nights")
+@pytest.mark.parametrize("name", ["1", "run:1"])
+def test_a_night_by_its_number(say: Any, name: str) -> None:
+    status, out, _ = say("--run", name, "-o", "there/report", "--format", "junit,json", "--json")
+    answer = json.loads(out)
+    assert (status, answer["outcome"], answer["index"]) == (0, "nothing worse", "there/report")
+    assert answer["files"] == ["junit.xml", "night.json"]
+    assert json.loads(Path("there/report/night.json").read_text())["run"]["id"] == 1
+
+
+@pytest.mark.usefixtures("nights")
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--run", "7"], "run 7: not in"),
+        (["--format", "html,pdf"], "unknown format 'pdf'; there are html, markdown, junit, json, trace"),
+        (["--baseline", "release"], "baseline release: there is none of this name"),
+        (["-o", "."], "holds something else than a report"),
+    ],
+)
+def test_what_is_refused(say: Any, arguments: list[str], told: str) -> None:
+    status, out, err = say(*arguments)
+    assert (status, out) == (2, "")
+    assert told in err and len(err.splitlines()) == 1
+    assert sorted(path.name for path in Path().iterdir()) == ["reports"]
+
+
+def test_without_a_store(say: Any) -> None:
+    status, _, err = say()
+    assert status == 2 and "no store there" in err
