@@ -114,7 +114,7 @@
         array: at.map((i) => chart.high[i] - chart.ratio[i]), arrayminus: at.map((i) => chart.ratio[i] - chart.low[i])},
     };
     return [[trace], layout(c, 80 + 32 * at.length, {
-      showlegend: false, xaxis: axis(c, "time with tuned files / with defaults", {range: [least - pad, greatest + pad]}),
+      showlegend: false, xaxis: axis(c, "tuned / default", {range: [least - pad, greatest + pad]}),
       yaxis: axis(c, "", {tickvals: at, ticktext: chart.names.map((name) => plain(shorter(name, most))),
         autorange: "reversed", showgrid: false, range: [at.length - 0.4, -0.6]}),
       shapes: [{type: "line", x0: 1, x1: 1, yref: "paper", y0: 0, y1: 1, line: {color: c.quiet, width: 1.5, dash: "dash"}}],

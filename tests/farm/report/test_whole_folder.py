@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,21 @@ def test_an_interrupted_one_leaves_the_old(tmp_path: Path) -> None:
         raise KeyboardInterrupt
     assert (folder / MARK).read_text() == "old"
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_killed_one_leaves_the_old(tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    fill(folder, "old")
+    killed = (
+        "import os, pathlib, sys; from farm.report.whole_folder import replacing_folder\n"
+        "with replacing_folder(pathlib.Path(sys.argv[1]), 'night.json') as new:\n"
+        "    (new / 'night.json').write_text('half')\n"
+        "    os.kill(os.getpid(), 9)"
+    )
+    assert subprocess.run([sys.executable, "-c", killed, str(folder)], check=False).returncode == -signal.SIGKILL
+    assert (folder / MARK).read_text() == "old"
+    fill(folder, "new")
+    assert (folder / MARK).read_text() == "new"
 
 
 def test_what_a_killed_writer_left_is_deleted_in_time(tmp_path: Path) -> None:
