@@ -75,6 +75,6 @@ def _show(demo: Demo) -> None:
 def _nights(folder: Path) -> None:
     """The nights of the emulated farm; the last one's report."""
     click.echo("\nNights of two emulated phones", err=True)
-    *_, night = measure_nights(MODELS[0], NIGHTS_STORE, store_options.tell)
+    *_, night = measure_nights(MODELS[0], NIGHTS_STORE, store_options.working_commit(), store_options.tell)
     tables.show(night_tables(night))
     click.echo(f"report of the nights: {write_reports(night, folder).index}")

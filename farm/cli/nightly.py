@@ -55,8 +55,7 @@ def command(
     with Store.open(store, tell=store_options.tell) as opened:
         if dry_run:
             return _show_plan(nightly, places, opened, as_json)
-        commit = store_options.working_commit()
-        run = nightly_run.resume(opened, nightly) if resume else nightly_run.begin(opened, nightly, commit)
+        run = nightly_run.resume(opened, nightly) if resume else _begun(opened, nightly)
         try:
             with view.shown() as watch:
                 night = nightly_run.measure(opened, run, nightly, places, fleet, store_options.tell, watch)
@@ -64,6 +63,10 @@ def command(
             click.echo(f"interrupted; `farm nightly {nightly_file} --resume` goes on from here", err=True)
             return INTERRUPTED
     return _finish(nightly, night, output or REPORTS / nightly.title, as_json)
+
+
+def _begun(store: Store, nightly: Nightly) -> int:
+    return nightly_run.begin(store, nightly, store_options.command_line(), store_options.working_commit())
 
 
 def _places(nightly: Nightly) -> Places:

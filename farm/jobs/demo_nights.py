@@ -20,6 +20,7 @@ from farm.store import Store
 
 NAME = "emulated_farm"
 PHONES = ("left_phone", "right_phone")
+COMMAND = "farm demo --only nights"
 NIGHTS = 9
 HOT_NIGHT, SLOW_NIGHT = 6, 8  # the first night is 0
 HEAT = "throttle:status=4,at=shell,on=farmrt.*serve"  # a phone that is hot before is waited for
@@ -38,9 +39,9 @@ seed: 1
 
 
 def measure_nights(
-    model: Path, store_file: Path, say: Callable[[str], None], watch: Watch = UNWATCHED
+    model: Path, store_file: Path, commit: str, say: Callable[[str], None], watch: Watch = UNWATCHED
 ) -> Iterator[Night]:
-    """Each night, judged by those before it; the store is made anew."""
+    """Each night, judged by those before it; the store is made anew. `commit` is what is tested."""
     for path in store_file.parent.glob(f"{store_file.name}*"):
         path.unlink()
     with TemporaryDirectory() as folder, _farm(Path(folder)) as (units, phones), Store.open(str(store_file)) as store:
@@ -50,7 +51,7 @@ def measure_nights(
         places = [(deployment.load(model), units)]
         for number in range(NIGHTS):
             say(f"night {number + 1} of {NIGHTS}{_inject(number, phones)}")
-            run = nightly_run.begin(store, nightly)
+            run = nightly_run.begin(store, nightly, COMMAND, commit)
             yield nightly_run.measure(store, run, nightly, places, FLEET, say, watch)
             for phone in phones:
                 phone.clear_faults()

@@ -24,9 +24,9 @@ PLAN = "plan"  # the note with what a run must know to go on; all others are blo
 INTERRUPTED = "interrupted"
 
 
-def begin(store: Store, nightly: Nightly, commit: str = "") -> int:
-    """A new run; its number."""
-    run = store.begin(nightly.title, f"farm nightly {nightly.path}", nightly.commit or commit)
+def begin(store: Store, nightly: Nightly, command: str, commit: str = "") -> int:
+    """A new run; its number. `commit` is what is tested, unless the file says it."""
+    run = store.begin(nightly.title, command, nightly.commit or commit)
     seed = secrets.randbelow(2**32) if nightly.seed is None else nightly.seed
     store.note_progress(run, PLAN, {"seed": seed, "digest": _digest(nightly)})
     return run
