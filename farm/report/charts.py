@@ -41,9 +41,21 @@ def history(each: SeriesReport) -> Chart:
             for change in each.judgement.change_points
             if (time := _time(change.time))
         ],
+        "swaps": [time for point, _ in swaps(points) if (time := _time(point.time))],
         "levels": list(_levels(points, each.judgement.change_points)),
         "baseline": _finite(each.judgement.baseline),
     }
+
+
+def swaps(points: Sequence[Point]) -> list[tuple[Point, str]]:
+    """The first points of other hardware or of another driver, and what is new."""
+    found = []
+    for before, after in pairwise(points):
+        if before.identity != after.identity:
+            found.append((after, "another piece of hardware"))
+        elif before.fingerprint != after.fingerprint and before.fingerprint and after.fingerprint:
+            found.append((after, "another driver or kernels"))
+    return found
 
 
 def state_of(point: Point) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -114,7 +113,6 @@ def _device(device: DeviceReport, links: Links) -> dict[str, Any]:
 
 
 def _one_series(each: SeriesReport, device: DeviceReport, links: Links) -> dict[str, Any]:
-    metric = each.key.metric
     return {
         "line": line(each, links, "../"),
         "title": words.title(each.key),
@@ -123,10 +121,7 @@ def _one_series(each: SeriesReport, device: DeviceReport, links: Links) -> dict[
         "judgement": each.judgement,
         "chart": charts.history(each),
         "nights": [_night_line(point, each) for point in reversed(each.points)],
-        "fresh": _new_hardware(each.points),
-        "changes": list(reversed(each.judgement.change_points)),
-        "interval": figures.interval,
-        "figure": functools.partial(figures.figure, metric),
+        "changes": _changes(each),
     }
 
 
@@ -152,12 +147,17 @@ def _night_line(point: Point, each: SeriesReport) -> tuple[str, ...]:
     )
 
 
-def _new_hardware(points: Sequence[Point]) -> list[tuple[int, str, str]]:
-    """Run, time and what is new, where the hardware or its driver changed; the latest first."""
-    found = []
-    for before, after in pairwise(points):
-        if before.identity != after.identity:
-            found.append((after.run, after.time, "another piece of hardware"))
-        elif before.fingerprint != after.fingerprint and after.fingerprint and before.fingerprint:
-            found.append((after.run, after.time, "another driver or kernels"))
-    return found[::-1]
+def _changes(each: SeriesReport) -> list[tuple[int, str, str, str, tuple[str, str]]]:
+    """Run, time, change, its interval or what is new, and commits of all that changed; the latest first."""
+    found = [
+        (
+            change.run,
+            change.time,
+            figures.percent(change.ratio),
+            figures.interval(change.low, change.high),
+            change.commits,
+        )
+        for change in each.judgement.change_points
+    ]
+    found += [(point.run, point.time, figures.NONE, what, ("", "")) for point, what in charts.swaps(each.points)]
+    return sorted(found, reverse=True)

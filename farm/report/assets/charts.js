@@ -51,6 +51,9 @@
         hoverinfo: "text+x",
       };
     };
+    const upright = (time, dash) => ({type: "line", x0: time, x1: time, yref: "paper", y0: 0, y1: 1,
+      line: {color: c.quiet, width: 1.5, dash}});
+    const size = chart.time.length > 120 ? 4.5 : 6;
     const steady = chart.time.map((_, i) => i).filter((i) => chart.low[i] !== null && chart.low[i] !== chart.high[i]);
     const spread = {
       name: "range of a night", type: "scatter", mode: "lines", hoverinfo: "skip", line: {color: c.wash, width: 3},
@@ -64,15 +67,14 @@
     };
     const traces = [
       ...(steady.length ? [spread] : []), ...(chart.levels.length ? [levels] : []),
-      points("night", ["good"], {color: c.accent, size: 6}),
+      points("night", ["good"], {color: c.accent, size}),
       points("with re-runs", ["rerun"], {color: c.accent, size: 9, symbol: "diamond"}),
       points("spoiled, left out", ["spoiled"], {color: c.quiet, size: 8, symbol: "circle-open", line: {width: 1.5}}, true),
       points("failed", ["failed"], {color: c.worse, size: 9, symbol: "x-thin", line: {width: 2, color: c.worse}}, true),
     ].filter((trace) => trace.x.length);
     return [traces, layout(c, 360, {
       xaxis: axis(c, "", {type: "date"}), yaxis: axis(c, unit), margin: {l: 8, r: 12, t: 28, b: 8, pad: 4},
-      shapes: chart.changes.map((each) => ({type: "line", x0: each.time, x1: each.time, yref: "paper", y0: 0, y1: 1,
-        line: {color: c.quiet, width: 1.5, dash: "dash"}})),
+      shapes: [...chart.changes.map((each) => upright(each.time, "dash")), ...chart.swaps.map((time) => upright(time, "dot"))],
       annotations: chart.changes.map((each) => ({x: each.time, yref: "paper", y: 1, yanchor: "bottom", xanchor: "center",
         text: plain(each.text), showarrow: false, font: {color: c.text, size: 12}})),
       legend: {...layout(c).legend, y: -0.14, yanchor: "top"},

@@ -171,7 +171,7 @@ def _row(
     common: dict[str, Any] = {
         **dataclasses.asdict(case),
         **{"soc": phone.soc, "device_model": phone.model, "fingerprint": fingerprint, "time": time_of(number)},
-        **{"identity": f"{phone.unit}-8A{number // 40}Y0", "passive": phone.passive, "busy_s": 212.0},
+        **{"identity": f"{phone.unit}-8A1Y0", "passive": phone.passive, "busy_s": 212.0},
     }
     if fate == Verdict.FAILED:
         return NightlyRow(status=Status.DEVICE_LOST, reason="the unit went away: adb: device offline", **common)
@@ -247,7 +247,7 @@ def _timed(key: SeriesKey, level: float, fate: Verdict, nights: int, drawn: rand
                 spoiled="thermal status 2 (moderate)" if spoiled or (number in hot and not tonight) else "",
                 status=Status.DEVICE_LOST if failed else Status.OK,
                 reason="the unit went away: adb: device offline" if failed else "",
-                identity=f"{key.case.unit}-8A{number // 40}Y0",
+                identity=f"{key.case.unit}-8A{int(fate != Verdict.REPLACED or tonight)}Y0",
                 fingerprint="5d41402abc4b",
                 commit=commit_of(number),
                 temperature_c=37 + 9 * (number in hot) + round(drawn.random(), 1),

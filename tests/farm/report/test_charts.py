@@ -29,6 +29,15 @@ def test_history_has_levels_between_change_points(device: DeviceReport) -> None:
     assert chart["state"][-1] == "rerun" and "spoiled" in chart["state"]
 
 
+def test_swaps_of_hardware_and_of_drivers() -> None:
+    first = Point(1, "2026-11-19T02:00:00+00:00", (1.0,), identity="a", fingerprint="x")
+    second = dataclasses.replace(first, run=2, identity="b")
+    third = dataclasses.replace(second, run=3, fingerprint="y")
+    unknown = dataclasses.replace(third, run=4, fingerprint="")
+    found = [(point.run, what) for point, what in charts.swaps([first, second, third, unknown])]
+    assert found == [(2, "another piece of hardware"), (3, "another driver or kernels")]
+
+
 def test_states_of_points() -> None:
     good = Point(1, "2026-11-21T02:00:00+00:00", (1.0,))
     assert charts.state_of(good) == "good"
