@@ -81,8 +81,9 @@ def _note(point: Point) -> str:
 
 
 def _levels(points: Sequence[Point], changes: Sequence[ChangePoint]) -> Iterator[Chart]:
-    """The median of each stretch between change points."""
-    edges = [-math.inf, *sorted({change.run for change in changes}), math.inf]
+    """The median of each stretch between change points and swaps."""
+    breaks = {change.run for change in changes} | {point.run for point, _ in swaps(points)}
+    edges = [-math.inf, *sorted(breaks), math.inf]
     for first, after in pairwise(edges):
         within = [point for point in points if first <= point.run < after]
         values = [value for point in within if not point.spoiled and (value := _finite(point.value)) is not None]

@@ -39,17 +39,25 @@
 
   function history(chart, c) {
     const {factor, unit} = scaled(chart), times = (value) => (value === null ? null : value * factor);
-    const known = chart.value.filter((value) => value !== null).map(times);
-    const floor = known.length ? Math.min(...known) : 0;
-    const points = (name, states, marker, missing) => {
+    const points = (name, states, marker) => {
       const at = chart.time.map((_, i) => i)
-        .filter((i) => states.includes(chart.state[i]) && (chart.value[i] !== null || missing));
+        .filter((i) => states.includes(chart.state[i]) && chart.value[i] !== null);
       return {
         name, type: "scatter", mode: "markers", x: at.map((i) => chart.time[i]),
-        y: at.map((i) => (chart.value[i] === null ? floor : times(chart.value[i]))), marker,
+        y: at.map((i) => times(chart.value[i])), marker,
         hovertext: at.map((i) => plain(`${digits(times(chart.value[i]))} ${unit}\n${chart.note[i]}`).replace("\n", "<br>")),
         hoverinfo: "text+x",
       };
+    };
+    // Nights without a figure have a place of their own, at the foot.
+    const without = chart.time.map((_, i) => i).filter((i) => chart.value[i] === null);
+    const failed = (i) => chart.state[i] === "failed";
+    const absent = {
+      name: "no figure", type: "scatter", mode: "markers", yaxis: "y2", x: without.map((i) => chart.time[i]),
+      y: without.map(() => 0), hovertext: without.map((i) => plain(chart.note[i])), hoverinfo: "text+x", cliponaxis: false,
+      marker: {size: 9, symbol: without.map((i) => (failed(i) ? "x-thin" : "circle-open")),
+        color: without.map((i) => (failed(i) ? c.worse : c.quiet)),
+        line: {width: 2, color: without.map((i) => (failed(i) ? c.worse : c.quiet))}},
     };
     const upright = (time, dash) => ({type: "line", x0: time, x1: time, yref: "paper", y0: 0, y1: 1,
       line: {color: c.quiet, width: 1.5, dash}});
@@ -69,11 +77,13 @@
       ...(steady.length ? [spread] : []), ...(chart.levels.length ? [levels] : []),
       points("night", ["good"], {color: c.accent, size}),
       points("with re-runs", ["rerun"], {color: c.accent, size: 9, symbol: "diamond"}),
-      points("spoiled, left out", ["spoiled"], {color: c.quiet, size: 8, symbol: "circle-open", line: {width: 1.5}}, true),
-      points("failed", ["failed"], {color: c.worse, size: 9, symbol: "x-thin", line: {width: 2, color: c.worse}}, true),
+      points("spoiled, left out", ["spoiled"], {color: c.quiet, size: 8, symbol: "circle-open", line: {width: 1.5}}),
+      points("failed", ["failed"], {color: c.worse, size: 9, symbol: "x-thin", line: {width: 2, color: c.worse}}),
+      absent,
     ].filter((trace) => trace.x.length);
     return [traces, layout(c, 360, {
-      xaxis: axis(c, "", {type: "date"}), yaxis: axis(c, unit), margin: {l: 8, r: 12, t: 28, b: 8, pad: 4},
+      xaxis: axis(c, "", {type: "date"}), yaxis: axis(c, unit),
+      yaxis2: {overlaying: "y", range: [0, 1], visible: false, fixedrange: true}, margin: {l: 8, r: 12, t: 28, b: 8, pad: 4},
       shapes: [...chart.changes.map((each) => upright(each.time, "dash")), ...chart.swaps.map((time) => upright(time, "dot"))],
       annotations: chart.changes.map((each) => ({x: each.time, yref: "paper", y: 1, yanchor: "bottom", xanchor: "center",
         text: plain(each.text), showarrow: false, font: {color: c.text, size: 12}})),

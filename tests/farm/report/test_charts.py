@@ -38,6 +38,14 @@ def test_swaps_of_hardware_and_of_drivers() -> None:
     assert found == [(2, "another piece of hardware"), (3, "another driver or kernels")]
 
 
+def test_no_level_spans_a_swap(device: DeviceReport) -> None:
+    each = device.cases[0].series[0]
+    changes = {change.run for change in each.judgement.change_points}
+    swapped = [dataclasses.replace(point, identity="b" if point.run > 20 else "a") for point in each.points]
+    levels = charts.history(dataclasses.replace(each, points=swapped))["levels"]
+    assert len(changes) == 2 and len(levels) == 4
+
+
 def test_states_of_points() -> None:
     good = Point(1, "2026-11-21T02:00:00+00:00", (1.0,))
     assert charts.state_of(good) == "good"

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from farm import cli
 from farm.results import Status
 from farm.store import Store
+from tests.farm.conftest import Say
 from tests.farm.stored import nightly_case
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def in_a_folder_of_its_own(own_folder: Path) -> None:
+    """Stores and reports are made there."""
 
 
 @pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs `farm report`; returns exit status, stdout and stderr."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = cli.call(["report", *arguments])
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return run
+def say(farm: Say) -> Say:
+    """Runs `farm report`."""
+    return functools.partial(farm, "report")
 
 
 @pytest.fixture
@@ -43,7 +37,7 @@ def nights() -> None:
 
 
 @pytest.mark.usefixtures("nights")
-def test_the_newest_night(say: Any) -> None:
+def test_the_newest_night(say: Say) -> None:
     status, out, err = say()
     sentence, index = out.splitlines()
     assert (status, err) == (0, "")
@@ -54,7 +48,7 @@ def test_the_newest_night(say: Any) -> None:
 
 @pytest.mark.usefixtures("nights")
 @pytest.mark.parametrize("name", ["1", "run:1"])
-def test_a_night_by_its_number(say: Any, name: str) -> None:
+def test_a_night_by_its_number(say: Say, name: str) -> None:
     status, out, _ = say("--run", name, "-o", "there/report", "--format", "junit,json", "--json")
     answer = json.loads(out)
     assert (status, answer["outcome"], answer["index"]) == (0, "nothing worse", "there/report")
@@ -72,13 +66,13 @@ def test_a_night_by_its_number(say: Any, name: str) -> None:
         (["-o", "."], "holds something else than a report"),
     ],
 )
-def test_what_is_refused(say: Any, arguments: list[str], told: str) -> None:
+def test_what_is_refused(say: Say, arguments: list[str], told: str) -> None:
     status, out, err = say(*arguments)
     assert (status, out) == (2, "")
     assert told in err and len(err.splitlines()) == 1
     assert sorted(path.name for path in Path().iterdir()) == ["reports"]
 
 
-def test_without_a_store(say: Any) -> None:
+def test_without_a_store(say: Say) -> None:
     status, _, err = say()
     assert status == 2 and "no store there" in err
