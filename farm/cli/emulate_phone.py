@@ -66,6 +66,12 @@ times=N is how often. Without at= and on= a fault is the phone's own and counts 
 @click.option("--rooted", is_flag=True, help="The shell may write what only root may, such as governors.")
 @click.option("--toybox", is_flag=True, help="Commands run in mksh with toybox's programs, as on a phone.")
 @click.option(
+    "--compute-units",
+    metavar="N",
+    type=click.IntRange(1, 1024),
+    help="Cores of this machine that its OpenCL device uses.  [default: all]",
+)
+@click.option(
     "--port",
     type=click.IntRange(0, LAST_PORT),
     default=DEFAULT_PORT,
@@ -83,6 +89,7 @@ def command(
     no_shell_v2: bool,
     rooted: bool,
     toybox: bool,
+    compute_units: int | None,
     port: int,
     count: int,
     faults: Sequence[str],
@@ -94,7 +101,7 @@ def command(
     farmrt for this machine runs there with this machine's OpenCL. All is deleted at the end. See docs/emulation.md.
     """
     parsed = tuple(Fault.parse(text) for text in faults)
-    wanted = PhoneSettings(soc, model, serial, android, not no_shell_v2, rooted, toybox, parsed)
+    wanted = PhoneSettings(soc, model, serial, android, not no_shell_v2, rooted, toybox, compute_units, parsed)
     with _interruptible(), _running() as (stack, thread):
         for number in range(count):
             settings = dataclasses.replace(wanted, serial=f"{serial}-{number + 1}") if serial and count > 1 else wanted

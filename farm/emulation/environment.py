@@ -18,14 +18,17 @@ WITHOUT_OVERRIDE = ("--bounding-set", "-dac_override,-dac_read_search")
 # A limit on each file stands for a full storage; the signal is ignored, so that the write fails as on a phone.
 LIMITED = 'trap "" XFSZ; ulimit -f "$1"; exec "$2" -c "$3"'
 LIMIT_UNIT_BYTES = 512
+POCL_LIMITS = ("POCL_CPU_MAX_CU_COUNT", "POCL_MAX_PTHREAD_COUNT")  # of newer and of older versions
 
 
-def make_environment(folder: Path, root: Path, state: Path) -> dict[str, str]:
+def make_environment(folder: Path, root: Path, state: Path, compute_units: int | None) -> dict[str, str]:
     """What the commands of the phone with that folder see; farmrt for this machine finds its OpenCL driver there."""
     found = toolchain.environment()
     drivers = find_drivers()
     if drivers and not found.get("FARM_OPENCL"):
         found["FARM_OPENCL"] = str(drivers[0].path)
+    if compute_units:
+        found |= dict.fromkeys(POCL_LIMITS, str(compute_units))
     host_path = found.get("PATH", os.defpath)
     return found | {
         MARK: str(folder),

@@ -45,6 +45,8 @@ class PhoneSettings:
         serial: empty for one made from the SoC, the model and the port.
         shell_v2: False for an old phone: no exit status, no separate stderr, small packets.
         rooted: the shell may write what only root may, such as governors.
+        compute_units: of its OpenCL device, each a core of this machine; None for all cores. Phones that are busy at the
+            same time disturb each other less with one.
         toybox: commands run in mksh with toybox's programs, as on a phone; this machine must have both.
     """
 
@@ -55,6 +57,7 @@ class PhoneSettings:
     shell_v2: bool = True
     rooted: bool = False
     toybox: bool = False
+    compute_units: int | None = None
     faults: Sequence[Fault] = ()
 
 
@@ -73,7 +76,7 @@ class Phone:
         sdk_level(settings.android)
         self.root = folder / "root"
         self.state_folder = folder / "state"
-        self._environment = make_environment(folder, self.root, self.state_folder)
+        self._environment = make_environment(folder, self.root, self.state_folder, settings.compute_units)
         find_programs = toybox_programs if settings.toybox else own_programs
         programs = find_programs(self._environment["PHONE_HOST_PATH"])
         self._socket = _listening(port)

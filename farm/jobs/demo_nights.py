@@ -75,7 +75,7 @@ def _farm(folder: Path) -> Iterator[tuple[list[Unit], list[EmulatedPhone]]]:
     with ExitStack() as stack:
         port = stack.enter_context(adb_server(folder))
         phones = [
-            stack.enter_context(EmulatedPhone(PhoneSettings(soc="sdm845", model="MI 8", serial=name)))
+            stack.enter_context(EmulatedPhone(PhoneSettings(soc="sdm845", model="MI 8", serial=name, compute_units=1)))
             for name in PHONES
         ]
         yield [attached(name, phone, port) for name, phone in zip(PHONES, phones, strict=True)], phones
