@@ -45,7 +45,7 @@ class PhoneSettings:
         serial: empty for one made from the SoC, the model and the port.
         shell_v2: False for an old phone: no exit status, no separate stderr, small packets.
         rooted: the shell may write what only root may, such as governors.
-        compute_units: of its OpenCL device, each a core of this machine; None for all cores. Phones that are busy at the
+        compute_units: cores of this machine that its OpenCL device uses; None for all. Phones that are busy at the
             same time disturb each other less with one.
         toybox: commands run in mksh with toybox's programs, as on a phone; this machine must have both.
     """
