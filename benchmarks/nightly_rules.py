@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.nightly_series import Night, Series
-from farm.decision.judge import judge, twin_of
+from benchmarks.nightly_series import BLOCKS, SimulatedSeries
+from farm.decision.judge import judge_timed, twin_of
 from farm.decision.judgement import Judgement, Verdict
-from farm.series import Metric, Point
+from farm.decision.nights import Nights
+from farm.decision.timed import Twin
+from farm.series import Metric
 
 SIGNS = {Verdict.REGRESSION: 1, Verdict.IMPROVEMENT: -1}
 BASELINE_NIGHTS = 7
@@ -21,41 +24,74 @@ PERFHERDER_WINDOW, PERFHERDER_T, PERFHERDER_PERCENT = 12, 7.0, 2.0
 DIVISIVE_WINDOW, DIVISIVE_LEAST, DIVISIVE_PERMUTATIONS, DIVISIVE_P = 60, 3, 199, 0.01
 
 Array = npt.NDArray[np.float64]
+Rule = Callable[[Array], list["Night"]]
 
 
-def farm_rule(units: Sequence[Series]) -> list[Night]:
-    """The decision, with the twin's word where there is a second unit."""
-    histories: list[list[Point]] = [[] for _ in units]
-    found = []
-    for number in range(units[0].nights):
-        nights = [_measured(unit, history, number) for unit, history in zip(units, histories, strict=True)]
-        judgement, point = nights[0]
-        if len(units) > 1 and judgement.verdict in (*SIGNS, *PROVISIONAL):
-            judgement = judge(histories[0], point, Metric.LATENCY, twin=twin_of(nights[1][0]))
-        found.append(Night(SIGNS.get(judgement.verdict, 0), judgement.verdict in PROVISIONAL, point.reruns))
-        for history, (_, measured) in zip(histories, nights, strict=True):
-            history.append(measured)
-    return found
+@dataclasses.dataclass(frozen=True)
+class Night:
+    """What a rule says of a night: 1 slower, -1 faster, 0 nothing.
+
+    `provisional`: told, but not as certain; `again`: how often the whole night was measured again, parts counted.
+    """
+
+    alarm: int = 0
+    provisional: bool = False
+    again: float = 0.0
 
 
-PROVISIONAL = (Verdict.PROVISIONAL_REGRESSION, Verdict.PROVISIONAL_IMPROVEMENT)
+class FarmUnit:
+    """A unit's nights, judged one after another; re-runs are made as they are asked for."""
+
+    def __init__(self, series: SimulatedSeries) -> None:
+        self._series, self._known, self._point = series, Nights(), series.night(0)
+
+    def measure(self, number: int) -> Judgement | None:
+        """Tonight's judgement without the twin's word; None where there is no figure, or another unit's."""
+        self._point = self._series.night(number)
+        if self._known.points and self._known.points[-1].identity != self._point.identity:
+            self._known = Nights()
+        if not self._point.runs:
+            return None
+        judgement = self.judge()
+        while judgement.more:
+            self._point = self._series.again(self._point, judgement.more)
+            judgement = self.judge()
+        return judgement
+
+    def judge(self, twin: Twin | None = None) -> Judgement:
+        """Tonight."""
+        return judge_timed(self._known, self._point, Metric.LATENCY, twin=twin)
+
+    def told(self, judgement: Judgement | None) -> Night:
+        """What comes of it."""
+        verdict = judgement.verdict if judgement else Verdict.SPOILED
+        return Night(SIGNS.get(verdict, 0), verdict.is_provisional, self._point.reruns / BLOCKS)
+
+    def end(self) -> None:
+        """Tonight becomes history."""
+        self._known = self._known.then(self._point)
 
 
-def _measured(unit: Series, history: Sequence[Point], number: int) -> tuple[Judgement, Point]:
-    """A night, measured again as the decision asks."""
-    point = unit.night(number)
-    judgement = judge(history, point, Metric.LATENCY)
-    while judgement.more:
-        point = unit.again(point, judgement.more)
-        judgement = judge(history, point, Metric.LATENCY)
-    return judgement, point
+def farm_rule(pair: Sequence[SimulatedSeries]) -> tuple[list[list[Night]], list[list[Night]]]:
+    """The decision on two units of one SoC, night by night: each by itself, and each with the other's word."""
+    units = [FarmUnit(series) for series in pair]
+    alone: list[list[Night]] = [[] for _ in units]
+    twinned: list[list[Night]] = [[] for _ in units]
+    for number in range(pair[0].nights):
+        judgements = [unit.measure(number) for unit in units]
+        for place, (unit, own, other) in enumerate(zip(units, judgements, judgements[::-1], strict=True)):
+            alone[place].append(unit.told(own))
+            is_asked = own is not None and own.verdict.is_provisional and other is not None
+            twinned[place].append(unit.told(unit.judge(twin_of(other)) if is_asked and other else own))
+        for unit in units:
+            unit.end()
+    return alone, twinned
 
 
-def fixed_rule(percent: float) -> Callable[[Sequence[Series]], list[Night]]:
+def fixed_rule(percent: float) -> Rule:
     """Tonight against the median of the last seven nights, by a fixed threshold; the device state is not looked at."""
 
-    def rule(units: Sequence[Series]) -> list[Night]:
-        values = _values(units[0])
+    def rule(values: Array) -> list[Night]:
         found = []
         for number, value in enumerate(values):
             before = values[max(0, number - BASELINE_NIGHTS) : number]
@@ -66,10 +102,9 @@ def fixed_rule(percent: float) -> Callable[[Sequence[Series]], list[Night]]:
     return rule
 
 
-def perfherder_rule(units: Sequence[Series]) -> list[Night]:
+def perfherder_rule(values: Array) -> list[Night]:
     """The night that the t statistic points at is told twelve nights later, when the later window is full."""
-    values = _values(units[0])
-    window, found = PERFHERDER_WINDOW, [Night(0)] * len(values)
+    window, found = PERFHERDER_WINDOW, [Night()] * len(values)
     last = -window
     for number in range(2 * window - 1, len(values)):
         middle = number - window + 1
@@ -82,11 +117,11 @@ def perfherder_rule(units: Sequence[Series]) -> list[Night]:
     return found
 
 
-def divisive_rule(units: Sequence[Series]) -> list[Night]:
+def divisive_rule(values: Array) -> list[Night]:
     """E-divisive on the last nights, each night; a change point that was not there before is an alarm."""
-    values = np.log(_values(units[0]))
+    values = np.log(values)
     random = np.random.default_rng(len(values))
-    start, found = 0, [Night(0)] * len(values)
+    start, found = 0, [Night()] * len(values)
     for number in range(2 * DIVISIVE_LEAST, len(values)):
         part = values[max(start, number + 1 - DIVISIVE_WINDOW) : number + 1]
         at = _divided(part, random) if len(part) >= 2 * DIVISIVE_LEAST else None
@@ -121,20 +156,9 @@ def _energy(values: Array) -> tuple[int, float]:
     return int(sizes[best]), float(scaled[best])
 
 
-def _values(unit: Series) -> Array:
-    """Each night's figure, hot or not."""
-    found = []
-    for number in range(unit.nights):
-        point = unit.night(number)
-        found.append(point.value if point.value is not None else unit.spoiled_value(number))
-    return np.array(found)
-
-
-RULES: dict[str, tuple[int, Callable[[Sequence[Series]], list[Night]]]] = {
-    "farm, with a twin": (2, farm_rule),
-    "farm, a single unit": (1, farm_rule),
-    "fixed 5 %": (1, fixed_rule(5)),
-    "fixed 10 %": (1, fixed_rule(10)),
-    "t rule (Perfherder's)": (1, perfherder_rule),
-    "E-divisive": (1, divisive_rule),
+OTHERS: dict[str, Rule] = {
+    "fixed 5 %": fixed_rule(5),
+    "fixed 10 %": fixed_rule(10),
+    "t rule (Perfherder's)": perfherder_rule,
+    "E-divisive": divisive_rule,
 }

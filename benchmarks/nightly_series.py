@@ -1,16 +1,16 @@
 """Simulated series of nightly latencies, with the true changes known.
 
-A night is measured in six blocks, three under each label of the A/A control. `noise` is the standard deviation of a
-night's figure (in percent), so that of a block is sqrt(6) times as large. Blocks that are measured again are as
-noisy, and share all that is the night's own:
+A night is measured in six blocks, three under each label of the A/A control. A world's `noise` is the standard
+deviation of a night's figure, the mean of its six blocks, so that a block's is sqrt(6) times as large. Blocks measured
+again are as noisy, independent, and share all that is the night's own:
 
-- drift: a deviation from night to night, AR(1), given by its stationary standard deviation and coefficient;
+- drift: a deviation from night to night, AR(1), given by its stationary standard deviation and its coefficient;
 - hot nights: the unit is slower by 8 to 25 % for the whole night; nine in ten show in the device state, which spoils
   all blocks of the night, one in ten does not.
 
-Changes: steps (true), drifts by so much over so many nights (true from their middle on), spikes of a single block,
-whole nights that were slow for reasons outside (neither is a change), and units that are exchanged for others (no
-change: the series begins anew).
+What happens to a series (`Scenario`): steps and slow drifts of its level, which are true changes; odd blocks, odd
+first measurements and odd nights, which are not; the exchange of the unit for another, which begins the series anew.
+Two units of one SoC share the scenario's changes; their noise, drifts and hot nights are their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from farm.series import Point, typical
 
 BLOCKS = 6
 NIGHTS = 365
+CHANGE_AT = 60
 HOT_LOW, HOT_HIGH = 0.08, 0.25
+SPIKE = 2.0
 BASE_MS = 10.0
 
 Array = npt.NDArray[np.float64]
@@ -51,90 +53,88 @@ WORLDS = (QUIET, NOISY, PHONE)
 
 @dataclasses.dataclass(frozen=True)
 class Scenario:
-    """What happens to a series: factors of its level by night, who is measured, and odd nights and blocks."""
+    """What happens to a series.
 
-    step: float = 0.0  # share, from the night `at` on
-    at: int = 60
-    drift: float = 0.0  # share, within `drift_nights` from `at` on
+    Attributes:
+        step: share by which the level moves in the night `at`.
+        drift: share by which it moves bit by bit in `drift_nights` from `at` on.
+        swap: share by which another unit's level differs, which takes this one's place in the night `at`.
+        spikes: share of nights with one block twice as slow.
+        bursts: share of nights whose first measurement is 8 to 25 % slower as a whole; further blocks are not.
+        slow_nights: share of nights that are 8 to 25 % slower for reasons outside, further blocks included.
+    """
+
+    name: str = "no change"
+    step: float = 0.0
+    drift: float = 0.0
+    swap: float = 0.0
+    spikes: float = 0.0
+    bursts: float = 0.0
+    slow_nights: float = 0.0
+    at: int = CHANGE_AT
     drift_nights: int = 60
-    spikes: float = 0.0  # share of nights with one block twice as slow
-    slow_nights: float = 0.0  # share of nights that are slower by 8 to 25 % for reasons outside; measuring again is too
-    swap: float = 0.0  # from the night `at` on another unit, with a level that differs by this share
 
     def level(self, nights: int) -> Array:
         """Factor of each night's level."""
         number = np.arange(nights)
-        stepped = np.where(number >= self.at, 1 + self.step, 1.0)
-        drifted = 1 + self.drift * np.clip((number - self.at) / self.drift_nights, 0, 1)
-        swapped = np.where(number >= self.at, 1 + self.swap, 1.0)
-        return np.asarray(stepped * drifted * swapped)
+        moved = np.where(number >= self.at, (1 + self.step) * (1 + self.swap), 1.0)
+        return np.asarray(moved * (1 + self.drift * np.clip((number - self.at) / self.drift_nights, 0, 1)))
 
 
-class Series:
-    """One simulated unit's series; night after night, measured again as often as is asked.
+class SimulatedSeries:
+    """One unit's series; a night can be measured again as often as is asked.
 
     Args:
         seed: decides on everything.
-        unit: two units of a SoC share the scenario, and nothing else.
+        unit: tells units of one seed apart.
     """
 
     def __init__(self, world: World, scenario: Scenario, seed: int, unit: int = 0, nights: int = NIGHTS) -> None:
         self._random = np.random.default_rng([seed, unit])
-        self._world, self._scenario = world, scenario
-        self._level = np.log(BASE_MS * scenario.level(nights)) + _drift(world, nights, self._random)
-        self._hot = self._random.random(nights) < world.hot
+        self._world, self._scenario, self.nights = world, scenario, nights
+        self._hot, self._slow, self._burst, self._spiked = (
+            self._random.random(nights) < share
+            for share in (world.hot, scenario.slow_nights, scenario.bursts, scenario.spikes)
+        )
         self._shown = self._random.random(nights) < world.shown
-        heat = self._random.uniform(HOT_LOW, HOT_HIGH, nights)
-        slow = self._random.random(nights) < scenario.slow_nights
-        self._level += np.where(self._hot, np.log1p(heat), 0.0) + np.where(slow, np.log1p(heat), 0.0)
-        self._spiked = self._random.random(nights) < scenario.spikes
-        self.nights = nights
+        self._heat = np.log1p(self._random.uniform(HOT_LOW, HOT_HIGH, nights))
+        self._level = np.log(BASE_MS * scenario.level(nights)) + _drift(world, nights, self._random)
+        self._level += np.where(self._hot | self._slow, self._heat, 0.0)
 
     def night(self, number: int) -> Point:
         """The first measurement of a night."""
-        runs = self._blocks(number, BLOCKS)
+        runs = self._blocks(number, BLOCKS, self._heat[number] if self._burst[number] else 0.0)
         if self._spiked[number]:
-            runs[int(self._random.integers(BLOCKS))] *= 2
-        spoiled = bool(self._hot[number] and self._shown[number])
+            runs[int(self._random.integers(BLOCKS))] *= SPIKE
+        is_spoiled = bool(self._hot[number] and self._shown[number])
         return Point(
             run=number,
             time=f"night {number}",
-            runs=() if spoiled else tuple(runs),
-            arms=() if spoiled else ("a", "b") * (BLOCKS // 2),
-            spoiled="hot" if spoiled else "",
+            runs=() if is_spoiled else tuple(runs),
+            arms=() if is_spoiled else ("a", "b") * (BLOCKS // 2),
+            spoiled="hot" if is_spoiled else "",
             identity="second" if self._scenario.swap and number >= self._scenario.at else "first",
             passive=self._world.passive,
         )
 
-    def spoiled_value(self, number: int) -> float:
-        """The figure of a spoiled night, for those who do not look at the device state."""
-        return typical(self._blocks(number, BLOCKS))
-
     def again(self, point: Point, count: int) -> Point:
         """The night with so many more blocks."""
-        return dataclasses.replace(
-            point, runs=(*point.runs, *self._blocks(point.run, count)), reruns=point.reruns + count
-        )
+        runs = (*point.runs, *self._blocks(point.run, count))
+        return dataclasses.replace(point, runs=runs, reruns=point.reruns + count)
 
-    def _blocks(self, number: int, count: int) -> list[float]:
+    def values(self) -> Array:
+        """Each night's figure, for rules that do not look at the device state."""
+        points = (self.night(number) for number in range(self.nights))
+        return np.array([typical(point.runs or self._blocks(point.run, BLOCKS)) for point in points])
+
+    def _blocks(self, number: int, count: int, burst: float = 0.0) -> list[float]:
         noise = self._random.normal(0, self._world.noise * BLOCKS**0.5, count)
-        return [float(value) for value in np.exp(self._level[number] + noise)]
+        return [float(value) for value in np.exp(self._level[number] + burst + noise)]
 
 
 def _drift(world: World, nights: int, random: np.random.Generator) -> Array:
-    found = np.zeros(nights)
-    if world.drift:
-        found[0] = random.normal(0, world.drift)
-        pushes = random.normal(0, world.drift * (1 - world.coefficient**2) ** 0.5, nights)
-        for night in range(1, nights):
-            found[night] = world.coefficient * found[night - 1] + pushes[night]
-    return found
-
-
-@dataclasses.dataclass(frozen=True)
-class Night:
-    """What a rule says of a night: 1 slower, -1 faster, 0 nothing; how many blocks it had measured again."""
-
-    alarm: int
-    provisional: bool = False
-    reruns: int = 0
+    """An AR(1) process."""
+    found = random.normal(0, world.drift, nights)
+    for night in range(1, nights):
+        found[night] = world.coefficient * found[night - 1] + (1 - world.coefficient**2) ** 0.5 * found[night]
+    return np.asarray(found)

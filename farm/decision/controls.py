@@ -52,7 +52,8 @@ def _counted(points: Sequence[Point], metric: Metric, rules: Rules) -> tuple[int
     history = Nights.of([_under(point, "a") for point in nights[:-COMPARED_NIGHTS]], "")
     comparisons = alarms = 0
     for at in range(len(history), len(nights)):
-        since = {point.run for point in nights[max(0, at - rules.pooled) : at + rules.pooled]}
+        near = max(rules.beginnings)
+        since = {point.run for point in nights[max(0, at - near) : at + near]}
         if at >= LEAST_NIGHTS and not since & steps:
             comparisons += 1
             alarms += _is_alarm(history, nights[at], metric, rules)

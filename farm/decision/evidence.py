@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +34,6 @@ class Look:
         change: of the logarithm.
         error: its standard error.
         score: the change in standard errors, as rare as these are for a normal distribution.
-        weakest: the score, in the direction of the change, that is left without the night that shows it most; 0 for a
-            single night.
     """
 
     nights: int
@@ -43,18 +41,18 @@ class Look:
     change: float
     error: float
     score: float
-    weakest: float
 
 
 class Evidence:
     """Tonight's and the nights before it, made independent of each other."""
 
-    def __init__(self, nights: Nights, model: Model, rules: Rules) -> None:
-        begin = max(nights.start, len(nights) - 1 - rules.window)
+    def __init__(self, nights: Nights, start: int, model: Model, rules: Rules) -> None:
+        begin = max(start, len(nights) - 1 - rules.window)
         levels, counts = nights.levels[begin:], nights.counts[begin:]
         self._degrees = model.degrees(float(counts[-1]))
-        self._least = rules.least
-        self._pooled = min(rules.pooled, len(levels) - rules.least)
+        most = len(levels) - rules.least
+        self._beginnings = [nights for nights in rules.beginnings if nights <= most]
+        self._pooled = max(self._beginnings)
         white = TRIMMED_LOSS * model.within / counts
         is_odd = _odd(levels, white + model.between, self._pooled)
         self._odd_recent = is_odd[-self._pooled :]
@@ -63,23 +61,30 @@ class Evidence:
 
     def looks(self) -> list[Look]:
         """For each possible beginning, tonight's first."""
-        return [self._look(nights) for nights in range(1, self._pooled + 1)]
+        return [self._look(nights) for nights in self._beginnings]
+
+    def weakest(self, look: Look) -> float:
+        """The score, in the direction of the change, that is left without the night that shows it most."""
+        if look.nights == 1:
+            return 0.0
+        since, odd = self._parts(look.nights)
+        parts = [self._estimate(since, [*odd, night]) for night in since]
+        return min(self._score(math.copysign(change, change * look.change), error) for _, change, error in parts)
 
     def _look(self, nights: int) -> Look:
-        since = range(self._pooled - nights, self._pooled)
-        odd = [night for night in range(self._pooled - nights) if self._odd_recent[night]]
-        baseline, change, error = self._estimate(since, odd)
-        sign = math.copysign(1.0, change)
-        without = [self._estimate(since, [*odd, night])[1:] for night in since] if nights > 1 else []
-        weakest = min((self._score(sign * part, part_error) for part, part_error in without), default=0.0)
-        return Look(nights, baseline, change, error, self._score(abs(change), error), weakest)
+        baseline, change, error = self._estimate(*self._parts(nights))
+        return Look(nights, baseline, change, error, self._score(abs(change), error))
 
-    def _estimate(self, since: Iterable[int], left_out: Iterable[int]) -> tuple[float, float, float]:
+    def _parts(self, nights: int) -> tuple[list[int], list[int]]:
+        """The last so many nights, and the odd ones of those before them; counted within the pooled ones."""
+        first = self._pooled - nights
+        return list(range(first, self._pooled)), [night for night in range(first) if self._odd_recent[night]]
+
+    def _estimate(self, since: Sequence[int], left_out: Sequence[int]) -> tuple[float, float, float]:
         """Level before, change since, and its standard error."""
-        left_out = list(left_out)
         terms = np.zeros((1 + self._pooled, 2 + len(left_out)))
         terms[0, 0] = 1
-        terms[[1 + night for night in since], 1] = 1
+        terms[1 + np.array(since), 1] = 1
         for column, night in enumerate(left_out):
             terms[1 + night, 2 + column] = 1
         covariance = np.linalg.inv(terms.T @ self._gram[1:, 1:] @ terms)
@@ -106,16 +111,32 @@ def _gram(levels: Array, white: Array, model: Model, pooled: int) -> Array:
     What is new in each night, in standard deviations, comes from a Kalman filter of the drift (R. E. Kalman, 1960);
     plain Python, as a linear-algebra library starts threads for matrices as small as these.
     """
-    pushed = model.between * (1 - model.correlation**2)
-    variance, expected = model.between, [0.0] * (2 + pooled)
-    rows = []
-    for night, (level, error) in enumerate(zip(levels.tolist(), white.tolist(), strict=True)):
-        row = [level, 1.0, *(float(night == len(levels) - pooled + each) for each in range(pooled))]
-        new = [value - guess for value, guess in zip(row, expected, strict=True)]
-        total = variance + error
-        rows.append([value / math.sqrt(total) for value in new])
-        gain = variance / total
-        expected = [model.correlation * (guess + gain * value) for guess, value in zip(expected, new, strict=True)]
-        variance = model.correlation**2 * variance * (1 - gain) + pushed
-    flat = np.array(rows)
+    steps = _filter(white.tolist(), model)
+    flat = np.zeros((len(levels), 2 + pooled))
+    flat[:, 0] = _news(levels.tolist(), steps, model.correlation)
+    flat[:, 1] = _news([1.0] * len(levels), steps, model.correlation)
+    for each in range(pooled):
+        night = len(levels) - pooled + each
+        flat[night:, 2 + each] = _news([1.0] + [0.0] * (pooled - each - 1), steps[night:], model.correlation)
     return np.asarray(np.einsum("ni,nj->ij", flat, flat))
+
+
+def _filter(white: list[float], model: Model) -> list[tuple[float, float]]:
+    """For each night: how much of what is new is drift, and its standard deviation's inverse."""
+    pushed, squared = model.between * (1 - model.correlation**2), model.correlation**2
+    variance, steps = model.between, []
+    for error in white:
+        total = variance + error
+        steps.append((variance / total, total**-0.5))
+        variance = squared * variance * error / total + pushed
+    return steps
+
+
+def _news(column: list[float], steps: list[tuple[float, float]], correlation: float) -> list[float]:
+    """What each night tells beyond the nights before it."""
+    expected, found = 0.0, []
+    for value, (gain, scale) in zip(column, steps, strict=True):
+        new = value - expected
+        found.append(new * scale)
+        expected = correlation * (expected + gain * new)
+    return found

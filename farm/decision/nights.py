@@ -16,6 +16,7 @@ from farm.decision.steps import Step, find_steps
 from farm.results import Status
 from farm.series import Point, typical
 
+KNOWN_TIMES = 3
 MODEL_WINDOWS = 2  # windows of nights that the noise is estimated from
 
 
@@ -67,18 +68,18 @@ class Nights:
         most = np.median(self.counts) if len(self) else 1.0
         return find_steps(self.levels, np.minimum(self.counts, most))
 
-    @property
-    def start(self) -> int:
-        """The first night after the last step."""
-        return self.steps[-1].at if self.steps else 0
+    def start(self, rules: Rules) -> int:
+        """The first night of the baseline: after the last step, once that is older than what is still being judged."""
+        return max((step.at for step in self.steps if step.at <= len(self) - max(rules.beginnings)), default=0)
 
-    def model(self, rules: Rules) -> Model:
-        """What the newest nights vary by, steps taken out."""
-        first = max(len(self) - MODEL_WINDOWS * rules.window, 0)
-        edges = [first, *(step.at for step in self.steps if step.at > first), len(self)]
-        parts = [self.levels[start:end] for start, end in itertools.pairwise(edges)]
-        flat = np.concatenate([part - centre(part) for part in parts])
-        return fit(flat, self.counts[first:], self.variances[first:], rules)
+    def model(self, rules: Rules, drifts: bool = False) -> Model:
+        """What the newest nights vary by, steps taken out; without the last ones, if possible, which may be changed."""
+        judged = max(rules.beginnings) - 1
+        last = len(self) - judged if len(self) >= KNOWN_TIMES * judged else len(self)
+        first = max(last - MODEL_WINDOWS * rules.window, 0)
+        edges = [first, *(step.at for step in self.steps if first < step.at < last), last]
+        flat = np.concatenate([part - centre(part) for part in np.split(self.levels, edges)[1:-1]])
+        return fit(flat, self.counts[first:last], self.variances[first:last], rules, drifts)
 
 
 def since_exchange(history: Sequence[Point], identity: str) -> list[Point]:

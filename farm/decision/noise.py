@@ -4,8 +4,9 @@ The logarithm of a measurement is the series' level + the night's own deviation 
 deviation is shared by all its measurements (room, battery, other work), so that measuring again does not average it
 out, and may last into the next nights: a random-effects model (S. R. Searle, G. Casella, C. E. McCulloch, "Variance
 Components", 1992) whose effects are an AR(1) process. The nights' variance and correlation are the mean over a grid,
-weighted by prior and likelihood; the likelihood is Whittle's ("Estimation and information in stationary time series",
-Arkiv för Matematik 2, 1953), which needs one Fourier transform.
+weighted by prior and likelihood; where drifts are known to be, the variance is taken one standard deviation higher, so
+that a short history does not pass for a quiet one. The likelihood is Whittle's ("Estimation and information in
+stationary time series", Arkiv för Matematik 2, 1953), which needs one Fourier transform.
 """
 
 from __future__ import annotations
@@ -58,17 +59,18 @@ class Model:
         return (self.between + within) ** 2 / known if known else self.nights_degrees
 
 
-def fit(levels: Array, counts: Array, variances: Array, rules: Rules) -> Model:
+def fit(levels: Array, counts: Array, variances: Array, rules: Rules, drifts: bool = False) -> Model:
     """The model of nights without a change.
 
     Args:
         levels: logarithm of each night's figure, less the level of its stretch.
         counts: how many measurements each has.
         variances: of each night's logarithms; NaN where it has a single one.
+        drifts: it is known to vary from night to night, be it only by its room.
     """
     within, within_degrees = _within(variances, counts)
     white = max(within * float(np.mean(1 / counts)), LEAST_VARIANCE / 4)
-    between, correlation = _between(_drawn_in(levels), white, rules)
+    between, correlation = _between(_drawn_in(levels), white, rules, drifts)
     return Model(within, between, correlation, len(levels) - 1 + PRIOR_NIGHTS, within_degrees)
 
 
@@ -99,22 +101,25 @@ def _drawn_in(levels: Array) -> Array:
     return np.clip(levels, -most, most)
 
 
-def _between(levels: Array, white: float, rules: Rules) -> tuple[float, float]:
+def _between(levels: Array, white: float, rules: Rules, drifts: bool) -> tuple[float, float]:
     """Variance of the nights' own deviations, and their correlation."""
-    shapes, variances, correlations, weights = _grid(len(levels), rules.prior_percent, rules.prior_factor)
+    shapes, variances, correlations, weights = _grid(
+        len(levels), rules.prior_percent, rules.prior_factor, rules.drift_percent * drifts
+    )
     power = np.abs(np.fft.rfft(levels)[1 : shapes.shape[1] + 1]) ** 2 / len(levels)
     spectra = variances[:, None] * shapes + white
     scores = weights - (np.log(spectra) + power / spectra).sum(axis=1)
     shares = np.exp(scores - scores.max())
     shares /= shares.sum()
     between = float(shares @ variances)
-    return between, float(shares @ (variances * correlations)) / between
+    spread = math.sqrt(max(float(shares @ variances**2) - between**2, 0.0))
+    return between + (spread if drifts else 0.0), float(shares @ (variances * correlations)) / between
 
 
 @functools.lru_cache(maxsize=512)
-def _grid(nights: int, percent: float, factor: float) -> tuple[Array, Array, Array, Array]:
+def _grid(nights: int, percent: float, factor: float, least: float) -> tuple[Array, Array, Array, Array]:
     """Of all pairs: the spectrum's shape by frequency, variance, correlation, and logarithm of the prior."""
-    sizes, correlations = (each.ravel() for each in np.meshgrid(PERCENTS / 100, CORRELATIONS))
+    sizes, correlations = (each.ravel() for each in np.meshgrid(PERCENTS[least <= PERCENTS] / 100, CORRELATIONS))
     angles = 2 * np.pi * np.arange(1, (nights - 1) // 2 + 1) / nights
     shapes = (1 - correlations**2)[:, None] / (
         1 + correlations[:, None] ** 2 - 2 * correlations[:, None] * np.cos(angles)

@@ -21,24 +21,28 @@ class Rules:
         suspect: from here more is measured. Low, as a change of three standard errors must not slip through.
         acquit: what further measurements must stay above, or the suspicion is dropped.
         sought: more is measured only if the change may well be so many times the smallest that is worth telling.
+        joint: what a unit and its twin must show together. Each looks for its own best beginning, hence the more.
+        seen: the same for a unit that does not get hot unseen.
         most_batches: how many times half of a night's measurements may be made again.
-        pooled: over how many of the last nights a change may have begun.
+        beginnings: how many nights ago a change may have begun, tonight counted. What is older is history.
         window: nights that a baseline is made of, at most: the error of its level is an eighth of a night's.
         least: nights without which nothing is judged.
         smallest: change of a metric that is worth telling, as a ratio. Clocks and files make the starts noisier.
         prior_percent, prior_factor: what series vary by from night to night beyond their measurements, before
             anything is known of one: mostly within this factor of this percentage.
+        drift_percent: no unit that gets hot varies by less from night to night; its room does not either.
     """
 
     confirm: float = 4.2
-    again: float = 2.8
+    again: float = 3.0
+    joint: float = 4.7
     seen: float = 1.5
     told: float = 3.0
     suspect: float = 1.1
-    acquit: float = 1.4
+    acquit: float = 1.2
     sought: float = 2.0
     most_batches: int = 16
-    pooled: int = 3
+    beginnings: tuple[int, ...] = (1, 2, 3, 5, 8)
     window: int = 60
     least: int = 4
     smallest: Mapping[Metric, float] = dataclasses.field(
@@ -51,6 +55,7 @@ class Rules:
     )
     prior_percent: float = 1.0
     prior_factor: float = 3.0
+    drift_percent: float = 0.6
 
 
 RULES = Rules()

@@ -52,9 +52,13 @@ def _split(levels: Array, weights: Array, sigma: float, start: int, end: int, cu
     at, score, change = _best(part, weights[start:end], sigma)
     if score < THRESHOLD * _lasting(part, at) or abs(change) < SMALLEST:
         return
-    cuts.append(start + at)
-    _split(levels, weights, sigma, start, start + at, cuts)
-    _split(levels, weights, sigma, start + at, end, cuts)
+    is_whole = LEAST_NIGHTS <= at <= len(part) - LEAST_NIGHTS
+    if is_whole:
+        cuts.append(start + at)
+    if is_whole or at > len(part) // 2:  # what is split off is too short to be a level of its own
+        _split(levels, weights, sigma, start, start + at, cuts)
+    if is_whole or at <= len(part) // 2:
+        _split(levels, weights, sigma, start + at, end, cuts)
 
 
 def _best(levels: Array, weights: Array, sigma: float) -> tuple[int, float, float]:
@@ -64,8 +68,7 @@ def _best(levels: Array, weights: Array, sigma: float) -> tuple[int, float, floa
     change = (total - sums) / after - sums / before
     typical = float(np.mean(weights))
     score = np.abs(change) / (sigma * np.sqrt(typical / before + typical / after))
-    inside = slice(LEAST_NIGHTS - 1, len(levels) - LEAST_NIGHTS)
-    at = int(np.argmax(score[inside])) + LEAST_NIGHTS - 1
+    at = int(np.argmax(score))
     return at + 1, float(score[at]), float(change[at])
 
 

@@ -61,16 +61,17 @@ class Timed:
     ) -> None:
         self._nights, self._tonight, self._twin, self._rules = nights, tonight, twin, rules
         self._final = final
+        self._start = nights.start(rules)
         self._smallest = math.log(rules.smallest[metric])
         self._is_hot_prone = tonight.passive or nights.heats or bool(tonight.spoiled)
 
     def judge(self) -> Judgement:
         """The verdict, without p-value and effect."""
-        if len(self._nights) - self._nights.start < self._rules.least:
+        if len(self._nights) - self._start < self._rules.least:
             known = len(self._nights)
             return Judgement(Verdict.NEW, f"{known} of the {self._rules.least} nights that it takes to judge by")
-        self._model = self._nights.model(self._rules)
-        self._evidence = Evidence(self._nights.then(self._tonight), self._model, self._rules)
+        self._model = self._nights.model(self._rules, self._is_hot_prone)
+        self._evidence = Evidence(self._nights.then(self._tonight), self._start, self._model, self._rules)
         looks = sorted(self._evidence.looks(), key=lambda look: -look.score)
         best = looks[0]
         if more := self._more(best):
@@ -85,7 +86,8 @@ class Timed:
 
     def _is_change(self, look: Look) -> bool:
         """Whether there is one, whatever it comes from."""
-        return self._score(look) >= self._rules.confirm and self._is_worth_telling(look)
+        is_sure = look.score >= self._rules.confirm or self._is_confirmed_by_twin(look)
+        return is_sure and self._is_worth_telling(look)
 
     def _is_worth_telling(self, look: Look) -> bool:
         return abs(look.change) >= self._smallest and self._is_tonight(look)
@@ -97,18 +99,13 @@ class Timed:
     def _shows(self, look: Look, figure: float) -> bool:
         return (figure - look.baseline) * math.copysign(1.0, look.change) >= HALF * abs(look.change)
 
-    def _score(self, look: Look) -> float:
-        """With the twin's, where both show it: the sum of two independent scores, on the scale of one."""
-        if not self._is_confirmed_by_twin(look):
-            return look.score
-        assert self._twin
-        return max(look.score, (look.score + self._twin.score(look.change)) / math.sqrt(2))
-
     def _is_confirmed_by_twin(self, look: Look) -> bool:
-        if self._twin is None or look.score < self._rules.again:
+        """Whether both show it, and by about as much; the sum of two scores is one of sqrt(2) standard errors."""
+        if self._twin is None:
             return False
+        own, other = look.score, self._twin.score(look.change)
         is_alike = HALF * abs(look.change) <= abs(math.log(self._twin.ratio)) <= abs(look.change) / HALF
-        return is_alike and self._twin.score(look.change) >= self._rules.again
+        return is_alike and min(own, other) >= self._rules.again and own + other >= self._rules.joint * math.sqrt(2)
 
     def _proof(self, look: Look) -> str:
         """What confirms a change; empty when nothing does."""
@@ -116,7 +113,7 @@ class Timed:
             return "confirmed by its twin"
         if look.score < self._rules.confirm:
             return ""
-        if look.nights > 1 and look.weakest >= (self._rules.again if self._is_hot_prone else self._rules.seen):
+        if self._evidence.weakest(look) >= (self._rules.again if self._is_hot_prone else self._rules.seen):
             return f"seen in {look.nights} nights"
         is_alone = look.nights == 1 and not self._is_hot_prone
         is_denied = self._twin is not None and self._twin.denies(look.change)
@@ -180,7 +177,7 @@ class Timed:
     def baseline_of(self, nights: int) -> Sequence[Point]:
         """The nights before the last so many."""
         end = len(self._nights) - nights + 1
-        return self._nights.points[max(self._nights.start, len(self._nights) - self._rules.window) : end]
+        return self._nights.points[max(self._start, len(self._nights) - self._rules.window) : end]
 
     def _told(self, look: Look) -> str:
         width = self._evidence.width(look.error)
