@@ -75,8 +75,17 @@ def _row(unit: str) -> NightlyRow:
         )
         for number in range(BLOCKS)
     )
-    names = {"unit": unit, "soc": "sdm845", "device_model": "MI 8", "library": "l", "model": "m", "runtime": "gpu"}
-    return NightlyRow(**names, status=Status.OK, blocks=blocks, memory_bytes={"buffers": 1})
+    return NightlyRow(
+        unit=unit,
+        soc="sdm845",
+        device_model="MI 8",
+        library="library",
+        model="model",
+        runtime="gpu",
+        status=Status.OK,
+        blocks=blocks,
+        memory_bytes={"buffers": 1},
+    )
 
 
 if __name__ == "__main__":
