@@ -33,7 +33,7 @@ def _worse_cosine(before: float, now: float) -> float:
 def _worse_error(before: float, now: float) -> float:
     """Half as large again counts."""
     floor = 1e-9
-    return math.log((now + floor) / (before + floor)) / math.log(1.5)
+    return math.log((max(now, 0) + floor) / (max(before, 0) + floor)) / math.log(1.5)
 
 
 def _worse_size(before: float, now: float) -> float:

@@ -35,7 +35,7 @@ class Rules:
 
     confirm: float = 4.2
     again: float = 3.0
-    joint: float = 4.7
+    joint: float = 5.0
     seen: float = 1.5
     told: float = 3.0
     suspect: float = 1.1
@@ -55,7 +55,7 @@ class Rules:
     )
     prior_percent: float = 1.0
     prior_factor: float = 3.0
-    drift_percent: float = 0.6
+    drift_percent: float = 1.0
 
 
 RULES = Rules()

@@ -74,12 +74,13 @@ class Timed:
         self._evidence = Evidence(self._nights.then(self._tonight), self._start, self._model, self._rules)
         looks = sorted(self._evidence.looks(), key=lambda look: -look.score)
         best = looks[0]
-        if more := self._more(best):
-            return self._provisional(best, f"{more} more measurements will tell", more)
         for look in looks:
-            if self._is_change(look) and (proof := self._proof(look)):
+            if self._is_change(look) and (proof := self._proof(look)) and not self._more(look):
                 verdict = Verdict.REGRESSION if look.change > 0 else Verdict.IMPROVEMENT
                 return self._found(look, verdict, f"{self._told(look)}, {proof}")
+        if asking := next((look for look in looks if self._more(look)), None):
+            more = self._more(asking)
+            return self._provisional(asking, f"{more} more measurements will tell", more)
         if best.score >= self._rules.told and abs(best.change) >= self._smallest and self._is_tonight(best):
             return self._provisional(best, self._doubt(best))
         return self._found(best, Verdict.UNCHANGED, f"{self._told(best)}: as before")
@@ -126,19 +127,19 @@ class Timed:
         again = logarithms(self._tonight.runs[len(self._tonight.runs) - self._tonight.reruns :])
         return bool(self._tonight.reruns and len(again)) and self._shows(look, typical(list(again)))
 
-    def _more(self, best: Look) -> int:
+    def _more(self, look: Look) -> int:
         """How many further measurements would tell something."""
         rules, first = self._rules, len(self._tonight.runs) - self._tonight.reruns
         batch = math.ceil(first / 2)
         if self._final or first < 2 or self._tonight.reruns >= rules.most_batches * batch:
             return 0
-        if self._is_change(best):
+        if self._is_change(look) and (self._proof(look) or self._is_hot_prone):
             return 0 if self._tonight.reruns else batch  # what is confirmed was measured twice
-        if best.score < (rules.acquit if self._tonight.reruns else rules.suspect):
+        if look.score < (rules.acquit if self._tonight.reruns else rules.suspect):
             return 0
-        if abs(best.change) + 2 * best.error < rules.sought * self._smallest:
+        if abs(look.change) + 2 * look.error < rules.sought * self._smallest:
             return 0
-        return batch if self._gain(batch) > TELLS_NOTHING * best.error**2 else 0
+        return batch if self._gain(batch) > TELLS_NOTHING * look.error**2 else 0
 
     def _gain(self, batch: int) -> float:
         """By how much further measurements would lessen the variance of tonight's figure."""

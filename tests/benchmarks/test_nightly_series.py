@@ -1,0 +1,96 @@
+"""The simulator of nightly series does what it says; the decision's operating figures hold on a few of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.decisions import ALONE, TWIN, Task, alarms, simulated, tasks_of
+from benchmarks.nightly_rules import OTHERS, Night
+from benchmarks.nightly_series import (
+    BASE_MS,
+    BLOCKS,
+    NIGHTS,
+    NOISY,
+    PHONE,
+    QUIET,
+    WORLDS,
+    Scenario,
+    SimulatedSeries,
+    World,
+)
+
+
+def logarithms(world: World) -> np.ndarray:
+    return np.log(SimulatedSeries(world, Scenario(), 1, nights=3000).values() / BASE_MS)
+
+
+@pytest.mark.parametrize(("world", "percent"), [(QUIET, 1), (NOISY, 3)])
+def test_noise_is_that_of_a_nights_figure(world: World, percent: float) -> None:
+    assert 100 * logarithms(world).std() == pytest.approx(percent, rel=0.1)
+
+
+def test_a_phone_drifts_and_gets_hot() -> None:
+    series = SimulatedSeries(PHONE, Scenario(), 2, nights=3000)
+    points = [series.night(number) for number in range(3000)]
+    spoiled = [number for number, point in enumerate(points) if point.spoiled]
+    assert len(spoiled) / 3000 == pytest.approx(0.027, rel=0.3)
+    cool = np.array([np.log(point.value / BASE_MS) for point in points if point.value])
+    cool = cool[np.abs(cool) < 0.07]
+    assert 100 * cool.std() == pytest.approx((1 + 1.2**2) ** 0.5, rel=0.12)
+    lasting = np.corrcoef(cool[1:], cool[:-1])[0, 1]
+    assert lasting == pytest.approx(0.6 * 1.2**2 / (1 + 1.2**2), abs=0.1)
+
+
+def test_measuring_again_shares_the_night_but_not_the_noise() -> None:
+    series = SimulatedSeries(NOISY, Scenario(), 3)
+    point = series.again(series.night(5), 3)
+    assert (len(point.runs), point.reruns, len(set(point.runs))) == (BLOCKS + 3, 3, BLOCKS + 3)
+
+
+def test_the_same_seed_gives_the_same_series() -> None:
+    one, other = (SimulatedSeries(PHONE, Scenario(step=0.1), 4).values() for _ in range(2))
+    assert np.array_equal(one, other)
+    assert not np.array_equal(one, SimulatedSeries(PHONE, Scenario(step=0.1), 4, unit=1).values())
+
+
+def test_changes_are_where_the_scenario_has_them() -> None:
+    quiet = World("silent", 0.0)
+    stepped = SimulatedSeries(quiet, Scenario(step=-0.1), 1, nights=62).values()
+    assert stepped[58:62] == pytest.approx([10, 10, 9, 9])
+    drifted = SimulatedSeries(quiet, Scenario(drift=0.06), 1).values()
+    assert drifted[[60, 90, 120, 364]] == pytest.approx([10, 10.3, 10.6, 10.6])
+    swapped = SimulatedSeries(quiet, Scenario(swap=0.1), 1)
+    assert [swapped.night(number).identity for number in (59, 60)] == ["first", "second"]
+    burst = SimulatedSeries(quiet, Scenario(bursts=1.0), 1)
+    again = burst.again(burst.night(3), 2)
+    assert min(again.runs[:BLOCKS]) > 10.7 and again.runs[BLOCKS:] == pytest.approx((10, 10))
+
+
+def test_alarms_within_a_week_count_once() -> None:
+    nights = [Night(int(number in (3, 5, 11, 30))) for number in range(40)]
+    assert alarms(nights) == 2
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_other_rules_see_a_plain_step(name: str) -> None:
+    values = SimulatedSeries(QUIET, Scenario(step=0.2), 1, nights=80).values()
+    found = OTHERS[name](values)
+    assert any(night.alarm == 1 for night in found[60:])
+    assert not any(night.alarm for night in found[20:60])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", WORLDS, ids=str)
+def test_false_alarms_are_rare(world: World) -> None:
+    found = [simulated(task) for task in tasks_of(world, Scenario(), NIGHTS, 20, 77, others=False)]
+    assert sum(counts[ALONE]["alarms"] for counts in found) <= 4
+    assert sum(counts[TWIN]["alarms"] for counts in found) <= 4
+    assert sum(counts[ALONE]["again"] for counts in found) / (20 * NIGHTS) < 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("world", "step", "which", "least"), [(NOISY, 0.1, "first", 27), (NOISY, 0.05, "three", 23)])
+def test_steps_are_seen_soon(world: World, step: float, which: str, least: int) -> None:
+    tasks = [Task(world, Scenario(step=step), 63, seed) for seed in range(300, 315)]
+    assert sum(simulated(task)[ALONE][which] for task in tasks) >= least
