@@ -151,8 +151,8 @@ class Store:
         remove(self._transport, victims)
         return len(victims)
 
-    def _remote(self, path: Path) -> str:
-        """Where the file belongs on the unit."""
+    def sha256(self, path: Path) -> str:
+        """Hash of a file here, in hexadecimal; computed once as long as the file stays as it is."""
         try:
             status = path.stat()
             key = (path, status.st_size, status.st_mtime_ns)
@@ -161,8 +161,12 @@ class Store:
                     self._known[key] = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise JobError(f"{path}: cannot be read: {error.strerror}") from None
+        return self._known[key]
+
+    def _remote(self, path: Path) -> str:
+        """Where the file belongs on the unit."""
         name = re.sub(r"^\.|[^A-Za-z0-9_.-]", "_", path.name)[:60] if os.access(path, os.X_OK) else "data"
-        return f"{FOLDER}{self._known[key]}/{name}"
+        return f"{FOLDER}{self.sha256(path)}/{name}"
 
 
 def read(transport: Transport) -> Contents:

@@ -163,6 +163,7 @@ class Row(Record):
     """What every job's rows have. Jobs add their figures in a subclass and set `job`.
 
     `fingerprint` is what a tuned or compiled file must match; `settings` is all that the job was asked for.
+    `hashes` are the SHA-256 of the files that the unit worked with, by their role: `farmrt`, `plan`, `weights`, ...
     `throttled` says what slowed the unit down while the samples were taken, after so many `repeats` (empty: nothing).
     """
 
@@ -180,6 +181,7 @@ class Row(Record):
     fingerprint: dict[str, str] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=versions)
     settings: dict[str, Any] = Field(default_factory=dict)
+    hashes: dict[str, str] = Field(default_factory=dict)
     throttled: str = ""
     repeats: int = 0
     state_before: DeviceState | None = None

@@ -21,7 +21,7 @@ from farm.jobs.validate import layer_members, output_members, thresholds_for
 from farm.jobs.watch import UNWATCHED, Watch
 from farm.results import Latency, RunRow, row_fingerprint
 from farm.session import Answer
-from farm.workspace import Workspace, file_part
+from farm.workspace import Workspace, data_file, file_part
 from runtime.errors import ConfigError
 from runtime.evaluate import evaluate
 from runtime.plan.plan import Plan
@@ -67,6 +67,7 @@ class Loaded:
     prepared: Prepared
     runtime: Runtime
     plan: Plan
+    plan_file: Path
     answer: Answer
     workspace: Workspace
 
@@ -142,14 +143,16 @@ def load_model(
     write_plan(plan, plan_file)
     limited = prepared.settings.limit_opencl_kernel_time
     answer = opened.load(plan_file, tuned, kernels, limited)
-    return Loaded(prepared, runtime, plan, answer, workspace)
+    return Loaded(prepared, runtime, plan, plan_file, answer, workspace)
 
 
 def loaded_members(opened: OpenUnit, loaded: Loaded, options: LoadOptions) -> Members:
     """Members of a row that loading tells."""
     tuned, kernels = _artifacts(opened, loaded.workspace, loaded.runtime, options)
+    files = {"plan": loaded.plan_file, "weights": data_file(loaded.plan_file), "tuned": tuned, "kernels": kernels}
     return {
         "device_model": opened.device_model,
+        "hashes": opened.hashes({role: path for role, path in files.items() if path}),
         "init_ms": loaded.answer["init_ms"],
         "memory_bytes": loaded.answer.get("memory", {}),
         "tuned": loaded.answer.get("tuned", {}),

@@ -161,6 +161,11 @@ class OpenUnit:
             deadline_s=LOAD_DEADLINE_S,
         )
 
+    def hashes(self, files: Mapping[str, Path]) -> dict[str, str]:
+        """SHA-256 of farmrt and of files that were loaded, by their role."""
+        store = self.way.store
+        return {role: store.sha256(path) for role, path in {"farmrt": build_farmrt(self.unit.abi), **files}.items()}
+
     def write_inputs(self, inputs: Mapping[str, Array]) -> None:
         """Brings the inputs of the loaded plan to the unit."""
         with TemporaryDirectory() as folder:
