@@ -22,6 +22,7 @@ from farm.series import Metric, Nature, Point, Series
 
 NIGHTS_PER_WEEK = 7
 COMPARED_NIGHTS = 28  # of each series: enough of many, and quick
+HISTORY_WINDOWS = 1
 LEAST_NIGHTS = 8
 TAIL = 0.025
 
@@ -47,7 +48,8 @@ def poisson_interval(count: int) -> tuple[float, float]:
 def _counted(points: Sequence[Point], metric: Metric, rules: Rules) -> tuple[int, int]:
     """Comparisons and alarms of a series."""
     known = Nights.of(points, points[-1].identity) if points else Nights()
-    nights = [point for point in known.points if _has_both(point)]
+    newest = known.points[-(COMPARED_NIGHTS + HISTORY_WINDOWS * rules.window) :]
+    nights = [point for point in newest if _has_both(point)]
     steps = {known.points[step.at].run for step in known.steps}
     history = Nights.of([_under(point, "a") for point in nights[:-COMPARED_NIGHTS]], "")
     comparisons = alarms = 0

@@ -15,6 +15,7 @@ class Rules:
     Attributes:
         confirm: a change is one from here on: beyond it is one night in 40,000 without a change. Three beginnings and
             a few looks a night make that a false alarm in some thirty years of a series.
+        confirm_drifting: the same for a unit that drifts: how it does so is never known well.
         again: what nights, or a twin, must show by themselves to confirm another night. A unit in four hundred nights
             is hot without showing it; one in 400 neighbours of such a night is beyond this by chance.
         told: what is not confirmed is told as provisional from here on: once or twice a year of a series.
@@ -34,8 +35,9 @@ class Rules:
     """
 
     confirm: float = 4.2
-    again: float = 3.0
-    joint: float = 5.0
+    confirm_drifting: float = 4.8
+    again: float = 3.2
+    joint: float = 5.4
     seen: float = 1.5
     told: float = 3.0
     suspect: float = 1.1

@@ -61,9 +61,10 @@ class Timed:
     ) -> None:
         self._nights, self._tonight, self._twin, self._rules = nights, tonight, twin, rules
         self._final = final
-        self._start = nights.start(rules)
-        self._smallest = math.log(rules.smallest[metric])
         self._is_hot_prone = tonight.passive or nights.heats or bool(tonight.spoiled)
+        self._start = nights.start(rules)
+        self._confirm = rules.confirm_drifting if self._is_hot_prone else rules.confirm
+        self._smallest = math.log(rules.smallest[metric])
 
     def judge(self) -> Judgement:
         """The verdict, without p-value and effect."""
@@ -87,7 +88,7 @@ class Timed:
 
     def _is_change(self, look: Look) -> bool:
         """Whether there is one, whatever it comes from."""
-        is_sure = look.score >= self._rules.confirm or self._is_confirmed_by_twin(look)
+        is_sure = look.score >= self._confirm or self._is_confirmed_by_twin(look)
         return is_sure and self._is_worth_telling(look)
 
     def _is_worth_telling(self, look: Look) -> bool:
@@ -112,7 +113,7 @@ class Timed:
         """What confirms a change; empty when nothing does."""
         if self._is_confirmed_by_twin(look):
             return "confirmed by its twin"
-        if look.score < self._rules.confirm:
+        if look.score < self._confirm:
             return ""
         if self._evidence.weakest(look) >= (self._rules.again if self._is_hot_prone else self._rules.seen):
             return f"seen in {look.nights} nights"
@@ -148,7 +149,7 @@ class Timed:
 
     def _doubt(self, best: Look) -> str:
         """Why a change is not certain yet."""
-        if best.score < self._rules.confirm:
+        if best.score < self._confirm:
             return "not certain yet"
         if self._twin and self._twin.denies(best.change):
             return "its twin does not show it; a second night decides"
