@@ -15,7 +15,7 @@ class Verdict(enum.StrEnum):
     PROVISIONAL_REGRESSION = "provisional_regression"  # seen, not confirmed yet
     PROVISIONAL_IMPROVEMENT = "provisional_improvement"
     NEW = "new"  # too few nights to judge by
-    REPLACED = "replaced"  # another piece of hardware or driver: the series begins anew
+    REPLACED = "replaced"  # another piece of hardware: the series begins anew
     SPOILED = "spoiled"  # the device state spoiled every measurement
     WRONG_RESULT = "wrong_result"
     FAILED = "failed"  # any other status but ok; the reason says which

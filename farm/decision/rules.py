@@ -13,18 +13,18 @@ class Rules:
     """Scores are standard errors of a normal distribution; with few nights, Student's t at the same odds.
 
     Attributes:
-        confirm: a change is one from here on: beyond it is one night in 40,000 without a change. Three beginnings and
-            a few looks a night make that a false alarm in some thirty years of a series.
+        confirm: a change is one from here on. One night in 40,000 is beyond it without a change; with several
+            beginnings and looks a night, that is to stay below a false alarm in twenty years of a series.
         confirm_drifting: the same for a unit that drifts: how it does so is never known well.
-        again: what nights, or a twin, must show by themselves to confirm another night. A unit in four hundred nights
-            is hot without showing it; one in 400 neighbours of such a night is beyond this by chance.
-        told: what is not confirmed is told as provisional from here on: once or twice a year of a series.
+        again: what further nights, or a twin, must show by themselves to confirm a night of a unit that may be hot
+            unseen. If one night in 300 is, one such night in some thousand years is confirmed by chance.
+        joint: what a unit and its twin must show together. Each looks for its own best beginning, hence the more.
+        seen: as `again`, for a unit that does not get hot unseen; it only says that no single night makes the change.
+        told: what is not confirmed is told as provisional from here on.
         suspect: from here more is measured. Low, as a change of three standard errors must not slip through.
         acquit: what further measurements must stay above, or the suspicion is dropped.
         sought: more is measured only if the change may well be so many times the smallest that is worth telling.
-        joint: what a unit and its twin must show together. Each looks for its own best beginning, hence the more.
-        seen: the same for a unit that does not get hot unseen.
-        most_batches: how many times half of a night's measurements may be made again.
+        most_batches: how many times half of a night's measurements may be made again: 5 % at a noise of 3 % needs that.
         beginnings: how many nights ago a change may have begun, tonight counted. What is older is history.
         window: nights that a baseline is made of, at most: the error of its level is an eighth of a night's.
         least: nights without which nothing is judged.

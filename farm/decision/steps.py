@@ -3,7 +3,8 @@
 The split with the largest two-sample t statistic is accepted when that is beyond a threshold, and both sides are
 split again (A. J. Scott and M. Knott, "A cluster analysis method for grouping means in the analysis of variance",
 Biometrics 30, 1974; consistency: L. Vostrikova, "Detecting 'disorder' in multidimensional random processes", 1981).
-Nights weigh by how many measurements they have. Odd nights are drawn in, and drifts that last some nights widen the
+A level of fewer nights than five is none yet: where the best split leaves fewer, these are set aside. Nights weigh by
+how many measurements they have. Odd nights are drawn in, and drifts that last some nights widen the
 threshold.
 """
 
@@ -18,7 +19,7 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 LEAST_NIGHTS = 5  # on either side
-THRESHOLD = 5.0  # standard errors: about one false step in some thousand nights
+THRESHOLD = 5.0  # standard errors
 SMALLEST = math.log(1.015)
 MAD_TO_SIGMA = 1.4826
 DRAWN_IN = 3.0  # standard deviations
