@@ -1,6 +1,6 @@
 """How often does the decision cry for nothing, and how soon does it see what is there? Beside four plain rules.
 
-    python benchmarks/decisions.py [--years 400] [--series 400] [--seed 1] [--quick]
+    python benchmarks/decisions.py [--years 400] [--series 200] [--seed 1] [--quick]
 
 Series are simulated (benchmarks/nightly_series.py); their true changes are known. False alarms are alarms in series of
 365 nights in which nothing changes, alarms within a week of each other counted once; both directions count. A step is
@@ -176,16 +176,21 @@ def odd_table(world: World, found: Mapping[str, Mapping[str, Counter[str]]]) -> 
 
 @click.command()
 @click.option("--years", type=click.IntRange(2), default=400, show_default=True, help="Series-years without a change.")
-@click.option("--series", type=click.IntRange(2), default=400, show_default=True, help="Series with a step, each.")
-@click.option("--odd", type=click.IntRange(2), default=20, show_default=True, help="Series-years of odd things, each.")
+@click.option("--series", type=click.IntRange(2), default=200, show_default=True, help="Series with a step, each.")
+@click.option("--odd", type=click.IntRange(2), default=10, show_default=True, help="Series-years of odd things, each.")
+@click.option(
+    "--world", "named", type=click.Choice([world.name for world in WORLDS]), multiple=True, help="Default: all."
+)
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--quick", is_flag=True, help="Few series: whether it works, not how well.")
-def main(years: int, series: int, odd: int, seed: int, quick: bool) -> None:
+def main(years: int, series: int, odd: int, named: Sequence[str], seed: int, quick: bool) -> None:
     """The decision's operating figures, on simulated series."""
     if quick:
         years, series, odd = 2, 4, 2
     first = functools.partial(_seed, seed)
     for number, world in enumerate(WORLDS):
+        if named and world.name not in named:
+            continue
         quiet = all_of(tasks_of(world, Scenario(), NIGHTS, years, first(number, 0)))
         steps = {
             f"{100 * step:+.0f} %": all_of(

@@ -13,11 +13,11 @@ class Rules:
     """Scores are standard errors of a normal distribution; with few nights, Student's t at the same odds.
 
     Attributes:
-        confirm: a change is one from here on. One night in 40,000 is beyond it without a change; with several
-            beginnings and looks a night, that is to stay below a false alarm in twenty years of a series.
+        confirm: a change is one from here on. One night in 70,000 is beyond it without a change; but a night has
+            five beginnings, and up to 17 looks, as measurements come in.
         confirm_drifting: the same for a unit that drifts: how it does so is never known well.
         again: what further nights, or a twin, must show by themselves to confirm a night of a unit that may be hot
-            unseen. If one night in 300 is, one such night in some thousand years is confirmed by chance.
+            unseen. Chance so confirms one such night in some 700.
         joint: what a unit and its twin must show together. Each looks for its own best beginning, hence the more.
         seen: as `again`, for a unit that does not get hot unseen; it only says that no single night makes the change.
         told: what is not confirmed is told as provisional from here on.
@@ -34,7 +34,7 @@ class Rules:
         drift_percent: no unit that gets hot varies by less from night to night; its room does not either.
     """
 
-    confirm: float = 4.2
+    confirm: float = 4.35
     confirm_drifting: float = 4.8
     again: float = 3.2
     joint: float = 5.4
