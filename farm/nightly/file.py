@@ -14,7 +14,7 @@
     repeats: 6                            # blocks of each case, half of them under the label a, half under b
     rounds: 10                            # measured rounds of a block
     warmup: 1
-    most_reruns: 8                        # further blocks that a suspicion may cost
+    most_reruns: 48                       # further blocks that a suspicion may cost
     rest_seconds: 30                      # a throttled block is measured again after so long a rest,
     most_rests: 2                         # at most so often
     budget_minutes: 240                   # for each unit; what was not begun by then is told as missing
@@ -88,7 +88,7 @@ class Nightly(Section):
     repeats: Annotated[int, Field(ge=2, le=100)] = 6
     rounds: Annotated[int, Field(ge=1, le=10_000)] = 10
     warmup: Annotated[int, Field(ge=0, le=1000)] = 1
-    most_reruns: Annotated[int, Field(ge=0, le=100)] = 8
+    most_reruns: Annotated[int, Field(ge=0, le=1000)] = 48
     rest_seconds: Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)] = 30.0
     most_rests: Annotated[int, Field(ge=0, le=100)] = 2
     budget_minutes: Annotated[float, Field(gt=0, le=7 * 24 * 60, allow_inf_nan=False)] = 240.0
