@@ -55,7 +55,8 @@ done
 
 # Arguments: folder of a push that is done with this (else empty); then pairs of a folder in a push and one that is
 # there, into which its content is moved: what is new in one folder moves at once. Also clears away what a push that
-# died left a day ago.
+# died left more than a day ago: `+0` would do by POSIX, but toybox does not round down to days and takes it for `older
+# than now`, which is another push at work.
 INSTALL = r"""
 move() {
   from=$1 into=$2
@@ -72,7 +73,7 @@ while [ $# -gt 0 ]; do
 done
 [ "$push" ] || exit 0
 rm -rf "$push"
-find . -maxdepth 1 -name 'push-*' -mtime +0 -exec rm -rf {} + 2>/dev/null
+find . -maxdepth 1 -name 'push-*' -mtime +1 -exec rm -rf {} + 2>/dev/null
 exit 0
 """
 

@@ -21,7 +21,7 @@ from farm.transport.adb_server import AdbDevice, AdbServer, find_adb, parse_devi
 from farm.transport.base import Transport
 from runtime.errors import DeviceError, DeviceLostError, JobError, ProcessEndedError
 from tests.farm.adb_servers import adb_server
-from tests.farm.transport_contract import DEADLINE_S, TransportContract, run_shell, wait_until_ended
+from tests.farm.transport_contract import DEADLINE_S, PosixContract, run_shell, wait_until_ended
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +63,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adb, "SETTLE_S", 1.5)
 
 
-class TestShellProtocol2(TransportContract):
+class TestShellProtocol2(PosixContract):
     @pytest.fixture
     def transport(self, phones: Callable[..., EmulatedPhone], port: int) -> Iterator[Transport]:
         opened = adb.connect(unit_of(phones(), port))
@@ -71,7 +71,7 @@ class TestShellProtocol2(TransportContract):
         opened.close()
 
 
-class TestOldPhone(TransportContract):
+class TestOldPhone(PosixContract):
     @pytest.fixture
     def transport(self, phones: Callable[..., EmulatedPhone], port: int) -> Iterator[Transport]:
         opened = adb.connect(unit_of(phones(shell_v2=False, android=6), port))

@@ -25,7 +25,7 @@ from tests.conftest import require
 from tests.farm.shells import SHELLS, shell_environment
 from tests.farm.ssh_server import Proxy, SshServer
 from tests.farm.sshd import running_sshd
-from tests.farm.transport_contract import DEADLINE_S, ODD_NAMES, TransportContract, run_shell, wait_until_ended
+from tests.farm.transport_contract import DEADLINE_S, ODD_NAMES, PosixContract, run_shell, wait_until_ended
 
 SHORT = Patience(connect_s=10.0, idle_s=0.1, dead_s=0.5)
 
@@ -80,7 +80,7 @@ def board(server: SshServer, tmp_path: Path) -> Unit:
 
 
 @pytest.mark.slow
-class TestServer(TransportContract):
+class TestServer(PosixContract):
     @pytest.fixture
     def transport(self, board: Unit) -> Iterator[Transport]:
         opened = transports.connect(board)
@@ -89,7 +89,7 @@ class TestServer(TransportContract):
 
 
 @pytest.mark.slow
-class TestSshd(TransportContract):
+class TestSshd(PosixContract):
     @pytest.fixture
     def transport(self, tmp_path: Path, key: paramiko.PKey) -> Iterator[Transport]:
         with running_sshd(tmp_path / "sshd", f"{key.get_name()} {key.get_base64()}\n") as (port, _):

@@ -6,6 +6,7 @@ transport to a unit whose folder is empty, and whose processes are processes of 
 
 from __future__ import annotations
 
+import datetime
 import io
 import os
 import time
@@ -337,3 +338,17 @@ class TransportContract:
         run_shell(transport, "echo old >old; ln -s old file")
         assert transport.push({"file": tmp_path / "source"})
         assert run_shell(transport, "cat old file").stdout == b"old\nnew"
+
+
+class PosixContract(TransportContract):
+    """What transports over a link (farm.transport.posix) add to the contract."""
+
+    @pytest.mark.parametrize(("age", "remains"), [({"seconds": 90}, True), ({"hours": 20}, True), ({"days": 3}, False)])
+    def test_only_what_died_days_ago_is_cleared_away(
+        self, transport: Transport, tmp_path: Path, age: dict[str, int], remains: bool
+    ) -> None:
+        (tmp_path / "source").write_bytes(b"x")
+        then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(**age)
+        run_shell(transport, 'mkdir push-1; TZ=UTC touch -t "$1" push-1', then.strftime("%Y%m%d%H%M.%S"))
+        assert transport.push({"file": tmp_path / "source"})
+        assert (run_shell(transport, "ls").stdout == b"file\npush-1\n") == remains

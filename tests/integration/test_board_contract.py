@@ -10,7 +10,7 @@ import pytest
 from farm.emulation import board as boards
 from farm.emulation.board import Board
 from tests.farm import transport_contract
-from tests.farm.transport_contract import TransportContract
+from tests.farm.transport_contract import PosixContract
 
 pytestmark = pytest.mark.slow
 
@@ -37,5 +37,5 @@ def _inner_number(process: psutil.Process) -> int | None:
     return int(numbers.split()[-1]) if "zombie" not in status else None
 
 
-class TestBoard(TransportContract):
+class TestBoard(PosixContract):
     """With the fixture `transport` of these integration tests."""

@@ -17,7 +17,7 @@ from farm.transport import Transport, connect
 from farm.transport.adb_server import AdbServer
 from tests.conftest import require
 from tests.farm.adb_servers import adb_server
-from tests.farm.transport_contract import TransportContract
+from tests.farm.transport_contract import PosixContract
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +37,7 @@ def unit(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield Unit("phone", "adb", "sdm845", "phone", ("host",), serial=serial, adb_server_port=port)
 
 
-class TestAndroidsShell(TransportContract):
+class TestAndroidsShell(PosixContract):
     """With a folder that is empty before each test."""
 
     @pytest.fixture
