@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.nightly_series import BLOCKS, SimulatedSeries
-from farm.decision.judge import judge_timed, twin_of
+from farm.decision.judge import asks_twin, judge_timed, twin_of
 from farm.decision.judgement import Judgement, Verdict
 from farm.decision.nights import Nights
 from farm.decision.timed import Twin
@@ -60,7 +60,7 @@ class FarmUnit:
 
     def judge(self, twin: Twin | None = None) -> Judgement:
         """Tonight."""
-        return judge_timed(self._known, self._point, Metric.LATENCY, twin=twin)
+        return judge_timed(self._known, self._point, Metric.LATENCY, twin=twin, final=twin is not None)
 
     def told(self, judgement: Judgement | None) -> Night:
         """What comes of it."""
@@ -81,7 +81,7 @@ def farm_rule(pair: Sequence[SimulatedSeries]) -> tuple[list[list[Night]], list[
         judgements = [unit.measure(number) for unit in units]
         for place, (unit, own, other) in enumerate(zip(units, judgements, judgements[::-1], strict=True)):
             alone[place].append(unit.told(own))
-            is_asked = own is not None and own.verdict.is_provisional and other is not None
+            is_asked = own is not None and other is not None and asks_twin(own)
             twinned[place].append(unit.told(unit.judge(twin_of(other)) if is_asked and other else own))
         for unit in units:
             unit.end()

@@ -8,7 +8,6 @@ own that can be let in, which takes it out of the comparison.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -16,31 +15,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from farm.decision.judgement import Look
 from farm.decision.nights import Nights
 from farm.decision.noise import DRAWN_IN, Array, Model, centre
 from farm.decision.rules import Rules
 
 ODD_VARIANCE = 1.0  # of a night that is left out of the baseline: it may be anywhere
 TRIMMED_LOSS = 1.07  # variance of a mean without its ends, over that of the mean
-
-
-@dataclasses.dataclass(frozen=True)
-class Look:
-    """The nights since a possible beginning, against the baseline.
-
-    Attributes:
-        nights: how many there are, tonight's included.
-        baseline: logarithm of the level before.
-        change: of the logarithm.
-        error: its standard error.
-        score: the change in standard errors, as rare as these are for a normal distribution.
-    """
-
-    nights: int
-    baseline: float
-    change: float
-    error: float
-    score: float
 
 
 class Evidence:
@@ -53,6 +34,7 @@ class Evidence:
         most = len(levels) - rules.least
         self._beginnings = [nights for nights in rules.beginnings if nights <= most]
         self._pooled = max(self._beginnings)
+        self._least = rules.each  # what scores less proves nothing
         white = TRIMMED_LOSS * model.within / counts
         is_odd = _odd(levels, white + model.between, self._pooled)
         self._odd_recent = is_odd[-self._pooled :]
@@ -63,17 +45,16 @@ class Evidence:
         """For each possible beginning, tonight's first."""
         return [self._look(nights) for nights in self._beginnings]
 
-    def weakest(self, look: Look) -> float:
-        """The score, in the direction of the change, that is left without the night that shows it most."""
-        if look.nights == 1:
-            return 0.0
-        since, odd = self._parts(look.nights)
-        parts = [self._estimate(since, [*odd, night]) for night in since]
-        return min(self._score(math.copysign(change, change * look.change), error) for _, change, error in parts)
-
     def _look(self, nights: int) -> Look:
-        baseline, change, error = self._estimate(*self._parts(nights))
-        return Look(nights, baseline, change, error, self._score(abs(change), error))
+        since, odd = self._parts(nights)
+        baseline, change, error = self._estimate(since, odd)
+        score = self._score(abs(change), error)
+        weakest = self._weakest(since, odd, change) if nights > 1 and score >= self._least else 0.0
+        return Look(nights, baseline, change, error, score, weakest)
+
+    def _weakest(self, since: Sequence[int], odd: Sequence[int], change: float) -> float:
+        parts = [self._estimate(since, [*odd, night]) for night in since]
+        return min(self._score(math.copysign(part, part * change), error) for _, part, error in parts)
 
     def _parts(self, nights: int) -> tuple[list[int], list[int]]:
         """The last so many nights, and the odd ones of those before them; counted within the pooled ones."""

@@ -7,7 +7,7 @@
         measure that many more blocks; tonight = the point with their runs, `reruns` grown by as many
         judgement = judge(history, tonight, metric)
 
-and, when all units are through, judges what changed once more with the word of the unit's twin.
+and, when all units are through, judges what `asks_twin` once more with the word of the unit's twin.
 """
 
 from __future__ import annotations
@@ -91,11 +91,14 @@ def compare_points(before: Point, after: Point, metric: Metric, rules: Rules = R
     )
 
 
+def asks_twin(judgement: Judgement, rules: Rules = RULES) -> bool:
+    """Whether the word of a twin can turn the verdict: there is something to confirm or to deny."""
+    return any(look.score >= rules.each for look in judgement.looks)
+
+
 def twin_of(judgement: Judgement) -> Twin | None:
     """The word of a unit on the series of its twin; None where it has none."""
-    if judgement.ratio is None or judgement.low is None or judgement.high is None:
-        return None
-    return Twin(judgement.ratio, judgement.low, judgement.high)
+    return Twin(judgement.looks) if judgement.looks else None
 
 
 def _gated(history: Sequence[Point], tonight: Point | None, metric: Metric) -> Judgement | None:

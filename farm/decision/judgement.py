@@ -56,6 +56,28 @@ class Noise:
 
 
 @dataclasses.dataclass(frozen=True)
+class Look:
+    """The nights since a possible beginning of a change, against the baseline.
+
+    Attributes:
+        nights: how many there are, tonight's included.
+        baseline: logarithm of the level before.
+        change: of the logarithm.
+        error: its standard error.
+        score: the change in standard errors, as rare as these are for a normal distribution.
+        weakest: the score, in the direction of the change, that is left without the night that shows it most; 0 for a
+            single night.
+    """
+
+    nights: int
+    baseline: float
+    change: float
+    error: float
+    score: float
+    weakest: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Judgement:
     """The verdict on a series, and what it rests on.
 
@@ -71,6 +93,7 @@ class Judgement:
         more: how many further measurements of tonight would settle it; 0: it is settled.
         noise: what the series varies by when nothing changes.
         change_points: steps in its history, oldest first.
+        looks: what the series says of each possible beginning; a twin's are asked for their word.
     """
 
     verdict: Verdict
@@ -87,3 +110,4 @@ class Judgement:
     more: int = 0
     noise: Noise | None = None
     change_points: tuple[ChangePoint, ...] = ()
+    looks: tuple[Look, ...] = ()

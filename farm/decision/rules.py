@@ -16,12 +16,14 @@ class Rules:
         confirm: a change is one from here on. One night in 70,000 is beyond it without a change; but a night has
             five beginnings, and up to 17 looks, as measurements come in.
         confirm_drifting: the same for a unit that drifts: how it does so is never known well.
-        again: what further nights, or a twin, must show by themselves to confirm a night of a unit that may be hot
-            unseen. Chance so confirms one such night in some 700.
-        joint: what a unit and its twin must show together. Each looks for its own best beginning, hence the more.
-        seen: as `again`, for a unit that does not get hot unseen; it only says that no single night makes the change.
+        again: what further nights must show by themselves to confirm a night of a unit that may be hot unseen. Chance
+            so confirms one such night in some 700.
+        joint: what a unit and its twin must show together, of the same beginning, in standard errors of both.
+        each: what each of the two must show of that: one hot unit does not speak for both.
+        seen: as `again`, for a unit that does not get hot unseen, or has the word of a twin; it only says that no
+            single night makes the change.
         told: what is not confirmed is told as provisional from here on.
-        suspect: from here more is measured. Low, as a change of three standard errors must not slip through.
+        suspect: from here more is measured. Low: a change of 5 % at a noise of 3 % must seldom slip through.
         acquit: what further measurements must stay above, or the suspicion is dropped.
         sought: more is measured only if the change may well be so many times the smallest that is worth telling.
         most_batches: how many times half of a night's measurements may be made again: 5 % at a noise of 3 % needs that.
@@ -37,11 +39,12 @@ class Rules:
     confirm: float = 4.35
     confirm_drifting: float = 4.8
     again: float = 3.2
-    joint: float = 5.4
+    joint: float = 4.6
+    each: float = 2.0
     seen: float = 1.5
     told: float = 3.0
-    suspect: float = 1.1
-    acquit: float = 1.2
+    suspect: float = 0.8
+    acquit: float = 0.9
     sought: float = 2.0
     most_batches: int = 16
     beginnings: tuple[int, ...] = (1, 2, 3, 5, 8)

@@ -16,8 +16,8 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from farm.decision.evidence import Evidence, Look
-from farm.decision.judgement import Judgement, Verdict
+from farm.decision.evidence import Evidence
+from farm.decision.judgement import Judgement, Look, Verdict
 from farm.decision.nights import Nights, level_of
 from farm.decision.rules import Rules
 from farm.decision.samples import logarithms
@@ -30,21 +30,33 @@ Z_95 = 1.96
 
 @dataclasses.dataclass(frozen=True)
 class Twin:
-    """What another unit of the same SoC and model says: tonight over its baseline, with the 95 % interval."""
+    """What another unit of the same SoC and model says of each possible beginning."""
 
-    ratio: float
-    low: float
-    high: float
+    looks: tuple[Look, ...]
 
-    def score(self, change: float) -> float:
-        """In standard errors, in the direction of a change of the logarithm; one that is another is none."""
-        error = math.log(self.high / self.low) / (2 * Z_95)
-        return math.copysign(1.0, change) * math.log(self.ratio) / error if error > 0 else 0.0
+    def shows(self, look: Look, rules: Rules) -> bool:
+        """Whether both units show it by about as much, and more surely than chance lets two units do."""
+        other = self._of_same_nights(look)
+        if other is None or not HALF * abs(look.change) <= other.change * _sign(look.change) <= abs(look.change) / HALF:
+            return False
+        if look.nights > 1 and min(look.weakest, other.weakest) < rules.seen:
+            return False
+        least, both = min(look.score, other.score), (look.score + other.score) / math.sqrt(2)
+        return least >= rules.each and both >= rules.joint
 
-    def denies(self, change: float) -> bool:
+    def denies(self, look: Look) -> bool:
         """Whether it surely shows less than half of it."""
-        most = math.log(self.high) if change > 0 else -math.log(self.low)
-        return most < HALF * abs(change)
+        other = self._of_same_nights(look)
+        if other is None:
+            return False
+        return other.change * _sign(look.change) + Z_95 * other.error < HALF * abs(look.change)
+
+    def _of_same_nights(self, look: Look) -> Look | None:
+        return next((other for other in self.looks if other.nights == look.nights), None)
+
+
+def _sign(change: float) -> float:
+    return math.copysign(1.0, change)
 
 
 class Timed:
@@ -73,7 +85,8 @@ class Timed:
             return Judgement(Verdict.NEW, f"{known} of the {self._rules.least} nights that it takes to judge by")
         self._model = self._nights.model(self._rules, self._is_hot_prone)
         self._evidence = Evidence(self._nights.then(self._tonight), self._start, self._model, self._rules)
-        looks = sorted(self._evidence.looks(), key=lambda look: -look.score)
+        self._looks = self._evidence.looks()
+        looks = sorted(self._looks, key=lambda look: -look.score)
         best = looks[0]
         for look in looks:
             if self._is_change(look) and (proof := self._proof(look)) and not self._more(look):
@@ -99,15 +112,10 @@ class Timed:
         return self._shows(look, level_of(self._tonight))
 
     def _shows(self, look: Look, figure: float) -> bool:
-        return (figure - look.baseline) * math.copysign(1.0, look.change) >= HALF * abs(look.change)
+        return (figure - look.baseline) * _sign(look.change) >= HALF * abs(look.change)
 
     def _is_confirmed_by_twin(self, look: Look) -> bool:
-        """Whether both show it, and by about as much; the sum of two scores is one of sqrt(2) standard errors."""
-        if self._twin is None:
-            return False
-        own, other = look.score, self._twin.score(look.change)
-        is_alike = HALF * abs(look.change) <= abs(math.log(self._twin.ratio)) <= abs(look.change) / HALF
-        return is_alike and min(own, other) >= self._rules.again and own + other >= self._rules.joint * math.sqrt(2)
+        return self._twin is not None and self._twin.shows(look, self._rules)
 
     def _proof(self, look: Look) -> str:
         """What confirms a change; empty when nothing does."""
@@ -115,10 +123,10 @@ class Timed:
             return "confirmed by its twin"
         if look.score < self._confirm:
             return ""
-        if self._evidence.weakest(look) >= (self._rules.again if self._is_hot_prone else self._rules.seen):
+        if look.weakest >= (self._rules.again if self._is_hot_prone else self._rules.seen):
             return f"seen in {look.nights} nights"
         is_alone = look.nights == 1 and not self._is_hot_prone
-        is_denied = self._twin is not None and self._twin.denies(look.change)
+        is_denied = self._twin is not None and self._twin.denies(look)
         if is_alone and not is_denied and self._is_seen_again(look):
             return f"confirmed by {self._tonight.reruns} further measurements"
         return ""
@@ -151,7 +159,7 @@ class Timed:
         """Why a change is not certain yet."""
         if best.score < self._confirm:
             return "not certain yet"
-        if self._twin and self._twin.denies(best.change):
+        if self._twin and self._twin.denies(best):
             return "its twin does not show it; a second night decides"
         if self._is_hot_prone:
             return "the unit may be hot without showing it; a twin or a second night decides"
@@ -174,6 +182,7 @@ class Timed:
             high=math.exp(look.change + width),
             nights=look.nights,
             noise=self._model.noise,
+            looks=tuple(self._looks),
         )
 
     def baseline_of(self, nights: int) -> Sequence[Point]:

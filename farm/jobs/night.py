@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from farm.decision.controls import false_alarms
-from farm.decision.judge import compare_points, judge, twin_of
+from farm.decision.judge import asks_twin, compare_points, judge, twin_of
 from farm.decision.judgement import Judgement
 from farm.nightly.file import LAST_GOOD, SERIES
 from farm.nightly.night import CaseReport, DeviceReport, Night, RunInfo, SeriesReport
@@ -79,7 +79,7 @@ def _judgements(run: int, series: Series, twins: Mapping[str, str], base: int | 
     found = dict(alone)
     for key, judgement in alone.items():
         other = dataclasses.replace(key, case=dataclasses.replace(key.case, unit=twins.get(key.case.unit, "")))
-        if judgement.verdict.is_provisional and other in alone:
+        if asks_twin(judgement) and other in alone:
             found[key] = _judged(run, key, series[key], base, alone[other])
     return found
 

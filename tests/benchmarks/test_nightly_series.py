@@ -86,7 +86,7 @@ def test_false_alarms_are_rare(world: World) -> None:
     found = [simulated(task) for task in tasks_of(world, Scenario(), NIGHTS, 20, 77, others=False)]
     assert sum(counts[ALONE]["alarms"] for counts in found) <= 4
     assert sum(counts[TWIN]["alarms"] for counts in found) <= 4
-    assert sum(counts[ALONE]["again"] for counts in found) / (20 * NIGHTS) < 0.9
+    assert sum(counts[ALONE]["again"] for counts in found) / (20 * NIGHTS) < 1.3
 
 
 @pytest.mark.slow

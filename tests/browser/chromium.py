@@ -25,6 +25,7 @@ FLAGS = (
     "--disable-sync",
     "--disable-dev-shm-usage",
     "--hide-scrollbars",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 LOADED_TYPES = ("Network.requestWillBeSent", "Network.webSocketCreated")
 

@@ -67,15 +67,29 @@ class SshServer:
                 client, _ = self._socket.accept()
             except OSError:
                 return
-            connection = paramiko.Transport(client)
+            connection = _Connection(client)
             connection.add_server_key(self.key)
             self.connections.append(connection)
             with contextlib.suppress(paramiko.SSHException, EOFError, OSError):
                 connection.start_server(event=threading.Event(), server=_Session(self, connection))
 
 
+class _Connection(paramiko.Transport):
+    """What a channel carries follows the word that its request succeeded, as sshd's does, however short it is."""
+
+    def __init__(self, client: socket.socket) -> None:
+        super().__init__(client)
+        self.following: list[threading.Thread] = []
+
+    def _send_user_message(self, data: paramiko.Message) -> None:
+        super()._send_user_message(data)
+        if data.asbytes().startswith(paramiko.common.cMSG_CHANNEL_SUCCESS):
+            while self.following:
+                self.following.pop(0).start()
+
+
 class _Session(paramiko.ServerInterface):
-    def __init__(self, server: SshServer, connection: paramiko.Transport) -> None:
+    def __init__(self, server: SshServer, connection: _Connection) -> None:
         self._server, self._connection = server, connection
         self._open = 0
 
@@ -113,7 +127,7 @@ class _Session(paramiko.ServerInterface):
             start_new_session=True,
         )
         self._server.processes.append(process)
-        threading.Thread(target=self._serve, args=(channel, process), daemon=True).start()
+        self._connection.following.append(threading.Thread(target=self._serve, args=(channel, process), daemon=True))
         return True
 
     def _serve(self, channel: paramiko.Channel, process: subprocess.Popen[bytes]) -> None:

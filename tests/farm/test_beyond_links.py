@@ -25,7 +25,7 @@ from farm.transport.base import Transport
 from runtime.errors import JobError, LeaseLostError, UnitBusyError
 from tests.farm.sshd import running_sshd
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 class Behind:

@@ -26,7 +26,7 @@ from tests.conftest import require
 from tests.farm.adb_peer import Peer, Said, unframed
 
 WORD = struct.Struct("<4sI")
-PATIENCE_S = 8.0
+PATIENCE_S = 60.0
 FOLDER = "/data/local/tmp"
 
 

@@ -20,7 +20,7 @@ from runtime.native.build import build_farmrt
 
 pytestmark = pytest.mark.slow
 TIMEOUT_S = 60.0
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 Adb = Callable[..., subprocess.CompletedProcess[bytes]]
 

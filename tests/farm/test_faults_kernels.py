@@ -76,7 +76,7 @@ def test_a_candidate_that_never_ends_costs_one_trial_and_is_not_tried_again(
     monkeypatch.setattr(trials, "LEAST_TRIAL_DEADLINE_S", 2.0)
     journal = Path("build/tuning/sdm845.jsonl")
     with changed_source(hang):
-        done = bench.tune()
+        done = bench.tune("--budget", "30")
         assert (done.status, done.row["status"]) == (0, "ok"), done
         assert hung_candidates(journal)
         again = bench.tune()

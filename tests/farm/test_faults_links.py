@@ -93,7 +93,7 @@ def test_a_restart_while_tuning_costs_no_trial(bench: Bench, monkeypatch: pytest
         phone.inject("reboot:away=1")
 
     at_command(monkeypatch, "trial", restart, skip=12)
-    done = bench.tune()
+    done = bench.tune("--budget", "30")
     assert (done.status, done.row["status"], done.row["tuned"]["match"]) == (0, "ok", "exact"), done
     lines = journal.read_text().splitlines()
     assert len(kept) > 4 and lines[: len(kept)] == kept and len(lines) > len(kept)

@@ -31,7 +31,7 @@ from tests.farm.shells import SHELLS, shell_environment
 
 QUICK = Terms(lease_s=60.0, renew_s=0.1, retry_s=0.05, poll_s=0.05)
 ASLEEP = Terms(lease_s=60.0, renew_s=1e6)  # its renewing thread never gets to run
-WAIT_S = 20.0
+WAIT_S = 60.0
 UNIT = dataclasses.replace(HOST, name="pixel")
 
 

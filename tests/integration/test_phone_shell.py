@@ -21,7 +21,7 @@ from tests.farm.transport_contract import PosixContract
 
 pytestmark = pytest.mark.slow
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["shell 2", "old"])

@@ -230,7 +230,7 @@ def test_watchdog_ends_a_launch_that_hangs(gpu: Farmrt) -> None:
     answer = gpu.ask("trial", step=0, reps=1, kernel="endless", **{"global": [1]})
     assert (answer["error"], answer["step"]) == ("hang", 0)
     assert 0.3 < time.monotonic() - start < 20
-    assert gpu.process.wait(10) == 4
+    assert gpu.process.wait(60) == 4
 
 
 def test_run_command(farmrt_program: Path, gpu: Farmrt) -> None:

@@ -6,8 +6,9 @@ import dataclasses
 
 import pytest
 
-from farm.decision.judge import judge, twin_of
-from farm.decision.judgement import Verdict
+from farm.decision.judge import asks_twin, judge, twin_of
+from farm.decision.judgement import Look, Verdict
+from farm.decision.rules import RULES
 from farm.decision.timed import Twin
 from farm.series import Metric
 from tests.farm.decision.nights import STEADY, again, history, night, settled
@@ -77,10 +78,38 @@ def test_a_twin_confirms_or_denies_in_the_same_night() -> None:
     confirmed = judge(before, tonight, Metric.LATENCY, twin=twin_of(other), final=True)
     assert confirmed.verdict == Verdict.REGRESSION
     assert "twin" in confirmed.reason
-    denied = judge(before, tonight, Metric.LATENCY, twin=Twin(1.0, 0.98, 1.02), final=True)
+    unchanged = twin_of(judge(history(), night(40), Metric.LATENCY))
+    denied = judge(before, tonight, Metric.LATENCY, twin=unchanged, final=True)
     assert denied.verdict == Verdict.PROVISIONAL_REGRESSION
-    board = judge(history(), again(night(40, 12.0), 6, 12.0), Metric.LATENCY, twin=Twin(1.0, 0.98, 1.02))
+    assert "its twin does not show it" in denied.reason
+    board = judge(history(), again(night(40, 12.0), 6, 12.0), Metric.LATENCY, twin=unchanged)
     assert board.verdict == Verdict.PROVISIONAL_REGRESSION
+
+
+def test_what_neither_unit_is_sure_of_both_are() -> None:
+    before, tonight = history(like=PHONE), night(40, 10.6, like=PHONE)
+    alone = judge(before, tonight, Metric.LATENCY, final=True)
+    assert alone.verdict != Verdict.REGRESSION
+    assert asks_twin(alone)
+    other = twin_of(judge(history(like=PHONE), again(tonight, 6, 10.6), Metric.LATENCY))
+    assert judge(before, again(tonight, 6, 10.6), Metric.LATENCY, twin=other, final=True).verdict == Verdict.REGRESSION
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "shown"),
+    [
+        (Look(2, 2.3, 0.05, 0.012, 4.0, 2.0), Look(2, 2.2, 0.045, 0.012, 3.6, 1.9), True),
+        (Look(2, 2.3, 0.05, 0.012, 4.0, 2.0), Look(3, 2.2, 0.045, 0.012, 3.6, 1.9), False),  # of other nights
+        (Look(2, 2.3, 0.05, 0.012, 4.0, 2.0), Look(2, 2.2, -0.045, 0.012, 3.6, 1.9), False),  # faster
+        (Look(2, 2.3, 0.05, 0.005, 9.0, 4.0), Look(2, 2.2, 0.02, 0.006, 3.6, 1.9), False),  # far less
+        (Look(2, 2.3, 0.05, 0.012, 4.0, 2.0), Look(2, 2.2, 0.03, 0.012, 2.3, 1.9), False),  # together not sure enough
+        (Look(2, 2.3, 0.05, 0.005, 9.0, 4.0), Look(2, 2.2, 0.03, 0.02, 1.5, 1.5), False),  # one speaks for both
+        (Look(2, 2.3, 0.05, 0.005, 9.0, 0.3), Look(2, 2.2, 0.03, 0.012, 3.6, 1.9), False),  # slow in a single night
+        (Look(1, 2.3, 0.05, 0.012, 4.0, 0.0), Look(1, 2.2, 0.045, 0.012, 3.6, 0.0), True),
+    ],
+)
+def test_what_a_twin_shows(own: Look, other: Look, shown: bool) -> None:
+    assert Twin((other,)).shows(own, RULES) == shown
 
 
 def test_a_change_too_small_to_matter_is_none() -> None:

@@ -1,0 +1,53 @@
+"""Netron, the usual viewer of networks, opens the graphs that `farm convert` writes, fused operators included."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import netron
+import onnx
+import pytest
+from selenium.webdriver.support.ui import WebDriverWait
+
+from runtime.convert import convert
+from runtime.exporters.onnx_exporter import export_onnx
+from runtime.zoo import catalogue
+from tests.browser import chromium
+from tests.browser.chromium import Browser
+from tests.conftest import require
+
+pytestmark = pytest.mark.slow
+DRAW_S = 60.0
+SHOWN = "return [...document.querySelectorAll('.node-item-type text')].map(each => each.textContent)"
+AGREED = {"name": "consent", "value": "1"}  # else it asks, before it draws, whether it may report home
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    require("chromium", chromium.missing())
+    with chromium.browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+def converted(name: str) -> onnx.ModelProto:
+    model = catalogue.build(name, width=0.25, size=75)
+    (value,) = model.graph.input
+    return export_onnx(convert(model, {value.name: (1, 3, 75, 75)})[0])
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_every_operator_of_a_graph_is_shown(browser: Browser, name: str, tmp_path: Path) -> None:
+    model = converted(name)
+    onnx.save(model, tmp_path / "graph.onnx")
+    address = netron.start(str(tmp_path / "graph.onnx"), address=("127.0.0.1", 0), browse=False)
+    try:
+        page = f"http://{address[0]}:{address[1]}/"
+        browser.driver.get(page)
+        browser.driver.add_cookie(AGREED)
+        browser.driver.get(page)
+        WebDriverWait(browser.driver, DRAW_S).until(lambda _: browser.run(SHOWN))
+        assert Counter(browser.run(SHOWN)) == Counter(node.op_type for node in model.graph.node)
+    finally:
+        netron.stop(address)
