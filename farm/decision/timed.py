@@ -119,6 +119,10 @@ class Timed:
 
     def _proof(self, look: Look) -> str:
         """What confirms a change; empty when nothing does."""
+        again = logarithms(self._tonight.runs[len(self._tonight.runs) - self._tonight.reruns :])
+        is_measured_again = bool(self._tonight.reruns and len(again))
+        if is_measured_again and not self._is_shown_by(typical(list(again)), look):
+            return ""
         if self._is_confirmed_by_twin(look):
             return "confirmed by its twin"
         if look.score < self._confirm:
@@ -127,14 +131,14 @@ class Timed:
             return f"seen in {look.nights} nights"
         is_alone = look.nights == 1 and not self._is_hot_prone
         is_denied = self._twin is not None and self._twin.denies(look)
-        if is_alone and not is_denied and self._is_seen_again(look):
+        if is_alone and not is_denied and is_measured_again:
             return f"confirmed by {self._tonight.reruns} further measurements"
         return ""
 
-    def _is_seen_again(self, look: Look) -> bool:
-        """Whether the further measurements show it by themselves."""
-        again = logarithms(self._tonight.runs[len(self._tonight.runs) - self._tonight.reruns :])
-        return bool(self._tonight.reruns and len(again)) and self._shows(look, typical(list(again)))
+    def _is_shown_by(self, again: float, look: Look) -> bool:
+        """Whether the further measurements by themselves show half of it, of tonight's, and what is worth telling."""
+        moved, tonight = ((each - look.baseline) * _sign(look.change) for each in (again, level_of(self._tonight)))
+        return moved >= max(HALF * abs(look.change), HALF * tonight, self._smallest)
 
     def _more(self, look: Look) -> int:
         """How many further measurements would tell something."""

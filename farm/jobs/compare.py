@@ -13,6 +13,7 @@ from farm.jobs.prepare import TestData
 from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s
 from farm.results import Latency
 from farm.session import Answer
+from farm.throttling import Rest
 from runtime.plan.plan import Plan
 from tuner.statistics import Ratio, ratio_of_medians
 
@@ -65,7 +66,9 @@ class Comparison:
     heat: Mapping[str, Any]
 
 
-def compare(opened: OpenUnit, files: TunedFiles, data: TestData, effort: Effort | None = None) -> Comparison:
+def compare(
+    opened: OpenUnit, files: TunedFiles, data: TestData, effort: Effort | None = None, rest: Rest | None = None
+) -> Comparison:
     """Loads a model twice, without and with its artifacts, and runs both in turns."""
     effort = effort or Effort()
     with opened.twin() as other:
@@ -74,7 +77,8 @@ def compare(opened: OpenUnit, files: TunedFiles, data: TestData, effort: Effort 
         _, default_ms = first_rounds(opened, data.inputs)
         first_ms, tuned_ms = first_rounds(other, data.inputs)
         slower_ms = max(default_ms, tuned_ms)
-        samples, heat = opened.cool(lambda: in_turns(opened, other, effort.turns, effort.rounds(slower_ms), slower_ms))
+        rounds = effort.rounds(slower_ms)
+        samples, heat = opened.cool(lambda: in_turns(opened, other, effort.turns, rounds, slower_ms), rest)
         outputs = other.read_outputs(files.plan)
     ratio = ratio_of_medians(samples[1], samples[0], _CONFIDENCE)
     assert ratio is not None, "there are enough turns"

@@ -19,6 +19,7 @@ from farm.profile import BenchmarkRow, by_time
 from farm.report import markdown
 from farm.report.markdown import Section
 from farm.results import Row, RunRow, Status, TuneRow
+from farm.store.keeping import Keeper
 from farm.tables import Table, milliseconds
 from farm.tables_benchmark import sections
 from farm.tables_run import artifact_lines, run_tables
@@ -61,16 +62,21 @@ class Demo:
         return list(dict.fromkeys(path for row in self.tunings for path in row.artifacts))
 
 
-def demonstrate(deployments: Sequence[Deployment], units: Sequence[Unit], watch: Watch) -> Demo:
-    """Runs the three jobs on every model, the first two untuned; tunes the last model on an emulated phone too."""
+def demonstrate(deployments: Sequence[Deployment], units: Sequence[Unit], watch: Watch, keeper: Keeper) -> Demo:
+    """Runs the three jobs on every model, the first two untuned; tunes the last model on an emulated phone too.
+
+    Each row is kept as it comes.
+    """
+    kept = keeper.kept
     runs: list[RunRow] = []
     profiles: list[BenchmarkRow] = []
     for deployment in deployments:
-        runs += run_job(deployment, units, RunOptions(validate=True, load=_UNTUNED), watch=watch)
-        profiles += benchmark_job(deployment, units, BenchmarkOptions(rounds=20, load=_UNTUNED), watch=watch)
-    tunings = list(tune_job(deployments, units, TuneOptions(SearchOptions("quick")), watch=watch))
+        runs += kept(run_job(deployment, units, RunOptions(validate=True, load=_UNTUNED), watch=watch))
+        profiles += kept(benchmark_job(deployment, units, BenchmarkOptions(rounds=20, load=_UNTUNED), watch=watch))
+    tunings = list(kept(tune_job(deployments, units, TuneOptions(SearchOptions("quick")), watch=watch)))
     with attached_phone(PHONE, PhoneSettings(soc="sdm845", model="MI 8")) as phone:
-        tunings += tune_job(deployments[-1:], [phone], TuneOptions(SearchOptions("quick", PHONE_BUDGET_S)), watch=watch)
+        quick = TuneOptions(SearchOptions("quick", PHONE_BUDGET_S))
+        tunings += kept(tune_job(deployments[-1:], [phone], quick, watch=watch))
     return Demo(runs, profiles, tunings)
 
 

@@ -50,7 +50,7 @@ def examine(opened: OpenUnit, subject: Subject, nightly: Nightly) -> Members:
     if "benchmark" in nightly.jobs:
         members |= {"ops": _operator_times(opened, loaded, first["first_ms"])}
     if "tune_check" in nightly.jobs and subject.runtime == "gpu" and subject.load.tuned is None:
-        members |= check_tuned(opened, prepared, subject.runtime, data, subject.load.memory)
+        members |= check_tuned(opened, prepared, subject.runtime, data, subject.load.memory, rest=nightly.rest)
     return members
 
 

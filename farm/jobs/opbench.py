@@ -7,6 +7,7 @@ import math
 import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, write_plan
 from farm.jobs.watch import UNWATCHED, Watch
 from farm.opbench import CASES, SEED, Benchmark, Case, OpbenchRow, benchmarks, spread_percent
 from farm.results import Status, row_fingerprint
-from farm.workspace import Workspace
+from farm.workspace import Workspace, data_file
 from runtime.errors import FarmError, UnsupportedError
 from runtime.plan.plan import Plan
 from runtime.plan.records import Precision
@@ -123,13 +124,16 @@ def _load(opened: OpenUnit, plan: Plan) -> None:
     """Loads a case's plan and runs it once, so that every step's input is there."""
     if not opened.session.alive:
         opened.session.respawn()
-    plan_file = WORKSPACE.plan_file("case", opened.unit.abi, opened.unit.soc, "gpu")
-    write_plan(plan, plan_file)
-    opened.load(plan_file)
+    write_plan(plan, _plan_file(opened))
+    opened.load(_plan_file(opened))
     random = np.random.default_rng(SEED)
     inputs = {tensor.name: random.uniform(-1, 1, tensor.shape).astype(np.float32) for tensor in plan.inputs}
     opened.write_inputs(inputs)
     opened.session.command("run", rounds=1, deadline_s=FIRST_ROUND_DEADLINE_S)
+
+
+def _plan_file(opened: OpenUnit) -> Path:
+    return WORKSPACE.plan_file("case", opened.unit.abi, opened.unit.soc, "gpu")
 
 
 def _row(opened: OpenUnit, benchmark: Benchmark, options: OpbenchOptions) -> OpbenchRow:
@@ -151,6 +155,7 @@ def _row(opened: OpenUnit, benchmark: Benchmark, options: OpbenchOptions) -> Opb
         "spread_percent": spread_percent(samples_ns),
         "state_before": before,
         "state_after": read_state(opened.transport),
+        "hashes": opened.hashes({"plan": _plan_file(opened), "weights": data_file(_plan_file(opened))}),
     }
     return _made_row(opened.unit, options, **_identity(opened, benchmark), **figures)
 

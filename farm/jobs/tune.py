@@ -24,6 +24,7 @@ from farm.jobs.unit import OpenUnit
 from farm.jobs.validate import output_members
 from farm.jobs.watch import UNWATCHED, Watch
 from farm.results import Status, TuneRow, row_fingerprint
+from farm.workspace import data_file
 from runtime.artifacts import fingerprint_of
 
 CPU_REASON = "runtime cpu: there is nothing to tune"
@@ -124,9 +125,12 @@ def _evidence(found: Tuned, compared: Comparison) -> ModelRecord:
 
 
 def _members(opened: OpenUnit, found: Tuned, published: Published, compared: Comparison) -> Members:
+    files = {"plan": found.plan_file, "weights": data_file(found.plan_file)}
+    files |= {"tuned": published.tuned_file, "kernels": published.kernels_file}
     return {
         **compared.heat,
         "device_model": opened.device_model,
+        "hashes": opened.hashes(files),
         "fingerprint": row_fingerprint(found.target),
         "default_ms": compared.default_ms.median,
         "tuned_ms": compared.tuned_ms.median,

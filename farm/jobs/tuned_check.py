@@ -12,6 +12,7 @@ from farm.jobs.prepare import Prepared, TestData
 from farm.jobs.unit import OpenUnit, write_plan
 from farm.jobs.validate import output_members
 from farm.results import Status
+from farm.throttling import Rest
 from farm.workspace import Workspace
 from tuner.statistics import Ratio
 
@@ -27,6 +28,7 @@ def check_tuned(
     data: TestData,
     memory: str | None = None,
     effort: Effort = QUICK,
+    rest: Rest | None = None,
 ) -> Members:
     """Members of a NightlyRow that tell of the stored tuned files; status and reason only where the outputs are wrong.
 
@@ -47,7 +49,7 @@ def check_tuned(
         return {"tuned_verdict": _not_valid(used["reason"], opened.unit.soc)}
     opened.watch.stage(f"{prepared.name}: default against tuned")
     files = TunedFiles(plan, plan_file, tuned_file, kernels_file, limited)
-    return _members(prepared, runtime, data, compare(opened, files, data, effort))
+    return _members(prepared, runtime, data, compare(opened, files, data, effort, rest))
 
 
 def _stored(opened: OpenUnit, prepared: Prepared) -> tuple[Path | None, Path | None]:

@@ -101,9 +101,9 @@ class OpenUnit:
         with self.way.session() as session:
             yield OpenUnit(self.way, session)
 
-    def cool(self, measure: Callable[[], Value]) -> tuple[Value, dict[str, Any]]:
+    def cool(self, measure: Callable[[], Value], rest: Rest | None = None) -> tuple[Value, dict[str, Any]]:
         """Measures, again after a rest where heat slowed the unit down; the members of a row that tell of it."""
-        found = self.measured(measure)
+        found = self.measured(measure, rest)
         return found.value, {"throttled": found.throttled, "repeats": found.repeats}
 
     def measured(self, measure: Callable[[], Value], rest: Rest | None = None) -> Measured[Value]:

@@ -94,3 +94,9 @@ def test_false_alarms_are_rare(world: World) -> None:
 def test_steps_are_seen_soon(world: World, step: float, which: str, least: int) -> None:
     tasks = [Task(world, Scenario(step=step), 63, seed) for seed in range(300, 315)]
     assert sum(simulated(task)[ALONE][which] for task in tasks) >= least
+
+
+@pytest.mark.slow
+def test_a_slow_first_measurement_is_seldom_taken_for_a_change() -> None:
+    tasks = tasks_of(QUIET, Scenario(bursts=0.02), NIGHTS, 6, 500, others=False)
+    assert sum(simulated(task)[ALONE]["alarms"] for task in tasks) <= 2

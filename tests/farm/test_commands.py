@@ -230,6 +230,7 @@ def test_opbench_times_what_the_filter_names(say: Any) -> None:
     (row,) = rows_of(out)
     assert (status, row["model"], row["status"]) == (0, names.strip(), "ok")
     assert row["iterations"] > 1 and row["min_ns"] <= row["time_ns"]
+    assert set(row["hashes"]) == {"farmrt", "plan", "weights"}
     assert row["input_mb_s"] == pytest.approx(4 * 64 * 56 * 56 / row["time_ns"] * 1e3)
     status, out, _ = say("opbench", *arguments, "--min-time", "0.01")
     assert out.splitlines()[0].split(" | ")[1:] == ["Time(ns)", "Iterations", "Input(MB/s)", "GMACPS", "Spread(%)"]

@@ -133,7 +133,7 @@ class TestOnThisMachine:
 
     def test_a_throttled_unit_gives_no_figure(self, stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
         throttled = {"throttled": "thermal status severe", "repeats": 2}
-        monkeypatch.setattr(stored.opened, "cool", lambda measure: (measure(), throttled))
+        monkeypatch.setattr(stored.opened, "cool", lambda measure, _rest: (measure(), throttled))
         assert stored.verdict() == "not measured: thermal status severe"
 
     def test_the_files_of_another_device_model_are_not_those_of_a_phone(self, stored: Stored) -> None:
