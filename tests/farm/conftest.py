@@ -1,13 +1,15 @@
-"""The command line, as the tests call it."""
+"""The command line, as the tests call it, and a bench of emulated phones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from farm import cli
+from tests.farm.adb_servers import adb_server
+from tests.farm.bench import Bench, quicken
 
 Say = Callable[..., tuple[int, str, str]]
 
@@ -30,3 +32,20 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory: a new folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def adb_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Of an adb server that belongs to the tests of a module."""
+    with adb_server(tmp_path_factory.mktemp("adb")) as port:
+        yield port
+
+
+@pytest.fixture
+def bench(
+    adb_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Bench]:
+    """A working directory with a small network, and emulated phones; what is waited for takes a second or two."""
+    quicken(monkeypatch)
+    with Bench(tmp_path, adb_port, monkeypatch, capsys) as found:
+        yield found

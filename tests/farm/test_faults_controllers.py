@@ -8,32 +8,17 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from farm.emulation import EmulatedPhone
 from farm.transport import adb
-from tests.farm.adb_servers import adb_server
-from tests.farm.bench import Bench, finished, is_clean, quicken, running_on
+from tests.farm.bench import Bench, finished, is_clean, running_on
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 RUN = ("run", "tiny.yml", "--all")
 TUNE = ("tune", "tiny.yml", "--all", "--budget", "30")
 JOURNAL = Path("build/tuning/sdm845.jsonl")
-
-
-@pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with adb_server(tmp_path_factory.mktemp("adb")) as found:
-        yield found
-
-
-@pytest.fixture
-def bench(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Iterator[Bench]:
-    quicken(monkeypatch)
-    with contextlib.ExitStack() as stack:
-        yield stack.enter_context(Bench(tmp_path, port, monkeypatch, capsys))
 
 
 @contextlib.contextmanager

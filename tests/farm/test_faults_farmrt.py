@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from farm.emulation import EmulatedPhone
 from farm.jobs import unit as unit_jobs
 from farm.store import Store
-from tests.farm.adb_servers import adb_server
-from tests.farm.bench import Bench, Done, at_command, is_clean, quicken, running_on
+from tests.farm.bench import Bench, Done, at_command, is_clean, running_on
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 SERVE = "at=shell,on=farmrt.*serve"
-
-
-@pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with adb_server(tmp_path_factory.mktemp("adb")) as found:
-        yield found
-
-
-@pytest.fixture
-def bench(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Iterator[Bench]:
-    quicken(monkeypatch)
-    with contextlib.ExitStack() as stack:
-        yield stack.enter_context(Bench(tmp_path, port, monkeypatch, capsys))
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,21 +14,10 @@ from farm.jobs import trials
 from runtime.kernels.source import program_source
 from runtime.kernels.spec import Kernel
 from runtime.plan import encode
-from tests.farm.adb_servers import adb_server
-from tests.farm.bench import Bench, is_clean, quicken
+from tests.farm.bench import Bench, is_clean
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 ENDLESS = "volatile int still = 1; while (still) { }"
-
-
-@pytest.fixture
-def bench(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> Iterator[Bench]:
-    quicken(monkeypatch)
-    with contextlib.ExitStack() as stack:
-        port = stack.enter_context(adb_server(tmp_path_factory.mktemp("adb")))
-        yield stack.enter_context(Bench(tmp_path, port, monkeypatch, capsys))
 
 
 @pytest.fixture

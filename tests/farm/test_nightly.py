@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,7 @@ from farm import cli
 from farm.nightly.night import RunInfo
 from farm.nightly.row import NightlyRow
 from farm.store import Store
-from tests.farm.adb_servers import adb_server
-from tests.farm.bench import Bench, finished, is_clean, quicken
+from tests.farm.bench import Bench, finished, is_clean
 from tests.farm.models import write_deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
@@ -35,18 +32,9 @@ most_reruns: 0
 """
 
 
-@pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with adb_server(tmp_path_factory.mktemp("adb")) as found:
-        yield found
-
-
-@pytest.fixture
-def bench(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Iterator[Bench]:
-    quicken(monkeypatch)
+@pytest.fixture(autouse=True)
+def lab(tmp_path: Path) -> None:
     (tmp_path / "lab.yml").write_text(FILE)
-    with contextlib.ExitStack() as stack:
-        yield stack.enter_context(Bench(tmp_path, port, monkeypatch, capsys))
 
 
 def nightly(capsys: Any, *more: str) -> tuple[int, dict[str, Any], str]:
