@@ -178,6 +178,7 @@ def limited(size_bytes: int) -> Callable[[], None]:
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, size_bytes))
 
 
+@pytest.mark.slow
 def test_a_full_disk_while_converting(tmp_path: Path) -> None:
     big = np.random.default_rng(0).normal(size=(4, 3, 3, 3))
     write_deployment(tmp_path, tiny_model(weights=big))

@@ -26,7 +26,7 @@ from farm.throttling import Measured
 from runtime.errors import ConfigError
 from tests.farm.models import deployment_text, tiny_model, write_deployment
 
-pytestmark = pytest.mark.opencl
+pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 ROOT = Path(bundle.__file__).resolve().parents[2]
 FEW = CompareOptions(turns=5, margin_percent=25.0, seed=1)  # what a busy machine does to five turns
 # A farm that is no other than this one, and then does something to the bundle.
@@ -74,7 +74,6 @@ def builds(model: Path, a: Path, b: Path) -> tuple[Contender, Contender]:
     return contender.build(str(a), model), contender.build(str(b), model)
 
 
-@pytest.mark.slow
 def test_two_versions_of_a_model(tmp_path: Path, model: Path) -> None:
     (tmp_path / "narrow.yml").write_text(deployment_text(data_type="fp16_fp32", runtime="cpu+gpu"))
     (row,) = compared(*contender.models(model, Path("narrow.yml")))  # the CPU is only in one of them
@@ -90,7 +89,6 @@ def test_two_versions_of_a_model(tmp_path: Path, model: Path) -> None:
     assert row.settings["turns"] == 5 and row.a.versions and row.a.fingerprint["soc"] == "host"
 
 
-@pytest.mark.slow
 def test_a_model_that_computes_something_else_is_no_failure_where_two_models_are_compared(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -99,7 +97,6 @@ def test_a_model_that_computes_something_else_is_no_failure_where_two_models_are
     assert row.status == Status.OK and row.cosine is not None and row.cosine < 0.999
 
 
-@pytest.mark.slow
 def test_a_build_whose_outputs_depart_is_wrong(tmp_path: Path, model: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -110,7 +107,6 @@ def test_a_build_whose_outputs_depart_is_wrong(tmp_path: Path, model: Path) -> N
     assert row.outcome != Outcome.NONE
 
 
-@pytest.mark.slow
 def test_a_build_whose_farmrt_dies_is_a_row_that_says_which(tmp_path: Path, model: Path) -> None:
     dead = "Path(folder, 'farmrt').write_text('#!/bin/sh\\nexit 7\\n')"
     a, b = builds(model, pretender(tmp_path / "right"), pretender(tmp_path / "dead", after=dead))
@@ -128,7 +124,6 @@ def test_a_build_that_cannot_make_the_model_is_a_row(tmp_path: Path, model: Path
     assert row.reason == f"A: {tmp_path}/broken (not under git): tiny.yml:3: this farm does not know that"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("hot", [2, 5])
 def test_turns_that_heat_spoiled_are_left_out(model: Path, monkeypatch: pytest.MonkeyPatch, hot: int) -> None:
     turns = iter(range(7))
@@ -149,7 +144,6 @@ def test_turns_that_heat_spoiled_are_left_out(model: Path, monkeypatch: pytest.M
         assert row.status == Status.FAILED and row.reason.startswith("not decided: A has 2 blocks that count, B 2; 5 ")
 
 
-@pytest.mark.slow
 def test_on_an_emulated_phone(model: Path) -> None:
     with attached_phone("mi8", PhoneSettings(soc="sdm845")) as unit:
         (row,) = compared(*contender.models(model, model), units=[unit])
@@ -195,7 +189,6 @@ def commit(folder: Path, tag: str) -> None:
         subprocess.run(["git", *identity, *words], cwd=folder, check=True)
 
 
-@pytest.mark.slow
 def test_a_commit_that_slows_down_is_found_and_one_that_does_nothing_is_not(repository: Path, tmp_path: Path) -> None:
     path = write_deployment(tmp_path, shape="500,3,8,8", runtime="cpu+gpu")
     options = CompareOptions(turns=10, margin_percent=25.0, seed=1)

@@ -25,6 +25,8 @@ from runtime.errors import ConfigError
 from tests.conftest import require
 from tests.farm.adb_peer import Peer, Said, unframed
 
+pytestmark = pytest.mark.slow
+
 WORD = struct.Struct("<4sI")
 PATIENCE_S = 60.0
 FOLDER = "/data/local/tmp"
@@ -497,7 +499,6 @@ def test_properties_are_missing_hostile_or_endless(phone: EmulatedPhone) -> None
         assert b"\x1b[31mred" in peer.greet()[1]
 
 
-@pytest.mark.slow
 def test_work_heats_the_phone(phone: EmulatedPhone) -> None:
     zone = phone.root / "sys/class/thermal/thermal_zone0/temp"
     clock = phone.root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq"

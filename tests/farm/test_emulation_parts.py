@@ -50,6 +50,7 @@ def test_paths_of_files_stay_in_the_root(path: str) -> None:
     assert map_path(path, ROOT) == ROOT / "data/x"
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sampled_from([b"/", b"/tmp", b"/tmp/phone/root", b"/data", b"\n", b"/tmp/phone/roo", b"x"])), st.data()
 )

@@ -31,6 +31,7 @@ def all_benchmarks(variants: bool = False) -> tuple[Benchmark, ...]:
     return tuple(b for case in CASES for target in targets for b in benchmarks(case, target, variants))
 
 
+@pytest.mark.slow
 def test_every_kernel_of_the_table_has_a_benchmark() -> None:
     found = {(benchmark.step.kernel.name, benchmark.step.kernel.memory) for benchmark in all_benchmarks()}
     assert found == {(kernel.name, kernel.memory) for kernel in KERNELS}

@@ -265,6 +265,7 @@ def test_the_driver_out_of_any_answer(probe: object, driver: Driver) -> None:
     assert driver_of(probe) == driver
 
 
+@pytest.mark.slow
 def test_all_are_asked_at_the_same_time_and_a_silent_one_holds_nobody_up() -> None:
     barrier, silence = threading.Barrier(5), threading.Event()
 

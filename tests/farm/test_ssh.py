@@ -229,6 +229,7 @@ def test_a_cut_connection_while_a_program_runs(behind: Unit, proxy: Proxy) -> No
     opened.close()
 
 
+@pytest.mark.slow
 def test_a_cut_connection_while_files_are_sent(behind: Unit, proxy: Proxy, server: SshServer, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(8_000_000))
     opened = transports.connect(behind)
@@ -257,6 +258,7 @@ def test_a_half_open_connection_is_noticed(behind: Unit, proxy: Proxy) -> None:
     opened.close()
 
 
+@pytest.mark.slow
 def test_a_half_open_connection_while_files_are_sent(behind: Unit, proxy: Proxy, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(30_000_000))
     opened = ssh.connect(behind, SHORT)
@@ -346,6 +348,7 @@ def test_a_disk_that_is_full(board: Unit, small_disk: Path, tmp_path: Path) -> N
     opened.close()
 
 
+@pytest.mark.slow
 def test_a_batch_that_needs_many_command_lines(board: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("farm.transport.posix.PosixTransport.max_command_bytes", 3000)
     files = {f"{'long' * 20}/{index % 50}/{index}": tmp_path / f"{index}" for index in range(100)}
@@ -361,6 +364,7 @@ def test_a_batch_that_needs_many_command_lines(board: Unit, tmp_path: Path, monk
     opened.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 def test_scripts_work_in_every_shell(
     board: Unit, server: SshServer, shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -22,7 +22,7 @@ from runtime.lowering.trials import TrialLaunch
 from tests.farm.models import deployment_text, write_deployment
 from tuner.trial import Candidate, Status, Trial, judged
 
-pytestmark = pytest.mark.opencl
+pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,6 @@ def tuned_row(say: Any, *more: str) -> dict[str, Any]:
     return row  # type: ignore[no-any-return]
 
 
-@pytest.mark.slow
 def test_tuning_leaves_two_files_that_are_used(say: Any) -> None:
     row = tuned_row(say, "--budget", "3")
     assert row["default_ms"] > 0 and row["tuned_ms"] > 0 and row["trials"] > 10 and row["device_s"] > 0
@@ -104,14 +103,12 @@ def _check_artifact_commands(say: Any, tuned_file: Path, kernels_file: Path) -> 
     assert status == 1 and "damaged" in err
 
 
-@pytest.mark.slow
 def test_a_second_call_goes_on_from_the_journal(say: Any) -> None:
     first, second = tuned_row(say), tuned_row(say)
     assert Path("build/tuning/host.jsonl").exists()
     assert second["trials"] < first["trials"], "only the re-test is measured again"
 
 
-@pytest.mark.slow
 def test_no_budget_leaves_every_default_and_says_so(say: Any) -> None:
     row = tuned_row(say, "--budget", "0")
     assert (row["trials"], row["launches_tuned"]) == (0, 0)

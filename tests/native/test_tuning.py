@@ -13,7 +13,7 @@ from tests.native.artifacts import fingerprint, tuned_entry, tuned_file
 from tests.native.farmrt import Farmrt
 from tests.native.plans import Floats, PlanBuilder, integer, packed, pool
 
-pytestmark = pytest.mark.opencl
+pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 
 # y[r] = sum_c w[r][c] * x[c], a work item a block of rows.
 DENSE = """

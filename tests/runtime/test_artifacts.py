@@ -54,11 +54,13 @@ kernel_sets = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(tuned_sets)
 def test_tuned_sets_come_back(sets: list[TunedSet]) -> None:
     assert decode_tuned(encode_tuned(sets), "file") == sets
 
 
+@pytest.mark.slow
 @given(kernel_sets)
 def test_kernel_sets_come_back(sets: list[KernelSet]) -> None:
     assert decode_kernels(encode_kernels(sets), "file") == sets

@@ -85,6 +85,7 @@ def test_light_model(name: str) -> None:
     assert remaining == REMAINING.get(name, {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "inception_v2"])
 def test_light_model_as_stored(name: str) -> None:
     model = onnx.load(light_models()[name])

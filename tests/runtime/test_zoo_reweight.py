@@ -26,6 +26,7 @@ def test_the_nine_networks_are_found():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIGHT)
 def test_outputs_of_the_onnx_packages_networks_differ_between_inputs(name):
     original = onnx.load(zoo.light_models()[name])

@@ -12,6 +12,8 @@ import pytest
 from runtime import zoo
 from runtime.zoo.network import Network
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"mobilenet_v1": 33, "mobilenet_v2": 50, "squeezenet_v11": 41, "resnet50": 47, "inception_v3": 80}
 
 # Trained parameters with 1000 classes, as the models' Keras (MobileNet) and torchvision (others) releases count them.

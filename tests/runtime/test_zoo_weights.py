@@ -12,6 +12,8 @@ from runtime.zoo.calibration import calibrated_parameters
 from runtime.zoo.skeleton import Skeleton, Topology
 from runtime.zoo.statistics_pass import Layer, StatisticsPass
 
+pytestmark = pytest.mark.slow
+
 SMALL = {"mobilenet_v1": 64, "mobilenet_v2": 64, "squeezenet_v11": 64, "resnet50": 64, "inception_v3": 75}
 
 
@@ -34,7 +36,6 @@ def logits(probabilities):
 
 
 @pytest.mark.parametrize("name", SMALL)
-@pytest.mark.slow
 def test_same_seed_same_bytes_other_seed_other_weights(name):
     first, second, other = (small(name, seed=seed, classes=10).SerializeToString() for seed in (3, 3, 4))
     assert first == second
@@ -176,7 +177,6 @@ def test_input_that_is_no_image_of_fixed_size_is_refused(shape):
         calibrated_parameters(skeleton, seed=0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_full_size_outputs_differ_between_inputs(name):
     size = zoo.describe(name).input_shape[2]

@@ -19,6 +19,8 @@ from tuner.reference import Normalised, Standard
 from tuner.search import LEVELS, Outcome, search
 from tuner.trial import Candidate, Measure, Trial
 
+pytestmark = pytest.mark.slow
+
 FEW = LAUNCHES[4:6]
 
 
@@ -62,7 +64,6 @@ def best_ns() -> float:
     return sum(min(true_time_ns(one, each) for each in found) * len(one.uses) for one, found in every)
 
 
-@pytest.mark.slow
 def test_units_of_different_speed_share_the_work_and_find_what_one_finds() -> None:
     devices = {"a": SlowDevice(), "b": SlowDevice(1.3, 2), "c": SlowDevice(0.8, 3)}
     outcome, _ = shared(dict(devices))

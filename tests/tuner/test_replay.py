@@ -33,6 +33,7 @@ def chosen(outcome: Outcome) -> dict[str, Candidate]:
     return {each.launch.key: each.chosen for each in outcome.verdicts}
 
 
+@pytest.mark.slow
 def test_quick_comes_within_three_percent_in_fifteen_percent_of_the_time(recording: Recording) -> None:
     outcome = replay(recording, "quick")
     best_ns = recording.model_ns(recording.best)

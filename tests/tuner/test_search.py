@@ -15,6 +15,8 @@ from tuner.lab import Lab, Progress
 from tuner.search import LEVELS, Outcome, search
 from tuner.trial import Candidate, Measure, Status, Trial
 
+pytestmark = pytest.mark.slow
+
 FEW = LAUNCHES[4:6]
 SPENT = "default kept: the budget was spent"
 

@@ -25,6 +25,7 @@ def test_swapped_groups_give_the_inverse(first: list[float], second: list[float]
     assert one.low <= one.ratio <= one.high
 
 
+@pytest.mark.slow
 @given(TIMES, TIMES, st.floats(0.01, 100))
 def test_the_unit_of_measure_does_not_matter(first: list[float], second: list[float], scale: float) -> None:
     one = compare_samples(first, second)
