@@ -14,9 +14,9 @@ import numpy.typing as npt
 from benchmarks.contenders import Farmrt
 from benchmarks.figures import ColdStart, Start
 from benchmarks.scratch import POCL_CACHE
-from farm.jobs.prepare import Prepared
+from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit
+from farm.jobs.models.prepare import Prepared
 from farm.jobs.run import LoadOptions
-from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit
 from farm.workspace import Workspace, data_file
 from runtime.errors import DeviceError
 from runtime.native.build import build_farmrt

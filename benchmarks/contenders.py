@@ -14,11 +14,11 @@ import onnxruntime
 
 from benchmarks.figures import ONNX_RUNTIME
 from farm.jobs.benchmark import profile
-from farm.jobs.prepare import Prepared, TestData
+from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit
+from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.run import LoadOptions, load_model
-from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit
 from farm.jobs.validate import output_members
-from farm.results import Status
+from farm.rows.row import Status
 from runtime.errors import ModelError
 from runtime.plan.plan import Plan
 

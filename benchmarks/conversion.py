@@ -14,7 +14,7 @@ from benchmarks.failures import Failures
 from benchmarks.figures import ONNX_RUNTIME, Conversion, Spent
 from benchmarks.networks import Network
 from benchmarks.scratch import scratch
-from farm import drivers
+from farm.farmrt import drivers
 from runtime.errors import JobError
 
 DEADLINE_S = 300.0

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is 
 from benchmarks.nightly_rules import OTHERS, Night, farm_rule
 from benchmarks.nightly_series import CHANGE_AT, NIGHTS, WORLDS, Scenario, SimulatedSeries, World
 from farm.decision.controls import poisson_interval
-from farm.tables import Table, show
+from farm.tables.table import Table, show
 
 ALONE, TWIN = "farm, a unit alone", "farm, with a twin"
 PROCESSES = 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from farm.results import Figure, Latency, Record, Status
+from farm.rows.row import Figure, Latency, Record, Status
 from tuner.statistics import Ratio
 
 ONNX_RUNTIME = "ONNX Runtime"

@@ -14,10 +14,10 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.contenders import cores
 from benchmarks.figures import Driver, Machine, Program
-from farm import drivers
-from farm.inventory import HOST
-from farm.jobs.unit import open_unit
-from farm.results import versions
+from farm.config.inventory import HOST
+from farm.farmrt import drivers
+from farm.jobs.fleet.unit import open_unit
+from farm.rows.row import versions
 from runtime.native.build import build_farmrt
 
 OS_RELEASE = Path("/etc/os-release")

@@ -17,14 +17,14 @@ from benchmarks.figures import ColdStart, Entrant, Interval, Run, Tuning
 from benchmarks.networks import Network
 from benchmarks.scratch import scratch
 from benchmarks.turns import Lane, compete
-from farm import drivers
-from farm.inventory import HOST
-from farm.jobs.fleet import FleetOptions
+from farm.config.inventory import HOST
+from farm.farmrt import drivers
+from farm.jobs.fleet.dispatch import FleetOptions
+from farm.jobs.fleet.unit import OpenUnit, open_unit
 from farm.jobs.run import NO_ARTIFACT, LoadOptions
-from farm.jobs.tune import TuneOptions, tune_job
-from farm.jobs.tune_search import SearchOptions
-from farm.jobs.unit import OpenUnit, open_unit
-from farm.results import Latency, Status, TuneRow
+from farm.jobs.tune.job import TuneOptions, tune_job
+from farm.jobs.tune.search import SearchOptions
+from farm.rows.row import Latency, Status, TuneRow
 from runtime.lowering.lower import lower
 from tuner.statistics import ratio_of_medians
 

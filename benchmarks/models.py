@@ -24,7 +24,8 @@ from benchmarks.conversion import conversion
 from benchmarks.failures import Failures
 from benchmarks.figures import Conversion, Driver, Report, Run
 from benchmarks.measurement import Options, measure
-from farm import atomic_file, drivers
+from farm import atomic_file
+from farm.farmrt import drivers
 from runtime import zoo
 from runtime.errors import FarmError
 from tuner.search import LEVELS

@@ -13,9 +13,11 @@ import onnx
 import yaml
 
 from benchmarks.scratch import ROOT
-from farm import atomic_file, deployment, fetch
-from farm.deployment import Deployment
-from farm.jobs.prepare import Prepared, prepare
+from farm import atomic_file
+from farm.config import deployment
+from farm.config.deployment import Deployment
+from farm.jobs.models.prepare import Prepared, prepare
+from farm.model import fetch
 from runtime import zoo
 
 MODELS_FOLDER = ROOT / "models"

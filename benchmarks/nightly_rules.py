@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.nightly_series import BLOCKS, SimulatedSeries
-from farm.decision.judge import asks_twin, judge_timed, twin_of
 from farm.decision.judgement import Judgement, Verdict
 from farm.decision.nights import Nights
+from farm.decision.regression import asks_twin, judge_timed, twin_of
 from farm.decision.timed import Twin
-from farm.series import Metric
+from farm.rows.series import Metric
 
 SIGNS = {Verdict.REGRESSION: 1, Verdict.IMPROVEMENT: -1}
 BASELINE_NIGHTS = 7

@@ -20,7 +20,7 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
-from farm.series import Point, typical
+from farm.rows.series import Point, typical
 
 BLOCKS = 6
 NIGHTS = 365

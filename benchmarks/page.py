@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from benchmarks import notes
 from benchmarks.figures import ONNX_RUNTIME, Entrant, Interval, Report, Run, Start, Tuning
-from farm.results import Latency, Status
+from farm.rows.row import Latency, Status
 
 AIMS = {
     "system": {

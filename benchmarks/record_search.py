@@ -25,10 +25,12 @@ from typing import Any
 
 import click
 
-from farm import atomic_file, deployment, fetch, inventory
-from farm.jobs.prepare import prepare
-from farm.jobs.trials import UnitTrials, trials_on
-from farm.jobs.unit import open_unit
+from farm import atomic_file
+from farm.config import deployment, inventory
+from farm.jobs.fleet.unit import open_unit
+from farm.jobs.models.prepare import prepare
+from farm.jobs.tune.trials import UnitTrials, trials_on
+from farm.model import fetch
 from runtime.kernels.spec import Variant
 from runtime.lowering.trials import TrialLaunch
 from runtime.target import Target

@@ -27,13 +27,13 @@ from pydantic import BaseModel, ConfigDict
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is searched for imports, the tree is not
 
-from farm import lease
+from farm.config.inventory import Unit
 from farm.emulation.attached import adb_server
-from farm.inventory import Unit
-from farm.jobs.fleet import FleetOptions, Job, run_jobs
-from farm.jobs.unit import OpenUnit
-from farm.jobs.watch import UnitWatch
-from farm.tables import Table, show
+from farm.jobs.fleet.dispatch import FleetOptions, Job, run_jobs
+from farm.jobs.fleet.progress import UnitWatch
+from farm.jobs.fleet.unit import OpenUnit
+from farm.lease import lease
+from farm.tables.table import Table, show
 from farm.transport import connect
 from runtime.errors import FarmError
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from farm.fetch import CACHE_FOLDER
+from farm.model.fetch import CACHE_FOLDER
 
 ROOT = Path(__file__).parents[1]
 POCL_CACHE = "POCL_CACHE_DIR"

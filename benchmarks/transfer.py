@@ -28,9 +28,9 @@ import click
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks import loopback
-from farm import inventory
 from farm import transport as transports
-from farm.inventory import Unit
+from farm.config import inventory
+from farm.config.inventory import Unit
 from farm.transport import ssh, ssh_config
 from farm.transport.adb_server import AdbServer, find_adb
 

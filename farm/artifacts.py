@@ -21,7 +21,7 @@ from filelock import FileLock
 from pydantic import Field, ValidationError
 
 from farm import atomic_file
-from farm.results import Latency, Record
+from farm.rows.row import Latency, Record
 from farm.workspace import BUILD_FOLDER
 from runtime.artifacts import (
     Fingerprint,

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from farm import drivers, safe_text, toolchain
-from farm.drivers import Driver
+from farm import safe_text, toolchain
+from farm.farmrt import drivers
+from farm.farmrt.drivers import Driver
 from farm.transport import adb_server
 from farm.transport.adb import remedy
 from farm.transport.adb_server import AdbServer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from farm.results import Record, Row
+from farm.rows.row import Record, Row
 from runtime.plan.plan import Plan, Step
 from runtime.plan.records import StepKind
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from runtime.plan.records import Precision
+from runtime.types import Precision
 
 _GPU_FAMILIES = (
     (r"adreno.*?(\d)\d\d", "adreno-{0}xx"),

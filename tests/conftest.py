@@ -12,7 +12,7 @@ import socket
 import pytest
 
 from farm import toolchain
-from farm.drivers import find_drivers
+from farm.farmrt.drivers import find_drivers
 
 os.environ.update(toolchain.environment())
 # No test meets the adb server and the phones of this machine: on this port none runs, and none can be started.

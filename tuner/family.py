@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from runtime.kernels.spec import Variant
 from runtime.lowering.trials import TrialLaunch
-from tuner.crew import Chain
-from tuner.lab import Lab
+from tuner.device_pool import Chain
 from tuner.ranking import Ranking
 from tuner.space import default_candidate
 from tuner.trial import Candidate, Trial
+from tuner.trial_runner import Lab
 
 _LEAST_REPS, _MOST_REPS = 3, 10
 _TRIAL_NS = 2e6  # repetitions aim at so much time, so that short launches are averaged and long ones stay cheap

@@ -8,10 +8,10 @@ import statistics
 from collections.abc import Sequence
 
 from runtime.lowering.trials import TrialLaunch
-from tuner.lab import BudgetSpent, Lab
 from tuner.space import default_candidate
 from tuner.statistics import Ratio, ratio_of_medians
 from tuner.trial import Candidate, Status
+from tuner.trial_runner import BudgetSpent, Lab
 from tuner.verdict import Verdict, default_kept, nothing_runs
 
 _HALVING_ROUNDS = (2, 4)  # after so many rounds the slower half of the finalists leaves

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from runtime.lowering.trials import TrialLaunch
 from tuner.exhaustive import Exhaustive
 from tuner.family import Family, Task, timed
+from tuner.family_scheduler import Strategy, take_turns
 from tuner.halving import Halving
-from tuner.lab import BudgetSpent, Lab, Observer, Progress, unobserved
 from tuner.ranking import Ranking
 from tuner.retest import Retest
 from tuner.space import default_candidate
 from tuner.trial import Candidate, Status
-from tuner.turns import Strategy, take_turns
+from tuner.trial_runner import BudgetSpent, Lab, Observer, Progress, unobserved
 from tuner.verdict import Verdict, confirmed, default_kept, nothing_runs
 
 Expand = Callable[[TrialLaunch, int], Mapping[Candidate, float]]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from runtime.kernels.spec import Variant
 from runtime.lowering.trials import TrialLaunch
-from runtime.plan.records import Precision
+from runtime.types import Precision
 
 LocalSize = tuple[int, int, int]
 DRIVERS_CHOICE: LocalSize = (0, 0, 0)

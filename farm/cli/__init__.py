@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import click
 
+from farm.config.suggestion import suggestion
 from farm.safe_text import one_line
-from farm.suggestion import suggestion
 from runtime.errors import FarmError
 
 FAILED = 1

@@ -9,14 +9,15 @@ from typing import Any
 
 import click
 
-from farm import artifacts, safe_text, tables
+from farm import artifacts, safe_text
 from farm.artifacts import Artifact
 from farm.cli import options
 from farm.cli.fleet_options import opencl_option
-from farm.inventory import Unit
-from farm.jobs.unit import open_unit
-from farm.selection import Choice
-from farm.tables_tune import artifact_table, content_tables
+from farm.config.inventory import Unit
+from farm.jobs.fleet.unit import open_unit
+from farm.tables import table
+from farm.tables.tune import artifact_table, content_tables
+from farm.units.selection import Choice
 from runtime.artifacts import Fingerprint, KernelSet, TunedSet, fingerprint_of
 from runtime.errors import FormatError, JobError
 from runtime.target import target_from_probe
@@ -38,7 +39,7 @@ def list_files(as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"artifacts": [_summary(artifact) for artifact in found]}, indent=2))
     elif found:
-        tables.show([artifact_table(found)])
+        table.show([artifact_table(found)])
     elif not paths:
         click.echo("none yet; `farm tune` writes them")
     return int(len(found) < len(paths))
@@ -62,7 +63,7 @@ def show_file(file: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(_summary(artifact) | {"sets": [_content(each) for each in artifact.sets]}, indent=2))
     else:
-        tables.show(content_tables(artifact))
+        table.show(content_tables(artifact))
 
 
 @command.command(name="verify")

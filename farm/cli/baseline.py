@@ -7,15 +7,15 @@ import json
 import click
 from pydantic import TypeAdapter, ValidationError
 
-from farm import tables
 from farm.cli import options, store_options
-from farm.fields import SafeName
-from farm.jobs.stored_runs import LATEST, PREFIX, find_run
+from farm.config.fields import SafeName
+from farm.jobs.compare.stored_runs import LATEST, PREFIX, find_run
 from farm.nightly.file import LAST_GOOD, SERIES
-from farm.nightly.night import RunInfo
+from farm.rows.run_info import RunInfo
 from farm.safe_text import one_line
 from farm.store import Store
-from farm.tables import Table
+from farm.tables import table
+from farm.tables.table import Table
 from runtime.errors import ConfigError
 
 COLUMNS = ("Name", "Run", "Started", "Commit", "Command")
@@ -60,7 +60,7 @@ def list_command(store: str | None, as_json: bool) -> None:
         click.echo(json.dumps({"baselines": [_plain(name, run) for name, run in found.items()]}))
     elif found:
         rows = [[name, str(run.id), run.started, run.commit[:12] or "-", run.command] for name, run in found.items()]
-        tables.show([Table("", COLUMNS, rows, frozenset({"Name", "Started", "Commit", "Command"}))])
+        table.show([Table("", COLUMNS, rows, frozenset({"Name", "Started", "Commit", "Command"}))])
     else:
         click.echo("none yet; `farm baseline set NAME` names the newest run")
 

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import click
 
-from farm import atomic_file, tables
+from farm import atomic_file
 from farm.cli import options, store_options, view
 from farm.cli.fleet_options import fleet_options
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
-from farm.jobs.fleet import FleetOptions
+from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.run import LoadOptions
-from farm.profile import BenchmarkRow
-from farm.results import Status
-from farm.selection import Choice
-from farm.tables_benchmark import sections
-from farm.trace import trace_json
+from farm.rows.profile import BenchmarkRow
+from farm.rows.row import Status
+from farm.tables import table
+from farm.tables.benchmark import sections
+from farm.tables.trace import trace_json
+from farm.units.selection import Choice
 
 
 @click.command(name="benchmark")
@@ -61,5 +62,5 @@ def _show(rows: Sequence[BenchmarkRow]) -> None:
     for row in rows:
         if row.status == Status.OK:
             click.echo(f"{row.model} on {row.unit} ({row.runtime}, {row.fingerprint['gpu'] or 'CPU'})\n")
-            tables.show(sections(row))
+            table.show(sections(row))
             click.echo(f"\nOperators' sum / wall time: {row.sum_to_wall:.3f}\n")

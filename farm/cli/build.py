@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from farm import tables
 from farm.cli import options
-from farm.tables import Table
+from farm.tables import table
+from farm.tables.table import Table
 from runtime.errors import ConfigError
 from runtime.native.abi import ABIS, HOST
 from runtime.native.build import build_farmrt
@@ -52,7 +52,7 @@ def command(abis: tuple[str, ...], every: bool, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"built": [dataclasses.asdict(one) for one in built], "left_out": left_out}))
     else:
-        tables.show([Table("", COLUMNS, [_cells(one) for one in built], LEFT)])
+        table.show([Table("", COLUMNS, [_cells(one) for one in built], LEFT)])
         for reason in left_out.values():
             click.echo(f"left out: {reason}", err=True)
     return 0

@@ -8,13 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import click
 
-from farm import device_store, lease, safe_text, tables
+from farm import safe_text
 from farm.cli import options
-from farm.device_store import Cleaned
-from farm.inventory import Unit
-from farm.selection import Choice
-from farm.tables import Table
+from farm.config.inventory import Unit
+from farm.farmrt import device_store
+from farm.farmrt.device_store import Cleaned
+from farm.lease import lease
+from farm.tables import table
+from farm.tables.table import Table
 from farm.transport import connect
+from farm.units.selection import Choice
 from runtime.errors import FarmError
 
 DAY_S = 86_400.0
@@ -41,7 +44,7 @@ def command(choice: Choice, older_days: float, dry_run: bool) -> int:
     found = options.units(choice)
     with ThreadPoolExecutor(min(len(found), MAX_AT_ONCE)) as pool:
         outcomes = list(pool.map(lambda unit: _clean(unit, older_days * DAY_S, dry_run), found))
-    tables.show([_table(found, outcomes, dry_run)])
+    table.show([_table(found, outcomes, dry_run)])
     failures = [each for each in outcomes if isinstance(each, FarmError)]
     for failure in failures:
         click.echo(safe_text.one_line(str(failure)), err=True)
@@ -66,4 +69,4 @@ def _cells(outcome: Cleaned | FarmError) -> list[str]:
     if isinstance(outcome, FarmError):
         return ["-"] * (len(COLUMNS) - 1)
     sizes = (outcome.size_bytes, outcome.left_bytes, outcome.free_bytes)
-    return [str(outcome.files), *("-" if size is None else tables.size(size) for size in sizes)]
+    return [str(outcome.files), *("-" if size is None else table.size(size) for size in sizes)]

@@ -8,22 +8,22 @@ from pathlib import Path
 
 import click
 
-from farm import tables
 from farm.cli import FAILED, options, store_options, view
 from farm.cli.fleet_options import fleet_options
-from farm.comparison import CompareRow, is_worse
-from farm.deployment import Runtime
-from farm.jobs import contender
-from farm.jobs.compare_builds import CompareOptions, compare_job
-from farm.jobs.compare_runs import compare_runs, only_in_one
-from farm.jobs.contender import Contender
-from farm.jobs.fleet import FleetOptions
-from farm.jobs.stored_runs import PREFIX, stored_run
+from farm.config.deployment import Runtime
+from farm.decision.comparison import CompareRow, is_worse
+from farm.jobs.compare import contender
+from farm.jobs.compare.builds import CompareOptions, compare_job
+from farm.jobs.compare.contender import Contender
+from farm.jobs.compare.runs import compare_runs, only_in_one
+from farm.jobs.compare.stored_runs import PREFIX, stored_run
+from farm.jobs.fleet.dispatch import FleetOptions
 from farm.safe_text import one_line
-from farm.selection import Choice
 from farm.store import Store
-from farm.store.keeping import Keeper
-from farm.tables_compare import compare_table, note_lines, side_text
+from farm.store.recorder import Keeper
+from farm.tables import table
+from farm.tables.compare import compare_table, note_lines, side_text
+from farm.units.selection import Choice
 from runtime.errors import ConfigError
 
 MARGIN_PERCENT = 1.0
@@ -138,6 +138,6 @@ def _finish(rows: Sequence[CompareRow], as_json: bool, keeper: Keeper) -> int:
 def _show(rows: Sequence[CompareRow]) -> None:
     for name, side in (("A", rows[0].a), ("B", rows[0].b)):
         click.echo(one_line(f"{name}: {side_text(side)}"))
-    tables.show([compare_table(rows)])
+    table.show([compare_table(rows)])
     for line in note_lines(rows):
         click.echo(one_line(line))

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from farm import tables
 from farm.cli import options
 from farm.cli.fleet_options import fleet_options
-from farm.deployment import Deployment
-from farm.inventory import Unit
+from farm.config.deployment import Deployment
+from farm.config.inventory import Unit
 from farm.jobs.convert import ConvertRow, convert_job
-from farm.jobs.fleet import FleetOptions
-from farm.selection import Choice
-from farm.tables import Table
+from farm.jobs.fleet.dispatch import FleetOptions
+from farm.tables import table
+from farm.tables.table import Table
+from farm.units.selection import Choice
 from runtime.errors import NoUnitError
 
 COLUMNS = ("Model", "Unit", "Runtime", "Status", "ONNX nodes", "Operators", "Steps", "MACs", "Weights", "Files")
@@ -54,7 +54,7 @@ def _show(rows: Sequence[ConvertRow], explain: bool) -> None:
         for row in explained.values():
             for line in _explanation(row):
                 click.echo(line)
-    tables.show([Table("", COLUMNS, [_cells(row) for row in rows], LEFT)])
+    table.show([Table("", COLUMNS, [_cells(row) for row in rows], LEFT)])
 
 
 def _explanation(row: ConvertRow) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _cells(row: ConvertRow) -> list[str]:
     return [
         *(row.model, row.unit or "-", row.runtime, row.status.value),
         *(_count(value) for value in (row.operators_before, row.operators_after, row.steps, row.macs)),
-        "-" if row.weights_bytes is None else tables.size(row.weights_bytes),
+        "-" if row.weights_bytes is None else table.size(row.weights_bytes),
         ", ".join(path for path in (row.graph_file, row.plan_file, row.data_file, *row.code_files) if path),
     ]
 

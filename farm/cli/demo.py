@@ -6,16 +6,17 @@ from pathlib import Path
 
 import click
 
-from farm import deployment, tables
 from farm.cli import options, store_options, view
-from farm.jobs.demo import Demo, demonstrate, write_report
-from farm.jobs.demo_nights import measure_nights
+from farm.config import deployment
+from farm.jobs.demo.job import Demo, demonstrate, write_report
+from farm.jobs.demo.nights import measure_nights
 from farm.report.write import write_reports
-from farm.results import exit_status
-from farm.selection import Choice
-from farm.tables_nightly import night_tables
-from farm.tables_run import artifact_lines, run_tables
-from farm.tables_tune import tune_table
+from farm.rows.row import exit_status
+from farm.tables import table
+from farm.tables.nightly import night_tables
+from farm.tables.run import artifact_lines, run_tables
+from farm.tables.tune import tune_table
+from farm.units.selection import Choice
 
 MODELS = (Path("models/mobilenet_v1.yml"), Path("models/squeezenet_v11.yml"))
 REPORT = Path("reports/demo.md")
@@ -62,7 +63,7 @@ def _main_job(store: str | None) -> int:
 
 
 def _show(demo: Demo) -> None:
-    tables.show([*run_tables(demo.runs), demo.slowest, tune_table(demo.tunings)])
+    table.show([*run_tables(demo.runs), demo.slowest, tune_table(demo.tunings)])
     for line in (*artifact_lines(demo.tunings), *demo.artifacts):
         click.echo(line)
     options.tell_failures(demo.rows)
@@ -73,5 +74,5 @@ def _nights(folder: Path) -> None:
     """The nights of the emulated farm; the last one's report."""
     click.echo("\nNights of two emulated phones", err=True)
     *_, night = measure_nights(MODELS[0], NIGHTS_STORE, store_options.working_commit(), store_options.tell)
-    tables.show(night_tables(night))
+    table.show(night_tables(night))
     click.echo(f"report of the nights: {write_reports(night, folder).index}")

@@ -13,19 +13,22 @@ import click
 from rich.console import Console
 from rich.live import Live
 
-from farm import health, lease, roll_call, safe_text, tables
+from farm import safe_text
 from farm.cli import options
-from farm.health import Finding, Quarantine
-from farm.inventory import Unit
-from farm.jobs.check import check_unit
-from farm.jobs.opencl_library import find_opencl
-from farm.jobs.probe import probe_unit
-from farm.known_units import Driver
-from farm.roll_call import Present, Report, State
-from farm.selection import Candidate, Choice, may_fit, select
-from farm.tables_devices import devices_json, devices_table
+from farm.config.inventory import Unit
+from farm.jobs.fleet.health_check import check_unit
+from farm.jobs.fleet.opencl_library import find_opencl
+from farm.jobs.fleet.probe import probe_unit
+from farm.lease import lease
+from farm.tables import table
+from farm.tables.devices import devices_json, devices_table
 from farm.transport import Transport, connect, ssh
 from farm.transport.ssh_trust import HostKey
+from farm.units import health, roll_call
+from farm.units.health import Finding, Quarantine
+from farm.units.known_units import Driver
+from farm.units.roll_call import Present, Report, State
+from farm.units.selection import Candidate, Choice, may_fit, select
 from runtime.errors import ConfigError, FarmError
 
 PROBE_DEADLINE_S = 300.0
@@ -175,7 +178,7 @@ def _show(reports: Sequence[Report], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(devices_json(reports), indent=2))
     else:
-        tables.show([devices_table(reports)])
+        table.show([devices_table(reports)])
 
 
 def _watch(look: Callable[[], list[Report]], as_json: bool, every_s: float) -> None:
@@ -185,7 +188,7 @@ def _watch(look: Callable[[], list[Report]], as_json: bool, every_s: float) -> N
             _watch_plainly(look, as_json, every_s)
         with Live(console=Console(), auto_refresh=False, screen=False) as live:
             while True:
-                live.update(tables.rich_table(devices_table(look())), refresh=True)
+                live.update(table.rich_table(devices_table(look())), refresh=True)
                 time.sleep(every_s)
 
 
@@ -194,7 +197,7 @@ def _watch_plainly(look: Callable[[], list[Report]], as_json: bool, every_s: flo
     before = ""
     while True:
         reports = look()
-        text = f"{json.dumps(devices_json(reports))}\n" if as_json else tables.plain(devices_table(reports))
+        text = f"{json.dumps(devices_json(reports))}\n" if as_json else table.plain(devices_table(reports))
         if text != before:
             click.echo(text if as_json else f"{text}\n", nl=False)
             sys.stdout.flush()

@@ -9,7 +9,7 @@ import click
 
 from farm import doctor
 from farm.doctor import Check
-from farm.jobs.probe import probe_driver
+from farm.jobs.fleet.probe import probe_driver
 
 MARKS = {"ok": click.style("ok     ", fg="green"), "advice": click.style("advice ", fg="yellow")}
 MISSING = click.style("missing", fg="red", bold=True)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from farm.jobs.fleet import FLEET, FleetOptions
+from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from farm import tables
 from farm.cli import options
 from farm.cli.fleet_options import fleet_options
 from farm.forecast import ForecastRow
-from farm.jobs.fleet import FleetOptions
+from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.forecast import forecast_for_file, forecast_job
-from farm.results import Status
-from farm.selection import ANY, Choice
-from farm.tables_forecast import forecast_tables
+from farm.rows.row import Status
+from farm.tables import table as tables
+from farm.tables.forecast import forecast_tables
+from farm.units.selection import ANY, Choice
 
 
 @click.command(name="forecast")

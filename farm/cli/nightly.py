@@ -7,21 +7,22 @@ from pathlib import Path
 
 import click
 
-from farm import deployment, tables
 from farm.cli import FAILED, INTERRUPTED, options, store_options, view
 from farm.cli.fleet_options import fleet_options
-from farm.jobs import nightly_run
-from farm.jobs.fleet import FleetOptions
-from farm.jobs.nightly import Places, cases_of
+from farm.config import deployment
+from farm.jobs.fleet.dispatch import FleetOptions
+from farm.jobs.nightly import run as nightly_run
+from farm.jobs.nightly.matrix import Places, cases_of
 from farm.nightly import file
 from farm.nightly.file import Nightly
 from farm.nightly.night import Night, Outcome
 from farm.nightly.plan import expected_s
 from farm.nightly.verdict import notify, verdict_of
 from farm.report.write import write_reports
-from farm.selection import ANY, select
 from farm.store import Store
-from farm.tables_nightly import night_tables, plan_table
+from farm.tables import table
+from farm.tables.nightly import night_tables, plan_table
+from farm.units.selection import ANY, select
 from runtime.errors import FarmError
 
 REPORTS = Path("reports")
@@ -90,7 +91,7 @@ def _show_plan(nightly: Nightly, places: Places, store: Store, as_json: bool) ->
         ]
         click.echo(json.dumps({"repeats": nightly.repeats, "units": units}))
     else:
-        tables.show([plan_table(cases, nightly.repeats, expected)])
+        table.show([plan_table(cases, nightly.repeats, expected)])
     return 0
 
 
@@ -107,7 +108,7 @@ def _finish(nightly: Nightly, night: Night, folder: Path, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps(verdict, allow_nan=False))
     else:
-        tables.show(night_tables(night))
+        table.show(night_tables(night))
         click.echo(f"{night.outcome}; report: {report or 'none'}")
     try:
         if nightly.notify_command:

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 import click
 
-from farm import tables
 from farm.cli import options, store_options, view
 from farm.cli.fleet_options import fleet_options
-from farm.jobs.fleet import FleetOptions
+from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.opbench import OpbenchOptions, list_benchmarks, opbench_job
-from farm.opbench import OpbenchRow
-from farm.results import Status
-from farm.selection import Choice
-from farm.tables import Table
+from farm.jobs.opbench_cases import OpbenchRow
+from farm.rows.row import Status
+from farm.tables import table
+from farm.tables.table import Table
+from farm.units.selection import Choice
 from runtime.errors import ConfigError
-from runtime.plan.records import Precision
+from runtime.types import Precision
 
 COLUMNS = ("Benchmark", "Time(ns)", "Iterations", "Input(MB/s)", "GMACPS", "Spread(%)")
 PRECISIONS = [precision.name.lower() for precision in Precision]
@@ -79,7 +79,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _show(rows: Sequence[OpbenchRow]) -> None:
-    tables.show([Table("", COLUMNS, [_cells(row) for row in rows], frozenset({"Benchmark"}))])
+    table.show([Table("", COLUMNS, [_cells(row) for row in rows], frozenset({"Benchmark"}))])
 
 
 def _cells(row: OpbenchRow) -> list[str]:

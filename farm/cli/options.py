@@ -9,16 +9,19 @@ from typing import Any, TypeVar
 
 import click
 
-from farm import deployment, discovery, inventory, results, roll_call, safe_text, soc, usb
-from farm.deployment import Deployment
-from farm.inventory import Inventory, Unit
+from farm import safe_text, soc
+from farm.config import deployment, inventory
+from farm.config.deployment import Deployment
+from farm.config.inventory import Inventory, Unit
 from farm.jobs.run import LoadOptions
-from farm.results import Row, Status
-from farm.roll_call import Plugged, Present, Report
-from farm.selection import ANY, Candidate, Choice, may_fit, select, there_is
-from farm.store.keeping import Keeper
+from farm.rows import row as results
+from farm.rows.row import Row, Status
+from farm.store.recorder import Keeper
 from farm.transport import connect
 from farm.transport.adb_server import AdbServer
+from farm.units import discovery, roll_call, usb
+from farm.units.roll_call import Plugged, Present, Report
+from farm.units.selection import ANY, Candidate, Choice, may_fit, select, there_is
 from runtime.errors import FarmError, NoUnitError
 
 Function = TypeVar("Function", bound=Callable[..., Any])

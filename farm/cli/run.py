@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from farm import tables
 from farm.cli import options, store_options, view
 from farm.cli.fleet_options import fleet_options
-from farm.jobs.fleet import FleetOptions
+from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.run import LoadOptions, RunOptions, run_job
-from farm.results import RunRow
-from farm.selection import Choice
-from farm.tables_run import artifact_lines, run_tables
+from farm.rows.row import RunRow
+from farm.tables import table
+from farm.tables.run import artifact_lines, run_tables
+from farm.units.selection import Choice
 
 
 @click.command(name="run")
@@ -63,6 +63,6 @@ def command(
 
 
 def _show(rows: Sequence[RunRow]) -> None:
-    tables.show(run_tables(rows))
+    table.show(run_tables(rows))
     for line in artifact_lines(rows):
         click.echo(line)

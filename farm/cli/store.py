@@ -11,15 +11,15 @@ from pathlib import Path
 
 import click
 
-from farm import tables
 from farm.cli import FAILED, options, store_options
-from farm.nightly.night import RunInfo
+from farm.rows.run_info import RunInfo
 from farm.safe_text import word
 from farm.store import Store, pruning, summary
 from farm.store.exporting import Format, export_file, export_lines, export_tables
+from farm.store.importing import Taken, take_file
 from farm.store.summary import Summary
-from farm.store.taking import Taken, take_file
-from farm.tables import Table
+from farm.tables import table
+from farm.tables.table import Table
 from runtime.errors import ConfigError
 
 STANDARD_OUTPUT = "-"
@@ -56,7 +56,7 @@ def info(count: int, store: str | None, as_json: bool) -> None:
         listed = [dataclasses.asdict(run) | {"rows": rows.get(run.id, 0)} for run in runs]
         click.echo(json.dumps({"store": dataclasses.asdict(told), "runs": listed}))
     else:
-        tables.show([_summary_table(told), _runs_table(runs, rows)])
+        table.show([_summary_table(told), _runs_table(runs, rows)])
 
 
 @command.command(name="export")
@@ -128,7 +128,7 @@ def prune(before: datetime.datetime | None, keep: int | None, dry_run: bool, sto
 def _summary_table(told: Summary) -> Table:
     cells = [
         ("layout", str(told.layout)),
-        ("size", tables.size(told.size_bytes)),
+        ("size", table.size(told.size_bytes)),
         *((name, str(getattr(told, name))) for name in ("runs", "rows", "series", "points")),
         ("first run", told.first or "-"),
         ("last run", told.last or "-"),

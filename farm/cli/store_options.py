@@ -9,7 +9,7 @@ import click
 
 from farm import safe_text
 from farm.store import address
-from farm.store.keeping import Keeper
+from farm.store.recorder import Keeper
 
 OPTION = "--store"
 GIT_S = 10.0

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import click
 
-from farm import deployment, tables
 from farm.cli import INTERRUPTED, options, store_options, view
 from farm.cli.fleet_options import fleet_options
-from farm.inventory import Unit
-from farm.jobs.fleet import FleetOptions
-from farm.jobs.tune import TuneOptions, tune_job
-from farm.jobs.tune_search import SearchOptions, journal_file
-from farm.results import TuneRow
-from farm.selection import Choice
-from farm.tables_run import artifact_lines
-from farm.tables_tune import tune_table
+from farm.config import deployment
+from farm.config.inventory import Unit
+from farm.jobs.fleet.dispatch import FleetOptions
+from farm.jobs.tune.job import TuneOptions, tune_job
+from farm.jobs.tune.search import SearchOptions, journal_file
+from farm.rows.row import TuneRow
+from farm.tables import table
+from farm.tables.run import artifact_lines
+from farm.tables.tune import tune_table
+from farm.units.selection import Choice
 from runtime.errors import ConfigError
 from tuner.search import LEVELS
 
@@ -83,7 +84,7 @@ def _interrupted(units: Sequence[Unit]) -> int:
 
 
 def _show(rows: Sequence[TuneRow]) -> None:
-    tables.show([tune_table(rows)])
+    table.show([tune_table(rows)])
     for line in artifact_lines(rows):
         click.echo(line)
     for path in dict.fromkeys(path for row in rows for path in row.artifacts):

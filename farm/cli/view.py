@@ -18,10 +18,10 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from farm.jobs.watch import UNWATCHED, Watch
-from farm.results import DeviceState
+from farm.jobs.fleet.progress import UNWATCHED, Watch
+from farm.rows.row import DeviceState
 from farm.safe_text import word
-from tuner.lab import Progress as SearchProgress
+from tuner.trial_runner import Progress as SearchProgress
 
 LINE_EVERY_S = 10.0
 REFRESH_PER_S = 4

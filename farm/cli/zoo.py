@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from farm import atomic_file, tables
+from farm import atomic_file
+from farm.tables import table
 from runtime import zoo
 from runtime.zoo import Description
 
@@ -27,7 +28,7 @@ def list_models(as_json: bool) -> None:
         click.echo(json.dumps({"models": [dataclasses.asdict(model) for model in descriptions]}, indent=2))
         return
     columns = ("name", "input", "classes", "parameters (M)", "multiply-accumulates (M)", "paper")
-    tables.show([tables.Table("", columns, [_row(model) for model in descriptions], frozenset({"name", "paper"}))])
+    table.show([table.Table("", columns, [_row(model) for model in descriptions], frozenset({"name", "paper"}))])
 
 
 @command.command(name="write")

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 
 from scipy import stats
 
+from farm.decision.control_report import ControlReport
 from farm.decision.judgement import Verdict
 from farm.decision.nights import Nights, has_figure
 from farm.decision.rules import RULES, Rules
 from farm.decision.timed import Timed
-from farm.nightly.night import ControlReport
-from farm.series import Metric, Nature, Point, Series
+from farm.rows.series import Metric, Nature, Point, Series
 
 NIGHTS_PER_WEEK = 7
 COMPARED_NIGHTS = 28  # of each series: enough of many, and quick

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from farm.decision.judgement import Judgement, Verdict
-from farm.series import Metric, Nature, Point
+from farm.rows.series import Metric, Nature, Point
 
 LEVEL_NIGHTS = 5
 SPREAD_NIGHTS = 30

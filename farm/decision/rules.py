@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from farm.series import Metric
+from farm.rows.series import Metric
 
 
 @dataclasses.dataclass(frozen=True)

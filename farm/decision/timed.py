@@ -21,7 +21,7 @@ from farm.decision.judgement import Judgement, Look, Verdict
 from farm.decision.nights import Nights, level_of
 from farm.decision.rules import Rules
 from farm.decision.samples import logarithms
-from farm.series import Metric, Point, typical
+from farm.rows.series import Metric, Point, typical
 
 TELLS_NOTHING = 0.05  # share of the variance that further measurements would have to take away
 HALF = 0.5

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from farm.config.inventory import Unit
 from farm.emulation.emulated import EmulatedPhone
 from farm.emulation.phone import PhoneSettings
-from farm.inventory import Unit
 from farm.transport.adb_server import HOST, find_adb
 from runtime.errors import DeviceLostError
 

@@ -9,9 +9,9 @@ import subprocess
 from pathlib import Path
 
 from farm import toolchain
-from farm.drivers import find_drivers
 from farm.emulation.filesystem import map_command
 from farm.emulation.processes import MARK
+from farm.farmrt.drivers import find_drivers
 
 # As a phone's shell, which is not root: what root has write-protected must be so for us too.
 WITHOUT_OVERRIDE = ("--bounding-set", "-dac_override,-dac_read_search")

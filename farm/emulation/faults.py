@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from farm.suggestion import suggestion
+from farm.config.suggestion import suggestion
 from runtime.errors import ConfigError
 
 REQUESTS = ("connect", "shell", "push", "pull", "stat", "list")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-from farm.suggestion import suggestion
+from farm.config.suggestion import suggestion
 from runtime.errors import ConfigError
 
 

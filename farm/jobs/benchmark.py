@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from farm.deployment import Deployment, Model, Runtime
-from farm.inventory import Unit
-from farm.jobs.each import Members, rows_of_each
-from farm.jobs.fleet import FLEET, FleetOptions
-from farm.jobs.prepare import Prepared, TestData, prepare_all
+from farm.config.deployment import Deployment, Model, Runtime
+from farm.config.inventory import Unit
+from farm.farmrt.session import Session
+from farm.jobs.fleet.dispatch import FLEET, FleetOptions
+from farm.jobs.fleet.job_rows import Members, rows_of_each
+from farm.jobs.fleet.progress import UNWATCHED, Watch
+from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s
+from farm.jobs.models.prepare import Prepared, TestData, prepare_all
 from farm.jobs.run import NS_PER_MS, LoadOptions, asked_of, load_model, loaded_members
-from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s
-from farm.jobs.watch import UNWATCHED, Watch
-from farm.profile import BenchmarkRow, Rounds, StepTimes, statistics_of
-from farm.session import Session
+from farm.rows.profile import BenchmarkRow, Rounds, StepTimes, statistics_of
 
 MAX_TIMES_IN_ANSWER = 100_000  # keeps an answer well below the transport's limit for a line
 

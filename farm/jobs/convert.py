@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from farm import atomic_file
-from farm.deployment import Deployment, Model, Runtime
-from farm.fetch import Fetcher
-from farm.inventory import Unit
-from farm.jobs.each import Members, rows_of_each
-from farm.jobs.fleet import FLEET, FleetOptions
-from farm.jobs.prepare import Prepared, prepare
-from farm.jobs.unit import OpenUnit, write_plan
-from farm.results import Record, Row, Status, row_fingerprint
+from farm.config.deployment import Deployment, Model, Runtime
+from farm.config.inventory import Unit
+from farm.jobs.fleet.dispatch import FLEET, FleetOptions
+from farm.jobs.fleet.job_rows import Members, rows_of_each
+from farm.jobs.fleet.unit import OpenUnit, write_plan
+from farm.jobs.models.prepare import Prepared, prepare
+from farm.model.fetch import Fetcher
+from farm.rows.row import Record, Row, Status, row_fingerprint
 from farm.workspace import Workspace, data_file
 from runtime.exporters.onnx_exporter import export_onnx
 from runtime.native.model_code import write_model_code

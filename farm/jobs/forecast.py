@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from farm.deployment import Deployment, Model, Runtime
-from farm.fields import SAFE_NAME
+from farm.config.deployment import Deployment, Model, Runtime
+from farm.config.fields import SAFE_NAME
+from farm.config.inventory import Unit
 from farm.forecast import ForecastRow, forecast
-from farm.inventory import Unit
-from farm.jobs.each import Members, failed_members, members_of_row, rows_of_each
-from farm.jobs.fleet import FLEET, FleetOptions
-from farm.jobs.prepare import Failed, Prepared, prepare_all
-from farm.jobs.unit import OpenUnit, choose_target
-from farm.results import row_fingerprint
+from farm.jobs.fleet.dispatch import FLEET, FleetOptions
+from farm.jobs.fleet.job_rows import Members, failed_members, members_of_row, rows_of_each
+from farm.jobs.fleet.unit import OpenUnit, choose_target
+from farm.jobs.models.prepare import Failed, Prepared, prepare_all
+from farm.rows.row import row_fingerprint
 from runtime.errors import ConfigError, FarmError
 from runtime.lowering.lower import lower
 from runtime.target import Target, target_from_probe

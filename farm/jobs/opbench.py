@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from farm.device_state import read_state
-from farm.inventory import Unit
-from farm.jobs.each import failed_members, is_ok
-from farm.jobs.fleet import FLEET, FleetOptions, Job, run_jobs
-from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, write_plan
-from farm.jobs.watch import UNWATCHED, Watch
-from farm.opbench import CASES, SEED, Benchmark, Case, OpbenchRow, benchmarks, spread_percent
-from farm.results import Status, row_fingerprint
+from farm.condition.device_state import read_state
+from farm.config.inventory import Unit
+from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
+from farm.jobs.fleet.job_rows import failed_members, is_ok
+from farm.jobs.fleet.progress import UNWATCHED, Watch
+from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, write_plan
+from farm.jobs.opbench_cases import CASES, SEED, Benchmark, Case, OpbenchRow, benchmarks, spread_percent
+from farm.rows.row import Status, row_fingerprint
 from farm.workspace import Workspace, data_file
 from runtime.errors import FarmError, UnsupportedError
 from runtime.plan.plan import Plan
-from runtime.plan.records import Precision
 from runtime.target import Target, target_from_probe
+from runtime.types import Precision
 
 WORKSPACE = Workspace("opbench")
 NS_PER_S = 1e9

@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from farm import atomic_file, fetch
-from farm.deployment import Deployment, Model, Runtime
-from farm.inventory import Unit
-from farm.jobs.each import Members, rows_of_each
-from farm.jobs.fleet import FLEET, FleetOptions
-from farm.jobs.prepare import Prepared, TestData, given_inputs, prepare_all
-from farm.jobs.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s, write_plan
+from farm import atomic_file
+from farm.config.deployment import Deployment, Model, Runtime
+from farm.config.inventory import Unit
+from farm.farmrt.session import Answer
+from farm.jobs.fleet.dispatch import FLEET, FleetOptions
+from farm.jobs.fleet.job_rows import Members, rows_of_each
+from farm.jobs.fleet.progress import UNWATCHED, Watch
+from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s, write_plan
+from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all
 from farm.jobs.validate import layer_members, output_members, thresholds_for
-from farm.jobs.watch import UNWATCHED, Watch
-from farm.results import Latency, RunRow, row_fingerprint
-from farm.session import Answer
+from farm.model import fetch
+from farm.rows.row import Latency, RunRow, row_fingerprint
 from farm.workspace import Workspace, data_file, file_part
 from runtime.errors import ConfigError
 from runtime.evaluate import evaluate

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy.typing as npt
 
-from farm import metrics
-from farm.boundary import channel_axis
-from farm.deployment import Runtime
-from farm.jobs.prepare import Prepared
-from farm.metrics import Metrics, Thresholds, Verdict
-from farm.results import LayerReport, Status, TensorComparison
+from farm.config.deployment import Runtime
+from farm.jobs.models.prepare import Prepared
+from farm.model import metrics
+from farm.model.boundary import channel_axis
+from farm.model.metrics import Metrics, Thresholds, Verdict
+from farm.rows.row import LayerReport, Status, TensorComparison
 from runtime.graph import Graph
 
 Array = npt.NDArray[Any]

@@ -33,12 +33,12 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, field_validator
 
-from farm import yaml_source
-from farm.deployment import Runtime
-from farm.fields import SafeName, Text, as_list, not_empty
-from farm.selection import Choice
-from farm.throttling import Rest
-from farm.yaml_source import KeyPath, Section, Source
+from farm.condition.throttling import Rest
+from farm.config import yaml_source
+from farm.config.deployment import Runtime
+from farm.config.fields import SafeName, Text, as_list, not_empty
+from farm.config.yaml_source import KeyPath, Section, Source
+from farm.units.selection import Choice
 from runtime.errors import ConfigError
 
 DEFAULT_SETTING = "default"

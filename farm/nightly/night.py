@@ -6,10 +6,12 @@ import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
 
+from farm.decision.control_report import ControlReport
 from farm.decision.judgement import Judgement, Verdict
-from farm.nightly.row import NightlyRow
-from farm.results import DeviceState
-from farm.series import Case, Point, SeriesKey
+from farm.rows.nightly import NightlyRow
+from farm.rows.row import DeviceState
+from farm.rows.run_info import RunInfo
+from farm.rows.series import Case, Point, SeriesKey
 
 
 class Outcome(enum.StrEnum):
@@ -17,23 +19,6 @@ class Outcome(enum.StrEnum):
 
     GOOD = "nothing worse"
     WORSE = "worse"
-
-
-@dataclasses.dataclass(frozen=True)
-class RunInfo:
-    """A run, as the store keeps it: `id` counts the store's runs; times are ISO 8601 in UTC.
-
-    `ended` is empty while it runs; `commit` is what was tested; `state` is `running`, `finished` or `interrupted`.
-    """
-
-    id: int
-    name: str
-    command: str
-    started: str
-    ended: str = ""
-    state: str = "finished"
-    commit: str = ""
-    versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,23 +53,6 @@ class DeviceReport:
     fingerprint: Mapping[str, str]
     cases: Sequence[CaseReport]
     state_trace: Sequence[tuple[str, DeviceState]] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class ControlReport:
-    """What the A/A controls say of the farm's own noise.
-
-    Attributes:
-        comparisons: how many times the two labels of one thing were compared, over all nights.
-        alarms: how many of these the decision would have called a change.
-        expected_alarms_per_week: false alarms to expect of all series together; `low` and `high` its 95 % interval.
-    """
-
-    comparisons: int
-    alarms: int
-    expected_alarms_per_week: float
-    low: float
-    high: float
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 
-from farm.series import Case
+from farm.rows.series import Case
 
 ARMS = ("a", "b")
 

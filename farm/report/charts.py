@@ -10,12 +10,12 @@ from typing import Any
 
 from farm.decision.judgement import ChangePoint
 from farm.nightly.night import CaseReport, SeriesReport
-from farm.nightly.row import Block, NightlyRow, OperatorTime
 from farm.report.figures import NONE, commit, interval, moment, percent, utc
 from farm.report.words import case_title
-from farm.results import DeviceState, Status
+from farm.rows.nightly import Block, NightlyRow, OperatorTime
+from farm.rows.row import DeviceState, Status
+from farm.rows.series import Point
 from farm.safe_text import word
-from farm.series import Point
 
 Chart = dict[str, Any]
 MOST_SAMPLES = 400

@@ -9,13 +9,13 @@ from typing import Any
 
 from farm.decision.judgement import Verdict
 from farm.nightly.night import CaseReport, DeviceReport, SeriesReport
-from farm.nightly.row import NightlyRow
 from farm.report import charts
 from farm.report.figures import NONE, change, digits, figure, interval, milliseconds
 from farm.report.words import WORDS, Word, case_title, rank
-from farm.results import DeviceState, Latency
-from farm.series import Metric
-from farm.tables import size
+from farm.rows.nightly import NightlyRow
+from farm.rows.row import DeviceState, Latency
+from farm.rows.series import Metric
+from farm.tables.table import size
 
 _FACTS = {
     "gpu": "GPU",

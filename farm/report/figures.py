@@ -6,9 +6,9 @@ import datetime
 import math
 
 from farm.decision.judgement import Judgement
+from farm.rows.series import Metric, Nature
 from farm.safe_text import one_line
-from farm.series import Metric, Nature
-from farm.tables import size
+from farm.tables.table import size
 
 NONE = "–"
 MINUS = "\N{MINUS SIGN}"

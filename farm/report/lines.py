@@ -11,7 +11,7 @@ from farm.nightly.night import DeviceReport, Night, SeriesReport
 from farm.report.figures import change, figure, interval, relative_change
 from farm.report.names import Names
 from farm.report.words import WORDS, Word, rank, way
-from farm.series import Metric, SeriesKey
+from farm.rows.series import Metric, SeriesKey
 
 SPARK_NIGHTS = 40
 SPARK_WIDTH, SPARK_HEIGHT = 96, 20

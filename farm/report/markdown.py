@@ -9,7 +9,7 @@ from pathlib import Path
 
 from farm import atomic_file
 from farm.safe_text import one_line
-from farm.tables import Table
+from farm.tables.table import Table
 
 # What Markdown or HTML would read as markup, in text that a device or a model supplies.
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~&])")

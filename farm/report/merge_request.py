@@ -10,7 +10,7 @@ from farm.report.figures import NONE, change, figure, interval, moment
 from farm.report.markdown import markdown, plain
 from farm.report.words import WORDS, case_title, counted, counts, headline, worst_first
 from farm.safe_text import word
-from farm.tables import Table
+from farm.tables.table import Table
 
 MOST_BYTES = 60_000  # merge requests and comments take 64 KB at the least
 _LEFT = frozenset({"Verdict", "Series", "Unit", "95 % interval", "Why"})

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from farm import trace
 from farm.nightly.night import CaseReport, Night
-from farm.nightly.row import NightlyRow
 from farm.report.figures import relative_change
 from farm.report.words import case_title
+from farm.rows.nightly import NightlyRow
+from farm.rows.series import Metric
 from farm.safe_text import word
-from farm.series import Metric
+from farm.tables import trace
 
 PROCESS = 1
 

@@ -15,8 +15,8 @@ from farm.nightly.night import DeviceReport, Night, SeriesReport
 from farm.report import charts, figures, words
 from farm.report.device_tables import device_view
 from farm.report.lines import Links, line, lines_of, links_of
+from farm.rows.series import Point
 from farm.safe_text import one_line, word
-from farm.series import Point
 
 # Sections of the summary, in order: heading, id, verdicts, and what is said where there is none.
 SECTIONS = (

@@ -10,7 +10,7 @@ from farm.decision.judgement import Verdict
 from farm.nightly.file import DEFAULT_SETTING
 from farm.nightly.night import Night, SeriesReport
 from farm.report.figures import relative_change
-from farm.series import Case, SeriesKey
+from farm.rows.series import Case, SeriesKey
 
 
 @dataclasses.dataclass(frozen=True)

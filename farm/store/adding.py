@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection
 
-from farm.results import versions
+from farm.rows.row import versions
 from farm.store import schema
 from farm.store.lines import RunData
 from farm.store.process import own_process

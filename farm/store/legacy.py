@@ -8,7 +8,7 @@ from pathlib import Path
 from farm.store.address import DEFAULT_PATH, Address, sqlite_url
 from farm.store.creation import create
 from farm.store.engine import sqlite_engine, writing
-from farm.store.taking import Taken, take_file
+from farm.store.importing import Taken, take_file
 
 ROWS_FILE = DEFAULT_PATH.with_name("rows.jsonl")
 IMPORTED = ROWS_FILE.with_name("rows.jsonl.imported")

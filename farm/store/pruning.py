@@ -7,7 +7,7 @@ import datetime
 
 from sqlalchemy import Connection, delete, func, select
 
-from farm.nightly.night import RunInfo
+from farm.rows.run_info import RunInfo
 from farm.store import schema
 from farm.store.adding import RUNNING
 from farm.store.engine import explained

@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from farm.nightly.row import NightlyRow
-from farm.results import SCHEMA_VERSION, Row
+from farm.rows.nightly import NightlyRow
+from farm.rows.row import SCHEMA_VERSION, Row
+from farm.rows.series import digest
 from farm.safe_text import one_line
-from farm.series import digest
 from runtime.errors import FormatError
 
 MAX_COLUMN = 200  # characters; databases limit what they index

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic_core import from_json
 from sqlalchemy import Connection, Text, cast, delete, exists, select
 
-from farm.nightly.row import NightlyRow
-from farm.series import Case, Metric, Point, SeriesKey, case_of, digest, points_of
+from farm.rows.nightly import NightlyRow
+from farm.rows.series import Case, Metric, Point, SeriesKey, case_of, digest, points_of
 from farm.store import schema
 from farm.store.rows import NIGHTLY, is_whole, nightly_row, plain
 from farm.store.statements import insert_new

@@ -11,11 +11,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, select, update
 
-from farm.nightly.night import RunInfo
-from farm.nightly.row import NightlyRow
-from farm.results import Row
+from farm.rows.nightly import NightlyRow
+from farm.rows.row import Row
+from farm.rows.run_info import RunInfo
+from farm.rows.series import Case, Point, SeriesKey, case_of
 from farm.safe_text import one_line
-from farm.series import Case, Point, SeriesKey, case_of
 from farm.store import address as addresses
 from farm.store import legacy, schema
 from farm.store.adding import FINISHED, INTERRUPTED, RUNNING, add_rows, add_run, new_run, now

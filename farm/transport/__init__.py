@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from farm import toolchain
-from farm.inventory import Unit
+from farm.config.inventory import Unit
 from farm.transport import adb, ssh
 from farm.transport.base import Completed, Process, Transport
 from farm.transport.local import LocalTransport

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from farm.inventory import Unit
+from farm.config.inventory import Unit
 from farm.transport.adb_channel import OldShellChannel, ShellV2Channel, old_command_line
 from farm.transport.adb_server import AdbDevice, AdbServer, Refused
 from farm.transport.adb_sync import Sync

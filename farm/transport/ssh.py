@@ -14,7 +14,7 @@ from typing import BinaryIO, cast
 import paramiko
 
 from farm import safe_text
-from farm.inventory import Unit
+from farm.config.inventory import Unit
 from farm.transport import ssh_config, ssh_link, ssh_trust
 from farm.transport.channel import CHUNK_BYTES, KILLED
 from farm.transport.posix import Part, PosixTransport

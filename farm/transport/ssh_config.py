@@ -9,7 +9,7 @@ from pathlib import Path
 
 import paramiko
 
-from farm.inventory import Unit
+from farm.config.inventory import Unit
 from runtime.errors import ConfigError
 
 DEFAULT_PORT = 22

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from runtime.kernels.spec import Kernel, Variant
-from runtime.plan.records import Precision
+from runtime.types import Precision
 
 _FOLDER = Path(__file__).parent
 

@@ -14,7 +14,8 @@ from runtime.lowering.memory import ImageNeed, Need, plan_arenas, plan_images
 from runtime.lowering.value import Value
 from runtime.plan.container import align
 from runtime.plan.plan import Arg, Image, Pack, Plan, Pool, Size3, Step, Tensor
-from runtime.plan.records import ArgKind, ElementType, ImageFormat, PoolKind, Role, StepKind, Storage
+from runtime.plan.records import ArgKind, PoolKind, StepKind
+from runtime.types import ElementType, ImageFormat, Role, Storage
 
 _ARGS_OF_FORM = {Form.VIEW: 3, Form.FLAT: 2, Form.WEIGHTS: 2, Form.IMAGE: 1}
 # Values are not shared across more than this many bytes of element offsets in a kernel's 32-bit integers.

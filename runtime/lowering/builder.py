@@ -18,8 +18,9 @@ from runtime.layout.image import ImageLayout, to_image
 from runtime.lowering.iteration import loop_nest, padded
 from runtime.lowering.value import Value
 from runtime.plan.plan import Shown
-from runtime.plan.records import ElementType, Precision, Role, StepKind, Storage
+from runtime.plan.records import StepKind
 from runtime.target import Target
+from runtime.types import ElementType, Precision, Role, Storage
 
 WEIGHT_SLACK = 64  # zeros behind every constant, so that a vector load at its end stays inside
 COPY_RANK = 6

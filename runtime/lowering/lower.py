@@ -5,9 +5,9 @@ from __future__ import annotations
 from runtime.errors import ModelError, UnsupportedError
 from runtime.graph import Graph, Node
 from runtime.lowering.assembly import assemble
+from runtime.lowering.buffer_operators import LOWERINGS
 from runtime.lowering.builder import Builder, Options, node_error
 from runtime.lowering.image_operators import IMAGE_LOWERINGS
-from runtime.lowering.operators import LOWERINGS
 from runtime.lowering.placement import plan_concats
 from runtime.plan.plan import Plan
 from runtime.plan.records import MAX_RANK

@@ -11,7 +11,8 @@ from runtime.lowering.assembly import image_size_of
 from runtime.lowering.builder import WEIGHT_SLACK, Builder, Launch
 from runtime.lowering.value import ELEMENT_BYTES, Value
 from runtime.plan.plan import Shown
-from runtime.plan.records import ElementType, StepKind, Storage
+from runtime.plan.records import StepKind
+from runtime.types import ElementType, Storage
 
 
 def poison_outputs(builder: Builder) -> dict[int, int]:

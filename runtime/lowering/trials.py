@@ -17,8 +17,8 @@ from runtime.lowering.lower import build, lower
 from runtime.lowering.poison import poison_outputs
 from runtime.plan.container import align
 from runtime.plan.plan import Expectation, Plan, Size3, Step
-from runtime.plan.records import Precision
 from runtime.target import Target
+from runtime.types import Precision
 
 _SEED = 20
 

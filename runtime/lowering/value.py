@@ -7,7 +7,7 @@ import math
 
 from runtime.graph import Array
 from runtime.layout.image import ImageLayout
-from runtime.plan.records import ElementType, Role, Storage
+from runtime.types import ElementType, Role, Storage
 
 ELEMENT_BYTES = {ElementType.F32: 4, ElementType.F16: 2, ElementType.I32: 4}
 

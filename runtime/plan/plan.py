@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 
 from runtime.kernels.spec import Kernel, Variant
-from runtime.plan.records import ArgKind, ElementType, ImageFormat, PoolKind, Role, StepFlag, StepKind, Storage
+from runtime.plan.records import ArgKind, PoolKind, StepFlag, StepKind
 from runtime.target import Target
+from runtime.types import ElementType, ImageFormat, Role, Storage
 
 Size3 = tuple[int, int, int]
 

@@ -48,26 +48,11 @@ class SectionId(enum.IntEnum):
     BLOB = 14
 
 
-class Precision(enum.IntEnum):
-    """Storage and arithmetic of activations and weights."""
-
-    FP32 = 0
-    FP16_STORAGE = 1  # half in memory, float arithmetic
-    FP16 = 2  # half in memory, half arithmetic (needs cl_khr_fp16)
-
-
 class PoolKind(enum.IntEnum):
     """A pool is one memory object on the device."""
 
     SCRATCH = 0
     WEIGHTS = 1
-
-
-class ImageFormat(enum.IntEnum):
-    """Channel type of an RGBA image."""
-
-    FLOAT = 0
-    HALF = 1
 
 
 class StepKind(enum.IntEnum):
@@ -85,36 +70,6 @@ class ArgKind(enum.IntEnum):
     INT = 2
     FLOAT = 3
     LOCAL = 4
-
-
-class Storage(enum.IntEnum):
-    """How a tensor lies in memory.
-
-    FLAT   row-major in origin order.
-    NHWC   pixel-major: element (n, c, h, w) at offset + ((n*H + h)*W + w)*stride + c; stride >= C, so that a channel
-           range of a wider tensor is a tensor too (concatenation and splitting cost nothing).
-    IMAGE  RGBA 2D image, channel-major: element (n, c, h, w) is component c%4 of pixel (c/4*W + w, n*H + h).
-    """
-
-    FLAT = 0
-    NHWC = 1
-    IMAGE = 2
-
-
-class ElementType(enum.IntEnum):
-    """Element type of a tensor in memory."""
-
-    F32 = 0
-    F16 = 1
-    I32 = 2
-
-
-class Role(enum.IntEnum):
-    """What a tensor is to the plan's user. Inputs and outputs are FLAT F32 in a scratch pool."""
-
-    INTERMEDIATE = 0
-    INPUT = 1
-    OUTPUT = 2
 
 
 class StepFlag(enum.IntFlag):

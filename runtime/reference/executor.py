@@ -12,17 +12,9 @@ import pyopencl as cl
 from runtime.errors import FormatError, UnsupportedError
 from runtime.graph import Array
 from runtime.plan.container import Sections, decode, string_reader
-from runtime.plan.records import (
-    NO_DATA,
-    PLAN_MAGIC,
-    ArgKind,
-    ImageFormat,
-    PoolKind,
-    Role,
-    SectionId,
-    StepKind,
-)
+from runtime.plan.records import NO_DATA, PLAN_MAGIC, ArgKind, PoolKind, SectionId, StepKind
 from runtime.reference.device import default_device
+from runtime.types import ImageFormat, Role
 
 
 class Executor:

@@ -10,8 +10,8 @@ import pytest
 from benchmarks.figures import ONNX_RUNTIME
 from benchmarks.measurement import DEFAULT, TUNED, Options, measure
 from benchmarks.networks import Network, zoo_networks
-from farm.drivers import Driver, find_drivers
-from farm.results import Status
+from farm.farmrt.drivers import Driver, find_drivers
+from farm.rows.row import Status
 from tuner.statistics import MINIMUM_ROUNDS
 
 

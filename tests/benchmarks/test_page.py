@@ -18,7 +18,7 @@ from benchmarks.figures import (
     Tuning,
 )
 from benchmarks.page import page
-from farm.results import Latency, Status
+from farm.rows.row import Latency, Status
 
 MACHINE = Machine(cpu="Abacus", cores=2, memory_bytes=2**34, system="Linux", versions={"farm": "1"})
 

@@ -1,3 +1,3 @@
 import pytest
 
-pytest.register_assert_rewrite("tests.farm.transport_contract")
+pytest.register_assert_rewrite("tests.farm.transport.contract")

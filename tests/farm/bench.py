@@ -18,8 +18,8 @@ import pytest
 from farm import cli
 from farm.emulation import EmulatedPhone, PhoneSettings
 from farm.emulation.emulated import LoopThread
-from farm.jobs import fleet
-from farm.session import Session
+from farm.farmrt.session import Session
+from farm.jobs.fleet import dispatch
 from farm.transport import adb
 from farm.transport.adb_server import find_adb
 from tests.farm.models import write_deployment
@@ -144,7 +144,7 @@ def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
     """What otherwise takes many seconds takes one or two: to notice that a phone is gone, and that it is back."""
     for name, value_s in {"SILENCE_S": 0.5, "ANSWER_S": 5.0, "SETTLE_S": 8.0, "REDIAL_S": 8.0}.items():
         monkeypatch.setattr(adb, name, value_s)
-    monkeypatch.setattr(fleet, "POLL_S", 0.3)
+    monkeypatch.setattr(dispatch, "POLL_S", 0.3)
 
 
 def at_command(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], object], skip: int = 0) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from farm import doctor, drivers, toolchain
+from farm import doctor, toolchain
 from farm.doctor import Check
-from farm.drivers import Dangling, Driver
+from farm.farmrt import drivers
+from farm.farmrt.drivers import Dangling, Driver
 from runtime.errors import DeviceError
 
 DEBIAN = Driver(Path("/usr/lib/libpocl.so.2"), "system", "PoCL")

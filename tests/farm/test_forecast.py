@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from farm import deployment
+from farm.config import deployment
 from farm.forecast import ForecastRow, forecast
 from farm.jobs.forecast import forecast_for_file, read_target_file
-from farm.results import Status
-from farm.tables_forecast import forecast_tables
+from farm.rows.row import Status
+from farm.tables.forecast import forecast_tables
 from runtime.errors import ConfigError
 from runtime.lowering.lower import Options, lower
 from runtime.target import Target
+from tests.farm.jobs.fleet.test_unit import probe
 from tests.farm.models import write_deployment
-from tests.farm.test_unit import probe
 from tests.runtime.graphs import GraphMaker
 
 TARGET = Target(soc="x", abi="x", gpu_family="unknown", memory="buffer", allow_cpu=True)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm import soc
+from farm.config.fields import SAFE_NAME
 from farm.emulation.socs import OTHER_NAMES, SOCS
-from farm.fields import SAFE_NAME
 
 KEYS = {
     "sdm845": [

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from farm import cli, inventory
+from farm import cli
+from farm.config import inventory
+from farm.config.inventory import Unit
 from farm.emulation import board as boards
 from farm.emulation.board import Board
-from farm.inventory import Unit
 from farm.transport import Transport, connect
 from tests.conftest import require
 

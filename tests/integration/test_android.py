@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from farm import inventory
+from farm.config import inventory
+from farm.config.inventory import Unit
 from farm.emulation import namespace
 from farm.emulation.board import Board
-from farm.inventory import Unit
-from farm.jobs.unit import open_unit
+from farm.jobs.fleet.unit import open_unit
 from tests.conftest import require
 from tests.integration.board_jobs import deploy, rows_of
 from tests.integration.conftest import Say

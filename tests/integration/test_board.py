@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from farm.config.inventory import Unit
 from farm.emulation.debian_root import MODEL, SOC
-from farm.facts import read_facts
-from farm.inventory import Unit
 from farm.transport import Transport
+from farm.units.facts import read_facts
 from runtime.errors import DeadlineError
 from tests.integration.board_jobs import MOBILENET, deploy, rows_of
 from tests.integration.conftest import DEADLINE_S, Say

@@ -9,8 +9,8 @@ import pytest
 
 from farm.emulation import board as boards
 from farm.emulation.board import Board
-from tests.farm import transport_contract
-from tests.farm.transport_contract import PosixContract
+from tests.farm.transport import contract
+from tests.farm.transport.contract import PosixContract
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ def processes_of_the_board(board: Board, monkeypatch: pytest.MonkeyPatch) -> Non
     def is_running(process_id: int) -> bool:
         return process_id in {_inner_number(each) for each in first.children(recursive=True)}
 
-    monkeypatch.setattr(transport_contract, "is_running", is_running)
+    monkeypatch.setattr(contract, "is_running", is_running)
 
 
 def _inner_number(process: psutil.Process) -> int | None:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from farm.config.inventory import Unit
 from farm.emulation.emulated import EmulatedPhone
 from farm.emulation.phone import PhoneSettings
-from farm.inventory import Unit
 from farm.transport import Transport, connect
 from farm.transport.adb_server import AdbServer
 from tests.conftest import require
 from tests.farm.adb_servers import adb_server
-from tests.farm.transport_contract import PosixContract
+from tests.farm.transport.contract import PosixContract
 
 pytestmark = pytest.mark.slow
 

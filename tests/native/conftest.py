@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.drivers import find_drivers
+from farm.farmrt.drivers import find_drivers
 from runtime.native.build import build_farmrt
 from tests.native.farmrt import Farmrt
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from farm.session import encode_command
+from farm.farmrt.session import encode_command
 from farm.toolchain import environment
 from tests.native.plans import Floats, PlanBuilder
 

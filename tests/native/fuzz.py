@@ -22,8 +22,9 @@ from runtime.lowering.trials import trial_plan
 from runtime.native.build import build_farmrt
 from runtime.plan.container import StringTable, decode, encode, string_reader
 from runtime.plan.encode import encode_plan
-from runtime.plan.records import KERNELS_MAGIC, PLAN_MAGIC, Precision, SectionId
+from runtime.plan.records import KERNELS_MAGIC, PLAN_MAGIC, SectionId
 from runtime.target import Target
+from runtime.types import Precision
 from runtime.version import RUNTIME_VERSION
 from tests.native.artifacts import tuned_entry, tuned_file
 from tests.native.plans import table

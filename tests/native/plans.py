@@ -13,20 +13,8 @@ import numpy.typing as npt
 
 from runtime.plan import records
 from runtime.plan.container import StringTable, align, encode
-from runtime.plan.records import (
-    NO_DATA,
-    NONE_U32,
-    PLAN_MAGIC,
-    ArgKind,
-    ElementType,
-    PoolKind,
-    Precision,
-    Role,
-    SectionId,
-    StepFlag,
-    StepKind,
-    Storage,
-)
+from runtime.plan.records import NO_DATA, NONE_U32, PLAN_MAGIC, ArgKind, PoolKind, SectionId, StepFlag, StepKind
+from runtime.types import ElementType, Precision, Role, Storage
 from runtime.version import RUNTIME_VERSION
 
 Floats = npt.NDArray[np.float32]

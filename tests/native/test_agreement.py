@@ -18,10 +18,10 @@ from runtime.lowering.lower import Options, lower
 from runtime.lowering.trials import trial_plan
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
-from runtime.plan.records import Precision
 from runtime.reference.device import target_of
 from runtime.reference.executor import Executor
 from runtime.target import Target
+from runtime.types import Precision
 from tests.native.farmrt import Farmrt
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import NETWORKS, residual_block

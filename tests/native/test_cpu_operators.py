@@ -11,7 +11,8 @@ import pytest
 from runtime.kernels.spec import Form, Variant, variant
 from runtime.plan.encode import cpu_kernel
 from runtime.plan.plan import Step
-from runtime.plan.records import Precision, Role, StepKind
+from runtime.plan.records import StepKind
+from runtime.types import Precision, Role
 from tests.native.farmrt import Farmrt
 from tests.native.plans import Arg, PlanBuilder, integer, number, packed, pool
 from tests.runtime import buffer_oracle

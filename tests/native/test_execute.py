@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from runtime.plan.records import Role
+from runtime.types import Role
 from tests.native.farmrt import Farmrt
 from tests.native.plans import PlanBuilder, image, integer, number, pool
 

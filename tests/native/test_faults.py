@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from runtime.native.build import build_farmrt
-from runtime.plan.records import Role
+from runtime.types import Role
 from tests.native import fuzz
 from tests.native.farmrt import Farmrt
 from tests.native.plans import PlanBuilder, image, integer, number, pool

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runtime.plan.records import Role, SectionId
+from runtime.plan.records import SectionId
+from runtime.types import Role
 from tests.native.farmrt import Farmrt
 from tests.native.plans import PlanBuilder, integer, number, pool
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from runtime.plan.records import Role
+from runtime.types import Role
 from tests.native.artifacts import fingerprint, tuned_entry, tuned_file
 from tests.native.farmrt import Farmrt
 from tests.native.plans import Floats, PlanBuilder, integer, packed, pool

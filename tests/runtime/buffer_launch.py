@@ -21,8 +21,8 @@ from runtime.kernels.codes import Binary, Unary
 from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import Form, Variant
 from runtime.layout.buffer import pack_rows
-from runtime.plan.records import Precision
 from runtime.target import Target, gpu_family
+from runtime.types import Precision
 from tests.runtime import buffer_oracle
 
 TABLE = {kernel.name: kernel for kernel in KERNELS}

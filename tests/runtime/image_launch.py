@@ -16,8 +16,8 @@ from runtime.kernels.image import KERNELS
 from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import Form
 from runtime.layout.image import ImageLayout, from_image, image_size, to_image
-from runtime.plan.records import Precision
 from runtime.target import Target
+from runtime.types import Precision
 
 SENTINEL = 77.0
 TARGET = Target(soc="host", abi="x86_64")

@@ -12,8 +12,8 @@ from runtime.kernels.buffer import KERNELS
 from runtime.kernels.buffer.spec import BufferKernel
 from runtime.kernels.source import program_source
 from runtime.kernels.spec import Form
-from runtime.plan.records import Precision
 from runtime.target import Target
+from runtime.types import Precision
 from tests.runtime.buffer_cases import CASES
 from tests.runtime.buffer_launch import check, devices, precisions, target
 

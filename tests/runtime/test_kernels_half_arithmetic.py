@@ -12,7 +12,7 @@ import pytest
 from runtime.kernels import table
 from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import Kernel, Variant
-from runtime.plan.records import Precision
+from runtime.types import Precision
 
 DEFINES = {"ACTIVATION": 1, "RESIDUAL": 1, "WINO": 4, "POOL": 0, "RESIZE": 1, "REDUCE": 0, "LOG": 0, "UNARY": 1}
 DEFINES |= {"BINARY": 1, "PAD": 0, "SRC_F32": 0, "DST_F32": 1}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.plan.records import Precision
+from runtime.types import Precision
 from tests.runtime.image_launch import (
     ACTIVATIONS,
     TABLE,

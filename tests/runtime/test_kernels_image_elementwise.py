@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from runtime.kernels.codes import Binary, Unary
-from runtime.plan.records import Precision
+from runtime.types import Precision
 from tests.runtime.image_launch import ACTIVATIONS, assert_close, launch, oracle, precisions, random, sampled
 
 pytestmark = pytest.mark.opencl

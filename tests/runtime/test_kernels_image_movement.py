@@ -5,7 +5,7 @@ import pytest
 
 from runtime.kernels.codes import Pad
 from runtime.layout.buffer import nhwc_size, nhwc_view
-from runtime.plan.records import Precision
+from runtime.types import Precision
 from tests.runtime.image_launch import SENTINEL, element_type, launch, oracle, precisions, random
 
 pytestmark = pytest.mark.opencl

@@ -3,7 +3,7 @@
 import pytest
 
 from runtime.kernels.codes import Pool, Resize
-from runtime.plan.records import Precision
+from runtime.types import Precision
 from tests.runtime.image_launch import assert_close, launch, oracle, precisions, random
 
 pytestmark = pytest.mark.opencl

@@ -9,8 +9,8 @@ import pytest
 from runtime.kernels.image import KERNELS
 from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import Form
-from runtime.plan.records import Precision
 from runtime.target import Target
+from runtime.types import Precision
 from tests.runtime.image_launch import TABLE, TARGET, UNBOUNDED, device, launch, precisions, random
 
 pytestmark = pytest.mark.opencl

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM, TILES, transform_filter
-from runtime.plan.records import Precision
+from runtime.types import Precision
 from tests.runtime.image_launch import ACTIVATIONS, assert_close, launch, oracle, precisions, random
 
 pytestmark = pytest.mark.opencl

@@ -13,10 +13,10 @@ from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.lowering.lower import Options, lower
 from runtime.plan.encode import encode_plan
-from runtime.plan.records import Precision
 from runtime.reference.device import default_device, target_of
 from runtime.reference.executor import Executor
 from runtime.target import Target
+from runtime.types import Precision
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import NETWORKS, concat_in_place, dense_chain, nhwc_boundary, residual_block
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from runtime.kernels.spec import Form, Kernel, Memory, Variant
 from runtime.lowering.trials import TrialLaunch, Use
-from runtime.plan.records import Precision
 from runtime.target import Target
+from runtime.types import Precision
 from tuner import space
 from tuner.trial import DRIVERS_CHOICE, Candidate, Status, Trial
 

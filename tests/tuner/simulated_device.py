@@ -13,8 +13,8 @@ import numpy as np
 
 from runtime.kernels.spec import Dims, Form, Kernel, Memory, Variant, WorkItems, ceil_div, variant
 from runtime.lowering.trials import TrialLaunch, Use
-from runtime.plan.records import Precision
 from runtime.target import Target
+from runtime.types import Precision
 from tuner.trial import Candidate, Status, Trial
 
 TARGET = Target(

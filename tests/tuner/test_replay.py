@@ -8,11 +8,11 @@ import pytest
 
 from tests.tuner.recording import Recording
 from tuner import space
-from tuner.crew import crew_of_one
+from tuner.device_pool import crew_of_one
 from tuner.journal import Journal
-from tuner.lab import Lab
 from tuner.search import LEVELS, Outcome, search
 from tuner.trial import Candidate
+from tuner.trial_runner import Lab
 
 DATA = Path(__file__).parent / "data" / "mobilenet_v1.json.gz"
 CLOSE = 1.03

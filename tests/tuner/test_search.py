@@ -9,11 +9,11 @@ from runtime.errors import DeviceLostError
 from runtime.lowering.trials import TrialLaunch
 from tests.tuner.simulated_device import CONV, DEPTHWISE, LAUNCHES, TARGET, SimulatedDevice, launch, true_time_ns
 from tuner import space
-from tuner.crew import crew_of_one
+from tuner.device_pool import crew_of_one
 from tuner.journal import Journal
-from tuner.lab import Lab, Progress
 from tuner.search import LEVELS, Outcome, search
 from tuner.trial import Candidate, Measure, Status, Trial
+from tuner.trial_runner import Lab, Progress
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from runtime.plan.records import Precision
+from runtime.types import Precision
 from tuner.trial import Status, Trial, judged
 
 GOOD = Trial(Status.OK, (10.0, 11.0), 0.1, max_abs_error=1e-6, max_abs_expected=1.0)

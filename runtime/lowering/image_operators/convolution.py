@@ -8,8 +8,8 @@ from runtime.layout.image import ImageLayout
 from runtime.layout.winograd import transform_filter
 from runtime.lowering.activation import activation
 from runtime.lowering.builder import Builder, Tensors
-from runtime.lowering.convolution import Convolution
-from runtime.plan.records import Storage
+from runtime.lowering.convolution_node import Convolution
+from runtime.types import Storage
 
 
 def lower_conv(builder: Builder, node: Node) -> str:

@@ -10,7 +10,7 @@ from runtime.lowering.builder import Builder, Tensors
 from runtime.lowering.elementwise import BINARY, UNARY, unary_numbers
 from runtime.lowering.image_operators.emit import EXTENTS, emit, extents
 from runtime.plan.plan import Shown
-from runtime.plan.records import Storage
+from runtime.types import Storage
 
 
 def lower_unary(builder: Builder, node: Node) -> str:

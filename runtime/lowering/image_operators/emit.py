@@ -9,7 +9,7 @@ from runtime.kernels.spec import Memory
 from runtime.lowering.builder import Builder, Tensors
 from runtime.lowering.value import Value
 from runtime.plan.plan import Shown
-from runtime.plan.records import Storage
+from runtime.types import Storage
 
 EXTENTS = ("batch", "channels", "height", "width")
 

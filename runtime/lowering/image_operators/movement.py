@@ -10,7 +10,7 @@ from runtime.layout.image import LANES
 from runtime.lowering.builder import Builder, Tensors
 from runtime.lowering.image_operators.emit import emit, extents
 from runtime.plan.plan import Shown
-from runtime.plan.records import Storage
+from runtime.types import Storage
 
 _INPUTS = ("a", "b", "c", "d")  # inputs of one launch of `concat`
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from farm.decision.judge import judge
 from farm.decision.judgement import Judgement
-from farm.series import Metric, Point
+from farm.decision.regression import judge
+from farm.rows.series import Metric, Point
 
 BLOCKS = 6
 STEADY = Point(run=0, time="", runs=(), identity="one")

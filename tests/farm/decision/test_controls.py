@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from farm.decision.controls import false_alarms, poisson_interval
-from farm.series import Case, Metric, Point, SeriesKey
+from farm.rows.series import Case, Metric, Point, SeriesKey
 from tests.farm.decision.nights import STEADY, history, night
 
 

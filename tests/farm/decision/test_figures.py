@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from farm.decision.judge import judge
 from farm.decision.judgement import Verdict
-from farm.series import Metric, Point
+from farm.decision.regression import judge
+from farm.rows.series import Metric, Point
 
 
 def points(*values: float) -> list[Point]:

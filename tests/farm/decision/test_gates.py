@@ -7,10 +7,10 @@ import math
 
 import pytest
 
-from farm.decision.judge import compare_points, judge
 from farm.decision.judgement import Verdict
-from farm.results import Status
-from farm.series import Metric
+from farm.decision.regression import compare_points, judge
+from farm.rows.row import Status
+from farm.rows.series import Metric
 from tests.farm.decision.nights import STEADY, history, night, settled
 
 

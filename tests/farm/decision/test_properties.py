@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farm.decision.judge import judge, twin_of
 from farm.decision.judgement import Judgement, Verdict
+from farm.decision.regression import judge, twin_of
 from farm.decision.rules import RULES
-from farm.series import Metric, Point
+from farm.rows.series import Metric, Point
 from tests.farm.decision.nights import again, history, night
 
 ANY = st.floats(allow_nan=True, allow_infinity=True, width=32)

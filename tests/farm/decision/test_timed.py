@@ -6,11 +6,11 @@ import dataclasses
 
 import pytest
 
-from farm.decision.judge import asks_twin, judge, twin_of
 from farm.decision.judgement import Look, Verdict
+from farm.decision.regression import asks_twin, judge, twin_of
 from farm.decision.rules import RULES
 from farm.decision.timed import Twin
-from farm.series import Metric
+from farm.rows.series import Metric
 from tests.farm.decision.nights import STEADY, again, history, night, settled
 
 PHONE = dataclasses.replace(STEADY, passive=True)

@@ -8,7 +8,7 @@ import pytest
 
 from farm.nightly import file
 from farm.nightly.file import Nightly
-from farm.selection import Choice
+from farm.units.selection import Choice
 from runtime.errors import ConfigError
 
 

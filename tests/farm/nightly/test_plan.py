@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.nightly.plan import expected_s, turns
-from farm.series import Case
+from farm.rows.series import Case
 
 CASES = [Case("pixel", "library", name, "gpu", "default") for name in "abcdefgh"]
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from farm.decision.judgement import Judgement, Verdict
-from farm.nightly.night import CaseReport, DeviceReport, Night, Outcome, RunInfo, SeriesReport
+from farm.nightly.night import CaseReport, DeviceReport, Night, Outcome, SeriesReport
 from farm.nightly.verdict import notify, verdict_of
-from farm.series import Case, Metric, SeriesKey
+from farm.rows.run_info import RunInfo
+from farm.rows.series import Case, Metric, SeriesKey
 from runtime.errors import FarmError
 
 CASE = Case("pixel", "mobilenet", "mobilenet_v1", "gpu", "default")

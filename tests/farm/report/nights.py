@@ -8,11 +8,13 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from farm.decision.control_report import ControlReport
 from farm.decision.judgement import ChangePoint, Judgement, Noise, Verdict
-from farm.nightly.night import CaseReport, ControlReport, DeviceReport, Night, RunInfo, SeriesReport
-from farm.nightly.row import Block, NightlyRow, OperatorTime
-from farm.results import DeviceState, Status
-from farm.series import Case, Metric, Point, SeriesKey
+from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
+from farm.rows.nightly import Block, NightlyRow, OperatorTime
+from farm.rows.row import DeviceState, Status
+from farm.rows.run_info import RunInfo
+from farm.rows.series import Case, Metric, Point, SeriesKey
 
 FIRST_NIGHT = datetime.datetime(2025, 11, 21, 2, 0, tzinfo=datetime.UTC)
 HOSTILE = (

@@ -10,8 +10,8 @@ import pytest
 from farm.nightly.night import DeviceReport
 from farm.report import charts
 from farm.report.lines import sparkline
-from farm.results import DeviceState
-from farm.series import Metric, Point
+from farm.rows.row import DeviceState
+from farm.rows.series import Metric, Point
 from tests.farm.report import nights
 
 

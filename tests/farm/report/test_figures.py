@@ -8,7 +8,7 @@ import pytest
 
 from farm.decision.judgement import Judgement, Verdict
 from farm.report.figures import change, duration, figure, interval, milliseconds, moment, percent, relative_change
-from farm.series import Metric
+from farm.rows.series import Metric
 
 
 @pytest.mark.parametrize(

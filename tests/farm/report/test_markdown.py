@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from farm.report.markdown import Section, markdown, plain, write
-from farm.tables import Table
+from farm.tables.table import Table
 
 
 def test_table() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from farm.nightly.row import Block, NightlyRow
-from farm.results import DeviceState, Latency, RunRow
+from farm.rows.nightly import Block, NightlyRow
+from farm.rows.row import DeviceState, Latency, RunRow
 
 COOL = DeviceState(temperature_c=31.5, clock_mhz=(1800.0, 1800.0), battery_percent=80, charging=False)
 WARM = DeviceState(temperature_c=44.0, clock_mhz=(1800.0, 1400.0), battery_percent=79, charging=False)

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from farm.series import Metric
+from farm.rows.series import Metric
 from farm.store import Store, address, engine, migrate, schema
 from farm.store.adding import new_run
 from farm.store.rows import columns, row_data

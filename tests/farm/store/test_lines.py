@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from farm.store import Store, exporting
 from farm.store.exporting import Format
 from farm.store.flat import COLUMNS
+from farm.store.importing import Taken, take_file
 from farm.store.rows import row_data
-from farm.store.taking import Taken, take_file
 from runtime.errors import ConfigError, FormatError
 from tests.farm.store.rows import COOL, WARM, a_block, a_nightly_row, a_row
 

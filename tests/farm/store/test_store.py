@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from farm.series import Case, Metric, SeriesKey, case_of
+from farm.rows.series import Case, Metric, SeriesKey, case_of
 from farm.store import Store, adding
 from runtime.errors import ConfigError
 from tests.farm.store.rows import a_block, a_nightly_row, a_row

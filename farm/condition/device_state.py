@@ -1,0 +1,94 @@
+"""What could spoil a measurement, read on the unit by one small script: works in every shell and over every transport.
+
+The script prints what it finds, and passes over what is not there (no frequency scaling, no sensor, no Android).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from farm.condition import android_state, linux_state
+from farm.rows.row import DeviceState
+from farm.transport.base import Transport
+
+READ_DEADLINE_S = 30.0
+MAX_LINE = 300
+MAX_LINES = 5000
+
+# Changes while a model runs.
+QUICK = r"""
+show() {
+  for file in "$@"; do
+    value=
+    { read -r value <"$file" || [ "$value" ]; } 2>/dev/null && echo "file $file=$value"
+  done
+}
+dump() { while read -r line; do echo "$1 $line"; done; }
+cpu=/sys/devices/system/cpu
+show /proc/loadavg /sys/class/thermal/thermal_zone*/type /sys/class/thermal/thermal_zone*/temp \
+  /sys/class/thermal/cooling_device*/type /sys/class/thermal/cooling_device*/cur_state \
+  $cpu/cpu[0-9]*/cpufreq/scaling_cur_freq $cpu/cpu[0-9]*/cpufreq/scaling_max_freq \
+  /sys/class/devfreq/*/cur_freq /sys/class/kgsl/kgsl-3d0/gpuclk
+[ -e $cpu/cpu0/cpufreq ] || grep '^cpu MHz' /proc/cpuinfo 2>/dev/null | dump mhz
+if command -v dumpsys >/dev/null; then
+  dumpsys thermalservice 2>/dev/null | grep -E 'Thermal Status:|Temperature\{|Current .*HAL' | dump thermalservice
+fi
+"""
+# Beside that.
+SLOW = r"""
+show $cpu/cpu[0-9]*/cpufreq/scaling_governor /sys/class/devfreq/*/governor \
+  /sys/class/power_supply/*/type /sys/class/power_supply/*/capacity \
+  /sys/class/power_supply/*/status /sys/class/power_supply/*/temp
+echo "free $(df -k . 2>/dev/null | tail -n 1)"
+if command -v dumpsys >/dev/null; then
+  dumpsys battery 2>/dev/null | grep -E '^ *(level|scale|status|temperature):' | dump battery
+  dumpsys power 2>/dev/null | grep -E 'mWakefulness=|Display Power: state=' | dump power
+  settings get global low_power 2>/dev/null | dump low_power
+fi
+"""
+
+
+def read_state(transport: Transport) -> DeviceState:
+    """State of the unit right now."""
+    return _read(transport, QUICK + SLOW)
+
+
+def read_conditions(transport: Transport) -> DeviceState:
+    """Only what changes while a model runs (temperature, clocks, thermal status): cheap enough beside each sample."""
+    return _read(transport, QUICK)
+
+
+def _read(transport: Transport, script: str) -> DeviceState:
+    completed = transport.run(["sh", "-c", f"{script}exit 0"], READ_DEADLINE_S)
+    return parse(completed.stdout.decode(errors="replace"))
+
+
+def parse(output: str) -> DeviceState:
+    """The state that a script printed. Android's word counts more than the kernel's, but for the chip's temperature."""
+    files: dict[str, str] = {}
+    dumps: dict[str, list[str]] = {}
+    for kind, text in _lines(output):
+        if kind == "file":
+            path, _, value = text.partition("=")
+            files[path] = value
+        elif kind == "mhz":
+            files[f"cpu MHz {len(files)}"] = text.rpartition(":")[2]
+        else:
+            dumps.setdefault(kind, []).append(text)
+    kernel, android = linux_state.state(files), android_state.state(dumps)
+    chosen = kernel | _known(android)
+    if kernel["temperature_c"] is not None:
+        chosen["temperature_c"] = kernel["temperature_c"]
+    return DeviceState(**chosen, free_bytes=linux_state.free_bytes("".join(dumps.get("free", []))))
+
+
+def _lines(output: str) -> Iterator[tuple[str, str]]:
+    """Kind and text of each line."""
+    for line in output.split("\n")[:MAX_LINES]:
+        kind, _, text = line[:MAX_LINE].partition(" ")
+        yield kind, text
+
+
+def _known(members: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}

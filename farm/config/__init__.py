@@ -1,0 +1,1 @@
+"""What people write: deployment files, devices.yml, and how YAML becomes checked values."""

@@ -1,0 +1,283 @@
+"""Reads devices.yml: which units there are.
+
+    adb:                        # optional
+      discover: all             # every phone that is plugged in is a unit (default); `listed`: only those named below
+      server_port: 5037         # the adb server of this machine
+
+    devices:
+      host:                     # the unit's name
+        transport: local        # how it is reached: local, ssh (default where there is an address) or adb (a serial)
+        target_abis: [host]     # what it runs, preferred first; phones and boards are asked where this is missing
+        target_socs: host       # the SoC key that --soc names; they are asked for it too
+        models: My build server # optional: the device model, which names the artifacts
+        tags: [lab, quiet]      # optional
+
+docs/devices.md lists all keys. Without the file the machine itself is the only unit that is listed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+
+from farm import safe_text, soc
+from farm.config import yaml_source
+from farm.config.fields import Abi, Abis, SafeName, SocKey, Text, as_list, not_empty, split_text
+from farm.config.suggestion import suggestion
+from farm.config.yaml_source import Section, Source
+from runtime.errors import ConfigError
+
+DEFAULT_FILE = Path("devices.yml")
+DEFAULT_NETWORK_ADB_PORT = 5555
+DEFAULT_WAIT_S = 600.0
+DEFAULT_STORE_MB = 2000
+
+# Transport -> the keys that say where the unit is.
+TRANSPORT_KEYS: dict[str, tuple[str, ...]] = {
+    "adb": ("serial", "address", "port", "folder", "adb_server_port"),
+    "local": (),
+    "ssh": ("address", "username", "port", "key_file", "jump", "folder"),
+}
+# What Debian and uname call the ABIs, as MACE's files do.
+OTHER_ABI_NAMES = {"armv7l": "armhf", "aarch64": "arm64"}
+PASSWORDS = ("password", "passwd", "passphrase", "pin", "secret")
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What a unit must fulfil before a job starts on it, how long the job waits until it does, and what it may keep."""
+
+    max_start_temp_c: float | None = None
+    min_battery_percent: int | None = None
+    free_storage_mb: int | None = None
+    wait_s: float = DEFAULT_WAIT_S
+    store_mb: int = DEFAULT_STORE_MB
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """One device: its name in devices.yml, how it is reached, and what it is.
+
+    Attributes:
+        soc: the SoC key; `unknown` until the unit was asked, where the file does not say it.
+        model: the device model; the unit's name where nobody says it.
+        abis: preferred first; empty until the unit was asked, where the file does not say it.
+        serial: adb's name of the unit, `address:port` for one in the network.
+        address, port, username, key_file, jump: for ssh; None or empty where ~/.ssh/config decides.
+        folder: the unit's own folder there; empty for the transport's default.
+        adb_server_port: None for adb's own default.
+    """
+
+    name: str
+    transport: str
+    soc: str
+    model: str
+    abis: tuple[Abi, ...]
+    tags: tuple[str, ...] = ()
+    serial: str = ""
+    address: str = ""
+    port: int | None = None
+    username: str = ""
+    key_file: Path | None = None
+    jump: str = ""
+    folder: str = ""
+    adb_server_port: int | None = None
+    limits: Limits = Limits()
+
+    @property
+    def abi(self) -> Abi:
+        """The ABI that the unit prefers; raises ConfigError where it is not known."""
+        if not self.abis:
+            raise ConfigError(f"{self.name}: what it runs is not known; name it as target_abis in {DEFAULT_FILE}")
+        return self.abis[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Inventory:
+    """The units of the file, in its order, and where others are looked for."""
+
+    units: tuple[Unit, ...]
+    discover_adb: bool = True
+    adb_server_port: int | None = None
+
+
+HOST = Unit(name="host", transport="local", soc="host", model="host", abis=("host",))
+
+
+def _text(pattern: str, what: str, value: str) -> str:
+    """Text of a form; the error does not repeat it, since a password may have slipped into it."""
+    if not re.fullmatch(pattern, value):
+        raise ValueError(f"this is no {what}")
+    return value
+
+
+def _abi_names(value: Any) -> Any:
+    names = split_text(value)
+    return [OTHER_ABI_NAMES.get(name, name) for name in names] if isinstance(names, list) else names
+
+
+def _folder(value: str) -> str:
+    if not value.isprintable() or ".." in value.split("/") or not value.strip("/~. "):
+        raise ValueError("a folder of the unit's own is needed, such as ~/.farm-unit, without '..'")
+    return value
+
+
+HOST_WORD = r"[A-Za-z0-9_\[][A-Za-z0-9_.:%\[\]-]{0,252}"
+USER_WORD = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
+Address = Annotated[
+    str,
+    AfterValidator(
+        functools.partial(_text, HOST_WORD, "host name or IP address; the user and the port are keys of their own")
+    ),
+]
+Username = Annotated[str, AfterValidator(functools.partial(_text, USER_WORD, "user name"))]
+Jump = Annotated[str, AfterValidator(functools.partial(_text, f"({USER_WORD}@)?{HOST_WORD}", "[user@]host[:port]"))]
+Serial = Annotated[
+    str,
+    AfterValidator(
+        functools.partial(_text, r"[^\s\x00-\x1f\x7f-\x9f-][!-~]{0,127}", "serial that `adb devices` lists")
+    ),
+]
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class _Device(Section):
+    """One entry of the file."""
+
+    refused: ClassVar = dict.fromkeys(
+        PASSWORDS,
+        "passwords are not kept in files; log in with a key (key_file, or ssh-agent): ssh-copy-id brings it there",
+    )
+
+    transport: str = ""
+    target_abis: Annotated[Abis, BeforeValidator(_abi_names)] | None = None
+    target_socs: Annotated[tuple[SocKey, ...], BeforeValidator(as_list), AfterValidator(not_empty)] | None = None
+    models: Text | None = None
+    tags: Annotated[tuple[SafeName, ...], BeforeValidator(as_list)] = ()
+    serial: Serial | None = None
+    address: Address | None = None
+    port: Port | None = None
+    username: Username | None = None
+    key_file: Text | None = None
+    jump: Jump | None = None
+    folder: Annotated[str, AfterValidator(_folder)] | None = None
+    adb_server_port: Port | None = None
+    max_start_temp_c: Annotated[float, Field(ge=0, le=150)] | None = None
+    min_battery_percent: Annotated[int, Field(ge=0, le=100)] | None = None
+    free_storage_mb: Annotated[int, Field(ge=0, le=10**7)] | None = None
+    wait_s: Annotated[float, Field(ge=0, le=86_400)] = DEFAULT_WAIT_S
+    store_mb: Annotated[int, Field(ge=1, le=10**7)] = DEFAULT_STORE_MB
+
+    @field_validator("transport")
+    @classmethod
+    def _known_transport(cls, value: str) -> str:
+        if value not in TRANSPORT_KEYS:
+            raise ValueError(f"unknown transport{suggestion(value, TRANSPORT_KEYS)}")
+        return value
+
+    @field_validator("target_socs")
+    @classmethod
+    def _one_soc(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if value and len(value) > 1:
+            raise ValueError("a unit has one SoC")
+        return value
+
+
+class _Adb(Section):
+    discover: Literal["all", "listed"] = "all"
+    server_port: Port | None = None
+
+
+class _DevicesFile(Section):
+    adb: _Adb = _Adb()
+    devices: Annotated[dict[SafeName, _Device], AfterValidator(not_empty)]
+
+
+def load(path: Path | None = None) -> list[Unit]:
+    """The units of the file alone; see `read`."""
+    return list(read(path).units)
+
+
+def read(path: Path | None = None) -> Inventory:
+    """The units of the file; without a path of `./devices.yml`, or only the host where there is none."""
+    if path is None and not DEFAULT_FILE.exists():
+        return Inventory((HOST,))
+    source = yaml_source.load(path or DEFAULT_FILE)
+    found = source.validate(_DevicesFile)
+    units = tuple(_unit(source, name, device, found.adb) for name, device in found.devices.items())
+    _refuse_doubles(source, units)
+    return Inventory(units, found.adb.discover == "all", found.adb.server_port)
+
+
+def _unit(source: Source, name: str, device: _Device, adb: _Adb) -> Unit:
+    transport = _transport(source, name, device)
+    _check_keys(source, name, device, transport)
+    is_local = transport == "local"
+    return Unit(
+        name=name,
+        transport=transport,
+        soc=device.target_socs[0] if device.target_socs else HOST.soc if is_local else soc.UNKNOWN,
+        model=safe_text.word(device.models) if device.models else name,
+        abis=device.target_abis or (HOST.abis if is_local else ()),
+        tags=device.tags,
+        serial=_serial(device, transport),
+        address=device.address or "",
+        port=device.port,
+        username=device.username or "",
+        key_file=_key_file(source, device),
+        jump=device.jump or "",
+        folder=device.folder or "",
+        adb_server_port=(device.adb_server_port or adb.server_port) if transport == "adb" else None,
+        limits=Limits(**{field.name: getattr(device, field.name) for field in dataclasses.fields(Limits)}),
+    )
+
+
+def _transport(source: Source, name: str, device: _Device) -> str:
+    """The transport, which a serial or an address tells too: MACE's files have no such key."""
+    found = device.transport or ("adb" if device.serial else "ssh" if device.address else "")
+    if not found:
+        raise source.error(("devices", name, "transport"), "this key is missing (local, ssh or adb)")
+    return found
+
+
+def _check_keys(source: Source, name: str, device: _Device, transport: str) -> None:
+    for key in sorted({key for keys in TRANSPORT_KEYS.values() for key in keys}):
+        if getattr(device, key) is not None and key not in TRANSPORT_KEYS[transport]:
+            others = " or ".join(other for other, keys in TRANSPORT_KEYS.items() if key in keys)
+            raise source.error(
+                ("devices", name, key), f"does not belong to transport: {transport}, but to transport: {others}"
+            )
+    where = ("devices", name, "address")
+    if transport == "ssh" and not device.address:
+        raise source.error(where, "this key is missing; transport: ssh needs it")
+    if transport == "adb" and bool(device.serial) == bool(device.address):
+        raise source.error(
+            where, "transport: adb needs a serial (see `adb devices`), or the address of a phone in the network"
+        )
+    if transport == "adb" and device.port and not device.address:
+        raise source.error(("devices", name, "port"), "belongs to an address; adb_server_port is the adb server's")
+
+
+def _serial(device: _Device, transport: str) -> str:
+    if transport == "adb" and device.address:
+        return f"{device.address}:{device.port or DEFAULT_NETWORK_ADB_PORT}"
+    return device.serial or ""
+
+
+def _key_file(source: Source, device: _Device) -> Path | None:
+    """Relative to the file that names it."""
+    return source.path.parent / Path(device.key_file).expanduser() if device.key_file else None
+
+
+def _refuse_doubles(source: Source, units: tuple[Unit, ...]) -> None:
+    """Two names for one phone would be two jobs at once on it."""
+    seen: dict[tuple[str, int | None], str] = {}
+    for unit in units:
+        first = seen.setdefault((unit.serial, unit.adb_server_port), unit.name) if unit.serial else unit.name
+        if first != unit.name:
+            raise source.error(("devices", unit.name), f"the same phone as {first!r}; a unit has one name")

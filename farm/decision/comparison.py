@@ -1,0 +1,152 @@
+"""What a comparison of A with B gives: its row, and the decision on samples of both, in words. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from farm.decision.samples import Comparison, compare_samples, logarithms
+from farm.rows.nightly import Block
+from farm.rows.row import Figure, Latency, Record, RunRow, Status
+
+SIGNIFICANT = 0.01
+LEAST_BLOCKS = 5  # of each: with fewer, Mann-Whitney's p cannot fall below SIGNIFICANT
+_Z_95 = 1.96
+_Z_SHOWN = 2.576 + 1.282  # found at SIGNIFICANT, two-sided, in nine of ten comparisons
+
+Kind = Literal["run", "model", "build"]
+
+
+class Outcome(enum.StrEnum):
+    """What became of B against A; `slower` is the confirmed regression."""
+
+    NONE = "none"  # not compared
+    SAME = "same"
+    TOO_SMALL = "too_small"  # there is a difference, of less than what counts
+    FASTER = "faster"
+    SLOWER = "slower"
+
+
+class Side(Record):
+    """One of the two: what the user called it, and what it is.
+
+    `commit` and `changed` (there were changes since) tell of a build, `run` of a stored run. Times are medians over
+    the blocks; `latency_ms` is over all samples of blocks that heat did not spoil.
+    """
+
+    name: str = ""
+    kind: Kind = "build"
+    commit: str = ""
+    changed: bool = False
+    run: int | None = None
+    model: str = ""
+    versions: dict[str, str] = Field(default_factory=dict)
+    fingerprint: dict[str, str] = Field(default_factory=dict)
+    latency_ms: Latency | None = None
+    init_ms: Figure = None
+    first_ms: Figure = None
+    memory_bytes: dict[str, int] = Field(default_factory=dict)
+
+
+class CompareRow(RunRow):
+    """A compared with B: one model in one runtime on one unit. The figures of outputs are B's against A's.
+
+    `latency_ms`, `init_ms`, `first_ms` and `memory_bytes` are B's. `ratio` is B's median over A's with its 95 %
+    confidence interval; `p_value` is Mann-Whitney's, `effect` Cliff's delta (positive: B takes longer), both over
+    the medians of blocks. `smallest_percent` is what would have been found in nine of ten comparisons. `notes` say
+    what else differs. `blocks` are what was measured for this row, arm `a` and `b`; stored runs have theirs already.
+    """
+
+    job: str = "compare"
+    a: Side = Side()
+    b: Side = Side()
+    outcome: Outcome = Outcome.NONE
+    verdict: str = ""
+    ratio: Figure = None
+    ratio_ci: tuple[float, float] | None = None
+    p_value: Figure = None
+    effect: Figure = None
+    smallest_percent: Figure = None
+    margin_percent: float = 0.0
+    notes: tuple[str, ...] = ()
+    blocks: tuple[Block, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """The figures of a CompareRow of the same names."""
+
+    outcome: Outcome
+    verdict: str
+    ratio: float | None = None
+    ratio_ci: tuple[float, float] | None = None
+    p_value: float | None = None
+    effect: float | None = None
+    smallest_percent: float | None = None
+
+
+def decide(a_ms: Sequence[float], b_ms: Sequence[float], margin_percent: float) -> Decision:
+    """Decides on the medians of blocks; a difference of no more than the margin does not count."""
+    counts = [len(logarithms(each)) for each in (a_ms, b_ms)]
+    found = compare_samples(a_ms, b_ms)
+    if found is None or min(counts) < LEAST_BLOCKS:
+        text = f"A has {counts[0]} blocks that count, B {counts[1]}; {LEAST_BLOCKS} of each are needed"
+        return Decision(Outcome.NONE, f"not decided: {text}")
+    smallest = max(_smallest_percent(found.low, found.high), margin_percent)
+    outcome = _outcome(found, margin_percent)
+    verdict = _in_words(outcome, found, smallest, margin_percent)
+    return Decision(outcome, verdict, found.ratio, (found.low, found.high), found.p_value, found.effect, smallest)
+
+
+def _outcome(found: Comparison, margin_percent: float) -> Outcome:
+    if found.p_value >= SIGNIFICANT or found.low <= 1 <= found.high:
+        return Outcome.SAME
+    if abs(found.ratio - 1) * 100 <= margin_percent:
+        return Outcome.TOO_SMALL
+    return Outcome.SLOWER if found.ratio > 1 else Outcome.FASTER
+
+
+def _smallest_percent(low: float, high: float) -> float:
+    """The step that would have been found, from the standard error that the 95 % interval of the ratio shows."""
+    error = (math.log(high) - math.log(low)) / (2 * _Z_95) if low > 0 else math.inf
+    return 100 * math.expm1(_Z_SHOWN * error)
+
+
+def _in_words(outcome: Outcome, found: Comparison, smallest_percent: float, margin_percent: float) -> str:
+    if outcome == Outcome.SAME:
+        return f"no difference beyond the noise (the smallest that would show: {smallest_percent:.1f} %)"
+    word, near, far = ("slower", found.low, found.high) if found.ratio > 1 else ("faster", found.high, found.low)
+    percent, least, most = (f"{100 * abs(ratio - 1):.1f}" for ratio in (found.ratio, near, far))
+    text = f"B is {percent} % {word} ({least} to {most}), {p_text(found.p_value)}"
+    return f"{text}: not more than the {margin_percent:g} % that count" if outcome == Outcome.TOO_SMALL else text
+
+
+def p_text(p_value: float) -> str:
+    """`p = 0.012`, `p < 0.001`."""
+    return f"p = {p_value:.3f}" if p_value >= 0.001 else "p < 0.001"
+
+
+def is_worse(row: CompareRow) -> bool:
+    """Whether a row makes the exit status 1: a confirmed regression, or a job that failed."""
+    return row.outcome == Outcome.SLOWER or row.status != Status.OK
+
+
+def worst_first(rows: Iterable[CompareRow]) -> list[CompareRow]:
+    """Failures, then the largest slowdown first; what was not compared comes last."""
+    return sorted(rows, key=lambda row: (row.status == Status.OK, row.ratio is None, -(row.ratio or 0.0)))
+
+
+def differences(a: Side, b: Side) -> tuple[str, ...]:
+    """What else differs between the two: their fingerprints and the versions of what made them."""
+    pairs = ((a.fingerprint, b.fingerprint), (a.versions, b.versions))
+    return tuple(
+        f"{name.replace('_', ' ')}: {ours[name]} in A, {theirs[name]} in B"
+        for ours, theirs in pairs
+        for name in ours
+        if name in theirs and ours[name] != theirs[name]
+    )

@@ -1,0 +1,152 @@
+"""A running `farmrt serve` on a unit: commands as calls, answers as dicts, every way to fail as its own error."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+from farm.farmrt import answers
+from farm.transport.base import Process, Transport
+from runtime.errors import DeadlineError, DeviceError, DeviceLostError, ProcessEndedError
+
+DEFAULT_DEADLINE_S = 120.0
+SAFE_CHARACTERS = "/,:|+=@"
+SHOWN_CHARACTERS = 200
+MAX_KIND = 40
+MAX_MESSAGE = 4000
+
+Answer = dict[str, Any]
+
+
+class Session:
+    """Client of one `farmrt serve` process.
+
+    Args:
+        transport: the way to the unit.
+        farmrt: path of the executable on the unit, relative to its folder.
+        environment: variables that the process gets beside its own.
+        deadline_s: how long a command may take unless it says otherwise.
+        wrap: makes of the command line one that runs it in another way.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        farmrt: str,
+        environment: Mapping[str, str] | None = None,
+        deadline_s: float = DEFAULT_DEADLINE_S,
+        wrap: Callable[[Sequence[str]], list[str]] = list,
+    ) -> None:
+        assignments = [f"{name}={value}" for name, value in (environment or {}).items()]
+        program = farmrt if "/" in farmrt else f"./{farmrt}"
+        self._argv = wrap([*(["env", *assignments] if assignments else []), program, "serve"])
+        self._transport = transport
+        self._deadline_s = deadline_s
+        self._process: Process | None = transport.start(self._argv)
+        self.respawns = 0
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still takes commands, as far as is known."""
+        return self._process is not None
+
+    def command(self, name: str, /, *, deadline_s: float | None = None, **values: object) -> Answer:
+        """Sends a command and returns its answer; a value that is None is left out.
+
+        Raises:
+            DeviceError: farmrt answered with an error (`kind` says which); the session goes on.
+            DeadlineError: no answer in time, or a launch hung. The process is gone; see `respawn`.
+            ProcessEndedError: the process ended; the text says how. See `respawn`.
+            DeviceLostError: the unit is gone.
+        """
+        if self._process is None:
+            raise ProcessEndedError(f"farmrt has ended, so it cannot take the command {name!r}")
+        try:
+            self._process.write_line(encode_command(name, values))
+            answer = self._read_answer(name, deadline_s or self._deadline_s)
+        except DeviceLostError as error:
+            self._forget()
+            raise type(error)(f"{name}: {error}") from None
+        except DeadlineError:
+            self._forget()
+            raise
+        if answer["ok"]:
+            self._check(name, answer)
+            return answer
+        raise self._failure(name, answer)
+
+    def respawn(self) -> None:
+        """Starts a new process; whatever the last one had loaded is gone."""
+        self._forget()
+        self._process = self._transport.start(self._argv)
+        self.respawns += 1
+
+    def close(self) -> None:
+        """Ends the process; may be called twice."""
+        self._forget()
+
+    def _read_answer(self, name: str, deadline_s: float) -> Answer:
+        """The next line that is an answer; what a driver or a linker prints between is passed over."""
+        assert self._process is not None
+        end = time.monotonic() + deadline_s
+        while True:
+            line = self._read_line(name, deadline_s, end)
+            if line.startswith("{"):
+                break
+        try:
+            answer = json.loads(line)
+        except (ValueError, RecursionError):
+            answer = None
+        if isinstance(answer, dict) and isinstance(answer.get("ok"), bool):
+            return answer
+        self._forget()
+        raise DeviceError(f"{name}: farmrt's answer cannot be read: {line[:SHOWN_CHARACTERS]}", "bad_answer")
+
+    def _read_line(self, name: str, deadline_s: float, end: float) -> str:
+        assert self._process is not None
+        try:
+            return self._process.read_line(max(0.0, end - time.monotonic()))
+        except DeadlineError:
+            raise DeadlineError(f"{name}: farmrt did not answer within {deadline_s:g} s") from None
+
+    def _check(self, name: str, answer: Answer) -> None:
+        if problem := answers.problem(name, answer):
+            self._forget()
+            raise DeviceError(f"{name}: farmrt's answer is not what it should be: {problem}", "bad_answer")
+
+    def _failure(self, name: str, answer: Answer) -> DeviceError | DeadlineError:
+        kind, text = str(answer.get("error", ""))[:MAX_KIND], str(answer.get("message", "no message"))[:MAX_MESSAGE]
+        where = f" (step {answer['step']})" if isinstance(answer.get("step"), int) else ""
+        if kind == "hang":
+            self._forget()
+            return DeadlineError(f"{name}: {text}{where}")
+        return DeviceError(f"{name}: {text}{where}", kind)
+
+    def _forget(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+
+def encode_command(name: str, values: Mapping[str, object]) -> str:
+    """One command line; docs/farmrt.md has the grammar."""
+    words = [f"{key}={_encode(value)}" for key, value in values.items() if value is not None]
+    return " ".join([name, *words])
+
+
+def _encode(value: object) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, list | tuple):
+        return ",".join(_encode(item) for item in value)
+    return quote(str(value), safe=SAFE_CHARACTERS)

@@ -1,0 +1,1 @@
+"""`farm compare`: builds, models, tuned files and stored runs against each other."""

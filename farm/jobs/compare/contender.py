@@ -1,0 +1,77 @@
+"""What `farm compare` measures against each other: a build of farm with a model, or this farm with another model."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+from farm.config import deployment
+from farm.config.deployment import Deployment, Runtime
+from farm.decision.comparison import Side
+from farm.jobs.compare import checkout
+from farm.jobs.compare.bundle import Bundle, Probed, check_makes_bundles, make_bundle, make_bundle_with
+from farm.jobs.compare.checkout import Checkout
+from runtime.errors import ConfigError
+
+
+@dataclasses.dataclass(frozen=True)
+class Contender:
+    """One of the two.
+
+    Attributes:
+        side: what the user called it, and what it is.
+        model_file: the deployment file.
+        checkout: the farm that makes it; None: this one.
+        names: its name for a model of A, where that is another.
+    """
+
+    side: Side
+    model_file: Path
+    checkout: Checkout | None = None
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def model_name(self, model: str) -> str:
+        """Its name for a model of A."""
+        return self.names.get(model, model)
+
+    def bundle(self, model: str, runtime: Runtime, probed: Probed, folder: Path) -> Bundle:
+        """Makes all that a unit needs to run its version of a model of A; raises what making it raises."""
+        name = self.model_name(model)
+        if self.checkout is None:
+            return make_bundle(self.model_file, name, runtime, probed, folder)
+        return make_bundle_with(self.checkout, self.model_file, name, runtime, probed, folder)
+
+
+def build(text: str, model_file: Path) -> Contender:
+    """A build: the farm in a folder, else that of a commit, for which a worktree is made.
+
+    Raises ConfigError where there is none, or it is too old.
+    """
+    folder = Path(text)
+    if folder.is_dir():
+        found = checkout.in_folder(folder)
+    else:
+        root = checkout.repository()
+        found = checkout.at_commit(root, checkout.commit_of(root, text))
+    check_makes_bundles(found)
+    return Contender(Side(name=text, kind="build", commit=found.commit, changed=found.changed), model_file, found)
+
+
+def models(a_file: Path, b_file: Path) -> tuple[Contender, Contender]:
+    """Two versions of a model: of one name, or the only one of each file; ConfigError where none belong together."""
+    a, b = deployment.load(a_file), deployment.load(b_file)
+    names = _pairs(a, b)
+    if not names:
+        theirs = f"{a_file} has {', '.join(a.models)}, {b_file} has {', '.join(b.models)}"
+        raise ConfigError(f"no model is in both files: {theirs}")
+    return (
+        Contender(Side(name=str(a_file), kind="model"), a_file),
+        Contender(Side(name=str(b_file), kind="model"), b_file, names=names),
+    )
+
+
+def _pairs(a: Deployment, b: Deployment) -> dict[str, str]:
+    if len(a.models) == len(b.models) == 1:
+        return {next(iter(a.models)): next(iter(b.models))}
+    return {name: name for name in a.models if name in b.models}

@@ -1,0 +1,153 @@
+"""Two farmrt, each with its own plan, run in turns on one unit.
+
+A turn starts a fresh farmrt of each, loads the model into both, and lets them run alternately, A B B A A B B A or
+B A A B B A A B by lot. Its two medians are one replicate each: what a process got by chance (places in memory, clocks)
+is drawn anew with every turn, and does not pass for a difference between the two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import functools
+import itertools
+import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from farm.farmrt.session import Answer, Session
+from farm.jobs.compare.bundle import FARMRT_FILE, PLAN_FILE, Bundle
+from farm.jobs.compare.interleaved import Effort, first_rounds, in_turns
+from farm.jobs.fleet.unit import OpenUnit
+from farm.rows.nightly import Block
+from runtime.errors import FarmError
+
+Array = npt.NDArray[Any]
+Arm = Literal["a", "b"]
+TURN = Effort(turns=4, turn_ms=50.0, most_rounds=20)
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One of the two on a unit: what was made of it, the inputs, and the kernels that its first load compiled."""
+
+    arm: Arm
+    bundle: Bundle
+    folder: Path
+    inputs: Mapping[str, Array]
+    kernels: Path | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Rehearsal:
+    """A first run of one of the two: its entry with kernels, farmrt's answer to loading it, its outputs."""
+
+    entry: Entry
+    answer: Answer
+    outputs: Mapping[str, Array]
+    round_ms: float
+
+
+@dataclasses.dataclass(frozen=True)
+class _Half:
+    """What a turn gave of one of the two, in ms."""
+
+    init_ms: float
+    first_ms: float
+    samples: tuple[float, ...]
+
+
+def rehearse(opened: OpenUnit, entry: Entry, kernels: Path) -> Rehearsal:
+    """Runs one of the two alone. Its kernels go to the file `kernels`, so that turns do not compile them again."""
+    with _loaded(opened, entry) as (own, answer):
+        _, round_ms = first_rounds(own, entry.inputs)
+        outputs = _outputs(own, entry.bundle)
+        if entry.bundle.runtime == "gpu":
+            own.session.command("save_kernels", file=kernels.name)
+            own.transport.pull(kernels.name, kernels)
+            entry = dataclasses.replace(entry, kernels=kernels)
+    return Rehearsal(entry, answer, outputs, round_ms)
+
+
+def run_turns(opened: OpenUnit, a: Rehearsal, b: Rehearsal, turns: int, seed: int) -> list[Block]:
+    """A block of each for every turn, marked where heat slowed the unit down even after a rest."""
+    blocks: list[Block] = []
+    slower_ms = max(a.round_ms, b.round_ms)
+    for number, first in enumerate(_lots(turns, seed)):
+        opened.watch.stage(f"{a.entry.bundle.model} ({a.entry.bundle.runtime}): turn {number + 1} of {turns}")
+        begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        turn = functools.partial(_turn, opened, (a.entry, b.entry), slower_ms, first)
+        found = opened.measured(turn)
+        blocks += [
+            Block(
+                time=begun,
+                arm=entry.arm,
+                init_ms=half.init_ms,
+                first_ms=half.first_ms,
+                samples=half.samples,
+                throttled=found.throttled,
+                state_before=found.before,
+                state_after=found.after,
+            )
+            for entry, half in zip((a.entry, b.entry), found.value, strict=True)
+        ]
+    return blocks
+
+
+def _lots(turns: int, seed: int) -> list[int]:
+    """Who is first in each turn, each as often as the other."""
+    found = [turn % 2 for turn in range(turns)]
+    random.Random(seed).shuffle(found)
+    return found
+
+
+def _turn(opened: OpenUnit, entries: tuple[Entry, Entry], round_ms: float, first: int) -> list[_Half]:
+    """One turn; `first` (0 or 1) is loaded and runs first."""
+    with contextlib.ExitStack() as stack:
+        order = sorted(range(2), key=lambda index: index != first)
+        loaded = {index: stack.enter_context(_loaded(opened, entries[index])) for index in order}
+        firsts = {index: first_rounds(loaded[index][0], entries[index].inputs)[0] for index in order}
+        runners = (loaded[0][0], loaded[1][0])
+        samples = in_turns(*runners, TURN.turns, TURN.rounds(round_ms), round_ms, first)
+    return [
+        _Half(loaded[index][1]["init_ms"], firsts[index], tuple(itertools.chain.from_iterable(samples[index])))
+        for index in range(2)
+    ]
+
+
+@contextlib.contextmanager
+def _loaded(opened: OpenUnit, entry: Entry) -> Iterator[tuple[OpenUnit, Answer]]:
+    """A farmrt of its own with its model, and farmrt's answer to that. Errors say which of the two it was."""
+    way, farmrt = opened.way, entry.folder / FARMRT_FILE
+    with told(entry.arm), Session(way.transport, way.store.put([farmrt])[farmrt], wrap=way.task_profile.wrap) as own:
+        runner = OpenUnit(way, own)
+        plan_file, limited = entry.folder / PLAN_FILE, entry.bundle.limit_kernel_time
+        yield runner, runner.load(plan_file, kernels=entry.kernels, limit_kernel_time=limited)
+
+
+@contextlib.contextmanager
+def told(arm: Arm) -> Iterator[None]:
+    """Puts before the text of an error which of the two it is about."""
+    try:
+        yield
+    except FarmError as error:
+        error.args = (f"{arm.upper()}: {error}",)
+        raise
+
+
+def _outputs(opened: OpenUnit, bundle: Bundle) -> dict[str, Array]:
+    """All outputs after a run."""
+    outputs = {}
+    with TemporaryDirectory() as folder:
+        for index, tensor in enumerate(bundle.outputs):
+            local = Path(folder, f"output{index}.bin")
+            opened.session.command("output", name=tensor.name, file=local.name)
+            opened.transport.pull(local.name, local)
+            outputs[tensor.name] = np.fromfile(local, "<f4").reshape(tensor.shape)
+    return outputs

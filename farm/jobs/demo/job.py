@@ -1,0 +1,99 @@
+"""`farm demo`: the main job on this machine: run and validate, profile, tune two networks; a report of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from farm.config.deployment import Deployment
+from farm.config.inventory import Unit
+from farm.emulation import PhoneSettings
+from farm.emulation.attached import attached_phone
+from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
+from farm.jobs.fleet.progress import Watch
+from farm.jobs.run import NO_ARTIFACT, LoadOptions, RunOptions, run_job
+from farm.jobs.tune.job import TuneOptions, tune_job
+from farm.jobs.tune.search import SearchOptions
+from farm.report import markdown
+from farm.report.markdown import Section
+from farm.rows.profile import BenchmarkRow, by_time
+from farm.rows.row import Row, RunRow, Status, TuneRow
+from farm.store.recorder import Keeper
+from farm.tables.benchmark import sections
+from farm.tables.run import artifact_lines, run_tables
+from farm.tables.table import Table, milliseconds
+from farm.tables.tune import tune_table
+
+_UNTUNED = LoadOptions(tuned=NO_ARTIFACT, kernels=NO_ARTIFACT)
+_SLOWEST = 5
+PHONE = "emulated_phone"
+PHONE_BUDGET_S = 15.0  # of device time
+
+
+@dataclasses.dataclass(frozen=True)
+class Demo:
+    """The rows of the demonstration."""
+
+    runs: Sequence[RunRow]
+    profiles: Sequence[BenchmarkRow]
+    tunings: Sequence[TuneRow]
+
+    @property
+    def rows(self) -> list[Row]:
+        """All of them."""
+        return [*self.runs, *self.profiles, *self.tunings]
+
+    @property
+    def slowest(self) -> Table:
+        """The operators that take most of each model's time."""
+        rows = [
+            [profile.model, op.name, op.type, milliseconds(op.avg_ms), f"{op.percent:.1f}", f"{op.gmacps:.1f}"]
+            for profile in self.profiles
+            if profile.status == Status.OK
+            for op in by_time(profile.ops)[:_SLOWEST]
+        ]
+        left = frozenset({"Model", "Operator", "Type"})
+        return Table("Slowest operators", ("Model", "Operator", "Type", "Avg(ms)", "%", "GMACPS"), rows, left)
+
+    @property
+    def artifacts(self) -> list[str]:
+        """Paths of the two files of each library."""
+        return list(dict.fromkeys(path for row in self.tunings for path in row.artifacts))
+
+
+def demonstrate(deployments: Sequence[Deployment], units: Sequence[Unit], watch: Watch, keeper: Keeper) -> Demo:
+    """Runs the three jobs on every model, the first two untuned; tunes the last model on an emulated phone too.
+
+    Each row is kept as it comes.
+    """
+    kept = keeper.kept
+    runs: list[RunRow] = []
+    profiles: list[BenchmarkRow] = []
+    for deployment in deployments:
+        runs += kept(run_job(deployment, units, RunOptions(validate=True, load=_UNTUNED), watch=watch))
+        profiles += kept(benchmark_job(deployment, units, BenchmarkOptions(rounds=20, load=_UNTUNED), watch=watch))
+    tunings = list(kept(tune_job(deployments, units, TuneOptions(SearchOptions("quick")), watch=watch)))
+    with attached_phone(PHONE, PhoneSettings(soc="sdm845", model="MI 8")) as phone:
+        quick = TuneOptions(SearchOptions("quick", PHONE_BUDGET_S))
+        tunings += kept(tune_job(deployments[-1:], [phone], quick, watch=watch))
+    return Demo(runs, profiles, tunings)
+
+
+def write_report(demo: Demo, path: Path) -> None:
+    """The demonstration as Markdown: validation, profile of each model, tuning with its evidence."""
+    run, tuned = demo.runs[0], "\n".join([*artifact_lines(demo.tunings), *demo.artifacts])
+    machine = f"{run.device_model}, {run.fingerprint.get('gpu', '')}, {run.fingerprint.get('driver', '')}; {run.time}"
+    profiles = [
+        Section(f"Operators of {row.model}", "", [table for table in sections(row) if table.title != "Warm Up"])
+        for row in demo.profiles
+    ]
+    markdown.write(
+        path,
+        "farm on this machine",
+        [
+            Section("Validation against ONNX Runtime, untuned", machine, tuple(run_tables(demo.runs))),
+            Section("Tuning: default and tuned, measured in turns", tuned, [tune_table(demo.tunings)]),
+            *profiles,
+        ],
+    )

@@ -1,0 +1,81 @@
+"""The nights of the demonstration: two emulated phones of one model, a hot night, and one in which both are slow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from farm.config import deployment
+from farm.config.inventory import Unit
+from farm.emulation import EmulatedPhone, PhoneSettings
+from farm.emulation.attached import adb_server, attached
+from farm.jobs.fleet.dispatch import FLEET
+from farm.jobs.fleet.progress import UNWATCHED, Watch
+from farm.jobs.nightly import run as nightly_run
+from farm.nightly import file
+from farm.nightly.night import Night
+from farm.store import Store
+
+NAME = "emulated_farm"
+PHONES = ("left_phone", "right_phone")
+COMMAND = "farm demo --only nights"
+NIGHTS = 9
+HOT_NIGHT, SLOW_NIGHT = 6, 8  # the first night is 0
+HEAT = "throttle:status=4,at=shell,on=farmrt.*serve"  # a phone that is hot before is waited for
+SLOWNESS = "slow:factor=2"
+FILE = """\
+name: {name}
+models: [{model}]
+runtimes: gpu
+repeats: 4
+rounds: 6
+rest_seconds: 0.2
+most_rests: 1
+most_reruns: 4
+seed: 1
+"""
+
+
+def measure_nights(
+    model: Path, store_file: Path, commit: str, say: Callable[[str], None], watch: Watch = UNWATCHED
+) -> Iterator[Night]:
+    """Each night, judged by those before it; the store is made anew. `commit` is what is tested."""
+    for path in store_file.parent.glob(f"{store_file.name}*"):
+        path.unlink()
+    with TemporaryDirectory() as folder, _farm(Path(folder)) as (units, phones), Store.open(str(store_file)) as store:
+        nightly_file = Path(folder, "nightly.yml")
+        nightly_file.write_text(FILE.format(name=NAME, model=model.resolve()))
+        nightly = file.load(nightly_file)
+        places = [(deployment.load(model), units)]
+        for number in range(NIGHTS):
+            say(f"night {number + 1} of {NIGHTS}{_inject(number, phones)}")
+            run = nightly_run.begin(store, nightly, COMMAND, commit)
+            yield nightly_run.measure(store, run, nightly, places, FLEET, say, watch)
+            for phone in phones:
+                phone.clear_faults()
+
+
+def _inject(number: int, phones: Sequence[EmulatedPhone]) -> str:
+    """What this night is like, and a word on it."""
+    if number == HOT_NIGHT:
+        phones[0].inject(HEAT)
+        return f": {PHONES[0]} is hot"
+    if number == SLOW_NIGHT:
+        for phone in phones:
+            phone.inject(SLOWNESS)
+        return ": both phones have become slower, and no sensor tells"
+    return ""
+
+
+@contextmanager
+def _farm(folder: Path) -> Iterator[tuple[list[Unit], list[EmulatedPhone]]]:
+    """The phones, and each as a unit."""
+    with ExitStack() as stack:
+        port = stack.enter_context(adb_server(folder))
+        phones = [
+            stack.enter_context(EmulatedPhone(PhoneSettings(soc="sdm845", model="MI 8", serial=name, compute_units=1)))
+            for name in PHONES
+        ]
+        yield [attached(name, phone, port) for name, phone in zip(PHONES, phones, strict=True)], phones

@@ -1,0 +1,264 @@
+"""Jobs on many units at once: a thread a unit, each opened once, every outcome handed to the caller as it comes.
+
+A unit that is lost is waited for and opened again; the job that it was at is done again, there or on another unit that
+may do it, as often as `retries` allows. A unit that cannot be opened fails the jobs that only it could do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Generic, TypeVar
+
+from farm.config.inventory import Unit
+from farm.jobs.fleet.progress import UNWATCHED, UnitWatch, Watch
+from farm.jobs.fleet.schedule import Schedule, Task
+from farm.jobs.fleet.unit import OpenUnit, open_unit
+from farm.rows.row import status_of
+from farm.units import health
+from runtime.errors import ConfigError, DeviceLostError, FarmError, ProcessEndedError
+
+Outcome = TypeVar("Outcome")
+
+POLL_S = 1.0
+SKIPPED = "not begun: another job failed, and --fail-fast was given"
+JOIN_S = 15.0
+
+
+@dataclasses.dataclass(frozen=True)
+class FleetOptions:
+    """How jobs are spread over units.
+
+    Attributes:
+        purpose: what the units are wanted for, shown to others who want them.
+        opencl: an OpenCL library, its origin, or None for the best.
+        wait_s: how long to wait for a unit that somebody else holds.
+        retries: how often a job is done again when its unit was lost.
+        return_s: how long a lost unit is waited for.
+        fail_fast: after the first failure nothing new is begun.
+        spread: a job may be done by whichever unit of its SoC is free, instead of by each.
+    """
+
+    purpose: str = "farm"
+    opencl: str | None = None
+    wait_s: float = 60.0
+    retries: int = 1
+    return_s: float = 60.0
+    fail_fast: bool = False
+    spread: bool = False
+
+
+FLEET = FleetOptions()
+Opener = Callable[[Unit, FleetOptions, UnitWatch], AbstractContextManager[OpenUnit]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Job(Generic[Outcome]):
+    """Something to do on a unit.
+
+    Attributes:
+        units: who may do it.
+        run: does it; raises a FarmError when the unit is gone. What it gave out before is kept.
+        good: whether an outcome is that of a job that went well.
+        failed: the outcome on a unit that could not do it.
+        cost: how long it takes, in any measure that all jobs share.
+    """
+
+    units: Sequence[Unit]
+    run: Callable[[OpenUnit], Iterator[Outcome]]
+    good: Callable[[Outcome], bool]
+    failed: Callable[[Unit, FarmError], Outcome]
+    cost: float = 1.0
+
+
+class Skipped(FarmError):
+    """A job was not begun."""
+
+
+def open_for_jobs(unit: Unit, options: FleetOptions, watch: UnitWatch) -> AbstractContextManager[OpenUnit]:
+    """A unit with farmrt, ready to work."""
+    return open_unit(unit, options.opencl, watch, options.purpose, options.wait_s)
+
+
+def run_jobs(
+    jobs: Sequence[Job[Outcome]], options: FleetOptions, watch: Watch = UNWATCHED, opener: Opener = open_for_jobs
+) -> Iterator[Outcome]:
+    """The outcome of every job, as soon as it is there; raises a ConfigError at once, which is the user's."""
+    fleet = _Fleet(jobs, options, watch, opener)
+    try:
+        fleet.start()
+        yield from fleet.outcomes()
+    finally:
+        fleet.end()
+
+
+class _Fleet(Generic[Outcome]):
+    def __init__(self, jobs: Sequence[Job[Outcome]], options: FleetOptions, watch: Watch, opener: Opener) -> None:
+        self.units = list(dict.fromkeys(unit for job in jobs for unit in job.units))
+        self._options, self._watch, self._opener = options, watch, opener
+        self._schedule = Schedule([Task(job, [unit.name for unit in job.units], job.cost) for job in jobs])
+        self._attempts: dict[Task[Job[Outcome]], int] = {}
+        self._changed = threading.Condition()
+        self._results: queue.Queue[Outcome | BaseException | None] = queue.Queue()
+        self._opened: dict[str, OpenUnit] = {}
+        self._threads = [threading.Thread(target=self._work, args=(unit,), daemon=True) for unit in self.units]
+        self.stopping = False
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """Until all threads have said that they ended."""
+        ended = 0
+        while ended < len(self._threads):
+            found = self._results.get()
+            if found is None:
+                ended += 1
+            elif isinstance(found, BaseException):
+                raise found
+            else:
+                yield found
+
+    def end(self) -> None:
+        """Lets no thread go on: after an interruption their units are closed under their hands."""
+        with self._changed:
+            self.stopping = True
+            self._schedule.stop()
+            self._changed.notify_all()
+            opened = list(self._opened.values())
+        for each in opened:
+            with contextlib.suppress(FarmError, OSError, ValueError, KeyError):
+                each.transport.close()
+        deadline_s = time.monotonic() + JOIN_S
+        for thread in self._threads:
+            thread.join(max(0.0, deadline_s - time.monotonic()))
+
+    def _work(self, unit: Unit) -> None:
+        """A unit's thread."""
+        try:
+            _Worker(self, unit, UnitWatch(unit.name, self._watch), self._options).work()
+        except BaseException as error:  # is raised again where the outcomes are taken
+            if not self.stopping:
+                self._results.put(error)
+        finally:
+            self._results.put(None)
+
+    def wait_for_work(self, unit: Unit) -> bool:
+        """Waits for a job that a unit may do; False when none can come."""
+        with self._changed:
+            while not self._schedule.has(unit.name):
+                if not self._schedule.may_have(unit.name):
+                    return False
+                self._changed.wait()
+            return True
+
+    def take(self, unit: Unit) -> Task[Job[Outcome]] | None:
+        """The next job of a unit."""
+        with self._changed:
+            return self._schedule.take(unit.name)
+
+    def publish(self, job: Job[Outcome], outcome: Outcome) -> None:
+        """An outcome; after one of a job that failed nothing new may be begun."""
+        self._results.put(outcome)
+        if self._options.fail_fast and not job.good(outcome):
+            with self._changed:
+                skipped = self._schedule.stop()
+            for each in skipped:
+                self._results.put(each.work.failed(each.work.units[0], Skipped(SKIPPED)))
+
+    def finish(self, task: Task[Job[Outcome]]) -> None:
+        """A job has ended."""
+        with self._changed:
+            self._schedule.done(task)
+            self._changed.notify_all()
+
+    def put_back(self, task: Task[Job[Outcome]]) -> bool:
+        """Lets a job whose unit was lost be done again, unless that happened too often."""
+        with self._changed:
+            self._attempts[task] = self._attempts.get(task, 0) + 1
+            if self._attempts[task] > self._options.retries or self.stopping:
+                return False
+            self._schedule.put_back(task)
+            self._changed.notify_all()
+            return True
+
+    def give_up(self, unit: Unit, error: FarmError) -> None:
+        """A unit is gone for good: so are the jobs that only it could do."""
+        with self._changed:
+            orphans = self._schedule.drop(unit.name)
+            self._changed.notify_all()
+        for task in orphans:
+            self._results.put(task.work.failed(unit, error))
+
+    @contextlib.contextmanager
+    def opened(self, unit: Unit, watch: UnitWatch) -> Iterator[OpenUnit]:
+        """The unit, ready to work."""
+        with self._opener(unit, self._options, watch) as opened:
+            with self._changed:
+                self._opened[unit.name] = opened
+            try:
+                yield opened
+            finally:
+                with self._changed:
+                    del self._opened[unit.name]
+
+
+class _Worker(Generic[Outcome]):
+    """What a unit's thread does."""
+
+    def __init__(self, fleet: _Fleet[Outcome], unit: Unit, watch: UnitWatch, options: FleetOptions) -> None:
+        self._fleet, self._unit, self._watch, self._options = fleet, unit, watch, options
+        self._was_open = False
+        self._lost_s = math.inf  # since when the unit cannot be reached
+
+    def work(self) -> None:
+        """Does jobs until there can be no more, or the unit does not come back."""
+        while self._fleet.wait_for_work(self._unit):
+            try:
+                with self._fleet.opened(self._unit, self._watch) as opened:
+                    self._was_open, self._lost_s = True, math.inf
+                    self._serve(opened)
+            except ConfigError:
+                raise
+            except FarmError as error:
+                health.Records().note_job(self._unit, status_of(error), str(error))
+                if not self._may_return(error):
+                    self._fleet.give_up(self._unit, error)
+                    self._watch.ended(str(error))
+                    return
+        self._watch.ended("done")
+
+    def _serve(self, opened: OpenUnit) -> None:
+        """Jobs, as long as there are some and the unit is there."""
+        while task := self._fleet.take(self._unit):
+            try:
+                for outcome in task.work.run(opened):
+                    self._fleet.publish(task.work, outcome)
+            except FarmError as error:
+                if isinstance(error, ConfigError) or not self._fleet.put_back(task):
+                    self._fleet.publish(task.work, task.work.failed(self._unit, error))
+                    self._fleet.finish(task)
+                raise
+            self._fleet.finish(task)
+
+    def _may_return(self, error: FarmError) -> bool:
+        """Whether to try again, after a moment: only for a unit that was there before, and not for ever."""
+        was_there = self._was_open or (self._watch.reached and self._options.retries > 0 and _is_lost(error))
+        now_s = time.monotonic()
+        self._lost_s = min(self._lost_s, now_s)
+        if not was_there or self._fleet.stopping or now_s - self._lost_s > self._options.return_s:
+            return False
+        self._watch.stage(f"lost, waiting for it: {error}")
+        time.sleep(POLL_S)
+        return True
+
+
+def _is_lost(error: FarmError) -> bool:
+    return isinstance(error, DeviceLostError) and not isinstance(error, ProcessEndedError)

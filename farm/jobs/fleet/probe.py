@@ -1,0 +1,53 @@
+"""What an OpenCL driver of a unit, or of this machine, really offers, asked of farmrt in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+from farm.config.inventory import HOST, Unit
+from farm.farmrt.drivers import Driver
+from farm.transport import Transport, connect
+from farm.units import known_units
+from runtime.errors import DeviceError
+from runtime.native.build import build_farmrt
+
+FARMRT = "farmrt"
+PROBE_DEADLINE_S = 60.0
+
+
+def probe_driver(driver: Driver) -> str:
+    """Device and version of a driver. Raises JobError when farmrt cannot be built or the driver does not work."""
+    with contextlib.closing(connect(HOST)) as transport:
+        answer, exit_status = _probe(HOST, transport, str(driver.path))
+    found = known_units.driver_of(answer)
+    if found.error:
+        raise DeviceError(f"does not work: farmrt probe ended with status {exit_status}")
+    return f"{found.gpu}, {found.opencl}"
+
+
+def probe_unit(unit: Unit, transport: Transport, opencl: str | None = None) -> known_units.Driver:
+    """The OpenCL device of a unit, also kept for later (farm.known_units); its lease must be held.
+
+    `opencl` names the library; None leaves the search to farmrt.
+
+    Raises:
+        ConfigError, JobError: farmrt cannot be built for it, brought there, or does not answer.
+    """
+    answer, exit_status = _probe(unit, transport, opencl)
+    if not isinstance(answer, dict):
+        raise DeviceError(f"farmrt does not run there: `farmrt probe` ended with exit status {exit_status}")
+    driver = known_units.driver_of(answer)
+    known_units.note(unit, driver=driver)
+    return driver
+
+
+def _probe(unit: Unit, transport: Transport, opencl: str | None) -> tuple[object, int]:
+    """What farmrt answered, None where that is no JSON; and its exit status."""
+    transport.push({FARMRT: build_farmrt(unit.abi)})
+    words = [f"opencl={opencl}"] if opencl else []
+    done = transport.run([f"./{FARMRT}", "probe", *words], PROBE_DEADLINE_S)
+    try:
+        return json.loads(done.stdout), done.exit_status
+    except (ValueError, RecursionError):
+        return None, done.exit_status

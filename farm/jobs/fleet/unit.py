@@ -1,0 +1,288 @@
+"""A unit that is ready to work: connected, farmrt on it and running, probed; plans go there only when they changed."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from farm import atomic_file
+from farm.condition import governor, task_profile
+from farm.condition.device_state import read_conditions, read_state
+from farm.condition.readiness import BYTES_PER_MB, wait_until_fit
+from farm.condition.task_profile import TaskProfile
+from farm.condition.throttling import Measured, Rest, measured
+from farm.config.deployment import Runtime
+from farm.config.inventory import Unit
+from farm.farmrt.device_store import Store
+from farm.farmrt.session import Answer, Session
+from farm.jobs.fleet.health_check import check_unit
+from farm.jobs.fleet.opencl_library import find_opencl
+from farm.jobs.fleet.progress import UnitWatch
+from farm.jobs.models import plans
+from farm.jobs.models.prepare import Prepared
+from farm.lease import lease
+from farm.lease.lease import Lease
+from farm.rows.row import DeviceState, Status
+from farm.transport import Transport, connect
+from farm.units import health, known_units
+from farm.workspace import Workspace, data_file
+from runtime.errors import JobError, UnsupportedError
+from runtime.native.build import build_farmrt
+from runtime.plan.encode import encode_plan
+from runtime.plan.plan import Plan
+from runtime.target import Target, target_from_probe
+from runtime.types import Precision
+
+Array = npt.NDArray[Any]
+Value = TypeVar("Value")
+
+PROBE_DEADLINE_S = 120.0
+ANSWER_DEADLINE_S = 10.0
+LOAD_DEADLINE_S = 900.0
+FIRST_ROUND_DEADLINE_S = 600.0
+WATCHDOG_MS = 120_000
+LIMITED_KERNEL_MS = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """All that leads to a unit whose lease is held.
+
+    Attributes:
+        opencl: the OpenCL library for farmrt; None leaves the search to it.
+        conditions: what was done to the unit before the job, for a row's settings.
+    """
+
+    unit: Unit
+    transport: Transport
+    lease: Lease
+    store: Store
+    watch: UnitWatch
+    opencl: str | None
+    task_profile: TaskProfile
+    conditions: Mapping[str, Any]
+
+    def session(self) -> Session:
+        """Another farmrt on the unit."""
+        farmrt = build_farmrt(self.unit.abi)
+        return Session(self.transport, self.store.put([farmrt])[farmrt], wrap=self.task_profile.wrap)
+
+
+class OpenUnit:
+    """A unit with a farmrt that runs there; made by `open_unit`."""
+
+    def __init__(self, way: Way, session: Session) -> None:
+        self.way = way
+        self.unit, self.transport, self.watch, self.lease = way.unit, way.transport, way.watch, way.lease
+        self.session = session
+        self.probe = session.command("probe", opencl=way.opencl, deadline_s=PROBE_DEADLINE_S)
+        known_units.note(way.unit, driver=known_units.driver_of(self.probe))
+
+    @property
+    def opencl_library(self) -> str:
+        """The OpenCL library in use, empty without one."""
+        return str(self.probe["opencl"].get("library") or "")
+
+    @property
+    def device_model(self) -> str:
+        """The model that devices.yml names, else what the unit says of itself; it names the artifacts."""
+        named = self.unit.model != self.unit.name
+        return self.unit.model if named else str(self.probe["cpu"].get("model") or self.unit.model)
+
+    @contextlib.contextmanager
+    def twin(self) -> Iterator[OpenUnit]:
+        """A second farmrt on the same unit."""
+        with self.way.session() as session:
+            yield OpenUnit(self.way, session)
+
+    def cool(self, measure: Callable[[], Value], rest: Rest | None = None) -> tuple[Value, dict[str, Any]]:
+        """Measures, again after a rest where heat slowed the unit down; the members of a row that tell of it."""
+        found = self.measured(measure, rest)
+        return found.value, {"throttled": found.throttled, "repeats": found.repeats}
+
+    def measured(self, measure: Callable[[], Value], rest: Rest | None = None) -> Measured[Value]:
+        """Measures as `cool` does; with the conditions before and after."""
+        return measured(measure, self.conditions, time.sleep, rest, self.watch.stage)
+
+    def conditions(self) -> DeviceState:
+        """Temperature, clocks and thermal status right now."""
+        return self.watch.state(read_conditions(self.transport))
+
+    def note_job(self, status: Status, reason: str) -> None:
+        """Remembers how a job ended, for the unit's health."""
+        health.Records().note_job(self.unit, status, reason)
+
+    def answers(self) -> bool:
+        """Whether the unit itself is still there, whatever became of farmrt."""
+        try:
+            return self.transport.run(["true"], ANSWER_DEADLINE_S).exit_status == 0
+        except JobError:
+            return False
+
+    def target(self, prepared: Prepared, runtime: Runtime, memory: str | None = None) -> Target:
+        """What to lower a model to on this unit; see `choose_target`."""
+        return choose_target(self.unit, self.probe, prepared, runtime, memory)
+
+    def plan(
+        self, prepared: Prepared, runtime: Runtime, target: Target, keep_layers: bool = False
+    ) -> tuple[Plan, Path]:
+        """Lowers a model; returns the plan and the file below the build folder that is its own."""
+        plan = plans.lowered(prepared, target, prepared.options(keep_layers))
+        kind = f"{runtime}.layers" if keep_layers else runtime
+        workspace = Workspace(prepared.deployment.library_name)
+        path = workspace.plan_file(prepared.name, self.unit.abi, self.unit.soc, kind)
+        return plan, plans.own_file(path, target, self.unit.name)
+
+    def load(
+        self,
+        plan_file: Path,
+        tuned: Path | None = None,
+        kernels: Path | None = None,
+        limit_kernel_time: bool = False,
+        lazy: bool = False,
+    ) -> Answer:
+        """Pushes and loads a plan, with tuned parameters and compiled kernels where they are given."""
+        files = {"plan": plan_file, "data": data_file(plan_file), "tuned": tuned, "kernels": kernels}
+        remotes = self.way.store.put([path for path in files.values() if path])
+        return self.session.command(
+            "load",
+            **{role: remotes[path] for role, path in files.items() if path},
+            soc=self.unit.soc,
+            opencl=self.way.opencl,
+            watchdog_ms=WATCHDOG_MS,
+            limit_kernel_ms=LIMITED_KERNEL_MS if limit_kernel_time else None,
+            lazy=lazy or None,
+            deadline_s=LOAD_DEADLINE_S,
+        )
+
+    def hashes(self, files: Mapping[str, Path]) -> dict[str, str]:
+        """SHA-256 of farmrt and of files that were loaded, by their role."""
+        store = self.way.store
+        return {role: store.sha256(path) for role, path in {"farmrt": build_farmrt(self.unit.abi), **files}.items()}
+
+    def write_inputs(self, inputs: Mapping[str, Array]) -> None:
+        """Brings the inputs of the loaded plan to the unit."""
+        with TemporaryDirectory() as folder:
+            files = {name: Path(folder, f"input{index}.bin") for index, name in enumerate(inputs)}
+            for name, path in files.items():
+                path.write_bytes(inputs[name].astype("<f4").tobytes())
+            remotes = self.way.store.put(files.values())
+            for name, path in files.items():
+                self.session.command("input", name=name, file=remotes[path])
+
+    def read_outputs(self, plan: Plan) -> dict[str, Array]:
+        """All outputs of the loaded plan after a run."""
+        outputs = {}
+        with TemporaryDirectory() as folder:
+            for index, tensor in enumerate(plan.outputs):
+                local, remote = Path(folder, f"output{index}.bin"), f"output{index}.bin"
+                self.session.command("output", name=tensor.name, file=remote)
+                self.transport.pull(remote, local)
+                outputs[tensor.name] = np.fromfile(local, "<f4").reshape(tensor.shape)
+        return outputs
+
+
+def choose_target(
+    unit: Unit, probe: Mapping[str, Any], prepared: Prepared, runtime: Runtime, memory: str | None = None
+) -> Target:
+    """What to lower a model to on a unit that `farmrt probe` describes.
+
+    Raises:
+        UnsupportedError: the unit cannot run it so; the text says what could be changed.
+    """
+    precision = prepared.precision(runtime)
+    if runtime == "cpu":
+        return target_from_probe(probe, unit.soc, memory="cpu", precision=precision)
+    _check_opencl(unit, probe["opencl"], precision, memory)
+    settings = {"memory": memory} if memory else {}
+    allow_cpu = "cpu" in prepared.settings.runtimes
+    return target_from_probe(probe, unit.soc, precision=precision, allow_cpu=allow_cpu, **settings)
+
+
+def _check_opencl(unit: Unit, opencl: Mapping[str, Any], precision: Precision, memory: str | None) -> None:
+    device, where = opencl.get("device"), f"unit {unit.name!r}"
+    if device is None:
+        found = opencl.get("error") or "none was found"
+        raise UnsupportedError(
+            f"{where} has no OpenCL driver ({found}); `farm doctor` says how to get one, or set runtime: cpu"
+        )
+    if memory == "image" and not device["images"]:
+        raise UnsupportedError(f"{where}: {device['name']} has no images; use --memory buffer")
+    if precision == Precision.FP16 and not device["fp16"]:
+        raise UnsupportedError(
+            f"{where}: {device['name']} has no fp16 arithmetic; set data_type: fp16_fp32 or fp32_fp32"
+        )
+
+
+@contextlib.contextmanager
+def open_unit(
+    unit: Unit, opencl: str | None = None, watch: UnitWatch | None = None, purpose: str = "farm", wait_s: float = 0.0
+) -> Iterator[OpenUnit]:
+    """Connects to a unit, takes its lease, brings farmrt there and starts it.
+
+    Args:
+        unit: the unit.
+        opencl: a library, `pypi`, `system`, or None for the best.
+        watch: told what happens.
+        purpose: what the lease is for, shown to others who want the unit.
+        wait_s: how long to wait for a unit that somebody else holds.
+    """
+    library = find_opencl(unit, opencl)
+    watch = watch or UnitWatch(unit.name)
+    watch.stage("connecting")
+    health.Records().admit(unit, lambda: check_unit(unit))
+    with (
+        contextlib.closing(_reached(unit, watch)) as transport,
+        lease.acquire(unit, transport, purpose, connect=lambda: connect(unit), wait_s=wait_s, say=watch.stage) as held,
+        _made_ready(unit, transport, held, watch) as conditions,
+        Store(transport, unit.limits.store_mb * BYTES_PER_MB, held.check) as store,
+    ):
+        watch.stage("farmrt")
+        profile = task_profile.find(transport)
+        conditions = conditions | ({"task_profile": profile.name} if profile.name else {})
+        way = Way(unit, transport, held, store, watch, library, profile, conditions)
+        with way.session() as session:
+            yield OpenUnit(way, session)
+
+
+def _reached(unit: Unit, watch: UnitWatch) -> Transport:
+    transport = connect(unit)
+    watch.reached = True
+    return transport
+
+
+@contextlib.contextmanager
+def _made_ready(unit: Unit, transport: Transport, held: Lease, watch: UnitWatch) -> Iterator[dict[str, Any]]:
+    """Waits until the unit is fit for a job, and lets it run at its highest clocks meanwhile; what was done."""
+    fit = wait_until_fit(
+        unit.name, lambda: watch.state(read_state(transport)), unit.limits, time.monotonic, time.sleep, watch.stage
+    )
+    waited = {"waited_s": round(fit.waited_s, 1), "waited_for": fit.waited_for} if fit.waited_for else {}
+    with governor.performance(transport, held.check) as governors:
+        yield waited | ({"governors": governors} if governors else {})
+
+
+def write_plan(plan: Plan, plan_file: Path) -> None:
+    """Writes a plan and its weights."""
+    write_changed(data_file(plan_file), plan.data)
+    write_changed(plan_file, encode_plan(plan))
+
+
+def write_changed(path: Path, content: bytes) -> None:
+    """Writes a file, unless it holds the same already."""
+    if not path.is_file() or path.read_bytes() != content:
+        atomic_file.write(path, content)
+
+
+def rounds_deadline_s(rounds: int, round_ms: float) -> float:
+    """A generous deadline for rounds of a known duration."""
+    return 60.0 + math.ceil(rounds * round_ms / 1000 * 5)

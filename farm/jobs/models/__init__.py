@@ -1,0 +1,1 @@
+"""From a deployment file to models that units can load."""

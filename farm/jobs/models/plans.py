@@ -1,0 +1,49 @@
+"""Models lowered once for each target, however many units share it, and the files that the plans are written to."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import threading
+from pathlib import Path
+
+from farm.jobs.models.prepare import Prepared
+from runtime.lowering.lower import Options, lower
+from runtime.plan.plan import Plan
+from runtime.target import Target
+
+MOST_PLANS = 8  # a plan holds its model's weights
+
+_lowering = threading.Lock()
+_owners: dict[Path, Target] = {}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Model:
+    """A model as a key: the same object, not an equal one."""
+
+    prepared: Prepared
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Model) and other.prepared is self.prepared
+
+    def __hash__(self) -> int:
+        return id(self.prepared)
+
+
+def lowered(prepared: Prepared, target: Target, options: Options) -> Plan:
+    """The plan of a model for a target; units that ask for the same at the same time wait for one lowering."""
+    with _lowering:
+        return _lowered(_Model(prepared), target, options)
+
+
+@functools.lru_cache(MOST_PLANS)
+def _lowered(model: _Model, target: Target, options: Options) -> Plan:
+    return lower(model.prepared.graph, target, options)
+
+
+def own_file(path: Path, target: Target, unit: str) -> Path:
+    """The path, or one with the unit's name where a unit of the same SoC writes another target's plan there."""
+    with _lowering:
+        owner = _owners.setdefault(path, target)
+    return path if owner == target else path.with_name(f"{unit}.{path.name}")

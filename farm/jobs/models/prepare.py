@@ -1,0 +1,180 @@
+"""Deployment file -> fetched, bounded and converted models, with the inputs that they are tested on."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from farm.config.deployment import DataFormat, Deployment, Input, Model, Output, Runtime
+from farm.model import boundary, fetch
+from farm.model.oracle import expected_outputs
+from runtime.convert import convert
+from runtime.errors import ConfigError, ModelError, UnsupportedError
+from runtime.graph import Graph
+from runtime.importers.onnx_file import load_onnx
+from runtime.lowering.lower import Options
+from runtime.passes.pipeline import PassReport
+from runtime.types import Precision
+
+Array = npt.NDArray[Any]
+
+PRECISIONS = {
+    "fp32_fp32": Precision.FP32,
+    "fp16_fp32": Precision.FP16_STORAGE,
+    "fp16_fp16": Precision.FP16,
+}
+SEED = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """A model that is ready for any target.
+
+    Attributes:
+        outputs: the deployment file's outputs, then its check_tensors where those are compared too.
+        source: the bounded ONNX model, what the oracle runs.
+        graph: the same, converted.
+    """
+
+    deployment: Deployment
+    name: str
+    settings: Model
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    source: onnx.ModelProto
+    graph: Graph
+    reports: tuple[PassReport, ...]
+
+    def options(self, keep_layers: bool = False) -> Options:
+        """What the deployment file asks of the lowering."""
+        return Options(winograd=self.settings.winograd, obfuscate=self.settings.obfuscate, keep_layers=keep_layers)
+
+    def precision(self, runtime: Runtime) -> Precision:
+        """Storage and arithmetic on a runtime."""
+        return PRECISIONS[self.settings.data_type_on(runtime)]
+
+    @property
+    def data_formats(self) -> Mapping[str, DataFormat]:
+        """Format of each output."""
+        return {tensor.name: tensor.data_format for tensor in self.outputs}
+
+
+def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool = False) -> Prepared:
+    """Fetches and converts a model; with `check` its check_tensors are outputs too.
+
+    Raises:
+        ConfigError: the deployment file or what it points to is wrong.
+        ModelError: the model is damaged, unsupported, or not what the deployment file says.
+    """
+    settings = source.models[name]
+    outputs = settings.subgraph.outputs + (_checked(settings) if check else ())
+    path = fetcher.model_file(name)
+    with _located(source, name):
+        model = boundary.bounded(load_onnx(path), settings.subgraph.inputs, outputs)
+        graph, reports = convert(model)
+        graph.name = name
+        _check_outputs(graph, outputs)
+    return Prepared(source, name, settings, settings.subgraph.inputs, outputs, model, graph, tuple(reports))
+
+
+def prepare_all(source: Deployment, check: bool = False) -> list[Prepared | Failed]:
+    """Every model of the file; one that cannot be converted does not keep the others from running."""
+    fetcher = fetch.Fetcher(source)
+    found: list[Prepared | Failed] = []
+    for name in source.models:
+        try:
+            found.append(prepare(source, name, fetcher, check))
+        except ModelError as error:
+            found.append(Failed(source, name, source.models[name], error))
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Failed:
+    """A model that cannot run anywhere, and why."""
+
+    deployment: Deployment
+    name: str
+    settings: Model
+    error: ModelError
+
+
+class TestData:
+    """Inputs of a model and what ONNX Runtime makes of them, computed once for all units."""
+
+    __test__ = False
+
+    def __init__(self, prepared: Prepared, given: Mapping[str, Array]) -> None:
+        self._prepared = prepared
+        self.inputs = {tensor.name: given.get(tensor.name, random_input(tensor)) for tensor in prepared.inputs}
+
+    @functools.cached_property
+    def expected(self) -> dict[str, Array]:
+        """The oracle's outputs."""
+        return expected_outputs(self._prepared.source, self.inputs)
+
+
+def random_input(tensor: Input) -> Array:
+    """Uniform noise in the input's range, the same in every run; its seed hangs on the tensor's name."""
+    random = np.random.default_rng([SEED, zlib.crc32(tensor.name.encode())])
+    low, high = tensor.value_range
+    return random.uniform(low, high, tensor.shape).astype(tensor.data_type)
+
+
+def given_inputs(words: Sequence[str], tensors: Sequence[Input]) -> dict[str, Array]:
+    """Arrays of `NAME=FILE.npy`, or of a bare FILE.npy for the only input; ConfigError where one does not fit."""
+    by_name = {tensor.name: tensor for tensor in tensors}
+    arrays: dict[str, Array] = {}
+    for word in words:
+        name, path = _input_word(word, by_name)
+        if name in arrays:
+            raise ConfigError(f"--input {word}: the input {name!r} is given twice")
+        arrays[name] = fetch.load_array(path, by_name[name])
+    return arrays
+
+
+def _input_word(word: str, by_name: Mapping[str, Input]) -> tuple[str, Path]:
+    name, separator, path = word.partition("=")
+    if separator and name in by_name:
+        return name, Path(path)
+    if not separator and len(by_name) == 1:
+        return next(iter(by_name)), Path(word)
+    inputs = ", ".join(repr(name) for name in by_name)
+    raise ConfigError(f"--input {word}: write NAME=FILE.npy; the model's inputs are {inputs}")
+
+
+def _checked(settings: Model) -> tuple[Output, ...]:
+    """check_tensors as outputs, in the model's own order; a tensor that is an output anyway is not doubled."""
+    subgraph = settings.subgraph
+    shapes = subgraph.check_shapes or (None,) * len(subgraph.check_tensors)
+    pairs = zip(subgraph.check_tensors, shapes, strict=True)
+    return tuple(Output(name, shape, "NONE") for name, shape in pairs if name not in subgraph.output_tensors)
+
+
+def _check_outputs(graph: Graph, outputs: Sequence[Output]) -> None:
+    for tensor in outputs:
+        found = graph.shape(tensor.name)
+        if tensor.shape not in (None, found):
+            given = ",".join(map(str, tensor.shape or ()))
+            raise ModelError(
+                f"output {tensor.name!r}: shape {given}, but the model computes {','.join(map(str, found))}"
+            )
+
+
+@contextlib.contextmanager
+def _located(source: Deployment, name: str) -> Iterator[None]:
+    """Puts the deployment file and the model's name before the text of an error."""
+    try:
+        yield
+    except ModelError as error:
+        kind = UnsupportedError if isinstance(error, UnsupportedError) else ModelError
+        raise kind(f"{source.error(('models', name), str(error))}") from None

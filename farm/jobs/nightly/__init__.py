@@ -1,0 +1,1 @@
+"""`farm nightly`: the matrix of cases on all units, kept in the store and judged."""

@@ -1,0 +1,142 @@
+"""A nightly run in the store: begun or gone on with, every block and row kept at once, judged at the end."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from farm.jobs.fleet.dispatch import FleetOptions
+from farm.jobs.fleet.progress import UNWATCHED, Watch
+from farm.jobs.nightly.matrix import Places, nightly_job
+from farm.jobs.nightly.stored_night import NIGHTS, last_good_name, load_night
+from farm.jobs.nightly.unit import Asked
+from farm.nightly.file import Nightly
+from farm.nightly.night import Night, Outcome
+from farm.rows.nightly import Block, NightlyRow
+from farm.rows.row import Status
+from farm.rows.series import Case, case_of, digest
+from farm.store import Store
+from runtime.errors import ConfigError, StoreError
+
+PLAN = "plan"  # the note with what a run must know to go on; all others are blocks
+INTERRUPTED = "interrupted"
+
+
+def begin(store: Store, nightly: Nightly, command: str, commit: str = "") -> int:
+    """A new run; its number. `commit` is what is tested, unless the file says it."""
+    run = store.begin(nightly.title, command, nightly.commit or commit)
+    seed = secrets.randbelow(2**32) if nightly.seed is None else nightly.seed
+    store.note_progress(run, PLAN, {"seed": seed, "digest": _digest(nightly)})
+    return run
+
+
+def resume(store: Store, nightly: Nightly) -> int:
+    """The last run of the file, which goes on; raises ConfigError where it ended, or the file has changed since."""
+    last = next(iter(store.runs(name=nightly.title, limit=1)), None)
+    if last is None or last.state != INTERRUPTED:
+        state = "there is no run yet" if last is None else f"run {last.id} is {last.state}"
+        raise ConfigError(f"--resume: {nightly.title}: {state}, nothing to go on with; start a run without --resume")
+    if _plan(store, last.id).get("digest") != _digest(nightly):
+        raise ConfigError(f"--resume: {nightly.path} has changed since run {last.id}; start a run without --resume")
+    store.end(last.id, "running")
+    return last.id
+
+
+def measure(
+    store: Store,
+    run: int,
+    nightly: Nightly,
+    places: Places,
+    fleet: FleetOptions,
+    say: Callable[[str], None],
+    watch: Watch = UNWATCHED,
+) -> Night:
+    """Measures what is missing, and ends the run. Whatever ends it early leaves it as interrupted, to be gone on with.
+
+    Raises StoreError where rows cannot be kept.
+    """
+    keeper = _RowKeeper(store, run, say)
+    try:
+        for row in nightly_job(places, _asked(store, run, nightly, say), fleet, watch):
+            keeper.keep(row)
+        keeper.finish()
+    except BaseException:
+        _end_interrupted(store, run)
+        raise
+    store.end(run)
+    night = load_night(store, run, nightly.baseline)
+    if night.outcome == Outcome.GOOD:
+        store.set_baseline(last_good_name(nightly.title), run)
+    return night
+
+
+def block_seconds(store: Store, name: str) -> dict[Case, float]:
+    """How long a block of each case took in the last run that ended."""
+    last = next((run for run in store.runs(name=name) if run.state == "finished"), None)
+    rows = store.nightly_rows(last.id) if last else []
+    return {case_of(row): row.busy_s / len(row.blocks) for row in rows if row.blocks and row.busy_s}
+
+
+def _asked(store: Store, run: int, nightly: Nightly, say: Callable[[str], None]) -> Asked:
+    done = {case_of(row) for row in store.nightly_rows(run) if row.status in (Status.OK, Status.WRONG_RESULT)}
+    history = store.series(until=run - 1, nights=NIGHTS, name=nightly.title)
+    return Asked(nightly, run, int(_plan(store, run)["seed"]), history, _Notebook(store, run, say), done)
+
+
+def _plan(store: Store, run: int) -> Mapping[str, Any]:
+    return dict(store.progress(run)).get(PLAN, {})
+
+
+def _digest(nightly: Nightly) -> str:
+    return digest(nightly.model_dump(mode="json"))
+
+
+def _end_interrupted(store: Store, run: int) -> None:
+    try:
+        store.end(run, INTERRUPTED)
+    except StoreError:  # a run whose process is gone counts as interrupted anyway
+        return
+
+
+class _RowKeeper:
+    """Rows into the store, those that it did not take once more at the end."""
+
+    def __init__(self, store: Store, run: int, say: Callable[[str], None]) -> None:
+        self._store, self._run, self._say = store, run, say
+        self._waiting: list[NightlyRow] = []
+
+    def keep(self, row: NightlyRow) -> None:
+        try:
+            self._store.add(self._run, [row])
+        except StoreError as error:
+            self._say(f"{error}; tried again when all is measured")
+            self._waiting.append(row)
+
+    def finish(self) -> None:
+        self._store.add(self._run, self._waiting)
+
+
+class _Notebook:
+    """The blocks of a run, kept in the store. One that is not kept costs only a resumed run some time."""
+
+    def __init__(self, store: Store, run: int, say: Callable[[str], None]) -> None:
+        self._store, self._run, self._say = store, run, say
+        self._lock = threading.Lock()
+        self._known: dict[str, list[Block]] = {}
+        for key, data in store.progress(run):
+            if key != PLAN:
+                self._known.setdefault(key, []).append(Block.model_validate(data))
+
+    def note(self, case: Case, block: Block) -> None:
+        """See Notebook."""
+        with self._lock:
+            try:
+                self._store.note_progress(self._run, str(case), block.model_dump(mode="json"))
+            except StoreError as error:
+                self._say(f"a block was not noted: {error}")
+
+    def blocks(self, case: Case) -> Sequence[Block]:
+        """See Notebook."""
+        return self._known.get(str(case), ())

@@ -1,0 +1,150 @@
+"""A night as the store knows it, judged anew: what `farm nightly` ends with and `farm report` shows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+from farm.decision.controls import false_alarms
+from farm.decision.judgement import Judgement
+from farm.decision.regression import asks_twin, compare_points, judge, twin_of
+from farm.nightly.file import LAST_GOOD, SERIES
+from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
+from farm.rows.nightly import NightlyRow
+from farm.rows.row import DeviceState
+from farm.rows.run_info import RunInfo
+from farm.rows.series import Case, Metric, Point, Series, SeriesKey, case_of
+from farm.store import Store
+from runtime.errors import ConfigError
+
+NIGHTS = 400  # of history
+MISSED_NIGHTS = 3  # a unit that is away for longer is no longer missed
+LOOKED_BACK_RUNS = 5  # for the row that tonight's is shown beside
+
+
+def load_night(store: Store, run: int, baseline: str = SERIES) -> Night:
+    """A run of `farm nightly`, compared with its series, or with one run: `last_good`, or a named baseline.
+
+    Raises ConfigError where there is no such run or baseline.
+    """
+    info = store.run(run)
+    rows = {case_of(row): row for row in store.nightly_rows(run)}
+    series = store.series(until=run, nights=NIGHTS, name=info.name)
+    if not rows and not series:
+        raise ConfigError(f"run {run} ({info.name}) measured no nightly cases; `farm store info` lists the runs")
+    base = baseline_run(store, info.name, baseline)
+    followed = _followed(run, series, rows)
+    before = _rows_before(store, info, base)
+    reports = [
+        SeriesReport(key, followed[key], judgement)
+        for key, judgement in _judgements(run, followed, _twins(rows), base).items()
+    ]
+    shown = baseline if base is None else f"{baseline} (run {base})"
+    return Night(info, shown, _devices(reports, rows, before), false_alarms(series))
+
+
+def last_good_name(name: str) -> str:
+    """The baseline that the last good run of a name is; no name that a user can give."""
+    return f"{LAST_GOOD}:{name}"
+
+
+def baseline_run(store: Store, name: str, baseline: str) -> int | None:
+    """The run to compare with; None for the series itself, and as long as no run was good."""
+    if baseline == SERIES:
+        return None
+    known = store.baselines()
+    if baseline == LAST_GOOD:
+        return known.get(last_good_name(name))
+    if baseline not in known:
+        raise ConfigError(
+            f"baseline {baseline}: there is none of this name; `farm baseline set {baseline} RUN` makes one"
+        )
+    return known[baseline]
+
+
+def _followed(run: int, series: Series, rows: Mapping[Case, NightlyRow]) -> Series:
+    """The series of this night: those with a point, and the latency of units that are missing as a whole."""
+    runs = sorted({point.run for points in series.values() for point in points if point.run < run})
+    recent, units = set(runs[-MISSED_NIGHTS:]), {case.unit for case in rows}
+
+    def belongs(key: SeriesKey, points: Sequence[Point]) -> bool:
+        is_missed = key.case.unit not in units and key.metric == Metric.LATENCY
+        return points[-1].run == run or (is_missed and points[-1].run in recent)
+
+    return {key: points for key, points in series.items() if points and belongs(key, points)}
+
+
+def _judgements(run: int, series: Series, twins: Mapping[str, str], base: int | None) -> dict[SeriesKey, Judgement]:
+    """Each series by itself, then again with the word of the twin."""
+    alone = {key: _judged(run, key, points, base) for key, points in series.items()}
+    found = dict(alone)
+    for key, judgement in alone.items():
+        other = dataclasses.replace(key, case=dataclasses.replace(key.case, unit=twins.get(key.case.unit, "")))
+        if asks_twin(judgement) and other in alone:
+            found[key] = _judged(run, key, series[key], base, alone[other])
+    return found
+
+
+def _judged(
+    run: int, key: SeriesKey, points: Sequence[Point], base: int | None, twin: Judgement | None = None
+) -> Judgement:
+    tonight = points[-1] if points[-1].run == run else None
+    earlier = [point for point in points if point.run < run]
+    before = next((point for point in earlier if point.run == base), None)
+    if base is not None and before and tonight:
+        return compare_points(before, tonight, key.metric)
+    return judge(earlier, tonight, key.metric, twin=twin_of(twin) if twin else None, final=True)
+
+
+def _twins(rows: Mapping[Case, NightlyRow]) -> dict[str, str]:
+    """Another unit of the same SoC and model, for each unit that has one."""
+    kinds = {case.unit: (row.soc, row.device_model) for case, row in sorted(rows.items(), key=lambda item: item[0])}
+    return {
+        unit: next(other for other, other_kind in kinds.items() if other_kind == kind and other != unit)
+        for unit, kind in kinds.items()
+        if list(kinds.values()).count(kind) > 1
+    }
+
+
+def _rows_before(store: Store, info: RunInfo, base: int | None) -> dict[Case, NightlyRow]:
+    """The row of each case in the baseline's run, else in the newest run before this one that has it."""
+    earlier = [each.id for each in store.runs(name=info.name) if each.id < info.id][:LOOKED_BACK_RUNS]
+    found: dict[Case, NightlyRow] = {}
+    for run in earlier if base is None else [base]:
+        for row in store.nightly_rows(run):
+            if row.blocks:
+                found.setdefault(case_of(row), row)
+    return found
+
+
+def _devices(
+    reports: Sequence[SeriesReport], rows: Mapping[Case, NightlyRow], before: Mapping[Case, NightlyRow]
+) -> list[DeviceReport]:
+    cases = sorted({report.key.case for report in reports} | set(rows))
+    by_case = {case: [report for report in reports if report.key.case == case] for case in cases}
+    return [
+        _device(
+            unit,
+            [CaseReport(case, rows.get(case), before.get(case), by_case[case]) for case in cases if case.unit == unit],
+        )
+        for unit in sorted({case.unit for case in cases})
+    ]
+
+
+def _device(unit: str, cases: Sequence[CaseReport]) -> DeviceReport:
+    known = [row for case in cases if (row := case.row or case.before)]
+    told = next((row for row in known if row.fingerprint), known[0] if known else None)
+    return DeviceReport(
+        unit=unit,
+        soc=told.soc if told else "",
+        device_model=told.device_model if told else "",
+        fingerprint=told.fingerprint if told else {},
+        cases=cases,
+        state_trace=_trace(case.row for case in cases if case.row),
+    )
+
+
+def _trace(rows: Iterable[NightlyRow]) -> list[tuple[str, DeviceState]]:
+    """The states round all blocks, oldest first."""
+    blocks = sorted((block for row in rows for block in row.blocks), key=lambda block: block.time)
+    return [(block.time, state) for block in blocks for state in (block.state_before, block.state_after)]

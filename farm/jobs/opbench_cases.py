@@ -1,0 +1,243 @@
+"""Single-operator benchmarks: their cases and names. Pure: graphs in, names out.
+
+    BENCHMARK = KERNEL / MEMORY / PRECISION / CASE / VARIANT
+    KERNEL    = conv2d, conv1x1, depthwise, ...           a row of the kernel table
+    MEMORY    = buffer, image
+    PRECISION = fp32, fp16_storage, fp16                  fp16_storage computes in fp32
+    CASE      = OPERATOR _ N x C x H x W [_ DETAILS]      shape of the first input in origin order
+    DETAILS   = K3x3 S2x2 D1x1 G1 [W2] _ 64               window, stride, dilation, groups, Winograd tile, then channels
+    VARIANT   = BLOCK16_VECTOR16_PIXELS8_FMA1, plain      as in tuned records
+
+    conv1x1/buffer/fp32/Conv_1x512x14x14_K1x1S1x1D1x1G1_512/BLOCK16_VECTOR16_PIXELS8_FMA1
+
+A case is a graph of one operator. It is lowered like any model, and each kernel that it becomes is a benchmark, so that
+every row of the kernel table has some; boundary conversions are benchmarks of their own in the case `Relu`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from farm.forecast import CONVERSION_MARK
+from farm.rows.row import Figure, Row
+from runtime.graph import Graph, Node, TensorInfo
+from runtime.kernels.source import build_options
+from runtime.kernels.spec import Variant
+from runtime.lowering.assembly import round_up
+from runtime.lowering.builder import Options
+from runtime.lowering.lower import lower
+from runtime.operators import infer_shape
+from runtime.plan.plan import Plan, Step
+from runtime.plan.records import StepKind
+from runtime.target import Target
+
+Shape = tuple[int, ...]
+
+SEED = 7
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A graph of one operator; `winograd` as in a deployment file, `conversions`: benchmark the boundary too."""
+
+    name: str
+    op: str
+    inputs: tuple[Shape, ...]
+    weights: tuple[Shape, ...] = ()
+    attrs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    winograd: int = 0
+    conversions: bool = False
+
+    def graph(self) -> Graph:
+        """The graph, with seeded weights."""
+        random = np.random.default_rng(SEED)
+        graph = Graph(self.name, [f"x{index}" for index in range(len(self.inputs))], ["y"], [], {}, {})
+        graph.tensors |= {name: TensorInfo(shape) for name, shape in zip(graph.inputs, self.inputs, strict=True)}
+        scale = [1 / math.sqrt(max(1, math.prod(shape[1:]))) for shape in self.weights]
+        values = [random.normal(0, s, shape) for s, shape in zip(scale, self.weights, strict=True)]
+        constants = [graph.add_constant(f"w{index}", value.astype(np.float32)) for index, value in enumerate(values)]
+        graph.nodes.append(Node(self.op, self.name, [*graph.inputs, *constants], ["y"], dict(self.attrs)))
+        graph.tensors["y"] = TensorInfo(infer_shape(self.op, [*self.inputs, *self.weights], self.attrs))
+        return graph
+
+
+@dataclasses.dataclass(frozen=True)
+class Benchmark:
+    """One launch to time: a step of a case's plan under a variant."""
+
+    case: Case
+    plan: Plan
+    step_index: int
+    variant: Variant
+
+    @property
+    def step(self) -> Step:
+        """The step as the plan has it."""
+        return self.plan.steps[self.step_index]
+
+    @property
+    def name(self) -> str:
+        """Name in the grammar above."""
+        target = self.plan.target
+        memory, precision = self.step.kernel.memory, target.precision.name.lower()
+        return f"{self.step.kernel.name}/{memory}/{precision}/{self.case.name}/{self.variant.name}"
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes of the operator's inputs."""
+        return sum(map(math.prod, self.case.inputs)) * self.plan.target.element_bytes
+
+    @property
+    def launch(self) -> dict[str, object]:
+        """Words of farmrt's `trial`: the step, and the variant with its default local size."""
+        step, variant, target = self.step, self.variant, self.plan.target
+        items = step.kernel.work_items(step.dims, variant)
+        local = step.kernel.local_size(step.dims, variant, target) if step.kernel.local_size else (0,) * len(items)
+        return {
+            "step": self.step_index,
+            "options": build_options(variant, target.precision, step.defines),
+            "global": round_up(items, local)[: len(items)],
+            "local": local,
+            "block": step.kernel.block(variant) if step.kernel.block else 0,
+        }
+
+
+class OpbenchRow(Row):
+    """One benchmark; `model` is its name. `spread_percent` is the half-width of the median's 95 % interval."""
+
+    job: str = "opbench"
+    time_ns: Figure = None
+    iterations: int | None = None
+    input_mb_s: Figure = None
+    gmacps: Figure = None
+    spread_percent: Figure = None
+    min_ns: Figure = None
+
+
+def benchmarks(case: Case, target: Target, all_variants: bool = False) -> Iterator[Benchmark]:
+    """The benchmarks of a case on a target: its default variant of each kernel, or every variant that fits."""
+    plan = lower(case.graph(), target, Options(winograd=case.winograd, reuse_memory=False))
+    seen = set()
+    for index, step in enumerate(plan.steps):
+        if step.kind == StepKind.CPU or (CONVERSION_MARK in step.note and not case.conversions):
+            continue
+        for variant in _variants(step, target) if all_variants else (step.variant,):
+            found = Benchmark(case, plan, index, variant)
+            if found.name not in seen:
+                seen.add(found.name)
+                yield found
+
+
+def _variants(step: Step, target: Target) -> list[Variant]:
+    return [variant for variant in step.kernel.variants if not step.kernel.fits(step.dims, variant, target)]
+
+
+def spread_percent(samples_ns: Sequence[float]) -> float:
+    """Half-width of the median's 95 % confidence interval, in percent of the median.
+
+    The interval's ends are order statistics, so that no distribution is assumed; too few samples give infinity.
+    """
+    count = len(samples_ns)
+    reach = 0.98 * math.sqrt(count)  # 1.96 standard deviations of a binomial(count, 1/2)
+    low, high = math.floor(count / 2 - reach), math.ceil(count / 2 + reach)
+    if low < 0 or high >= count:
+        return math.inf
+    ordered = sorted(samples_ns)
+    median = statistics.median(ordered)
+    return 50 * (ordered[high] - ordered[low]) / median if median else 0.0
+
+
+def _shape(shape: Shape) -> str:
+    return "x".join(map(str, shape))
+
+
+def _conv(
+    c: int, size: int, out: int, k: int = 3, stride: int = 1, dilation: int = 1, group: int = 1, winograd: int = 0
+) -> Case:
+    """Padded to keep the size, but for a window as large as the image, which is a fully connected layer."""
+    pad = dilation * (k // 2) if k < size else 0
+    x = (1, c, size, size)
+    attrs = {"strides": (stride,) * 2, "pads": (pad,) * 4, "dilations": (dilation,) * 2, "group": group}
+    window = f"K{k}x{k}S{stride}x{stride}D{dilation}x{dilation}G{group}{f'W{winograd}' if winograd else ''}"
+    weights = ((out, c // group, k, k), (out,))
+    return Case(f"Conv_{_shape(x)}_{window}_{out}", "Conv", (x,), weights, attrs | {"activation": "relu"}, winograd)
+
+
+def _dense(channels: int, out: int, rows: int = 1) -> Case:
+    x = (rows, channels)
+    return Case(f"FullyConnected_{_shape(x)}_{out}", "FullyConnected", (x,), ((out, channels), (out,)))
+
+
+def _pool(op: str, c: int, size: int, k: int, stride: int, pad: int) -> Case:
+    attrs: dict[str, Any] = {"kernel": (k, k), "strides": (stride,) * 2, "pads": (pad,) * 4}
+    attrs |= {"count_include_pad": False} if op == "AveragePool" else {}
+    x = (1, c, size, size)
+    return Case(f"{op}_{_shape(x)}_K{k}x{k}S{stride}x{stride}", op, (x,), (), attrs)
+
+
+def _resize(mode: str, c: int, size: int, factor: int) -> Case:
+    x = (1, c, size, size)
+    attrs = {
+        "mode": mode,
+        "coordinate_transformation_mode": "half_pixel" if mode == "linear" else "asymmetric",
+        "nearest_mode": "floor",
+        "sizes": (size * factor,) * 2,
+        "scales": (float(factor),) * 2,
+    }
+    return Case(f"Resize_{_shape(x)}_{mode}_{_shape((size * factor,) * 2)}", "Resize", (x,), (), attrs)
+
+
+def _simple(op: str, *inputs: Shape, detail: str = "", weights: tuple[Shape, ...] = (), **attrs: Any) -> Case:
+    return Case(f"{op}_{_shape(inputs[0])}{detail and f'_{detail}'}", op, inputs, weights, attrs)
+
+
+IMAGE = (1, 64, 56, 56)
+CASES: tuple[Case, ...] = (
+    _conv(3, 224, 32, stride=2),
+    _conv(3, 224, 64, k=7, stride=2),
+    _conv(64, 56, 64),
+    _conv(128, 28, 128),
+    _conv(256, 14, 256),
+    _conv(512, 7, 512),
+    _conv(16, 28, 32, k=5),
+    _conv(64, 28, 64, dilation=2),
+    _conv(96, 28, 96, group=4),
+    _conv(64, 56, 64, winograd=2),
+    _conv(64, 56, 64, winograd=4),
+    _conv(256, 14, 256, winograd=2),
+    _conv(256, 14, 256, winograd=4),
+    *(_conv(c, size, out, k=1) for c, size, out in ((32, 112, 64), (64, 56, 128), (256, 28, 256), (512, 14, 512))),
+    _conv(1024, 7, 1024, k=1),
+    *(_conv(c, size, c, group=c, stride=s) for c, size, s in ((32, 112, 1), (64, 112, 2), (128, 56, 1), (512, 14, 1))),
+    _conv(240, 28, 240, k=5, group=240),
+    _conv(128, 7, 256, k=7),
+    _dense(1024, 1001),
+    _dense(1024, 1000, rows=16),
+    _dense(2048, 1000),
+    _simple("MatMul", (8, 128, 64), (8, 64, 128), detail="128"),
+    _pool("MaxPool", 64, 112, 3, 2, 1),
+    _pool("AveragePool", 128, 28, 2, 2, 0),
+    _simple("ReduceMean", (1, 1024, 7, 7), axes=(2, 3), keepdims=True),
+    _simple("BatchNormalization", IMAGE, weights=((64,), (64,)), activation="relu"),
+    _simple("LRN", (1, 96, 27, 27), detail="5", alpha=1e-4, beta=0.75, bias=1.0, size=5),
+    _resize("nearest", 32, 28, 2),
+    _resize("linear", 32, 28, 2),
+    _simple("Softmax", (1, 1001), axis=1),
+    _simple("Softmax", (1, 21, 65, 65), axis=1),
+    _simple("Transpose", IMAGE, detail="0231", perm=(0, 2, 3, 1)),
+    dataclasses.replace(_simple("Relu", IMAGE), conversions=True),
+    _simple("HardSwish", IMAGE),
+    _simple("Sigmoid", IMAGE),
+    _simple("Add", IMAGE, IMAGE),
+    _simple("Mul", IMAGE, (1, 64, 1, 1), detail="1x64x1x1"),
+    _simple("Concat", IMAGE, IMAGE, axis=1),
+    _simple("Slice", IMAGE, detail="1-55", starts=(1, 1), ends=(55, 55), axes=(2, 3), steps=(1, 1)),
+    _simple("Pad", IMAGE, detail="1", pads=(0, 0, 1, 1, 0, 0, 1, 1), value=0.0, mode="constant"),
+    _simple("ChannelShuffle", (1, 240, 28, 28), detail="3", group=3),
+)

@@ -1,0 +1,1 @@
+"""`farm tune`: search on units, artifacts, and the proof of what they gain."""

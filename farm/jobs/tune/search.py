@@ -1,0 +1,143 @@
+"""The search on one unit: models with one target and options share a trial plan, and all share a journal a SoC."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from farm.jobs.fleet.unit import OpenUnit, write_plan
+from farm.jobs.models.prepare import Prepared
+from farm.jobs.tune.shared_search import SharedSearch
+from farm.jobs.tune.trials import WORKSPACE, UnitTrials, trials_on, use_name
+from runtime.artifacts import fingerprint_of
+from runtime.errors import UnsupportedError
+from runtime.lowering.lower import Options
+from runtime.plan.plan import Plan
+from runtime.target import Target
+from tuner import space
+from tuner.device_pool import Crew
+from tuner.journal import Journal
+from tuner.search import LEVELS, Expand, Outcome, search
+from tuner.trial_runner import Lab
+from tuner.verdict import Verdict
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchOptions:
+    """How thorough a search is; `budget_s` is device time for each model, None for the level's own."""
+
+    level: str = "quick"
+    budget_s: float | None = None
+    memory: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Device time for each model."""
+        return LEVELS[self.level].budget_s if self.budget_s is None else self.budget_s
+
+
+@dataclasses.dataclass(frozen=True)
+class Tuned:
+    """What was found for one model: its plan, a verdict for each of its launches, and what that took.
+
+    `trials` and `device_s` count what this search measured for the model's launches, also where others share them.
+    """
+
+    prepared: Prepared
+    plan: Plan
+    plan_file: Path
+    verdicts: tuple[Verdict, ...]
+    trials: int
+    device_s: float
+
+    @property
+    def target(self) -> Target:
+        """What the model was lowered to."""
+        return self.plan.target
+
+    @property
+    def won(self) -> int:
+        """Launches for which another candidate than the default was chosen."""
+        return sum(verdict.won for verdict in self.verdicts)
+
+
+def journal_file(soc: str) -> Path:
+    """Where the trials of a SoC are remembered."""
+    return WORKSPACE.folder / f"{soc}.jsonl"
+
+
+def search_models(
+    opened: OpenUnit, models: Sequence[Prepared], options: SearchOptions, shared: SharedSearch[list[Tuned]]
+) -> list[Tuned]:
+    """Searches the launches of all models that run on the unit; the others are left out."""
+    lowered = [found for model in models if (found := _lowered(opened, model, options.memory))]
+    groups: dict[tuple[Target, Options], list[Tuned]] = {}
+    for found in lowered:
+        groups.setdefault((found.target, found.prepared.options()), []).append(found)
+    searches = (_search(opened, key, group, options, shared) for key, group in groups.items())
+    return [found for group in searches for found in group]
+
+
+def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> Tuned | None:
+    """A model that is not searched yet; None where it cannot run: its own row says why."""
+    try:
+        plan, plan_file = opened.plan(model, "gpu", opened.target(model, "gpu", memory))
+    except UnsupportedError:
+        return None
+    write_plan(plan, plan_file)
+    return Tuned(model, plan, plan_file, (), 0, 0.0)
+
+
+def _search(
+    opened: OpenUnit,
+    key: tuple[Target, Options],
+    group: Sequence[Tuned],
+    options: SearchOptions,
+    shared: SharedSearch[list[Tuned]],
+) -> list[Tuned]:
+    """Searches models of one target and options, together with the other units of that target."""
+    if not any(step.tuning_key for found in group for step in found.plan.steps):
+        return list(group)
+
+    def bring() -> UnitTrials:
+        opened.watch.stage(f"trial plan of {', '.join(found.prepared.name for found in group)}")
+        return trials_on(opened, [found.prepared for found in group], group[0].target, group[0].prepared.name)
+
+    def lead(crew: Crew, trials: UnitTrials) -> list[Tuned]:
+        return _led(opened, crew, trials, group, options)
+
+    return shared.result(key, opened.unit.name, bring, lead)
+
+
+def _led(
+    opened: OpenUnit, crew: Crew, trials: UnitTrials, group: Sequence[Tuned], options: SearchOptions
+) -> list[Tuned]:
+    target = group[0].target
+    provenance = {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
+    with Journal(journal_file(opened.unit.soc), fingerprint_of(target).digest, provenance) as journal:
+        _say(journal, opened.watch.stage)
+        lab = Lab(crew, journal, max(options.seconds * len(group) - trials.prepare_s, 0.0))
+        outcome = search(trials.launches, _expansion(target), lab, LEVELS[options.level], opened.watch.search)
+    return [_found(each, outcome, trials) for each in group]
+
+
+def _expansion(target: Target) -> Expand:
+    return lambda launch, preferred_multiple: space.candidates(launch, target, preferred_multiple)
+
+
+def _say(journal: Journal, say: Callable[[str], None]) -> None:
+    if journal.set_aside:
+        say(f"a journal of another version was set aside as {journal.set_aside}")
+    if journal.resumed:
+        say(f"{journal.resumed} trials are known from before")
+
+
+def _found(found: Tuned, outcome: Outcome, trials: UnitTrials) -> Tuned:
+    name = use_name(found.prepared)
+    own = [each for each in outcome.verdicts if any(use.model == name for use in each.launch.uses)]
+    keys = [each.launch.key for each in own]
+    device_s = trials.prepare_s + sum(outcome.device_s.get(key, 0.0) for key in keys)
+    count = sum(outcome.trials.get(key, 0) for key in keys)
+    return dataclasses.replace(found, verdicts=tuple(own), trials=count, device_s=device_s)

@@ -1,0 +1,149 @@
+"""Trials on a unit: the tuner's `measure`, over a farmrt that holds a trial plan and is started again when it dies."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from farm.condition.throttling import Rest, throttled
+from farm.farmrt.session import Answer
+from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, write_plan
+from farm.jobs.models.prepare import Prepared
+from farm.workspace import Workspace
+from runtime.errors import DeadlineError, DeviceError, ProcessEndedError
+from runtime.lowering.trials import TrialLaunch, TrialPlan, trial_plan
+from runtime.target import Target
+from tuner.trial import Candidate, Status, Trial
+
+WORKSPACE = Workspace("tuning")  # trial plans belong to no library
+LEAST_TRIAL_DEADLINE_S = 5.0
+LOOK_S = 10.0
+REST = Rest()
+MS_PER_S = 1e3
+
+
+class UnitTrials:
+    """Measures candidates on a unit; made by `trials_on`. `clock` counts seconds and should never go back.
+
+    A trial that takes longer than to build and run all defaults, twice, counts as hanging: some compilers need minutes
+    for a program before they give up.
+
+    Every LOOK_S it looks whether the unit is throttled, and lets it rest.
+
+    Attributes:
+        launches: what can be tried, as far as some model uses it.
+        prepare_s: device time until the first trial.
+    """
+
+    def __init__(
+        self, opened: OpenUnit, found: TrialPlan, plan_file: Path, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.launches = tuple(launch for launch in found.launches if launch.uses)
+        self._opened, self._inputs, self._plan_file, self._clock = opened, found.inputs, plan_file, clock
+        start_s = clock()
+        self._conditions = opened.conditions()
+        self._prepare()
+        self._looked_s = clock()
+        self.prepare_s = max(self._looked_s - start_s, 0.0)
+        self._deadline_s = max(2 * self.prepare_s, LEAST_TRIAL_DEADLINE_S)
+
+    def __call__(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
+        """A trial; what the candidate does wrong is in its status.
+
+        Raises DeviceLostError or another JobError when farmrt cannot be brought up again: then the unit is lost.
+        """
+        start_s = self._clock()
+        if start_s - self._looked_s >= LOOK_S:
+            self._rest_if_throttled()
+            start_s = self._looked_s = self._clock()
+        trial = self._attempt(launch, candidate, reps)
+        return dataclasses.replace(trial, device_s=max(self._clock() - start_s, 0.0))
+
+    def _rest_if_throttled(self) -> None:
+        """Waits until the unit runs as it did at the beginning, or has rested often enough."""
+        for _ in range(REST.times):
+            reason = throttled(self._conditions, self._opened.conditions())
+            if not reason:
+                break
+            self._opened.watch.stage(f"throttled ({reason}): rests {REST.rest_s:g} s")
+            time.sleep(REST.rest_s)
+
+    def _attempt(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
+        try:
+            if launch.poison is not None:
+                self._opened.session.command("trial", step=launch.poison, reps=1, deadline_s=self._deadline_s)
+            words = _words(launch, candidate, reps)
+            return _trial(self._opened.session.command("trial", deadline_s=self._deadline_s, **words))
+        except DeviceError as error:
+            self._check_health()
+            return Trial(Status.FAILED, reason=str(error))
+        except DeadlineError as error:
+            self._restart()
+            return Trial(Status.HANG, reason=str(error))
+        except ProcessEndedError as error:
+            self._restart()
+            return Trial(Status.CRASH, reason=str(error))
+
+    def _check_health(self) -> None:
+        """After an error: a driver that lost its context fails whatever comes next, until farmrt is started again."""
+        try:
+            self._run_once()
+        except (DeviceError, DeadlineError, ProcessEndedError):
+            self._restart()
+
+    def _restart(self) -> None:
+        self._opened.session.respawn()
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Loads the trial plan, and runs it once so that every step's input is there."""
+        self._opened.load(self._plan_file, lazy=True)
+        self._opened.write_inputs(self._inputs)
+        self._run_once()
+
+    def _run_once(self) -> None:
+        self._opened.session.command("run", rounds=1, deadline_s=FIRST_ROUND_DEADLINE_S)
+
+
+def trials_on(opened: OpenUnit, models: Sequence[Prepared], target: Target, name: str) -> UnitTrials:
+    """Lowers the distinct launches of some models with one target and options, and brings them to the unit."""
+    graphs = [dataclasses.replace(model.graph, name=use_name(model)) for model in models]
+    found = trial_plan(graphs, target, models[0].options())
+    plan_file = WORKSPACE.plan_file(name, opened.unit.abi, opened.unit.soc, "gpu")
+    write_plan(found.plan, plan_file)
+    return UnitTrials(opened, found, plan_file)
+
+
+def use_name(model: Prepared) -> str:
+    """What the uses of a launch call a model: libraries may name models alike."""
+    return f"{model.deployment.library_name}/{model.name}"
+
+
+def _words(launch: TrialLaunch, candidate: Candidate, reps: int) -> dict[str, Any]:
+    dimensions = len(launch.work_items(candidate.variant))
+    return {
+        "step": launch.step,
+        "reps": reps,
+        "warmup": 1,
+        "options": launch.options(candidate.variant),
+        "global": launch.global_size(candidate.variant, candidate.local_size)[:dimensions],
+        "local": candidate.local_size[:dimensions],
+        "block": launch.block(candidate.variant),
+        "check": 1,
+    }
+
+
+def _trial(answer: Answer) -> Trial:
+    return Trial(
+        Status.OK,
+        ns=tuple(float(ns) for ns in answer["ns"]),
+        build_s=answer["build_ms"] / MS_PER_S,
+        max_abs_error=answer.get("max_abs_error"),
+        max_abs_expected=answer.get("max_abs_expected", 0.0),
+        nan_count=answer.get("nan_count", 0),
+        max_work_group_size=answer["max_work_group_size"],
+        preferred_multiple=answer["preferred_multiple"],
+    )

@@ -1,0 +1,1 @@
+"""The exclusive, expiring right to use a unit."""

@@ -1,0 +1,130 @@
+"""The model as the deployment file bounds it: only what lies between its inputs and outputs, in its data formats.
+
+Importer and oracle both get this model, so that arrays have the application's order everywhere. A tensor whose format
+is NHWC keeps its name and gets a transposition; the model's own tensor in NCHW order is then called `<name>:nchw`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import onnx
+from onnx import TensorProto, helper
+
+from farm.config.deployment import DataFormat, Input, Output
+from runtime.errors import ModelError
+
+TO_NCHW = (0, 3, 1, 2)
+TO_NHWC = (0, 2, 3, 1)
+ELEMENT_TYPES = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32}
+IR_VERSION_WITH_FREE_INITIALIZERS = 4  # before it, every initializer had to be an input too
+
+
+def bounded(model: onnx.ModelProto, inputs: Sequence[Input], outputs: Sequence[Output]) -> onnx.ModelProto:
+    """The model from `inputs` to `outputs`; either may be intermediate tensors.
+
+    Raises:
+        ModelError: a tensor is not in the model, or an input of the model that is needed is not among `inputs`.
+    """
+    nodes = _needed_nodes(model, [tensor.name for tensor in inputs], [tensor.name for tensor in outputs])
+    _check_inputs(model, nodes, inputs)
+    tensors: list[Input | Output] = [*inputs, *outputs]
+    renames = {tensor.name: f"{tensor.name}:nchw" for tensor in tensors if _is_nhwc(tensor)}
+    inner = [_renamed(node, renames) for node in nodes]
+    used = {name for node in inner for name in node.input} | {tensor.name for tensor in outputs}
+    graph = helper.make_graph(
+        [*_transposes(inputs, TO_NCHW, renames, before=True), *inner, *_transposes(outputs, TO_NHWC, renames)],
+        model.graph.name,
+        [_value(tensor.name, ELEMENT_TYPES[tensor.data_type], tensor.shape) for tensor in inputs],
+        [_value(tensor.name, TensorProto.FLOAT, None) for tensor in outputs],
+        [tensor for tensor in model.graph.initializer if tensor.name in used],
+    )
+    version = max(model.ir_version, IR_VERSION_WITH_FREE_INITIALIZERS)
+    return helper.make_model(graph, opset_imports=model.opset_import, ir_version=version)
+
+
+def channel_axis(data_format: DataFormat, rank: int) -> int:
+    """Where the channels of a tensor lie."""
+    return rank - 1 if data_format == "NHWC" else 1
+
+
+def _is_nhwc(tensor: Input | Output) -> bool:
+    """Whether a transposition is needed: of an output without a shape the rank is unknown, so it counts as an image."""
+    return tensor.data_format == "NHWC" and (tensor.shape is None or len(tensor.shape) == 4)
+
+
+def _needed_nodes(model: onnx.ModelProto, inputs: Sequence[str], outputs: Sequence[str]) -> list[onnx.NodeProto]:
+    """The nodes that outputs depend on, as far back as the inputs, in the model's order."""
+    producers = {name: node for node in model.graph.node for name in node.output if name}
+    known = {*producers, *(value.name for value in (*model.graph.input, *model.graph.initializer))}
+    for kind, names in (("input", inputs), ("output", outputs)):
+        for name in names:
+            if name not in known:
+                raise ModelError(f"{kind} tensor {name!r} is not in the model; it has {_tensors(model, kind)}")
+    needed: set[int] = set()
+    pending = list(outputs)
+    while pending:
+        name = pending.pop()
+        node = producers.get(name)
+        if node is not None and name not in inputs and id(node) not in needed:
+            needed.add(id(node))
+            pending += list(node.input)
+    return [node for node in model.graph.node if id(node) in needed]
+
+
+def _check_inputs(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], inputs: Sequence[Input]) -> None:
+    given = {tensor.name for tensor in inputs} | {tensor.name for tensor in model.graph.initializer}
+    read = {name for node in nodes for name in node.input}
+    for value in model.graph.input:
+        if value.name in read and value.name not in given:
+            raise ModelError(f"the model reads the input {value.name!r}, which input_tensors does not name")
+    declared = {value.name: value for value in model.graph.input}
+    for tensor in inputs:
+        if tensor.name in declared:
+            _check_shape(declared[tensor.name], tensor)
+
+
+def _check_shape(value: onnx.ValueInfoProto, tensor: Input) -> None:
+    """Type and shape of the deployment file against the model's; symbolic sizes fit anything."""
+    declared = value.type.tensor_type
+    if declared.elem_type != ELEMENT_TYPES[tensor.data_type]:
+        kind = TensorProto.DataType.Name(declared.elem_type)
+        raise ModelError(f"input {tensor.name!r}: the model reads {kind}, input_data_types says {tensor.data_type}")
+    if not declared.HasField("shape"):
+        return
+    sizes = [dim.dim_value or None for dim in declared.shape.dim]
+    given = tensor.graph_shape
+    if len(sizes) != len(given) or any(size not in (None, wanted) for size, wanted in zip(sizes, given, strict=True)):
+        shown = ",".join("?" if size is None else str(size) for size in sizes)
+        order = f", which is {','.join(map(str, given))} in the model's order" if given != tensor.shape else ""
+        raise ModelError(
+            f"input {tensor.name!r}: shape {','.join(map(str, tensor.shape))}{order}, but the model reads {shown}"
+        )
+
+
+def _transposes(
+    tensors: Iterable[Input] | Iterable[Output], perm: Sequence[int], renames: Mapping[str, str], before: bool = False
+) -> list[onnx.NodeProto]:
+    nodes = []
+    for name in (tensor.name for tensor in tensors if tensor.name in renames):
+        source, result = (name, renames[name]) if before else (renames[name], name)
+        nodes.append(helper.make_node("Transpose", [source], [result], f"{name}:format", perm=perm))
+    return nodes
+
+
+def _renamed(node: onnx.NodeProto, renames: Mapping[str, str]) -> onnx.NodeProto:
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.input[:] = [renames.get(name, name) for name in node.input]
+    copy.output[:] = [renames.get(name, name) for name in node.output]
+    return copy
+
+
+def _value(name: str, element_type: int, shape: Sequence[int] | None) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, element_type, shape)
+
+
+def _tensors(model: onnx.ModelProto, kind: str) -> str:
+    values = model.graph.input if kind == "input" else model.graph.output
+    weights = {tensor.name for tensor in model.graph.initializer}
+    return ", ".join(repr(value.name) for value in values if value.name not in weights) or "none"

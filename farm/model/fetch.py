@@ -1,0 +1,208 @@
+"""Resolves what a deployment file points to (zoo://, http(s)://, a path beside the file) to local, checked files.
+
+Everything that is made or downloaded lies in the cache folder and can be deleted at any time:
+
+    zoo/<key>.onnx         key: URL, ONNX version and the zoo's own source
+    downloads/<key>        key: URL and expected checksum
+    downloads/<key>.json   the server's ETag and Last-Modified
+
+A download with a checksum is never asked for again; one without is asked for each time, and the server says whether it
+changed. Mistakes are ConfigError lines that name the key in the deployment file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import httpx
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from farm import atomic_file
+from farm.config.deployment import Deployment, Input
+from farm.config.yaml_source import KeyPath
+from runtime import zoo
+from runtime.errors import ConfigError, ModelError
+
+CACHE_FOLDER = Path("build/cache")
+MAX_DOWNLOAD_BYTES = 2 * 1024**3
+CONNECT_TIMEOUT_S = 20.0
+READ_TIMEOUT_S = 60.0
+TOTAL_TIMEOUT_S = 3600.0
+
+Array = npt.NDArray[Any]
+Progress = Callable[[int, int | None], None]
+
+
+class Fetcher:
+    """Fetches for one deployment file; `progress(received_bytes, total_bytes or None)` is called while downloading."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        cache_folder: Path = CACHE_FOLDER,
+        progress: Progress | None = None,
+        max_download_bytes: int = MAX_DOWNLOAD_BYTES,
+    ) -> None:
+        self._deployment = deployment
+        self._cache = cache_folder
+        self._progress = progress or (lambda received, total: None)
+        self._max_download_bytes = max_download_bytes
+
+    def model_file(self, model_name: str) -> Path:
+        """The model's ONNX file, its checksum verified where the deployment file gives one."""
+        model = self._deployment.models[model_name]
+        key_path = ("models", model_name, "model_file_path")
+        with self._located(key_path):
+            return self._resolve(model.model_file_path, model.model_sha256_checksum)
+
+    def validation_inputs(self, model_name: str) -> dict[str, Array]:
+        """The arrays of `validation_inputs_data` by input name; empty when the file names none."""
+        subgraph = self._deployment.models[model_name].subgraph
+        arrays = {}
+        for index, (location, tensor) in enumerate(zip(subgraph.validation_inputs_data, subgraph.inputs, strict=False)):
+            key_path = ("models", model_name, "subgraphs", 0, "validation_inputs_data", index)
+            with self._located(key_path):
+                arrays[tensor.name] = load_array(self._resolve(location, None), tensor)
+        return arrays
+
+    def _resolve(self, location: str, checksum: str | None) -> Path:
+        if location.startswith(("http://", "https://")):
+            return self._download(location, checksum)
+        if location.startswith("zoo://"):
+            path = self._zoo_model(location)
+        else:
+            path = _local_file(self._deployment.path.parent / location)
+        if checksum:
+            _verify(location, sha256_of(path), checksum)
+        return path
+
+    @contextlib.contextmanager
+    def _located(self, key_path: KeyPath) -> Iterator[None]:
+        """Puts file, line and key before the text of an error."""
+        try:
+            yield
+        except (ConfigError, ModelError) as error:
+            raise self._deployment.error(key_path, str(error)) from None
+
+    def _zoo_model(self, url: str) -> Path:
+        path = self._cache / "zoo" / f"{_key(url, onnx.__version__, _zoo_source_hash())}.onnx"
+        if not path.exists():
+            atomic_file.write(path, zoo.from_url(url).SerializeToString(deterministic=True))
+        return path
+
+    def _download(self, url: str, checksum: str | None) -> Path:
+        path = self._cache / "downloads" / _key(url, checksum or "")
+        if checksum and path.exists() and sha256_of(path) == checksum:
+            return path
+        known = {} if checksum else _read_notes(path)
+        try:
+            self._receive(url, known, path, checksum)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            hint = "; model_sha256_checksum would let the copy in the cache serve" if path.exists() else ""
+            raise ConfigError(f"{url} cannot be fetched: {str(error) or type(error).__name__}{hint}") from None
+        return path
+
+    def _receive(self, url: str, known: dict[str, str], path: Path, checksum: str | None) -> None:
+        """Downloads unless the server says that nothing changed."""
+        headers = {"Accept-Encoding": "identity", **known}
+        timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+        with httpx.stream("GET", url, headers=headers, follow_redirects=True, timeout=timeout) as response:
+            if response.status_code == httpx.codes.NOT_MODIFIED and known:
+                return
+            if response.status_code != httpx.codes.OK:
+                raise ConfigError(f"{url} cannot be fetched: HTTP status {response.status_code}")
+            _notes_file(path).unlink(missing_ok=True)  # never beside a file that they do not describe
+            with atomic_file.replacing(path) as file:
+                digest = self._copy(response, file)
+                if checksum:
+                    _verify(url, digest, checksum)
+            atomic_file.write(_notes_file(path), json.dumps(_conditions(response)).encode())
+
+    def _copy(self, response: httpx.Response, file: BinaryIO) -> str:
+        """Streams the body into the file; returns its SHA-256."""
+        limit, deadline = self._max_download_bytes, time.monotonic() + TOTAL_TIMEOUT_S
+        total = int(response.headers["content-length"]) if "content-length" in response.headers else None
+        if total is not None and total > limit:
+            raise ConfigError(f"{response.url} has {total} bytes, more than the limit of {limit}")
+        digest, received = hashlib.sha256(), 0
+        for chunk in response.iter_bytes():
+            received += len(chunk)
+            if received > limit:
+                raise ConfigError(f"{response.url} sends more than the limit of {limit} bytes")
+            if time.monotonic() > deadline:
+                raise ConfigError(f"{response.url} took longer than {TOTAL_TIMEOUT_S:g} s")
+            digest.update(chunk)
+            file.write(chunk)
+            self._progress(received, total)
+        return digest.hexdigest()
+
+
+def load_array(path: Path, tensor: Input) -> Array:
+    """Reads a .npy file and checks it against the input: same shape, same element type, finite."""
+    try:
+        array = np.lib.format.open_memmap(_local_file(path), mode="r")
+    except (ValueError, EOFError, OSError) as error:
+        raise ConfigError(f"{path} is not a NumPy .npy file: {error}") from None
+    if array.shape != tensor.shape or array.dtype != tensor.data_type:
+        wanted, given = (tensor.data_type, list(tensor.shape)), (str(array.dtype), list(array.shape))
+        raise ConfigError(f"{path} holds {given[0]} {given[1]}; the input {tensor.name!r} is {wanted[0]} {wanted[1]}")
+    if not np.isfinite(array).all():
+        raise ConfigError(f"{path} holds NaN or infinity")
+    return np.array(array)
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _local_file(path: Path) -> Path:
+    if not path.exists():
+        raise ConfigError(f"{path} does not exist")
+    if not path.is_file():
+        raise ConfigError(f"{path} is not a file")
+    return path
+
+
+def _verify(location: str, found: str, expected: str) -> None:
+    if found != expected:
+        raise ConfigError(f"{location} has the checksum {found}, not {expected} as model_sha256_checksum says")
+
+
+def _notes_file(path: Path) -> Path:
+    return path.with_suffix(".json")
+
+
+def _conditions(response: httpx.Response) -> dict[str, str]:
+    """The headers by which the next request asks whether the file changed."""
+    pairs = (("If-None-Match", "etag"), ("If-Modified-Since", "last-modified"))
+    return {condition: response.headers[name] for condition, name in pairs if name in response.headers}
+
+
+def _read_notes(path: Path) -> dict[str, str]:
+    """The conditions that the last download left; none (download again) when either file is gone or damaged."""
+    try:
+        known = json.loads(_notes_file(path).read_text()) if path.exists() else {}
+    except (OSError, ValueError):
+        return {}
+    return {key: value for key, value in known.items() if isinstance(value, str)} if isinstance(known, dict) else {}
+
+
+def _zoo_source_hash() -> str:
+    folder = Path(zoo.__path__[0])
+    return _key(*(path.read_text() for path in sorted(folder.glob("*.py"))))
+
+
+def _key(*parts: str) -> str:
+    """A file name from the hash of the parts; their lengths keep ("a", "bc") and ("ab", "c") apart."""
+    text = "".join(f"{len(part)}:{part}" for part in parts)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,204 @@
+"""How far an output departs from what was expected, and whether that is too far. Pure functions of two arrays.
+
+All sums run in double precision. Elements that are the same infinity in both arrays agree and are left out of the sums;
+any other infinity, and every NaN, makes the comparison fail.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from farm.rows.row import Status
+from runtime.types import Precision
+
+Array = npt.NDArray[Any]
+
+SQNR_LIMIT_DB = 300.0  # stands for "no noise at all": double precision resolves no more, and JSON has no infinity
+RELATIVE_FLOOR = 1e-3  # elements below this share of the largest drown in rounding and have no relative error
+
+
+@dataclasses.dataclass(frozen=True)
+class Metrics:
+    """Comparison of one tensor.
+
+    Attributes:
+        cosine: cosine similarity, 1 for equal directions and for two zero vectors; 0 where one is zero or not finite.
+        sqnr_db: signal to quantization noise ratio, 10 log10(sum e^2 / sum (e - a)^2), within +-300 dB.
+        pixel_accuracy: share of pixels whose largest channel is the expected one.
+        max_abs_error: largest |a - e|; infinite where an infinity or a NaN stands alone.
+        max_rel_error: largest |a - e| / |e| among elements of at least a thousandth of the largest |e|.
+        scale: largest finite |e|.
+        nan_count, inf_count: NaNs, and infinities that were not expected, in the actual output.
+        expected_nan_count: NaNs in the expected output, which then is no reference.
+    """
+
+    cosine: float
+    sqnr_db: float
+    pixel_accuracy: float
+    max_abs_error: float
+    max_rel_error: float
+    scale: float
+    nan_count: int
+    inf_count: int
+    expected_nan_count: int
+
+    @property
+    def scaled_error(self) -> float:
+        """Largest error as a share of the largest expected value."""
+        return self.max_abs_error / self.scale if self.scale else (math.inf if self.max_abs_error else 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Thresholds:
+    """What still passes: at least this cosine and SQNR, at most this error as a share of the largest value."""
+
+    cosine: float
+    sqnr_db: float
+    scaled_error: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """Status `ok` or `wrong_result`, the reason of the latter, and the metrics where the shapes agree."""
+
+    status: Status
+    reason: str
+    metrics: Metrics | None
+
+
+DEFAULT_THRESHOLDS = {
+    ("cpu", Precision.FP32): Thresholds(0.9999, 60.0, 1e-3),
+    ("gpu", Precision.FP32): Thresholds(0.9999, 50.0, 2e-3),
+    ("gpu", Precision.FP16_STORAGE): Thresholds(0.999, 30.0, 0.05),
+    ("gpu", Precision.FP16): Thresholds(0.995, 20.0, 0.1),
+}
+
+
+def default_thresholds(runtime: str, precision: Precision) -> Thresholds:
+    """Thresholds of a runtime (`cpu`, `gpu`) at a precision."""
+    return DEFAULT_THRESHOLDS[runtime, precision]
+
+
+def thresholds_of_similarity(similarity: float) -> Thresholds:
+    """Thresholds where the user gives a cosine similarity only.
+
+    Noise that turns a vector to the cosine c has the power 1/c^2 - 1 of the signal. The same noise bounds the SQNR, so
+    that a wrong scale, which the cosine cannot see, fails too; the largest single error is then left free.
+    """
+    noise = 1 / similarity**2 - 1 if similarity > 0 else math.inf
+    return Thresholds(similarity, _decibel(1.0, noise), math.inf)
+
+
+def compare(expected: Array, actual: Array, channel_axis: int = 1) -> Metrics:
+    """Metrics of two arrays of one shape; channels lie along `channel_axis` (the last axis where there are fewer)."""
+    if expected.shape != actual.shape:
+        raise ValueError(f"shapes {expected.shape} and {actual.shape} differ")
+    wide_expected, wide_actual = expected.astype(np.float64), actual.astype(np.float64)
+    counted = ~(np.isinf(wide_expected) & (wide_expected == wide_actual))
+    e, a = wide_expected[counted], wide_actual[counted]
+    with np.errstate(all="ignore"):
+        error = np.abs(a - e)
+        scale = _largest(np.abs(e[np.isfinite(e)]))
+        return Metrics(
+            cosine=_cosine(e, a),
+            sqnr_db=_decibel(float(np.sum(e * e)), float(np.sum(error * error))),
+            pixel_accuracy=_pixel_accuracy(wide_expected, wide_actual, channel_axis),
+            max_abs_error=_largest(error),
+            max_rel_error=_max_rel_error(e, error, scale),
+            scale=scale,
+            nan_count=int(np.isnan(a).sum()),
+            inf_count=int(np.isinf(a).sum()),
+            expected_nan_count=int(np.isnan(e).sum()),
+        )
+
+
+def verdict(expected: Array, actual: Array, thresholds: Thresholds, channel_axis: int = 1) -> Verdict:
+    """Whether `actual` passes for `expected`, and why not."""
+    if expected.shape != actual.shape:
+        return Verdict(Status.WRONG_RESULT, f"shape {actual.shape}, expected {expected.shape}", None)
+    metrics = compare(expected, actual, channel_axis)
+    reason = "; ".join(_objections(metrics, thresholds))
+    return Verdict(Status.WRONG_RESULT if reason else Status.OK, reason, metrics)
+
+
+def worst(metrics: Iterable[Metrics]) -> Metrics | None:
+    """The worst of every figure over several tensors; None over none."""
+    rows = list(metrics)
+    if not rows:
+        return None
+    return Metrics(
+        cosine=min(row.cosine for row in rows),
+        sqnr_db=min(row.sqnr_db for row in rows),
+        pixel_accuracy=min(row.pixel_accuracy for row in rows),
+        max_abs_error=max(row.max_abs_error for row in rows),
+        max_rel_error=max(row.max_rel_error for row in rows),
+        scale=max(row.scale for row in rows),
+        nan_count=sum(row.nan_count for row in rows),
+        inf_count=sum(row.inf_count for row in rows),
+        expected_nan_count=sum(row.expected_nan_count for row in rows),
+    )
+
+
+def _objections(metrics: Metrics, thresholds: Thresholds) -> Iterable[str]:
+    if metrics.expected_nan_count:
+        yield f"the expected output itself holds {metrics.expected_nan_count} NaN"
+    elif metrics.nan_count or metrics.inf_count:
+        yield f"{metrics.nan_count} NaN and {metrics.inf_count} unexpected infinities in the output"
+    else:
+        yield from _departures(metrics, thresholds)
+
+
+def _departures(metrics: Metrics, thresholds: Thresholds) -> Iterable[str]:
+    if metrics.cosine < thresholds.cosine:
+        yield f"cosine {metrics.cosine:.6f} < {thresholds.cosine:g}"
+    if metrics.sqnr_db < thresholds.sqnr_db:
+        yield f"SQNR {metrics.sqnr_db:.1f} dB < {thresholds.sqnr_db:.1f} dB"
+    if metrics.scaled_error > thresholds.scaled_error:
+        yield f"error {metrics.max_abs_error:.3g} is {metrics.scaled_error:.2%} of the largest value"
+
+
+def _cosine(e: Array, a: Array) -> float:
+    largest = _largest(np.abs(e)), _largest(np.abs(a))
+    if 0.0 in largest or math.inf in largest:
+        return float(largest == (0.0, 0.0))
+    e, a = e / largest[0], a / largest[1]  # so that neither squares nor norms overflow or vanish
+    return float(min(1.0, np.dot(e, a) / math.sqrt(np.dot(e, e) * np.dot(a, a))))
+
+
+def _decibel(signal: float, noise: float) -> float:
+    if noise == 0.0:
+        return SQNR_LIMIT_DB
+    if signal == 0.0 or not (math.isfinite(signal) and math.isfinite(noise)):
+        return -SQNR_LIMIT_DB
+    return max(-SQNR_LIMIT_DB, min(SQNR_LIMIT_DB, 10 * math.log10(signal / noise)))
+
+
+def _pixel_accuracy(expected: Array, actual: Array, channel_axis: int) -> float:
+    """An argmax agrees where the expected array has its maximum there too, so that ties do not count as errors."""
+    if expected.ndim == 0 or expected.size == 0:
+        return 1.0
+    axis = min(channel_axis, expected.ndim - 1)
+    chosen = np.expand_dims(actual.argmax(axis), axis)
+    agree = np.take_along_axis(expected, chosen, axis) == expected.max(axis, keepdims=True)
+    return float(np.mean(agree & ~np.isnan(actual).any(axis, keepdims=True)))
+
+
+def _max_rel_error(e: Array, error: Array, scale: float) -> float:
+    magnitude = np.abs(e)
+    counted = magnitude >= RELATIVE_FLOOR * scale
+    counted &= magnitude > 0
+    return _largest(error[counted] / magnitude[counted])
+
+
+def _largest(values: Array) -> float:
+    """Largest element; 0 of none; infinite where one is not a number."""
+    if values.size == 0:
+        return 0.0
+    largest = float(values.max())
+    return math.inf if math.isnan(largest) else largest

@@ -1,0 +1,231 @@
+"""Statistics of a model benchmark: rounds, operators in order, operator types, multiply-accumulates. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import Field
+
+from farm.rows.row import Figure, Record, Row
+from runtime.plan.plan import Step
+from runtime.plan.records import StepKind
+
+NS_PER_MS = 1e6
+
+
+class Rounds(Record):
+    """Times of some rounds: their number, the first and last of them, and their distribution."""
+
+    round: int
+    first_ms: float
+    curr_ms: float
+    min_ms: float
+    max_ms: float
+    avg_ms: float
+    std_ms: float
+
+    @classmethod
+    def of(cls, samples_ns: Sequence[float]) -> Rounds:
+        """Statistics of at least one round."""
+        ms = [sample / NS_PER_MS for sample in samples_ns]
+        return cls(
+            round=len(ms),
+            first_ms=ms[0],
+            curr_ms=ms[-1],
+            min_ms=min(ms),
+            max_ms=max(ms),
+            avg_ms=statistics.fmean(ms),
+            std_ms=statistics.pstdev(ms),
+        )
+
+
+class Operator(Record):
+    """One operator (a step of the plan). `percent` is its share of all operators' time; `start_ms` and `last_ms` are of
+    the last round.
+    """
+
+    name: str
+    type: str
+    device: str
+    start_ms: float
+    first_ms: float
+    last_ms: float
+    avg_ms: float
+    percent: float
+    cdf_percent: float
+    macs: int
+    gmacps: float
+    stride: tuple[int, ...]
+    pad: tuple[int, ...]
+    filter_shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
+    dilation: tuple[int, ...]
+    note: str
+
+
+class OperatorType(Record):
+    """All operators of one type, `called_times` in all rounds."""
+
+    type: str
+    count: int
+    avg_ms: float
+    percent: float
+    cdf_percent: float
+    macs: int
+    gmacps: float
+    called_times: int
+
+
+class MacsSummary(Record):
+    """Multiply-accumulates of the model, and how many 10^9 of them ran a second."""
+
+    total: int
+    round: int
+    first_gmacps: float
+    avg_gmacps: float
+    std_gmacps: float
+
+
+class StepTimes(Record):
+    """farmrt's times of one step: start within the last round, first round, every round."""
+
+    start_ns: float
+    first_ns: float
+    ns: tuple[float, ...] = Field(min_length=1)
+
+
+class BenchmarkRow(Row):
+    """The eight sections of a model benchmark.
+
+    `sum_to_wall` is the operators' sum as a share of the wall time, the median over the profiled rounds.
+    """
+
+    job: str = "benchmark"
+    init_ms: Figure = None
+    memory_bytes: dict[str, int] = Field(default_factory=dict)
+    tuned: dict[str, Any] = Field(default_factory=dict)
+    kernels: dict[str, Any] = Field(default_factory=dict)
+    warm_up: Rounds | None = None
+    without_statistics: Rounds | None = None
+    with_statistics: Rounds | None = None
+    ops: tuple[Operator, ...] = ()
+    op_types: tuple[OperatorType, ...] = ()
+    macs: MacsSummary | None = None
+    ops_summary: Rounds | None = None
+    sum_to_wall: Figure = None
+
+
+def operators(steps: Sequence[Step], times: Sequence[StepTimes]) -> list[Operator]:
+    """Operators in run order."""
+    averages = [statistics.fmean(time.ns) for time in times]
+    total = sum(averages)
+    found, cumulative = [], 0.0
+    for step, time, average in zip(steps, times, averages, strict=True):
+        percent = share(average, total)
+        cumulative += percent
+        found.append(_operator(step, time, average, percent, cumulative))
+    return found
+
+
+def _operator(step: Step, time: StepTimes, average_ns: float, percent: float, cumulative: float) -> Operator:
+    return Operator(
+        name=step.name,
+        type=step.op,
+        device="cpu" if step.kind == StepKind.CPU else "gpu",
+        start_ms=time.start_ns / NS_PER_MS,
+        first_ms=time.first_ns / NS_PER_MS,
+        last_ms=time.ns[-1] / NS_PER_MS,
+        avg_ms=average_ns / NS_PER_MS,
+        percent=percent,
+        cdf_percent=cumulative,
+        macs=step.macs,
+        gmacps=rate(step.macs, average_ns),
+        stride=step.shown.stride,
+        pad=step.shown.pad,
+        filter_shape=step.shown.filter_shape,
+        output_shape=step.shown.output_shape,
+        dilation=step.shown.dilation,
+        note=step.note,
+    )
+
+
+def by_time(ops: Sequence[Operator], limit: int = 10) -> list[Operator]:
+    """The operators that take longest, cumulated in that order."""
+    found, cumulative = [], 0.0
+    for op in sorted(ops, key=lambda op: -op.avg_ms)[:limit]:
+        cumulative += op.percent
+        found.append(op.model_copy(update={"cdf_percent": cumulative}))
+    return found
+
+
+def by_type(ops: Sequence[Operator], rounds: int) -> list[OperatorType]:
+    """Operator types, the one that takes longest first."""
+    groups: dict[str, list[Operator]] = {}
+    for op in ops:
+        groups.setdefault(op.type, []).append(op)
+    ordered = sorted(groups.items(), key=lambda item: -sum(op.avg_ms for op in item[1]))
+    total, cumulative, found = sum(op.avg_ms for op in ops), 0.0, []
+    for kind, members in ordered:
+        average = sum(op.avg_ms for op in members)
+        cumulative += share(average, total)
+        found.append(_operator_type(kind, members, average, share(average, total), cumulative, rounds))
+    return found
+
+
+def _operator_type(
+    kind: str, members: Sequence[Operator], average_ms: float, percent: float, cumulative: float, rounds: int
+) -> OperatorType:
+    macs = sum(op.macs for op in members)
+    return OperatorType(
+        type=kind,
+        count=len(members),
+        avg_ms=average_ms,
+        percent=percent,
+        cdf_percent=cumulative,
+        macs=macs,
+        gmacps=rate(macs, average_ms * NS_PER_MS),
+        called_times=len(members) * rounds,
+    )
+
+
+def round_sums_ns(times: Sequence[StepTimes]) -> list[float]:
+    """Sum over all operators, for each round."""
+    return [sum(round_ns) for round_ns in zip(*(time.ns for time in times), strict=True)]
+
+
+def macs_summary(macs: int, round_ns: Sequence[float]) -> MacsSummary:
+    """Multiply-accumulates a second over the rounds' operator sums."""
+    rates = [rate(macs, sample) for sample in round_ns]
+    return MacsSummary(
+        total=macs,
+        round=len(rates),
+        first_gmacps=rates[0],
+        avg_gmacps=rate(macs, statistics.fmean(round_ns)),
+        std_gmacps=statistics.pstdev(rates),
+    )
+
+
+def statistics_of(steps: Sequence[Step], times: Sequence[StepTimes], wall_ns: Sequence[float]) -> Mapping[str, object]:
+    """The members of a BenchmarkRow that come from the profiled rounds."""
+    ops = operators(steps, times)
+    sums_ns = round_sums_ns(times)
+    return {
+        "with_statistics": Rounds.of(wall_ns),
+        "ops": tuple(ops),
+        "op_types": tuple(by_type(ops, len(sums_ns))),
+        "macs": macs_summary(sum(step.macs for step in steps), sums_ns),
+        "ops_summary": Rounds.of(sums_ns),
+        "sum_to_wall": statistics.median(total / wall for total, wall in zip(sums_ns, wall_ns, strict=True)),
+    }
+
+
+def share(part: float, whole: float) -> float:
+    """Percentage; 0 of nothing."""
+    return 100 * part / whole if whole else 0.0
+
+
+def rate(count: float, time_ns: float) -> float:
+    """10^9 a second; 0 where no time was measured."""
+    return count / time_ns if time_ns else 0.0

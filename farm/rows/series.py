@@ -1,0 +1,204 @@
+"""Series: one figure of one model on one unit, night after night. Pure values, made from the rows of nightly runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hashlib
+import json
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from farm.rows.nightly import Block, NightlyRow
+from farm.rows.row import Status
+
+
+class Nature(enum.StrEnum):
+    """How a metric varies when nothing has changed."""
+
+    TIMED = "timed"  # noise in proportion to the value: judged by ratios
+    QUALITY = "quality"  # nearly the same each time; a driver's arithmetic may move it a little
+    EXACT = "exact"  # the same each time
+
+
+@dataclasses.dataclass(frozen=True)
+class MetricInfo:
+    """What a metric is: its name for people, its unit of measure, how it varies, and which way is better."""
+
+    title: str
+    unit: str
+    nature: Nature
+    lower_is_better: bool = True
+
+
+class Metric(enum.StrEnum):
+    """What is followed."""
+
+    LATENCY = "latency_ms"
+    INIT = "init_ms"
+    FIRST = "first_ms"
+    COSINE = "cosine"
+    SQNR = "sqnr_db"
+    MAX_ERROR = "max_abs_error"
+    NAN = "nan_count"
+    MEMORY = "memory_bytes"
+    FILES = "file_bytes"
+    TUNED_RATIO = "tuned_ratio"
+
+    @property
+    def info(self) -> MetricInfo:
+        """What it is."""
+        return _INFO[self]
+
+
+_INFO = {
+    Metric.LATENCY: MetricInfo("Latency", "ms", Nature.TIMED),
+    Metric.INIT: MetricInfo("Initialisation", "ms", Nature.TIMED),
+    Metric.FIRST: MetricInfo("First run", "ms", Nature.TIMED),
+    Metric.COSINE: MetricInfo("Cosine similarity", "", Nature.QUALITY, lower_is_better=False),
+    Metric.SQNR: MetricInfo("SQNR", "dB", Nature.QUALITY, lower_is_better=False),
+    Metric.MAX_ERROR: MetricInfo("Largest error", "", Nature.QUALITY),
+    Metric.NAN: MetricInfo("NaN", "", Nature.EXACT),
+    Metric.MEMORY: MetricInfo("Memory", "bytes", Nature.EXACT),
+    Metric.FILES: MetricInfo("Files", "bytes", Nature.EXACT),
+    Metric.TUNED_RATIO: MetricInfo("Tuned / default", "", Nature.TIMED),
+}
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Case:
+    """What is measured each night: a model in one runtime and setting on one unit."""
+
+    unit: str
+    library: str
+    model: str
+    runtime: str
+    setting: str
+
+    def __str__(self) -> str:
+        return f"{self.model} ({self.runtime}, {self.setting}) on {self.unit}"
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class SeriesKey:
+    """One metric of a case."""
+
+    case: Case
+    metric: Metric
+
+    def __str__(self) -> str:
+        return f"{self.metric} of {self.case}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """One night of a series.
+
+    Attributes:
+        run: the night's run, as the store counts them.
+        time: when, ISO 8601 in UTC.
+        runs: the independent measurements of the night that nothing spoiled, in order (medians of blocks for latency).
+        arms: `a` or `b` for each of them: the A/A control, two labels of the very same thing.
+        reruns: how many of them, at the end, were made to confirm what the others showed.
+        spoiled: why measurements were left out (throttled, say); empty when none was.
+        status: of the row; `reason` where it is not ok.
+        identity: which piece of hardware it was (serial); a change of it begins the series anew.
+        fingerprint: hash of the driver's and kernels' versions.
+        passive: cooled passively (it has a battery): hot nights are to be expected that no sensor shows.
+    """
+
+    run: int
+    time: str
+    runs: tuple[float, ...]
+    arms: tuple[str, ...] = ()
+    reruns: int = 0
+    spoiled: str = ""
+    status: str = Status.OK
+    reason: str = ""
+    identity: str = ""
+    fingerprint: str = ""
+    commit: str = ""
+    temperature_c: float | None = None
+    passive: bool = False
+
+    @property
+    def value(self) -> float | None:
+        """The night's figure; None where there is none."""
+        return typical(self.runs) if self.runs else None
+
+
+def typical(values: Sequence[float]) -> float:
+    """The mean without a fifth of the values on either end, at least one of three: odd ones do not move it much."""
+    ordered = sorted(values)
+    cut = max(len(ordered) // 5, 1) if len(ordered) > 2 else 0
+    return statistics.fmean(ordered[cut : len(ordered) - cut])
+
+
+Series = Mapping[SeriesKey, Sequence[Point]]
+
+
+def case_of(row: NightlyRow) -> Case:
+    """The case of a row."""
+    return Case(row.unit, row.library, row.model, row.runtime, row.setting)
+
+
+def digest(value: Any) -> str:
+    """Twelve hexadecimal digits that tell values apart."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:12]
+
+
+def points_of(row: NightlyRow, run: int, commit: str = "") -> dict[SeriesKey, Point]:
+    """The points of a row: of each metric that it has figures of; of a failed row one point of its latency."""
+    case = case_of(row)
+    common: dict[str, Any] = {
+        "run": run,
+        "time": row.time,
+        "status": str(row.status),
+        "reason": row.reason,
+        "identity": row.identity,
+        "fingerprint": digest(row.fingerprint) if row.fingerprint else "",
+        "commit": commit,
+        "temperature_c": _temperature_c(row),
+        "passive": row.passive,
+    }
+    good = [block for block in row.blocks if not block.throttled]
+    spoiled = "; ".join(dict.fromkeys(block.throttled for block in row.blocks if block.throttled))
+    arms, reruns = tuple(block.arm for block in good), sum(block.rerun for block in good)
+    timed = {
+        Metric.LATENCY: [statistics.median(block.samples) for block in good],
+        Metric.INIT: [block.init_ms for block in good],
+        Metric.FIRST: [block.first_ms for block in good],
+    }
+    found = {
+        metric: Point(runs=tuple(runs), arms=arms, reruns=reruns, spoiled=spoiled, **common)
+        for metric, runs in timed.items()
+        if row.blocks or (metric == Metric.LATENCY and row.status != Status.OK)
+    }
+    for metric, value in _single_figures(row).items():
+        found[metric] = Point(runs=(value,), arms=("",), **common)
+    return {SeriesKey(case, metric): point for metric, point in found.items()}
+
+
+def _single_figures(row: NightlyRow) -> dict[Metric, float]:
+    """Figures that a night has one of."""
+    figures: dict[Metric, float | None] = {
+        Metric.COSINE: row.cosine,
+        Metric.SQNR: row.sqnr_db,
+        Metric.MAX_ERROR: row.max_abs_error,
+        Metric.NAN: row.nan_count,
+        Metric.MEMORY: sum(row.memory_bytes.values()) if row.memory_bytes else None,
+        Metric.FILES: sum(row.file_bytes.values()) if row.file_bytes else None,
+        Metric.TUNED_RATIO: row.tuned_ratio,
+    }
+    return {metric: float(value) for metric, value in figures.items() if value is not None}
+
+
+def _temperature_c(row: NightlyRow) -> float | None:
+    """The highest during the measurement."""
+    return max(_temperatures_c(row.blocks), default=None)
+
+
+def _temperatures_c(blocks: Iterable[Block]) -> list[float]:
+    states = [state for block in blocks for state in (block.state_before, block.state_after)]
+    return [state.temperature_c for state in states if state.temperature_c is not None]

@@ -1,0 +1,85 @@
+"""Units as a table and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from farm import safe_text
+from farm.tables.table import Table
+from farm.units.roll_call import Report, State
+
+COLUMNS = ("Unit", "Transport", "Model", "SoC", "ABI", "GPU (driver)", "System", "°C", "Battery", "State")
+LEFT = frozenset(COLUMNS) - {"°C", "Battery"}
+MAX_GPU = 40
+MAX_MODEL = 30
+
+
+def devices_table(reports: Sequence[Report]) -> Table:
+    """A line for each unit."""
+    return Table("", COLUMNS, [_cells(report) for report in reports], LEFT)
+
+
+def devices_json(reports: Sequence[Report]) -> dict[str, Any]:
+    """All that is known of each unit; None or empty where it does not tell."""
+    return {"devices": [_members(report) for report in reports]}
+
+
+def _cells(report: Report) -> list[str]:
+    unit, device = report.unit, report.device
+    return [
+        unit.name,
+        unit.transport,
+        safe_text.word(unit.model if unit.model != unit.name else "-", MAX_MODEL),
+        unit.soc,
+        ",".join(unit.abis) or "-",
+        _gpu(report),
+        report.facts.os or "-",
+        "-" if device.temperature_c is None else f"{device.temperature_c:.1f}",
+        _battery(report),
+        state_text(report),
+    ]
+
+
+def state_text(report: Report) -> str:
+    """`unauthorized: what to do`."""
+    reason = report.reason or report.driver.error * (report.state == State.READY)
+    return safe_text.one_line(f"{report.state}: {reason}" if reason else str(report.state))
+
+
+def _gpu(report: Report) -> str:
+    gpu = safe_text.word(report.driver.gpu or report.facts.gpu, MAX_GPU)
+    driver = safe_text.word(report.driver.driver, MAX_GPU)
+    return (f"{gpu} ({driver})" if gpu and driver else gpu) or "-"
+
+
+def _battery(report: Report) -> str:
+    percent, charging = report.device.battery_percent, report.device.charging
+    return "-" if percent is None else f"{percent} %{' +' if charging else ''}"
+
+
+def _members(report: Report) -> dict[str, Any]:
+    unit, device = report.unit, report.device
+    return {
+        "name": unit.name,
+        "listed": report.listed,
+        "transport": unit.transport,
+        "serial": unit.serial,
+        "address": unit.address,
+        "model": unit.model,
+        "soc": unit.soc,
+        "abis": list(unit.abis),
+        "tags": list(unit.tags),
+        "gpu": report.driver.gpu or report.facts.gpu,
+        "driver": report.driver.driver,
+        "opencl": report.driver.opencl,
+        "os": report.facts.os,
+        "state": str(report.state),
+        "reason": report.reason or report.driver.error,
+        "held_by": report.holder,
+        "temperature_c": device.temperature_c,
+        "battery_percent": device.battery_percent,
+        "charging": device.charging,
+        "thermal_status": device.thermal_status,
+        "free_bytes": device.free_bytes,
+    }

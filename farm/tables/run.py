@@ -1,0 +1,82 @@
+"""The rows of `farm run` as tables: times, then accuracy where outputs were compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from farm.rows.row import RunRow, TensorComparison
+from farm.tables.table import Table, milliseconds
+
+TIME_COLUMNS = (
+    *("Model", "Unit", "SoC", "Runtime", "Status"),
+    *("Init(ms)", "First(ms)", "Median(ms)", "p90(ms)", "Min(ms)", "Std"),
+)
+ACCURACY_COLUMNS = (
+    "Model",
+    "Unit",
+    "Runtime",
+    "Cosine",
+    "SQNR(dB)",
+    "Pixel acc.",
+    "Max abs",
+    "Max rel",
+    "NaN",
+    "Output",
+)
+LEFT = frozenset({"Model", "Unit", "SoC", "Runtime", "Status", "Output"})
+
+
+def run_tables(rows: Sequence[RunRow]) -> list[Table]:
+    """One line a row, then one line an output."""
+    times = Table("", TIME_COLUMNS, [_times(row) for row in rows], LEFT)
+    compared = [_accuracy(row, output) for row in rows for output in row.outputs]
+    return [times, *([Table("", ACCURACY_COLUMNS, compared, LEFT)] if compared else [])]
+
+
+def _times(row: RunRow) -> list[str]:
+    latency = row.latency_ms
+    times = (latency.median, latency.p90, latency.min, latency.std) if latency else (None,) * 4
+    figures = (milliseconds(value) for value in (row.init_ms, row.first_ms, *times))
+    return [row.model, row.unit, row.soc, row.runtime, row.status.value, *figures]
+
+
+def _accuracy(row: RunRow, output: TensorComparison) -> list[str]:
+    return [
+        *(row.model, row.unit, row.runtime),
+        _figure(output.cosine, ".6f"),
+        _figure(output.sqnr_db, ".1f"),
+        _figure(output.pixel_accuracy, ".4f"),
+        _figure(output.max_abs_error, ".2e"),
+        _figure(output.max_rel_error, ".2e"),
+        str(output.nan_count),
+        output.name,
+    ]
+
+
+def _figure(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def artifact_lines(rows: Sequence[RunRow]) -> list[str]:
+    """Whether tuned parameters and compiled kernels were used, for each row that was given some."""
+    return [line for row in rows for line in (_tuned_line(row), _kernels_line(row)) if line]
+
+
+def _tuned_line(row: RunRow) -> str:
+    if not row.tuned or not row.settings.get("tuned_file"):
+        return ""
+    match, reason = row.tuned["match"], row.tuned.get("reason", "")
+    used = (
+        f"{row.tuned['entries']} entries, used by {row.tuned['used']} steps"
+        if match != "none"
+        else f"not used: {reason}"
+    )
+    return f"{row.model} on {row.unit}: tuned parameters: match {match}, {used}"
+
+
+def _kernels_line(row: RunRow) -> str:
+    if not row.kernels or not row.settings.get("kernels_file"):
+        return ""
+    kernels, reason = row.kernels, row.kernels.get("reason", "")
+    counts = f"{kernels['loaded']} loaded, {kernels['built']} built in {kernels['build_ms']:.0f} ms"
+    return f"{row.model} on {row.unit}: compiled kernels: match {kernels['match']}, {counts}{reason and f' ({reason})'}"

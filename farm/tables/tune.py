@@ -1,0 +1,89 @@
+"""The rows of `farm tune` as a table, and what artifacts hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from farm.artifacts import Artifact
+from farm.rows.row import TuneRow
+from farm.tables.table import Table, milliseconds, size
+from runtime.artifacts import KernelSet, TunedEntry, TunedSet
+
+TUNE_COLUMNS = (
+    *("Model", "Unit", "SoC", "Runtime", "Status", "Default(ms)", "Tuned(ms)", "Gain(%)", "95 % interval"),
+    *("Tuned launches", "Trials", "Device(s)", "Init(ms)"),
+)
+TUNE_LEFT = frozenset({"Model", "Unit", "SoC", "Runtime", "Status"})
+
+
+def tune_table(rows: Sequence[TuneRow]) -> Table:
+    """One line a row."""
+    return Table("", TUNE_COLUMNS, [_tune_cells(row) for row in rows], TUNE_LEFT)
+
+
+def _tune_cells(row: TuneRow) -> list[str]:
+    interval = f"{row.gain_ci[0]:.1f} to {row.gain_ci[1]:.1f}" if row.gain_ci else "-"
+    inits = f"{milliseconds(row.default_init_ms)} -> {milliseconds(row.init_ms)}"
+    return [
+        *(row.model, row.unit, row.soc, row.runtime, row.status.value),
+        milliseconds(row.default_ms),
+        milliseconds(row.tuned_ms),
+        "-" if row.gain_percent is None else f"{row.gain_percent:.1f}",
+        interval,
+        f"{row.launches_tuned} of {row.launches}",
+        str(row.trials),
+        f"{row.device_s:.1f}",
+        inits if row.init_ms is not None else "-",
+    ]
+
+
+ARTIFACT_COLUMNS = ("File", "Kind", "SoC", "Device model", "GPU", "Driver", "Entries", "Size")
+
+
+def artifact_table(found: Sequence[Artifact]) -> Table:
+    """One line a set of each file."""
+    rows = [_set_cells(artifact, each) for artifact in found for each in artifact.sets]
+    return Table("", ARTIFACT_COLUMNS, rows, frozenset(ARTIFACT_COLUMNS[:6]))
+
+
+def _set_cells(artifact: Artifact, each: TunedSet | KernelSet) -> list[str]:
+    fingerprint = each.fingerprint
+    entries = len(each.entries) if isinstance(each, TunedSet) else len(each.binaries)
+    return [
+        *(str(artifact.path), artifact.kind, fingerprint.soc, each.device_model, fingerprint.gpu, fingerprint.driver),
+        str(entries),
+        size(artifact.size_bytes),
+    ]
+
+
+def content_tables(artifact: Artifact) -> list[Table]:
+    """What a file holds, set by set."""
+    return [_content(artifact, each) for each in artifact.sets]
+
+
+def _content(artifact: Artifact, each: TunedSet | KernelSet) -> Table:
+    fingerprint = each.fingerprint
+    title = (
+        f"{artifact.kind} for {fingerprint.soc} ({each.device_model}): {fingerprint.gpu}, driver {fingerprint.driver}, "
+        f"{fingerprint.opencl}; family {fingerprint.gpu_family}, kernel sources {fingerprint.source_hash}, "
+        f"runtime {fingerprint.runtime_version}"
+    )
+    if isinstance(each, KernelSet):
+        programs = [[key, size(len(binary))] for key, binary in each.binaries.items()]
+        return Table(title, ("Program (source|options)", "Size"), programs, frozenset({"Program (source|options)"}))
+    columns = ("Launch", "Options", "Global", "Local", "Default(us)", "Tuned(us)", "Gain(%)")
+    return Table(title, columns, [_entry_cells(entry) for entry in each.entries], frozenset(columns[:2]))
+
+
+def _entry_cells(entry: TunedEntry) -> list[str]:
+    local = "x".join(map(str, entry.local_size[: entry.work_dim])) if entry.local_size[0] else "driver"
+    gain = f"{100 * (1 - entry.tuned_ns / entry.default_ns):.1f}" if entry.default_ns else "-"
+    return [
+        entry.key,
+        entry.options,
+        "x".join(map(str, entry.global_size[: entry.work_dim])),
+        local,
+        f"{entry.default_ns / 1e3:.1f}" if entry.default_ns else "-",
+        f"{entry.tuned_ns / 1e3:.1f}",
+        gain,
+    ]

@@ -1,0 +1,1 @@
+"""Which units there are, what each is, and whether it is healthy."""

@@ -1,0 +1,21 @@
+"""One file an operator family: how a node becomes launches. `LOWERINGS` maps operator -> function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runtime.graph import Node
+from runtime.lowering.buffer_operators import channels, convolution, elementwise, matrix, movement, pooling, reduction
+from runtime.lowering.builder import Builder
+
+Lower = Callable[[Builder, Node], None]
+
+LOWERINGS: dict[str, Lower] = {
+    **convolution.LOWERINGS,
+    **pooling.LOWERINGS,
+    **channels.LOWERINGS,
+    **elementwise.LOWERINGS,
+    **matrix.LOWERINGS,
+    **movement.LOWERINGS,
+    **reduction.LOWERINGS,
+}

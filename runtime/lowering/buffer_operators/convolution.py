@@ -1,0 +1,119 @@
+"""Conv over NHWC: 1x1, depthwise, Winograd or direct."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from runtime.graph import Array, Node
+from runtime.layout.winograd import transform_filter
+from runtime.lowering.activation import activation
+from runtime.lowering.builder import Builder, Rows, Tensors
+from runtime.lowering.convolution_node import Convolution
+from runtime.lowering.value import Value
+from runtime.types import Storage
+
+
+def lower_conv(builder: Builder, node: Node) -> None:
+    """Chooses the algorithm from the shapes and emits it."""
+    conv = Convolution(builder, node)
+    if conv.is_depthwise:
+        _depthwise(conv)
+    elif conv.is_matrix and _has_dense_rows(conv):
+        _fully_connected(conv)
+    elif conv.is_pointwise:
+        n, in_c, h, w = conv.x_shape
+        _emit(conv, "conv1x1", "Conv2D", {"pixels": n * h * w, "in_c": in_c, "out_c": conv.y_shape[1]}, _rows(conv))
+    elif conv.is_winograd:
+        _winograd(conv)
+    else:
+        _emit(conv, "conv2d", "Conv2D", conv.window() | conv.per_group() | {"groups": conv.group}, _rows(conv))
+
+
+def _emit(conv: Convolution, kernel: str, op: str, dims: dict[str, int], weights: Value | Rows) -> None:
+    """One launch of a whole convolution."""
+    builder, node = conv.builder, conv.node
+    x = builder.read(node.inputs[0], Storage.NHWC)
+    residual, has_residual = _residual(conv, x)
+    code, numbers = activation(node.attrs)
+    tensors: Tensors = {"x": x, "w": weights, "b": _bias(conv), "residual": residual}
+    tensors |= {"zeros": builder.zeros(conv.x_shape[1]), "y": builder.write(node.output, Storage.NHWC)}
+    defines = {"ACTIVATION": code, "RESIDUAL": has_residual}
+    builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown)
+
+
+def _bias(conv: Convolution) -> Value:
+    return conv.builder.constant(conv.node.input(2) or f"{conv.node.name}:bias", conv.bias_data())
+
+
+def _residual(conv: Convolution, fallback: Value) -> tuple[Value, int]:
+    """The tensor added before the activation, and the RESIDUAL option; `fallback` stands for a missing one."""
+    name = conv.node.input(3)
+    return (conv.builder.read(name, Storage.NHWC), 1) if name else (fallback, 0)
+
+
+def _rows(conv: Convolution) -> Rows:
+    """Filter as [groups, output channels, k_h * k_w * input channels]."""
+    channels_last = conv.filter.transpose(0, 2, 3, 1)  # as the activations lie
+    return Rows(conv.node.inputs[1], channels_last.reshape(conv.group, conv.y_shape[1] // conv.group, -1))
+
+
+def _depthwise(conv: Convolution) -> None:
+    """Filters laid [k_h * k_w][channels]."""
+    taps = np.ascontiguousarray(conv.filter.reshape(conv.group, -1).T)
+    weights = conv.builder.constant(conv.node.inputs[1], taps)
+    _emit(conv, "depthwise", "DepthwiseConv2d", conv.window() | {"channels": conv.group}, weights)
+
+
+def _has_dense_rows(conv: Convolution) -> bool:
+    """Whether input and output rows follow each other without gaps, or there is but one."""
+    builder, node = conv.builder, conv.node
+    dense_input = builder.read(node.inputs[0], Storage.NHWC).stride == conv.x_shape[1]
+    one_row = conv.x_shape[0] == 1
+    return (dense_input or (one_row and conv.kernel == (1, 1))) and (one_row or not builder.is_part(node.output))
+
+
+def _fully_connected(conv: Convolution) -> None:
+    """A window over the whole input: its pixels and channels, as they lie, are one row of a matrix."""
+    builder, node = conv.builder, conv.node
+    code, numbers = activation(node.attrs)
+    x, y = builder.read(node.inputs[0], Storage.NHWC), builder.write(node.output, Storage.NHWC)
+    tensors: Tensors = {"x": x, "w": _rows(conv), "b": _bias(conv), "y": y}
+    dims = {"rows": conv.x_shape[0], "in_c": math.prod(conv.x_shape[1:]), "out_c": conv.y_shape[1]}
+    defines = {"ACTIVATION": code}
+    builder.launch("fully_connected", node.name, "FullyConnected", tensors, dims, numbers, defines, conv.shown)
+
+
+def _winograd(conv: Convolution) -> None:
+    """Transform of the input, a product for each point, transform of the output."""
+    builder, node, tile = conv.builder, conv.node, conv.builder.options.winograd
+    n, in_c, in_h, in_w = conv.x_shape
+    _, out_c, out_h, out_w = conv.y_shape
+    grid = {"batch": n, "tiles_h": -(-out_h // tile), "tiles_w": -(-out_w // tile)}
+    tiles, points = n * grid["tiles_h"] * grid["tiles_w"], (tile + 2) ** 2
+    x = builder.read(node.inputs[0], Storage.NHWC)
+    v = builder.scratch(f"{node.name}:v", points * tiles * in_c)
+    m = builder.scratch(f"{node.name}:m", points * tiles * out_c)
+    dims = grid | {"pad_t": conv.pads[0], "pad_l": conv.pads[1], "in_h": in_h, "in_w": in_w, "in_c": in_c}
+    wino = {"WINO": tile}
+    builder.launch("winograd_input", f"{node.name}:input", "WinogradTransform", {"x": x, "v": v}, dims, defines=wino)
+    gemm: Tensors = {"v": v, "u": _winograd_rows(node.inputs[1], conv.filter, tile), "m": m}
+    dims = {"points": points, "tiles": tiles, "in_c": in_c, "out_c": out_c}
+    builder.launch("winograd_gemm", node.name, "Conv2D", gemm, dims, defines=wino, shown=conv.shown)
+    residual, has_residual = _residual(conv, x)
+    code, numbers = activation(node.attrs)
+    y = builder.write(node.output, Storage.NHWC)
+    tensors: Tensors = {"m": m, "b": _bias(conv), "residual": residual, "y": y}
+    dims = grid | {"out_h": out_h, "out_w": out_w, "out_c": out_c}
+    defines = wino | {"ACTIVATION": code, "RESIDUAL": has_residual}
+    builder.launch("winograd_output", f"{node.name}:output", "WinogradInverse", tensors, dims, numbers, defines)
+
+
+def _winograd_rows(name: str, weights: Array, tile: int) -> Rows:
+    """Transformed filters [(tile + 2)^2, output channels, input channels]."""
+    out_c, in_c = weights.shape[:2]
+    return Rows(name, transform_filter(weights, tile).transpose(2, 3, 0, 1).reshape(-1, out_c, in_c))
+
+
+LOWERINGS = {"Conv": lower_conv}

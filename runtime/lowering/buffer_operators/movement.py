@@ -1,0 +1,113 @@
+"""Operators that only move elements: concatenation, slices, padding, transposition, reshaping."""
+
+from __future__ import annotations
+
+from runtime.graph import Node
+from runtime.kernels.codes import Pad
+from runtime.lowering.builder import Builder, node_error
+from runtime.lowering.iteration import padded
+from runtime.lowering.value import Value
+from runtime.plan.plan import Shown
+from runtime.types import Storage
+
+_PAD_RANK = 4
+
+
+def lower_concat(builder: Builder, node: Node) -> None:
+    """Copies the inputs that were not written in place (`placement.py` plans those)."""
+    rank = len(builder.graph.shape(node.output))
+    storages = [builder.stored(name) for name in node.inputs if builder.is_activation(name)]
+    channels_last = rank == 4 and any(stored & {Storage.NHWC, Storage.IMAGE} for stored in storages)
+    storage = Storage.NHWC if channels_last else Storage.FLAT
+    y = builder.known(node.output, storage) or builder.write(node.output, storage)
+    start, axis = 0, node.attrs["axis"]
+    for index, name in enumerate(node.inputs):
+        x = builder.read(name, storage) if builder.is_activation(name) else builder.read_any(name)
+        offset = start * y.strides[axis]
+        if not (x.base is y and x.offset == offset and x.strides == y.strides):
+            part = Value(name, x.shape, storage, y.element, y.stride, y, offset)
+            builder.strided_copy(f"{node.name}:{index}", "Concat", x, part, x.shape, x.strides, y.strides)
+        start += x.shape[axis]
+
+
+def lower_slice(builder: Builder, node: Node) -> None:
+    """A channel range of NHWC is a view; anything else is copied."""
+    x = builder.read_any(node.inputs[0])
+    attrs = node.attrs
+    steps, start = [1] * len(x.shape), [0] * len(x.shape)
+    for axis, first, step in zip(attrs["axes"], attrs["starts"], attrs["steps"], strict=True):
+        start[axis], steps[axis] = first, step
+    shape = builder.graph.shape(node.output)
+    offset = sum(first * stride for first, stride in zip(start, x.strides, strict=True))
+    part = Value(node.output, shape, x.storage, x.element, x.stride, x, offset)
+    cut = [axis for axis, size in enumerate(x.shape) if shape[axis] != size]
+    if x.storage == Storage.NHWC and cut == [1] and steps[1] == 1:
+        builder.alias(node.output, part)
+        return
+    y = builder.write(node.output, x.storage)
+    strides = [stride * step for stride, step in zip(x.strides, steps, strict=True)]
+    builder.strided_copy(node.name, "Slice", part, y, shape, strides, y.strides)
+
+
+def lower_pad(builder: Builder, node: Node) -> None:
+    """Constant, reflected or repeated elements around a tensor of up to four axes."""
+    x = builder.read_any(node.inputs[0])
+    if len(x.shape) > _PAD_RANK or min(node.attrs["pads"]) < 0:
+        raise node_error(node, f"pads {node.attrs['pads']} of {len(x.shape)} axes; up to {_PAD_RANK} axes, pads >= 0")
+    y = builder.write(node.output, x.storage)
+    before = node.attrs["pads"][: len(x.shape)]
+    columns = {"d": (y.shape, 1), "i": (x.shape, 1), "p": (before, 0), "xs": (x.strides, 0), "ys": (y.strides, 0)}
+    dims = {
+        f"{prefix}{axis}": value
+        for prefix, (values, fill) in columns.items()
+        for axis, value in enumerate(padded(values, _PAD_RANK, fill))
+    }
+    defines = {"PAD": int(Pad[node.attrs["mode"].upper()])}
+    numbers = {"value": node.attrs["value"]}
+    builder.launch("pad", node.name, "Pad", {"x": x, "y": y}, dims, numbers, defines, Shown(y.shape))
+
+
+def lower_transpose(builder: Builder, node: Node) -> None:
+    """The same memory in another storage where that is what it means (NHWC data as NCHW, say), else a strided copy."""
+    x = builder.read_any(node.inputs[0])
+    source = tuple(x.strides[axis] for axis in node.attrs["perm"])
+    view = _stored_view(node.output, builder.graph.shape(node.output), x, source)
+    if view is not None:
+        builder.alias(node.output, view)
+        return
+    y = builder.write(node.output, x.storage)
+    builder.strided_copy(node.name, "Transpose", x, y, y.shape, source, y.strides)
+
+
+def _stored_view(name: str, shape: tuple[int, ...], x: Value, strides: tuple[int, ...]) -> Value | None:
+    """The memory of `x` as a value of that shape, if some storage has just these strides."""
+    views = [Value(name, shape, Storage.FLAT, x.element, 0, x)]
+    if len(shape) == 4:
+        views.append(Value(name, shape, Storage.NHWC, x.element, strides[3], x))
+    for view in views:
+        if all(size == 1 or a == b for size, a, b in zip(shape, strides, view.strides, strict=True)):
+            return view
+    return None
+
+
+def lower_reshape(builder: Builder, node: Node) -> None:
+    """The same row-major memory under another shape."""
+    x = builder.read(node.inputs[0], Storage.FLAT)
+    shape = builder.graph.shape(node.output)
+    builder.alias(node.output, Value(node.output, shape, Storage.FLAT, x.element, 0, x))
+
+
+def lower_identity(builder: Builder, node: Node) -> None:
+    """The same memory under another name."""
+    x = builder.read_any(node.inputs[0])
+    builder.alias(node.output, Value(node.output, x.shape, x.storage, x.element, x.stride, x))
+
+
+LOWERINGS = {
+    "Concat": lower_concat,
+    "Slice": lower_slice,
+    "Pad": lower_pad,
+    "Transpose": lower_transpose,
+    "Reshape": lower_reshape,
+    "Identity": lower_identity,
+}

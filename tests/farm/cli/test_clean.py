@@ -1,0 +1,45 @@
+"""`farm clean` on the host as a unit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from farm import cli
+from farm.config.inventory import HOST
+from farm.lease import lease
+from farm.transport import connect
+
+
+@pytest.fixture
+def unit_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "build/units/host"
+    (folder / "objects/x").mkdir(parents=True)
+    (folder / "objects/x/data").write_bytes(bytes(5000))
+    return folder
+
+
+def test_clean_says_what_it_would_do_and_does_it(unit_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.call(["clean", "--dry-run"]) == 0
+    assert "Would free" in capsys.readouterr().out and (unit_folder / "objects/x/data").exists()
+    assert cli.call(["clean", "--device", "host"]) == 0
+    assert [word.strip() for word in capsys.readouterr().out.splitlines()[-1].split("|")][:4] == [
+        *("host", "1", "4.9 KiB", "0 B")
+    ]
+    assert not (unit_folder / "objects").exists()
+
+
+def test_clean_leaves_young_files(unit_folder: Path) -> None:
+    data = unit_folder / "objects" / ("0" * 64) / "data"
+    data.parent.mkdir()
+    data.write_bytes(b"x")
+    assert cli.call(["clean", "--older", "1"]) == 0
+    assert data.exists() and not (unit_folder / "objects/x").exists()  # that one has no whole file's name
+
+
+def test_a_unit_in_use_is_left_alone(unit_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with lease.acquire(HOST, connect(HOST), "tune"):
+        assert cli.call(["clean"]) == 1
+    assert "host: held by" in capsys.readouterr().err and (unit_folder / "objects/x/data").exists()

@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm import cli
+from farm.cli import devices, options
+from farm.config.inventory import HOST, Unit
+from farm.jobs.fleet import health_check
+from farm.rows.row import DeviceState
+from farm.tables.devices import devices_json, devices_table
+from farm.tables.table import plain
+from farm.transport import Transport
+from farm.transport.ssh_trust import HostKey
+from farm.units import roll_call
+from farm.units.facts import Facts
+from farm.units.health import Finding, Records
+from farm.units.known_units import Driver
+from farm.units.roll_call import Present, Report, State
+from runtime.errors import DeviceLostError
+
+Say = Callable[..., tuple[int, str, str]]
+
+PHONE = Report(
+    Unit("mi8", "adb", "sdm845", "MI 8", ("arm64-v8a", "armeabi-v7a"), tags=("lab",), serial="0123"),
+    State.BUSY,
+    "held by alice@lab (pid 42, tune)",
+    Facts(model="MI 8", soc="sdm845", os="Android 10 (API 29)", gpu="adreno"),
+    Driver(gpu="Adreno 630", driver="OpenCL 2.0 QUALCOMM build", opencl="OpenCL 2.0"),
+    DeviceState(temperature_c=41.5, battery_percent=80, charging=True),
+    "held by alice@lab (pid 42, tune)",
+)
+ESCAPE = "\x1b]0;owned\x07\u202e\n[red]"
+HOSTILE = Report(
+    Unit("odd", "adb", "unknown", ESCAPE * 100, (), serial=ESCAPE),
+    State.OFFLINE,
+    ESCAPE,
+    Facts(model=ESCAPE, os=ESCAPE, gpu=ESCAPE * 100),
+    Driver(gpu="", driver=ESCAPE, error=ESCAPE),
+    holder=ESCAPE,
+    listed=False,
+)
+
+
+@pytest.fixture
+def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
+    """Calls farm in an empty folder, where no adb server runs; returns status, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("farm.units.discovery.plugged", lambda port: [])
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        status = cli.call(arguments)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+def test_the_table_has_a_line_for_each_unit() -> None:
+    line = plain(devices_table([PHONE])).splitlines()[-1]
+    assert [cell.strip() for cell in line.split(" | ")] == [
+        "mi8",
+        "adb",
+        "MI 8",
+        "sdm845",
+        "arm64-v8a,armeabi-v7a",
+        "Adreno 630 (OpenCL 2.0 QUALCOMM build)",
+        "Android 10 (API 29)",
+        "41.5",
+        "80 % +",
+        "busy: held by alice@lab (pid 42, tune)",
+    ]
+
+
+def test_what_is_not_known_is_a_dash() -> None:
+    board = Report(Unit("board", "ssh", "unknown", "board", ()), State.UNREACHABLE, "no route")
+    line = plain(devices_table([board])).splitlines()[-1]
+    assert [cell.strip() for cell in line.split(" | ")] == [
+        "board", "ssh", "-", "unknown", "-", "-", "-", "-", "-", "unreachable: no route"
+    ]  # fmt: skip
+
+
+def test_a_unit_without_a_driver_says_so() -> None:
+    board = Report(HOST, State.READY, driver=Driver(error="no OpenCL driver was found"))
+    assert plain(devices_table([board])).splitlines()[-1].endswith("| ready: no OpenCL driver was found")
+
+
+def test_no_escape_of_a_device_reaches_the_screen() -> None:
+    text = plain(devices_table([PHONE, HOSTILE]))
+    assert all(line.isprintable() for line in text.splitlines())
+    assert len(text.splitlines()) == 4
+    assert max(map(len, text.splitlines())) < 1000
+    assert json.dumps(devices_json([HOSTILE])).isascii()
+
+
+def test_lists_this_machine(say: Say) -> None:
+    status, out, _ = say("devices")
+    assert status == 0
+    assert out.splitlines()[-1].startswith("host | local")
+    status, out, _ = say("devices", "--json")
+    (host,) = json.loads(out)["devices"]
+    assert (host["name"], host["soc"], host["abis"], host["state"], host["listed"]) == (
+        "host",
+        "host",
+        ["host"],
+        "ready",
+        True,
+    )
+
+
+def test_lists_what_cannot_be_reached_too(say: Say) -> None:
+    Path("devices.yml").write_text(
+        "adb: {discover: listed}\n"
+        "devices:\n"
+        "  here: {transport: local, tags: lab}\n"
+        "  gone: {address: 127.0.0.1, port: 1, target_socs: rk3399, target_abis: arm64, tags: lab}\n"
+        "  odd: {address: 127.0.0.1, port: 1}\n"
+    )
+    status, out, _ = say("devices", "--json")
+    here, gone, odd = json.loads(out)["devices"]
+    assert status == 0
+    assert (here["state"], gone["state"], odd["state"]) == ("ready", "unreachable", "unreachable")
+    assert gone["reason"] and (gone["soc"], odd["soc"]) == ("rk3399", "unknown")
+    assert [each["name"] for each in json.loads(say("devices", "--tag", "lab", "--json")[1])["devices"]] == [
+        "here",
+        "gone",
+    ]
+
+
+def test_no_match(say: Say) -> None:
+    status, out, err = say("devices", "--soc", "sdm845", "--json")
+    assert (status, out) == (3, "")
+    assert err.startswith("error: --soc sdm845: no such unit; there are: host (SoC host, ABI host, ready); to add one")
+
+
+def test_a_mistake_in_the_file(say: Say) -> None:
+    Path("devices.yml").write_text("devices:\n  pixel:\n    serial: a\n    prot: 3\n")
+    status, _, err = say("devices")
+    assert (status, err) == (2, "error: devices.yml:4: devices.pixel.prot: unknown key, did you mean 'port'?\n")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_watching_a_pipe_prints_each_change(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    looks: list[list[Report]] = [[PHONE], [PHONE], [HOSTILE]]
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+
+    def look() -> list[Report]:
+        if not looks:
+            raise KeyboardInterrupt
+        return looks.pop(0)
+
+    devices._watch(look, as_json, 5.0)
+    out = capsys.readouterr().out
+    assert out.count("mi8") == out.count("odd") == 1
+    if as_json:
+        assert [json.loads(line)["devices"][0]["name"] for line in out.splitlines()] == ["mi8", "odd"]
+
+
+def test_watching_ends_well(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(devices.time, "sleep", interrupted)
+    status, out, err = say("devices", "--watch")
+    assert (status, err) == (0, "")
+    assert "host | local" in out
+
+
+def test_release(say: Say) -> None:
+    assert say("devices", "release", "host")[:2] == (0, "host: was free\n")
+    assert say("devices", "release", "hots")[0] == 3
+
+
+def test_check_begins_and_ends_a_quarantine(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_check, "_driver", lambda unit, transport: "Adreno 630\x1b[2J")
+    Records().note_check(HOST, [Finding("files", False, "came back changed")])
+    assert json.loads(say("devices", "--json")[1])["devices"][0]["state"] == "quarantined"
+    status, out, _ = say("devices", "check", "host")
+    assert status == 0
+    assert r"ok   farmrt: Adreno 630\x1b[2J" in out.splitlines()
+    assert json.loads(say("devices", "--json")[1])["devices"][0]["state"] == "ready"
+
+
+def test_a_bad_check(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(unit: Unit) -> Transport:
+        raise DeviceLostError("gone: no route")
+
+    monkeypatch.setattr(health_check, "connect", connect)
+    Path("devices.yml").write_text("devices: {gone: {address: 127.0.0.1, port: 1, target_abis: arm64}}\n")
+    status, out, _ = say("devices", "check", "gone")
+    assert status == 1
+    assert out.startswith("BAD  connection: gone: no route\n") and "in quarantine since " in out
+    status, out, _ = say("devices", "check", "gone", "--json")
+    assert status == 1
+    assert json.loads(out)["unit"] == "gone" and not json.loads(out)["findings"][0]["ok"]
+
+
+@pytest.mark.slow
+def test_probe_asks_farmrt(say: Say) -> None:
+    (host,) = json.loads(say("devices", "--probe", "--json")[1])["devices"]
+    assert host["gpu"] and host["driver"] and "OpenCL" in host["opencl"]
+    (later,) = json.loads(say("devices", "--json")[1])["devices"]
+    assert (later["gpu"], later["driver"]) == (host["gpu"], host["driver"])
+
+
+def test_only_units_that_may_be_meant_are_asked(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("devices.yml").write_text(
+        "devices:\n"
+        "  known: {address: a, target_abis: arm64, target_socs: rk3399}\n"
+        "  unknown: {address: b, tags: lab}\n"
+        "  other: {address: c, tags: desk}\n"
+        "  phone: {serial: d, target_abis: arm64-v8a}\n"
+    )
+    asked: list[str] = []
+
+    def identify(each: Present, connect: Any) -> Report:
+        asked.append(each.unit.name)
+        return roll_call.recall(each)
+
+    monkeypatch.setattr(roll_call, "identify", identify)
+    for choice, units in {
+        options.Choice(): {"unknown", "other", "phone"},
+        options.Choice(devices=("known",)): set(),
+        options.Choice(socs=("rk3399",)): {"unknown", "other", "phone"},
+        options.Choice(tags=("lab",)): {"unknown"},
+        options.Choice(tags=("lab", "desk"), one_per_soc=True): {"unknown", "other"},
+        options.Choice(one_per_soc=True): {"known", "unknown", "other", "phone"},
+    }.items():
+        asked.clear()
+        assert len(options.candidates(choice)) == 4
+        assert set(asked) == units
+
+
+class KnownHosts:
+    """Stands for the host keys on the way to a board, and remembers those that were accepted."""
+
+    def __init__(self, *keys: HostKey) -> None:
+        self.keys = list(keys)
+        self.trusted: list[HostKey] = []
+
+    def host_key_of(self, unit: Unit) -> HostKey:
+        return next((key for key in self.keys if key not in self.trusted), replace(self.keys[-1], state="known"))
+
+    def trust(self, key: HostKey) -> None:
+        self.trusted.append(key)
+
+
+def host_key(host: str, state: Any = "unknown") -> HostKey:
+    return HostKey(host, "ssh-ed25519", "AAAA", Path("known_hosts"), state)
+
+
+@pytest.fixture
+def board(say: Say, monkeypatch: pytest.MonkeyPatch) -> Callable[..., KnownHosts]:
+    def install(*keys: HostKey) -> KnownHosts:
+        Path("devices.yml").write_text("devices: {pi: {address: pi.lan}, here: {transport: local}}\n")
+        known = KnownHosts(*keys)
+        monkeypatch.setattr(devices.ssh, "host_key_of", known.host_key_of)
+        monkeypatch.setattr(devices.ssh, "trust", known.trust)
+        return known
+
+    return install
+
+
+def test_trust_shows_each_fingerprint_first(say: Say, board: Callable[..., KnownHosts]) -> None:
+    known = board(host_key("gate"), host_key("[pi.lan]:22"))
+    status, out, _ = say("devices", "trust", "pi", "--yes")
+    assert status == 0
+    assert [line.split(" SHA256:")[0] for line in out.splitlines()] == [
+        "gate: ssh-ed25519",
+        "[pi.lan]:22: ssh-ed25519",
+        f"pi: [pi.lan]:22 is trusted ({known.keys[1].fingerprint})",
+    ]
+    assert [key.host for key in known.trusted] == ["gate", "[pi.lan]:22"]
+
+
+@pytest.mark.parametrize(("answer", "status"), [("y", 0), ("n", 1), ("", 130)])
+def test_trust_asks(
+    say: Say, board: Callable[..., KnownHosts], monkeypatch: pytest.MonkeyPatch, answer: str, status: int
+) -> None:
+    known = board(host_key("pi.lan", "changed"))
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{answer}\n" if answer else ""))
+    found, out, _ = say("devices", "trust", "pi")
+    assert (found, len(known.trusted)) == (status, 1 if status == 0 else 0)
+    assert out.index("SHA256:") < out.index("WARNING: known_hosts holds another key") < out.index("Is this the key")
+
+
+def test_what_is_never_trusted(say: Say, board: Callable[..., KnownHosts]) -> None:
+    known = board(host_key("pi.lan", "revoked"))
+    status, _, err = say("devices", "trust", "pi", "--yes")
+    assert (status, known.trusted) == (2, []) and "revokes this key" in err
+    assert say("devices", "trust", "here")[0] == 2
+
+
+def test_a_known_hosts_file_that_does_not_keep_it(
+    say: Say, board: Callable[..., KnownHosts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board(host_key("pi.lan"))
+    monkeypatch.setattr(devices.ssh, "trust", lambda key: None)
+    status, _, err = say("devices", "trust", "pi", "--yes")
+    assert (status, err) == (2, "error: pi: known_hosts does not keep the key of pi.lan\n")

@@ -1,0 +1,214 @@
+"""`farm tune` and `farm artifacts` on this machine, through the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm import cli
+from farm.config import deployment, inventory
+from farm.jobs.fleet.unit import open_unit
+from farm.jobs.models.prepare import prepare
+from farm.jobs.tune import search
+from farm.jobs.tune.trials import UnitTrials, trials_on
+from farm.model import fetch
+from farm.store import Store
+from runtime.errors import DeviceLostError
+from runtime.kernels.spec import Variant
+from runtime.lowering.trials import TrialLaunch
+from tests.farm.models import deployment_text, write_deployment
+from tuner.trial import Candidate, Status, Trial, judged
+
+pytestmark = [pytest.mark.slow, pytest.mark.opencl]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_deployment(tmp_path)
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs a command line; returns exit status, stdout and stderr."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = cli.call(arguments)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+def tuned_row(say: Any, *more: str) -> dict[str, Any]:
+    status, out, err = say("tune", "--soc", "host", "tiny.yml", "--json", *more)
+    (row,) = json.loads(out)["rows"]
+    assert (status, row["status"], row["reason"]) == (0, "ok", ""), err
+    return row  # type: ignore[no-any-return]
+
+
+def test_tuning_leaves_two_files_that_are_used(say: Any) -> None:
+    row = tuned_row(say, "--budget", "3")
+    assert row["default_ms"] > 0 and row["tuned_ms"] > 0 and row["trials"] > 10 and row["device_s"] > 0
+    assert set(row["hashes"]) == {"farmrt", "plan", "weights", "tuned", "kernels"}
+    low, high = row["gain_ci"]
+    assert low <= row["gain_percent"] <= high
+    assert row["launches"] >= 3 and row["cosine"] > 0.9999
+    assert row["tuned"]["match"] == "exact" and row["tuned"]["used"] >= row["launches"]
+    assert row["kernels"]["match"] == "exact" and row["kernels"]["built"] == 0
+    assert len(row["default_latency_ms"]["samples"]) == len(row["latency_ms"]["samples"]) > 30
+    with Store.open() as store:
+        assert list(store.rows()) == [row]
+
+    tuned_file, kernels_file = map(Path, row["artifacts"])
+    assert tuned_file.parent == Path("build/tinylib/opencl/host")
+    assert tuned_file.name.startswith("tinylib_tuned_opencl_parameter.") and tuned_file.name.endswith(".host.bin")
+    assert kernels_file.name.startswith("tinylib_compiled_opencl_kernel.")
+    manifest = json.loads((tuned_file.parent / "manifest.json").read_text())
+    assert set(manifest["files"]) == {tuned_file.name, kernels_file.name}
+    (known,) = manifest["sets"]
+    assert [model["model"] for model in known["models"]] == ["tiny"]
+    assert len(known["launches"]) == row["launches"] and all(each["reason"] for each in known["launches"])
+    _check_run_uses(say)
+    _check_artifact_commands(say, tuned_file, kernels_file)
+
+
+def _check_run_uses(say: Any) -> None:
+    status, out, _ = say("run", "tiny.yml", "--validate", "--json", "--round", "2")
+    (run,) = json.loads(out)["rows"]
+    assert (status, run["status"], run["tuned"]["match"], run["kernels"]["match"]) == (0, "ok", "exact", "exact")
+
+
+def _check_artifact_commands(say: Any, tuned_file: Path, kernels_file: Path) -> None:
+    status, out, _ = say("artifacts", "list")
+    assert status == 0 and str(tuned_file) in out and "compiled kernels" in out
+    status, out, _ = say("artifacts", "show", str(tuned_file), "--json")
+    (shown,) = json.loads(out)["sets"]
+    assert status == 0 and {"key", "tuned_ns", "local_size"} <= set(shown["entries"][0])
+    status, out, _ = say("artifacts", "show", str(kernels_file))
+    assert status == 0 and "-DPRECISION=0" in out
+    status, out, _ = say("artifacts", "verify")
+    assert status == 0 and out.count("valid for unit 'host'") == 2 and "WRONG" not in out
+    status, out, _ = say("artifacts", "merge", str(tuned_file), str(tuned_file), "-o", "bundle.bin")
+    assert status == 0 and out.startswith("bundle.bin: tuned parameters, 1 sets of 2 files")
+    content = bytearray(tuned_file.read_bytes())
+    content[-1] ^= 1
+    tuned_file.write_bytes(content)
+    status, out, _ = say("artifacts", "verify", "--offline")
+    assert status == 1 and out.count("WRONG") == 1
+    status, _, err = say("artifacts", "list")
+    assert status == 1 and "damaged" in err
+
+
+def test_a_second_call_goes_on_from_the_journal(say: Any) -> None:
+    first, second = tuned_row(say), tuned_row(say)
+    assert Path("build/tuning/host.jsonl").exists()
+    assert second["trials"] < first["trials"], "only the re-test is measured again"
+
+
+def test_no_budget_leaves_every_default_and_says_so(say: Any) -> None:
+    row = tuned_row(say, "--budget", "0")
+    assert (row["trials"], row["launches_tuned"]) == (0, 0)
+    manifest = json.loads(Path(row["artifacts"][0]).with_name("manifest.json").read_text())
+    assert all("budget was spent" in each["reason"] for each in manifest["sets"][0]["launches"])
+
+
+class HalfLaunch(TrialLaunch):
+    """A launch whose global size covers half of the work."""
+
+    def global_size(self, variant: Variant, local_size: Sequence[int]) -> tuple[int, int, int]:
+        sizes = list(super().global_size(variant, local_size))
+        longest = sizes.index(max(sizes))
+        sizes[longest] = sizes[longest] // 2
+        x, y, z = sizes
+        return (x, y, z)
+
+
+@pytest.mark.parametrize("memory", ["buffer", "image"])
+def test_a_launch_that_does_half_its_work_is_wrong_though_the_rest_was_right_before(memory: str) -> None:
+    source = deployment.load(Path("tiny.yml"))
+    prepared = prepare(source, "tiny", fetch.Fetcher(source))
+    with open_unit(inventory.HOST) as opened:
+        trials = trials_on(opened, [prepared], opened.target(prepared, "gpu", memory), "tiny")
+        halved = 0
+        for launch in trials.launches:
+            one = Candidate(launch.variant, (1, 1, 1))
+            assert launch.poison is not None
+            assert judged(trials(launch, one, 3), launch.precision).status == Status.OK
+            half = HalfLaunch(**{field.name: getattr(launch, field.name) for field in dataclasses.fields(launch)})
+            if max(launch.global_size(launch.variant, (1, 1, 1))) > 1:
+                halved += 1
+                assert judged(trials(half, one, 3), launch.precision).status == Status.WRONG, launch.key
+    assert halved >= 2
+
+
+def test_an_interrupted_search_says_how_to_go_on(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(search, "search", interrupted)
+    status, out, err = say("tune", "--soc", "host", "tiny.yml")
+    assert (status, out) == (130, "")
+    last = err.splitlines()[-1]
+    assert last.startswith("interrupted; ") and "build/tuning/host.jsonl" in last
+    assert not list(Path("build").glob("tinylib/opencl/*/*"))
+
+
+def test_a_unit_that_is_lost_is_a_row_and_its_trials_are_kept(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt, left = UnitTrials._attempt, [2]
+
+    def lost(*arguments: Any) -> Trial:
+        left[0] -= 1
+        if left[0] < 0:
+            raise DeviceLostError("the unit does not answer")
+        return attempt(*arguments)
+
+    monkeypatch.setattr(UnitTrials, "_attempt", lost)
+    status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--json")
+    (row,) = json.loads(out)["rows"]
+    assert (status, row["status"], row["reason"]) == (1, "device_lost", "the unit does not answer")
+    assert len(Path("build/tuning/host.jsonl").read_text().splitlines()) == 3
+
+
+def test_a_cpu_model_has_nothing_to_tune(say: Any) -> None:
+    Path("tiny.yml").write_text(deployment_text(runtime="cpu"))
+    status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--json")
+    (row,) = json.loads(out)["rows"]
+    assert (status, row["status"], row["trials"]) == (0, "ok", 0)
+    assert "nothing to tune" in row["reason"]
+
+
+def test_what_a_unit_cannot_run_is_a_row(say: Any) -> None:
+    Path("tiny.yml").write_text(deployment_text(data_type="fp16_fp16"))
+    status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--json")
+    (row,) = json.loads(out)["rows"]
+    assert (status, row["status"]) == (1, "unsupported")
+    assert "fp16" in row["reason"] and not row["artifacts"]
+
+
+def test_no_such_soc(say: Any) -> None:
+    status, _, err = say("tune", "--soc", "sdm845", "tiny.yml")
+    assert status == 3
+    assert err == (
+        "error: --soc sdm845: no such unit; there are: host (SoC host, ABI host, ready); to add one, plug in a "
+        "phone with USB debugging, or write an entry with its transport and address into devices.yml "
+        "(docs/devices.md)\n"
+    )
+
+
+def test_no_models(say: Any) -> None:
+    status, _, err = say("tune", "--soc", "host")
+    assert (status, err) == (2, "error: models: no deployment files there; name one, as in `farm tune MODEL.yml`\n")
+
+
+def test_nothing_tuned_yet(say: Any) -> None:
+    assert say("artifacts", "list") == (0, "none yet; `farm tune` writes them\n", "")
+
+
+def test_verify_without_artifacts_is_no_mistake(say: Any) -> None:
+    assert say("artifacts", "verify", "--offline") == (0, "", "")

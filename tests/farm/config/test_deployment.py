@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from farm.config import deployment, yaml_source
+from farm.config.deployment import Deployment
+from runtime.errors import ConfigError
+
+VALID = """\
+library_name: mobile
+target_abis: host, arm64-v8a
+target_socs: [SDM845]
+models:
+  net:
+    platform: onnx
+    model_file_path: zoo://mobilenet_v1?width=0.5
+    subgraphs:
+      - input_tensors: [image, mask]
+        input_shapes:
+          - 1,224,224,3
+          - [1, 5]
+        input_data_formats: NHWC
+        output_tensors: prob
+        output_shapes: "1,1000"
+    runtime: cpu+gpu
+    winograd: 2
+    validation_threshold: {CPU: 0.999}
+"""
+
+
+def load(tmp_path: Path, text: str | bytes) -> Deployment:
+    path = tmp_path / "net.yml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return deployment.load(path)
+
+
+def refusal(tmp_path: Path, text: str | bytes) -> str:
+    """The error's text without the folder: `net.yml:LINE: ...`, and one line."""
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, text)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message.removeprefix(f"{tmp_path}/")
+
+
+def test_reads_every_key(tmp_path: Path) -> None:
+    read = load(tmp_path, VALID)
+    assert (read.library_name, read.target_abis, read.target_socs) == ("mobile", ("host", "arm64-v8a"), ("sdm845",))
+    model = read.models["net"]
+    assert model.runtimes == ("cpu", "gpu")
+    assert (model.data_type_on("gpu"), model.data_type_on("cpu")) == ("fp16_fp32", "fp32_fp32")
+    assert model.validation_threshold == {"cpu": 0.999}
+    assert (model.winograd, model.obfuscate, model.limit_opencl_kernel_time) == (2, False, False)
+
+
+def test_one_format_counts_for_all_tensors_and_turns_shapes(tmp_path: Path) -> None:
+    image, mask = load(tmp_path, VALID).models["net"].subgraph.inputs
+    assert (image.name, image.shape, image.graph_shape) == ("image", (1, 224, 224, 3), (1, 3, 224, 224))
+    assert (mask.data_format, mask.graph_shape) == ("NHWC", (1, 5))
+    assert (image.value_range, mask.data_type) == ((-1.0, 1.0), "float32")
+
+
+def test_format_defaults_to_onnx_own_order(tmp_path: Path) -> None:
+    (output,) = load(tmp_path, VALID).models["net"].subgraph.outputs
+    assert (output.data_format, output.graph_shape) == ("NCHW", (1, 1000))
+
+
+def test_ranges_as_text_and_as_lists(tmp_path: Path) -> None:
+    text = VALID.replace("        input_data", '        input_ranges: ["0,255", [-2, 0.5]]\n        input_data')
+    assert [tensor.value_range for tensor in load(tmp_path, text).models["net"].subgraph.inputs] == [
+        (0.0, 255.0),
+        (-2.0, 0.5),
+    ]
+
+
+def test_absent_output_shapes_are_left_to_the_graph(tmp_path: Path) -> None:
+    text = VALID.replace('        output_shapes: "1,1000"\n', "")
+    assert load(tmp_path, text).models["net"].subgraph.outputs[0].shape is None
+
+
+def test_mace_spelling_of_a_cpu_model(tmp_path: Path) -> None:
+    text = VALID.replace("runtime: cpu+gpu", "runtime: cpu\n    data_type: fp32")
+    model = load(tmp_path, text).models["net"]
+    assert (model.runtimes, model.data_type) == (("cpu",), "fp32_fp32")
+
+
+def test_text_that_looks_like_another_type_stays_text(tmp_path: Path) -> None:
+    read = load(tmp_path, VALID.replace("library_name: mobile", "library_name: 007").replace("  net:", "  no:"))
+    assert (read.library_name, list(read.models)) == ("007", ["no"])
+
+
+REFUSALS = {
+    "misspelt key": ("winograd: 2", "winogrd: 2", "17: models.net.winogrd: unknown key, did you mean 'winograd'?"),
+    "misspelt nested key": (
+        "output_shapes:",
+        "output_shape:",
+        "15: models.net.subgraphs[0].output_shape: unknown key, did you mean 'output_shapes'?",
+    ),
+    "key of MACE": ("winograd: 2", "quantize: 1", "17: models.net.quantize: not supported yet; models run in fp32"),
+    "weights file": (
+        "winograd: 2",
+        "weight_file_path: w",
+        "17: models.net.weight_file_path: not supported yet; an ONNX",
+    ),
+    "code format": (
+        "models:",
+        "model_graph_format: bytes\nmodels:",
+        "4: model_graph_format: 'file' or 'code' is expected",
+    ),
+    "weights without their plan": (
+        "models:",
+        "model_data_format: code\nmodels:",
+        "4: model_data_format: weights as code need model_graph_format: code",
+    ),
+    "platform": ("platform: onnx", "platform: caffe", "6: models.net.platform: 'caffe' is not supported yet; export"),
+    "dsp": ("runtime: cpu+gpu", "runtime: dsp", "16: models.net.runtime: 'dsp' is not supported yet; write cpu, gpu"),
+    "no runtime": ("runtime: cpu+gpu", "runtime: tpu", "16: models.net.runtime: 'tpu' is no runtime; write cpu, gpu"),
+    "backend": ("winograd: 2", "backend: caffe2", "17: models.net.backend: 'caffe2' is not supported yet; outputs are"),
+    "hexagon threshold": ("CPU:", "HEXAGON:", "18: models.net.validation_threshold: 'HEXAGON' is not supported yet;"),
+    "threshold": (
+        "0.999",
+        "1.5",
+        "18: models.net.validation_threshold.CPU: '1.5' is not accepted: should be less than",
+    ),
+    "winograd": ("winograd: 2", "winograd: 3", "17: models.net.winograd: 3 is no output tile; write 0 (off), 2 or 4"),
+    "data type": (
+        "winograd: 2",
+        "data_type: int8",
+        "17: models.net.data_type: 'fp16_fp32', 'fp32_fp32' or 'fp16_fp16'",
+    ),
+    "abi": ("host,", "x86,", "2: target_abis[0]: 'host', 'arm64-v8a', 'armeabi-v7a', 'arm64' or 'armhf' is expected"),
+    "library name": ("mobile", "../x", "1: library_name: '../x' cannot name a file; use letters"),
+    "model name": ("  net:", "  a/b:", "5: models.a/b: 'a/b' cannot name a file; use letters"),
+    "scheme": ("zoo:", "ftp:", "7: models.net.model_file_path: ftp:// is not supported; use a path, http://"),
+    "checksum": (
+        "winograd: 2",
+        "model_sha256_checksum: 12",
+        "17: models.net.model_sha256_checksum: a SHA-256 checksum",
+    ),
+    "missing key": ("library_name: mobile\n", "", "1: library_name: this key is missing"),
+    "missing in model": ("    runtime: cpu+gpu\n", "", "5: models.net.runtime: this key is missing"),
+    "missing shape": (
+        "          - [1, 5]\n",
+        "",
+        "10: models.net.subgraphs[0].input_shapes: 1 given for 2 input_tensors; write a shape as 1,3,224,224",
+    ),
+    "formats": (
+        "NHWC",
+        "[NHWC, NONE, NONE]",
+        "13: models.net.subgraphs[0].input_data_formats: 3 given for 2 input_ten",
+    ),
+    "zero dimension": ("1,224,", "0,224,", "11: models.net.subgraphs[0].input_shapes[0][0]: '0' is not accepted:"),
+    "word in a shape": ("1,224,", "N,224,", "11: models.net.subgraphs[0].input_shapes[0][0]: 'N' is not accepted: sho"),
+    "same tensor": ("image, mask", "a, a", "9: models.net.subgraphs[0].input_tensors: a tensor is named twice"),
+    "range": (
+        "        input_data",
+        "        input_ranges: 1,-1\n        input_data",
+        "13: models.net.subgraphs[0].input_ranges[0]: a range is low,high with low < high, not 1,-1",
+    ),
+    "no tensors": ("[image, mask]", "[]", "9: models.net.subgraphs[0].input_tensors: at least one is needed"),
+    "two subgraphs": (
+        "    runtime",
+        "      - {input_tensors: a, input_shapes: 1, output_tensors: b}\n    runtime",
+        "8: models.net.subgraphs: several subgraphs are not supported yet;",
+    ),
+    "empty value": ("[image, mask]", "", "9: models.net.subgraphs[0].input_tensors: a list is expected, not nothing"),
+    "mapping for text": ("mobile", "{a: b}", "1: library_name: a mapping is not accepted: should be a valid string"),
+    "text for mapping": ("    platform: onnx\n", "    - onnx\n", "7: not valid YAML"),
+    "duplicate key": (
+        "    platform: onnx",
+        "    platform: onnx\n" * 2,
+        "7: models.net.platform: given twice, first in ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refuses_with_file_line_and_key(tmp_path: Path, name: str) -> None:
+    old, new, message = REFUSALS[name]
+    assert VALID.count(old) >= 1
+    assert refusal(tmp_path, VALID.replace(old, new, 1)).startswith(f"net.yml:{message}")
+
+
+HOSTILE = {
+    "empty": (b"", "net.yml:1: the file is empty"),
+    "comment only": (b"# nothing\n", "net.yml:1: the file is empty"),
+    "list": (b"- 1\n", "net.yml:1: a mapping (key: value) is expected, not a list"),
+    "text": (b"word\n", "net.yml:1: a mapping (key: value) is expected, not 'word'"),
+    "unclosed": (b"a: [1, 2\nb: }\n", "net.yml:2: not valid YAML"),
+    "tab": (b"a:\n\t- b\n", "net.yml:2: not valid YAML"),
+    "control character": (b"a: \x07\n", "net.yml: not valid YAML: unacceptable character #x0007"),
+    "not UTF-8": (b"a: b\nc: \xff\n", "net.yml:2: not UTF-8 text"),
+    "alias bomb": (b"a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "net.yml:1: anchors and aliases (& and *) are not"),
+    "merge key": (b"a: 1\n<<: *b\n", "net.yml:2: anchors and aliases"),
+    "tag": (
+        b"a: !!python/object/apply:os.system [ls]\n",
+        "net.yml:1: the tag 'tag:yaml.org,2002:python/object/apply:os",
+    ),
+    "two documents": (b"a: b\n---\nc: d\n", "net.yml:2: a second document"),
+    "key that is a list": (b"[a, b]: c\n", "net.yml:1: a key must be plain text"),
+    "deep": (b"[" * 100_000, "net.yml:1: nested deeper than 20 levels"),
+    "large": (b"#" * (yaml_source.MAX_SIZE_BYTES + 1), "net.yml: larger than 256 KiB"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_yaml_is_one_line(tmp_path: Path, name: str) -> None:
+    content, message = HOSTILE[name]
+    assert refusal(tmp_path, content).startswith(message)
+
+
+def test_of_several_mistakes_the_first_is_told(tmp_path: Path) -> None:
+    text = VALID.replace("mobile", "/").replace("winograd: 2", "winograd: 3")
+    assert refusal(tmp_path, text).startswith("net.yml:1: library_name: '/' cannot")
+    assert refusal(tmp_path, text).endswith("(and 1 more)")
+
+
+def test_missing_file_and_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none.yml: cannot be read: No such file or directory"):
+        deployment.load(tmp_path / "none.yml")
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        deployment.load(tmp_path)
+
+
+def test_later_stages_can_name_the_line(tmp_path: Path) -> None:
+    error = load(tmp_path, VALID).error(("models", "net", "winograd"), "no such layer")
+    assert str(error) == f"{tmp_path}/net.yml:17: models.net.winograd: no such layer"

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from farm.config import inventory
+from farm.config.inventory import HOST, Limits, Unit
+from runtime.errors import ConfigError
+
+REFUSALS = {
+    "misspelt": ("transport: locl", "3: devices.unit.transport: unknown transport, did you mean 'local'?"),
+    "none": ("tags: []", "2: devices.unit.transport: this key is missing (local, ssh or adb)"),
+    "local address": (
+        "transport: local\n    address: 10.0.0.1",
+        "4: devices.unit.address: does not belong to transport: local, but to transport: adb or ssh",
+    ),
+    "ssh serial": (
+        "serial: 0123\n    transport: ssh",
+        "3: devices.unit.serial: does not belong to transport: ssh, but to transport: adb",
+    ),
+    "adb user": ("serial: 0123\n    username: me", "4: devices.unit.username: does not belong to transport: adb"),
+    "ssh without address": ("transport: ssh", "2: devices.unit.address: this key is missing; transport: ssh needs it"),
+    "adb nowhere": ("transport: adb", "2: devices.unit.address: transport: adb needs a serial (see `adb devices`)"),
+    "adb twice": ("serial: a\n    address: b\n    transport: adb", "4: devices.unit.address: transport: adb needs"),
+    "adb port": ("serial: a\n    port: 5555", "4: devices.unit.port: belongs to an address; adb_server_port is"),
+    "unknown": ("transport: local\n    adress: x", "4: devices.unit.adress: unknown key, did you mean 'address'?"),
+    "password": ("address: pi\n    password: hunter2", "4: devices.unit.password: passwords are not kept in files"),
+    "password in the address": ("address: pi:hunter2@10.0.0.1", "3: devices.unit.address: this is no host name or IP"),
+    "address as an option": ("address: -oProxyCommand=x", "3: devices.unit.address: this is no host name"),
+    "jump with a password": ("address: pi\n    jump: me:hunter2@gate", "4: devices.unit.jump: this is no [user@]host"),
+    "user": ("address: pi\n    username: me;reboot", "4: devices.unit.username: this is no user name"),
+    "port": ("address: pi\n    port: 65536", "4: devices.unit.port: '65536' is not accepted"),
+    "serial as an option": ("serial: -s", "3: devices.unit.serial: this is no serial"),
+    "serial of two lines": ('serial: "a\\nb"', "3: devices.unit.serial: this is no serial"),
+    "folder": ("address: pi\n    folder: ~/a/../..", "4: devices.unit.folder: a folder of the unit's own is needed"),
+    "whole disk": ("address: pi\n    folder: /", "4: devices.unit.folder: a folder of the unit's own is needed"),
+    "temperature": (
+        "address: pi\n    max_start_temp_c: warm",
+        "4: devices.unit.max_start_temp_c: 'warm' is not accepted",
+    ),
+    "not a number": ("address: pi\n    max_start_temp_c: nan", "4: devices.unit.max_start_temp_c: 'nan' is not"),
+    "battery": ("serial: a\n    min_battery_percent: 101", "4: devices.unit.min_battery_percent: '101' is not"),
+    "storage": ("serial: a\n    free_storage_mb: 1.5", "4: devices.unit.free_storage_mb: '1.5' is not accepted"),
+}
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "devices.yml"
+    path.write_text(text)
+    return path
+
+
+def test_reads_units_in_order(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "devices:\n"
+        "  b: {transport: local, target_abis: host, target_socs: HOST, models: My Server, tags: lab}\n"
+        "  a:\n    transport: local\n    target_abis: [arm64, armhf]\n    target_socs: [rk3399]\n",
+    )
+    assert inventory.load(path) == [
+        Unit(name="b", transport="local", soc="host", model="My Server", abis=("host",), tags=("lab",)),
+        Unit(name="a", transport="local", soc="rk3399", model="a", abis=("arm64", "armhf")),
+    ]
+
+
+def test_without_the_file_there_is_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert inventory.load() == [HOST]
+    write(tmp_path, "devices: {box: {transport: local, target_abis: host, target_socs: host}}")
+    assert [unit.name for unit in inventory.load()] == ["box"]
+
+
+def test_a_file_that_was_named_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"devices.yml: cannot be read: No such file"):
+        inventory.load(tmp_path / "devices.yml")
+
+
+def test_the_projects_own_file_is_the_host() -> None:
+    assert inventory.load(Path(__file__).parents[3] / "devices.yml") == [HOST]
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refuses_with_line_key_and_reason(tmp_path: Path, name: str) -> None:
+    lines, message = REFUSALS[name]
+    path = write(tmp_path, f"devices:\n  unit:\n    {lines}\n    target_abis: host\n    target_socs: host\n")
+    with pytest.raises(ConfigError) as caught:
+        inventory.load(path)
+    assert str(caught.value).startswith(f"{path}:{message}")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_maces_own_file_is_read(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        """
+        devices:
+          nanopi:
+            target_abis: [arm64, armhf]
+            target_socs: RK3399
+            models: FriendlyElec Nanopi M4
+            address: 10.0.0.0
+            username: user
+          raspberry:
+            target_abis: [armv7l]
+            target_socs: BCM2837
+            models: Raspberry Pi 3 Model B Plus Rev 1.3
+            address: 10.0.0.1
+            username: user
+        """,
+    )
+    nanopi, raspberry = inventory.load(path)
+    assert nanopi == Unit(
+        name="nanopi",
+        transport="ssh",
+        soc="rk3399",
+        model="FriendlyElec Nanopi M4",
+        abis=("arm64", "armhf"),
+        address="10.0.0.0",
+        username="user",
+    )
+    assert (raspberry.soc, raspberry.abis) == ("bcm2837", ("armhf",))
+
+
+def test_what_a_board_and_a_phone_may_say_themselves_is_optional(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        """
+        adb: {discover: listed, server_port: 5040}
+        devices:
+          board: {address: "fe80::1%eth0", port: 2222, key_file: keys/id, jump: me@gate:22, folder: /srv/farm unit}
+          usb: {serial: 0123, adb_server_port: 5041}
+          wifi: {transport: adb, address: phone.lan, max_start_temp_c: 38.5, min_battery_percent: 30,
+                 free_storage_mb: 500, wait_s: 60, store_mb: 300}
+        """,
+    )
+    found = inventory.read(path)
+    assert (found.discover_adb, found.adb_server_port) == (False, 5040)
+    board, usb, wifi = found.units
+    assert board == Unit(
+        name="board",
+        transport="ssh",
+        soc="unknown",
+        model="board",
+        abis=(),
+        address="fe80::1%eth0",
+        port=2222,
+        key_file=tmp_path / "keys/id",
+        jump="me@gate:22",
+        folder="/srv/farm unit",
+    )
+    assert (usb.serial, usb.adb_server_port) == ("0123", 5041)
+    assert (wifi.serial, wifi.adb_server_port) == ("phone.lan:5555", 5040)
+    assert wifi.limits == Limits(
+        max_start_temp_c=38.5, min_battery_percent=30, free_storage_mb=500, wait_s=60, store_mb=300
+    )
+    with pytest.raises(ConfigError, match="board: what it runs is not known; name it as target_abis"):
+        assert board.abi
+
+
+def test_a_phone_has_one_name(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "devices:\n  a: {serial: 10.0.0.5:5555}\n  b: {serial: other}\n  c: {transport: adb, address: 10.0.0.5}\n",
+    )
+    with pytest.raises(ConfigError, match=r"devices.yml:4: devices.c: the same phone as 'a'"):
+        inventory.load(path)
+
+
+@pytest.mark.parametrize("discover", ["some", ""])
+def test_discovery_is_all_or_listed(tmp_path: Path, discover: str) -> None:
+    path = write(tmp_path, f"adb:\n  discover: {discover}\ndevices: {{a: {{transport: local}}}}\n")
+    with pytest.raises(ConfigError, match=r"devices.yml:2: adb.discover: 'all' or 'listed' is expected"):
+        inventory.load(path)
+
+
+def test_a_model_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    path = write(tmp_path, 'devices: {a: {transport: local, models: "My\\e[31m\\nphone"}}')
+    assert inventory.load(path)[0].model == r"My\x1b[31m phone"
+
+
+def test_two_socs_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "devices: {a: {transport: local, target_abis: host, target_socs: [a, b]}}")
+    with pytest.raises(ConfigError, match=r"devices.a.target_socs: a unit has one SoC"):
+        inventory.load(path)

@@ -1,0 +1,241 @@
+"""Builds of farm and versions of a model, measured against each other on this machine and on an emulated phone."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from farm.condition.throttling import Measured
+from farm.config import deployment, inventory
+from farm.config.inventory import Unit
+from farm.decision.comparison import CompareRow, Outcome, Side
+from farm.emulation import PhoneSettings
+from farm.emulation.attached import attached_phone
+from farm.jobs.compare import bundle, checkout, contender
+from farm.jobs.compare.builds import CompareOptions, compare_job
+from farm.jobs.compare.contender import Contender
+from farm.jobs.fleet.unit import OpenUnit
+from farm.rows.row import DeviceState, Status
+from runtime.errors import ConfigError
+from tests.farm.models import deployment_text, tiny_model, write_deployment
+
+pytestmark = [pytest.mark.slow, pytest.mark.opencl]
+ROOT = Path(bundle.__file__).resolve().parents[3]
+FEW = CompareOptions(turns=5, margin_percent=25.0, seed=1)  # what a busy machine does to five turns
+# A farm that is no other than this one, and then does something to the bundle.
+PRETENDER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+for name in [name for name in sys.modules if name == "farm" or name.startswith("farm.")]:
+    del sys.modules[name]
+import farm.jobs.bundle as bundle
+bundle._source = lambda: Path({source!r})
+words = sys.argv[1:]
+folder = Path(words[-1])
+{before}
+status = bundle.main(words)
+{after}
+sys.exit(status)
+"""
+
+
+@pytest.fixture(autouse=True)
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_deployment(tmp_path)
+    return Path("tiny.yml")
+
+
+def pretender(folder: Path, before: str = "", after: str = "") -> Path:
+    """A checkout of farm whose bundles are this farm's, but for what these lines do."""
+    (folder / "farm/jobs").mkdir(parents=True)
+    (folder / "farm/__init__.py").touch()
+    (folder / "farm/jobs/__init__.py").touch()
+    program = PRETENDER.format(root=str(ROOT), source=str(folder), before=before, after=after)
+    (folder / "farm/jobs/compare/bundle.py").write_text(program)
+    return folder
+
+
+def compared(
+    a: Contender, b: Contender, options: CompareOptions = FEW, units: Sequence[Unit] = (inventory.HOST,)
+) -> list[CompareRow]:
+    return list(compare_job((a, b), units, options))
+
+
+def builds(model: Path, a: Path, b: Path) -> tuple[Contender, Contender]:
+    return contender.build(str(a), model), contender.build(str(b), model)
+
+
+def test_two_versions_of_a_model(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "narrow.yml").write_text(deployment_text(data_type="fp16_fp32", runtime="cpu+gpu"))
+    (row,) = compared(*contender.models(model, Path("narrow.yml")))  # the CPU is only in one of them
+    assert (row.status, row.reason, row.runtime) == (Status.OK, "", "gpu")
+    assert (row.a.name, row.b.name, row.a.kind) == ("tiny.yml", "narrow.yml", "model")
+    assert (
+        row.outcome != Outcome.NONE and row.ratio and row.ratio_ci and row.ratio_ci[0] <= row.ratio <= row.ratio_ci[1]
+    )
+    assert row.cosine is not None and row.cosine > 0.999 and row.sqnr_db is not None and 40 < row.sqnr_db < 150
+    assert [block.arm for block in row.blocks] == ["a", "b"] * 5
+    assert all(len(block.samples) >= 4 and block.init_ms > 0 and block.first_ms > 0 for block in row.blocks)
+    assert row.b.latency_ms == row.latency_ms and row.settings["data_type"] == "fp16_fp32"
+    assert row.settings["turns"] == 5 and row.a.versions and row.a.fingerprint["soc"] == "host"
+
+
+def test_a_model_that_computes_something_else_is_no_failure_where_two_models_are_compared(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    write_deployment(other, tiny_model(weights=np.ones((4, 3, 3, 3))))
+    (row,) = compared(*contender.models(Path("tiny.yml"), Path("other/tiny.yml")))
+    assert row.status == Status.OK and row.cosine is not None and row.cosine < 0.999
+
+
+def test_a_build_whose_outputs_depart_is_wrong(tmp_path: Path, model: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    path = write_deployment(other, tiny_model(weights=np.ones((4, 3, 3, 3))))
+    wrong = pretender(tmp_path / "wrong", before=f"words[0] = {str(path)!r}")
+    (row,) = compared(*builds(model, pretender(tmp_path / "right"), wrong))
+    assert row.status == Status.WRONG_RESULT and row.reason.startswith("B's outputs depart from A's: y: ")
+    assert row.outcome != Outcome.NONE
+
+
+def test_a_build_whose_farmrt_dies_is_a_row_that_says_which(tmp_path: Path, model: Path) -> None:
+    dead = "Path(folder, 'farmrt').write_text('#!/bin/sh\\nexit 7\\n')"
+    a, b = builds(model, pretender(tmp_path / "right"), pretender(tmp_path / "dead", after=dead))
+    (row,) = compared(a, b)
+    assert row.status != Status.OK and row.reason.startswith("B: ") and "7" in row.reason
+    assert (row.a, row.b, row.outcome) == (a.side, b.side, Outcome.NONE)
+    (row,) = compared(b, a)
+    assert row.reason.startswith("A: ")
+
+
+def test_a_build_that_cannot_make_the_model_is_a_row(tmp_path: Path, model: Path) -> None:
+    broken = "sys.exit('error: tiny.yml:3: this farm does not know that')"
+    (row,) = compared(*builds(model, pretender(tmp_path / "broken", before=broken), tmp_path / "broken"))
+    assert row.status == Status.BUILD_FAILED
+    assert row.reason == f"A: {tmp_path}/broken (not under git): tiny.yml:3: this farm does not know that"
+
+
+@pytest.mark.parametrize("hot", [2, 5])
+def test_turns_that_heat_spoiled_are_left_out(model: Path, monkeypatch: pytest.MonkeyPatch, hot: int) -> None:
+    turns = iter(range(7))
+
+    def measured(self: OpenUnit, measure: Any, rest: object = None) -> Measured[Any]:
+        reason = "thermal status severe" if next(turns) < hot else ""
+        return Measured(measure(), DeviceState(), DeviceState(), reason, 2)
+
+    monkeypatch.setattr(OpenUnit, "measured", measured)
+    (row,) = compared(*contender.models(model, model), dataclasses.replace(FEW, turns=7))
+    assert row.throttled == "thermal status severe" and len(row.blocks) == 14
+    assert row.a.latency_ms and len(row.a.latency_ms.samples) == sum(
+        len(each.samples) for each in row.blocks[2 * hot :: 2]
+    )
+    if hot == 2:
+        assert row.status == Status.OK and row.outcome in (Outcome.SAME, Outcome.TOO_SMALL)
+    else:
+        assert row.status == Status.FAILED and row.reason.startswith("not decided: A has 2 blocks that count, B 2; 5 ")
+
+
+def test_on_an_emulated_phone(model: Path) -> None:
+    with attached_phone("mi8", PhoneSettings(soc="sdm845")) as unit:
+        (row,) = compared(*contender.models(model, model), units=[unit])
+    assert (row.status, row.reason, row.unit, row.soc) == (Status.OK, "", "mi8", "sdm845")
+    assert row.cosine == 1.0 and row.outcome in (Outcome.SAME, Outcome.TOO_SMALL)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository of farm with two tags: in `after`, CPU operators run eight times, as does a convolution's loop."""
+    folder = tmp_path / "repository"
+    for name in checkout.SOURCES:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    (folder / ".gitignore").write_text("build/\n__pycache__/\n")
+    commit(folder, "before")
+    slow_down(
+        folder / "runtime/native/src/cpu.c",
+        "    call->operator->run(call, engine->workers);",
+        "    for (int i = 0; i < 8; i++) call->operator->run(call, engine->workers);",
+    )
+    slow_down(
+        folder / "runtime/kernels/buffer/conv2d.cl",
+        "    for (int i = 0; i < k_h; i++) {",
+        "    for (int k = 0; k < 8 * k_h; k++) {\n        const int i = k % k_h;\n        if (i == 0) {\n"
+        "            start_tile(sum, b + b_offset + group * out_c + channel);\n"
+        "            weights = packed(w + w_offset + group * group_weights, channel, k_h * k_w * in_c);\n        }",
+    )
+    commit(folder, "after")
+    monkeypatch.setattr(checkout, "repository", lambda: folder)
+    return folder
+
+
+def slow_down(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+
+
+def commit(folder: Path, tag: str) -> None:
+    identity = ["-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "init.defaultBranch=main"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", tag], ["tag", tag]):
+        subprocess.run(["git", *identity, *words], cwd=folder, check=True)
+
+
+def test_a_commit_that_slows_down_is_found_and_one_that_does_nothing_is_not(repository: Path, tmp_path: Path) -> None:
+    path = write_deployment(tmp_path, shape="500,3,8,8", runtime="cpu+gpu")
+    options = CompareOptions(turns=10, margin_percent=25.0, seed=1)
+    before, after = contender.build("before", path), contender.build("after", path)
+    rows = {row.runtime: row for row in compared(before, after, options)}
+    assert {runtime: row.outcome for runtime, row in rows.items()} == {"cpu": Outcome.SLOWER, "gpu": Outcome.SLOWER}
+    assert all(row.ratio and row.ratio > 1.5 for row in rows.values())
+    assert all(row.status == Status.OK and row.cosine == 1.0 for row in rows.values()), "eight times gives the same"
+    assert rows["gpu"].a.commit == before.side.commit != rows["gpu"].b.commit
+    assert any(note.startswith("source hash: ") for note in rows["gpu"].notes)
+    again = compared(before, before, options)
+    assert {row.outcome for row in again} <= {Outcome.SAME, Outcome.TOO_SMALL}, [row.verdict for row in again]
+
+
+# --- what is refused before anything is measured
+
+
+def test_a_farm_that_is_too_old(repository: Path, model: Path) -> None:
+    (repository / "farm/jobs/compare/bundle.py").unlink()
+    commit(repository, "old")
+    with pytest.raises(ConfigError, match=r"too old to be compared, it has no farm\.jobs"):
+        contender.build("old", model)
+
+
+def test_a_folder_with_changes_is_named_as_such(repository: Path, model: Path) -> None:
+    assert not contender.build(str(repository), model).side.changed
+    (repository / "farm/new.py").touch()
+    found = contender.build(str(repository), model).side
+    assert found.changed and found.commit and found.name == str(repository)
+
+
+def test_models_are_paired_by_name_or_as_the_only_ones(tmp_path: Path, model: Path) -> None:
+    text = deployment_text().replace("  tiny:", "  small:")
+    (tmp_path / "small.yml").write_text(text)
+    _, b = contender.models(model, Path("small.yml"))
+    assert b.model_name("tiny") == "small"
+    second = "\n".join(["  huge:", *deployment_text().splitlines()[4:]])
+    (tmp_path / "more.yml").write_text(f"{text}{second}\n")
+    assert list(deployment.load(Path("more.yml")).models) == ["small", "huge"]
+    with pytest.raises(ConfigError, match=r"no model is in both files: tiny.yml has tiny, more.yml has small, huge"):
+        contender.models(model, Path("more.yml"))
+
+
+def test_no_runtime_in_common(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "cpu.yml").write_text(deployment_text(runtime="cpu"))
+    with pytest.raises(ConfigError, match=r"tiny.yml: no model that both have runs on cpu or gpu"):
+        compared(*contender.models(model, Path("cpu.yml")))
+    same = Contender(Side(name="x"), model)
+    with pytest.raises(ConfigError, match=r"no model that both have runs on cpu$"):
+        compared(same, same, CompareOptions(runtimes=("cpu",)))

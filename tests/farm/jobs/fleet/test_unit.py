@@ -1,0 +1,127 @@
+"""Choice of OpenCL library and target, from made-up drivers and probes."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm.config import deployment
+from farm.config.inventory import HOST
+from farm.farmrt import drivers
+from farm.farmrt.drivers import Driver
+from farm.jobs.fleet.opencl_library import find_opencl
+from farm.jobs.fleet.unit import choose_target, rounds_deadline_s, write_changed
+from farm.jobs.models.prepare import Prepared, prepare
+from farm.model.fetch import Fetcher
+from runtime.errors import ConfigError, UnsupportedError
+from runtime.types import Precision
+from tests.farm.models import write_deployment
+
+SYSTEM = Driver(Path("/lib/libpocl.so"), "system", "PoCL")
+PYPI = Driver(Path("/site/libpocl.so"), "pypi", "PoCL")
+BOARD = dataclasses.replace(HOST, name="board", transport="ssh")
+
+DEVICE: dict[str, Any] = {
+    "name": "Adreno (TM) 630",
+    "vendor": "QUALCOMM",
+    "type": "gpu",
+    "version": "OpenCL 2.0",
+    "driver": "V@415",
+    "compute_units": 2,
+    "max_work_group_size": 1024,
+    "max_work_item_sizes": [1024, 1024, 1024],
+    "local_memory_bytes": 32768,
+    "global_memory_bytes": 2**32,
+    "max_allocation_bytes": 2**30,
+    "images": True,
+    "image2d_max_width": 16384,
+    "image2d_max_height": 16384,
+    "fp16": False,
+}
+
+
+def probe(**device: Any) -> dict[str, Any]:
+    return {"abi": "arm64-v8a", "opencl": {"platform_version": "OpenCL 2.0 QUALCOMM", "device": DEVICE | device}}
+
+
+def prepared(folder: Path, **keys: str) -> Prepared:
+    found = deployment.load(write_deployment(folder, **keys))
+    return prepare(found, "tiny", Fetcher(found))
+
+
+@pytest.fixture
+def both_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drivers, "find_drivers", lambda: [SYSTEM, PYPI])
+    monkeypatch.delenv("FARM_OPENCL", raising=False)
+
+
+@pytest.mark.usefixtures("both_drivers")
+def test_the_best_driver_is_taken_unless_the_user_says_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_opencl(HOST, None) == "/lib/libpocl.so"
+    assert find_opencl(HOST, "pypi") == "/site/libpocl.so"
+    assert find_opencl(HOST, "/my/driver.so") == "/my/driver.so"
+    monkeypatch.setenv("FARM_OPENCL", "/named/in/environment.so")
+    assert find_opencl(HOST, None) is None
+    assert find_opencl(HOST, "system") == "/lib/libpocl.so"
+
+
+@pytest.mark.usefixtures("both_drivers")
+def test_a_board_searches_by_itself() -> None:
+    assert find_opencl(BOARD, None) is None
+    with pytest.raises(ConfigError, match="--opencl pypi is for this machine; name a library for unit 'board'"):
+        find_opencl(BOARD, "pypi")
+
+
+def test_an_origin_without_driver_is_refused_with_those_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drivers, "find_drivers", lambda: [PYPI])
+    with pytest.raises(ConfigError, match=r"--opencl system: no such driver .*; there are: pypi \(/site/libpocl.so\)"):
+        find_opencl(HOST, "system")
+    monkeypatch.setattr(drivers, "find_drivers", list)
+    assert find_opencl(HOST, None) is None
+
+
+def test_targets_follow_runtime_data_type_and_memory(tmp_path: Path) -> None:
+    found = prepared(tmp_path, runtime="cpu+gpu", data_type="fp16_fp32")
+    gpu = choose_target(HOST, probe(), found, "gpu")
+    assert (gpu.memory, gpu.precision, gpu.allow_cpu) == ("image", Precision.FP16_STORAGE, True)
+    assert choose_target(HOST, probe(), found, "gpu", "buffer").memory == "buffer"
+    cpu = choose_target(HOST, probe(), found, "cpu")
+    assert (cpu.memory, cpu.precision) == ("cpu", Precision.FP32)
+
+
+def test_a_gpu_only_model_may_not_fall_back(tmp_path: Path) -> None:
+    assert not choose_target(HOST, probe(), prepared(tmp_path), "gpu").allow_cpu
+
+
+@pytest.mark.parametrize(
+    ("opencl", "memory", "data_type", "text"),
+    [
+        ({"device": None, "error": "libOpenCL.so: not found"}, None, "fp32_fp32", r"no OpenCL driver \(libOpenCL.so"),
+        ({"device": None}, None, "fp32_fp32", r"no OpenCL driver \(none was found\); `farm doctor`"),
+        ({"device": DEVICE | {"images": False}}, "image", "fp32_fp32", "has no images; use --memory buffer"),
+        ({"device": DEVICE}, None, "fp16_fp16", "no fp16 arithmetic; set data_type: fp16_fp32"),
+    ],
+)
+def test_what_a_unit_cannot_do_says_what_to_change(
+    tmp_path: Path, opencl: dict[str, Any], memory: str | None, data_type: str, text: str
+) -> None:
+    found = prepared(tmp_path, data_type=data_type)
+    with pytest.raises(UnsupportedError, match=text):
+        choose_target(HOST, {"abi": "x", "opencl": {"platform_version": ""} | opencl}, found, "gpu", memory)
+
+
+def test_a_file_is_written_only_when_it_changes(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "plan"
+    write_changed(path, b"one")
+    first = path.stat().st_ino
+    write_changed(path, b"one")
+    assert path.stat().st_ino == first
+    write_changed(path, b"two")
+    assert path.read_bytes() == b"two"
+
+
+def test_deadlines_grow_with_the_rounds() -> None:
+    assert rounds_deadline_s(1, 1.0) < 70 < rounds_deadline_s(1000, 100.0)

@@ -1,0 +1,165 @@
+"""Trials over a farmrt that errs, hangs and dies: what the candidate did is in the trial, and the next one works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from farm.jobs.fleet.progress import UnitWatch
+from farm.jobs.tune import trials
+from farm.jobs.tune.trials import UnitTrials
+from farm.rows.row import DeviceState
+from runtime.errors import DeadlineError, DeviceError, DeviceLostError, ProcessEndedError
+from tests.tuner.simulated_device import CONV, launch
+from tuner.space import default_candidate
+from tuner.trial import Status
+
+GOOD: dict[str, Any] = {
+    "ok": True,
+    "build_ms": 20.0,
+    "ns": [100, 110],
+    "wall_ns": 210,
+    "max_abs_error": 1e-6,
+    "max_abs_expected": 1.0,
+    "nan_count": 0,
+    "max_work_group_size": 256,
+    "preferred_multiple": 8,
+}
+LAUNCH = launch(CONV, 49, 16, 32)
+UNUSED = launch(CONV, 7, 7, 7, uses=0)
+
+
+class FakeUnit:
+    """A unit whose session answers `trial` with what is next in `script`, and fails others when told to."""
+
+    def __init__(self, *script: dict[str, Any] | Exception) -> None:
+        self.script = list(script)
+        self.run_errors: list[Exception] = []
+        self.respawn_error: Exception | None = None
+        self.log: list[str] = []
+        self.words: dict[str, Any] = {}
+        self.session = self
+        self.watch = UnitWatch("fake")
+        self.states: list[DeviceState] = []
+
+    def command(self, name: str, /, *, deadline_s: float | None = None, **words: Any) -> dict[str, Any]:
+        self.log.append(name)
+        if name == "run":
+            if self.run_errors:
+                raise self.run_errors.pop(0)
+            return {"ok": True}
+        self.words = words | {"deadline_s": deadline_s}
+        answer = self.script.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def conditions(self) -> DeviceState:
+        return self.states.pop(0) if self.states else DeviceState()
+
+    def respawn(self) -> None:
+        self.log.append("respawn")
+        if self.respawn_error:
+            raise self.respawn_error
+
+    def load(self, *_: Any, **__: Any) -> None:
+        self.log.append("load")
+
+    def write_inputs(self, *_: Any) -> None:
+        self.log.append("inputs")
+
+
+def seconds(*values: float) -> Iterator[float]:
+    yield from values
+    while True:
+        yield values[-1]
+
+
+def trials_of(unit: FakeUnit, *clock: float) -> UnitTrials:
+    ticks = seconds(*(clock or (0.0,)))
+    found: Any = SimpleNamespace(launches=(LAUNCH, UNUSED), inputs={})
+    opened: Any = unit
+    return UnitTrials(opened, found, Path("x.plan"), lambda: next(ticks))
+
+
+def test_a_good_trial() -> None:
+    unit = FakeUnit(GOOD)
+    trials = trials_of(unit, 0.0, 4.0, 10.0, 10.5)
+    trial = trials(LAUNCH, default_candidate(LAUNCH), 2)
+    assert trials.launches == (LAUNCH,), "what no model uses is not tried"
+    assert trials.prepare_s == 4.0
+    assert (trial.status, trial.ns, trial.device_s, trial.build_s) == (Status.OK, (100.0, 110.0), 0.5, 0.02)
+    assert (trial.max_abs_error, trial.max_work_group_size, trial.preferred_multiple) == (1e-6, 256, 8)
+    assert unit.log == ["load", "inputs", "run", "trial"]
+    variant = LAUNCH.variant
+    assert unit.words["global"] == LAUNCH.global_size(variant, (0, 0, 0))[:2]
+    assert unit.words["local"] == (0, 0)
+    assert (unit.words["block"], unit.words["options"]) == (variant["BLOCK"], LAUNCH.options(variant))
+    assert unit.words["deadline_s"] == 8.0, "twice as long as all defaults took"
+
+
+def test_an_answer_without_an_expectation_says_so() -> None:
+    answer = {name: value for name, value in GOOD.items() if not name.startswith(("max_abs", "nan"))}
+    assert trials_of(FakeUnit(answer))(LAUNCH, default_candidate(LAUNCH), 2).max_abs_error is None
+
+
+def test_a_throttled_unit_rests_before_the_next_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+    monkeypatch.setattr(trials.time, "sleep", rests.append)
+    unit = FakeUnit(GOOD, GOOD)
+    hot, cool = DeviceState(thermal_status=3), DeviceState(thermal_status=0)
+    unit.states = [cool, hot, cool]
+    measure = trials_of(unit, 0.0, 1.0, 2.0, 3.0, 3.0 + trials.LOOK_S)
+    measure(LAUNCH, default_candidate(LAUNCH), 2)
+    assert not rests
+    measure(LAUNCH, default_candidate(LAUNCH), 2)
+    assert rests == [trials.REST.rest_s]
+
+
+def test_a_clock_that_goes_back_costs_nothing() -> None:
+    trials = trials_of(FakeUnit(GOOD), 5.0, 3.0, 10.0, 4.0)
+    assert trials.prepare_s == 0.0
+    assert trials(LAUNCH, default_candidate(LAUNCH), 2).device_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(DeadlineError("no answer"), Status.HANG), (ProcessEndedError("SIGABRT: LLVM ERROR"), Status.CRASH)],
+)
+def test_what_kills_farmrt_costs_one_respawn(error: Exception, status: Status) -> None:
+    unit = FakeUnit(error, GOOD)
+    trials = trials_of(unit)
+    unit.log.clear()
+    trial = trials(LAUNCH, default_candidate(LAUNCH), 2)
+    assert (trial.status, trial.reason) == (status, str(error))
+    assert unit.log == ["trial", "respawn", "load", "inputs", "run"]
+    assert trials(LAUNCH, default_candidate(LAUNCH), 2).status == Status.OK
+
+
+def test_an_error_is_followed_by_a_look_whether_farmrt_still_works() -> None:
+    unit = FakeUnit(DeviceError("clBuildProgram: -11", "build_failed"), GOOD)
+    trials = trials_of(unit)
+    unit.log.clear()
+    assert trials(LAUNCH, default_candidate(LAUNCH), 2).status == Status.FAILED
+    assert unit.log == ["trial", "run"]
+
+
+def test_a_lost_context_costs_a_respawn() -> None:
+    unit = FakeUnit(DeviceError("CL_OUT_OF_RESOURCES", "opencl"), GOOD)
+    trials = trials_of(unit)
+    unit.log.clear()
+    unit.run_errors = [DeviceError("CL_INVALID_COMMAND_QUEUE", "opencl")]
+    assert trials(LAUNCH, default_candidate(LAUNCH), 2).status == Status.FAILED
+    assert unit.log == ["trial", "run", "respawn", "load", "inputs", "run"]
+
+
+def test_a_unit_that_is_gone_ends_the_search() -> None:
+    unit = FakeUnit(ProcessEndedError("farmrt ended"))
+    trials = trials_of(unit)
+    unit.respawn_error = DeviceLostError("the unit does not answer")
+    with pytest.raises(DeviceLostError, match="does not answer"):
+        trials(LAUNCH, default_candidate(LAUNCH), 2)

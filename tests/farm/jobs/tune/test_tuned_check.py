@@ -1,0 +1,161 @@
+"""The check of stored tuned files, on this machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm import artifacts, cli
+from farm.config import deployment, inventory
+from farm.emulation import PhoneSettings
+from farm.emulation.attached import attached_phone
+from farm.jobs.compare.interleaved import Effort
+from farm.jobs.fleet.unit import OpenUnit, open_unit
+from farm.jobs.models.prepare import Prepared, TestData, prepare
+from farm.jobs.tune.tuned_check import check_tuned, verdict
+from farm.model import fetch
+from farm.rows.nightly import NightlyRow
+from runtime.artifacts import decode_tuned, encode_tuned
+from tests.farm.models import write_deployment
+from tuner.statistics import Ratio
+
+LITTLE = Effort(turns=5, turn_ms=1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """A folder with tuned files, and a farmrt on the unit that they are for."""
+
+    opened: OpenUnit
+    prepared: Prepared
+    data: TestData
+    tuned_file: Path
+    kernels_file: Path
+
+    def members(self, **more: Any) -> dict[str, Any]:
+        found = check_tuned(self.opened, self.prepared, "gpu", self.data, effort=LITTLE, **more)
+        NightlyRow.model_validate(identity() | found)  # they fit into a row
+        return found
+
+    def verdict(self) -> str:
+        members = self.members()
+        assert "tuned_ratio" not in members
+        return str(members["tuned_verdict"])
+
+
+def identity() -> dict[str, Any]:
+    names = ("unit", "soc", "device_model", "library", "model", "runtime")
+    return dict.fromkeys(names, "x") | {"status": "ok"}
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+    folder = tmp_path_factory.mktemp("tuned")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        write_deployment(folder)
+        assert cli.call(["tune", "--soc", "host", "tiny.yml", "--budget", "0"]) == 0
+        (tuned_file,) = Path("build").rglob("*_tuned_*.bin")
+        (kernels_file,) = Path("build").rglob("*_compiled_*.bin")
+        source = deployment.load(Path("tiny.yml"))
+        prepared = prepare(source, "tiny", fetch.Fetcher(source))
+        with open_unit(inventory.HOST) as opened:
+            yield Stored(opened, prepared, TestData(prepared, {}), tuned_file, kernels_file)
+
+
+@pytest.fixture
+def stored(tuned: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stored:
+    """The same in a folder that the test may spoil."""
+    shutil.copytree("build/tinylib", tmp_path / "build/tinylib")
+    monkeypatch.chdir(tmp_path)
+    return tuned
+
+
+def rewrite(path: Path, content: bytes) -> None:
+    """Writes a file together with its hash in the manifest."""
+    manifest = artifacts.read_manifest(path.parent)
+    digest = hashlib.sha256(content).hexdigest()
+    record = manifest.files[path.name].model_copy(update={"sha256": digest})
+    path.write_bytes(content)
+    text = manifest.model_copy(update={"files": manifest.files | {path.name: record}}).model_dump_json()
+    path.with_name(artifacts.MANIFEST_NAME).write_text(text)
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+class TestOnThisMachine:
+    def test_files_that_hold_every_default_gain_nothing_that_counts(self, stored: Stored) -> None:
+        members = stored.members()
+        low, high = members["tuned_ratio_ci"]
+        assert 0 < low <= members["tuned_ratio"] <= high
+        assert members["tuned_verdict"].startswith(("no gain: time ", "better: ", "worse than the default by "))
+        assert "status" not in members
+
+    def test_no_files(self, stored: Stored) -> None:
+        stored.tuned_file.unlink()
+        assert stored.verdict() == "no tuned files"
+
+    @pytest.mark.parametrize("which", ["tuned_file", "kernels_file"])
+    def test_a_flipped_bit(self, stored: Stored, which: str) -> None:
+        path = getattr(stored, which)
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+        assert stored.verdict().startswith(f"damaged: {path.name}: ")
+
+    def test_a_whole_file_that_is_not_the_manifests(self, stored: Stored) -> None:
+        (one,) = decode_tuned(stored.tuned_file.read_bytes(), "tuned")
+        stored.tuned_file.write_bytes(encode_tuned([dataclasses.replace(one, device_model="another")]))
+        assert stored.verdict() == f"damaged: {stored.tuned_file.name}: SHA-256 differs from the manifest's"
+
+    def test_a_damaged_manifest(self, stored: Stored) -> None:
+        stored.tuned_file.with_name(artifacts.MANIFEST_NAME).write_text("{")
+        assert stored.verdict().startswith("damaged: ")
+
+    def test_another_driver(self, stored: Stored) -> None:
+        (one,) = decode_tuned(stored.tuned_file.read_bytes(), "tuned")
+        other = dataclasses.replace(one, fingerprint=dataclasses.replace(one.fingerprint, driver="older"))
+        rewrite(stored.tuned_file, encode_tuned([other]))
+        found = stored.verdict()
+        assert found.startswith("not valid for this driver: ") and "driver" in found
+        assert found.endswith("; run farm tune --soc host")
+
+    def test_a_wrong_result_is_one_of_the_row(self, stored: Stored) -> None:
+        data = TestData(stored.prepared, {})
+        data.__dict__["expected"] = {name: value + 1.0 for name, value in stored.data.expected.items()}
+        members = check_tuned(stored.opened, stored.prepared, "gpu", data, effort=LITTLE)
+        assert members["status"] == "wrong_result" and members["reason"].startswith("with the tuned files: y: ")
+        assert "tuned_ratio" not in members and members["tuned_verdict"].startswith("wrong result")
+
+    def test_a_throttled_unit_gives_no_figure(self, stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+        throttled = {"throttled": "thermal status severe", "repeats": 2}
+        monkeypatch.setattr(stored.opened, "cool", lambda measure, _rest: (measure(), throttled))
+        assert stored.verdict() == "not measured: thermal status severe"
+
+    def test_the_files_of_another_device_model_are_not_those_of_a_phone(self, stored: Stored) -> None:
+        with attached_phone("mi8", PhoneSettings(soc="sdm845")) as unit, open_unit(unit) as opened:
+            assert dataclasses.replace(stored, opened=opened).verdict() == "no tuned files"
+
+
+def test_a_cpu_runtime_has_none() -> None:
+    nothing: Any = None
+    assert check_tuned(nothing, nothing, "cpu", nothing) == {}
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (Ratio(0.919, 0.898, 0.940), "better: 8.1 % faster (6.0 to 10.2)"),
+        (Ratio(1.003, 0.988, 1.01), "no gain: time +0.3 % (-1.2 to +1.0)"),
+        (Ratio(1.005, 1.001, 1.009), "no gain: time +0.5 % (+0.1 to +0.9)"),
+        (Ratio(1.031, 1.02, 1.041), "worse than the default by 3.1 % (2.0 to 4.1)"),
+    ],
+)
+def test_the_verdict_in_words(ratio: Ratio, text: str) -> None:
+    assert verdict(ratio) == text

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from farm.config.deployment import Input, Output
+from farm.model.boundary import bounded, channel_axis
+from farm.model.oracle import expected_outputs
+from runtime.convert import convert
+from runtime.errors import ModelError
+from runtime.evaluate import evaluate
+from tests.farm.models import FLOAT, model_of, tiny_model
+
+X = np.random.default_rng(0).uniform(-1, 1, (1, 3, 8, 8)).astype(np.float32)
+NCHW_X = Input("x", (1, 3, 8, 8), "float32", "NCHW", (-1.0, 1.0))
+NHWC_X = Input("x", (1, 8, 8, 3), "float32", "NHWC", (-1.0, 1.0))
+Y = Output("y", (1, 5), "NONE")
+
+
+def both(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Outputs of ONNX Runtime, checked against those of the converted graph."""
+    expected = expected_outputs(model, inputs)
+    graph, _ = convert(model)
+    computed = evaluate(graph, inputs)
+    for name, value in expected.items():
+        np.testing.assert_allclose(computed[name], value, rtol=1e-4, atol=1e-5)
+    return expected
+
+
+def test_the_whole_model() -> None:
+    outputs = both(bounded(tiny_model(), [NCHW_X], [Y]), {"x": X})
+    assert outputs["y"].shape == (1, 5)
+
+
+def test_nhwc_tensors_keep_their_names_and_values() -> None:
+    plain = both(bounded(tiny_model(), [NCHW_X], [Y, Output("act", None, "NCHW")]), {"x": X})
+    model = bounded(tiny_model(), [NHWC_X], [Y, Output("act", (1, 8, 8, 4), "NHWC")])
+    turned = both(model, {"x": X.transpose(0, 2, 3, 1)})
+    np.testing.assert_allclose(turned["y"], plain["y"], rtol=1e-5)
+    np.testing.assert_allclose(turned["act"], plain["act"].transpose(0, 2, 3, 1), rtol=1e-5)
+
+
+def test_an_nhwc_output_of_two_axes_is_no_image() -> None:
+    model = bounded(tiny_model(), [NCHW_X], [Output("y", (1, 5), "NHWC")])
+    assert [node.op_type for node in model.graph.node].count("Transpose") == 0
+
+
+def test_an_intermediate_tensor_as_input_leaves_out_what_computes_it() -> None:
+    middle = Input("mean", (1, 4, 1, 1), "float32", "NCHW", (-1.0, 1.0))
+    model = bounded(tiny_model(), [middle], [Y])
+    assert [node.op_type for node in model.graph.node] == ["Flatten", "Gemm"]
+    assert {tensor.name for tensor in model.graph.initializer} == {"dense", "shift"}
+    both(model, {"mean": np.ones((1, 4, 1, 1), np.float32)})
+
+
+def test_only_what_an_output_needs_is_kept() -> None:
+    model = bounded(tiny_model(), [NCHW_X], [Output("conv", None, "NCHW")])
+    assert [node.op_type for node in model.graph.node] == ["Conv"]
+
+
+def test_models_of_the_first_versions_list_weights_as_inputs() -> None:
+    model = tiny_model()
+    model.ir_version = 3
+    for tensor in model.graph.initializer:
+        model.graph.input.append(helper.make_tensor_value_info(tensor.name, FLOAT, tensor.dims))
+    both(bounded(model, [NCHW_X], [Y]), {"x": X})
+
+
+def refused(model: onnx.ModelProto, tensor: Input, output: Output = Y) -> str:
+    with pytest.raises(ModelError) as caught:
+        bounded(model, [tensor], [output])
+    return str(caught.value)
+
+
+def test_a_wrong_shape_is_refused_with_both_shapes() -> None:
+    text = refused(tiny_model(), Input("x", (1, 3, 9, 8), "float32", "NCHW", (0, 1)))
+    assert text == "input 'x': shape 1,3,9,8, but the model reads ?,3,8,8"
+
+
+def test_a_shape_in_the_wrong_order_is_told_in_the_models_order() -> None:
+    text = refused(tiny_model(), Input("x", (1, 3, 8, 8), "float32", "NHWC", (0, 1)))
+    assert text == "input 'x': shape 1,3,8,8, which is 1,8,3,8 in the model's order, but the model reads ?,3,8,8"
+
+
+def test_unknown_tensors_are_refused_with_those_that_there_are() -> None:
+    text = refused(tiny_model(), Input("image", (1, 3, 8, 8), "float32", "NCHW", (0, 1)))
+    assert text == "input tensor 'image' is not in the model; it has 'x'"
+    text = refused(tiny_model(), NCHW_X, Output("z", None, "NCHW"))
+    assert text == "output tensor 'z' is not in the model; it has 'y'"
+
+
+def test_an_input_that_is_needed_and_not_given_is_named() -> None:
+    values = [helper.make_tensor_value_info(name, FLOAT, [2]) for name in ("x", "other", "y")]
+    model = model_of([helper.make_node("Add", ["x", "other"], ["y"])], values[:2], values[2:])
+    text = refused(model, Input("x", (2,), "float32", "NONE", (0, 1)))
+    assert text == "the model reads the input 'other', which input_tensors does not name"
+
+
+def test_another_element_type_is_refused() -> None:
+    values = [helper.make_tensor_value_info(name, TensorProto.INT64, [2]) for name in ("x", "y")]
+    model = model_of([helper.make_node("Neg", ["x"], ["y"])], values[:1], values[1:])
+    text = refused(model, Input("x", (2,), "float32", "NONE", (0, 1)))
+    assert text == "input 'x': the model reads INT64, input_data_types says float32"
+
+
+def test_onnx_runtime_refuses_with_one_line() -> None:
+    model = model_of(
+        [helper.make_node("NoSuchOperator", ["x"], ["y"])],
+        [helper.make_tensor_value_info("x", FLOAT, [2])],
+        [helper.make_tensor_value_info("y", FLOAT, [2])],
+    )
+    with pytest.raises(ModelError, match="ONNX Runtime, the reference, refuses the model: ") as caught:
+        expected_outputs(model, {"x": np.zeros(2, np.float32)})
+    assert "\n" not in str(caught.value)
+
+
+def test_channels_are_last_in_nhwc_only() -> None:
+    assert [channel_axis(form, 4) for form in ("NCHW", "NHWC", "NONE")] == [1, 3, 1]

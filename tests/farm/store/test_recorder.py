@@ -1,0 +1,200 @@
+"""Commands as runs of the store: what is kept of them when all goes well, and when it does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from farm import cli
+from farm.cli import options, store_options
+from farm.rows.row import Row, Status
+from farm.store import Store, engine
+from farm.store.importing import take_file
+from farm.store.recorder import Keeper
+from runtime.errors import ConfigError, FormatError
+from tests.farm.store.rows import a_nightly_row, a_row
+from tests.farm.store.test_faults import holding
+
+STORE = Path("reports/farm.db")
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(engine, "LOCK_WAIT_S", 0.05)
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def keeper(told: list[str]) -> Keeper:
+    return Keeper(None, "run", "farm run x.yml", "c0ffee", told.append)
+
+
+def states() -> list[str]:
+    with Store.open() as store:
+        return [run.state for run in store.runs()]
+
+
+def test_rows_are_kept_as_they_come(keeper: Keeper, told: list[str]) -> None:
+    def measured() -> Iterator[Row]:
+        yield a_row(unit="a")
+        with Store.open() as store:
+            assert [row["unit"] for row in store.rows()] == ["a"]
+            assert store.run(1).state == "running"
+        yield a_row(unit="b")
+
+    with keeper:
+        assert len(list(keeper.kept(measured()))) == 2
+    assert (keeper.exit_status, told, states()) == (0, [], ["finished"])
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ConfigError])
+def test_what_does_not_come_to_its_end_is_interrupted(keeper: Keeper, error: type[BaseException]) -> None:
+    def measured() -> Iterator[Row]:
+        yield a_row()
+        raise error
+
+    with pytest.raises(error), keeper:
+        list(keeper.kept(measured()))
+    assert states() == ["interrupted"]
+    with Store.open() as store:
+        assert len(list(store.rows())) == 1
+
+
+def test_rows_that_a_locked_store_does_not_take_are_imported_later(keeper: Keeper, told: list[str]) -> None:
+    rows = [a_row(), a_nightly_row(), a_row(unit="other")]
+    with keeper:
+        keeper.keep(rows[0])
+        with holding(STORE):
+            keeper.keep(rows[1])
+        keeper.keep(rows[2])
+    assert keeper.exit_status == 1
+    (spilled,) = Path("reports").glob("unsaved-*.jsonl")
+    assert told[0].startswith("not kept in the store: reports/farm.db: locked for 0.05 s by process")
+    assert told[1:] == [f"rows are kept in {spilled}; `farm store import` takes them over"]
+    with Store.open() as store:
+        with store.writing() as connection:
+            taken = take_file(connection, spilled)
+        assert (taken.runs, taken.rows, taken.damaged) == (0, 2, [])
+        assert [row["unit"] for row in store.rows(1)] == ["pixel", "pixel", "other"]
+        assert store.nightly_rows(1) == [rows[1]] and store.series()
+
+
+def test_a_store_that_cannot_be_made_keeps_no_row_from_being_kept(
+    told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("reports").touch()  # no folder: nothing can be written there
+    monkeypatch.setattr(tempfile, "tempdir", str(Path("temporary").absolute()))
+    with Keeper(None, "run", "", "", told.append) as keeper:
+        keeper.keep(a_row())
+    (spilled,) = Path("temporary").glob("unsaved-*.jsonl")
+    assert keeper.exit_status == 1 and len(told) == 2 and "reports/farm.db: cannot be made: " in told[0]
+    with Store.open("other.db") as store, store.writing() as connection:
+        assert take_file(connection, spilled).rows == 1
+
+
+def test_damage_that_comes_to_light_while_measuring(
+    keeper: Keeper, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: Any) -> None:
+        raise FormatError("reports/farm.db: damaged")
+
+    with keeper:
+        monkeypatch.setattr(Store, "add", damaged)
+        keeper.keep(a_row())
+    assert told[0] == "not kept in the store: reports/farm.db: damaged" and keeper.exit_status == 1
+    assert len(list(Path("reports").glob("unsaved-*.jsonl"))) == 1
+
+
+def test_the_wrong_store_is_refused_before_anything_is_measured(keeper: Keeper) -> None:
+    STORE.parent.mkdir()
+    STORE.write_bytes(b"no store" * 1000)
+    with pytest.raises(FormatError, match="damaged"), keeper:
+        raise AssertionError("measured")
+
+
+@click.command(name="measure")
+@store_options.store_option
+@options.json_option
+def measure(store: str | None, as_json: bool) -> int:
+    """Stands for a command that measures."""
+    with store_options.keeping(store) as keeper:
+        rows = list(keeper.kept([a_row(), a_row(unit="bad", status=Status.OK)]))
+    return options.finish(rows, as_json, lambda _: None, keeper)
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs a command line of farm with one more command; returns exit status, stdout and stderr."""
+    monkeypatch.setattr(cli.LazyGroup, "get_command", lambda *_: measure)
+    monkeypatch.setitem(cli.COMMANDS, "measure", "")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = cli.call(arguments)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+def test_a_command_is_a_run_with_its_command_line(call: Any) -> None:
+    environment = os.environ | {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a"}
+    environment |= {"GIT_COMMITTER_EMAIL": "a@b", "GIT_CONFIG_GLOBAL": "/dev/null"}
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "x"]):
+        subprocess.run(["git", *words], check=True, env=environment)
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    status, out, err = call("measure", "--json")
+    assert (status, err, len(json.loads(out)["rows"])) == (0, "", 2)
+    with Store.open() as store:
+        (run,) = store.runs()
+    assert (run.name, run.command, run.commit, run.state) == ("measure", "farm measure --json", commit, "finished")
+
+
+def test_no_git_is_needed(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert call("measure")[0] == 0
+    monkeypatch.setenv("PATH", "")
+    assert call("measure")[0] == 0
+    with Store.open() as store:
+        assert [run.commit for run in store.runs()] == ["", ""]
+
+
+def test_a_command_prints_its_rows_also_where_they_are_not_kept(call: Any) -> None:
+    Store.open().close()
+    with holding(STORE):
+        status, out, err = call("measure", "--json")
+    assert status == 1 and len(json.loads(out)["rows"]) == 2
+    assert err.startswith("not kept in the store: reports/farm.db: locked")
+    assert len(err.splitlines()) == 2 and "reports/unsaved-" in err
+    (spilled,) = Path("reports").glob("unsaved-*.jsonl")
+    with Store.open() as store, store.writing() as connection:
+        assert take_file(connection, spilled).rows == 2
+
+
+@pytest.mark.parametrize("form", ["--store={}", "--store {}"])
+def test_a_password_is_neither_shown_nor_kept(form: str, call: Any) -> None:
+    url = "postgresql://farm:s3cret@127.0.0.1:1/farm?password=s3cret"
+    status, out, err = call("measure", *form.format(url).split(" "))
+    assert status == 1 and "s3cret" not in out + err and "farm:***@127.0.0.1:1/farm" in err
+    (spilled,) = Path("reports").glob("unsaved-*.jsonl")
+    assert "s3cret" not in spilled.read_text() and "farm:***@" in spilled.read_text()
+
+
+def test_an_unknown_kind_of_store_is_a_mistake_of_usage(call: Any) -> None:
+    status, out, err = call("measure", "--store", "mysql://me:s3cret@host/db")
+    assert (
+        (status, out) == (2, "")
+        and err.startswith("error: --store: of no kind that farm knows; use")
+        and "s3cret" not in err
+    )

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from farm.rows.row import Latency, RunRow, Status, TensorComparison
+from farm.tables import table
+from farm.tables.run import artifact_lines, run_tables
+from farm.tables.table import Table
+
+SMALL = Table("Title", ("name", "value"), [["a", "1"], ["long name", "12.5"]], frozenset({"name"}))
+
+
+def a_row(status: Status) -> RunRow:
+    names = {"unit": "host", "soc": "host", "device_model": "host", "library": "lib", "model": "net", "runtime": "gpu"}
+    return RunRow.model_validate(names | {"status": status})
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_plain_text_is_aligned() -> None:
+    assert table.plain(SMALL).splitlines() == [
+        "Title",
+        "-----------------",
+        "name      | value",
+        "-----------------",
+        "a         |     1",
+        "long name |  12.5",
+    ]
+
+
+def test_a_pipe_gets_plain_text_and_a_terminal_gets_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    piped, terminal = io.StringIO(), Terminal()
+    table.show([SMALL], piped)
+    table.show([SMALL], terminal)
+    assert piped.getvalue() == table.plain(SMALL)
+    assert "\x1b[1m" in terminal.getvalue() and "long name" in terminal.getvalue()
+
+
+def test_standard_output_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
+    table.show([SMALL, SMALL])
+    assert capsys.readouterr().out.count("Title") == 2
+    assert not sys.stdout.isatty()
+
+
+def test_names_from_a_file_neither_format_nor_control_the_terminal() -> None:
+    hostile = Table("", ("name",), [["[red]x[/red]\x1b[2J\n"]], frozenset({"name"}))
+    terminal = Terminal()
+    table.show([hostile], terminal)
+    for text in (terminal.getvalue(), table.plain(hostile)):
+        assert "[red]x[/red]" in text and "\x1b[2J" not in text
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB")]
+)
+def test_sizes(size_bytes: int, text: str) -> None:
+    assert table.size(size_bytes) == text
+
+
+def test_a_failed_run_has_dashes() -> None:
+    row = a_row(Status.TIMEOUT)
+    (times,) = run_tables([row])
+    assert list(times.rows[0][4:]) == ["timeout", *["-"] * 6]
+    (times,) = run_tables([row.model_copy(update={"latency_ms": Latency.of([1.0, 2.0, 4.0])})])
+    assert list(times.rows[0][-4:]) == ["2.000", "4.000", "1.000", "1.247"]
+
+
+def test_each_compared_output_has_a_line() -> None:
+    output = TensorComparison(name="prob", status=Status.OK, cosine=1.0, sqnr_db=87.25, max_abs_error=1e-5)
+    row = a_row(Status.OK).model_copy(update={"outputs": (output, output)})
+    _, accuracy = run_tables([row])
+    assert len(accuracy.rows) == 2
+    assert list(accuracy.rows[0][3:]) == ["1.000000", "87.2", "-", "1.00e-05", "-", "0", "prob"]
+
+
+ARTIFACTS = {
+    "tuned": {"match": "exact", "entries": 30, "used": 28, "reason": ""},
+    "kernels": {"match": "none", "loaded": 0, "built": 7, "build_ms": 12.0, "reason": "driver differs"},
+}
+
+
+def test_artifacts_that_were_given_are_told_used_or_not() -> None:
+    settings = {"tuned_file": "t.bin", "kernels_file": "k.bin"}
+    row = a_row(Status.OK).model_copy(update={**ARTIFACTS, "settings": settings})
+    assert artifact_lines([row]) == [
+        "net on host: tuned parameters: match exact, 30 entries, used by 28 steps",
+        "net on host: compiled kernels: match none, 0 loaded, 7 built in 12 ms (driver differs)",
+    ]
+    assert artifact_lines([row.model_copy(update={"settings": {}})]) == []
+
+
+def test_a_narrow_terminal_cuts_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    terminal = Terminal()
+    table.show(run_tables([a_row(Status.OK).model_copy(update={"init_ms": 1234567.25})]), terminal)
+    assert "1234567.250" in terminal.getvalue() and "Median(ms)" in terminal.getvalue()

@@ -1,0 +1,319 @@
+"""Phones over adb: the contract with shell protocol 2 and without, with a stock adb server; every way to lose one."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm.config.inventory import Unit
+from farm.emulation import EmulatedPhone, PhoneSettings
+from farm.transport import adb
+from farm.transport.adb import AdbTransport, remedy
+from farm.transport.adb_server import AdbDevice, AdbServer, find_adb, parse_device
+from farm.transport.base import Transport
+from runtime.errors import DeviceError, DeviceLostError, JobError, ProcessEndedError
+from tests.farm.adb_servers import adb_server
+from tests.farm.transport.contract import DEADLINE_S, PosixContract, run_shell, wait_until_ended
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with adb_server(tmp_path_factory.mktemp("adb")) as found:
+        yield found
+
+
+Open = Callable[..., AdbTransport]
+
+
+@pytest.fixture
+def phones(port: int) -> Iterator[Callable[..., EmulatedPhone]]:
+    """Starts phones that end with the test."""
+    running: list[EmulatedPhone] = []
+
+    def start(**settings: Any) -> EmulatedPhone:
+        phone = EmulatedPhone(PhoneSettings(**settings)).__enter__()
+        running.append(phone)
+        return phone
+
+    yield start
+    for phone in running:
+        phone.__exit__(None, None, None)
+
+
+def unit_of(phone: EmulatedPhone, port: int, folder: str = "") -> Unit:
+    serial = f"127.0.0.1:{phone.port}"
+    return Unit("mi8", "adb", "sdm845", "MI 8", ("host",), serial=serial, adb_server_port=port, folder=folder)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notices in a second or two what otherwise takes twenty."""
+    monkeypatch.setattr(adb, "SILENCE_S", 0.5)
+    monkeypatch.setattr(adb, "ANSWER_S", 5.0)
+    monkeypatch.setattr(adb, "SETTLE_S", 1.5)
+
+
+class TestShellProtocol2(PosixContract):
+    @pytest.fixture
+    def transport(self, phones: Callable[..., EmulatedPhone], port: int) -> Iterator[Transport]:
+        opened = adb.connect(unit_of(phones(), port))
+        yield opened
+        opened.close()
+
+
+class TestOldPhone(PosixContract):
+    @pytest.fixture
+    def transport(self, phones: Callable[..., EmulatedPhone], port: int) -> Iterator[Transport]:
+        opened = adb.connect(unit_of(phones(shell_v2=False, android=6), port))
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(params=["shell 2", "old"])
+def phone(request: pytest.FixtureRequest, phones: Callable[..., EmulatedPhone]) -> EmulatedPhone:
+    return phones(shell_v2=request.param == "shell 2")
+
+
+@pytest.fixture
+def transport(phone: EmulatedPhone, port: int) -> Iterator[AdbTransport]:
+    opened = adb.connect(unit_of(phone, port))
+    yield opened
+    opened.close()
+
+
+def test_many_files_travel_together(transport: AdbTransport, tmp_path: Path) -> None:
+    files = {}
+    for number in range(200):
+        path = tmp_path / str(number)
+        path.write_bytes(os.urandom(number * 50))
+        files[f"many/{number}"] = path
+    assert sorted(transport.push(files)) == sorted(files)
+    assert transport.push(files) == []
+    files["many/7"].write_bytes(b"changed")
+    assert transport.push(files) == ["many/7"]
+
+
+def test_long_command_lines(transport: AdbTransport) -> None:
+    argument = "x" * 50_000
+    assert run_shell(transport, 'printf %s "$1"', argument).stdout == argument.encode()
+
+
+def test_a_full_storage_leaves_nothing_half_written(
+    transport: AdbTransport, phone: EmulatedPhone, tmp_path: Path
+) -> None:
+    phone.inject("storage:free=1M")
+    (tmp_path / "large").write_bytes(os.urandom(8_000_000))
+    with pytest.raises(DeviceError, match=r"mi8: .*(No space left|full)"):
+        transport.push({"large": tmp_path / "large"})
+    phone.clear_faults()
+    assert run_shell(transport, "ls -A").stdout == b""
+
+
+def test_a_file_that_is_altered_on_its_way_does_not_appear(
+    transport: AdbTransport, phone: EmulatedPhone, tmp_path: Path
+) -> None:
+    phone.inject("alter:at=push,on=push-,bytes=1000")
+    (tmp_path / "data").write_bytes(bytes(5000))
+    with pytest.raises(DeviceError, match="arrived with another content"):
+        transport.push({"data": tmp_path / "data"})
+    phone.clear_faults()
+    assert run_shell(transport, "ls -A").stdout == b""
+
+
+@pytest.mark.parametrize("fault", ["alter:at=pull,bytes=1000", "truncate:at=pull,bytes=1000"])
+def test_a_file_that_is_altered_on_its_way_back_is_refused(
+    transport: AdbTransport, phone: EmulatedPhone, tmp_path: Path, fault: str
+) -> None:
+    (tmp_path / "data").write_bytes(bytes(5000))
+    transport.push({"data": tmp_path / "data"})
+    phone.inject(fault)
+    with pytest.raises(JobError):
+        transport.pull("data", tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+
+
+def test_a_program_that_dies_is_no_lost_phone(transport: AdbTransport) -> None:
+    process = transport.start(["sh", "-c", "read line; echo last words >&2; kill -SEGV $$"])
+    process.write_line("go")
+    with pytest.raises(ProcessEndedError, match=r"139 \(SIGSEGV\): last words"):
+        process.read_line(DEADLINE_S)
+
+
+@pytest.mark.parametrize("fault", ["disconnect:away=1", "reboot:away=1"])
+def test_a_phone_that_goes_in_a_run_is_lost_and_used_again_when_it_returns(
+    transport: AdbTransport, phone: EmulatedPhone, port: int, quick: None, fault: str
+) -> None:
+    process = transport.start(["sh", "-c", "echo $$; exec cat"])
+    pid = int(process.read_line(DEADLINE_S))
+    phone.inject(fault)
+    with pytest.raises(DeviceLostError) as caught:
+        process.read_line(DEADLINE_S)
+    assert not isinstance(caught.value, ProcessEndedError)
+    wait_until_ended(pid)
+    again = _opened_again(unit_of(phone, port))
+    assert run_shell(again, "echo back").stdout == b"back\n"
+    again.close()
+
+
+def _opened_again(unit: Unit) -> AdbTransport:
+    end = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            return adb.connect(unit)
+        except JobError:
+            assert time.monotonic() < end
+            time.sleep(0.2)
+
+
+@pytest.mark.parametrize("at", ["push", "pull", "shell"])
+def test_a_reset_in_each_stage_is_a_lost_phone(
+    phones: Callable[..., EmulatedPhone], port: int, tmp_path: Path, quick: None, at: str
+) -> None:
+    phone = phones()
+    transport = adb.connect(unit_of(phone, port))
+    (tmp_path / "data").write_bytes(os.urandom(3_000_000))
+    if at == "pull":
+        transport.push({"data": tmp_path / "data"})
+    phone.inject(f"disconnect:at={at},bytes=100000,away=3" if at != "shell" else "disconnect:at=shell,away=3")
+    with pytest.raises(DeviceLostError, match="mi8"):
+        if at == "push":
+            transport.push({"data": tmp_path / "data"})
+        elif at == "pull":
+            transport.pull("data", tmp_path / "back")
+        else:
+            run_shell(transport, "echo never")
+    assert not (tmp_path / "back").exists()
+    transport.close()
+
+
+def test_a_link_that_stands_still_is_noticed(phone: EmulatedPhone, transport: AdbTransport, quick: None) -> None:
+    process = transport.start(["sh", "-c", "echo there; sleep 1000"])
+    assert process.read_line(DEADLINE_S) == "there"
+    phone.inject("stall")
+    begun = time.monotonic()
+    with pytest.raises(DeviceLostError, match="mi8"):
+        process.read_line(60.0)
+    assert time.monotonic() - begun < 30
+
+
+def test_a_silent_program_is_no_lost_phone(transport: AdbTransport, quick: None) -> None:
+    assert run_shell(transport, "sleep 3; echo done").stdout == b"done\n"
+
+
+def test_a_server_that_is_killed_is_started_again(
+    phones: Callable[..., EmulatedPhone], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HOME", "TMPDIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        own_port = int(listener.getsockname()[1])
+    unit = unit_of(phones(), own_port)
+    try:
+        transport = adb.connect(unit)
+        process = transport.start(["sh", "-c", "echo there; sleep 1000"])
+        assert process.read_line(DEADLINE_S) == "there"
+        _kill_server(own_port)
+        with pytest.raises(DeviceLostError):
+            process.read_line(DEADLINE_S)
+        assert run_shell(transport, "echo again").stdout == b"again\n"
+        (tmp_path / "data").write_bytes(os.urandom(200_000_000))
+        threading.Timer(0.1, lambda: _kill_server(own_port)).start()
+        with pytest.raises(DeviceLostError):
+            transport.push({"data": tmp_path / "data"})
+        (tmp_path / "data").write_bytes(b"small")
+        assert transport.push({"data": tmp_path / "data"}) == ["data"]
+    finally:
+        _kill_server(own_port)
+
+
+def _kill_server(port: int) -> None:
+    subprocess.run([find_adb(), "-P", str(port), "kill-server"], check=False, capture_output=True, timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [("unauthorized", "accept the dialogue"), ("offline", r"(offline|absent|does not answer)")],
+)
+def test_phones_that_may_not_be_used_say_why(
+    phones: Callable[..., EmulatedPhone], port: int, quick: None, fault: str, words: str
+) -> None:
+    phone = phones()
+    phone.inject(fault)
+    with pytest.raises(JobError, match=words):
+        adb.connect(unit_of(phone, port))
+
+
+def test_a_phone_that_is_not_there(port: int, quick: None) -> None:
+    unit = Unit("gone", "adb", "sdm845", "x", ("host",), serial="0123456789", adb_server_port=port)
+    with pytest.raises(DeviceLostError, match="gone: 0123456789 is absent: adb does not see it"):
+        adb.connect(unit)
+
+
+NO_PERMISSIONS = "no permissions (user in plugdev group; are your udev rules wrong?); see [..] usb:1-1"
+
+
+@pytest.mark.parametrize(
+    ("line", "device"),
+    [
+        ("emulator-5554  device product:sdk model:Pixel_7 transport_id:1", ("emulator-5554", "device", "Pixel_7")),
+        ("0123 unauthorized usb:1-1 transport_id:2", ("0123", "unauthorized")),
+        (f"0123 {NO_PERMISSIONS}", ("0123", "no permissions")),
+        ("10.0.0.1:5555 offline", ("10.0.0.1:5555", "offline")),
+        ("", None),
+        ("* daemon", ("*", "daemon")),
+    ],
+)
+def test_lines_of_the_server(line: str, device: tuple[str, ...] | None) -> None:
+    assert parse_device(line) == (AdbDevice(*device) if device else None)
+
+
+def test_every_state_has_a_remedy_but_the_good_one() -> None:
+    assert remedy("device") == ""
+    assert all(remedy(state) for state in (*adb.REMEDIES, "something new"))
+
+
+def test_a_server_of_another_version_is_used_as_it_is(tmp_path: Path) -> None:
+    """A server that says version 31 and knows one phone: nothing is sent to it but questions."""
+    import socketserver
+
+    asked: list[str] = []
+
+    class Old(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            service = self.rfile.read(int(self.rfile.read(4), 16)).decode()
+            asked.append(service)
+            text = {"host:version": "001f", "host:devices-l": "0123 device model:Old\n"}[service]
+            self.wfile.write(b"OKAY%04x" % len(text) + text.encode())
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Old) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        found = AdbServer(server.server_address[1])
+        assert found.version(time.monotonic() + 5) == 31
+        assert found.devices(time.monotonic() + 5) == [AdbDevice("0123", "device", "Old")]
+        server.shutdown()
+    assert asked == ["host:version", "host:devices-l"]
+
+
+def test_what_is_no_adb_server_is_told() -> None:
+    import socketserver
+
+    class Web(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.rfile.read(8)
+            self.wfile.write(b"HTTP/1.1 400 Bad Request\r\n")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Web) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(DeviceError, match="is no adb server"):
+            AdbServer(server.server_address[1]).devices(time.monotonic() + 5)
+        server.shutdown()

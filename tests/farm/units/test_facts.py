@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farm import transport
+from farm.config.fields import SAFE_NAME
+from farm.config.inventory import HOST, Unit
+from farm.emulation.emulated import EmulatedPhone
+from farm.emulation.phone import PhoneSettings
+from farm.emulation.socs import SOCS
+from farm.units import facts
+from farm.units.facts import Facts
+from tests.farm.adb_peer import Peer
+
+
+def answers_of(values: dict[str, str]) -> str:
+    """What the script prints."""
+    return "".join(f"\n@farm {name}\n{text}" for name, text in values.items())
+
+
+PHONE = answers_of(
+    {
+        "ro.product.model": "MI 8\n",
+        "ro.board.platform": "sdm845\n",
+        "ro.hardware": "qcom\n",
+        "ro.product.cpu.abilist": "arm64-v8a,armeabi-v7a,armeabi\n",
+        "ro.build.version.release": "10\n",
+        "ro.build.version.sdk": "29\n",
+        "ro.hardware.egl": "adreno\n",
+    }
+)
+BOARD = answers_of(
+    {
+        "tree-model": "Pine64 RockPro64 v2.1\0",
+        "compatible": "pine64,rockpro64-v2.1\0pine64,rockpro64\0rockchip,rk3399\0",
+        "os-release": 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nNAME="Debian GNU/Linux"\nVERSION_ID="12"\n',
+        "machine": "aarch64\n",
+        "bits": "64\n",
+        "packages": "arm64\narmhf\n",
+    }
+)
+
+
+def test_a_phone() -> None:
+    assert facts.parse(PHONE) == Facts(
+        model="MI 8", soc="sdm845", abis=("arm64-v8a", "armeabi-v7a"), os="Android 10 (API 29)", gpu="adreno"
+    )
+    assert facts.parse(PHONE + answers_of({"adreno": "Adreno630v2\n"})).gpu == "Adreno630v2"
+    assert facts.parse(PHONE + answers_of({"mali": "Mali-G76 10 cores r0p1 0x72110001\n"})).gpu.startswith("Mali-G76")
+
+
+def test_a_board() -> None:
+    assert facts.parse(BOARD) == Facts(
+        model="Pine64 RockPro64 v2.1", soc="rk3399", abis=("arm64", "armhf"), os="Debian 12"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answers", "abis"),
+    [
+        ({"machine": "armv7l\n"}, ("armhf",)),
+        ({"machine": "aarch64\n"}, ("arm64",)),
+        ({"machine": "aarch64\n", "bits": "32\n"}, ("armhf",)),
+        ({"machine": "aarch64\n", "bits": "64\n", "packages": "armhf\n"}, ("armhf",)),
+        ({"machine": "riscv64\n"}, ()),
+        ({"machine": "x86_64\n", "packages": "amd64\ni386\n"}, ("host",)),
+        ({"machine": "\n"}, ()),
+        ({"ro.product.cpu.abilist": "host\n"}, ("host",)),
+        ({"ro.product.cpu.abilist": "x86_64,arm64-v8a\n"}, ("arm64-v8a",)),
+        ({"ro.product.cpu.abi": "arm64-v8a\n"}, ("arm64-v8a",)),
+        ({"ro.product.cpu.abilist": "../../etc\n", "machine": "aarch64"}, ()),
+    ],
+)
+def test_abis(answers: dict[str, str], abis: tuple[str, ...]) -> None:
+    assert facts.parse(answers_of(answers), host_machine="x86_64").abis == abis
+
+
+def test_qualcomms_number_counts_only_on_their_chips() -> None:
+    number = answers_of({"soc0-id": "321\n"})
+    assert facts.parse(number + answers_of({"soc0-family": "Snapdragon\n"})).soc == "sdm845"
+    assert facts.parse(number + answers_of({"soc0-family": "Tegra\n"})).soc == "unknown"
+    assert facts.parse(answers_of({"soc0-machine": "i.MX8MM\n"})).soc == "imx8mm"
+    assert facts.parse(answers_of({"hardware": "Hardware\t: Qualcomm Technologies, Inc SDM660\n"})).soc == "sdm660"
+
+
+def test_nothing_at_all() -> None:
+    assert facts.parse("") == facts.parse("sh: getprop: not found\n") == Facts()
+
+
+HOSTILE = {
+    "escapes": "\x1b]0;owned\x07\x1b[2J\x9b31m",
+    "lines": "a\nb\r\nc\x85d\u2028e",
+    "long": "x" * 2**20,
+    "invalid UTF-8": b"\xff\xfe\x80SDM845".decode(errors="replace"),
+    "surrogate": "\udcff",
+    "a path": "../../../../etc/passwd",
+    "reversed": "\u202egnp.exe",
+    "NUL": "a\0b",
+    "a mark": "x\n@farm ro.product.model\nforged",
+    "markup": "[bold red]x[/] `rm` | <script>",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_words_are_bounded_and_fit_on_a_line(name: str) -> None:
+    word = HOSTILE[name]
+    names = (*facts.PROPERTIES, *facts.FILES, "hardware", "machine", "packages", "bits")
+    values = dict.fromkeys(names, word)
+    check(facts.parse(answers_of(values)))
+    check(facts.parse(answers_of({"os-release": f'NAME="{word}"\nVERSION_ID="{word}"\n'})))
+
+
+@given(st.text(), st.sampled_from((*facts.PROPERTIES, *facts.FILES)))
+def test_any_word_is_bounded_and_fits_on_a_line(text: str, name: str) -> None:
+    check(facts.parse(answers_of({name: text})))
+
+
+def check(found: Facts) -> None:
+    assert SAFE_NAME.fullmatch(found.soc)
+    for word in (found.model, found.os, found.gpu):
+        assert word.isprintable() and len(word) <= 80
+
+
+def test_this_machine_is_asked_with_the_very_script(tmp_path: Path) -> None:
+    opened = transport.connect(HOST, tmp_path)
+    found = facts.read_facts(opened)
+    assert found.abis == ("host",)
+    assert found.os
+    check(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", SOCS)
+@pytest.mark.parametrize("android", [10, 14])
+def test_the_script_finds_what_an_emulated_phone_has(key: str, android: int) -> None:
+    chip = SOCS[key]
+    with EmulatedPhone(PhoneSettings(soc=key, android=android)) as phone, Peer(phone.port) as peer:
+        peer.greet()
+        found = facts.parse(peer.run(shlex.join(["sh", "-c", facts.SCRIPT])).stdout.decode())
+    assert (found.soc, found.model, found.abis) == (key, chip.model, ("host",))
+    assert found.os.startswith(f"Android {android} (API ")
+    assert found.gpu == chip.gpu.name
+
+
+def test_the_files_word_counts_more_than_the_devices() -> None:
+    said = Facts(model="MI 8", soc="sdm845", abis=("arm64-v8a",))
+    phone = Unit("phone", "adb", "unknown", "phone", ())
+    assert facts.complete(phone, said) == Unit("phone", "adb", "sdm845", "MI 8", ("arm64-v8a",))
+    named = Unit("phone", "adb", "sdm845-slow", "My phone", ("armeabi-v7a",))
+    assert facts.complete(named, said) == named
+    assert facts.complete(phone, Facts()) == phone
+    assert facts.complete(HOST, said) == HOST

@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farm.config.fields import SAFE_NAME
+from farm.config.inventory import HOST, Inventory, Unit
+from farm.lease import host_lock
+from farm.transport import Transport
+from farm.transport.base import Completed
+from farm.transport.local import LocalTransport
+from farm.units import health, known_units, roll_call
+from farm.units.facts import Facts
+from farm.units.health import Finding
+from farm.units.known_units import Driver, driver_of
+from farm.units.roll_call import Plugged, Present, Report, State, present, unit_name
+from runtime.errors import ConfigError, DeadlineError, DeviceError, DeviceLostError
+
+MI8 = Unit("mi8", "adb", "unknown", "mi8", (), serial="0123")
+WIFI = Unit("wifi", "adb", "sdm845", "wifi", ("arm64-v8a",), serial="10.0.0.5:5555", address="10.0.0.5")
+BOARD = Unit("board", "ssh", "rk3399", "board", ("arm64",), address="10.0.0.6")
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def states(found: list[Present]) -> dict[str, tuple[str, str]]:
+    return {each.unit.name: (each.state, each.reason) for each in found}
+
+
+def test_phones_that_are_plugged_in_join_those_of_the_file() -> None:
+    phones = [
+        Plugged("0123", model="MI_8"),
+        Plugged("9876", model="Pixel_3"),
+        Plugged("x", "unauthorized", "unlock it"),
+    ]
+    found = present(Inventory((HOST, MI8, BOARD)), {None: phones})
+    assert [each.unit.name for each in found] == ["host", "mi8", "board", "Pixel_3-9876", "x"]
+    assert [each.listed for each in found] == [True, True, True, False, False]
+    assert found[3].unit == Unit("Pixel_3-9876", "adb", "unknown", "Pixel_3-9876", (), serial="9876")
+    assert states(found)["x"] == (State.UNAUTHORIZED, "unlock it")
+
+
+def test_the_file_can_restrict_the_phones() -> None:
+    found = present(Inventory((MI8,), discover_adb=False), {None: [Plugged("0123"), Plugged("9876")]})
+    assert [each.unit.name for each in found] == ["mi8"]
+
+
+def test_each_adb_server_has_its_own_phones() -> None:
+    other = Unit("other", "adb", "unknown", "other", (), serial="0123", adb_server_port=5040)
+    inventory = Inventory((MI8, other, BOARD), adb_server_port=5041)
+    assert roll_call.adb_ports(inventory) == {None, 5040, 5041}
+    found = present(inventory, {None: [Plugged("0123")], 5040: [], 5041: [Plugged("0123")]})
+    assert [(each.unit.name, each.state, each.unit.adb_server_port) for each in found] == [
+        ("mi8", State.READY, None),
+        ("other", State.NOT_CONNECTED, 5040),
+        ("board", State.READY, None),
+        ("0123", State.READY, 5041),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "state"),
+    [
+        ("device", State.READY),
+        ("unauthorized", State.UNAUTHORIZED),
+        ("no permissions", State.NO_PERMISSIONS),
+        ("authorizing", State.UNAUTHORIZED),
+        ("offline", State.OFFLINE),
+        ("bootloader", State.OFFLINE),
+        ("\x1b[31mready", State.OFFLINE),
+    ],
+)
+def test_the_servers_words(word: str, state: State) -> None:
+    (found,) = present(Inventory((MI8,)), {None: [Plugged("0123", word)]})
+    assert found.state == state
+    assert found.reason.isprintable()
+    assert (found.reason == "") == (state == State.READY)
+
+
+def test_a_phone_that_is_not_plugged_in_is_said_but_one_in_the_network_is_tried() -> None:
+    assert states(present(Inventory((MI8, WIFI)), {None: []})) == {
+        "mi8": (State.NOT_CONNECTED, "no phone with the serial 0123 is plugged in"),
+        "wifi": (State.READY, ""),
+    }
+    unknown = present(Inventory((MI8, WIFI)), {})  # the server could not be asked: the connection tells why
+    assert states(unknown) == {"mi8": (State.READY, ""), "wifi": (State.READY, "")}
+
+
+@pytest.mark.parametrize(
+    ("phone", "name"),
+    [
+        (Plugged("0123abc", model="MI_8"), "MI_8-0123abc"),
+        (Plugged("127.0.0.1:5555", model="Pixel 3"), "Pixel-3-127.0.0.1-5555"),
+        (Plugged("emulator-5554"), "emulator-5554"),
+        (Plugged("../..", model="../../etc"), "etc-"),
+        (Plugged("\x1b[31m\n", model="\x1b"), "31m-"),
+        (Plugged("0" * 300, model="x" * 300), f"{'x' * 30}-{'0' * 30}-"),
+        (Plugged("(no serial number)"), "no-serial-number-"),
+    ],
+)
+def test_names_of_phones_without_one(phone: Plugged, name: str) -> None:
+    made = unit_name(phone)
+    assert made == name if not name.endswith("-") else made.startswith(name) and len(made) == len(name) + 6
+    assert SAFE_NAME.fullmatch(made)
+
+
+@given(st.text(), st.text())
+def test_every_name_can_name_a_file(model: str, serial: str) -> None:
+    assert SAFE_NAME.fullmatch(unit_name(Plugged(serial, model=model)))
+
+
+def test_names_differ() -> None:
+    named = Unit("MI_8-1", "adb", "unknown", "x", (), serial="0")
+    phones = [Plugged("1", model="MI_8"), Plugged("a b"), Plugged("a\tb"), Plugged("-")]
+    names = [each.unit.name for each in present(Inventory((named,)), {None: phones})]
+    assert len(set(names)) == 5
+
+
+class FakeUnit:
+    """Answers every command with the same output, or an error."""
+
+    def __init__(self, *answers: str | bytes | Exception) -> None:
+        self._answers = iter(answers)
+        self.closed = False
+
+    def run(self, argv: list[str], deadline_s: float) -> Completed:
+        answer = next(self._answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return Completed(0, answer.encode() if isinstance(answer, str) else answer, b"")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+FACTS = "\n@farm ro.board.platform\nsdm845\n\n@farm ro.product.cpu.abilist\narm64-v8a\n\n@farm ro.product.model\nMI 8\n"
+STATE = "file /sys/class/thermal/thermal_zone0/temp=41500\nbattery level: 80\nbattery scale: 100\nbattery status: 2\n"
+FREE = "boot=b\nuptime=100.5\ntoken=0\nbeat=\nclaim=\n"
+HELD = (
+    "boot=b\nuptime=100.5\ntoken=3\nbeat=99\n"
+    'claim={"owner":"alice@lab","pid":42,"job":"tune\\u001b[31m","nonce":"n","lock":"","boot":"b","uptime_s":90,'
+    '"lease_s":60}\n'
+)
+
+
+def asked(*answers: str | bytes | Exception, unit: Unit = MI8) -> Report:
+    fake = FakeUnit(*answers)
+    report = roll_call.ask(Present(unit), lambda _: fake)  # type: ignore[arg-type,return-value]
+    assert fake.closed
+    return report
+
+
+def test_a_unit_that_is_ready() -> None:
+    report = asked(FACTS, STATE, FREE)
+    assert (report.state, report.reason) == (State.READY, "")
+    assert (report.unit.soc, report.unit.abis, report.unit.model) == ("sdm845", ("arm64-v8a",), "MI 8")
+    assert (report.device.temperature_c, report.device.battery_percent, report.device.charging) == (41.5, 80, True)
+
+
+def test_a_unit_that_somebody_holds() -> None:
+    report = asked(FACTS, STATE, HELD)
+    assert report.state == State.BUSY
+    assert report.holder == report.reason
+    assert report.holder.startswith("held by alice@lab (pid 42, tune")
+    assert report.holder.isprintable()
+
+
+def test_a_unit_in_quarantine() -> None:
+    health.Records().note_check(MI8, [Finding("files", False, "came back changed")])
+    report = asked(FACTS, STATE, FREE)
+    assert report.state == State.QUARANTINED
+    assert "files: came back changed" in report.reason
+
+
+@pytest.mark.parametrize(
+    ("answers", "state", "reason"),
+    [
+        ([DeviceLostError("mi8: went away")], State.UNREACHABLE, "went away"),
+        ([DeadlineError("sh: did not end within 20 s")], State.UNREACHABLE, "sh: did not end within 20 s"),
+        ([OSError("\x1b[31mbroken\npipe")], State.UNREACHABLE, r"\x1b[31mbroken pipe"),
+        ([FACTS, DeviceLostError("mi8: went away")], State.UNREACHABLE, "went away"),
+        ([FACTS, STATE, DeviceError("no uptime")], State.FAILING, "no uptime"),
+        ([FACTS, STATE, "nonsense"], State.FAILING, "the unit does not tell its uptime"),
+        ([FACTS.replace("arm64-v8a", "mips"), STATE, FREE], State.FAILING, "it runs no ABI that farm knows"),
+        ([b"\xff" * 2**20, b"\xff" * 2**20, FREE], State.FAILING, "it runs no ABI that farm knows"),
+        ([DeviceError("x" * 2**20)], State.UNREACHABLE, "xxx"),
+    ],
+)
+def test_whatever_goes_wrong_is_a_report(answers: list[str | bytes | Exception], state: State, reason: str) -> None:
+    report = asked(*answers)
+    assert (report.state, report.reason[: len(reason)]) == (state, reason)
+    assert report.reason.isprintable() and len(report.reason) <= roll_call.MAX_REASON
+
+
+def test_a_unit_that_cannot_be_connected() -> None:
+    def connect(unit: Unit) -> Transport:
+        raise ConfigError(f"{unit.name}: the key of 10.0.0.6 is not known; `farm devices trust board` shows it")
+
+    report = roll_call.ask(Present(BOARD), connect)
+    assert report.state == State.UNREACHABLE
+    assert report.reason.startswith("the key of 10.0.0.6 is not known; `farm devices trust board`")
+
+
+def test_a_board_whose_key_is_not_trusted() -> None:
+    error = DeviceError("board: shows the host key SHA256:x, which is not known yet", "host-key-unknown")
+    report = asked(error, unit=BOARD)
+    assert (report.state, report.reason) == (State.UNTRUSTED, "shows the host key SHA256:x, which is not known yet")
+
+
+def test_what_was_learnt_is_remembered_while_a_unit_is_away() -> None:
+    asked(FACTS, STATE, FREE)
+    known_units.note(MI8, driver=Driver(gpu="Adreno 630", driver="512.0"))
+    gone = asked(DeviceLostError("gone"))
+    assert (gone.unit.soc, gone.unit.model, gone.unit.abis) == ("sdm845", "MI 8", ("arm64-v8a",))
+    assert gone.driver.gpu == "Adreno 630"
+    unplugged = roll_call.recall(Present(MI8, State.NOT_CONNECTED, "not there"))
+    assert (unplugged.unit.soc, unplugged.state, unplugged.reason) == ("sdm845", State.NOT_CONNECTED, "not there")
+    assert roll_call.recall(Present(MI8)).state == State.READY
+
+
+def test_another_phone_of_the_same_name_inherits_nothing() -> None:
+    asked(FACTS, STATE, FREE)
+    other = Unit("mi8", "adb", "unknown", "mi8", (), serial="4567")
+    assert asked(DeviceLostError("gone"), unit=other).unit == other
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"identity": 1}', "null", '{"facts": {"soc": "x"}}', "\0" * 70_000]
+)
+def test_a_damaged_memory_is_none(content: str) -> None:
+    known_units.note(MI8, Facts(soc="sdm845"))
+    path = Path("build/units/mi8/known.json")
+    assert path.is_file()
+    path.write_text(content)
+    assert known_units.read(MI8) == known_units.Known(identity=host_lock.identity(MI8))
+
+
+def test_a_memory_that_cannot_be_written_is_no_error() -> None:
+    Path("build").write_text("a file")
+    assert known_units.note(MI8, Facts(soc="sdm845")).facts.soc == "sdm845"
+
+
+@pytest.mark.parametrize(
+    ("probe", "driver"),
+    [
+        ({"opencl": {"platform_version": "OpenCL 3.0", "device": {"name": "Adreno 630", "driver": "v1\x1b[2J"}}},
+         Driver(gpu="Adreno 630", driver=r"v1\x1b[2J", opencl="OpenCL 3.0")),
+        ({"opencl": {"device": None, "error": "none in /vendor"}}, Driver(error="none in /vendor")),
+        ({"opencl": {"device": {"name": 3, "driver": ["x"]}}}, Driver()),
+        ({"opencl": {"device": "Adreno"}}, Driver(error="no OpenCL driver was found")),
+        ({"opencl": []}, Driver(error="no OpenCL driver was found")),
+        ([], Driver(error="no OpenCL driver was found")),
+        (None, Driver(error="no OpenCL driver was found")),
+    ],
+)  # fmt: skip
+def test_the_driver_out_of_any_answer(probe: object, driver: Driver) -> None:
+    assert driver_of(probe) == driver
+
+
+@pytest.mark.slow
+def test_all_are_asked_at_the_same_time_and_a_silent_one_holds_nobody_up() -> None:
+    barrier, silence = threading.Barrier(5), threading.Event()
+
+    def ask(each: Present) -> Report:
+        if each.unit.name == "silent":
+            silence.wait(30)
+        else:
+            barrier.wait(30)  # breaks unless all five are here at once
+        return Report(each.unit, State.READY)
+
+    units = [Unit(name, "ssh", "rk3399", name, ("arm64",)) for name in ("a", "b", "silent", "c", "d", "e")]
+    start_s = time.monotonic()
+    reports = roll_call.call([Present(unit) for unit in units], ask, deadline_s=1.0)
+    silence.set()
+    assert time.monotonic() - start_s < 10
+    assert [report.unit.name for report in reports] == ["a", "b", "silent", "c", "d", "e"]
+    assert [report.state for report in reports if report.unit.name != "silent"] == [State.READY] * 5
+    assert (reports[2].state, reports[2].reason) == (State.UNREACHABLE, "did not answer within 1 s")
+
+
+def test_this_machine(tmp_path: Path) -> None:
+    report = roll_call.ask(Present(HOST), lambda unit: LocalTransport(tmp_path / unit.name, os.environ))
+    assert (report.unit, report.state) == (HOST, State.READY)
+    assert report.device.load_average is not None

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from farm.config.inventory import HOST, Unit
+from farm.units.selection import ANY, Candidate, Choice, one_per_soc, select
+from runtime.errors import NoUnitError
+
+
+def phone(name: str, soc: str, *tags: str, serial: str = "") -> Unit:
+    return Unit(
+        name,
+        "adb",
+        soc,
+        "Phone",
+        ("arm64-v8a",) if soc != "unknown" else (),
+        tags=tags,
+        serial=serial or f"serial-{name}",
+    )
+
+
+PIXEL = phone("pixel", "sdm845", "lab", "quiet")
+MI8 = phone("mi8", "sdm845", "lab")
+MI9 = phone("mi9", "sm8150", "desk")
+ODD = phone("odd", "unknown")
+THERE = [Candidate(HOST), Candidate(PIXEL, "offline"), Candidate(MI8), Candidate(MI9), Candidate(ODD, "unauthorized")]
+
+CHOICES: dict[str, tuple[Choice, list[Unit]]] = {
+    "nothing said": (ANY, [HOST, PIXEL, MI8, MI9, ODD]),
+    "all": (Choice(every=True), [HOST, PIXEL, MI8, MI9, ODD]),
+    "soc": (Choice(socs=("SDM845",)), [PIXEL, MI8]),
+    "soc by its other name": (Choice(socs=("msmnile",)), [MI9]),
+    "two socs": (Choice(socs=("sm8150", "host")), [HOST, MI9]),
+    "device": (Choice(devices=("mi9",)), [MI9]),
+    "two devices, in the inventory's order": (Choice(devices=("mi9", "host")), [HOST, MI9]),
+    "serial": (Choice(devices=("serial-mi8",)), [MI8]),
+    "tag": (Choice(tags=("lab",)), [PIXEL, MI8]),
+    "two tags": (Choice(tags=("quiet", "desk")), [PIXEL, MI9]),
+    "soc and tag": (Choice(socs=("sdm845",), tags=("quiet",)), [PIXEL]),
+    "soc and devices": (Choice(socs=("sdm845",), devices=("mi8", "mi9")), [MI8]),
+    "all and soc": (Choice(every=True, socs=("sdm845",)), [PIXEL, MI8]),
+    "one of each soc, the ready one": (Choice(one_per_soc=True), [HOST, MI8, MI9, ODD]),
+    "one of a soc": (Choice(one_per_soc=True, socs=("sdm845",)), [MI8]),
+    "one of a soc that is not ready": (Choice(one_per_soc=True, tags=("quiet",)), [PIXEL]),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_choices(name: str) -> None:
+    choice, units = CHOICES[name]
+    assert select(THERE, choice) == units
+
+
+def test_the_order_of_units_changes_no_choice() -> None:
+    for order in itertools.permutations(THERE):
+        for choice, units in CHOICES.values():
+            assert set(select(order, choice)) == set(units)
+
+
+def test_of_units_that_are_equally_ready_the_first_is_taken() -> None:
+    a, b = Candidate(phone("a", "sm8150")), Candidate(phone("b", "msmnile"))
+    assert one_per_soc([a, b]) == [a]
+    assert one_per_soc([b, a]) == [b]
+
+
+@pytest.mark.parametrize(
+    ("choice", "text"),
+    [
+        (Choice(socs=("sdm660",)), "--soc sdm660: no such unit"),
+        (Choice(socs=("sdm845", "sdm660")), "--soc sdm660: no such unit"),
+        (Choice(devices=("mi8", "mi88")), "--device mi88: no such unit, did you mean 'mi8'?"),
+        (Choice(tags=("labs",)), "--tag labs: no such unit, did you mean 'lab'?"),
+        (Choice(socs=("unknown",)), "--soc unknown: no such unit"),
+        (Choice(devices=("",)), "--device : no such unit"),
+        (Choice(socs=("host",), tags=("lab", "desk")), "no unit fits --soc host and --tag lab or desk at once"),
+    ],
+)
+def test_no_match_says_what_there_is_and_how_to_add(choice: Choice, text: str) -> None:
+    with pytest.raises(NoUnitError) as caught:
+        select(THERE, choice)
+    message = str(caught.value)
+    assert message.startswith(text)
+    assert (
+        "host (SoC host, ABI host, ready), pixel (SoC sdm845, ABI arm64-v8a, tags lab quiet, offline), mi8 (" in message
+    )
+    assert "odd (SoC unknown, unauthorized); to add one, plug in a phone" in message
+    assert "devices.yml" in message
+    assert caught.value.exit_status == 3
+
+
+def test_a_long_list_is_cut() -> None:
+    many = [Candidate(phone(f"phone{number}", "sdm845")) for number in range(50)]
+    with pytest.raises(NoUnitError, match="and 30 more"):
+        select(many, Choice(devices=("x",)))
+
+
+def test_without_any_unit_there_is_none() -> None:
+    with pytest.raises(NoUnitError, match="no unit is there; there are: none; to add one"):
+        select([])

@@ -1,0 +1,134 @@
+"""Where trials are made: journal first, then the unit; judged, counted, and stopped when the budget is spent."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+
+from runtime.kernels.spec import Kernel, Variant
+from runtime.lowering.trials import TrialLaunch
+from tuner.device_pool import Crew
+from tuner.journal import Journal
+from tuner.trial import DEADLY, Candidate, Status, Trial, judged
+
+
+class BudgetSpent(Exception):
+    """The device time granted for this part of the search is used up."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """How far a search is: units of work done of those planned, device time of the budget, and what it is at."""
+
+    done: float
+    planned: float
+    device_s: float
+    budget_s: float
+    trials: int
+    stage: str
+
+    @property
+    def share(self) -> float:
+        """Part of the search that is done, by work or by budget, whichever ends it first."""
+        by_work = self.done / self.planned if self.planned else 1.0
+        by_budget = self.device_s / self.budget_s if self.budget_s else 1.0
+        return min(max(by_work, by_budget), 1.0)
+
+
+Option = tuple[str, int]
+Observer = Callable[[Progress], None]
+
+
+def unobserved(progress: Progress) -> None:
+    """An observer that looks away."""
+
+
+class Lab:
+    """Makes trials.
+
+    Args:
+        crew: the units that time candidates.
+        journal: trials of earlier runs, and where new ones go.
+        budget_s: device time in all; infinite for no limit.
+
+    Attributes:
+        limit_s: device time at which `trial` raises BudgetSpent; at most the budget.
+        device_s, trials: device time and number of new trials of each launch, by tuning key.
+        statuses: number of trials of each status, remembered ones included.
+        programs: (build options, local size) of every program measured: PoCL builds one for each.
+    """
+
+    def __init__(self, crew: Crew, journal: Journal, budget_s: float = math.inf) -> None:
+        self.crew = crew
+        self._journal = journal
+        self.budget_s = budget_s
+        self.limit_s = budget_s
+        self.device_s: dict[str, float] = defaultdict(float)
+        self.trials: Counter[str] = Counter()
+        self.statuses: Counter[Status] = Counter()
+        self.programs: set[tuple[str, tuple[int, ...]]] = set()
+        self._group_limit: dict[tuple[str, Variant], int] = {}
+        self._good_options: dict[str, set[Option]] = defaultdict(set)
+        self._deadly_options: set[Option] = set()
+
+    @property
+    def spent_s(self) -> float:
+        """Device time of all new trials."""
+        return sum(self.device_s.values())
+
+    def trial(self, launch: TrialLaunch, candidate: Candidate, reps: int, fresh: bool = False) -> Trial:
+        """A trial from the journal if it is there, unless a `fresh` one is asked for, else from the unit.
+
+        Raises BudgetSpent instead of measuring beyond `limit_s`.
+        """
+        known = None if fresh else self._journal.find(launch.kernel.name, launch.key, candidate)
+        if known is None and self._journal.deadly(launch.kernel.name, candidate):
+            known = Trial(Status.CRASH, reason="took the runtime down before")
+        if known is None:
+            known = self._new_trial(launch, candidate, reps, fresh)
+        self._learn(launch, candidate, known)
+        return known
+
+    def earlier(self, kernel: Kernel) -> Iterator[tuple[str, Candidate, Trial]]:
+        """Trials of a kernel that the journal holds: tuning key, candidate, trial."""
+        variants = {variant.name: variant for variant in kernel.variants}
+        for key, name, (x, y, z), trial in self._journal.of_kernel(kernel.name):
+            if name in variants:
+                yield key, Candidate(variants[name], (x, y, z)), trial
+
+    def legal(self, launch: TrialLaunch, candidate: Candidate) -> bool:
+        """Whether the local size is within the kernel's own limit, as far as a trial of the variant told it."""
+        limit = self._group_limit.get((launch.kernel.name, candidate.variant), 0)
+        return not limit or math.prod(candidate.local_size) <= limit
+
+    def is_suspect(self, kernel: str, variant: Variant) -> bool:
+        """Whether a variant shares an option with one that took the runtime down, but with no good one of the kernel.
+
+        A compiler that chokes on vectors of 16, say, does so for every tile, and for every kernel.
+        """
+        return bool(set(variant.defines) & self._deadly_options - self._good_options[kernel])
+
+    def is_built(self, launch: TrialLaunch, candidate: Candidate) -> bool:
+        """Whether this run measured the same program before: then a trial costs no build."""
+        return (launch.options(candidate.variant), candidate.local_size) in self.programs
+
+    def _new_trial(self, launch: TrialLaunch, candidate: Candidate, reps: int, fresh: bool) -> Trial:
+        if self.spent_s >= self.limit_s:
+            raise BudgetSpent
+        trial = judged(self.crew.measure(launch, candidate, reps), launch.precision)
+        self.device_s[launch.key] += trial.device_s
+        self.trials[launch.key] += 1
+        self.programs.add((launch.options(candidate.variant), candidate.local_size))
+        self._journal.add(launch.kernel.name, launch.key, candidate, trial, retest=fresh)
+        return trial
+
+    def _learn(self, launch: TrialLaunch, candidate: Candidate, trial: Trial) -> None:
+        self.statuses[trial.status] += 1
+        if trial.max_work_group_size:
+            self._group_limit[launch.kernel.name, candidate.variant] = trial.max_work_group_size
+        if trial.status == Status.OK:
+            self._good_options[launch.kernel.name].update(candidate.variant.defines)
+        elif trial.status in DEADLY:
+            self._deadly_options.update(candidate.variant.defines)
