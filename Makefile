@@ -6,7 +6,7 @@
 #   make check       format, lint, types and quick tests (`./check`)
 #   make setup       only .venv, with what development needs
 #   make snapshots   renews the help texts that the tests compare
-#   make sample      remakes reports/sample, the report on the nights of an emulated farm
+#   make sample      a report on the nights of an emulated farm, in reports/sample
 #   make clean       deletes what was built, downloaded and cached; `make distclean` .venv too
 #
 # Another Python: make PYTHON=/path/to/python3.12 demo
