@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.nightly_series import BLOCKS, SimulatedSeries
-from farm.decision.history import History
+from farm.decision.history import SeriesHistory
 from farm.decision.judgement import Judgement, Verdict
 from farm.decision.regression import judge_timed, needs_twin, twin_evidence
 from farm.decision.timed import TwinEvidence
@@ -43,13 +43,13 @@ class FarmUnit:
     """A unit's nights, judged one after another; re-runs are made as they are asked for."""
 
     def __init__(self, series: SimulatedSeries) -> None:
-        self._series, self._known, self._point = series, History(), series.night(0)
+        self._series, self._known, self._point = series, SeriesHistory(), series.night(0)
 
     def measure(self, number: int) -> Judgement | None:
         """Tonight's judgement without the twin's word; None where there is no figure, or another unit's."""
         self._point = self._series.night(number)
         if self._known.points and self._known.points[-1].identity != self._point.identity:
-            self._known = History()
+            self._known = SeriesHistory()
         if not self._point.runs:
             return None
         judgement = self.judge()

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from scipy import stats
 
 from farm.decision.control_report import ControlReport
-from farm.decision.history import History, has_figure
+from farm.decision.history import SeriesHistory, has_figure
 from farm.decision.judgement import Verdict
 from farm.decision.rules import RULES, Rules
 from farm.decision.timed import TimedTest
@@ -47,11 +47,11 @@ def poisson_interval(count: int) -> tuple[float, float]:
 
 def _count_alarms(points: Sequence[Point], metric: Metric, rules: Rules) -> tuple[int, int]:
     """Counts the comparisons and the false alarms of a series."""
-    past = History.of(points, points[-1].identity) if points else History()
+    past = SeriesHistory.of(points, points[-1].identity) if points else SeriesHistory()
     newest = past.points[-(COMPARED_NIGHTS + HISTORY_WINDOWS * rules.window_nights) :]
     compared = [point for point in newest if _has_both(point)]
     steps = {past.points[step.at].run for step in past.level_shifts}
-    history = History.of([_of_arm(point, "a") for point in compared[:-COMPARED_NIGHTS]], "")
+    history = SeriesHistory.of([_of_arm(point, "a") for point in compared[:-COMPARED_NIGHTS]], "")
     comparisons = alarms = 0
     for at in range(len(history), len(compared)):
         near = max(rules.onset_nights)
@@ -63,7 +63,7 @@ def _count_alarms(points: Sequence[Point], metric: Metric, rules: Rules) -> tupl
     return comparisons, alarms
 
 
-def _is_alarm(history: History, point: Point, metric: Metric, rules: Rules) -> bool:
+def _is_alarm(history: SeriesHistory, point: Point, metric: Metric, rules: Rules) -> bool:
     """Whether the decision reports a change, though both arms measure the same thing."""
     first, more = _of_arm(point, "b"), _of_arm(point, "a")
     judgement = TimedTest(history, first, metric, rules).judge()

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from farm.decision.history import History
+from farm.decision.history import SeriesHistory
 from farm.decision.judgement import OnsetTest
 from farm.decision.noise import WINSOR_LIMIT, Array, NoiseModel, trimmed_level
 from farm.decision.rules import Rules
@@ -27,7 +27,7 @@ TRIMMED_LOSS = 1.07  # variance of a mean without its ends, over that of the mea
 class Evidence:
     """Tonight and the nights before it, whitened: transformed so that their errors are independent."""
 
-    def __init__(self, nights: History, start: int, model: NoiseModel, rules: Rules) -> None:
+    def __init__(self, nights: SeriesHistory, start: int, model: NoiseModel, rules: Rules) -> None:
         begin = max(start, len(nights) - 1 - rules.window_nights)
         levels, counts = nights.levels[begin:], nights.counts[begin:]
         self._degrees = model.degrees(float(counts[-1]))

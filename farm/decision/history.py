@@ -21,7 +21,7 @@ MODEL_WINDOWS = 2  # windows of nights that the noise is estimated from
 
 
 @dataclasses.dataclass(frozen=True)
-class History:
+class SeriesHistory:
     """Comparable nights, oldest first.
 
     Attributes:
@@ -38,20 +38,20 @@ class History:
     has_spoiled: bool = False
 
     @classmethod
-    def of(cls, history: Sequence[Point], identity: str) -> History:
+    def of(cls, history: Sequence[Point], identity: str) -> SeriesHistory:
         """The nights with a figure of one piece of hardware, since it was last exchanged."""
         since = since_hardware_change(history, identity)
         points = tuple(point for point in since if has_figure(point))
         levels, counts, variances = np.array([_summary(point) for point in points], np.float64).reshape(-1, 3).T
         return cls(points, levels, counts, variances, any(point.spoiled for point in since))
 
-    def with_night(self, point: Point) -> History:
+    def with_night(self, point: Point) -> SeriesHistory:
         """The history with one more night of the same hardware."""
         heats = self.has_spoiled or bool(point.spoiled)
         if not has_figure(point):
             return dataclasses.replace(self, has_spoiled=heats)
         level, count, variance = _summary(point)
-        return History(
+        return SeriesHistory(
             (*self.points, point),
             np.append(self.levels, level),
             np.append(self.counts, count),

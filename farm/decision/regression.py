@@ -17,7 +17,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from farm.decision.history import History, has_figure, since_hardware_change
+from farm.decision.history import SeriesHistory, has_figure, since_hardware_change
 from farm.decision.judgement import ChangePoint, Judgement, Verdict
 from farm.decision.rules import RULES, Rules
 from farm.decision.samples import compare_samples
@@ -50,11 +50,11 @@ def judge_series(
     assert tonight, "the gates let no other pass"
     if metric.info.nature != Nature.TIMED:
         return _with_value(judge_untimed(since_hardware_change(history, tonight.identity), tonight, metric), tonight)
-    return judge_timed(History.of(history, tonight.identity), tonight, metric, rules, twin, final)
+    return judge_timed(SeriesHistory.of(history, tonight.identity), tonight, metric, rules, twin, final)
 
 
 def judge_timed(
-    history: History,
+    history: SeriesHistory,
     tonight: Point,
     metric: Metric,
     rules: Rules = RULES,
@@ -130,7 +130,7 @@ def _with_value(judgement: Judgement, tonight: Point) -> Judgement:
     return dataclasses.replace(judgement, value=tonight.value)
 
 
-def _with_new_fingerprint(judgement: Judgement, history: History, tonight: Point) -> Judgement:
+def _with_new_fingerprint(judgement: Judgement, history: SeriesHistory, tonight: Point) -> Judgement:
     """Names a changed driver in the reason: it excuses no regression, but shows where to look."""
     last = history.points[-1]
     if not last.fingerprint or not tonight.fingerprint or last.fingerprint == tonight.fingerprint:
@@ -140,7 +140,7 @@ def _with_new_fingerprint(judgement: Judgement, history: History, tonight: Point
     )
 
 
-def _with_test(judgement: Judgement, history: History, tonight: Point) -> Judgement:
+def _with_test(judgement: Judgement, history: SeriesHistory, tonight: Point) -> Judgement:
     """Adds Mann-Whitney's test of tonight's measurements against the nights of the baseline, and Cliff's delta."""
     last = len(history) - (judgement.nights - 1)
     before = history.points[last - judgement.baseline_nights : last]
@@ -150,7 +150,7 @@ def _with_test(judgement: Judgement, history: History, tonight: Point) -> Judgem
     return dataclasses.replace(judgement, p_value=shift.p_value, effect=shift.effect)
 
 
-def _with_change_points(judgement: Judgement, history: History) -> Judgement:
+def _with_change_points(judgement: Judgement, history: SeriesHistory) -> Judgement:
     """Adds the level shifts of the history."""
     change_points = tuple(
         ChangePoint(

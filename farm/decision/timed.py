@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 
 from farm.decision.evidence import Evidence
-from farm.decision.history import History, level_of
+from farm.decision.history import SeriesHistory, level_of
 from farm.decision.judgement import Judgement, OnsetTest, Verdict
 from farm.decision.rules import Rules
 from farm.decision.samples import logarithms
@@ -67,7 +67,7 @@ class TimedTest:
 
     def __init__(
         self,
-        nights: History,
+        nights: SeriesHistory,
         tonight: Point,
         metric: Metric,
         rules: Rules,

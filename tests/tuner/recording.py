@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runtime.kernels.spec import Form, Kernel, Memory, Variant
+from runtime.kernels.spec import ArgumentForm, Kernel, MemoryType, Variant
 from runtime.lowering.trials import TrialLaunch, Use
 from runtime.target import Target
 from runtime.types import Precision
@@ -64,8 +64,8 @@ class Recording:
             name=row["kernel"],
             source="",
             operator="",
-            memory=Memory.BUFFER,
-            tensors=(("y", Form.VIEW),),
+            memory=MemoryType.BUFFER,
+            tensors=(("y", ArgumentForm.VIEW),),
             ints=(),
             work_items=lambda dims, variant: items[variant],
             variants=tuple(variants.values()),

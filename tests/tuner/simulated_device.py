@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from runtime.kernels.spec import Dims, Form, Kernel, Memory, Variant, WorkItems, ceil_div, variant
+from runtime.kernels.spec import ArgumentForm, Dims, Kernel, MemoryType, Variant, WorkItems, ceil_div, variant
 from runtime.lowering.trials import TrialLaunch, Use
 from runtime.target import Target
 from runtime.types import Precision
@@ -36,8 +36,8 @@ def tiled_kernel(name: str) -> Kernel:
         name=name,
         source=f"{name}.cl",
         operator="Conv2D",
-        memory=Memory.BUFFER,
-        tensors=(("x", Form.VIEW), ("y", Form.VIEW)),
+        memory=MemoryType.BUFFER,
+        tensors=(("x", ArgumentForm.VIEW), ("y", ArgumentForm.VIEW)),
         ints=("pixels", "in_c", "out_c"),
         work_items=tiled_items,
         variants=variants,
