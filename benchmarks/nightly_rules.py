@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.nightly_series import BLOCKS, SimulatedSeries
+from farm.decision.history import SeriesHistory
 from farm.decision.judgement import Judgement, Verdict
-from farm.decision.nights import Nights
-from farm.decision.regression import asks_twin, judge_timed, twin_of
-from farm.decision.timed import Twin
+from farm.decision.regression import judge_timed, needs_twin, twin_evidence
+from farm.decision.timed import TwinEvidence
 from farm.rows.series import Metric
 
 SIGNS = {Verdict.REGRESSION: 1, Verdict.IMPROVEMENT: -1}
@@ -43,13 +43,13 @@ class FarmUnit:
     """A unit's nights, judged one after another; re-runs are made as they are asked for."""
 
     def __init__(self, series: SimulatedSeries) -> None:
-        self._series, self._known, self._point = series, Nights(), series.night(0)
+        self._series, self._known, self._point = series, SeriesHistory(), series.night(0)
 
     def measure(self, number: int) -> Judgement | None:
         """Tonight's judgement without the twin's word; None where there is no figure, or another unit's."""
         self._point = self._series.night(number)
         if self._known.points and self._known.points[-1].identity != self._point.identity:
-            self._known = Nights()
+            self._known = SeriesHistory()
         if not self._point.runs:
             return None
         judgement = self.judge()
@@ -58,7 +58,7 @@ class FarmUnit:
             judgement = self.judge()
         return judgement
 
-    def judge(self, twin: Twin | None = None) -> Judgement:
+    def judge(self, twin: TwinEvidence | None = None) -> Judgement:
         """Tonight."""
         return judge_timed(self._known, self._point, Metric.LATENCY, twin=twin, final=twin is not None)
 
@@ -69,7 +69,7 @@ class FarmUnit:
 
     def end(self) -> None:
         """Tonight becomes history."""
-        self._known = self._known.then(self._point)
+        self._known = self._known.with_night(self._point)
 
 
 def farm_rule(pair: Sequence[SimulatedSeries]) -> tuple[list[list[Night]], list[list[Night]]]:
@@ -81,8 +81,8 @@ def farm_rule(pair: Sequence[SimulatedSeries]) -> tuple[list[list[Night]], list[
         judgements = [unit.measure(number) for unit in units]
         for place, (unit, own, other) in enumerate(zip(units, judgements, judgements[::-1], strict=True)):
             alone[place].append(unit.told(own))
-            is_asked = own is not None and other is not None and asks_twin(own)
-            twinned[place].append(unit.told(unit.judge(twin_of(other)) if is_asked and other else own))
+            is_asked = own is not None and other is not None and needs_twin(own)
+            twinned[place].append(unit.told(unit.judge(twin_evidence(other)) if is_asked and other else own))
         for unit in units:
             unit.end()
     return alone, twinned

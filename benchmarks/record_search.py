@@ -35,7 +35,7 @@ from runtime.kernels.spec import Variant
 from runtime.lowering.trials import TrialLaunch
 from runtime.target import Target
 from tuner import space
-from tuner.trial import DRIVERS_CHOICE, Candidate, LocalSize, Status, Trial, judged
+from tuner.trial import DRIVERS_CHOICE, Candidate, LocalSize, Trial, TrialStatus, validated
 
 REPS, PASSES = 5, 7
 LARGEST = 256
@@ -76,12 +76,12 @@ def recording(model: str, opencl: str | None) -> dict[str, Any]:
 def table_local_size(launch: TrialLaunch, variant: Variant, target: Target) -> LocalSize:
     """The kernel table's default local size of a variant."""
     choose = launch.kernel.local_size
-    return space.three(choose(launch.dims, variant, target)) if choose else DRIVERS_CHOICE
+    return space.three_dimensional(choose(launch.dims, variant, target)) if choose else DRIVERS_CHOICE
 
 
 def recorded_candidates(launch: TrialLaunch, target: Target) -> list[Candidate]:
     default = space.default_candidate(launch)
-    return [each for each in space.candidates(launch, target) if each == default or _is_recorded(each.local_size)]
+    return [each for each in space.candidate_costs(launch, target) if each == default or _is_recorded(each.local_size)]
 
 
 def _is_recorded(size: LocalSize) -> bool:
@@ -97,7 +97,7 @@ def record(trials: UnitTrials, recorded: Mapping[str, Sequence[Candidate]]) -> T
         for candidate in everything:
             for launch in trials.launches:
                 if candidate in recorded[launch.key]:
-                    times[launch.key, candidate].append(judged(trials(launch, candidate, REPS), launch.precision))
+                    times[launch.key, candidate].append(validated(trials(launch, candidate, REPS), launch.precision))
         print(f"pass {number + 1} of {PASSES}: {time.monotonic() - start_s:.0f} s", file=sys.stderr)
     return times
 
@@ -116,7 +116,7 @@ def as_json(
             program = _program(launch, candidate)
             programs.setdefault(program, max(_overhead_s(first) - overhead_s, 0.0))
             fastest = min(passes, key=lambda trial: statistics.median(trial.ns or [math.inf]))
-            samples = [round(ns) for ns in fastest.ns] if all(each.status == Status.OK for each in passes) else []
+            samples = [round(ns) for ns in fastest.ns] if all(each.status == TrialStatus.OK for each in passes) else []
             candidates.append([candidate.variant.name, candidate.local_size, samples])
         rows.append(_launch(launch, overhead_s) | {"candidates": candidates})
     variants = {launch.kernel.name: {each.name: each.defines for each in launch.kernel.variants} for launch in launches}

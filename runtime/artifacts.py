@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from runtime.errors import FormatError
 from runtime.kernels.source import all_sources_hash
-from runtime.plan.container import Sections, StringTable, decode, encode, string_reader
+from runtime.plan.container import Sections, StringTable, decode_container, encode_container, string_reader
 from runtime.plan.records import BINARY, KERNELS_MAGIC, SET, TUNED, TUNED_MAGIC, SectionId
 from runtime.target import Target
 from runtime.version import RUNTIME_VERSION
@@ -98,43 +98,43 @@ ArtifactSet = TunedSet | KernelSet
 def encode_tuned(sets: Sequence[TunedSet]) -> bytes:
     """The bytes of a tuned-parameter file."""
     strings = StringTable()
-    entries = [entry for each in sets for entry in each.entries]
+    entries = [entry for tuned_set in sets for entry in tuned_set.entries]
     rows = np.zeros(len(entries), TUNED)
     for row, entry in zip(rows, entries, strict=True):
         for field in ("key", "kernel", "options"):
             row[field] = strings.add(getattr(entry, field))
         for field in ("block", "work_dim", "global_size", "local_size", "default_ns", "tuned_ns"):
             row[field] = getattr(entry, field)
-    headers = _encode_sets([(each, len(each.entries)) for each in sets], strings)
+    headers = _encode_sets([(tuned_set, len(tuned_set.entries)) for tuned_set in sets], strings)
     sections = {SectionId.SET: headers, SectionId.TUNED: rows, SectionId.STRINGS: strings.section()}
-    return encode(TUNED_MAGIC, sections)
+    return encode_container(TUNED_MAGIC, sections)
 
 
 def encode_kernels(sets: Sequence[KernelSet]) -> bytes:
     """The bytes of a compiled-kernel file."""
     strings = StringTable()
-    binaries = [item for each in sets for item in sorted(each.binaries.items())]
+    binaries = [item for kernel_set in sets for item in sorted(kernel_set.binaries.items())]
     rows = np.zeros(len(binaries), BINARY)
     offset = 0
     for row, (key, binary) in zip(rows, binaries, strict=True):
         row["offset"], row["size"], row["key"] = offset, len(binary), strings.add(key)
         offset += len(binary)
     sections = {
-        SectionId.SET: _encode_sets([(each, len(each.binaries)) for each in sets], strings),
+        SectionId.SET: _encode_sets([(kernel_set, len(kernel_set.binaries)) for kernel_set in sets], strings),
         SectionId.BINARY: rows,
         SectionId.BLOB: np.frombuffer(b"".join(binary for _, binary in binaries), np.uint8),
         SectionId.STRINGS: strings.section(),
     }
-    return encode(KERNELS_MAGIC, sections)
+    return encode_container(KERNELS_MAGIC, sections)
 
 
 def _encode_sets(sets: Sequence[tuple[ArtifactSet, int]], strings: StringTable) -> npt.NDArray[Any]:
     rows = np.zeros(len(sets), SET)
     first = 0
-    for row, (each, count) in zip(rows, sets, strict=True):
-        for field, value in dataclasses.asdict(each.fingerprint).items():
+    for row, (artifact_set, count) in zip(rows, sets, strict=True):
+        for field, value in dataclasses.asdict(artifact_set.fingerprint).items():
             row[field] = strings.add(value)
-        row["device_model"] = strings.add(each.device_model)
+        row["device_model"] = strings.add(artifact_set.device_model)
         row["first_entry"], row["entry_count"] = first, count
         first += count
     return rows
@@ -166,7 +166,7 @@ def _decode_sets(
     section: SectionId,
     build: Callable[[Fingerprint, str, npt.NDArray[Any], Sections, Callable[[int], str]], Item],
 ) -> list[Item]:
-    sections = decode(content, magic, where)
+    sections = decode_container(content, magic, where)
     try:
         read = string_reader(sections)
         headers, entries = sections[SectionId.SET], sections[section]
@@ -241,14 +241,14 @@ def merge_tuned(sets: Iterable[TunedSet]) -> tuple[list[TunedSet], list[Replacem
     """One set for each fingerprint. Of two entries with one key the faster stays, of two equally fast the later."""
     merged: dict[Fingerprint, dict[str, tuple[TunedEntry, str]]] = {}
     choices: list[Replacement] = []
-    for each in sets:
-        known = merged.setdefault(each.fingerprint, {})
-        for entry in each.entries:
-            if entry.key in known and known[entry.key][0] != entry:
-                known[entry.key] = _faster(known[entry.key], (entry, each.device_model), choices)
+    for tuned_set in sets:
+        entries = merged.setdefault(tuned_set.fingerprint, {})
+        for entry in tuned_set.entries:
+            if entry.key in entries and entries[entry.key][0] != entry:
+                entries[entry.key] = _faster(entries[entry.key], (entry, tuned_set.device_model), choices)
             else:
-                known[entry.key] = (entry, each.device_model)
-    return [_tuned_of(fingerprint, known) for fingerprint, known in merged.items()], choices
+                entries[entry.key] = (entry, tuned_set.device_model)
+    return [_tuned_of(fingerprint, entries) for fingerprint, entries in merged.items()], choices
 
 
 def _faster(
@@ -260,9 +260,9 @@ def _faster(
     return winner
 
 
-def _tuned_of(fingerprint: Fingerprint, known: Mapping[str, tuple[TunedEntry, str]]) -> TunedSet:
+def _tuned_of(fingerprint: Fingerprint, entries: Mapping[str, tuple[TunedEntry, str]]) -> TunedSet:
     return TunedSet(
-        fingerprint, _models(model for _, model in known.values()), tuple(entry for entry, _ in known.values())
+        fingerprint, _models(model for _, model in entries.values()), tuple(entry for entry, _ in entries.values())
     )
 
 
@@ -275,13 +275,15 @@ def merge_kernels(sets: Iterable[KernelSet]) -> tuple[list[KernelSet], list[Repl
     """One set for each fingerprint. Of two different binaries with one key the later stays: speed is not recorded."""
     merged: dict[Fingerprint, KernelSet] = {}
     choices: list[Replacement] = []
-    for each in sets:
-        known = merged.get(each.fingerprint)
-        if known is None:
-            merged[each.fingerprint] = each
+    for kernel_set in sets:
+        binaries = merged.get(kernel_set.fingerprint)
+        if binaries is None:
+            merged[kernel_set.fingerprint] = kernel_set
             continue
-        changed = [key for key, binary in each.binaries.items() if known.binaries.get(key, binary) != binary]
-        choices += [Replacement(key, each.device_model, "the later file's binary") for key in changed]
-        models = _models([known.device_model, each.device_model])
-        merged[each.fingerprint] = KernelSet(each.fingerprint, models, {**known.binaries, **each.binaries})
+        changed = [key for key, binary in kernel_set.binaries.items() if binaries.binaries.get(key, binary) != binary]
+        choices += [Replacement(key, kernel_set.device_model, "the later file's binary") for key in changed]
+        models = _models([binaries.device_model, kernel_set.device_model])
+        merged[kernel_set.fingerprint] = KernelSet(
+            kernel_set.fingerprint, models, {**binaries.binaries, **kernel_set.binaries}
+        )
     return list(merged.values()), choices

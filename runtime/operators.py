@@ -218,10 +218,10 @@ def _slice(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
         raise ModelError(f"starts {starts}, ends {ends}, axes {axes} and steps {steps} do not fit")
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        taken = range(start, end, step)
-        if not 0 <= axis < len(out) or any(not 0 <= index < shapes[0][axis] for index in (*taken[:1], *taken[-1:])):
-            raise ModelError(f"{taken} of axis {axis} is not within an input of shape {shapes[0]}")
-        out[axis] = len(taken)
+        indices = range(start, end, step)
+        if not 0 <= axis < len(out) or any(not 0 <= index < shapes[0][axis] for index in (*indices[:1], *indices[-1:])):
+            raise ModelError(f"{indices} of axis {axis} is not within an input of shape {shapes[0]}")
+        out[axis] = len(indices)
     return tuple(out)
 
 
@@ -340,28 +340,28 @@ def input_shapes(graph: Graph, node: Node) -> list[Shape]:
 
 def check_graph(graph: Graph) -> None:
     """Raises ModelError unless the graph keeps every rule: order, operators, attributes, shapes and constants."""
-    known = {*graph.inputs, *graph.constants}
+    defined = {*graph.inputs, *graph.constants}
     for name, value in graph.constants.items():
         if graph.tensors[name] != TensorInfo(tuple(value.shape), value.dtype):
             raise ModelError(f"constant '{name}' is not of the shape and type that the graph says")
     for node in graph.nodes:
         try:
-            _check_node(graph, node, known)
+            _check_node(graph, node, defined)
         except ModelError as error:
             raise type(error)(f"node '{node.name}' ({node.op}): {error}") from None
-        known.update(node.outputs)
-    missing = [name for name in graph.outputs if name not in known]
+        defined.update(node.outputs)
+    missing = [name for name in graph.outputs if name not in defined]
     if missing:
         raise ModelError(f"output '{missing[0]}' is computed by no node")
 
 
-def _check_node(graph: Graph, node: Node, known: set[str]) -> None:
+def _check_node(graph: Graph, node: Node, defined: set[str]) -> None:
     if node.op not in OPERATORS:
         raise ModelError("no such operator in a graph")
     for name in node.inputs:
-        if name and name not in known:
+        if name and name not in defined:
             raise ModelError(f"nothing before it computes its input '{name}'")
-    if node.output in known:
+    if node.output in defined:
         raise ModelError(f"tensor '{node.output}' is written twice")
     check_attributes(node.op, node.attrs)
     shape = infer_shape(node.op, input_shapes(graph, node), node.attrs)

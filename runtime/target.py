@@ -59,9 +59,9 @@ def gpu_family(device_name: str, platform_version: str) -> str:
     if pocl:
         return f"pocl-{pocl[1]}"
     for pattern, family in _GPU_FAMILIES:
-        found = re.search(pattern, device_name, re.IGNORECASE)
-        if found:
-            return family.format(*found.groups())
+        match = re.search(pattern, device_name, re.IGNORECASE)
+        if match:
+            return family.format(*match.groups())
     return "unknown"
 
 
@@ -74,12 +74,12 @@ def target_from_probe(probe: Mapping[str, Any], soc: str, **settings: Any) -> Ta
     """The target that a farmrt probe describes (docs/farmrt.md); `settings` override single fields."""
     opencl = probe["opencl"]
     device = opencl.get("device")
-    known: dict[str, Any] = {"soc": soc, "abi": probe["abi"]}
+    fields: dict[str, Any] = {"soc": soc, "abi": probe["abi"]}
     if device is None:
-        known["memory"] = "cpu"
+        fields["memory"] = "cpu"
     else:
         family = gpu_family(device["name"], opencl["platform_version"])
-        known |= {
+        fields |= {
             "gpu": device["name"],
             "driver": device["driver"],
             "opencl_version": device["version"],
@@ -94,4 +94,4 @@ def target_from_probe(probe: Mapping[str, Any], soc: str, **settings: Any) -> Ta
             "image2d_max_height": device["image2d_max_height"],
             "fp16": device["fp16"],
         }
-    return Target(**(known | settings))
+    return Target(**(fields | settings))

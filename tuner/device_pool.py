@@ -1,7 +1,8 @@
-"""The units that measure for one search: of one SoC, each used by one chain of trials at a time.
+"""A pool of units of one SoC that measure for one search; each unit runs one chain of trials at a time.
 
-The search stays one program: only the thread that holds the baton runs, and it gives the baton up only while its unit
-measures. So rankings, journal and budget need no locks, and with one unit the order of all trials is a plain loop's.
+One lock serialises the search: a thread runs only while it holds the lock, and releases it only while its unit
+measures. So rankings, journal and budget need no locks of their own, and with one unit all trials run in the order of a
+plain loop.
 """
 
 from __future__ import annotations
@@ -15,87 +16,90 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from runtime.errors import JobError
 from runtime.lowering.trials import TrialLaunch
 from tuner.space import default_candidate
-from tuner.trial import Candidate, Measure, Status, Trial
+from tuner.trial import Candidate, Measure, Trial, TrialStatus
 
 Chain = Callable[[], None]
-"""Trials that build upon each other, such as those of one kernel variant."""
+"""Runs trials that build upon each other, such as those of one kernel variant; runs on one unit."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Member:
-    """A unit of the crew: its name, and how it measures."""
+class PoolMember:
+    """A unit of the pool: its name, and the function that measures on it."""
 
     name: str
     measure: Measure
 
 
-class Stopped(Exception):
-    """Another chain failed, or the user interrupts: this one ends too."""
+class SearchStopped(Exception):
+    """Ends a chain because another chain failed or the user interrupted the search."""
 
 
-def silent(text: str) -> None:
-    """Nobody is told."""
+def discard_message(text: str) -> None:
+    """Ignores a message; the default for callers that show none."""
 
 
-class Crew:
-    """Hands out units to chains of trials.
+class DevicePool:
+    """Assigns units to chains of trials.
 
     Args:
-        members: those who are there at the beginning. The first that is free is taken.
-        capacity: how many there will be at most, with those that join later.
-        say: told of each unit that is lost, with the reason.
+        members: the units at the beginning. A chain gets the first free one in this order.
+        capacity: the largest number of units, those that join later included.
+        report: receives a line for each unit that is lost, with the reason.
 
     Attributes:
-        lost: the units that went away, and why.
+        lost: the error of each unit that was lost, by the unit's name.
     """
 
     def __init__(
-        self, members: Sequence[Member], capacity: int | None = None, say: Callable[[str], None] = silent
+        self,
+        members: Sequence[PoolMember],
+        capacity: int | None = None,
+        report: Callable[[str], None] = discard_message,
     ) -> None:
         self.lost: dict[str, JobError] = {}
         self._members = list(members)
         self._free = list(members)
         self._capacity = max(capacity or 0, len(self._members))
-        self._say = say
-        self._dismissed = False
+        self._report = report
+        self._closed = False
         self._failure: BaseException | None = None
-        self._bound = threading.local()
-        self._baton = threading.Condition(threading.Lock())
-        self._baton.acquire()
+        self._held = threading.local()
+        self._lock = threading.Condition(threading.Lock())
+        self._lock.acquire()
 
     @property
     def size(self) -> int:
         """Number of units that are still there."""
         return len(self._members)
 
-    def join(self, member: Member) -> bool:
-        """Another unit comes, or one comes back; False when the search has ended. For threads outside the search."""
-        with self._baton:
-            if self._dismissed:
+    def join(self, member: PoolMember) -> bool:
+        """Adds a unit, or one that was lost before; False when the search has ended. For threads outside the search."""
+        with self._lock:
+            if self._closed:
                 return False
             self.lost.pop(member.name, None)
             self._members.append(member)
             self._free.append(member)
-            self._baton.notify_all()
+            self._lock.notify_all()
             return True
 
-    def dismiss(self) -> None:
-        """The search has ended, and with it the crew."""
-        self._dismissed = True
-        self._baton.release()
+    def close(self) -> None:
+        """Closes the pool at the end of the search: no unit can join any more."""
+        self._closed = True
+        self._lock.release()
 
-    def each(self, chains: Iterable[Chain]) -> None:
-        """Runs all chains to their ends, as many at a time as there are units.
+    def run_chains(self, chains: Iterable[Chain]) -> None:
+        """Runs all chains to their ends, as many at a time as there are units; one unit runs them in order.
 
-        Raises what the first that failed raised; no other is begun then. One unit runs them in order.
+        Raises the error of the first chain that failed; after it no further chain begins.
         """
         pending = iter(list(chains))
         if self._capacity < 2:
             for chain in pending:
                 chain()
             return
-        with ThreadPoolExecutor(self._capacity) as pool, self._without_baton():
-            workers = [pool.submit(self._work, pending) for _ in range(self._capacity)]
+        with ThreadPoolExecutor(self._capacity) as pool, self._lock_released():
+            workers = [pool.submit(self._run_pending, pending) for _ in range(self._capacity)]
             try:
                 wait(workers)
             except BaseException as error:
@@ -107,72 +111,74 @@ class Crew:
 
     @contextlib.contextmanager
     def on_one_unit(self, other_than: str = "") -> Iterator[str]:
-        """Makes all trials of this thread within on one unit, whose name is given; if possible not on `other_than`.
+        """Binds this thread to one unit for the block and yields its name; avoids the unit `other_than` if it can.
 
-        Within another such block it changes nothing: who waited for a second unit while holding one would wait forever.
+        A nested block keeps the outer block's unit: a thread that waited for a second unit while it holds one could
+        wait forever.
         """
-        held: Member | None = getattr(self._bound, "member", None)
+        held: PoolMember | None = getattr(self._held, "member", None)
         if held is not None:
             yield held.name
             return
-        self._bound.member = self._take(other_than)
+        self._held.member = self._acquire(other_than)
         try:
-            yield self._bound.member.name
+            yield self._held.member.name
         finally:
-            self._give_back(self._bound.member)
-            self._bound.member = None
+            self._release(self._held.member)
+            self._held.member = None
 
     def measure(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
-        """A trial on this thread's unit, or on another if that one is lost; raises its error when it was the last.
+        """Times a candidate on this thread's unit, or on another one if that unit is lost.
 
-        A candidate that a unit was lost with is not tried on the next, unless it is the default: that ran before.
+        A candidate that lost a unit is not tried on the next unit, unless it is the default, which ran before. Raises
+        the JobError of the last unit when that is lost too.
         """
         with self.on_one_unit():
             while True:
-                member = self._present()
+                member = self._working_member()
                 try:
-                    with self._without_baton():
+                    with self._lock_released():
                         trial = member.measure(launch, candidate, reps)
                 except JobError as error:
-                    self._lose(member, error)
+                    self._remove_lost(member, error)
                     if candidate == default_candidate(launch):
                         continue
-                    trial = Trial(Status.LOST, reason=str(error))
+                    trial = Trial(TrialStatus.LOST, reason=str(error))
                 return dataclasses.replace(trial, unit=member.name)
 
-    def _present(self) -> Member:
-        """This thread's unit, or another in its place when it is lost."""
+    def _working_member(self) -> PoolMember:
+        """This thread's unit; another free one in its place when it was lost."""
         if self._failure:
-            raise Stopped
-        if self._bound.member not in self._members:
-            self._bound.member = self._take()
-        member: Member = self._bound.member
+            raise SearchStopped
+        if self._held.member not in self._members:
+            self._held.member = self._acquire()
+        member: PoolMember = self._held.member
         return member
 
-    def _work(self, pending: Iterator[Chain]) -> None:
-        """One thread: chain after chain."""
-        with self._baton:
+    def _run_pending(self, pending: Iterator[Chain]) -> None:
+        """Runs chain after chain in one worker thread."""
+        with self._lock:
             for chain in pending:
                 if self._failure:
                     return
                 try:
                     chain()
-                except Stopped:
+                except SearchStopped:
                     return
                 except BaseException as error:  # whatever ends a chain ends the search, in the caller's thread
                     self._failure = self._failure or error
                     return
 
     @contextlib.contextmanager
-    def _without_baton(self) -> Iterator[None]:
-        self._baton.release()
+    def _lock_released(self) -> Iterator[None]:
+        self._lock.release()
         try:
             yield
         finally:
-            self._baton.acquire()
+            self._lock.acquire()
 
-    def _take(self, other_than: str = "") -> Member:
-        """A unit, once one is free."""
+    def _acquire(self, other_than: str = "") -> PoolMember:
+        """Waits until a unit is free and takes it."""
         while True:
             others = [member for member in self._members if member.name != other_than]
             if not self._members:
@@ -181,21 +187,21 @@ class Crew:
                 if not others or member in others:
                     self._free.remove(member)
                     return member
-            self._baton.wait()
+            self._lock.wait()
 
-    def _give_back(self, member: Member) -> None:
+    def _release(self, member: PoolMember) -> None:
         if member in self._members:
             self._free.append(member)
             self._free.sort(key=self._members.index)
-        self._baton.notify_all()
+        self._lock.notify_all()
 
-    def _lose(self, member: Member, error: JobError) -> None:
+    def _remove_lost(self, member: PoolMember, error: JobError) -> None:
         self.lost[member.name] = error
         self._members.remove(member)
-        self._baton.notify_all()
-        self._say(f"{member.name} is lost, {self.size} of its SoC left: {error}")
+        self._lock.notify_all()
+        self._report(f"{member.name} is lost, {self.size} of its SoC left: {error}")
 
 
-def crew_of_one(measure: Measure) -> Crew:
-    """A unit that needs no name."""
-    return Crew([Member("", measure)])
+def pool_of_one(measure: Measure) -> DevicePool:
+    """A pool with a single unit, which needs no name."""
+    return DevicePool([PoolMember("", measure)])

@@ -1,4 +1,7 @@
-"""Every candidate on every launch, after a search that learns in which order: a budget that ends it costs little."""
+"""Exhaustive search: a screening search first, then all other candidates in the order that the screening suggests.
+
+Since the most promising candidates come first, a budget that ends the search early loses little.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,16 @@ from tuner.halving import Halving
 
 @dataclasses.dataclass(frozen=True)
 class Exhaustive:
-    """Settings of a search: the one that goes first."""
+    """Settings: the search that runs first and orders the candidates."""
 
-    first: Halving
+    screening: Halving
 
     def explore(self, family: Family) -> Iterator[None]:
-        """Tries all that the first search left out, the most promising variants and programs first."""
-        yield from self.first.explore(family)
+        """Tries all candidates that the screening left out, the most promising variants and programs first."""
+        yield from self.screening.explore(family)
         for variant in dict.fromkeys(variant for task in family.tasks for variant in family.variants(task)):
             programs = family.suggest(variant, family.tasks)
-            family.in_parallel(functools.partial(family.try_on, each, family.tasks, False) for each in programs)
+            family.in_parallel(functools.partial(family.time_on, program, family.tasks, False) for program in programs)
             yield
 
     def estimate(self, family: Family) -> int:

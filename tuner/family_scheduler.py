@@ -1,4 +1,4 @@
-"""Whose turn it is: the family that promises to save most of the models' time for a second of device time."""
+"""Schedules families: next is always the one expected to save most of the models' time per second of device time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from tuner.family import Family
-from tuner.trial_runner import Lab
+from tuner.trial_runner import TrialRunner
 
 _FIRST_GAIN = 0.3  # of a family's time: what its first rung is expected to save
 _NEXT_GAIN = 0.5  # of what the last rung saved, is what the next is expected to
@@ -19,43 +19,43 @@ class Strategy(Protocol):
     """How the candidates of a family are chosen."""
 
     def explore(self, family: Family) -> Iterator[None]:
-        """Tries programs on a family, a rung before each yield; the ranking keeps what comes of it."""
+        """Tries programs on a family, one rung before each yield; the family's ranking collects the times."""
 
     def estimate(self, family: Family) -> int:
-        """About how many programs that will be."""
+        """About how many programs `explore` will try."""
 
 
-def take_turns(families: Iterable[Family], strategy: Strategy, lab: Lab) -> Iterator[Family]:
-    """Explores all families to their end, rung by rung; yields the family of each before its turn."""
-    waiting = [_Turn(family, strategy, lab) for family in families]
-    while waiting:
-        turn = max(waiting, key=lambda each: each.promise)
-        yield turn.family
-        if not turn.play():
-            waiting.remove(turn)
+def explore_families(families: Iterable[Family], strategy: Strategy, runner: TrialRunner) -> Iterator[Family]:
+    """Explores all families to their end, rung by rung; yields each rung's family before exploring it."""
+    unfinished = [_ScheduledFamily(family, strategy, runner) for family in families]
+    while unfinished:
+        best = max(unfinished, key=lambda scheduled: scheduled.gain_per_device_second)
+        yield best.family
+        if not best.explore_rung():
+            unfinished.remove(best)
 
 
-class _Turn:
-    """A family between two rungs."""
+class _ScheduledFamily:
+    """A family that waits for its next rung, with the gain and the cost expected of it."""
 
-    def __init__(self, family: Family, strategy: Strategy, lab: Lab) -> None:
+    def __init__(self, family: Family, strategy: Strategy, runner: TrialRunner) -> None:
         self.family = family
         self._rungs = strategy.explore(family)
-        self._lab = lab
+        self._runner = runner
         self._expected_ns = _FIRST_GAIN * family.time_ns
         self._cost_s = _PROGRAM_S * max(len(family.variants(task)) for task in family.tasks)
 
     @property
-    def promise(self) -> float:
-        """Saved time of the models for device time."""
+    def gain_per_device_second(self) -> float:
+        """Time of the models, in ns, that the next rung is expected to save for each second of device time."""
         return self._expected_ns / self._cost_s
 
-    def play(self) -> bool:
-        """Explores a rung; False when there was none left."""
-        before_ns, before_s = self.family.time_ns, self._lab.spent_s
+    def explore_rung(self) -> bool:
+        """Explores one rung and updates the expectation; False when there was none left."""
+        before_ns, before_s = self.family.time_ns, self._runner.spent_s
         if next(self._rungs, self) is self:
             return False
         gain_ns = before_ns - self.family.time_ns
         self._expected_ns = max(_NEXT_GAIN * gain_ns, _LEAST_GAIN * before_ns)
-        self._cost_s = max(self._lab.spent_s - before_s, math.ulp(1.0))
+        self._cost_s = max(self._runner.spent_s - before_s, math.ulp(1.0))
         return True

@@ -1,7 +1,8 @@
 """Successive halving: all variants with few local sizes, then the better variants with more.
 
-The variant decides most, so it is found first. Each rung keeps a share of every launch's variants and tries twice as
-many local sizes of those that stay; which ones, the family's ranking says.
+The variant matters most, so the search settles it first. Each rung (round of the halving) keeps a share of every
+launch's variants and tries twice as many local sizes of those that stay; the family's ranking chooses which ones.
+Source: K. Jamieson, A. Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization", 2016.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 from collections.abc import Iterator
 
 from runtime.kernels.spec import Variant
-from tuner.family import Family, Task
+from tuner.family import Family, TuningTask
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,12 +42,14 @@ class Halving:
             count *= 2
             yield
 
-    def _survivors(self, family: Family, task: Task, variants: list[Variant]) -> list[Variant]:
-        ranked = [each for each in family.variants(task) if each in variants and not family.is_suspect(each)]
+    def _survivors(self, family: Family, task: TuningTask, variants: list[Variant]) -> list[Variant]:
+        ranked = [
+            variant for variant in family.variants(task) if variant in variants and not family.is_suspect(variant)
+        ]
         return ranked[: math.ceil(len(ranked) * self.keep)]
 
     def estimate(self, family: Family) -> int:
-        """Programs that `explore` will try, about."""
+        """About how many programs `explore` will try."""
         variants = max(len(family.variants(task)) for task in family.tasks)
         total, count = 0, self.first
         while count <= self.last:
@@ -55,18 +58,18 @@ class Halving:
         return total
 
 
-def _by_variant(family: Family, alive: dict[str, list[Variant]]) -> Iterator[tuple[Variant, list[Task]]]:
+def _by_variant(family: Family, alive: dict[str, list[Variant]]) -> Iterator[tuple[Variant, list[TuningTask]]]:
     """Each variant with the tasks that still hold it, the most promising of the heaviest task first."""
     for variant in dict.fromkeys(variant for task in family.tasks for variant in alive[task.key]):
         yield variant, [task for task in family.tasks if variant in alive[task.key]]
 
 
-def _try_some(family: Family, variant: Variant, tasks: list[Task], count: int) -> None:
-    """Tries so many programs of a variant, each chosen with what the one before taught."""
+def _try_some(family: Family, variant: Variant, tasks: list[TuningTask], count: int) -> None:
+    """Tries `count` programs of a variant, each chosen by a ranking that knows the times of those before."""
     if family.is_suspect(variant):
         return
     for _ in range(count):
         promising = family.suggest(variant, tasks)
         if not promising:
             return
-        family.try_on(promising[0], tasks)
+        family.time_on(promising[0], tasks)

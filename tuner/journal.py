@@ -1,9 +1,10 @@
-"""Every trial, appended to a file as it arrives, so that a run that dies is resumed where it stopped.
+"""The tuning journal: a file that every trial is appended to as it arrives, so that a killed run resumes from it.
 
 One JSON object a line: first `{"journal": "farm-tuning", "version": 1}`, then the trials. A trial is keyed by all that
 changes its answer: the fingerprint's digest, the tuning key (kernel, source hash, options, shapes, precision), variant
-and local size; those of re-tests are kept for people, and measured again. What a killed process left of a last line is
-dropped. A candidate that took the runtime down is not tried again with the same fingerprint.
+and local size. Trials of re-tests are written for people to read; a resumed run measures them again. A last line that a
+killed process left incomplete is dropped. A candidate that took the runtime down is not tried again with the same
+fingerprint.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from runtime.errors import ConfigError
-from tuner.trial import DEADLY, Candidate, Status, Trial
+from tuner.trial import FATAL_STATUSES, Candidate, Trial, TrialStatus
 
 VERSION = 1
 _HEADER = {"journal": "farm-tuning", "version": VERSION}
@@ -45,7 +46,7 @@ class Journal:
         self._fingerprint = fingerprint
         self._provenance = provenance or {}
         self._trials: dict[TrialKey, Trial] = {}
-        self._deadly: dict[tuple[str, str], set[tuple[int, ...]]] = {}
+        self._fatal: dict[tuple[str, str], set[tuple[int, ...]]] = {}
         self._file: BinaryIO | None = None
         self._unsynced = 0
         self.set_aside: Path | None = None
@@ -76,16 +77,16 @@ class Journal:
             if name == kernel:
                 yield key, variant, local_size, trial
 
-    def deadly(self, kernel: str, candidate: Candidate) -> bool:
+    def is_fatal(self, kernel: str, candidate: Candidate) -> bool:
         """Whether a candidate took the runtime down with any launch of the kernel.
 
         Twice with one variant bans the variant: then it is not the local size that kills.
         """
-        sizes = self._deadly.get((kernel, candidate.variant.name), set())
+        sizes = self._fatal.get((kernel, candidate.variant.name), set())
         return candidate.local_size in sizes or len(sizes) > 1
 
     def add(self, kernel: str, key: str, candidate: Candidate, trial: Trial, retest: bool = False) -> None:
-        """Remembers a trial, in the file too; a good one of a re-test only there.
+        """Remembers a trial and appends it to the file; a good trial of a re-test is only appended.
 
         Raises ConfigError when the file cannot be written.
         """
@@ -106,11 +107,11 @@ class Journal:
     def _remember(self, record: dict[str, Any]) -> None:
         local = tuple(record["local"])
         trial = _from_json(record)
-        if record.get("retest") and trial.status == Status.OK:
+        if record.get("retest") and trial.status == TrialStatus.OK:
             return
         self._trials[record["kernel"], record["key"], record["variant"], local] = trial
-        if trial.status in DEADLY:
-            self._deadly.setdefault((record["kernel"], record["variant"]), set()).add(local)
+        if trial.status in FATAL_STATUSES:
+            self._fatal.setdefault((record["kernel"], record["variant"]), set()).add(local)
 
     def _open(self, path: Path) -> None:
         try:
@@ -178,6 +179,6 @@ def _is_no_number(value: object) -> bool:
 def _from_json(record: dict[str, Any]) -> Trial:
     names = {field.name for field in dataclasses.fields(Trial)}
     values = {name: value for name, value in record.items() if name in names}
-    values["status"] = Status(values["status"])
+    values["status"] = TrialStatus(values["status"])
     values["ns"] = tuple(float(ns) for ns in values.get("ns", ()))
     return Trial(**values)

@@ -1,9 +1,9 @@
-"""What a family teaches: launches of one kernel prefer the same variants and local sizes.
+"""Ranks candidates by a surrogate model of time: launches of one kernel prefer the same variants and local sizes.
 
 Time is modelled as a product: launch x variant x local size. In logarithms these are penalties that add up: a
-variant's is how far its best is behind the launch's best, a local size's how far it is behind the best one of the same
-launch and variant. A launch's own measurements count fully, other launches' less, a neighbouring local size's by its
-distance, and the analytic guess (space.cost) like one weak measurement.
+variant's penalty is how far its best time is behind the launch's best, a local size's penalty how far it is behind the
+best one of the same launch and variant. A launch's own measurements have weight 1, other launches' less, a neighbouring
+local size's by its distance, and the analytic guess (space.local_cost) counts like one weak measurement.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from runtime.kernels.spec import Variant
 from tuner.trial import Candidate, LocalSize
 
-_OTHER_LAUNCH = 0.3  # weight of what another launch says, to 1 for the launch itself
+_OTHER_LAUNCH = 0.3  # weight of another launch's measurement, to 1 for the launch's own
 _GUESS = 0.15  # weight of the analytic guess
 _NEIGHBOUR = 0.4  # weight of a local size that differs by a factor of two in one dimension
 _FAILURE = 3.0  # penalty of a variant that fails: as bad as twenty times slower
@@ -30,7 +30,7 @@ SizeGaps = dict[LocalSize, list[float]]
 
 
 class Ranking:
-    """Times of one kernel family, and predictions from them. A launch goes by its tuning key."""
+    """Times of one kernel family, and predictions from them. `key` is always a launch's tuning key."""
 
     def __init__(self) -> None:
         self._log_ns: dict[str, dict[Candidate, float]] = defaultdict(dict)
@@ -48,7 +48,7 @@ class Ranking:
         self._best[group] = min(log_ns, self._best.get(group, math.inf))
 
     def tried(self, key: str, candidate: Candidate) -> bool:
-        """Whether this launch was measured with this candidate, well or not."""
+        """Whether this launch was measured with this candidate, whether it succeeded or failed."""
         return candidate in self._log_ns[key] or candidate in self._failed[key]
 
     def tried_count(self, key: str) -> int:
@@ -62,13 +62,13 @@ class Ranking:
     def best(self, key: str, count: int) -> list[Candidate]:
         """The launch's fastest candidates, the fastest first."""
         times = self._log_ns[key]
-        return sorted(times, key=lambda each: times[each])[:count]
+        return sorted(times, key=lambda candidate: times[candidate])[:count]
 
     def ns(self, key: str, candidate: Candidate) -> float:
         """The launch's time with a candidate; infinite where it failed or was not tried."""
         return math.exp(self._log_ns[key].get(candidate, math.inf))
 
-    def share_left(self, key: str, default: Candidate) -> float:
+    def best_over_default(self, key: str, default: Candidate) -> float:
         """The launch's best time over its default's; 1 where the default has none."""
         times = self._log_ns[key]
         return math.exp(min(times.values()) - times[default]) if default in times else 1.0
@@ -79,17 +79,18 @@ class Ranking:
         return times[candidate] - min(times.values()) if candidate in times else math.inf
 
     def variant_penalty(self, key: str, variant: Variant) -> float | None:
-        """How far a variant is behind the best: by the launch itself, else by the mean of others; None if unknown.
+        """How far a variant is behind the best, in logarithms; None if unknown.
 
-        A launch that tried only what is slow elsewhere is taken to be as far behind itself.
+        The launch's own measurements decide; without any, the mean over other launches. Where a launch has tried only
+        variants that are slow on other launches, their gap there is added: its own best is not the best there is.
         """
         own = self._variant_gap(key, variant)
         if own is None:
-            return self._elsewhere(key, variant)
-        tried = [known for other, known in self._best if other == key]
-        return own + min((self._elsewhere(key, known) or 0.0 for known in tried), default=0.0)
+            return self._mean_gap_elsewhere(key, variant)
+        tried = [tried_variant for other, tried_variant in self._best if other == key]
+        return own + min((self._mean_gap_elsewhere(key, tried_variant) or 0.0 for tried_variant in tried), default=0.0)
 
-    def _elsewhere(self, key: str, variant: Variant) -> float | None:
+    def _mean_gap_elsewhere(self, key: str, variant: Variant) -> float | None:
         others = {*self._log_ns, *self._failed} - {key}
         gaps = [gap for other in others if (gap := self._variant_gap(other, variant)) is not None]
         return sum(gaps) / len(gaps) if gaps else None
@@ -97,12 +98,13 @@ class Ranking:
     def _variant_gap(self, key: str, variant: Variant) -> float | None:
         if (key, variant) in self._best:
             return self._best[key, variant] - min(self._log_ns[key].values())
-        return _FAILURE if any(each.variant == variant for each in self._failed[key]) else None
+        return _FAILURE if any(candidate.variant == variant for candidate in self._failed[key]) else None
 
-    def promise(self, key: str, sizes: Sequence[LocalSize], guesses: Sequence[float]) -> Floats:
-        """About how much each local size may gain, in logarithms: more where little is known or what is known is good.
+    def expected_improvement(self, key: str, sizes: Sequence[LocalSize], guesses: Sequence[float]) -> Floats:
+        """Expected improvement of each local size, in logarithms: large where few or good measurements are near.
 
-        The expected improvement of a bell curve round the predicted penalty, by the softplus that is close to it.
+        Approximates the expected improvement of a normal distribution round the predicted penalty (J. Mockus, 1975) by
+        a softplus that is close to it.
         """
         if not len(sizes):
             return np.empty(0)
@@ -111,13 +113,13 @@ class Ranking:
         return np.asarray(spread * np.log1p(np.exp(-penalties / (0.6 * spread))))
 
     def _local_penalties(self, key: str, sizes: Sequence[LocalSize], guesses: Floats) -> tuple[Floats, Floats]:
-        """How far each local size is behind the best one, and the weight of what says so."""
+        """How far each local size is predicted to be behind the best one, and the total weight of the evidence."""
         own, others = self._gaps_by_size(key)
         penalties, weights = _GUESS * guesses, np.full(len(sizes), _GUESS)
         for gaps, trust in ((own, 1.0), (others, _OTHER_LAUNCH)):
             if gaps:
                 closeness = trust * _closeness(sizes, list(gaps))
-                penalties = penalties + closeness @ np.array([sum(each) / len(each) for each in gaps.values()])
+                penalties = penalties + closeness @ np.array([sum(of_size) / len(of_size) for of_size in gaps.values()])
                 weights = weights + closeness.sum(axis=1)
         return penalties / weights, weights
 
@@ -133,9 +135,9 @@ class Ranking:
 
 
 def _closeness(sizes: Sequence[LocalSize], others: Sequence[LocalSize]) -> Floats:
-    """How much a time with one of the `others` says about each of the `sizes`: 1 the same, 0 nothing; [sizes, others].
+    """Weight of a time with one of the `others` as evidence for each of the `sizes`, 0 to 1; shape [sizes, others].
 
-    The driver's choice says something about itself only.
+    The driver's own choice of a local size is evidence for itself only.
     """
     one, two = np.asarray(sizes, np.float64), np.asarray(others, np.float64)
     steps = np.abs(np.log2(np.maximum(one, 1))[:, None, :] - np.log2(np.maximum(two, 1))[None, :, :]).sum(axis=2)

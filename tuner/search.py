@@ -1,4 +1,4 @@
-"""The search: defaults first, then each kernel's family where the time is, then the re-test of every launch's best."""
+"""The search in three stages: time every default, search the families by their share of time, re-test the best."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from runtime.lowering.trials import TrialLaunch
 from tuner.exhaustive import Exhaustive
-from tuner.family import Family, Task, timed
-from tuner.family_scheduler import Strategy, take_turns
+from tuner.family import Family, TuningTask, timed_trial
+from tuner.family_scheduler import Strategy, explore_families
 from tuner.halving import Halving
 from tuner.ranking import Ranking
 from tuner.retest import Retest
 from tuner.space import default_candidate
-from tuner.trial import Candidate, Status
-from tuner.trial_runner import BudgetSpent, Lab, Observer, Progress, unobserved
-from tuner.verdict import Verdict, confirmed, default_kept, nothing_runs
+from tuner.trial import Candidate, TrialStatus
+from tuner.trial_runner import BudgetSpent, Observer, Progress, TrialRunner, ignore_progress
+from tuner.verdict import LaunchVerdict, confirmed, default_kept, nothing_runs
 
 Expand = Callable[[TrialLaunch, int], Mapping[Candidate, float]]
 """Candidates of a launch with guessed costs, given the preferred multiple of the work-group size (0: unknown)."""
@@ -29,7 +29,7 @@ _RETEST_UNITS = 2.0  # work of a launch's re-test, in programs tried
 
 
 @dataclasses.dataclass(frozen=True)
-class Level:
+class SearchLevel:
     """How thorough a search is.
 
     Attributes:
@@ -46,129 +46,149 @@ class Level:
 _QUICK = Halving(keep=0.34, first=1, last=8)
 _NORMAL = Halving(keep=0.5, first=2, last=16)
 
-LEVELS: Mapping[str, Level] = {
-    "quick": Level(_QUICK, Retest(finalists=3, rounds=8), minor=0.002, budget_s=18.0),
-    "normal": Level(_NORMAL, Retest(finalists=4, rounds=10), minor=0.0002, budget_s=180.0),
-    "exhaustive": Level(Exhaustive(_NORMAL), Retest(finalists=8, rounds=12), minor=0.0, budget_s=math.inf),
+LEVELS: Mapping[str, SearchLevel] = {
+    "quick": SearchLevel(_QUICK, Retest(finalists=3, rounds=8), minor=0.002, budget_s=18.0),
+    "normal": SearchLevel(_NORMAL, Retest(finalists=4, rounds=10), minor=0.0002, budget_s=180.0),
+    "exhaustive": SearchLevel(Exhaustive(_NORMAL), Retest(finalists=8, rounds=12), minor=0.0, budget_s=math.inf),
 }
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
-    """What a search found, a verdict for each launch in the given order, and what it took.
+class SearchResult:
+    """The verdicts of a search, one for each launch in the given order, and its cost.
 
-    `trials` and `device_s` go by tuning key and count new trials only; `statuses` counts remembered ones too.
+    `trials` and `device_s` are by tuning key and count new trials only; `statuses` counts journaled ones too.
     """
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[LaunchVerdict, ...]
     trials: Mapping[str, int]
     device_s: Mapping[str, float]
-    statuses: Mapping[Status, int]
+    statuses: Mapping[TrialStatus, int]
     budget_spent: bool
 
 
 def search(
-    launches: Sequence[TrialLaunch], expand: Expand, lab: Lab, level: Level, observe: Observer = unobserved
-) -> Outcome:
-    """Finds the best candidate of every launch within the lab's budget.
+    launches: Sequence[TrialLaunch],
+    expand: Expand,
+    runner: TrialRunner,
+    level: SearchLevel,
+    observe: Observer = ignore_progress,
+) -> SearchResult:
+    """Finds the best candidate of every launch within the trial runner's budget.
 
-    Launches are what models run, each with its uses; one without a use weighs as if used once. Raises what `measure`
-    raises: all trials until then are in the journal.
+    A launch weighs by its uses in the models; one without a use weighs as if used once. Errors of `measure` pass
+    through; all trials until then are in the journal.
     """
-    run = _Search(launches, expand, lab, level, observe)
+    run = _Search(launches, expand, runner, level, observe)
     verdicts = run.verdicts()
-    return Outcome(verdicts, dict(lab.trials), dict(lab.device_s), dict(lab.statuses), lab.spent_s >= lab.budget_s)
+    return SearchResult(
+        verdicts, dict(runner.trials), dict(runner.device_s), dict(runner.statuses), runner.spent_s >= runner.budget_s
+    )
 
 
 class _Search:
     def __init__(
-        self, launches: Sequence[TrialLaunch], expand: Expand, lab: Lab, level: Level, observe: Observer
+        self,
+        launches: Sequence[TrialLaunch],
+        expand: Expand,
+        runner: TrialRunner,
+        level: SearchLevel,
+        observe: Observer,
     ) -> None:
         self._launches = launches
-        self._expand, self._lab, self._level, self._observe = expand, lab, level, observe
+        self._expand, self._runner, self._level, self._observe = expand, runner, level, observe
         self._rankings = {launch.kernel.name: Ranking() for launch in launches}
         self._done, self._planned, self._stage = 0.0, float(len(launches)), "defaults"
 
-    def verdicts(self) -> tuple[Verdict, ...]:
+    def verdicts(self) -> tuple[LaunchVerdict, ...]:
         """Runs all three stages; the heaviest launches are re-tested first."""
         self._learn_from_journal(own=False)
         tasks = self._time_defaults()
         self._explore(tasks)
         self._learn_from_journal(own=True)
-        self._lab.limit_s = self._lab.budget_s
-        found: dict[str, Verdict] = {}
+        self._runner.limit_s = self._runner.budget_s
+        verdicts: dict[str, LaunchVerdict] = {}
         heaviest_first = sorted(tasks, key=lambda task: -task.weight)
-        self._lab.crew.each(functools.partial(self._decide, task, found) for task in heaviest_first)
+        self._runner.pool.run_chains(functools.partial(self._decide, task, verdicts) for task in heaviest_first)
         untimed = "the budget was spent before it was timed"
-        return tuple(found.get(each.key) or default_kept(each, math.nan, untimed) for each in self._launches)
+        return tuple(verdicts.get(each.key) or default_kept(each, math.nan, untimed) for each in self._launches)
 
     def _learn_from_journal(self, own: bool) -> None:
-        """What earlier runs saw of other launches of these kernels or, after exploring, of these launches themselves.
+        """Adds journaled trials of earlier runs to the rankings: other launches' first, after exploring the `own` ones.
 
-        These launches' trials are not given away before: each counts when it is asked for, so that a run that was
-        interrupted takes the same way again. What the search did not ask for still competes in the re-test.
+        The launches' own trials stay out of the rankings while the search explores: each enters when the search asks
+        for it, so that a resumed run takes the same path as the interrupted one. Afterwards the remaining ones are
+        added, so that they compete in the re-test.
         """
         keys = {launch.key for launch in self._launches}
         for kernel in {launch.kernel.name: launch.kernel for launch in self._launches}.values():
             ranking = self._rankings[kernel.name]
-            for key, candidate, trial in self._lab.earlier(kernel):
+            for key, candidate, trial in self._runner.journaled_trials(kernel):
                 if (key in keys) == own and not ranking.tried(key, candidate):
-                    ranking.observe(key, candidate, trial.typical_ns)
+                    ranking.observe(key, candidate, trial.lower_quartile_ns)
 
-    def _time_defaults(self) -> list[Task]:
-        """Times every default; the tasks of those for which the budget was enough."""
-        found: dict[str, Task] = {}
+    def _time_defaults(self) -> list[TuningTask]:
+        """Times every default; returns the tasks of those that were timed before the budget was spent."""
+        tasks: dict[str, TuningTask] = {}
         with contextlib.suppress(BudgetSpent):
-            self._lab.crew.each(functools.partial(self._time_default, launch, found) for launch in self._launches)
-        return _with_known_weights([found[launch.key] for launch in self._launches if launch.key in found])
+            self._runner.pool.run_chains(
+                functools.partial(self._time_default, launch, tasks) for launch in self._launches
+            )
+        return _with_known_weights([tasks[launch.key] for launch in self._launches if launch.key in tasks])
 
-    def _time_default(self, launch: TrialLaunch, found: dict[str, Task]) -> None:
-        trial = timed(launch, default_candidate(launch), self._lab, self._rankings[launch.kernel.name])
+    def _time_default(self, launch: TrialLaunch, tasks: dict[str, TuningTask]) -> None:
+        trial = timed_trial(launch, default_candidate(launch), self._runner, self._rankings[launch.kernel.name])
         guesses = dict(self._expand(launch, trial.preferred_multiple))
-        found[launch.key] = Task(launch, guesses, trial.typical_ns * max(len(launch.uses), 1))
+        tasks[launch.key] = TuningTask(launch, guesses, trial.lower_quartile_ns * max(len(launch.uses), 1))
         self._advance()
 
-    def _explore(self, tasks: Sequence[Task]) -> None:
-        """Searches the families as long as the budget lasts, a part of it kept back for the re-test."""
+    def _explore(self, tasks: Sequence[TuningTask]) -> None:
+        """Searches the families until the budget is spent, less the part that is kept for the re-test."""
         minor_ns = self._level.minor * sum(task.weight for task in tasks)
         families = [self._family(group, minor_ns) for group in _by_kernel(tasks)]
         explored = self._done + sum(self._level.strategy.estimate(family) for family in families)
         self._planned = explored + _RETEST_UNITS * len(tasks)
-        self._lab.limit_s = self._lab.spent_s + (1 - _RETEST_SHARE) * (self._lab.budget_s - self._lab.spent_s)
+        self._runner.limit_s = self._runner.spent_s + (1 - _RETEST_SHARE) * (
+            self._runner.budget_s - self._runner.spent_s
+        )
         with contextlib.suppress(BudgetSpent):
-            for family in take_turns(families, self._level.strategy, self._lab):
+            for family in explore_families(families, self._level.strategy, self._runner):
                 self._stage = family.name
         self._advance(max(explored - self._done, 0.0))
 
-    def _family(self, tasks: Iterable[Task], minor_ns: float) -> Family:
+    def _family(self, tasks: Iterable[TuningTask], minor_ns: float) -> Family:
         members = list(tasks)
         ranking = self._rankings[members[0].launch.kernel.name]
-        return Family(members, self._lab, ranking, minor_ns, self._advance)
+        return Family(members, self._runner, ranking, minor_ns, self._advance)
 
-    def _decide(self, task: Task, found: dict[str, Verdict]) -> None:
-        """The task's verdict; one that tells of a gain is confirmed on a second unit where there is one."""
-        with self._lab.crew.on_one_unit() as unit:
+    def _decide(self, task: TuningTask, verdicts: dict[str, LaunchVerdict]) -> None:
+        """Decides a task; a second unit, where there is one, must confirm another candidate than the default."""
+        with self._runner.pool.on_one_unit() as unit:
             verdict = self._retested(task)
-        if verdict.won and self._lab.crew.size > 1:
-            with self._lab.crew.on_one_unit(other_than=unit) as other:
-                second = self._level.retest.decide(task.launch, [verdict.chosen], verdict.default_ns, self._lab)
+        if verdict.won and self._runner.pool.size > 1:
+            with self._runner.pool.on_one_unit(other_than=unit) as other:
+                second = self._level.retest.decide(task.launch, [verdict.chosen], verdict.default_ns, self._runner)
             verdict = confirmed(verdict, second, other)
-        found[task.key] = verdict
+        verdicts[task.key] = verdict
 
-    def _retested(self, task: Task) -> Verdict:
-        """Re-tests the task's best candidates, where some came near the default."""
+    def _retested(self, task: TuningTask) -> LaunchVerdict:
+        """Re-tests the task's best candidates, if any is at least as fast as the default."""
         ranking, settings = self._rankings[task.launch.kernel.name], self._level.retest
         self._stage = "re-test"
         default_gap = ranking.gap(task.key, task.default)
-        ranked = [each for each in ranking.best(task.key, settings.finalists + 1) if each != task.default]
-        finalists = [each for each in ranked if ranking.gap(task.key, each) <= default_gap][: settings.finalists]
+        ranked = [
+            candidate for candidate in ranking.best(task.key, settings.finalists + 1) if candidate != task.default
+        ]
+        finalists = [candidate for candidate in ranked if ranking.gap(task.key, candidate) <= default_gap][
+            : settings.finalists
+        ]
         self._advance(_RETEST_UNITS)
         if not finalists:
-            return self._without_contest(task, ranking)
+            return self._without_retest(task, ranking)
         default_ns = ranking.ns(task.key, task.default)
-        return settings.decide(task.launch, finalists, default_ns, self._lab)
+        return settings.decide(task.launch, finalists, default_ns, self._runner)
 
-    def _without_contest(self, task: Task, ranking: Ranking) -> Verdict:
+    def _without_retest(self, task: TuningTask, ranking: Ranking) -> LaunchVerdict:
         default_ns = ranking.ns(task.key, task.default)
         if not math.isfinite(default_ns):
             return nothing_runs(task.launch)
@@ -178,20 +198,20 @@ class _Search:
     def _advance(self, units: float = 1.0) -> None:
         self._done += units
         self._planned = max(self._planned, self._done)
-        lab = self._lab
-        state = (lab.spent_s, lab.budget_s, lab.trials.total(), self._stage)
+        runner = self._runner
+        state = (runner.spent_s, runner.budget_s, runner.trials.total(), self._stage)
         self._observe(Progress(self._done, self._planned, *state))
 
 
-def _by_kernel(tasks: Sequence[Task]) -> list[list[Task]]:
-    groups: dict[str, list[Task]] = {}
+def _by_kernel(tasks: Sequence[TuningTask]) -> list[list[TuningTask]]:
+    groups: dict[str, list[TuningTask]] = {}
     for task in tasks:
         groups.setdefault(task.launch.kernel.name, []).append(task)
     return list(groups.values())
 
 
-def _with_known_weights(tasks: list[Task]) -> list[Task]:
-    """A default that does not run has no time: it weighs as much as the mean of the others."""
-    known = [task.weight for task in tasks if math.isfinite(task.weight)]
-    mean = sum(known) / len(known) if known else 1.0
+def _with_known_weights(tasks: list[TuningTask]) -> list[TuningTask]:
+    """Gives a task whose default does not run, and so has no time, the mean weight of the others."""
+    weights = [task.weight for task in tasks if math.isfinite(task.weight)]
+    mean = sum(weights) / len(weights) if weights else 1.0
     return [task if math.isfinite(task.weight) else dataclasses.replace(task, weight=mean) for task in tasks]

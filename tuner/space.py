@@ -1,7 +1,8 @@
-"""Which candidates a launch has: every variant that fits, times every local size that can matter, best guess first.
+"""The search space of a launch: every variant that fits, with every local size that can matter, and a guessed cost.
 
-The guess is a cost in natural logarithms of time, from what any device obeys: work items that the rounding adds,
-compute units without a group at the end, lanes that a group leaves idle. What was measured replaces it (ranking.py).
+The guessed cost is in natural logarithms of time. It counts what costs time on any device: work items that rounding
+adds, compute units without a work group at the end, lanes that a work group leaves idle. Measurements replace it
+(ranking.py).
 """
 
 from __future__ import annotations
@@ -22,37 +23,37 @@ _DRIVERS_CHOICE = 0.3  # guessed cost: a driver knows the device, not the kernel
 _LATER_VARIANT = 0.02  # guessed cost of each place in the kernel table behind the default
 
 
-def candidates(launch: TrialLaunch, target: Target, preferred_multiple: int = 0) -> dict[Candidate, float]:
-    """All candidates with their guessed costs; the kernel table's own default local sizes count as perfect.
+def candidate_costs(launch: TrialLaunch, target: Target, preferred_multiple: int = 0) -> dict[Candidate, float]:
+    """All candidates with their guessed costs; the kernel table's own default local sizes have cost 0.
 
     `preferred_multiple` is the device's preferred multiple of the work-group size, 0 if unknown.
     """
-    found: dict[Candidate, float] = {}
+    all_costs: dict[Candidate, float] = {}
     for order, variant in enumerate(fitting_variants(launch, target)):
-        items = three(launch.work_items(variant))
+        items = three_dimensional(launch.work_items(variant))
         costs = {DRIVERS_CHOICE: _DRIVERS_CHOICE}
         for size in local_sizes(items, target, preferred_multiple):
             costs[size] = local_cost(items, size, target.compute_units, preferred_multiple)
         if launch.kernel.local_size:
-            costs[three(launch.kernel.local_size(launch.dims, variant, target))] = 0.0
-        found |= {Candidate(variant, size): cost + _LATER_VARIANT * order for size, cost in costs.items()}
-    return found | {default_candidate(launch): 0.0}
+            costs[three_dimensional(launch.kernel.local_size(launch.dims, variant, target))] = 0.0
+        all_costs |= {Candidate(variant, size): cost + _LATER_VARIANT * order for size, cost in costs.items()}
+    return all_costs | {default_candidate(launch): 0.0}
 
 
 def default_candidate(launch: TrialLaunch) -> Candidate:
-    """What an untuned plan launches."""
-    return Candidate(launch.variant, three(launch.local_size))
+    """The candidate that an untuned plan launches."""
+    return Candidate(launch.variant, three_dimensional(launch.local_size))
 
 
 def fitting_variants(launch: TrialLaunch, target: Target) -> list[Variant]:
     """Variants that can run these dims on this target, the default first."""
     default = launch.variant
-    rest = [each for each in launch.kernel.variants if each != default]
-    return [default, *(each for each in rest if not launch.kernel.fits(launch.dims, each, target))]
+    others = [variant for variant in launch.kernel.variants if variant != default]
+    return [default, *(variant for variant in others if not launch.kernel.fits(launch.dims, variant, target))]
 
 
-def three(sizes: Sequence[int]) -> LocalSize:
-    """Sizes of one to three dimensions, as three, 1 in those that are not used; a first size of 0 leaves all open."""
+def three_dimensional(sizes: Sequence[int]) -> LocalSize:
+    """Pads one to three sizes with 1 to three dimensions; a first size of 0 means that the driver chooses."""
     x, y, z = (*sizes, *([1] * (3 - len(sizes))))
     return (x, max(y, 1), max(z, 1)) if x else DRIVERS_CHOICE
 
@@ -63,7 +64,7 @@ def local_sizes(work_items: Sequence[int], target: Target, preferred_multiple: i
     Powers of two, divisors and multiples of the preferred multiple in each dimension, within the device's limits;
     not those that launch more than twice the work, or leave compute units idle that smaller groups would use.
     """
-    items = three(work_items)
+    items = three_dimensional(work_items)
     limits = target.max_work_item_sizes
     largest = target.max_work_group_size
     x, y, z = (_side_lengths(count, min(limit, largest)) for count, limit in zip(items, limits, strict=True))

@@ -1,4 +1,7 @@
-"""Is one launch really faster than another? Ratios of medians with confidence intervals, by bootstrap."""
+"""Ratios of medians with bootstrap confidence intervals, which say whether one launch is faster than another.
+
+Source: B. Efron, "Bootstrap methods: another look at the jackknife", 1979; rounds are resampled as clusters.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +42,10 @@ class Ratio:
 
 
 def ratio_of_medians(candidate: Rounds, default: Rounds, confidence: float = 0.99, seed: int = 0) -> Ratio | None:
-    """Ratio of the medians of interleaved rounds; None when there are too few rounds to say.
+    """Ratio of the medians of interleaved rounds; None when there are fewer than MINIMUM_ROUNDS.
 
-    Rounds, not samples, are drawn again, the same ones for both: samples of one round share what disturbed it.
-    Rounds are cut to the shortest one's length.
+    The bootstrap resamples rounds, not samples, and the same rounds for both: samples of one round share its
+    disturbances. Rounds are cut to the shortest one's length.
     """
     count = min(len(candidate), len(default))
     if count < MINIMUM_ROUNDS:

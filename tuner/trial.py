@@ -1,4 +1,4 @@
-"""What is tried and what came of it: candidates, trials, and the interface to whatever measures them."""
+"""Candidates, trials (timed launches of candidates), and `Measure`, the interface to whatever times them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TINY_ERROR = 1e-6  # passes whatever is expected: an all-zero expectation has no
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A way to launch: a kernel variant and a local size (zeros: the driver chooses)."""
+    """A kernel variant and a local size to launch it with (zeros: the driver chooses)."""
 
     variant: Variant
     local_size: LocalSize
@@ -32,7 +32,7 @@ class Candidate:
         return f"{self.variant.name}@{local}"
 
 
-class Status(enum.StrEnum):
+class TrialStatus(enum.StrEnum):
     """How a trial ended. Only OK has a time that counts."""
 
     OK = "ok"
@@ -40,10 +40,10 @@ class Status(enum.StrEnum):
     FAILED = "failed"  # the build or the launch answered with an error, or no time can be trusted
     HANG = "hang"  # ended by the watchdog
     CRASH = "crash"  # took the runtime's process with it
-    LOST = "lost"  # took the whole unit with it, or the cable was pulled meanwhile
+    LOST = "lost"  # the whole unit stopped answering, or the cable was pulled meanwhile
 
 
-DEADLY = frozenset({Status.HANG, Status.CRASH, Status.LOST})
+FATAL_STATUSES = frozenset({TrialStatus.HANG, TrialStatus.CRASH, TrialStatus.LOST})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,14 +53,15 @@ class Trial:
     Attributes:
         ns: time of each repetition.
         device_s: device time that the trial took, builds and a restart of the runtime included.
-        max_abs_error, max_abs_expected, nan_count: output against the expectation; error None where none was compared.
+        max_abs_error, max_abs_expected, nan_count: the output compared with the expectation; the error is None where
+            nothing was compared.
         max_work_group_size: the kernel's own limit on this device; 0 where unknown.
         preferred_multiple: work-group size multiple that the device prefers for this kernel; 0 where unknown.
         reason: why the status is not OK.
-        unit: who measured it, where several share a search.
+        unit: the unit that measured it, where several share a search.
     """
 
-    status: Status
+    status: TrialStatus
     ns: tuple[float, ...] = ()
     device_s: float = 0.0
     build_s: float = 0.0
@@ -73,35 +74,35 @@ class Trial:
     unit: str = ""
 
     @property
-    def typical_ns(self) -> float:
+    def lower_quartile_ns(self) -> float:
         """Lower quartile of the times: what disturbs a launch only ever makes it slower. Infinite without a time."""
-        if self.status != Status.OK:
+        if self.status != TrialStatus.OK:
             return math.inf
         return sorted(self.ns)[(len(self.ns) - 1) // 4]
 
 
 Measure = Callable[[TrialLaunch, Candidate, int], Trial]
-"""Times a candidate for a launch, so many repetitions. Raises only what ends the whole run: the unit is lost."""
+"""Times a candidate for a launch: (launch, candidate, repetitions). Raises JobError only when the unit is lost."""
 
 
-def judged(trial: Trial, precision: Precision) -> Trial:
-    """The trial with the status it deserves: a wrong output or a time that cannot be never counts as OK."""
+def validated(trial: Trial, precision: Precision) -> Trial:
+    """Checks output and times: a trial with a wrong output or an impossible time loses the status OK."""
     device_s = trial.device_s if math.isfinite(trial.device_s) and trial.device_s > 0 else 0.0
     trial = dataclasses.replace(trial, device_s=device_s)
-    if trial.status != Status.OK:
+    if trial.status != TrialStatus.OK:
         return trial
-    status, reason = _judge(trial, precision)
+    status, reason = _checked_status(trial, precision)
     return dataclasses.replace(trial, status=status, reason=reason)
 
 
-def _judge(trial: Trial, precision: Precision) -> tuple[Status, str]:
+def _checked_status(trial: Trial, precision: Precision) -> tuple[TrialStatus, str]:
     if trial.max_abs_error is None:
-        return Status.FAILED, "the output was not compared with an expectation"
+        return TrialStatus.FAILED, "the output was not compared with an expectation"
     if trial.nan_count or not math.isfinite(trial.max_abs_error):
-        return Status.WRONG, f"{trial.nan_count} NaN in the output"
+        return TrialStatus.WRONG, f"{trial.nan_count} NaN in the output"
     allowed = TOLERANCE[precision] * trial.max_abs_expected + TINY_ERROR
     if not trial.max_abs_error <= allowed:
-        return Status.WRONG, f"error {trial.max_abs_error:.3g}, allowed {allowed:.3g}"
+        return TrialStatus.WRONG, f"error {trial.max_abs_error:.3g}, allowed {allowed:.3g}"
     if not trial.ns or not all(math.isfinite(ns) and ns > 0 for ns in trial.ns):
-        return Status.FAILED, "a time that is not a positive number"
-    return Status.OK, ""
+        return TrialStatus.FAILED, "a time that is not a positive number"
+    return TrialStatus.OK, ""

@@ -1,4 +1,4 @@
-"""Where trials are made: journal first, then the unit; judged, counted, and stopped when the budget is spent."""
+"""Runs trials: answers from the journal where it can, else measures, checks, counts, and stops at the budget."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 from runtime.kernels.spec import Kernel, Variant
 from runtime.lowering.trials import TrialLaunch
-from tuner.device_pool import Crew
+from tuner.device_pool import DevicePool
 from tuner.journal import Journal
-from tuner.trial import DEADLY, Candidate, Status, Trial, judged
+from tuner.trial import FATAL_STATUSES, Candidate, Trial, TrialStatus, validated
 
 
 class BudgetSpent(Exception):
@@ -20,7 +20,7 @@ class BudgetSpent(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """How far a search is: units of work done of those planned, device time of the budget, and what it is at."""
+    """How far a search is: work done of that planned (in programs), device time of the budget, and the stage."""
 
     done: float
     planned: float
@@ -41,15 +41,15 @@ Option = tuple[str, int]
 Observer = Callable[[Progress], None]
 
 
-def unobserved(progress: Progress) -> None:
-    """An observer that looks away."""
+def ignore_progress(progress: Progress) -> None:
+    """An observer that does nothing."""
 
 
-class Lab:
-    """Makes trials.
+class TrialRunner:
+    """Runs trials within a budget of device time.
 
     Args:
-        crew: the units that time candidates.
+        pool: the units that time candidates.
         journal: trials of earlier runs, and where new ones go.
         budget_s: device time in all; infinite for no limit.
 
@@ -60,18 +60,18 @@ class Lab:
         programs: (build options, local size) of every program measured: PoCL builds one for each.
     """
 
-    def __init__(self, crew: Crew, journal: Journal, budget_s: float = math.inf) -> None:
-        self.crew = crew
+    def __init__(self, pool: DevicePool, journal: Journal, budget_s: float = math.inf) -> None:
+        self.pool = pool
         self._journal = journal
         self.budget_s = budget_s
         self.limit_s = budget_s
         self.device_s: dict[str, float] = defaultdict(float)
         self.trials: Counter[str] = Counter()
-        self.statuses: Counter[Status] = Counter()
+        self.statuses: Counter[TrialStatus] = Counter()
         self.programs: set[tuple[str, tuple[int, ...]]] = set()
         self._group_limit: dict[tuple[str, Variant], int] = {}
         self._good_options: dict[str, set[Option]] = defaultdict(set)
-        self._deadly_options: set[Option] = set()
+        self._fatal_options: set[Option] = set()
 
     @property
     def spent_s(self) -> float:
@@ -79,27 +79,27 @@ class Lab:
         return sum(self.device_s.values())
 
     def trial(self, launch: TrialLaunch, candidate: Candidate, reps: int, fresh: bool = False) -> Trial:
-        """A trial from the journal if it is there, unless a `fresh` one is asked for, else from the unit.
+        """Returns the journal's trial if there is one and no `fresh` one is asked for; else measures on a unit.
 
         Raises BudgetSpent instead of measuring beyond `limit_s`.
         """
-        known = None if fresh else self._journal.find(launch.kernel.name, launch.key, candidate)
-        if known is None and self._journal.deadly(launch.kernel.name, candidate):
-            known = Trial(Status.CRASH, reason="took the runtime down before")
-        if known is None:
-            known = self._new_trial(launch, candidate, reps, fresh)
-        self._learn(launch, candidate, known)
-        return known
+        trial = None if fresh else self._journal.find(launch.kernel.name, launch.key, candidate)
+        if trial is None and self._journal.is_fatal(launch.kernel.name, candidate):
+            trial = Trial(TrialStatus.CRASH, reason="took the runtime down before")
+        if trial is None:
+            trial = self._new_trial(launch, candidate, reps, fresh)
+        self._learn(launch, candidate, trial)
+        return trial
 
-    def earlier(self, kernel: Kernel) -> Iterator[tuple[str, Candidate, Trial]]:
+    def journaled_trials(self, kernel: Kernel) -> Iterator[tuple[str, Candidate, Trial]]:
         """Trials of a kernel that the journal holds: tuning key, candidate, trial."""
         variants = {variant.name: variant for variant in kernel.variants}
         for key, name, (x, y, z), trial in self._journal.of_kernel(kernel.name):
             if name in variants:
                 yield key, Candidate(variants[name], (x, y, z)), trial
 
-    def legal(self, launch: TrialLaunch, candidate: Candidate) -> bool:
-        """Whether the local size is within the kernel's own limit, as far as a trial of the variant told it."""
+    def is_legal(self, launch: TrialLaunch, candidate: Candidate) -> bool:
+        """Whether the local size is within the kernel's own limit, as far as a trial of the variant reported one."""
         limit = self._group_limit.get((launch.kernel.name, candidate.variant), 0)
         return not limit or math.prod(candidate.local_size) <= limit
 
@@ -108,7 +108,7 @@ class Lab:
 
         A compiler that chokes on vectors of 16, say, does so for every tile, and for every kernel.
         """
-        return bool(set(variant.defines) & self._deadly_options - self._good_options[kernel])
+        return bool(set(variant.defines) & self._fatal_options - self._good_options[kernel])
 
     def is_built(self, launch: TrialLaunch, candidate: Candidate) -> bool:
         """Whether this run measured the same program before: then a trial costs no build."""
@@ -117,7 +117,7 @@ class Lab:
     def _new_trial(self, launch: TrialLaunch, candidate: Candidate, reps: int, fresh: bool) -> Trial:
         if self.spent_s >= self.limit_s:
             raise BudgetSpent
-        trial = judged(self.crew.measure(launch, candidate, reps), launch.precision)
+        trial = validated(self.pool.measure(launch, candidate, reps), launch.precision)
         self.device_s[launch.key] += trial.device_s
         self.trials[launch.key] += 1
         self.programs.add((launch.options(candidate.variant), candidate.local_size))
@@ -128,7 +128,7 @@ class Lab:
         self.statuses[trial.status] += 1
         if trial.max_work_group_size:
             self._group_limit[launch.kernel.name, candidate.variant] = trial.max_work_group_size
-        if trial.status == Status.OK:
+        if trial.status == TrialStatus.OK:
             self._good_options[launch.kernel.name].update(candidate.variant.defines)
-        elif trial.status in DEADLY:
-            self._deadly_options.update(candidate.variant.defines)
+        elif trial.status in FATAL_STATUSES:
+            self._fatal_options.update(candidate.variant.defines)

@@ -1,4 +1,4 @@
-"""What became of a launch: the candidate to use, its times, and why."""
+"""The verdict on a launch: the candidate to use, its times, and the reason."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tuner.trial import Candidate
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
-    """The outcome for one launch.
+class LaunchVerdict:
+    """The search's decision on one launch.
 
     Attributes:
         chosen: the candidate to use; the default unless another one won.
@@ -37,20 +37,20 @@ class Verdict:
         return self.chosen != default_candidate(self.launch)
 
 
-def default_kept(launch: TrialLaunch, default_ns: float, why: str, ratio: Ratio | None = None) -> Verdict:
-    """The default stays, though its time may be unknown (NaN or infinite)."""
+def default_kept(launch: TrialLaunch, default_ns: float, why: str, ratio: Ratio | None = None) -> LaunchVerdict:
+    """The verdict that keeps the default; `default_ns` may be unknown (NaN or infinite)."""
     known_ns = default_ns if math.isfinite(default_ns) else math.nan
-    return Verdict(launch, default_candidate(launch), known_ns, known_ns, f"default kept: {why}", ratio)
+    return LaunchVerdict(launch, default_candidate(launch), known_ns, known_ns, f"default kept: {why}", ratio)
 
 
-def nothing_runs(launch: TrialLaunch) -> Verdict:
-    """Neither the default nor another candidate gave a right result."""
+def nothing_runs(launch: TrialLaunch) -> LaunchVerdict:
+    """The verdict where neither the default nor another candidate gave a right result."""
     reason = "neither the default nor another candidate gave a right result"
-    return Verdict(launch, default_candidate(launch), math.nan, math.nan, reason, runs=False)
+    return LaunchVerdict(launch, default_candidate(launch), math.nan, math.nan, reason, runs=False)
 
 
-def confirmed(first: Verdict, second: Verdict, unit: str) -> Verdict:
-    """The first unit's verdict for another candidate than the default, if a second unit finds the same."""
+def confirmed(first: LaunchVerdict, second: LaunchVerdict, unit: str) -> LaunchVerdict:
+    """The first unit's verdict for another candidate, if a second unit agrees; else the default is kept."""
     if second.won:
         return dataclasses.replace(first, reason=f"{first.reason}; confirmed on {unit}")
     return default_kept(

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from farm.cli import options, store_options
 from farm.config.fields import SafeName
 from farm.jobs.compare.stored_runs import LATEST, PREFIX, find_run
-from farm.nightly.file import LAST_GOOD, SERIES
+from farm.nightly.configuration import LAST_GOOD, SERIES
 from farm.rows.run_info import RunInfo
 from farm.safe_text import one_line
 from farm.store import Store

@@ -52,7 +52,7 @@ def command(
     found = options.load_deployment(model_file)
     units = options.select_units(choice, found)
     with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as watch:
-        rows = list(keeper.kept(benchmark_job(found, units, BenchmarkOptions(rounds, warmup, load), fleet, watch)))
+        rows = list(keeper.recorded(benchmark_job(found, units, BenchmarkOptions(rounds, warmup, load), fleet, watch)))
     if trace:
         atomic_file.write(trace, trace_json(rows).encode())
     return options.finish(rows, as_json, _show, keeper)

@@ -20,7 +20,7 @@ from farm.jobs.compare.stored_runs import PREFIX, stored_run
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.safe_text import one_line
 from farm.store import Store
-from farm.store.recorder import Keeper
+from farm.store.recorder import Recorder
 from farm.tables import table
 from farm.tables.compare import compare_table, note_lines, side_text
 from farm.units.selection import Choice
@@ -76,14 +76,14 @@ def command(
     if kind == "run":
         found = _of_runs(a, b, store, MARGIN_OF_RUNS_PERCENT if margin_percent is None else margin_percent)
         with store_options.keeping(store) as keeper:
-            rows = list(keeper.kept(found))
+            rows = list(keeper.recorded(found))
         return _finish(rows, as_json, keeper)
     both = _contenders(kind, a, b, model_file)
     margin_percent = MARGIN_PERCENT if margin_percent is None else margin_percent
     asked = CompareOptions(turns, margin_percent, runtimes or ("cpu", "gpu"), memory, secrets.randbelow(2**32))
     units = options.select_units(choice, options.load_deployment(both[0].model_file))
     with store_options.keeping(store) as keeper, view.shown() as watch:
-        rows = list(keeper.kept(compare_job(both, units, asked, fleet, watch)))
+        rows = list(keeper.recorded(compare_job(both, units, asked, fleet, watch)))
     return _finish(rows, as_json, keeper)
 
 
@@ -129,7 +129,7 @@ def _contenders(kind: str, a: str, b: str, model_file: Path | None) -> tuple[Con
     return contender.build(a, model_file), contender.build(b, model_file)
 
 
-def _finish(rows: Sequence[CompareRow], as_json: bool, keeper: Keeper) -> int:
+def _finish(rows: Sequence[CompareRow], as_json: bool, keeper: Recorder) -> int:
     """Prints the rows; the exit status."""
     worse = FAILED if any(map(is_worse, rows)) else 0
     return max(options.finish(rows, as_json, _show, keeper), worse)

@@ -13,11 +13,11 @@ from farm.config import deployment
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.nightly import run as nightly_run
 from farm.jobs.nightly.matrix import Places, cases_of
-from farm.nightly import file
-from farm.nightly.file import Nightly
-from farm.nightly.night import Night, Outcome
-from farm.nightly.plan import expected_s
-from farm.nightly.verdict import notify, verdict_of
+from farm.nightly import configuration
+from farm.nightly.block_order import expected_duration_s
+from farm.nightly.configuration import NightlyConfiguration
+from farm.nightly.night import Night, NightOutcome
+from farm.nightly.notification import notify, verdict_members
 from farm.report.write import write_reports
 from farm.store import Store
 from farm.tables import table
@@ -51,7 +51,7 @@ def command(
     measured again at once. Exit status 0: nothing worse; 1: a confirmed regression, a wrong result, or something that
     failed or is missing; 2: configuration; 3: no unit.
     """
-    nightly = file.load(nightly_file)
+    nightly = configuration.load(nightly_file)
     places = _places(nightly)
     with Store.open(store, tell=store_options.tell) as opened:
         if dry_run:
@@ -66,11 +66,11 @@ def command(
     return _finish(nightly, night, output or REPORTS / nightly.title, as_json)
 
 
-def _begun(store: Store, nightly: Nightly) -> int:
+def _begun(store: Store, nightly: NightlyConfiguration) -> int:
     return nightly_run.begin(store, nightly, store_options.command_line(), store_options.working_commit())
 
 
-def _places(nightly: Nightly) -> Places:
+def _places(nightly: NightlyConfiguration) -> Places:
     """Which deployment file is measured where: on the units that the file names, else on those that it is for."""
     found = [deployment.load(path) for path in nightly.model_files]
     if not nightly.units:
@@ -80,10 +80,10 @@ def _places(nightly: Nightly) -> Places:
     return [(each, list(dict.fromkeys(chosen))) for each in found]
 
 
-def _show_plan(nightly: Nightly, places: Places, store: Store, as_json: bool) -> int:
+def _show_plan(nightly: NightlyConfiguration, places: Places, store: Store, as_json: bool) -> int:
     cases = cases_of(nightly, places)
     block_s = nightly_run.block_seconds(store, nightly.title)
-    expected = {unit: expected_s(found, nightly.repeats, block_s) for unit, found in cases.items()}
+    expected = {unit: expected_duration_s(found, nightly.repeats, block_s) for unit, found in cases.items()}
     if as_json:
         units = [
             {"unit": unit.name, "soc": unit.soc, "cases": list(map(str, found)), "expected_s": expected[unit]}
@@ -95,16 +95,16 @@ def _show_plan(nightly: Nightly, places: Places, store: Store, as_json: bool) ->
     return 0
 
 
-def _finish(nightly: Nightly, night: Night, folder: Path, as_json: bool) -> int:
+def _finish(nightly: NightlyConfiguration, night: Night, folder: Path, as_json: bool) -> int:
     """Report, output, notification, exit status; a report that cannot be written does not hide the verdict."""
-    status = FAILED if night.outcome == Outcome.WORSE else 0
+    status = FAILED if night.outcome == NightOutcome.WORSE else 0
     report = ""
     try:
         report = str(write_reports(night, folder).index)
     except FarmError as error:
         store_options.tell(str(error))
         status = FAILED
-    verdict = verdict_of(night, report)
+    verdict = verdict_members(night, report)
     if as_json:
         click.echo(json.dumps(verdict, allow_nan=False))
     else:

@@ -65,7 +65,7 @@ def command(
             click.echo(name)
         return 0
     with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as watch:
-        rows = list(keeper.kept(opbench_job(units, asked, fleet, watch)))
+        rows = list(keeper.recorded(opbench_job(units, asked, fleet, watch)))
     if not rows:
         raise ConfigError(f"--filter {pattern}: no benchmark of these units matches; --list names them")
     return options.finish(rows, as_json, _show, keeper)

@@ -16,7 +16,7 @@ from farm.config.inventory import Inventory, Unit
 from farm.jobs.run import LoadOptions
 from farm.rows import row as results
 from farm.rows.row import Row, Status
-from farm.store.recorder import Keeper
+from farm.store.recorder import Recorder
 from farm.transport import connect
 from farm.transport.adb_server import AdbServer
 from farm.units import discovery, roll_call, usb
@@ -152,7 +152,7 @@ def _suits(unit: Unit, found: Deployment) -> bool:
 
 
 def finish(
-    rows: Iterable[RowType], as_json: bool, show: Callable[[Sequence[RowType]], None], keeper: Keeper | None = None
+    rows: Iterable[RowType], as_json: bool, show: Callable[[Sequence[RowType]], None], keeper: Recorder | None = None
 ) -> int:
     """Prints all rows, says on stderr why any is not ok, and returns the exit status: 1 also where one was not kept."""
     found = list(rows)

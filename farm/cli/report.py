@@ -10,7 +10,7 @@ import click
 from farm.cli import options, store_options
 from farm.jobs.compare.stored_runs import LATEST, PREFIX, find_run
 from farm.jobs.nightly.stored_night import load_night
-from farm.nightly.file import SERIES
+from farm.nightly.configuration import SERIES
 from farm.report import Format, ReportFiles, write_reports
 from farm.report.names import slug
 from farm.report.words import headline

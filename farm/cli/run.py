@@ -58,7 +58,7 @@ def command(
     units = options.select_units(choice, found)
     asked = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load)
     with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as watch:
-        rows = list(keeper.kept(run_job(found, units, asked, fleet, watch)))
+        rows = list(keeper.recorded(run_job(found, units, asked, fleet, watch)))
     return options.finish(rows, as_json, _show, keeper)
 
 

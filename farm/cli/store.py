@@ -15,9 +15,9 @@ from farm.cli import FAILED, options, store_options
 from farm.rows.run_info import RunInfo
 from farm.safe_text import word
 from farm.store import Store, pruning, summary
-from farm.store.exporting import Format, export_file, export_lines, export_tables
-from farm.store.importing import Taken, take_file
-from farm.store.summary import Summary
+from farm.store.exporting import ExportFormat, export_file, export_lines, export_tables
+from farm.store.importing import ImportResult, import_file
+from farm.store.summary import StoreSummary
 from farm.tables import table
 from farm.tables.table import Table
 from runtime.errors import ConfigError
@@ -64,8 +64,8 @@ def info(count: int, store: str | None, as_json: bool) -> None:
 @click.option(
     "--format",
     "kind",
-    type=click.Choice([str(each) for each in Format]),
-    default=str(Format.JSONL),
+    type=click.Choice([str(each) for each in ExportFormat]),
+    default=str(ExportFormat.JSONL),
     show_default=True,
     help="JSON lines, or flat tables: a file each in FOLDER.",
 )
@@ -76,8 +76,8 @@ def export(output: Path, kind: str, store: str | None) -> None:
     JSON lines are what `farm store import` reads. The tables are runs, rows, samples, points, progress and baselines.
     """
     with Store.open(store, create=False) as opened:
-        if kind != Format.JSONL:
-            for path in export_tables(opened, output, Format(kind)):
+        if kind != ExportFormat.JSONL:
+            for path in export_tables(opened, output, ExportFormat(kind)):
                 click.echo(path)
         elif str(output) == STANDARD_OUTPUT:
             export_lines(opened, sys.stdout.buffer)
@@ -99,10 +99,10 @@ def import_files(files: Sequence[Path], store: str | None) -> int:
     return FAILED if any(each.damaged for each in taken) else 0
 
 
-def _taken(store: Store, path: Path) -> Taken:
+def _taken(store: Store, path: Path) -> ImportResult:
     """Takes a file over, all of it or nothing, and says what came of it."""
     with store.writing() as connection:
-        taken = take_file(connection, path)
+        taken = import_file(connection, path)
     click.echo(_told(path, taken))
     return taken
 
@@ -121,11 +121,11 @@ def prune(before: datetime.datetime | None, keep: int | None, dry_run: bool, sto
         raise ConfigError("which runs? --before DATE, --keep N, or both")
     moment = before.replace(tzinfo=datetime.UTC) if before else None
     with Store.open(store, create=False) as opened:
-        pruned = pruning.prune(opened, moment, keep, dry_run)
+        pruned = pruning.prune_store(opened, moment, keep, dry_run)
     click.echo(f"{'would delete' if dry_run else 'deleted'} {pruned.runs} runs with {pruned.rows} rows")
 
 
-def _summary_table(told: Summary) -> Table:
+def _summary_table(told: StoreSummary) -> Table:
     cells = [
         ("layout", str(told.layout)),
         ("size", table.size(told.size_bytes)),
@@ -146,7 +146,7 @@ def _cells(run: RunInfo, rows: int) -> list[str]:
     return [str(run.id), word(run.name), *times, run.state, str(rows), run.commit[:SHORT_COMMIT], word(run.command)]
 
 
-def _told(path: Path, taken: Taken) -> str:
+def _told(path: Path, taken: ImportResult) -> str:
     line = f"{path}: {taken.runs} new runs, {taken.rows} new rows, {taken.known} rows that were there"
     if taken.damaged:
         numbers = ", ".join(map(str, taken.damaged[:MAX_NUMBERS])) + (

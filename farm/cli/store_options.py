@@ -9,7 +9,7 @@ import click
 
 from farm import safe_text
 from farm.store import address
-from farm.store.recorder import Keeper
+from farm.store.recorder import Recorder
 
 OPTION = "--store"
 GIT_S = 10.0
@@ -21,11 +21,11 @@ store_option = click.option(
 )
 
 
-def keeping(store: str | None) -> Keeper:
+def keeping(store: str | None) -> Recorder:
     """The command that is being called, as a run of the store; its rows go through `kept` of what this returns."""
     context = click.get_current_context()
     name = context.info_name or ""
-    return Keeper(store, name, command_line(), working_commit(), tell)
+    return Recorder(store, name, command_line(), working_commit(), tell)
 
 
 def tell(line: str) -> None:
@@ -41,9 +41,9 @@ def command_line() -> str:
     for argument in map(str, arguments):
         name, is_joined, value = argument.partition("=")
         if secret:
-            argument = address.hidden(argument)
+            argument = address.without_password(argument)
         elif name == OPTION and is_joined:
-            argument = f"{OPTION}={address.hidden(value)}"
+            argument = f"{OPTION}={address.without_password(value)}"
         secret = argument == OPTION
         shown.append(argument)
     return shlex.join(["farm", *shown])

@@ -64,7 +64,7 @@ def command(
     asked = TuneOptions(SearchOptions(level, budget_s, memory))
     try:
         with store_options.keeping(store) as keeper, view.shown() as watch:
-            rows = list(keeper.kept(tune_job(found, units, asked, fleet, watch)))
+            rows = list(keeper.recorded(tune_job(found, units, asked, fleet, watch)))
     except KeyboardInterrupt:
         return _interrupted(units)
     return options.finish(rows, as_json, _show, keeper)

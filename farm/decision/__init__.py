@@ -1,1 +1,1 @@
-"""Has a series become worse? Pure functions over points: no clock, file, socket or store (docs/measurement.md)."""
+"""Decides whether a series has become worse. Pure functions of points; docs/measurement.md gives the method."""

@@ -1,4 +1,4 @@
-"""What a comparison of A with B gives: its row, and the decision on samples of both, in words. Pure."""
+"""The row of a comparison of A with B, and the decision on their samples. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from farm.decision.samples import Comparison, compare_samples, logarithms
+from farm.decision.samples import SampleComparison, compare_samples, logarithms
 from farm.rows.nightly import Block
 from farm.rows.row import Figure, Latency, Record, RunRow, Status
 
@@ -22,8 +22,8 @@ _Z_SHOWN = 2.576 + 1.282  # found at SIGNIFICANT, two-sided, in nine of ten comp
 Kind = Literal["run", "model", "build"]
 
 
-class Outcome(enum.StrEnum):
-    """What became of B against A; `slower` is the confirmed regression."""
+class ComparisonOutcome(enum.StrEnum):
+    """The decision on B against A; `slower` is the confirmed regression."""
 
     NONE = "none"  # not compared
     SAME = "same"
@@ -33,7 +33,7 @@ class Outcome(enum.StrEnum):
 
 
 class Side(Record):
-    """One of the two: what the user called it, and what it is.
+    """One of the two compared things: what the user called it, and what it is.
 
     `commit` and `changed` (there were changes since) tell of a build, `run` of a stored run. Times are medians over
     the blocks; `latency_ms` is over all samples of blocks that heat did not spoil.
@@ -65,7 +65,7 @@ class CompareRow(RunRow):
     job: str = "compare"
     a: Side = Side()
     b: Side = Side()
-    outcome: Outcome = Outcome.NONE
+    outcome: ComparisonOutcome = ComparisonOutcome.NONE
     verdict: str = ""
     ratio: Figure = None
     ratio_ci: tuple[float, float] | None = None
@@ -78,10 +78,10 @@ class CompareRow(RunRow):
 
 
 @dataclasses.dataclass(frozen=True)
-class Decision:
+class ComparisonDecision:
     """The figures of a CompareRow of the same names."""
 
-    outcome: Outcome
+    outcome: ComparisonOutcome
     verdict: str
     ratio: float | None = None
     ratio_ci: tuple[float, float] | None = None
@@ -90,25 +90,33 @@ class Decision:
     smallest_percent: float | None = None
 
 
-def decide(a_ms: Sequence[float], b_ms: Sequence[float], margin_percent: float) -> Decision:
+def decide(a_ms: Sequence[float], b_ms: Sequence[float], margin_percent: float) -> ComparisonDecision:
     """Decides on the medians of blocks; a difference of no more than the margin does not count."""
-    counts = [len(logarithms(each)) for each in (a_ms, b_ms)]
-    found = compare_samples(a_ms, b_ms)
-    if found is None or min(counts) < LEAST_BLOCKS:
+    counts = [len(logarithms(side_ms)) for side_ms in (a_ms, b_ms)]
+    shift = compare_samples(a_ms, b_ms)
+    if shift is None or min(counts) < LEAST_BLOCKS:
         text = f"A has {counts[0]} blocks that count, B {counts[1]}; {LEAST_BLOCKS} of each are needed"
-        return Decision(Outcome.NONE, f"not decided: {text}")
-    smallest = max(_smallest_percent(found.low, found.high), margin_percent)
-    outcome = _outcome(found, margin_percent)
-    verdict = _in_words(outcome, found, smallest, margin_percent)
-    return Decision(outcome, verdict, found.ratio, (found.low, found.high), found.p_value, found.effect, smallest)
+        return ComparisonDecision(ComparisonOutcome.NONE, f"not decided: {text}")
+    smallest = max(_smallest_percent(shift.low, shift.high), margin_percent)
+    outcome = _outcome(shift, margin_percent)
+    verdict = _in_words(outcome, shift, smallest, margin_percent)
+    return ComparisonDecision(
+        outcome,
+        verdict,
+        shift.ratio,
+        (shift.low, shift.high),
+        shift.p_value,
+        shift.effect,
+        smallest,
+    )
 
 
-def _outcome(found: Comparison, margin_percent: float) -> Outcome:
-    if found.p_value >= SIGNIFICANT or found.low <= 1 <= found.high:
-        return Outcome.SAME
-    if abs(found.ratio - 1) * 100 <= margin_percent:
-        return Outcome.TOO_SMALL
-    return Outcome.SLOWER if found.ratio > 1 else Outcome.FASTER
+def _outcome(shift: SampleComparison, margin_percent: float) -> ComparisonOutcome:
+    if shift.p_value >= SIGNIFICANT or shift.low <= 1 <= shift.high:
+        return ComparisonOutcome.SAME
+    if abs(shift.ratio - 1) * 100 <= margin_percent:
+        return ComparisonOutcome.TOO_SMALL
+    return ComparisonOutcome.SLOWER if shift.ratio > 1 else ComparisonOutcome.FASTER
 
 
 def _smallest_percent(low: float, high: float) -> float:
@@ -117,13 +125,17 @@ def _smallest_percent(low: float, high: float) -> float:
     return 100 * math.expm1(_Z_SHOWN * error)
 
 
-def _in_words(outcome: Outcome, found: Comparison, smallest_percent: float, margin_percent: float) -> str:
-    if outcome == Outcome.SAME:
+def _in_words(
+    outcome: ComparisonOutcome, shift: SampleComparison, smallest_percent: float, margin_percent: float
+) -> str:
+    if outcome == ComparisonOutcome.SAME:
         return f"no difference beyond the noise (the smallest that would show: {smallest_percent:.1f} %)"
-    word, near, far = ("slower", found.low, found.high) if found.ratio > 1 else ("faster", found.high, found.low)
-    percent, least, most = (f"{100 * abs(ratio - 1):.1f}" for ratio in (found.ratio, near, far))
-    text = f"B is {percent} % {word} ({least} to {most}), {p_text(found.p_value)}"
-    return f"{text}: not more than the {margin_percent:g} % that count" if outcome == Outcome.TOO_SMALL else text
+    word, near, far = ("slower", shift.low, shift.high) if shift.ratio > 1 else ("faster", shift.high, shift.low)
+    percent, least, most = (f"{100 * abs(ratio - 1):.1f}" for ratio in (shift.ratio, near, far))
+    text = f"B is {percent} % {word} ({least} to {most}), {p_text(shift.p_value)}"
+    return (
+        f"{text}: not more than the {margin_percent:g} % that count" if outcome == ComparisonOutcome.TOO_SMALL else text
+    )
 
 
 def p_text(p_value: float) -> str:
@@ -133,10 +145,10 @@ def p_text(p_value: float) -> str:
 
 def is_worse(row: CompareRow) -> bool:
     """Whether a row makes the exit status 1: a confirmed regression, or a job that failed."""
-    return row.outcome == Outcome.SLOWER or row.status != Status.OK
+    return row.outcome == ComparisonOutcome.SLOWER or row.status != Status.OK
 
 
-def worst_first(rows: Iterable[CompareRow]) -> list[CompareRow]:
+def slowest_first(rows: Iterable[CompareRow]) -> list[CompareRow]:
     """Failures, then the largest slowdown first; what was not compared comes last."""
     return sorted(rows, key=lambda row: (row.status == Status.OK, row.ratio is None, -(row.ratio or 0.0)))
 

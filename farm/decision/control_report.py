@@ -1,4 +1,4 @@
-"""What the A/A controls say of the decision: how often it would cry for nothing."""
+"""The false-alarm rate that the A/A controls measure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class ControlReport:
-    """What the A/A controls say of the farm's own noise.
+    """How often the decision reports a change where there is none, measured with the A/A controls.
 
     Attributes:
-        comparisons: how many times the two labels of one thing were compared, over all nights.
-        alarms: how many of these the decision would have called a change.
+        comparisons: how many comparisons of the two labels of one thing were made, over all nights.
+        alarms: in how many of them the decision reported a change.
         expected_alarms_per_week: false alarms to expect of all series together; `low` and `high` its 95 % interval.
     """
 

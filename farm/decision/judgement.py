@@ -1,4 +1,4 @@
-"""What the decision says of one series on one night."""
+"""The judgement of one series on one night: a verdict and the figures that it rests on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import enum
 
 
 class Verdict(enum.StrEnum):
-    """What became of a series this night."""
+    """The verdict on a series tonight."""
 
     UNCHANGED = "unchanged"
     REGRESSION = "regression"
@@ -23,7 +23,7 @@ class Verdict(enum.StrEnum):
 
     @property
     def is_bad(self) -> bool:
-        """Whether the night's exit status tells of it."""
+        """Whether the verdict makes the night's exit status 1."""
         return self in (Verdict.REGRESSION, Verdict.WRONG_RESULT, Verdict.FAILED, Verdict.MISSING)
 
     @property
@@ -34,7 +34,7 @@ class Verdict(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class ChangePoint:
-    """A step in a series' history: its first night, and the level after it over the level before, with a 95 % interval.
+    """A level shift in a series' history: its first night, and the new level over the old with a 95 % interval.
 
     `commits`: of the last night before it and of its first night.
     """
@@ -56,17 +56,16 @@ class Noise:
 
 
 @dataclasses.dataclass(frozen=True)
-class Look:
-    """The nights since a possible beginning of a change, against the baseline.
+class OnsetTest:
+    """The test of one possible onset of a change: the nights since the onset against the baseline before it.
 
     Attributes:
-        nights: how many there are, tonight's included.
-        baseline: logarithm of the level before.
-        change: of the logarithm.
-        error: its standard error.
-        score: the change in standard errors, as rare as these are for a normal distribution.
-        weakest: the score, in the direction of the change, that is left without the night that shows it most; 0 for a
-            single night.
+        nights: how many nights there are since the onset, tonight included.
+        baseline: logarithm of the level before the onset.
+        change: change of the logarithm.
+        error: standard error of the change.
+        score: the change in standard errors, converted to a normal distribution.
+        weakest: leave-one-out score: the score without the night that shows the change most; 0 for a single night.
     """
 
     nights: int
@@ -93,7 +92,7 @@ class Judgement:
         more: how many further measurements of tonight would settle it; 0: it is settled.
         noise: what the series varies by when nothing changes.
         change_points: steps in its history, oldest first.
-        looks: what the series says of each possible beginning; a twin's are asked for their word.
+        looks: the test of each possible onset; they are the evidence that a twin gives.
     """
 
     verdict: Verdict
@@ -110,4 +109,4 @@ class Judgement:
     more: int = 0
     noise: Noise | None = None
     change_points: tuple[ChangePoint, ...] = ()
-    looks: tuple[Look, ...] = ()
+    looks: tuple[OnsetTest, ...] = ()

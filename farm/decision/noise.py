@@ -1,4 +1,4 @@
-"""What a series varies by when nothing changes: within a night, from night to night, and how long a drift lasts.
+"""The noise model of a series: variance within a night, from night to night, and how long a drift lasts.
 
 The logarithm of a measurement is the series' level + the night's own deviation + that of the measurement. A night's
 deviation is shared by all its measurements (room, battery, other work), so that measuring again does not average it
@@ -27,14 +27,14 @@ Array = npt.NDArray[np.float64]
 MAD_TO_SIGMA = 1.4826  # of a normal distribution
 LEAST_VARIANCE = 0.001**2  # no clock and no phone is steadier than a tenth of a percent
 TRIMMED_SHARE = 0.1  # of nights, on either side
-DRAWN_IN = 3.5  # standard deviations beyond which a night tells no more than that it is odd
+WINSOR_LIMIT = 3.5  # standard deviations beyond which a night tells no more than that it is odd
 PERCENTS = np.array([0.0, 0.2, 0.35, 0.6, 1.0, 1.4, 1.9, 2.6, 3.6, 5.0, 8.0, 12.0])
 CORRELATIONS = np.array([0.0, 0.3, 0.6, 0.85])
 PRIOR_NIGHTS = 4.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Model:
+class NoiseModel:
     """Variances of logarithms; `correlation` is that of the deviations of successive nights.
 
     `nights_degrees` and `within_degrees`: degrees of freedom of the two estimates.
@@ -54,28 +54,28 @@ class Model:
     def degrees(self, count: float) -> float:
         """Of freedom, of the variance of a night with so many measurements (F. E. Satterthwaite, 1946)."""
         within = self.within / count
-        known = self.between**2 / self.nights_degrees
-        known += within**2 / (self.within_degrees or self.nights_degrees)
-        return (self.between + within) ** 2 / known if known else self.nights_degrees
+        variance_of_estimate = self.between**2 / self.nights_degrees
+        variance_of_estimate += within**2 / (self.within_degrees or self.nights_degrees)
+        return (self.between + within) ** 2 / variance_of_estimate if variance_of_estimate else self.nights_degrees
 
 
-def fit(levels: Array, counts: Array, variances: Array, rules: Rules, drifts: bool = False) -> Model:
-    """The model of nights without a change.
+def fit_noise(levels: Array, counts: Array, variances: Array, rules: Rules, drifts: bool = False) -> NoiseModel:
+    """Fits the noise model to nights without a change.
 
     Args:
-        levels: logarithm of each night's figure, less the level of its stretch.
-        counts: how many measurements each has.
-        variances: of each night's logarithms; NaN where it has a single one.
-        drifts: it is known to vary from night to night, be it only by its room.
+        levels: logarithm of each night's figure, less the level of its segment.
+        counts: how many measurements each night has.
+        variances: variance of each night's logarithms; NaN where it has a single one.
+        drifts: whether the unit is known to vary from night to night, be it only with its room's temperature.
     """
     within, within_degrees = _within(variances, counts)
     white = max(within * float(np.mean(1 / counts)), LEAST_VARIANCE / 4)
-    between, correlation = _between(_drawn_in(levels), white, rules, drifts)
-    return Model(within, between, correlation, len(levels) - 1 + PRIOR_NIGHTS, within_degrees)
+    between, correlation = _between(_winsorised(levels), white, rules, drifts)
+    return NoiseModel(within, between, correlation, len(levels) - 1 + PRIOR_NIGHTS, within_degrees)
 
 
-def centre(levels: Array) -> float:
-    """The level of a stretch: its mean without a tenth on either side."""
+def trimmed_level(levels: Array) -> float:
+    """The level of a segment: its mean without a tenth of the nights on either side."""
     cut = int(TRIMMED_SHARE * len(levels))
     return float(np.sort(levels)[cut : len(levels) - cut].mean())
 
@@ -96,8 +96,8 @@ def _median_share(degrees: float) -> float:
     return float(2 * special.gammaincinv(degrees / 2, 0.5) / degrees)
 
 
-def _drawn_in(levels: Array) -> Array:
-    most = DRAWN_IN * max(MAD_TO_SIGMA * float(np.median(np.abs(levels))), LEAST_VARIANCE**0.5)
+def _winsorised(levels: Array) -> Array:
+    most = WINSOR_LIMIT * max(MAD_TO_SIGMA * float(np.median(np.abs(levels))), LEAST_VARIANCE**0.5)
     return np.clip(levels, -most, most)
 
 
@@ -119,7 +119,7 @@ def _between(levels: Array, white: float, rules: Rules, drifts: bool) -> tuple[f
 @functools.lru_cache(maxsize=512)
 def _grid(nights: int, percent: float, factor: float, least: float) -> tuple[Array, Array, Array, Array]:
     """Of all pairs: the spectrum's shape by frequency, variance, correlation, and logarithm of the prior."""
-    sizes, correlations = (each.ravel() for each in np.meshgrid(PERCENTS[least <= PERCENTS] / 100, CORRELATIONS))
+    sizes, correlations = (axis.ravel() for axis in np.meshgrid(PERCENTS[least <= PERCENTS] / 100, CORRELATIONS))
     angles = 2 * np.pi * np.arange(1, (nights - 1) // 2 + 1) / nights
     shapes = (1 - correlations**2)[:, None] / (
         1 + correlations[:, None] ** 2 - 2 * correlations[:, None] * np.cos(angles)

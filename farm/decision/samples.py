@@ -1,4 +1,4 @@
-"""Two groups of measurements: are those of the second larger, by how much, and how sure is that?
+"""Compares two groups of measurements: is the second larger, by how much, and how sure is that?
 
 Mann-Whitney's test (H. B. Mann and D. R. Whitney, 1947) needs no distribution; the ratio of medians and its interval
 are Hodges and Lehmann's estimate of the shift between the logarithms (1963); the effect is Cliff's delta (1993).
@@ -19,7 +19,7 @@ CONFIDENCE = 0.95
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
+class SampleComparison:
     """The second group over the first.
 
     `ratio` of the medians with its 95 % interval; `p_value`, two-sided; `effect` from -1 to 1: how much more often a
@@ -33,7 +33,7 @@ class Comparison:
     effect: float
 
 
-def compare_samples(before: Sequence[float], after: Sequence[float]) -> Comparison | None:
+def compare_samples(before: Sequence[float], after: Sequence[float]) -> SampleComparison | None:
     """Compares independent measurements (blocks, not rounds of one block); None where a group has no positive figure.
 
     With fewer than four a side the interval is as wide as the measurements themselves.
@@ -45,17 +45,19 @@ def compare_samples(before: Sequence[float], after: Sequence[float]) -> Comparis
     low, high = _interval(shifts, len(first), len(second))
     test = stats.mannwhitneyu(second, first, alternative="two-sided")
     effect = float(np.mean(np.sign(shifts)))
-    return Comparison(math.exp(float(np.median(shifts))), math.exp(low), math.exp(high), float(test.pvalue), effect)
+    return SampleComparison(
+        math.exp(float(np.median(shifts))), math.exp(low), math.exp(high), float(test.pvalue), effect
+    )
 
 
 def logarithms(values: Sequence[float]) -> Array:
-    """Of all values that are positive and finite."""
-    found = np.asarray(values, np.float64)
-    return np.asarray(np.log(found[np.isfinite(found) & (found > 0)]))
+    """Natural logarithms of the values that are positive and finite."""
+    numbers = np.asarray(values, np.float64)
+    return np.asarray(np.log(numbers[np.isfinite(numbers) & (numbers > 0)]))
 
 
 def _interval(shifts: Array, first: int, second: int) -> tuple[float, float]:
-    """Moses' interval of the shift: as many pairs in from either end as the test lets be."""
+    """Moses' confidence interval of the shift: order statistics of the pairwise shifts."""
     spread = math.sqrt(first * second * (first + second + 1) / 12)
     inner = math.floor(first * second / 2 - stats.norm.isf((1 - CONFIDENCE) / 2) * spread)
     inner = min(max(inner, 0), (len(shifts) - 1) // 2)

@@ -1,1 +1,1 @@
-"""The nightly run: its file, its plan, and what came of it."""
+"""The nightly run: its configuration, the order of its blocks, and its result."""

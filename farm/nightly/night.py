@@ -1,4 +1,4 @@
-"""What came of a night, ready to be reported: values only, made by farm.jobs.nightly and from the store."""
+"""The result of a night as plain values for the reports; farm.jobs.nightly makes it from the store."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from farm.rows.run_info import RunInfo
 from farm.rows.series import Case, Point, SeriesKey
 
 
-class Outcome(enum.StrEnum):
-    """The night in a word."""
+class NightOutcome(enum.StrEnum):
+    """The result of a night in one word."""
 
     GOOD = "nothing worse"
     WORSE = "worse"
@@ -57,7 +57,7 @@ class DeviceReport:
 
 @dataclasses.dataclass(frozen=True)
 class Night:
-    """All of a night."""
+    """The result of a whole night."""
 
     run: RunInfo
     baseline: str
@@ -66,15 +66,15 @@ class Night:
 
     @property
     def series(self) -> list[SeriesReport]:
-        """Of all devices."""
-        return [each for device in self.devices for case in device.cases for each in case.series]
+        """The series of all devices."""
+        return [series for device in self.devices for case in device.cases for series in case.series]
 
     @property
-    def outcome(self) -> Outcome:
-        """Whether anything is worse."""
-        bad = any(each.judgement.verdict.is_bad for each in self.series)
-        return Outcome.WORSE if bad else Outcome.GOOD
+    def outcome(self) -> NightOutcome:
+        """Worse if any series has a bad verdict."""
+        bad = any(series.judgement.verdict.is_bad for series in self.series)
+        return NightOutcome.WORSE if bad else NightOutcome.GOOD
 
     def having(self, *verdicts: Verdict) -> list[SeriesReport]:
         """The series with one of these verdicts."""
-        return [each for each in self.series if each.judgement.verdict in verdicts]
+        return [series for series in self.series if series.judgement.verdict in verdicts]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from farm.decision.judgement import Verdict
-from farm.nightly.file import DEFAULT_SETTING
+from farm.nightly.configuration import DEFAULT_SETTING
 from farm.nightly.night import Night, SeriesReport
 from farm.report.figures import relative_change
 from farm.rows.series import Case, SeriesKey

@@ -125,10 +125,10 @@ class Point:
     @property
     def value(self) -> float | None:
         """The night's figure; None where there is none."""
-        return typical(self.runs) if self.runs else None
+        return trimmed_mean(self.runs) if self.runs else None
 
 
-def typical(values: Sequence[float]) -> float:
+def trimmed_mean(values: Sequence[float]) -> float:
     """The mean without a fifth of the values on either end, at least one of three: odd ones do not move it much."""
     ordered = sorted(values)
     cut = max(len(ordered) // 5, 1) if len(ordered) > 2 else 0

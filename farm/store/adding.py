@@ -1,4 +1,4 @@
-"""Runs and rows put into the tables, in the caller's transaction."""
+"""Inserts runs and rows into the tables, in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from farm.rows.row import versions
 from farm.store import schema
 from farm.store.lines import RunData
 from farm.store.process import own_process
-from farm.store.rows import NIGHTLY, columns, nightly_row
-from farm.store.series import keep_points
+from farm.store.rows import NIGHTLY, nightly_row, row_columns
+from farm.store.series import store_points
 from farm.store.statements import insert_new
 
 RUNNING: Final = "running"
@@ -23,7 +23,7 @@ INTERRUPTED: Final = "interrupted"
 
 
 def new_run(name: str, command: str, commit: str) -> RunData:
-    """A run of this process that begins now."""
+    """Describes a run of this process that begins now."""
     return RunData(
         uid=uuid.uuid4().hex,
         name=name,
@@ -37,21 +37,21 @@ def new_run(name: str, command: str, commit: str) -> RunData:
 
 
 def add_run(connection: Connection, run: RunData) -> int:
-    """Keeps a run; returns its number."""
+    """Inserts a run; returns its number."""
     insert = schema.runs.insert().values(run.model_dump()).returning(schema.runs.c.id)
     number: int = connection.execute(insert).scalar_one()
     return number
 
 
 def add_rows(connection: Connection, run: int, uid: str, rows: Iterable[dict[str, Any]]) -> int:
-    """Keeps rows that the run has not yet, with the points that follow from them; returns how many."""
+    """Inserts the rows that the run does not have yet, and their points; returns how many were new."""
     new = 0
     for data in rows:
-        insert = insert_new(connection, schema.rows).values(columns(run, uid, data)).returning(schema.rows.c.id)
+        insert = insert_new(connection, schema.rows).values(row_columns(run, uid, data)).returning(schema.rows.c.id)
         is_new = connection.execute(insert).first() is not None
         new += is_new
         if is_new and data["job"] == NIGHTLY:
-            keep_points(connection, run, nightly_row(data))
+            store_points(connection, run, nightly_row(data))
     return new
 
 

@@ -1,4 +1,4 @@
-"""Where a store is: the URL that `--store` names, and how it is told to people, always without its password."""
+"""Parses a store's address, which `--store` names, and shows it to people without its password."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Address:
         return sqlite_url(self.path) if self.path else self.url.set(drivername="postgresql+psycopg")
 
     def without_secrets(self, text: str) -> str:
-        """A server's or driver's word without the password."""
+        """Removes the password from a message of a server or driver."""
         for secret in _secrets(self.url):
             text = text.replace(secret, HIDDEN)
         return text
 
 
-def parse(text: str | None) -> Address:
-    """The address that a user names; None: the default. Raises ConfigError."""
+def parse_address(text: str | None) -> Address:
+    """Parses the address that a user gave; None is the default. Raises ConfigError where it is invalid."""
     if text is None:
         return _sqlite(DEFAULT_PATH)
     if "://" not in text:
@@ -64,10 +64,10 @@ def sqlite_url(path: Path, mode: str = "rw") -> URL:
     return URL.create(SQLITE, database=f"file:{quote(str(path))}", query={"mode": mode, "uri": "true"})
 
 
-def hidden(text: str) -> str:
-    """What a user gave as an address, fit to be shown and kept."""
+def without_password(text: str) -> str:
+    """An address as the user gave it, without its password, to be shown and stored."""
     try:
-        return str(parse(text))
+        return str(parse_address(text))
     except ConfigError:
         return HIDDEN
 

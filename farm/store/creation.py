@@ -1,4 +1,4 @@
-"""A new SQLite store: made whole under another name, then given its own, so that a half-made one is never seen."""
+"""Creates a SQLite store under a temporary name and links it to its own, so that no process sees an incomplete one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime.errors import StoreError
 
 
 def create(path: Path, fill: Callable[[Path], None], tell: Callable[[str], None]) -> bool:
-    """Makes a store at a path; `fill` puts the first content into it. False where another process was faster.
+    """Creates a store at a path; `fill` writes its first content. False where another process was faster.
 
     Raises StoreError where the folder cannot be written.
     """
@@ -25,7 +25,7 @@ def create(path: Path, fill: Callable[[Path], None], tell: Callable[[str], None]
             new = Path(folder, path.name)
             _make(new, tell)
             fill(new)
-            return _placed(new, path)
+            return _published(new, path)
     except OSError as error:
         raise StoreError(f"{path}: cannot be made: {error.strerror or error}") from None
 
@@ -41,8 +41,8 @@ def _make(path: Path, tell: Callable[[str], None]) -> None:
         engine.dispose()
 
 
-def _placed(new: Path, path: Path) -> bool:
-    """Names the file, unless there is one of that name."""
+def _published(new: Path, path: Path) -> bool:
+    """Gives the file its final name; False where a file of that name exists."""
     try:
         os.link(new, path)
     except FileExistsError:

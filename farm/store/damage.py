@@ -1,4 +1,4 @@
-"""A damaged SQLite file: kept as it is, and copied aside once."""
+"""Copies a damaged SQLite file aside, once, and leaves the original as it is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 REMEDY = "move it away to begin a new store, or try sqlite3's .recover on the copy"
 
 
-def copied_aside(path: Path) -> str:
+def copy_aside(path: Path) -> str:
     """Copies a damaged file and its log beside it, once for each state that it is in; returns what to do."""
     try:
         copy = path.with_name(f"{path.name}.damaged-{stamp(path.stat().st_mtime)}")

@@ -1,4 +1,4 @@
-"""Connections to a store, and what its errors mean to a user.
+"""Connects to a store, and translates database errors into the project's own.
 
 SQLite: write-ahead log, so that readers and a writer do not wait for each other; a transaction that writes takes the
 lock at its beginning, and waits for it at most `LOCK_WAIT_S`.
@@ -18,8 +18,8 @@ from sqlalchemy.exc import DBAPIError, TimeoutError
 
 from farm.safe_text import one_line
 from farm.store.address import Address
-from farm.store.damage import copied_aside
-from farm.store.rows import to_json
+from farm.store.damage import copy_aside
+from farm.store.rows import json_text
 from runtime.errors import FarmError, FormatError, StoreError
 
 LOCK_WAIT_S = 30.0
@@ -30,7 +30,7 @@ WRITES = "farm_writes"
 
 def sqlite_engine(url: URL) -> Engine:
     """An engine whose transactions are SQLite's own."""
-    engine = create_engine(url, connect_args={"timeout": LOCK_WAIT_S}, json_serializer=to_json)
+    engine = create_engine(url, connect_args={"timeout": LOCK_WAIT_S}, json_serializer=json_text)
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:
@@ -48,7 +48,7 @@ def sqlite_engine(url: URL) -> Engine:
 def postgresql_engine(url: URL) -> Engine:
     """An engine whose sessions wait as long for a lock as SQLite's."""
     arguments = {"connect_timeout": CONNECT_S, "application_name": "farm"}
-    engine = create_engine(url, connect_args=arguments, json_serializer=to_json, pool_pre_ping=True)
+    engine = create_engine(url, connect_args=arguments, json_serializer=json_text, pool_pre_ping=True)
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:
@@ -67,14 +67,14 @@ def engine_of(address: Address) -> Engine:
 
 @contextlib.contextmanager
 def reading(engine: Engine, address: Address) -> Iterator[Connection]:
-    """A transaction that only reads."""
-    with explained(address), engine.connect() as connection:
+    """Opens a transaction that only reads."""
+    with translated_errors(address), engine.connect() as connection:
         yield connection
 
 
 @contextlib.contextmanager
 def snapshot(engine: Engine, address: Address) -> Iterator[Connection]:
-    """A transaction that reads the store as it is now, whatever is written meanwhile."""
+    """Opens a transaction that reads the store as it is now, whatever is written meanwhile (snapshot isolation)."""
     repeatable = engine if address.path else engine.execution_options(isolation_level="REPEATABLE READ")
     with reading(repeatable, address) as connection:
         yield connection
@@ -82,29 +82,29 @@ def snapshot(engine: Engine, address: Address) -> Iterator[Connection]:
 
 @contextlib.contextmanager
 def writing(engine: Engine, address: Address) -> Iterator[Connection]:
-    """A transaction that writes: all of it, or nothing."""
-    with explained(address), engine.execution_options(**{WRITES: True}).begin() as connection:
+    """Opens a transaction that writes all of its changes or none."""
+    with translated_errors(address), engine.execution_options(**{WRITES: True}).begin() as connection:
         yield connection
 
 
 @contextlib.contextmanager
-def explained(address: Address) -> Iterator[None]:
-    """Turns errors of the databases into one line: where, what, what to do.
+def translated_errors(address: Address) -> Iterator[None]:
+    """Translates database errors of a block into one line that says where, what, and what to do.
 
-    Raises FormatError for a damaged file, which is copied aside, and StoreError for all that may be mended by waiting
-    or making room.
+    Raises FormatError for a damaged file, which is copied aside, and StoreError for errors that waiting or freeing
+    space may resolve.
     """
     try:
         yield
     except DBAPIError as error:
-        raise _explained(address, error.orig) from None
+        raise _translated(address, error.orig) from None
     except (sqlite3.Error, psycopg.Error) as error:
-        raise _explained(address, error) from None
+        raise _translated(address, error) from None
     except TimeoutError:
         raise StoreError(f"{address}: too many threads of this process use the store at once") from None
 
 
-def _explained(address: Address, error: BaseException | None) -> FarmError:
+def _translated(address: Address, error: BaseException | None) -> FarmError:
     if isinstance(error, sqlite3.Error):
         return _of_sqlite(address, getattr(error, "sqlite_errorname", ""), error)
     return _of_postgresql(address, getattr(error, "sqlstate", None) or "", error)
@@ -113,7 +113,7 @@ def _explained(address: Address, error: BaseException | None) -> FarmError:
 def _of_sqlite(address: Address, name: str, error: sqlite3.Error) -> FarmError:
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         assert address.path
-        return FormatError(f"{address}: damaged ({one_line(str(error))}); {copied_aside(address.path)}")
+        return FormatError(f"{address}: damaged ({one_line(str(error))}); {copy_aside(address.path)}")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StoreError(f"{address}: locked for {LOCK_WAIT_S:g} s by {_holders(address)}")
     for prefix, (what, remedy) in _SQLITE.items():
@@ -136,8 +136,8 @@ def _of_postgresql(address: Address, state: str, error: BaseException | None) ->
         return StoreError(f"{address}: locked for {LOCK_WAIT_S:g} s by {who}")
     if state in _POSTGRESQL:
         return StoreError(f"{address}: {_POSTGRESQL[state]}")
-    said = one_line(address.without_secrets(str(error).strip()))
-    return StoreError(f"{address}: {said[:MAX_WORD]}{f' ({state})' if state else ''}")
+    message = one_line(address.without_secrets(str(error).strip()))
+    return StoreError(f"{address}: {message[:MAX_WORD]}{f' ({state})' if state else ''}")
 
 
 _POSTGRESQL = {
@@ -148,9 +148,9 @@ _POSTGRESQL = {
 
 
 def _holders(address: Address) -> str:
-    """Who else has the file open, as far as this user may know."""
-    found = [_told(process) for process in psutil.process_iter() if _has_open(process, address)]
-    return ", ".join(found) or "another process"
+    """Names the other processes that have the file open, as far as this user may see them."""
+    holders = [_process_text(process) for process in psutil.process_iter() if _has_open(process, address)]
+    return ", ".join(holders) or "another process"
 
 
 def _has_open(process: psutil.Process, address: Address) -> bool:
@@ -161,7 +161,7 @@ def _has_open(process: psutil.Process, address: Address) -> bool:
     return False
 
 
-def _told(process: psutil.Process) -> str:
+def _process_text(process: psutil.Process) -> str:
     command = ""
     with contextlib.suppress(psutil.Error):
         command = one_line(" ".join(process.cmdline()))[:MAX_WORD]

@@ -14,8 +14,8 @@ from sqlalchemy import Connection
 
 from farm import atomic_file
 from farm.store.engine import snapshot
-from farm.store.flat import COLUMNS, Cell, Columns, Lines, tables_of
-from farm.store.lines import lines_of
+from farm.store.flat import COLUMNS, Cell, Columns, Lines, flat_tables
+from farm.store.lines import export_lines_of
 from farm.store.store import STREAMED, Store
 from runtime.errors import ConfigError
 
@@ -23,7 +23,7 @@ FORMULA_SIGNS = ("=", "+", "-", "@")
 GROUP = 5000  # lines of a row group of Parquet
 
 
-class Format(enum.StrEnum):
+class ExportFormat(enum.StrEnum):
     """How a store is written."""
 
     JSONL = "jsonl"
@@ -34,7 +34,7 @@ class Format(enum.StrEnum):
 def export_lines(store: Store, file: BinaryIO) -> None:
     """Writes the whole store as JSON lines."""
     with snapshot(store.engine, store.address) as connection:
-        file.writelines(lines_of(connection, STREAMED))
+        file.writelines(export_lines_of(connection, STREAMED))
 
 
 def export_file(store: Store, path: Path) -> None:
@@ -43,10 +43,10 @@ def export_file(store: Store, path: Path) -> None:
         export_lines(store, file)
 
 
-def export_tables(store: Store, folder: Path, kind: Format) -> list[Path]:
+def export_tables(store: Store, folder: Path, kind: ExportFormat) -> list[Path]:
     """Writes a file a table into a folder; returns their paths. Raises ConfigError where Parquet cannot be written."""
-    write = _write_parquet if kind == Format.PARQUET else _write_csv
-    if kind == Format.PARQUET:
+    write = _write_parquet if kind == ExportFormat.PARQUET else _write_csv
+    if kind == ExportFormat.PARQUET:
         _pyarrow()
     paths = []
     with snapshot(store.engine, store.address) as connection:
@@ -59,7 +59,7 @@ def export_tables(store: Store, folder: Path, kind: Format) -> list[Path]:
 
 
 def _tables(connection: Connection) -> Iterator[tuple[str, Lines]]:
-    return tables_of(connection, STREAMED)
+    return flat_tables(connection, STREAMED)
 
 
 def _write_csv(file: BinaryIO, columns: Columns, lines: Lines) -> None:

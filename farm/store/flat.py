@@ -1,7 +1,7 @@
-"""A store as flat tables for spreadsheets and data frames: runs, rows, samples, points, progress and baselines.
+"""Converts a store to flat tables for spreadsheets and data frames: runs, rows, samples, points, progress, baselines.
 
-Each row's JSON stands whole in `rows`, so that nothing is lost; `samples` has a line for each measured round, with the
-state of the unit before and after it.
+The table `rows` contains each row's whole JSON, so that nothing is lost; `samples` has a line for each measured round,
+with the state of the unit before and after it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from farm.rows.row import DeviceState
 from farm.safe_text import one_line
 from farm.store import schema
 from farm.store.lines import RunData
-from farm.store.rows import to_json
-from farm.store.series import median, series_key
+from farm.store.rows import json_text
+from farm.store.series import point_value, series_key
 
 Cell = str | int | float | bool | None
 Columns = Mapping[str, type]
@@ -73,11 +73,11 @@ COLUMNS: Mapping[str, Columns] = {
 }
 
 
-def tables_of(connection: Connection, streamed: int) -> Iterator[tuple[str, Lines]]:
-    """Each table with its lines, which are read as they are taken."""
-    made = {"runs": _runs, "rows": _rows, "samples": _samples, "points": _points, "progress": _progress}
+def flat_tables(connection: Connection, streamed: int) -> Iterator[tuple[str, Lines]]:
+    """Yields each table's name and its lines, which are read lazily."""
+    line_makers = {"runs": _runs, "rows": _rows, "samples": _samples, "points": _points, "progress": _progress}
     streaming = connection.execution_options(yield_per=streamed)
-    for name, lines in made.items():
+    for name, lines in line_makers.items():
         yield name, lines(streaming)
     yield "baselines", _baselines(streaming)
 
@@ -92,32 +92,32 @@ def _runs(connection: Connection) -> Lines:
 
 
 def _rows(connection: Connection) -> Lines:
-    for found in _all(connection, schema.rows):
-        row = found["row"]
-        beside = {name: found[name] for name in COLUMNS["rows"] if name in found and name != "row"}
+    for record in _all(connection, schema.rows):
+        row = record["row"]
+        beside = {name: record[name] for name in COLUMNS["rows"] if name in record and name != "row"}
         latency = row.get("latency_ms")
         yield {
             **beside,
-            "run": found["run_id"],
-            "row": found["id"],
+            "run": record["run_id"],
+            "row": record["id"],
             **{name: one_line(str(row.get(name) or "")) for name in ("reason", "throttled")},
             "latency_ms": _cell(latency.get("median") if isinstance(latency, dict) else None, float),
             **{name: _cell(row.get(name), float) for name in _FIGURES},
-            "json": to_json(row),
+            "json": json_text(row),
         }
 
 
 def _samples(connection: Connection) -> Lines:
-    for found in _all(connection, schema.rows):
-        names = {name: found[name] for name in _NAMES} | {"run": found["run_id"], "row": found["id"]}
-        for group in _sampled(found["row"]):
+    for record in _all(connection, schema.rows):
+        names = {name: record[name] for name in _NAMES} | {"run": record["run_id"], "row": record["id"]}
+        for group in _sampled(record["row"]):
             samples = group.pop("samples")
             for number, value in enumerate(samples, 1):
                 yield {**names, **group, "sample": number, "ms": _cell(value, float)}
 
 
 def _sampled(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What is the same for some samples of a row, and these."""
+    """Yields groups of a row's samples, each with the members that its samples share."""
     for of in _SAMPLED:
         if isinstance(latency := row.get(of), dict):
             states = {**_state("before", row), **_state("after", row)}
@@ -125,10 +125,10 @@ def _sampled(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield {"of": of, "time": row["time"], "throttled": throttled, **states, "samples": latency["samples"]}
     for number, block in enumerate(row.get("blocks", ()), 1):
         states = {**_state("before", block), **_state("after", block)}
-        told = {
+        described = {
             name: _cell(block.get(name), COLUMNS["samples"][name]) for name in ("arm", "time", "rerun", "throttled")
         }
-        yield {"of": "block", "block": number, **told, **states, "samples": block["samples"]}
+        yield {"of": "block", "block": number, **described, **states, "samples": block["samples"]}
 
 
 def _state(when: str, of: Mapping[str, Any]) -> dict[str, Cell]:
@@ -140,22 +140,22 @@ def _points(connection: Connection) -> Lines:
     keys = {
         number: series_key(key) for number, key in connection.execute(select(schema.series.c.id, schema.series.c.key))
     }
-    for found in _all(connection, schema.points):
-        key = keys[found["series_id"]]
+    for record in _all(connection, schema.points):
+        key = keys[record["series_id"]]
         case = {name: one_line(getattr(key.case, name)) for name in _KEY[:-1]}
-        value = median(found["point"])
+        value = point_value(record["point"])
         yield {
-            "run": found["run_id"],
+            "run": record["run_id"],
             **case,
             "metric": str(key.metric),
             "value": value,
-            "json": to_json(found["point"]),
+            "json": json_text(record["point"]),
         }
 
 
 def _progress(connection: Connection) -> Lines:
     for note in _all(connection, schema.progress):
-        yield {"run": note["run_id"], "key": note["key"], "json": to_json(note["data"])}
+        yield {"run": note["run_id"], "key": note["key"], "json": json_text(note["data"])}
 
 
 def _baselines(connection: Connection) -> Lines:
@@ -166,7 +166,7 @@ def _baselines(connection: Connection) -> Lines:
 def _cell(value: Any, kind: type) -> Cell:
     """A value as its column's type: None where it is not of it, JSON where the column is text and it is none."""
     if value is None or kind is str:
-        return value if value is None else one_line(value) if isinstance(value, str) else to_json(value)
+        return value if value is None else one_line(value) if isinstance(value, str) else json_text(value)
     if kind is float:
         return float(value) if isinstance(value, int | float | str) else None
     return value if kind in (bool, int) and isinstance(value, bool | int) else None

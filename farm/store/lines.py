@@ -16,7 +16,7 @@ from sqlalchemy import Connection, select
 from farm.rows.row import Record
 from farm.safe_text import one_line
 from farm.store import schema
-from farm.store.rows import check_version, column_text, is_whole, plain, to_json
+from farm.store.rows import check_version, column_text, is_complete_row, json_text, json_value
 from runtime.errors import FormatError
 
 FORMAT = 1
@@ -24,10 +24,10 @@ FORMAT = 1
 Line = Annotated[str, AfterValidator(one_line)]
 Name = Annotated[str, AfterValidator(column_text)]
 Uid = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
-Plain = Annotated[dict[str, Any], AfterValidator(plain)]
+Plain = Annotated[dict[str, Any], AfterValidator(json_value)]
 
 
-class Header(Record):
+class ExportHeader(Record):
     """The first line."""
 
     farm_store: int
@@ -81,49 +81,49 @@ class BareRow(Record):
     row: Plain
 
 
-AnyLine = Header | RunLine | RowLine | ProgressLine | BaselineLine
+AnyLine = ExportHeader | RunLine | RowLine | ProgressLine | BaselineLine
 _LINE: TypeAdapter[AnyLine] = TypeAdapter(AnyLine)
 
 
-def parse(text: bytes) -> AnyLine | BareRow | None:
-    """One line; None where it is damaged. Raises FormatError, without a place, where it is of another version."""
+def parse_line(text: bytes) -> AnyLine | BareRow | None:
+    """Parses a line; None where it is damaged. Raises FormatError (without file and line) for another version."""
     try:
         data = json.loads(text)
         is_bare = isinstance(data, dict) and "schema_version" in data
         line = BareRow(row=data) if is_bare else _LINE.validate_python(data)
     except (ValueError, RecursionError):
         return None
-    if isinstance(line, Header) and line.farm_store != FORMAT:
+    if isinstance(line, ExportHeader) and line.farm_store != FORMAT:
         raise FormatError(f"export of version {line.farm_store}, this farm reads {FORMAT}")
     if isinstance(line, BareRow | RowLine):
         check_version(line.row)
-        return line if is_whole(line.row) else None
+        return line if is_complete_row(line.row) else None
     return line
 
 
-def written(line: AnyLine) -> bytes:
-    """A line as bytes, with its end."""
-    return f"{to_json(line.model_dump(mode='json'))}\n".encode()
+def encoded_line(line: AnyLine) -> bytes:
+    """Encodes a line as bytes, line end included."""
+    return f"{json_text(line.model_dump(mode='json'))}\n".encode()
 
 
-def lines_of(connection: Connection, streamed: int) -> Iterator[bytes]:
-    """A whole store; `streamed`: rows fetched at a time."""
-    yield written(Header(farm_store=FORMAT))
+def export_lines_of(connection: Connection, streamed: int) -> Iterator[bytes]:
+    """Yields a whole store as encoded lines; `streamed` is the number of rows fetched at a time."""
+    yield encoded_line(ExportHeader(farm_store=FORMAT))
     runs = connection.execute(select(schema.runs).order_by(schema.runs.c.id)).mappings().all()
     uids = {run["id"]: run["uid"] for run in runs}
     rows, notes, names = schema.rows.c, schema.progress.c, schema.baselines.c
     streaming = connection.execution_options(yield_per=streamed)
     for run in runs:
         of = {"of": run["uid"]}
-        yield written(RunLine(run=RunData.model_validate({name: run[name] for name in RunData.model_fields})))
+        yield encoded_line(RunLine(run=RunData.model_validate({name: run[name] for name in RunData.model_fields})))
         for row in streaming.execute(select(rows.row).where(rows.run_id == run["id"]).order_by(rows.id)).scalars():
             yield _line(of | {"row": row})
-        found = select(notes.key, notes.data).where(notes.run_id == run["id"]).order_by(notes.id)
-        for key, data in connection.execute(found).all():
+        run_notes = select(notes.key, notes.data).where(notes.run_id == run["id"]).order_by(notes.id)
+        for key, data in connection.execute(run_notes).all():
             yield _line(of | {"key": key, "progress": data})
     for name, number in connection.execute(select(names.name, names.run_id).order_by(names.name)).all():
         yield _line({"of": uids[number], "baseline": name})
 
 
 def _line(data: dict[str, Any]) -> bytes:
-    return f"{to_json(data)}\n".encode()
+    return f"{json_text(data)}\n".encode()

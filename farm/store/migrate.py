@@ -15,7 +15,7 @@ from farm.store.address import Address
 from farm.store.damage import stamp
 from farm.store.engine import reading, writing
 from farm.store.schema import LAYOUT, VERSION_TABLE, metadata
-from farm.store.series import derive_all
+from farm.store.series import derive_all_points
 from runtime.errors import FormatError
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -25,20 +25,20 @@ Tell = Callable[[str], None]
 
 
 def bring_up_to_date(engine: Engine, address: Address, tell: Tell) -> None:
-    """Migrates where that is needed. Raises FormatError for a store of a newer farm, and for what is no store."""
+    """Migrates an older store. Raises FormatError for a store of a newer farm, and for a database that is no store."""
     with reading(engine, address) as connection:
         if layout_of(connection, address) == LAYOUT:
             return
     with writing(engine, address) as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
-        found = layout_of(connection, address)  # another process may have been faster
-        if found == LAYOUT:
+        layout = layout_of(connection, address)  # another process may have been faster
+        if layout == LAYOUT:
             return
-        if found:
-            tell(f"{address}: layout {found} becomes {LAYOUT}; backup: {_back_up(connection, address, found)}")
+        if layout:
+            tell(f"{address}: layout {layout} becomes {LAYOUT}; backup: {_back_up(connection, address, layout)}")
         upgrade(connection)
-        derive_all(connection)
+        derive_all_points(connection)
 
 
 def layout_of(connection: Connection, address: Address) -> int:

@@ -1,6 +1,6 @@
-"""Which process works on a run, so that a run whose process was killed is known as interrupted.
+"""Identifies the process that works on a run, so that a run whose process was killed is known to be interrupted.
 
-Told as host, boot, process id and when it started: a number that another process got later does not count.
+An identity is host, boot id, process id and start time: a process that got the same id later has another identity.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _STATE, _START_TICKS = 0, 19  # fields after the name in /proc/<pid>/stat, see p
 
 
 def own_process() -> str:
-    """This process."""
-    return identity(os.getpid()) or ""
+    """The identity of this process."""
+    return process_identity(os.getpid()) or ""
 
 
-def identity(pid: int) -> str | None:
-    """A process of this host; None where there is none, or only what is left of it until its parent asks."""
+def process_identity(pid: int) -> str | None:
+    """The identity of a process of this host; None where there is none, or only a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -33,7 +33,7 @@ def is_gone(process: str) -> bool:
     words = rest.split()
     if host != _host() or len(words) != 3 or not words[1].isdecimal():
         return False
-    return identity(int(words[1])) != process
+    return process_identity(int(words[1])) != process
 
 
 def _host() -> str:

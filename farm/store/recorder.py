@@ -1,8 +1,8 @@
-"""Keeps the rows of one command, each as it comes: in the store, or, where that fails, in a file beside it.
+"""Records the rows of one command, each as it comes: in the store, or, where that fails, in a file beside it.
 
-What a store does not take (it is locked, full, out of reach) goes to `reports/unsaved-*.jsonl`, or to the temporary
-folder where that cannot be written either; `farm store import` reads these files.
-A measurement is never lost to its store.
+Rows that the store cannot take (it is locked, full, out of reach) are written to `reports/unsaved-*.jsonl`, or to the
+temporary folder where that fails too; `farm store import` reads these files. So no measurement is lost because of its
+store.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from farm.rows.row import Row
 from farm.store.adding import FINISHED, INTERRUPTED, new_run
 from farm.store.address import DEFAULT_PATH
 from farm.store.damage import stamp
-from farm.store.lines import FORMAT, Header, RowLine, RunLine, written
+from farm.store.lines import FORMAT, ExportHeader, RowLine, RunLine, encoded_line
 from farm.store.rows import row_data
 from farm.store.store import Store
 from runtime.errors import FarmError, StoreError
@@ -28,10 +28,11 @@ RowType = TypeVar("RowType", bound=Row)
 FOLDER = DEFAULT_PATH.parent
 
 
-class Keeper:
-    """One command as a run of the store, from the beginning of a `with` block to its end.
+class Recorder:
+    """Records one command as a run of the store, from the beginning of a `with` block to its end.
 
-    Entering it raises ConfigError and FormatError, before anything is measured, where it cannot be the right store.
+    Entering the block raises ConfigError for a wrong address and FormatError for a file that is no store of this farm,
+    before anything is measured.
     """
 
     def __init__(self, url: str | None, name: str, command: str, commit: str, tell: Callable[[str], None]) -> None:
@@ -46,12 +47,12 @@ class Keeper:
         """1 where the store did not take every row."""
         return int(self._spilled is not None)
 
-    def __enter__(self) -> Keeper:
+    def __enter__(self) -> Recorder:
         try:
             self._store = Store.open(self._url, tell=self._tell)
             self._run = self._store.begin_run(self._data)
         except StoreError as error:
-            self._give_up(error)
+            self._leave_store(error)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -62,40 +63,40 @@ class Keeper:
                 self._tell(str(failure))
             self._store.close()
 
-    def kept(self, rows: Iterable[RowType]) -> Iterator[RowType]:
-        """The rows of a measurement, each kept as it comes."""
+    def recorded(self, rows: Iterable[RowType]) -> Iterator[RowType]:
+        """Yields the rows of a measurement and records each as it comes."""
         for row in rows:
-            self.keep(row)
+            self.record(row)
             yield row
 
-    def keep(self, row: Row) -> None:
-        """Keeps a row. Raises FarmError where nothing at all can be written."""
+    def record(self, row: Row) -> None:
+        """Records a row. Raises FarmError where neither the store nor a file can be written."""
         if self._store:
             try:
                 self._store.add(self._run, [row])
                 return
             except FarmError as error:  # damage, too, may come to light only now
-                self._give_up(error)
+                self._leave_store(error)
         self._spill(row)
 
-    def _give_up(self, error: FarmError) -> None:
-        """The rest of the run goes to a file: a store that is locked would cost half a minute a row."""
+    def _leave_store(self, error: FarmError) -> None:
+        """Records the rest of the run in a file: a store that is locked would cost half a minute a row."""
         self._tell(f"not kept in the store: {error}")
         if self._store:
             self._store.close()
             self._store = None
 
     def _spill(self, row: Row) -> None:
-        line = written(RowLine(of=self._data.uid, row=row_data(row)))
+        line = encoded_line(RowLine(of=self._data.uid, row=row_data(row)))
         if self._spilled is None:
-            self._spilled = self._first_spilled(
-                written(Header(farm_store=FORMAT)) + written(RunLine(run=self._data)) + line
+            self._spilled = self._begin_spill_file(
+                encoded_line(ExportHeader(farm_store=FORMAT)) + encoded_line(RunLine(run=self._data)) + line
             )
             self._tell(f"rows are kept in {self._spilled}; `farm store import` takes them over")
         else:
             _append(self._spilled, line)
 
-    def _first_spilled(self, content: bytes) -> Path:
+    def _begin_spill_file(self, content: bytes) -> Path:
         name = f"unsaved-{stamp(time.time())}-{os.getpid()}.jsonl"
         try:
             return _append(FOLDER / name, content)

@@ -1,4 +1,4 @@
-"""Rows as the store keeps them: exact JSON, and columns to search by."""
+"""Converts rows to what the store holds: exact JSON, and columns to search by."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ COLUMNS = ("job", "unit", "soc", "library", "model", "runtime", "status")
 
 def row_data(row: Row) -> dict[str, Any]:
     """A row as plain data; NaN and infinities are the words that pydantic reads again, as JSON has none."""
-    data: dict[str, Any] = plain(row.model_dump(mode="json"))
+    data: dict[str, Any] = json_value(row.model_dump(mode="json"))
     return data
 
 
-def plain(value: Any) -> Any:
-    """A JSON value of a Python one, with words for figures that are not finite."""
+def json_value(value: Any) -> Any:
+    """Converts a Python value to a JSON value; floats that are not finite become words."""
     if isinstance(value, float):
         return value if math.isfinite(value) else "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
     if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
-    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: json_value(item) for key, item in value.items()}
+    return [json_value(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def to_json(value: Any) -> str:
-    """The one way that a value is written as JSON: exact, in one line, without NaN."""
+def json_text(value: Any) -> str:
+    """Writes a value as JSON: exact, in one line, without NaN."""
     return json.dumps(value, allow_nan=False)
 
 
 def check_version(data: Mapping[str, Any]) -> None:
-    """Raises FormatError, without a place, where another farm wrote a row."""
+    """Raises FormatError (without file and line) where a row has another schema version."""
     version = data.get("schema_version")
     if version != SCHEMA_VERSION:
         raise FormatError(f"row of schema version {one_line(str(version))[:20]}, this farm reads {SCHEMA_VERSION}")
 
 
-def is_whole(data: Mapping[str, Any]) -> bool:
-    """Whether plain data is a row."""
+def is_complete_row(data: Mapping[str, Any]) -> bool:
+    """Whether plain data has all that a row needs."""
     if not all(isinstance(data.get(name), str) for name in (*COLUMNS, "time")):
         return False
     try:
@@ -59,12 +59,12 @@ def is_whole(data: Mapping[str, Any]) -> bool:
         return False
 
 
-def columns(run: int, uid: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """What stands in the table for a row of a run."""
+def row_columns(run: int, uid: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The column values of a run's row in the table `rows`."""
     return {
         "run_id": run,
-        "digest": hashlib.sha256(f"{uid}\n{to_json(data)}".encode()).hexdigest()[:32],
-        "time": utc(str(data["time"])),
+        "digest": hashlib.sha256(f"{uid}\n{json_text(data)}".encode()).hexdigest()[:32],
+        "time": utc_time(str(data["time"])),
         **{name: column_text(str(data[name])) for name in COLUMNS},
         "settings_hash": digest(data.get("settings")),
         "fingerprint_hash": digest(data.get("fingerprint")),
@@ -77,8 +77,8 @@ def column_text(text: str) -> str:
     return one_line(text)[:MAX_COLUMN]
 
 
-def utc(time: str) -> str:
-    """A time as ISO 8601 in UTC, so that texts are in the order of times; as it is where it is none."""
+def utc_time(time: str) -> str:
+    """A time as ISO 8601 in UTC, so that texts sort like times; a text that is no time stays as it is."""
     try:
         moment = datetime.datetime.fromisoformat(time)
     except ValueError:
@@ -87,7 +87,7 @@ def utc(time: str) -> str:
 
 
 def nightly_row(data: Mapping[str, Any]) -> NightlyRow:
-    """The row again; raises FormatError where it is none."""
+    """Parses a nightly row; raises FormatError where the data is none."""
     try:
         return NightlyRow.model_validate(data)
     except ValidationError as error:

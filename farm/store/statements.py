@@ -9,12 +9,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 
 def insert_new(connection: Connection, table: Table) -> Any:
-    """An insert that passes over what is there already."""
+    """An insert that skips rows whose key exists."""
     return _insert(connection, table).on_conflict_do_nothing()
 
 
 def insert_or_replace(connection: Connection, table: Table, key: str, **values: Any) -> Any:
-    """An insert that takes the place of the row with the same key."""
+    """An insert that replaces the row with the same key (upsert)."""
     return _insert(connection, table).values(values).on_conflict_do_update(index_elements=[key], set_=values)
 
 

@@ -24,7 +24,7 @@ from farm.store.engine import engine_of, reading, writing
 from farm.store.lines import RunData
 from farm.store.migrate import Tell, bring_up_to_date
 from farm.store.process import is_gone, own_process
-from farm.store.rows import NIGHTLY, column_text, nightly_row, plain, row_data
+from farm.store.rows import NIGHTLY, column_text, json_value, nightly_row, row_data
 from farm.store.series import read_series
 from farm.store.statements import insert_or_replace
 from runtime.errors import ConfigError, FormatError
@@ -61,7 +61,7 @@ class Store:
             FormatError: the store is damaged, or a newer farm wrote it.
             StoreError: it is locked, out of reach, or cannot be made.
         """
-        address = addresses.parse(url)
+        address = addresses.parse_address(url)
         if address.path:
             _find(address.path, create, tell)
         store = cls(address, engine_of(address))
@@ -111,11 +111,11 @@ class Store:
 
     def runs(self, name: str | None = None, limit: int | None = None) -> list[RunInfo]:
         """Runs, newest first."""
-        wanted = select(schema.runs).order_by(schema.runs.c.id.desc())
+        query = select(schema.runs).order_by(schema.runs.c.id.desc())
         if name is not None:
-            wanted = wanted.where(schema.runs.c.name == column_text(name))
+            query = query.where(schema.runs.c.name == column_text(name))
         with self.reading() as connection:
-            return [_info(each) for each in connection.execute(wanted.limit(limit))]
+            return [_info(record) for record in connection.execute(query.limit(limit))]
 
     # Rows
 
@@ -134,23 +134,23 @@ class Store:
     ) -> Iterator[dict[str, Any]]:
         """Rows as plain data, oldest first, of those that fit."""
         table = schema.rows.c
-        wanted = select(table.row).order_by(table.run_id, table.id)
+        query = select(table.row).order_by(table.run_id, table.id)
         for column, value in ((table.job, job), (table.unit, unit), (table.model, model)):
             if value is not None:
-                wanted = wanted.where(column == column_text(value))
+                query = query.where(column == column_text(value))
         if run is not None:
-            wanted = wanted.where(table.run_id == run)
+            query = query.where(table.run_id == run)
         if since is not None:
-            wanted = wanted.where(table.time >= since.astimezone(datetime.UTC).isoformat())
+            query = query.where(table.time >= since.astimezone(datetime.UTC).isoformat())
         with self.reading() as connection:
-            yield from connection.execution_options(yield_per=STREAMED).execute(wanted).scalars()
+            yield from connection.execution_options(yield_per=STREAMED).execute(query).scalars()
 
     def nightly_rows(self, run: int) -> list[NightlyRow]:
         """The rows of a nightly run; of a case that was measured again, the last."""
-        found: dict[Case, NightlyRow] = {}
+        last_rows: dict[Case, NightlyRow] = {}
         for row in map(nightly_row, self.rows(run, NIGHTLY)):
-            found[case_of(row)] = row
-        return list(found.values())
+            last_rows[case_of(row)] = row
+        return list(last_rows.values())
 
     def series(
         self, until: int | None = None, nights: int = 400, name: str | None = None
@@ -164,14 +164,14 @@ class Store:
     def note_progress(self, run: int, key: str, data: dict[str, Any]) -> None:
         """Notes what a run must know to go on; there may be several notes under a key."""
         with self.writing() as connection:
-            connection.execute(schema.progress.insert().values(run_id=run, key=one_line(key), data=plain(data)))
+            connection.execute(schema.progress.insert().values(run_id=run, key=one_line(key), data=json_value(data)))
 
     def progress(self, run: int) -> list[tuple[str, dict[str, Any]]]:
         """All notes of a run, oldest first."""
         table = schema.progress.c
         with self.reading() as connection:
-            found = connection.execute(select(table.key, table.data).where(table.run_id == run).order_by(table.id))
-            return [(key, data) for key, data in found]
+            notes = connection.execute(select(table.key, table.data).where(table.run_id == run).order_by(table.id))
+            return [(key, data) for key, data in notes]
 
     def forget_progress(self, run: int, key: str) -> None:
         """Deletes a run's notes under a key."""
@@ -193,8 +193,8 @@ class Store:
         """All names, each with its run."""
         table = schema.baselines.c
         with self.reading() as connection:
-            found = connection.execute(select(table.name, table.run_id).order_by(table.name))
-            return dict(found.all())
+            names = connection.execute(select(table.name, table.run_id).order_by(table.name))
+            return dict(names.all())
 
     def drop_baseline(self, name: str) -> None:
         """Takes a name back; raises ConfigError where there is none."""
@@ -217,16 +217,16 @@ def _find(path: Path, create: bool, tell: Tell) -> None:
     if not path.exists():
         if not create:
             raise ConfigError(f"{path}: no store there; any command that measures makes one")
-        legacy.made(path, tell)
+        legacy.create_with_legacy_rows(path, tell)
     elif path.is_file() and not path.stat().st_size:
         raise FormatError(f"{path}: damaged (an empty file); delete it to begin a new store")
 
 
 def _uid(connection: Connection, address: Address, run: int) -> str:
-    found = connection.execute(select(schema.runs.c.uid).where(schema.runs.c.id == run)).scalar()
-    if found is None:
+    uid = connection.execute(select(schema.runs.c.uid).where(schema.runs.c.id == run)).scalar()
+    if uid is None:
         raise ConfigError(f"run {run}: not in {address}; `farm store info` lists the runs")
-    return str(found)
+    return str(uid)
 
 
 def _info(run: Any) -> RunInfo:

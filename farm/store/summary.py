@@ -1,4 +1,4 @@
-"""What a store holds, in figures."""
+"""Summarises a store: counts, size and time span."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MAX_PAGES_TOLD = 3
 
 
 @dataclasses.dataclass(frozen=True)
-class Summary:
-    """`size_bytes` is what it takes of the disk, with its log; `first` and `last` are when its runs began."""
+class StoreSummary:
+    """Counts of a store. `size_bytes` includes its log; `first` and `last` are the start times of its runs."""
 
     store: str
     layout: int
@@ -29,12 +29,12 @@ class Summary:
     last: str
 
 
-def summary(store: Store) -> Summary:
-    """Counts all; raises FormatError where the store is damaged."""
+def summary(store: Store) -> StoreSummary:
+    """Counts everything in a store; raises FormatError where it is damaged."""
     with store.reading() as connection:
         _check(connection, store)
         started = select(schema.runs.c.started).order_by(schema.runs.c.id)
-        return Summary(
+        return StoreSummary(
             store=str(store.address),
             layout=schema.LAYOUT,
             size_bytes=_size_bytes(connection, store),
@@ -59,11 +59,13 @@ def _count(connection: Connection, table: Table) -> int:
 
 
 def _check(connection: Connection, store: Store) -> None:
-    """SQLite finds damage only where it reads, unless it is asked."""
+    """Checks the whole SQLite file: without this, SQLite finds damage only in the pages that it reads."""
     if store.address.path:
-        told = connection.execute(text(f"PRAGMA quick_check({MAX_PAGES_TOLD})")).scalars().all()
-        if told != [WHOLE]:
-            raise FormatError(f"{store.address}: damaged ({'; '.join(told)}); `farm store export` saves what it can")
+        problems = connection.execute(text(f"PRAGMA quick_check({MAX_PAGES_TOLD})")).scalars().all()
+        if problems != [WHOLE]:
+            raise FormatError(
+                f"{store.address}: damaged ({'; '.join(problems)}); `farm store export` saves what it can"
+            )
 
 
 def _size_bytes(connection: Connection, store: Store) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from farm.decision.comparison import CompareRow, Side, worst_first
+from farm.decision.comparison import CompareRow, Side, slowest_first
 from farm.rows.row import Status
 from farm.tables.table import Table, milliseconds
 
@@ -17,7 +17,7 @@ LEFT = frozenset({"Model", "Unit", "Runtime", "Verdict"})
 
 def compare_table(rows: Sequence[CompareRow]) -> Table:
     """One line a row."""
-    return Table("", COLUMNS, [_cells(row) for row in worst_first(rows)], LEFT)
+    return Table("", COLUMNS, [_cells(row) for row in slowest_first(rows)], LEFT)
 
 
 def _cells(row: CompareRow) -> list[str]:

@@ -83,7 +83,7 @@ class _Export:
 
     def _node(self, node: Node) -> onnx.NodeProto:
         plain = _PLAIN[node.op](self, node) if node.op in _PLAIN and "activation" not in node.attrs else None
-        return plain if plain is not None else _own(node)
+        return plain if plain is not None else _domain_node(node)
 
     def _infos(self, names: Sequence[str]) -> list[onnx.ValueInfoProto]:
         infos = [(name, self.graph.tensors[name]) for name in names]
@@ -93,7 +93,7 @@ class _Export:
         ]
 
 
-def _own(node: Node) -> onnx.NodeProto:
+def _domain_node(node: Node) -> onnx.NodeProto:
     """A node of the own domain, its attributes as they are."""
     proto = helper.make_node(node.op, node.inputs, node.outputs, node.name, domain=DOMAIN)
     kinds = {**ACTIVATION_ATTRIBUTES, **OPERATORS[node.op].attributes}

@@ -125,13 +125,13 @@ class GraphBuilder:
         self.graph.nodes.append(Node(op, name, inputs, [output], attributes))
 
 
-def _unique(name: str, taken: set[str]) -> str:
+def _unique(name: str, used_names: set[str]) -> str:
     """A name that is not taken yet; takes it."""
     unique, suffix = name, 0
-    while unique in taken:
+    while unique in used_names:
         suffix += 1
         unique = f"{name}_{suffix}"
-    taken.add(unique)
+    used_names.add(unique)
     return unique
 
 

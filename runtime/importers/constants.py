@@ -113,12 +113,14 @@ def _expand_constant(node: OnnxNode, arguments: list[Array]) -> Array:
 
 
 def _expand(node: OnnxNode, builder: GraphBuilder) -> None:
-    shape, wanted = builder.shape(node.input(0)), builder.integers(node, 1, "shape")
+    shape, target_shape = builder.shape(node.input(0)), builder.integers(node, 1, "shape")
     if builder.constant(node.input(0)) is not None:
         _folded(_expand_constant)(node, builder)
         return
-    if len(wanted) > len(shape) or any(n not in (1, size) for n, size in zip(wanted[::-1], shape[::-1], strict=False)):
-        raise node.unsupported("shape", list(wanted), f"the input's own shape {shape}, or a constant input")
+    if len(target_shape) > len(shape) or any(
+        n not in (1, size) for n, size in zip(target_shape[::-1], shape[::-1], strict=False)
+    ):
+        raise node.unsupported("shape", list(target_shape), f"the input's own shape {shape}, or a constant input")
     builder.emit(node, "Identity", [node.input(0)], {}, node.output)
 
 

@@ -14,14 +14,14 @@ from runtime.operators import PAD_MODES
 
 
 def _reshape(node: OnnxNode, builder: GraphBuilder) -> None:
-    shape, wanted = builder.shape(node.input(0)), builder.integers(node, 1, "shape")
+    shape, requested = builder.shape(node.input(0)), builder.integers(node, 1, "shape")
     keep_zero = bool(node.integer("allowzero", 0)) and node.opset >= 14
-    out = [_kept(node, shape, axis) if n == 0 and not keep_zero else n for axis, n in enumerate(wanted)]
+    out = [_kept(node, shape, axis) if n == 0 and not keep_zero else n for axis, n in enumerate(requested)]
     if out.count(-1) > 1 or min(out, default=0) < -1:
-        raise ModelError(f"{node}: shape {list(wanted)} is not a shape to reshape to")
+        raise ModelError(f"{node}: shape {list(requested)} is not a shape to reshape to")
     if -1 in out:
-        known = -math.prod(out)
-        out[out.index(-1)] = math.prod(shape) // known if known else 0
+        known_size = -math.prod(out)
+        out[out.index(-1)] = math.prod(shape) // known_size if known_size else 0
     builder.emit(node, "Reshape", [node.input(0)], {"shape": tuple(out)}, node.output)
 
 
@@ -56,11 +56,11 @@ def _squeeze(node: OnnxNode, builder: GraphBuilder) -> None:
 
 
 def _unsqueeze(node: OnnxNode, builder: GraphBuilder) -> None:
-    shape, wanted = builder.shape(node.input(0)), _axes(node, builder, 13)
-    rank = len(shape) + len(wanted)
-    axes = {normalized_axis(node, axis, rank) for axis in wanted}
-    if len(axes) != len(wanted):
-        raise ModelError(f"{node}: axes {list(wanted)} name one axis twice")
+    shape, new_axes = builder.shape(node.input(0)), _axes(node, builder, 13)
+    rank = len(shape) + len(new_axes)
+    axes = {normalized_axis(node, axis, rank) for axis in new_axes}
+    if len(axes) != len(new_axes):
+        raise ModelError(f"{node}: axes {list(new_axes)} name one axis twice")
     sizes = iter(shape)
     out = tuple(1 if axis in axes else next(sizes) for axis in range(rank))
     builder.emit(node, "Reshape", [node.input(0)], {"shape": out}, node.output)
@@ -110,15 +110,15 @@ def _range(start: int, end: int, step: int, extent: int) -> range:
 
 def _emit_slice(node: OnnxNode, builder: GraphBuilder, ranges: Mapping[int, range], output: str) -> None:
     shape = builder.shape(node.input(0))
-    taken = {axis: ranges[axis] for axis in sorted(ranges) if ranges[axis] != range(shape[axis])}
-    if not taken:
+    sliced = {axis: ranges[axis] for axis in sorted(ranges) if ranges[axis] != range(shape[axis])}
+    if not sliced:
         builder.emit(node, "Identity", [node.input(0)], {}, output)
         return
     attributes = {
-        "starts": tuple(part.start for part in taken.values()),
-        "ends": tuple(part.stop for part in taken.values()),
-        "axes": tuple(taken),
-        "steps": tuple(part.step for part in taken.values()),
+        "starts": tuple(part.start for part in sliced.values()),
+        "ends": tuple(part.stop for part in sliced.values()),
+        "axes": tuple(sliced),
+        "steps": tuple(part.step for part in sliced.values()),
     }
     builder.emit(node, "Slice", [node.input(0)], attributes, output)
 

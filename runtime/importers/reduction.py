@@ -36,9 +36,9 @@ def _emit(node: OnnxNode, builder: GraphBuilder, op: str, axes: tuple[int, ...],
     if keepdims:
         builder.emit(node, op, [node.input(0)], attributes, node.output)
         return
-    kept = builder.emit(node, op, [node.input(0)], attributes)
+    with_axes = builder.emit(node, op, [node.input(0)], attributes)
     left = tuple(size for axis, size in enumerate(x) if axis not in resolved)
-    builder.emit(node, "Reshape", [kept], {"shape": left}, node.output)
+    builder.emit(node, "Reshape", [with_axes], {"shape": left}, node.output)
 
 
 OPERATORS: Mapping[str, Handler] = {op: _reduce(op) for op in REDUCTIONS}

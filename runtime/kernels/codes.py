@@ -55,7 +55,7 @@ class Binary(enum.IntEnum):
     PRELU = 7
 
 
-class Pool(enum.IntEnum):
+class PoolingCode(enum.IntEnum):
     """POOL: how a window is reduced."""
 
     MAX = 0

@@ -17,7 +17,7 @@ WorkItems = tuple[int, ...]
 Defines = Mapping[str, int]
 
 
-class Form(enum.StrEnum):
+class ArgumentForm(enum.StrEnum):
     """How a tensor argument expands into kernel arguments.
 
     VIEW     pointer, element offset, pixel stride       (NHWC activations)
@@ -32,7 +32,7 @@ class Form(enum.StrEnum):
     IMAGE = "image"
 
 
-class Memory(enum.StrEnum):
+class MemoryType(enum.StrEnum):
     """What activations lie in."""
 
     BUFFER = "buffer"
@@ -105,8 +105,8 @@ class Kernel:
     name: str
     source: str
     operator: str
-    memory: Memory
-    tensors: tuple[tuple[str, Form], ...]
+    memory: MemoryType
+    tensors: tuple[tuple[str, ArgumentForm], ...]
     ints: tuple[str, ...]
     work_items: Callable[[Dims, Variant], WorkItems]
     floats: tuple[str, ...] = ()
@@ -123,10 +123,12 @@ class Kernel:
 
     def default_variant(self, dims: Dims, target: Target) -> Variant | None:
         """The cheapest fitting default of the GPU family, else the first variant that fits; None where none does."""
-        fitting = [each for each in self._family_defaults(target.gpu_family) if not self.fits(dims, each, target)]
+        fitting = [
+            variant for variant in self._family_defaults(target.gpu_family) if not self.fits(dims, variant, target)
+        ]
         if fitting:
-            return min(fitting, key=lambda each: self.cost(dims, each))
-        return next((each for each in self.variants if not self.fits(dims, each, target)), None)
+            return min(fitting, key=lambda variant: self.cost(dims, variant))
+        return next((variant for variant in self.variants if not self.fits(dims, variant, target)), None)
 
     def _family_defaults(self, family: str) -> tuple[Variant, ...]:
         prefix = family

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from runtime.kernels import buffer, image
-from runtime.kernels.spec import Kernel, Memory
+from runtime.kernels.spec import Kernel, MemoryType
 
 KERNELS: tuple[Kernel, ...] = (*buffer.KERNELS, *image.KERNELS)
 _BY_NAME = {(kernel.name, kernel.memory): kernel for kernel in KERNELS}
 
 
-def find(name: str, memory: Memory) -> Kernel:
+def find_kernel(name: str, memory: MemoryType) -> Kernel:
     """The row of a kernel in a memory type. Raises KeyError where the table has none."""
     return _BY_NAME[name, memory]

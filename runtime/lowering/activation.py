@@ -22,7 +22,7 @@ _CODES = {
 _CLAMPS = {"none": (-math.inf, math.inf), "relu": (0.0, math.inf)}
 
 
-def activation(attrs: Mapping[str, Any]) -> tuple[int, dict[str, float]]:
+def activation_code(attrs: Mapping[str, Any]) -> tuple[int, dict[str, float]]:
     """The ACTIVATION code of a fused operator, and the kernel's `act_a` and `act_b`."""
     name = attrs.get("activation", "none")
     low, high = _CLAMPS.get(name, (float(attrs.get("alpha", 0.0)), float(attrs.get("beta", 0.0))))

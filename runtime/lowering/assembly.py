@@ -7,17 +7,17 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from runtime.errors import UnsupportedError
-from runtime.kernels.spec import Form
+from runtime.kernels.spec import ArgumentForm
 from runtime.layout.image import image_size
 from runtime.lowering.builder import Builder, Launch
-from runtime.lowering.memory import ImageNeed, Need, plan_arenas, plan_images
+from runtime.lowering.memory import BufferLifetime, ImageLifetime, plan_arenas, plan_images
 from runtime.lowering.value import Value
 from runtime.plan.container import align
-from runtime.plan.plan import Arg, Image, Pack, Plan, Pool, Size3, Step, Tensor
+from runtime.plan.plan import Arg, Image, Plan, Pool, Size3, Step, Tensor, WeightPacking
 from runtime.plan.records import ArgKind, PoolKind, StepKind
 from runtime.types import ElementType, ImageFormat, Role, Storage
 
-_ARGS_OF_FORM = {Form.VIEW: 3, Form.FLAT: 2, Form.WEIGHTS: 2, Form.IMAGE: 1}
+_ARGS_OF_FORM = {ArgumentForm.VIEW: 3, ArgumentForm.FLAT: 2, ArgumentForm.WEIGHTS: 2, ArgumentForm.IMAGE: 1}
 # Values are not shared across more than this many bytes of element offsets in a kernel's 32-bit integers.
 _MAX_POOL_BYTES = 1 << 31
 
@@ -30,7 +30,7 @@ class _Place:
     offset: int = 0
 
 
-class Memory:
+class PlacedValues:
     """Where every root value of the launches lies."""
 
     def __init__(self, builder: Builder) -> None:
@@ -53,13 +53,13 @@ class Memory:
 
     def _place_weights(self, roots: Sequence[Value]) -> None:
         """Puts distinct constants into the data file: buffers in pools below the allocation limit, images alone."""
-        known: dict[bytes, _Place] = {}
+        placed: dict[bytes, _Place] = {}
         for root in (r for r in roots if r.storage != Storage.IMAGE):
             content = root.data.tobytes() if root.data is not None else b""
             digest = hashlib.sha256(content).digest()
-            if digest not in known:
-                known[digest] = self._append_weights(root.name, content)
-            self._places[id(root)] = known[digest]
+            if digest not in placed:
+                placed[digest] = self._append_weights(root.name, content)
+            self._places[id(root)] = placed[digest]
         for root in (r for r in roots if r.storage == Storage.IMAGE):
             self._places[id(root)] = self._append_image(root)
 
@@ -90,7 +90,7 @@ class Memory:
         return start
 
     def _place_scratch(self, roots: Sequence[Value], spans: dict[Value, tuple[int, int]], reuse: bool) -> None:
-        needs = [Need(root.size_bytes, *spans[root]) for root in roots]
+        needs = [BufferLifetime(root.size_bytes, *spans[root]) for root in roots]
         for root, need in zip(roots, needs, strict=True):
             if need.size > self._limit:
                 raise UnsupportedError(
@@ -106,7 +106,7 @@ class Memory:
 
     def _place_images(self, roots: Sequence[Value], spans: dict[Value, tuple[int, int]], reuse: bool) -> None:
         sizes = [image_size_of(root) for root in roots]
-        needs = [ImageNeed(*s, _format(r), *spans[r]) for r, s in zip(roots, sizes, strict=True)]
+        needs = [ImageLifetime(*s, _format(r), *spans[r]) for r, s in zip(roots, sizes, strict=True)]
         chosen, slots = plan_images(needs, reuse)
         first = len(self.images)
         self.images += [Image(width, height, ImageFormat(form)) for width, height, form in slots]
@@ -141,9 +141,9 @@ def _lifetimes(builder: Builder) -> dict[Value, tuple[int, int]]:
     return spans
 
 
-def assemble(builder: Builder) -> Plan:
+def assemble_plan(builder: Builder) -> Plan:
     """The plan of all launches of a builder."""
-    memory = Memory(builder)
+    memory = PlacedValues(builder)
     steps = tuple(_step(launch, memory, builder) for launch in builder.launches)
     return Plan(
         model=builder.graph.name,
@@ -158,7 +158,7 @@ def assemble(builder: Builder) -> Plan:
     )
 
 
-def _step(launch: Launch, memory: Memory, builder: Builder) -> Step:
+def _step(launch: Launch, memory: PlacedValues, builder: Builder) -> Step:
     sizes = launch_sizes(launch, builder)
     name = _obfuscated(launch.name) if builder.options.obfuscate else launch.name
     return Step(
@@ -207,31 +207,31 @@ def size3(values: Sequence[int], fill: int) -> Size3:
     return a, b, c
 
 
-def _args(launch: Launch, memory: Memory) -> Iterable[Arg]:
+def _args(launch: Launch, memory: PlacedValues) -> Iterable[Arg]:
     for value, form in launch.tensors:
         place = memory[value.root]
-        if form == Form.IMAGE:
+        if form == ArgumentForm.IMAGE:
             yield Arg(ArgKind.IMAGE, place.index)
             continue
         yield Arg(ArgKind.POOL, place.index)
         yield Arg(ArgKind.INT, place.offset // value.element_bytes + value.root_offset)
-        if form == Form.VIEW:
+        if form == ArgumentForm.VIEW:
             yield Arg(ArgKind.INT, value.stride or value.shape[-1])
     yield from (Arg(ArgKind.INT, dim) for dim in launch.dims.values())
     yield from (Arg(ArgKind.FLOAT, number) for number in launch.floats)
 
 
-def _packs(launch: Launch) -> Iterable[Pack]:
+def _packs(launch: Launch) -> Iterable[WeightPacking]:
     positions: dict[str, int] = {}
     position = 0
     for argument, form in launch.kernel.tensors:
         positions[argument] = position
         position += _ARGS_OF_FORM[form]
     for packed in launch.packed:
-        yield Pack(positions[packed.argument], packed.groups, packed.rows, packed.cols, packed.block)
+        yield WeightPacking(positions[packed.argument], packed.groups, packed.rows, packed.cols, packed.block)
 
 
-def _tensors(builder: Builder, memory: Memory) -> Iterable[Tensor]:
+def _tensors(builder: Builder, memory: PlacedValues) -> Iterable[Tensor]:
     writers = {id(launch.output.root): index for index, launch in enumerate(builder.launches)}
     for value in (*builder.inputs, *builder.outputs):
         place = memory[value.root]

@@ -12,12 +12,12 @@ from runtime.errors import UnsupportedError
 from runtime.graph import Array, Graph, Node
 from runtime.kernels import table
 from runtime.kernels.source import source_hash
-from runtime.kernels.spec import Form, Kernel, Memory, Variant
+from runtime.kernels.spec import ArgumentForm, Kernel, MemoryType, Variant
 from runtime.layout.buffer import pack_rows
 from runtime.layout.image import ImageLayout, to_image
 from runtime.lowering.iteration import loop_nest, padded
 from runtime.lowering.value import Value
-from runtime.plan.plan import Shown
+from runtime.plan.plan import ProfileInfo
 from runtime.plan.records import StepKind
 from runtime.target import Target
 from runtime.types import ElementType, Precision, Role, Storage
@@ -76,10 +76,10 @@ class Launch:
     defines: Mapping[str, int]
     dims: Mapping[str, int]
     floats: tuple[float, ...]
-    tensors: tuple[tuple[Value, Form], ...]
+    tensors: tuple[tuple[Value, ArgumentForm], ...]
     packed: tuple[Packed, ...]
     macs: int
-    shown: Shown
+    shown: ProfileInfo
     note: str
     tuning_key: str
 
@@ -133,15 +133,15 @@ class Builder:
 
     def read(self, tensor: str, storage: Storage) -> Value:
         """The tensor in a storage, in the plan's element type; inserts a conversion where there is none yet."""
-        known = self._tensor(tensor)
-        value = known.get(storage)
+        existing = self._tensor(tensor)
+        value = existing.get(storage)
         if value is not None and value.element == self.element:
             return value
-        source = known[storage] if value is not None else next(iter(known.values()))
+        source = existing[storage] if value is not None else next(iter(existing.values()))
         if storage == Storage.IMAGE and source.data is not None:
             return self.read_image(tensor, source.shape)
-        known[storage] = self._aliased(source, storage) or self._converted(tensor, source, storage)
-        return known[storage]
+        existing[storage] = self._aliased(source, storage) or self._converted(tensor, source, storage)
+        return existing[storage]
 
     def read_image(self, tensor: str, shape: tuple[int, ...]) -> Value:
         """The tensor as an image; a constant counts as one of `shape`."""
@@ -152,11 +152,11 @@ class Builder:
 
     def read_any(self, tensor: str) -> Value:
         """The tensor in whatever buffer storage it has; a constant as row-major weights."""
-        known = self._tensor(tensor)
-        for value in known.values():
+        existing = self._tensor(tensor)
+        for value in existing.values():
             if value.storage != Storage.IMAGE and value.element == self.element:
                 return value
-        return self.read(tensor, Storage.NHWC if Storage.IMAGE in known else Storage.FLAT)
+        return self.read(tensor, Storage.NHWC if Storage.IMAGE in existing else Storage.FLAT)
 
     def write(self, tensor: str, storage: Storage) -> Value:
         """A new value for a tensor that a launch is about to write."""
@@ -233,9 +233,9 @@ class Builder:
 
     def output(self, tensor: str) -> None:
         """Makes a tensor an output of the plan: float32, row-major."""
-        known = self._tensor(tensor)
-        flat = known.get(Storage.FLAT)
-        source = flat or next(iter(known.values()))
+        existing = self._tensor(tensor)
+        flat = existing.get(Storage.FLAT)
+        source = flat or next(iter(existing.values()))
         value = flat or self._aliased(source, Storage.FLAT)
         if (
             value is None
@@ -245,8 +245,8 @@ class Builder:
         ):
             value = Value(tensor, source.shape, Storage.FLAT, ElementType.F32)
             self.convert(f"{tensor}:output", source, value, f"{source.storage.name} -> output")
-        known[Storage.FLAT] = Value(tensor, value.shape, Storage.FLAT, ElementType.F32, 0, value, 0, Role.OUTPUT)
-        self.outputs.append(known[Storage.FLAT])
+        existing[Storage.FLAT] = Value(tensor, value.shape, Storage.FLAT, ElementType.F32, 0, value, 0, Role.OUTPUT)
+        self.outputs.append(existing[Storage.FLAT])
 
     # Launches
 
@@ -265,7 +265,7 @@ class Builder:
         kernel, op = ("buffer_to_image", "BufferToImage") if to_image_memory else ("image_to_buffer", "ImageToBuffer")
         is_float = int(buffer.element == ElementType.F32)
         defines = {"SRC_F32" if to_image_memory else "DST_F32": is_float}
-        tensors, shown, memory = {"x": source, "y": value}, Shown(output_shape=value.shape), Memory.IMAGE
+        tensors, shown, memory = {"x": source, "y": value}, ProfileInfo(output_shape=value.shape), MemoryType.IMAGE
         self.launch(kernel, name, op, tensors, dims, None, defines, shown, note, memory)
 
     def strided_copy(
@@ -278,7 +278,7 @@ class Builder:
         source_strides: Sequence[int],
         value_strides: Sequence[int],
         note: str = "",
-        shown: Shown | None = None,
+        shown: ProfileInfo | None = None,
     ) -> None:
         """Copies an array of `shape`, element by element, along given strides."""
         extents, (xs, ys) = loop_nest(shape, [tuple(source_strides), tuple(value_strides)])
@@ -288,7 +288,7 @@ class Builder:
         dims |= {f"xs{i}": v for i, v in enumerate(padded(xs, COPY_RANK, 0))}
         dims |= {f"ys{i}": v for i, v in enumerate(padded(ys, COPY_RANK, 0))}
         defines = {"SRC_F32": int(source.element == ElementType.F32), "DST_F32": int(value.element == ElementType.F32)}
-        shown = shown or Shown(output_shape=value.shape)
+        shown = shown or ProfileInfo(output_shape=value.shape)
         self.launch("copy", name, op, {"x": source, "y": value}, dims, defines=defines, note=note, shown=shown)
 
     def launch(
@@ -300,14 +300,14 @@ class Builder:
         dims: Mapping[str, int],
         floats: Mapping[str, float] | None = None,
         defines: Mapping[str, int] | None = None,
-        shown: Shown | None = None,
+        shown: ProfileInfo | None = None,
         note: str = "",
-        memory: Memory = Memory.BUFFER,
+        memory: MemoryType = MemoryType.BUFFER,
     ) -> None:
         """Appends a launch of a kernel: the default variant that fits, else the CPU operator where it is allowed."""
-        kernel = table.find(kernel_name, memory)
+        kernel = table.find_kernel(kernel_name, memory)
         kind, variant, reason = self._place(kernel, name, op, dims)
-        values: list[tuple[Value, Form]] = []
+        values: list[tuple[Value, ArgumentForm]] = []
         packed = []
         for argument, form in kernel.tensors:
             given = tensors[argument]
@@ -325,15 +325,15 @@ class Builder:
             tuple(values),
             tuple(packed),
             kernel.macs(ordered),
-            shown or Shown(),
+            shown or ProfileInfo(),
             note or reason or self.note,
             key,
         )
         self.launches.append(Launch(name, op, kernel, kind, variant, chosen, ordered, numbers, *arguments))
 
-    def refusal(self, kernel_name: str, memory: Memory, dims: Mapping[str, int]) -> str:
+    def refusal(self, kernel_name: str, memory: MemoryType, dims: Mapping[str, int]) -> str:
         """Why no variant of a kernel can run for these dims on the target; empty where one can."""
-        kernel = table.find(kernel_name, memory)
+        kernel = table.find_kernel(kernel_name, memory)
         fitting = kernel.default_variant(dims, self.target)
         return "" if fitting else kernel.fits(dims, kernel.variants[0], self.target)
 
@@ -352,10 +352,10 @@ class Builder:
         return StepKind.CPU, on_cpu, f"CPU: {reason}"
 
     def _tuning_key(self, kernel: Kernel, defines: Mapping[str, int], dims: Mapping[str, int]) -> str:
-        asked = ",".join(f"{key}={value}" for key, value in sorted(defines.items()))
+        definitions = ",".join(f"{key}={value}" for key, value in sorted(defines.items()))
         shape = ",".join(f"{key}={dims[key]}" for key in kernel.ints)
         precision = self.target.precision.name.lower()
-        return "|".join((kernel.name, kernel.memory, precision, source_hash(kernel), asked, shape))
+        return "|".join((kernel.name, kernel.memory, precision, source_hash(kernel), definitions, shape))
 
 
 def node_error(node: Node, text: str) -> UnsupportedError:

@@ -7,7 +7,7 @@ import numpy as np
 from runtime.graph import Array, Node
 from runtime.lowering.builder import Builder
 from runtime.operators import Shape
-from runtime.plan.plan import Shown
+from runtime.plan.plan import ProfileInfo
 
 # Below these channels, Winograd's transforms cost more than the saved multiplications.
 _WINOGRAD_MIN_CHANNELS = 16
@@ -56,9 +56,9 @@ class Convolution:
         return bool(self.builder.options.winograd) and plain and wide
 
     @property
-    def shown(self) -> Shown:
+    def shown(self) -> ProfileInfo:
         """What profiles print."""
-        return Shown(self.y_shape, self.filter.shape, self.strides, self.pads, self.dilations)
+        return ProfileInfo(self.y_shape, self.filter.shape, self.strides, self.pads, self.dilations)
 
     def bias_data(self) -> Array:
         """The bias, zeros where the node has none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runtime.errors import ModelError, UnsupportedError
 from runtime.graph import Graph, Node
-from runtime.lowering.assembly import assemble
+from runtime.lowering.assembly import assemble_plan
 from runtime.lowering.buffer_operators import LOWERINGS
 from runtime.lowering.builder import Builder, Options, node_error
 from runtime.lowering.image_operators import IMAGE_LOWERINGS
@@ -22,10 +22,10 @@ def lower(graph: Graph, target: Target, options: Options | None = None) -> Plan:
     Raises:
         UnsupportedError: an operator cannot run on the target; names the node and why.
     """
-    return assemble(build(graph, target, options or Options()))
+    return assemble_plan(emit_launches(graph, target, options or Options()))
 
 
-def build(graph: Graph, target: Target, options: Options) -> Builder:
+def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     """Emits the launches of every node, in order."""
     _check_ranks(graph)
     builder = Builder(graph, target, options)

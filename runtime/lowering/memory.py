@@ -13,32 +13,32 @@ from runtime.plan.container import align
 
 
 @dataclasses.dataclass(frozen=True)
-class Need:
+class BufferLifetime:
     """A block of memory that must exist from step `first` to step `last`, both included."""
 
     size: int
     first: int
     last: int
 
-    def meets(self, other: Need) -> bool:
+    def overlaps(self, other: BufferLifetime) -> bool:
         """Whether both live at some step."""
         return self.first <= other.last and other.first <= self.last
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class ArenaPlace:
     """Arena index and byte offset in it."""
 
     arena: int
     offset: int
 
 
-def plan_arenas(needs: Sequence[Need], limit: int, reuse: bool = True) -> tuple[list[Place], list[int]]:
+def plan_arenas(needs: Sequence[BufferLifetime], limit: int, reuse: bool = True) -> tuple[list[ArenaPlace], list[int]]:
     """Places every need in arenas of at most `limit` bytes; returns the places and the arenas' sizes.
 
     A need above the limit gets an arena of its own, which the caller must have refused before.
     """
-    places: dict[int, Place] = {}
+    places: dict[int, ArenaPlace] = {}
     sizes: list[int] = []
     for index in sorted(range(len(needs)), key=lambda i: (-needs[i].size, needs[i].first)):
         place = _lowest_place(needs, index, places, limit, len(sizes), reuse)
@@ -51,27 +51,27 @@ def plan_arenas(needs: Sequence[Need], limit: int, reuse: bool = True) -> tuple[
 
 
 def _lowest_place(
-    needs: Sequence[Need], index: int, places: dict[int, Place], limit: int, arenas: int, reuse: bool
-) -> Place:
+    needs: Sequence[BufferLifetime], index: int, places: dict[int, ArenaPlace], limit: int, arenas: int, reuse: bool
+) -> ArenaPlace:
     need = needs[index]
     for arena in range(arenas):
         offset = 0
-        taken = [
+        occupied = [
             (place.offset, place.offset + align(needs[other].size))
             for other, place in places.items()
-            if place.arena == arena and (not reuse or need.meets(needs[other]))
+            if place.arena == arena and (not reuse or need.overlaps(needs[other]))
         ]
-        for start, end in sorted(taken):
+        for start, end in sorted(occupied):
             if offset + align(need.size) <= start:
                 break
             offset = max(offset, end)
         if offset + align(need.size) <= limit:
-            return Place(arena, offset)
-    return Place(arenas, 0)
+            return ArenaPlace(arena, offset)
+    return ArenaPlace(arenas, 0)
 
 
 @dataclasses.dataclass(frozen=True)
-class ImageNeed:
+class ImageLifetime:
     """An image of so many pixels of one format, alive from step `first` to `last`."""
 
     width: int
@@ -89,7 +89,7 @@ class _Slot:
     free_after: int
 
 
-def plan_images(needs: Sequence[ImageNeed], reuse: bool = True) -> tuple[list[int], list[tuple[int, int, int]]]:
+def plan_images(needs: Sequence[ImageLifetime], reuse: bool = True) -> tuple[list[int], list[tuple[int, int, int]]]:
     """Assigns each need an image; an image serves several needs in turn and is as wide and high as they ask.
 
     Returns:
@@ -110,6 +110,6 @@ def plan_images(needs: Sequence[ImageNeed], reuse: bool = True) -> tuple[list[in
     return chosen, [(slot.width, slot.height, slot.format) for slot in slots]
 
 
-def _growth(slot: _Slot, need: ImageNeed) -> int:
+def _growth(slot: _Slot, need: ImageLifetime) -> int:
     grown = max(slot.width, need.width) * max(slot.height, need.height)
     return grown - slot.width * slot.height + (grown - need.width * need.height) // 8

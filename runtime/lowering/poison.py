@@ -6,11 +6,11 @@ import dataclasses
 
 import numpy as np
 
-from runtime.kernels.spec import Memory
+from runtime.kernels.spec import MemoryType
 from runtime.lowering.assembly import image_size_of
 from runtime.lowering.builder import WEIGHT_SLACK, Builder, Launch
 from runtime.lowering.value import ELEMENT_BYTES, Value
-from runtime.plan.plan import Shown
+from runtime.plan.plan import ProfileInfo
 from runtime.plan.records import StepKind
 from runtime.types import ElementType, Storage
 
@@ -53,7 +53,9 @@ def _poison_image(builder: Builder, name: str, output: Value) -> None:
     dims = {"batch": 1, "channels": 4, "height": height, "width": width}
     dims |= dict.fromkeys(("stride_n", "stride_c", "stride_h", "stride_w"), 0)
     tensors = {"x": _nan(ElementType.F32), "y": output}
-    builder.launch("buffer_to_image", name, "Poison", tensors, dims, None, {"SRC_F32": 1}, Shown(), "", Memory.IMAGE)
+    builder.launch(
+        "buffer_to_image", name, "Poison", tensors, dims, None, {"SRC_F32": 1}, ProfileInfo(), "", MemoryType.IMAGE
+    )
 
 
 def _nan(element: ElementType) -> Value:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from runtime.graph import Graph, Node
-from runtime.kernels.codes import Pool
-from runtime.plan.plan import Shown
+from runtime.kernels.codes import PoolingCode
+from runtime.plan.plan import ProfileInfo
 
 
 def pool_dims(graph: Graph, node: Node) -> dict[str, int]:
@@ -21,10 +21,10 @@ def pool_dims(graph: Graph, node: Node) -> dict[str, int]:
 
 def pool_kind(node: Node) -> int:
     """The POOL option."""
-    return int(Pool.MAX if node.op == "MaxPool" else Pool.AVERAGE)
+    return int(PoolingCode.MAX if node.op == "MaxPool" else PoolingCode.AVERAGE)
 
 
-def pool_shown(graph: Graph, node: Node) -> Shown:
+def pool_shown(graph: Graph, node: Node) -> ProfileInfo:
     """What profiles print."""
     attrs = node.attrs
-    return Shown(graph.shape(node.output), tuple(attrs["kernel"]), tuple(attrs["strides"]), tuple(attrs["pads"]))
+    return ProfileInfo(graph.shape(node.output), tuple(attrs["kernel"]), tuple(attrs["strides"]), tuple(attrs["pads"]))

@@ -11,9 +11,9 @@ from runtime.evaluate import evaluate
 from runtime.graph import Array, Graph, Node
 from runtime.kernels.source import build_options
 from runtime.kernels.spec import Kernel, Variant, WorkItems
-from runtime.lowering.assembly import assemble, round_up
+from runtime.lowering.assembly import assemble_plan, round_up
 from runtime.lowering.builder import Options
-from runtime.lowering.lower import build, lower
+from runtime.lowering.lower import emit_launches, lower
 from runtime.lowering.poison import poison_outputs
 from runtime.plan.container import align
 from runtime.plan.plan import Expectation, Plan, Size3, Step
@@ -87,9 +87,9 @@ def trial_plan(graphs: Sequence[Graph], target: Target, options: Options | None 
     merged = _merged(graphs, target, chosen)
     random = np.random.default_rng(_SEED)
     inputs = {name: random.uniform(-1, 1, merged.shape(name)).astype(np.float32) for name in merged.inputs}
-    builder = build(merged, target, dataclasses.replace(chosen, keep_layers=True))
+    builder = emit_launches(merged, target, dataclasses.replace(chosen, keep_layers=True))
     poison_of = poison_outputs(builder)
-    plan = _with_expectations(assemble(builder), evaluate(merged, inputs))
+    plan = _with_expectations(assemble_plan(builder), evaluate(merged, inputs))
     distinct = [(index, step) for index, step in _distinct(plan) if step.tuning_key in uses]
     launches = [_launch(index, poison_of.get(index), step, uses, target) for index, step in distinct]
     return TrialPlan(plan, inputs, tuple(launches))
@@ -107,15 +107,15 @@ def _uses(graphs: Sequence[Graph], target: Target, options: Options) -> dict[str
 def _merged(graphs: Sequence[Graph], target: Target, options: Options) -> Graph:
     """A graph of the nodes whose launches are new, each reading inputs of its own."""
     merged = Graph("trials", [], [], [], {}, {})
-    seen: set[str] = set()
+    tuning_keys: set[str] = set()
     for index, graph in enumerate(graphs):
         for node in graph.nodes:
             single = _alone(graph, node, f"{index}:")
             if not single.inputs:
                 continue
             keys = {step.tuning_key for step in lower(single, target, options).steps if step.tuning_key}
-            if keys - seen:
-                seen |= keys
+            if keys - tuning_keys:
+                tuning_keys |= keys
                 _append(merged, single)
     return merged
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from runtime.native.compiling import Unit, compile_units, run
+from runtime.native.compiling import TranslationUnit, compile_translation_units, run_compiler
 
 FOLDER = Path(__file__).parent / "android"
 INTERPRETER = "/system/bin/linker64"
@@ -45,7 +45,9 @@ def read_symbols() -> dict[str, list[str]]:
 def link_command(compiler: Sequence[str], linker: Sequence[str], program: Path, objects: Sequence[Path]) -> list[str]:
     """The command that links a program; makes what it needs beside it. `linker` runs LLVM's for ELF."""
     folder = program.parent
-    start = compile_units(compiler, ("-std=c11", "-Os", "-fPIC"), [Unit(FOLDER / "start.c")], folder)
+    start = compile_translation_units(
+        compiler, ("-std=c11", "-Os", "-fPIC"), [TranslationUnit(FOLDER / "start.c")], folder
+    )
     stubs = list(_stub_libraries(compiler, linker, folder))
     return [
         *linker,
@@ -58,11 +60,11 @@ def link_command(compiler: Sequence[str], linker: Sequence[str], program: Path, 
 def _stub_libraries(compiler: Sequence[str], linker: Sequence[str], folder: Path) -> Iterator[Path]:
     """Shared objects with bionic's names and nothing in them."""
     for library, names in read_symbols().items():
-        source, made = folder / f"{library}.s", folder / f"{library}.so"
+        source, library_file = folder / f"{library}.s", folder / f"{library}.so"
         source.write_text("".join(_definition(name) for name in names if not DIFFERENT.fullmatch(name)))
-        (stub,) = compile_units(compiler, (), [Unit(source)], folder)
-        run([*linker, "-shared", "-soname", made.name, "-o", str(made), str(stub)])
-        yield made
+        (stub,) = compile_translation_units(compiler, (), [TranslationUnit(source)], folder)
+        run_compiler([*linker, "-shared", "-soname", library_file.name, "-o", str(library_file), str(stub)])
+        yield library_file
 
 
 def _definition(name: str) -> str:

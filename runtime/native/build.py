@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from runtime.native import android
 from runtime.native.abi import ABIS, HOST, Abi
-from runtime.native.compiling import Unit, compile_units, run, writing
+from runtime.native.compiling import TranslationUnit, compile_translation_units, run_compiler, writable_folder
 from runtime.native.toolchains import Toolchain, find_toolchain
 from runtime.version import RUNTIME_VERSION
 
@@ -59,11 +59,11 @@ def build_farmrt(
     toolchain = find_toolchain(abi, compiler or ())
     folder = (output_dir or default_output_dir()) / (f"{abi}-sanitized" if sanitize else abi)
     stamp = folder / "stamp"
-    wanted = _digest(ABIS[abi], toolchain, sanitize)
-    with writing(folder), FileLock(folder / "lock"):
-        if not stamp.is_file() or stamp.read_text() != wanted or not (folder / "farmrt").is_file():
+    digest = _digest(ABIS[abi], toolchain, sanitize)
+    with writable_folder(folder), FileLock(folder / "lock"):
+        if not stamp.is_file() or stamp.read_text() != digest or not (folder / "farmrt").is_file():
             _build(ABIS[abi], toolchain, folder, sanitize)
-            stamp.write_text(wanted)
+            stamp.write_text(digest)
     return folder / "farmrt"
 
 
@@ -73,15 +73,15 @@ def default_output_dir() -> Path:
     return (tree if (tree / "pyproject.toml").is_file() else Path.cwd()) / "build" / "farmrt"
 
 
-def sources() -> list[Unit]:
+def sources() -> list[TranslationUnit]:
     """The library without its innermost loops."""
     paths = sorted((_FOLDER / "src").glob("*.c"))
     return [_unit(path) for path in paths if path.name != "main.c" and path != _TILES]
 
 
-def _unit(source: Path, suffix: str = "", flags: tuple[str, ...] = ()) -> Unit:
+def _unit(source: Path, suffix: str = "", flags: tuple[str, ...] = ()) -> TranslationUnit:
     """Small code, but for the CPU operators fast code."""
-    return Unit(source, suffix, (*(_FAST if source.stem.startswith("cpu_") else ("-Os",)), *flags))
+    return TranslationUnit(source, suffix, (*(_FAST if source.stem.startswith("cpu_") else ("-Os",)), *flags))
 
 
 def _digest(target: Abi, toolchain: Toolchain, sanitize: bool) -> str:
@@ -98,15 +98,15 @@ def _build(target: Abi, toolchain: Toolchain, folder: Path, sanitize: bool) -> N
         checks = _SANITIZERS if sanitize else ()
         flags = [*_COMMON, *_WARNINGS, *defines, *target.flags, *checks]
         link = [*toolchain.compiler, *target.flags, *toolchain.link_flags, *(checks or ("-s",)), "-Wl,--gc-sections"]
-        library = compile_units(toolchain.compiler, flags, [*sources(), *_tile_units(target)], scratch)
-        main = compile_units(toolchain.compiler, flags, [_unit(_FOLDER / "src" / "main.c")], scratch)
-        run(_program_link(target, toolchain, link, scratch / "farmrt", [*main, *library]))
-        run([*toolchain.archiver, "rcs", str(scratch / "libfarmrt.a"), *map(str, library)])
-        made = [scratch / "farmrt", scratch / "libfarmrt.a"]
-        made.append(Path(shutil.copy(_FOLDER / "include" / "farmrt.h", scratch)))
+        library = compile_translation_units(toolchain.compiler, flags, [*sources(), *_tile_units(target)], scratch)
+        main = compile_translation_units(toolchain.compiler, flags, [_unit(_FOLDER / "src" / "main.c")], scratch)
+        run_compiler(_program_link(target, toolchain, link, scratch / "farmrt", [*main, *library]))
+        run_compiler([*toolchain.archiver, "rcs", str(scratch / "libfarmrt.a"), *map(str, library)])
+        outputs = [scratch / "farmrt", scratch / "libfarmrt.a"]
+        outputs.append(Path(shutil.copy(_FOLDER / "include" / "farmrt.h", scratch)))
         if sanitize:
-            made += _build_fuzzer(toolchain.compiler, flags, link, library, scratch)
-        for path in made:
+            outputs += _build_fuzzer(toolchain.compiler, flags, link, library, scratch)
+        for path in outputs:
             path.replace(folder / path.name)
 
 
@@ -124,16 +124,16 @@ def _build_fuzzer(
 ) -> list[Path]:
     """`fuzz`, and `libfake_opencl.so` for it to load."""
     fuzz, fake = folder / "fuzz", folder / "libfake_opencl.so"
-    objects = compile_units(
+    objects = compile_translation_units(
         compiler, flags, [_unit(_FOLDER / "fuzz" / name) for name in ("fuzz.c", "mutate.c")], folder
     )
-    run([*link, "-o", str(fuzz), *map(str, [*objects, *library]), *_LIBRARIES])
-    objects = compile_units(compiler, flags, [_unit(_FOLDER / "fuzz" / "fake_opencl.c")], folder)
-    run([*link, "-shared", "-o", str(fake), *map(str, objects)])
+    run_compiler([*link, "-o", str(fuzz), *map(str, [*objects, *library]), *_LIBRARIES])
+    objects = compile_translation_units(compiler, flags, [_unit(_FOLDER / "fuzz" / "fake_opencl.c")], folder)
+    run_compiler([*link, "-shared", "-o", str(fake), *map(str, objects)])
     return [fuzz, fake]
 
 
-def _tile_units(target: Abi) -> list[Unit]:
+def _tile_units(target: Abi) -> list[TranslationUnit]:
     """The innermost loops, once for each instruction set."""
     sets = {"generic": ()} | (_X86_SETS if target.name.startswith("x86_64") else {})
     return [_unit(_TILES, name, (f"-DRT_ISA={name}", *extra)) for name, extra in sets.items()]

@@ -16,7 +16,7 @@ _LOG_LINES = 30
 
 
 @dataclasses.dataclass(frozen=True)
-class Unit:
+class TranslationUnit:
     """A file to compile; with a suffix where it is compiled several times."""
 
     source: Path
@@ -29,20 +29,22 @@ class Unit:
         return f"{self.source.stem}_{self.suffix}" if self.suffix else self.source.stem
 
 
-def compile_units(compiler: Sequence[str], flags: Sequence[str], units: Sequence[Unit], folder: Path) -> list[Path]:
+def compile_translation_units(
+    compiler: Sequence[str], flags: Sequence[str], units: Sequence[TranslationUnit], folder: Path
+) -> list[Path]:
     """Objects of all units in a folder, as many compilers at a time as there are CPUs; raises BuildError."""
     objects = [folder / f"{unit.name}.o" for unit in units]
     commands = [
-        [*compiler, *flags, *unit.flags, "-c", str(unit.source), "-o", str(made)]
-        for unit, made in zip(units, objects, strict=True)
+        [*compiler, *flags, *unit.flags, "-c", str(unit.source), "-o", str(object_file)]
+        for unit, object_file in zip(units, objects, strict=True)
     ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(run, commands))
+        list(pool.map(run_compiler, commands))
     return objects
 
 
 @contextlib.contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def writable_folder(folder: Path) -> Iterator[None]:
     """A block that writes files into a folder, made if need be; raises BuildError where the system refuses."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -51,7 +53,7 @@ def writing(folder: Path) -> Iterator[None]:
         raise BuildError(f"{error.filename or folder}: cannot be written: {error.strerror or error}") from None
 
 
-def run(command: Sequence[str]) -> None:
+def run_compiler(command: Sequence[str]) -> None:
     """Runs a program to its end; raises BuildError with its output where it fails."""
     try:
         done = subprocess.run(

@@ -24,7 +24,7 @@ from filelock import FileLock
 
 from runtime.native.abi import ABIS, HOST
 from runtime.native.build import build_farmrt
-from runtime.native.compiling import Unit, compile_units, run, writing
+from runtime.native.compiling import TranslationUnit, compile_translation_units, run_compiler, writable_folder
 from runtime.native.toolchains import find_toolchain
 from runtime.version import RUNTIME_VERSION
 
@@ -72,18 +72,18 @@ def write_model_code(folder: Path, name: str, plan: bytes, data: bytes | None, a
         ConfigError, BuildError: as `build_farmrt` does.
     """
     word = c_name(name)
-    made = ModelCode(folder / f"{name}.h", folder / f"{name}.c", folder / f"lib{name}.a", f"{word}_options")
+    code = ModelCode(folder / f"{name}.h", folder / f"{name}.c", folder / f"lib{name}.a", f"{word}_options")
     parts = [_Part(f"{word}_plan", "plan", plan)]
     if data is not None:
         parts.append(_Part(f"{word}_data", "data", data))
     farmrt = build_farmrt(abi).parent
-    header = _header(name, made.function, parts, find_toolchain(abi).name)
-    with writing(folder), FileLock(folder / "lock"):
+    header = _header(name, code.function, parts, find_toolchain(abi).name)
+    with writable_folder(folder), FileLock(folder / "lock"):
         _provide_runtime(farmrt, folder)
-        complete = all(path.is_file() for path in (made.header, made.source, made.library))
-        if not complete or made.header.read_text() != header:
-            _write(made, header, parts, abi)
-    return made
+        complete = all(path.is_file() for path in (code.header, code.source, code.library))
+        if not complete or code.header.read_text() != header:
+            _write(code, header, parts, abi)
+    return code
 
 
 def c_name(name: str) -> str:
@@ -98,29 +98,29 @@ def _provide_runtime(farmrt: Path, folder: Path) -> None:
             shutil.copy(farmrt / name, folder)
 
 
-def _write(made: ModelCode, header: str, parts: Sequence[_Part], abi: str) -> None:
+def _write(code: ModelCode, header: str, parts: Sequence[_Part], abi: str) -> None:
     """Makes the files aside, then moves them to their place; the header comes last, since it says what they are of."""
-    with tempfile.TemporaryDirectory(dir=made.header.parent) as work:
+    with tempfile.TemporaryDirectory(dir=code.header.parent) as work:
         scratch = Path(work)
-        (scratch / made.header.name).write_text(header)
-        _compile_library(scratch, made, parts, abi)
-        with (scratch / made.source.name).open("wb") as file:
-            _write_source(file, made, parts)
-        for path in (made.library, made.source, made.header):
+        (scratch / code.header.name).write_text(header)
+        _compile_library(scratch, code, parts, abi)
+        with (scratch / code.source.name).open("wb") as file:
+            _write_source(file, code, parts)
+        for path in (code.library, code.source, code.header):
             (scratch / path.name).replace(path)
 
 
-def _compile_library(scratch: Path, made: ModelCode, parts: Sequence[_Part], abi: str) -> None:
+def _compile_library(scratch: Path, code: ModelCode, parts: Sequence[_Part], abi: str) -> None:
     toolchain = find_toolchain(abi)
     function, content = scratch / "function.c", scratch / "content.s"
-    function.write_text(_function(made, parts))
+    function.write_text(_function(code, parts))
     content.write_text('    .section .note.GNU-stack, "", %progbits\n' + "".join(map(_assembler, parts)))
     for part in parts:
         (scratch / part.symbol).write_bytes(part.content)
-    flags = (*FLAGS, *ABIS[abi].flags, f"-I{scratch}", f"-I{made.header.parent}")
-    objects = compile_units(toolchain.compiler, flags, [Unit(function)], scratch)
-    objects += compile_units(toolchain.compiler, (f"-Wa,-I{scratch}",), [Unit(content)], scratch)
-    run([*toolchain.archiver, "rcs", str(scratch / made.library.name), *map(str, objects)])
+    flags = (*FLAGS, *ABIS[abi].flags, f"-I{scratch}", f"-I{code.header.parent}")
+    objects = compile_translation_units(toolchain.compiler, flags, [TranslationUnit(function)], scratch)
+    objects += compile_translation_units(toolchain.compiler, (f"-Wa,-I{scratch}",), [TranslationUnit(content)], scratch)
+    run_compiler([*toolchain.archiver, "rcs", str(scratch / code.library.name), *map(str, objects)])
 
 
 def _header(name: str, function: str, parts: Sequence[_Part], compiler: str) -> str:
@@ -152,10 +152,10 @@ RT_API void {function}(rt_options *options);
 """
 
 
-def _function(made: ModelCode, parts: Sequence[_Part]) -> str:
+def _function(code: ModelCode, parts: Sequence[_Part]) -> str:
     """C source of the function, without the bytes that it points to."""
-    lines = [f'#include "{made.header.name}"', "", *(f"extern char {part.symbol}[];" for part in parts), ""]
-    lines.append(f"void {made.function}(rt_options *options) {{")
+    lines = [f'#include "{code.header.name}"', "", *(f"extern char {part.symbol}[];" for part in parts), ""]
+    lines.append(f"void {code.function}(rt_options *options) {{")
     for part in parts:
         lines.append(f"    options->{part.member}_bytes = {part.symbol};")
         lines.append(f"    options->{part.member}_size = {len(part.content)};")
@@ -176,8 +176,8 @@ def _assembler(part: _Part) -> str:
 """
 
 
-def _write_source(file: BinaryIO, made: ModelCode, parts: Sequence[_Part]) -> None:
-    file.write(_function(made, parts).encode())
+def _write_source(file: BinaryIO, code: ModelCode, parts: Sequence[_Part]) -> None:
+    file.write(_function(code, parts).encode())
     for part in parts:
         file.write(f"\n_Alignas({ALIGNMENT}) char {part.symbol}[] =\n".encode())
         _write_literal(file, part.content)

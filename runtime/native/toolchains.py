@@ -94,8 +94,8 @@ def _ndk(folder: Path, ndk_target: str) -> Toolchain:
 def _ndk_name(folder: Path) -> str:
     properties = folder / "source.properties"
     text = properties.read_text(errors="replace") if properties.is_file() else ""
-    found = re.search(r"^Pkg\.Revision\s*=\s*(\S+)", text, re.MULTILINE)
-    return f"NDK {found[1]}" if found else "NDK"
+    revision = re.search(r"^Pkg\.Revision\s*=\s*(\S+)", text, re.MULTILINE)
+    return f"NDK {revision[1]}" if revision else "NDK"
 
 
 def _archiver(compiler: Sequence[str]) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def _archiver(compiler: Sequence[str]) -> tuple[str, ...]:
 def _version_line(program: str) -> str:
     """`cc (Debian 12.2.0-14) 12.2.0`: the first line of what a compiler says of itself."""
     try:
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30).stdout
+        output = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30).stdout
     except (OSError, subprocess.TimeoutExpired):
-        said = ""
-    return said.splitlines()[0].strip() if said.strip() else Path(program).name
+        output = ""
+    return output.splitlines()[0].strip() if output.strip() else Path(program).name

@@ -98,17 +98,17 @@ class GraphEditor:
 
     def bypass(self, node: Node) -> bool:
         """Removes a node whose output equals its first input; False where an output's name needs it."""
-        kept, gone = node.inputs[0], node.output
-        if gone in self.graph.outputs:
-            writer = self._producers.get(kept)
-            if writer is None or kept in self.graph.outputs:
+        source, removed = node.inputs[0], node.output
+        if removed in self.graph.outputs:
+            writer = self._producers.get(source)
+            if writer is None or source in self.graph.outputs:
                 return False
-            kept, gone = gone, kept
-            self._producers[kept] = writer
-            writer.outputs = [kept]
+            source, removed = removed, source
+            self._producers[source] = writer
+            writer.outputs = [source]
         self.drop(node)
-        for reader in list(self._readers[gone]):
-            self.set_inputs(reader, [kept if name == gone else name for name in reader.inputs])
+        for reader in list(self._readers[removed]):
+            self.set_inputs(reader, [source if name == removed else name for name in reader.inputs])
         return True
 
     def finish(self) -> None:

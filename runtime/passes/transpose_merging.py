@@ -47,8 +47,8 @@ def _trivial(editor: GraphEditor) -> list[str]:
     changes = []
     for node in editor.nodes("Transpose"):
         shape = editor.graph.shape(node.inputs[0])
-        kept = [axis for axis in node.attrs["perm"] if shape[axis] != 1]
-        if kept == sorted(kept) and list(node.attrs["perm"]) != sorted(node.attrs["perm"]):
+        long_axes = [axis for axis in node.attrs["perm"] if shape[axis] != 1]
+        if long_axes == sorted(long_axes) and list(node.attrs["perm"]) != sorted(node.attrs["perm"]):
             editor.rewrite(node, "Reshape", node.inputs, {"shape": editor.graph.shape(node.output)})
             changes.append(f"{node.name} into a Reshape")
     return changes

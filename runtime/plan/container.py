@@ -58,7 +58,7 @@ def string_reader(sections: Mapping[SectionId, npt.NDArray[Any]]) -> Any:
     return read
 
 
-def encode(magic: bytes, sections: Mapping[SectionId, npt.NDArray[Any]]) -> bytes:
+def encode_container(magic: bytes, sections: Mapping[SectionId, npt.NDArray[Any]]) -> bytes:
     """The bytes of a file with these sections, in order of their ids."""
     ordered = sorted(sections.items())
     table = np.zeros(len(ordered), SECTION)
@@ -86,7 +86,7 @@ def _checksum(content: bytes) -> int:
     return zlib.crc32(content[HEADER.itemsize :], zlib.crc32(content[:crc_offset]))
 
 
-def decode(content: bytes, magic: bytes, where: str) -> Sections:
+def decode_container(content: bytes, magic: bytes, where: str) -> Sections:
     """The sections of a file's bytes.
 
     Raises:
@@ -128,4 +128,4 @@ def read_file(path: Path, magic: bytes) -> Sections:
         content = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    return decode(content, magic, str(path))
+    return decode_container(content, magic, str(path))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from runtime.kernels.source import all_sources_hash, build_options, program_source, source_hash
 from runtime.plan import records
-from runtime.plan.container import StringTable, encode
+from runtime.plan.container import StringTable, encode_container
 from runtime.plan.plan import Arg, Plan, Step, Tensor
 from runtime.plan.records import NO_DATA, NONE_U32, PLAN_MAGIC, ArgKind, SectionId, StepKind
 from runtime.version import RUNTIME_VERSION
@@ -35,7 +35,7 @@ def encode_plan(plan: Plan) -> bytes:
         SectionId.PACK: _packs(plan.steps),
         SectionId.EXPECT: _expectations(plan),
     }
-    return encode(PLAN_MAGIC, sections | {SectionId.STRINGS: strings.section()})
+    return encode_container(PLAN_MAGIC, sections | {SectionId.STRINGS: strings.section()})
 
 
 def cpu_kernel(step: Step) -> str:
@@ -72,7 +72,7 @@ def _images(plan: Plan) -> Records:
 
 def _programs(plan: Plan, strings: StringTable) -> tuple[Records, list[int]]:
     """Distinct programs, and the index of each step's (NONE_U32 for a CPU step)."""
-    found: dict[tuple[str, str], int] = {}
+    program_indices: dict[tuple[str, str], int] = {}
     kernels = []
     program_of = []
     for step in plan.steps:
@@ -80,12 +80,12 @@ def _programs(plan: Plan, strings: StringTable) -> tuple[Records, list[int]]:
             program_of.append(NONE_U32)
             continue
         key = (source_hash(step.kernel), build_options(step.variant, plan.target.precision, step.defines))
-        if key not in found:
-            found[key] = len(found)
+        if key not in program_indices:
+            program_indices[key] = len(program_indices)
             kernels.append(step.kernel)
-        program_of.append(found[key])
-    rows = np.zeros(len(found), records.PROGRAM)
-    for row, kernel, (digest, options) in zip(rows, kernels, found, strict=True):
+        program_of.append(program_indices[key])
+    rows = np.zeros(len(program_indices), records.PROGRAM)
+    for row, kernel, (digest, options) in zip(rows, kernels, program_indices, strict=True):
         row["name"], row["source"] = strings.add(kernel.source), strings.add(program_source(kernel))
         row["source_hash"], row["options"] = strings.add(digest), strings.add(options)
     return rows, program_of

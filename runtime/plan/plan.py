@@ -41,7 +41,7 @@ class Image:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pack:
+class WeightPacking:
     """How the weights behind a pool argument are packed, so that another block size can be made of them."""
 
     arg: int
@@ -52,7 +52,7 @@ class Pack:
 
 
 @dataclasses.dataclass(frozen=True)
-class Shown:
+class ProfileInfo:
     """What profiles print of an operator, in origin order; empty where it does not apply."""
 
     output_shape: tuple[int, ...] = ()
@@ -88,8 +88,8 @@ class Step:
     local_size: Size3
     tuning_key: str
     macs: int
-    packs: tuple[Pack, ...] = ()
-    shown: Shown = Shown()
+    packs: tuple[WeightPacking, ...] = ()
+    shown: ProfileInfo = ProfileInfo()
     note: str = ""
 
     @property

@@ -14,10 +14,10 @@ def default_device() -> Any:
     return cl.get_platforms()[0].get_devices()[0]
 
 
-def target_of(device: Any, soc: str = "host", **settings: Any) -> Target:
+def target_of_device(device: Any, soc: str = "host", **settings: Any) -> Target:
     """The target that a pyopencl device is; `settings` override single fields."""
     sizes = tuple(device.max_work_item_sizes[:3])
-    known: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "gpu": device.name,
         "driver": device.driver_version,
         "opencl_version": device.version,
@@ -31,4 +31,4 @@ def target_of(device: Any, soc: str = "host", **settings: Any) -> Target:
         "image2d_max_height": device.image2d_max_height,
         "fp16": "cl_khr_fp16" in device.extensions,
     }
-    return Target(soc, "host", **(known | settings))
+    return Target(soc, "host", **(fields | settings))

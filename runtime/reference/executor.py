@@ -11,7 +11,7 @@ import pyopencl as cl
 
 from runtime.errors import FormatError, UnsupportedError
 from runtime.graph import Array
-from runtime.plan.container import Sections, decode, string_reader
+from runtime.plan.container import Sections, decode_container, string_reader
 from runtime.plan.records import NO_DATA, PLAN_MAGIC, ArgKind, PoolKind, SectionId, StepKind
 from runtime.reference.device import default_device
 from runtime.types import ImageFormat, Role
@@ -26,7 +26,7 @@ class Executor:
     """
 
     def __init__(self, plan: bytes, data: bytes, device: Any = None) -> None:
-        self._sections: Sections = decode(plan, PLAN_MAGIC, "plan")
+        self._sections: Sections = decode_container(plan, PLAN_MAGIC, "plan")
         self._string = string_reader(self._sections)
         if len(data) != int(self._sections[SectionId.META][0]["data_size"]):
             raise FormatError(f"data: {len(data)} bytes, the plan was made with another number")

@@ -131,6 +131,6 @@ def _check_range(name: str, option: str, value: int, low: int, high: int) -> Non
         raise ConfigError(f"{name}: {option}: {value} is out of range, give {low} to {high}")
 
 
-def _suggestion(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(known)}"
+def _suggestion(word: str, choices: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(choices), n=1)
+    return f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(choices)}"

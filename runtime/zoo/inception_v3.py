@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from runtime.zoo.network import Architecture, Network, Padding, Tensor, scaled
+from runtime.zoo.network import Architecture, LayerTensor, Network, Padding, scaled
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,24 +20,24 @@ class _Layers:
 
     def conv(
         self,
-        x: Tensor,
+        x: LayerTensor,
         name: str,
         channels: int,
         kernel: int | tuple[int, int],
         *,
         stride: int = 1,
         padding: Padding = "same",
-    ) -> Tensor:
+    ) -> LayerTensor:
         y = self.net.conv(x, name, scaled(channels, self.width), kernel, stride=stride, padding=padding)
         return self.net.relu(self.net.batch_norm(y))
 
-    def chain(self, x: Tensor, name: str, *layers: tuple[int, int | tuple[int, int]]) -> Tensor:
+    def chain(self, x: LayerTensor, name: str, *layers: tuple[int, int | tuple[int, int]]) -> LayerTensor:
         """Convolutions of (channels, kernel) in a row, with stride 1 and the size kept."""
         for index, (channels, kernel) in enumerate(layers):
             x = self.conv(x, f"{name}_{index}", channels, kernel)
         return x
 
-    def pooled(self, x: Tensor, name: str, channels: int) -> Tensor:
+    def pooled(self, x: LayerTensor, name: str, channels: int) -> LayerTensor:
         """The pooling branch: 3 x 3 average, then 1 x 1."""
         return self.conv(self.net.average_pool(x, f"{name}/pool", 3), f"{name}/pool_proj", channels, 1)
 
@@ -58,7 +58,7 @@ def assemble(net: Network, width: float, classes: int) -> None:
     net.softmax(net.fully_connected(x, "logits", classes))
 
 
-def _stem(layers: _Layers) -> Tensor:
+def _stem(layers: _Layers) -> LayerTensor:
     x = layers.conv(layers.net.input, "conv_1a", 32, 3, stride=2, padding="valid")
     x = layers.conv(x, "conv_2a", 32, 3, padding="valid")
     x = layers.conv(x, "conv_2b", 64, 3)
@@ -68,7 +68,7 @@ def _stem(layers: _Layers) -> Tensor:
     return layers.net.max_pool(x, "pool_5a", 3, 2)
 
 
-def _mixed_35(layers: _Layers, x: Tensor, name: str, pool_channels: int) -> Tensor:
+def _mixed_35(layers: _Layers, x: LayerTensor, name: str, pool_channels: int) -> LayerTensor:
     """On 35 x 35: the module of GoogLeNet, with one 5 x 5 branch and one of two 3 x 3."""
     branches = [
         layers.conv(x, f"{name}/1x1", 64, 1),
@@ -79,7 +79,7 @@ def _mixed_35(layers: _Layers, x: Tensor, name: str, pool_channels: int) -> Tens
     return layers.net.concat(branches, name)
 
 
-def _reduce_to_17(layers: _Layers, x: Tensor, name: str) -> Tensor:
+def _reduce_to_17(layers: _Layers, x: LayerTensor, name: str) -> LayerTensor:
     deep = layers.chain(x, f"{name}/double3x3", (64, 1), (96, 3))
     branches = [
         layers.conv(x, f"{name}/3x3", 384, 3, stride=2, padding="valid"),
@@ -89,7 +89,7 @@ def _reduce_to_17(layers: _Layers, x: Tensor, name: str) -> Tensor:
     return layers.net.concat(branches, name)
 
 
-def _mixed_17(layers: _Layers, x: Tensor, name: str, c: int) -> Tensor:
+def _mixed_17(layers: _Layers, x: LayerTensor, name: str, c: int) -> LayerTensor:
     """Figure 6: on 17 x 17, with n x n factorized to 1 x 7 and 7 x 1."""
     branches = [
         layers.conv(x, f"{name}/1x1", 192, 1),
@@ -100,7 +100,7 @@ def _mixed_17(layers: _Layers, x: Tensor, name: str, c: int) -> Tensor:
     return layers.net.concat(branches, name)
 
 
-def _reduce_to_8(layers: _Layers, x: Tensor, name: str) -> Tensor:
+def _reduce_to_8(layers: _Layers, x: LayerTensor, name: str) -> LayerTensor:
     small = layers.conv(x, f"{name}/3x3_0", 192, 1)
     large = layers.chain(x, f"{name}/7x7", (192, 1), (192, (1, 7)), (192, (7, 1)))
     branches = [
@@ -111,7 +111,7 @@ def _reduce_to_8(layers: _Layers, x: Tensor, name: str) -> Tensor:
     return layers.net.concat(branches, name)
 
 
-def _mixed_8(layers: _Layers, x: Tensor, name: str) -> Tensor:
+def _mixed_8(layers: _Layers, x: LayerTensor, name: str) -> LayerTensor:
     """Figure 7: on 8 x 8, with branches that end in a 1 x 3 beside a 3 x 1."""
     branches = [
         layers.conv(x, f"{name}/1x1", 320, 1),
@@ -122,7 +122,7 @@ def _mixed_8(layers: _Layers, x: Tensor, name: str) -> Tensor:
     return layers.net.concat(branches, name)
 
 
-def _split_3x3(layers: _Layers, x: Tensor, name: str) -> Tensor:
+def _split_3x3(layers: _Layers, x: LayerTensor, name: str) -> LayerTensor:
     halves = [layers.conv(x, f"{name}_1x3", 384, (1, 3)), layers.conv(x, f"{name}_3x1", 384, (3, 1))]
     return layers.net.concat(halves, name)
 

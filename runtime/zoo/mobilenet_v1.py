@@ -6,7 +6,7 @@ arXiv:1704.04861, table 1. Padding, ReLU6 and 1001 classes as in the authors' Te
 
 from __future__ import annotations
 
-from runtime.zoo.network import Architecture, Network, Tensor, scaled
+from runtime.zoo.network import Architecture, LayerTensor, Network, scaled
 
 # Output channels and stride of each depthwise-separable block.
 BLOCKS = [
@@ -25,7 +25,7 @@ def assemble(net: Network, width: float, classes: int) -> None:
     net.softmax(net.fully_connected(x, "logits", classes))
 
 
-def _separable(net: Network, x: Tensor, name: str, channels: int, stride: int) -> Tensor:
+def _separable(net: Network, x: LayerTensor, name: str, channels: int, stride: int) -> LayerTensor:
     x = net.conv(x, f"{name}/depthwise", x.channels, 3, stride=stride, groups=x.channels)
     x = net.relu6(net.batch_norm(x))
     x = net.conv(x, f"{name}/pointwise", channels, 1)

@@ -6,7 +6,7 @@ classes as in the authors' TensorFlow release; the last convolution does not bec
 
 from __future__ import annotations
 
-from runtime.zoo.network import Architecture, Network, Tensor, scaled
+from runtime.zoo.network import Architecture, LayerTensor, Network, scaled
 
 # Expansion, output channels, repeats and first stride of each row of table 2.
 STAGES = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
@@ -27,7 +27,7 @@ def assemble(net: Network, width: float, classes: int) -> None:
     net.softmax(net.flatten(net.conv(x, "logits", classes, 1, bias=True)))
 
 
-def _bottleneck(net: Network, x: Tensor, name: str, expansion: int, channels: int, stride: int) -> Tensor:
+def _bottleneck(net: Network, x: LayerTensor, name: str, expansion: int, channels: int, stride: int) -> LayerTensor:
     wide = x
     if expansion != 1:
         wide = net.conv(x, f"{name}/expand", x.channels * expansion, 1)

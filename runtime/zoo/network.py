@@ -24,7 +24,7 @@ INPUT = "input"
 OUTPUT = "prob"
 
 
-class Tensor(NamedTuple):
+class LayerTensor(NamedTuple):
     """An activation: its name and its shape without the batch."""
 
     name: str
@@ -59,7 +59,7 @@ class Network:
     """Nodes in execution order, parameter shapes, and the multiply-accumulates of one image."""
 
     def __init__(self, size: int, channels: int = 3) -> None:
-        self.input = Tensor(INPUT, channels, size, size)
+        self.input = LayerTensor(INPUT, channels, size, size)
         self.nodes: list[NodeProto] = []
         self.parameters: dict[str, tuple[int, ...]] = {}
         self.constants: dict[str, Array] = {}
@@ -67,7 +67,7 @@ class Network:
 
     def conv(
         self,
-        x: Tensor,
+        x: LayerTensor,
         name: str,
         channels: int,
         kernel: int | tuple[int, int],
@@ -76,7 +76,7 @@ class Network:
         padding: Padding = "same",
         groups: int = 1,
         bias: bool = False,
-    ) -> Tensor:
+    ) -> LayerTensor:
         """2-D convolution, weights OIHW."""
         window = _pair(kernel)
         self.parameters[f"{name}.weight"] = (channels, x.channels // groups, *window)
@@ -87,11 +87,11 @@ class Network:
         self._node(
             "Conv", name, x.name, *parameters, kernel_shape=window, strides=[stride] * 2, pads=pads, group=groups
         )
-        out = Tensor(name, channels, *_pooled_size(x, window, stride, pads))
+        out = LayerTensor(name, channels, *_pooled_size(x, window, stride, pads))
         self.macs += out.height * out.width * math.prod(self.parameters[f"{name}.weight"])
         return out
 
-    def batch_norm(self, x: Tensor, epsilon: float = 1e-3) -> Tensor:
+    def batch_norm(self, x: LayerTensor, epsilon: float = 1e-3) -> LayerTensor:
         """Batch normalization over the channels, as a node of its own."""
         name = f"{x.name}/bn"
         parameters = [f"{name}.{part}" for part in ("scale", "bias", "mean", "var")]
@@ -99,59 +99,59 @@ class Network:
         self._node("BatchNormalization", name, x.name, *parameters, epsilon=epsilon)
         return x._replace(name=name)
 
-    def relu(self, x: Tensor) -> Tensor:
+    def relu(self, x: LayerTensor) -> LayerTensor:
         """max(x, 0)."""
         self._node("Relu", f"{x.name}/relu", x.name)
         return x._replace(name=f"{x.name}/relu")
 
-    def relu6(self, x: Tensor) -> Tensor:
+    def relu6(self, x: LayerTensor) -> LayerTensor:
         """min(max(x, 0), 6)."""
         self.constants |= {"relu6.min": np.array(0, np.float32), "relu6.max": np.array(6, np.float32)}
         self._node("Clip", f"{x.name}/relu6", x.name, "relu6.min", "relu6.max")
         return x._replace(name=f"{x.name}/relu6")
 
-    def max_pool(self, x: Tensor, name: str, kernel: int, stride: int, *, ceil: bool = False) -> Tensor:
+    def max_pool(self, x: LayerTensor, name: str, kernel: int, stride: int, *, ceil: bool = False) -> LayerTensor:
         """Max pooling without padding; `ceil` keeps the incomplete window at the end, as Caffe does."""
         window = _pair(kernel)
         attributes = {"ceil_mode": 1} if ceil else {}
         self._node("MaxPool", name, x.name, kernel_shape=window, strides=[stride] * 2, **attributes)
-        return Tensor(name, x.channels, *_pooled_size(x, window, stride, (0, 0, 0, 0), ceil))
+        return LayerTensor(name, x.channels, *_pooled_size(x, window, stride, (0, 0, 0, 0), ceil))
 
-    def average_pool(self, x: Tensor, name: str, kernel: int) -> Tensor:
+    def average_pool(self, x: LayerTensor, name: str, kernel: int) -> LayerTensor:
         """Average pooling with stride 1 that keeps the size; padding is left out of the average."""
         window = _pair(kernel)
         pads = _pads(x, window, 1, "same")
         self._node("AveragePool", name, x.name, kernel_shape=window, strides=[1, 1], pads=pads, count_include_pad=0)
         return x._replace(name=name)
 
-    def global_average_pool(self, x: Tensor) -> Tensor:
+    def global_average_pool(self, x: LayerTensor) -> LayerTensor:
         """Mean over height and width, which stay as 1 x 1."""
         self._node("GlobalAveragePool", "pool", x.name)
-        return Tensor("pool", x.channels, 1, 1)
+        return LayerTensor("pool", x.channels, 1, 1)
 
-    def concat(self, tensors: list[Tensor], name: str) -> Tensor:
+    def concat(self, tensors: list[LayerTensor], name: str) -> LayerTensor:
         """Joins tensors along the channels."""
         self._node("Concat", name, *(x.name for x in tensors), axis=1)
         return tensors[0]._replace(name=name, channels=sum(x.channels for x in tensors))
 
-    def add(self, a: Tensor, b: Tensor, name: str) -> Tensor:
+    def add(self, a: LayerTensor, b: LayerTensor, name: str) -> LayerTensor:
         """Element-wise sum of two tensors of one shape."""
         self._node("Add", name, a.name, b.name)
         return a._replace(name=name)
 
-    def flatten(self, x: Tensor) -> Tensor:
+    def flatten(self, x: LayerTensor) -> LayerTensor:
         """From (N, C, H, W) to (N, C * H * W)."""
         self._node("Flatten", "flatten", x.name, axis=1)
-        return Tensor("flatten", x.channels * x.height * x.width, 1, 1)
+        return LayerTensor("flatten", x.channels * x.height * x.width, 1, 1)
 
-    def fully_connected(self, x: Tensor, name: str, features: int) -> Tensor:
+    def fully_connected(self, x: LayerTensor, name: str, features: int) -> LayerTensor:
         """Matrix product of a flat tensor with weights (features, inputs), and a bias."""
         self.parameters |= {f"{name}.weight": (features, x.channels), f"{name}.bias": (features,)}
         self._node("Gemm", name, x.name, f"{name}.weight", f"{name}.bias", transB=1)
         self.macs += features * x.channels
-        return Tensor(name, features, 1, 1)
+        return LayerTensor(name, features, 1, 1)
 
-    def softmax(self, x: Tensor) -> None:
+    def softmax(self, x: LayerTensor) -> None:
         """Ends the network: class probabilities, (N, classes)."""
         self._node("Softmax", OUTPUT, x.name, axis=1)
 
@@ -170,7 +170,7 @@ def _pair(kernel: int | tuple[int, int]) -> tuple[int, int]:
     return (kernel, kernel) if isinstance(kernel, int) else kernel
 
 
-def _pads(x: Tensor, window: tuple[int, int], stride: int, padding: Padding) -> Pads:
+def _pads(x: LayerTensor, window: tuple[int, int], stride: int, padding: Padding) -> Pads:
     """Top, left, bottom, right. `same` is TensorFlow's: ceil(size / stride) outputs, the odd pixel at the end."""
     if padding == "valid":
         padding = 0
@@ -186,7 +186,9 @@ def _same_pads(size: int, kernel: int, stride: int) -> tuple[int, int]:
     return total // 2, total - total // 2
 
 
-def _pooled_size(x: Tensor, window: tuple[int, int], stride: int, pads: Pads, ceil: bool = False) -> tuple[int, int]:
+def _pooled_size(
+    x: LayerTensor, window: tuple[int, int], stride: int, pads: Pads, ceil: bool = False
+) -> tuple[int, int]:
     def steps(size: int, kernel: int, padding: int) -> int:
         span = size + padding - kernel
         return (math.ceil(span / stride) if ceil else span // stride) + 1

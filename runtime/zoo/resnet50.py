@@ -6,7 +6,7 @@ block halves the size in its first 1 x 1 convolution (not in the 3 x 3, as later
 
 from __future__ import annotations
 
-from runtime.zoo.network import Architecture, Network, Tensor, scaled
+from runtime.zoo.network import Architecture, LayerTensor, Network, scaled
 
 # Channels inside the blocks, number of blocks and first stride of each stage.
 STAGES = {"conv2": (64, 3, 1), "conv3": (128, 4, 2), "conv4": (256, 6, 2), "conv5": (512, 3, 2)}
@@ -25,7 +25,7 @@ def assemble(net: Network, width: float, classes: int) -> None:
     net.softmax(net.fully_connected(x, "logits", classes))
 
 
-def _bottleneck(net: Network, x: Tensor, name: str, channels: int, stride: int, *, project: bool) -> Tensor:
+def _bottleneck(net: Network, x: LayerTensor, name: str, channels: int, stride: int, *, project: bool) -> LayerTensor:
     y = net.relu(_conv_bn(net, x, f"{name}/reduce", channels, 1, stride=stride))
     y = net.relu(_conv_bn(net, y, f"{name}/conv", channels, 3, padding=1))
     y = _conv_bn(net, y, f"{name}/expand", channels * EXPANSION, 1)
@@ -34,8 +34,8 @@ def _bottleneck(net: Network, x: Tensor, name: str, channels: int, stride: int, 
 
 
 def _conv_bn(
-    net: Network, x: Tensor, name: str, channels: int, kernel: int, *, stride: int = 1, padding: int = 0
-) -> Tensor:
+    net: Network, x: LayerTensor, name: str, channels: int, kernel: int, *, stride: int = 1, padding: int = 0
+) -> LayerTensor:
     return net.batch_norm(net.conv(x, name, channels, kernel, stride=stride, padding=padding), epsilon=1e-5)
 
 

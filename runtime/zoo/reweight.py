@@ -29,10 +29,10 @@ REPLACEABLE = {"Conv", "Gemm", "BatchNormalization", "Mul", "Add", "PRelu"}
 def light_models() -> dict[str, Path]:
     """The networks without trained weights in the installed onnx package: name (`vgg19`, say) to file."""
     folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-    found = {path.stem.removeprefix(PREFIX): path for path in sorted(folder.glob(f"{PREFIX}*.onnx"))}
-    if not found:
+    files = {path.stem.removeprefix(PREFIX): path for path in sorted(folder.glob(f"{PREFIX}*.onnx"))}
+    if not files:
         raise ConfigError(f"{folder}: no models there, install the onnx package with its test data")
-    return found
+    return files
 
 
 def reweight(model: ModelProto, seed: int = 0) -> ModelProto:

@@ -54,8 +54,8 @@ class Skeleton:
         inputs = {**self.inputs, **self.parameters}
         model = onnx_model(self, self.nodes, inputs, self.constants, infos(self.outputs))
         graph = onnx.shape_inference.infer_shapes(model).graph
-        known = [*graph.input, *graph.value_info, *graph.output]
-        return {info.name: len(info.type.tensor_type.shape.dim) for info in known}
+        declared = [*graph.input, *graph.value_info, *graph.output]
+        return {info.name: len(info.type.tensor_type.shape.dim) for info in declared}
 
 
 class Topology:

@@ -85,11 +85,11 @@ class StatisticsPass:
         ends = sorted({end for name in self._layers if (end := self._topology.end(name))})
         outputs = [*(f"{name}#mean" for name in means), *(f"{name}#variance" for name in self._layers), *ends]
         session = self._session({name: value.shape for name, value in feeds.items()}, outputs)
-        found = dict(zip(outputs, session.run(outputs, feeds), strict=True))
-        variance = {name: found[f"{name}#variance"].ravel() for name in self._layers}
+        values = dict(zip(outputs, session.run(outputs, feeds), strict=True))
+        variance = {name: values[f"{name}#variance"].ravel() for name in self._layers}
         mean = {name: np.zeros_like(value) for name, value in variance.items()}
-        mean |= {name: found[f"{name}#mean"].ravel() for name in means}
-        return Statistics(mean, variance, {name: found[name] for name in ends})
+        mean |= {name: values[f"{name}#mean"].ravel() for name in means}
+        return Statistics(mean, variance, {name: values[name] for name in ends})
 
     def _session(self, shapes: dict[str, tuple[int, ...]], outputs: list[str]) -> onnxruntime.InferenceSession:
         infos = [helper.make_empty_tensor_value_info(name) for name in outputs]

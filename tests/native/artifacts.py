@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from runtime.plan.container import StringTable, encode
+from runtime.plan.container import StringTable, encode_container
 from runtime.plan.records import TUNED_MAGIC, SectionId
 from runtime.version import RUNTIME_VERSION
 from tests.native.plans import SOURCE_HASH, table
@@ -54,4 +54,4 @@ def tuned_file(sets: Sequence[tuple[dict[str, str], Sequence[dict[str, Any]]]]) 
             texts = {name: strings.add(entry[name]) for name in ("key", "kernel", "options")}
             entry_rows.append(entry | texts)
     sections = {SectionId.SET: table(SectionId.SET, set_rows), SectionId.TUNED: table(SectionId.TUNED, entry_rows)}
-    return encode(TUNED_MAGIC, sections | {SectionId.STRINGS: strings.section()})
+    return encode_container(TUNED_MAGIC, sections | {SectionId.STRINGS: strings.section()})

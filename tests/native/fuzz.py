@@ -20,7 +20,7 @@ import numpy as np
 from runtime.lowering.lower import lower
 from runtime.lowering.trials import trial_plan
 from runtime.native.build import build_farmrt
-from runtime.plan.container import StringTable, decode, encode, string_reader
+from runtime.plan.container import StringTable, decode_container, encode_container, string_reader
 from runtime.plan.encode import encode_plan
 from runtime.plan.records import KERNELS_MAGIC, PLAN_MAGIC, SectionId
 from runtime.target import Target
@@ -62,7 +62,7 @@ def corpus() -> Iterator[tuple[bytes, bytes]]:
 def write_corpus(folder: Path) -> int:
     """Writes every sample with tuned parameters and compiled kernels that fit it; returns how many."""
     for index, (plan, data) in enumerate(corpus()):
-        sections = decode(plan, PLAN_MAGIC, "plan")
+        sections = decode_container(plan, PLAN_MAGIC, "plan")
         read = string_reader(sections)
         names = fingerprint_of(read(sections[SectionId.META][0]["source_hash"]))
         for kind, content in {
@@ -105,7 +105,7 @@ def kernels_file(names: dict[str, str], sections: Any, read: Any) -> bytes:
         SectionId.BINARY: table(SectionId.BINARY, rows),
         SectionId.BLOB: np.frombuffer(bytes(blob), np.uint8),
     }
-    return encode(KERNELS_MAGIC, made | {SectionId.STRINGS: strings.section()})
+    return encode_container(KERNELS_MAGIC, made | {SectionId.STRINGS: strings.section()})
 
 
 def run(corpus_folder: Path, first: int, last: int, seed: int) -> dict[str, int]:

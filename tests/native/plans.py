@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.plan import records
-from runtime.plan.container import StringTable, align, encode
+from runtime.plan.container import StringTable, align, encode_container
 from runtime.plan.records import NO_DATA, NONE_U32, PLAN_MAGIC, ArgKind, PoolKind, SectionId, StepFlag, StepKind
 from runtime.types import ElementType, Precision, Role, Storage
 from runtime.version import RUNTIME_VERSION
@@ -151,7 +151,7 @@ class PlanBuilder:
         data = bytes(self.data)
         rows = self.rows | {SectionId.META: [self.meta | {"data_size": len(data), "data_crc32": zlib.crc32(data)}]}
         sections = {section: table(section, made) for section, made in rows.items() if made}
-        return encode(PLAN_MAGIC, sections | {SectionId.STRINGS: self.strings.section()}), data
+        return encode_container(PLAN_MAGIC, sections | {SectionId.STRINGS: self.strings.section()}), data
 
 
 def table(section: SectionId, rows: Sequence[dict[str, Any]]) -> npt.NDArray[Any]:

@@ -18,7 +18,7 @@ from runtime.lowering.lower import Options, lower
 from runtime.lowering.trials import trial_plan
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
-from runtime.reference.device import target_of
+from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
 from runtime.target import Target
 from runtime.types import Precision
@@ -64,7 +64,7 @@ def assert_close(actual: Array, expected: Array, tolerance: float) -> None:
 @each_network
 def test_farmrt_agrees_with_the_reference(gpu: Farmrt, network: NetworkMaker, settings: dict[str, Any]) -> None:
     maker, device = GraphMaker(), device_of(gpu)
-    target = target_of(device, **settings)
+    target = target_of_device(device, **settings)
     plan = lower(network(maker), target)
     inputs = maker.noise()
     expected = Executor(encode_plan(plan), plan.data, device).run(inputs)
@@ -88,7 +88,7 @@ def test_cpu_operators_compute_the_graph(cpu: Farmrt, network: NetworkMaker) -> 
 
 @pytest.mark.slow
 def test_every_variant_of_a_trial_plan_is_right(gpu: Farmrt) -> None:
-    target = target_of(device_of(gpu), memory="buffer")
+    target = target_of_device(device_of(gpu), memory="buffer")
     trials = trial_plan([residual_block(GraphMaker())], target)
     run_on(gpu, trials.plan, dict(trials.inputs))
     for launch in trials.launches:

@@ -12,7 +12,7 @@ from elftools.elf.elffile import ELFFile
 from runtime.errors import BuildError
 from runtime.native import android
 from runtime.native.build import build_farmrt
-from runtime.native.compiling import Unit, compile_units, run
+from runtime.native.compiling import TranslationUnit, compile_translation_units, run_compiler
 from runtime.native.toolchains import find_toolchain
 
 ABI = "arm64-v8a"
@@ -106,7 +106,9 @@ def test_what_bionic_has_not_or_otherwise_does_not_link(name: str, tmp_path: Pat
     """`sysconf` has other numbers there, `getrandom` came with API level 28."""
     toolchain = find_toolchain(ABI)
     (tmp_path / "main.c").write_text(f"long {name}(int);\nint main(void) {{ return (int){name}(1); }}\n")
-    objects = compile_units(toolchain.compiler, ("-fPIC",), [Unit(tmp_path / "main.c")], tmp_path)
+    objects = compile_translation_units(
+        toolchain.compiler, ("-fPIC",), [TranslationUnit(tmp_path / "main.c")], tmp_path
+    )
     command = android.link_command(toolchain.compiler, toolchain.bare_linker, tmp_path / "main", objects)
     with pytest.raises(BuildError, match=f"undefined symbol: {name}"):
-        run(command)
+        run_compiler(command)

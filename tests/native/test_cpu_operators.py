@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from runtime.kernels.spec import Form, Variant, variant
+from runtime.kernels.spec import ArgumentForm, Variant, variant
 from runtime.plan.encode import cpu_kernel
 from runtime.plan.plan import Step
 from runtime.plan.records import StepKind
@@ -56,20 +56,20 @@ def plan_of(case: Case, block: int) -> tuple[PlanBuilder, dict[str, np.ndarray],
     for name, form in case.kernel.tensors:
         values = dense[name]
         shape = values.shape
-        if form == Form.WEIGHTS and values.ndim == 3:
+        if form == ArgumentForm.WEIGHTS and values.ndim == 3:
             packing.append((len(args), shape))
             values = packed(values.astype(np.float32), block)
             shape = (values.size,)
         memory = Memory(form, shape, SENTINEL if name == output_name else np.nan, np.float32)
         if name != output_name:
             memory.host[memory.index] = values.reshape(memory.index.shape)
-        if form == Form.WEIGHTS:
+        if form == ArgumentForm.WEIGHTS:
             place = plan.weights(memory.host, tail=0)
         else:
             place = plan.scratch(memory.host.size)
             contents[name] = memory.host
             plan.tensor(name, Role.INPUT, place, [memory.host.size])
-        args += [pool(place), integer(OFFSET)] + [integer(memory.stride)] * (form == Form.VIEW)
+        args += [pool(place), integer(OFFSET)] + [integer(memory.stride)] * (form == ArgumentForm.VIEW)
         output = memory
     plan.tensor("output", Role.OUTPUT, place, [output.host.size], step=0)
     args += [integer(case.dims[name]) for name in case.kernel.ints] + [number(value) for value in case.scalars]

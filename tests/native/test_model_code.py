@@ -12,7 +12,7 @@ from runtime.evaluate import evaluate
 from runtime.lowering.lower import lower
 from runtime.native import android, build, model_code
 from runtime.native.abi import ABIS
-from runtime.native.compiling import Unit, compile_units, run
+from runtime.native.compiling import TranslationUnit, compile_translation_units, run_compiler
 from runtime.native.model_code import ModelCode, c_name, write_model_code
 from runtime.native.toolchains import find_toolchain
 from runtime.plan.encode import encode_plan
@@ -46,13 +46,13 @@ def link(made: ModelCode, source: Path, abi: str, folder: Path, from_source: boo
     toolchain, program = find_toolchain(abi), folder / "program"
     model = (f"-I{made.header.parent}", f'-DMODEL_HEADER="{made.header.name}"', f"-DMODEL={made.function}")
     flags = ("-std=c11", "-O1", "-fPIC", "-Wall", "-Wextra", "-Werror", *model, *ABIS[abi].flags)
-    units = [Unit(source)] + ([Unit(made.source, "model")] if from_source else [])
-    objects = compile_units(toolchain.compiler, flags, units, folder)
+    units = [TranslationUnit(source)] + ([TranslationUnit(made.source, "model")] if from_source else [])
+    objects = compile_translation_units(toolchain.compiler, flags, units, folder)
     objects += [*([] if from_source else [made.library]), made.library.with_name("libfarmrt.a")]
     if toolchain.bare_linker:
-        run(android.link_command(toolchain.compiler, toolchain.bare_linker, program, objects))
+        run_compiler(android.link_command(toolchain.compiler, toolchain.bare_linker, program, objects))
     else:
-        run([*toolchain.compiler, *ABIS[abi].flags, "-o", str(program), *map(str, objects), *LIBRARIES])
+        run_compiler([*toolchain.compiler, *ABIS[abi].flags, "-o", str(program), *map(str, objects), *LIBRARIES])
     return program
 
 
@@ -109,7 +109,7 @@ def test_two_models_in_one_program(tmp_path: Path) -> None:
         )
     )
     toolchain, program = find_toolchain("host"), tmp_path / "main"
-    run(
+    run_compiler(
         [
             *toolchain.compiler,
             f"-I{tmp_path}",

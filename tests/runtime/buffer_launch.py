@@ -19,7 +19,7 @@ from runtime.kernels.buffer import KERNELS
 from runtime.kernels.buffer.spec import BufferKernel
 from runtime.kernels.codes import Binary, Unary
 from runtime.kernels.source import build_options, program_source
-from runtime.kernels.spec import Form, Variant
+from runtime.kernels.spec import ArgumentForm, Variant
 from runtime.layout.buffer import pack_rows
 from runtime.target import Target, gpu_family
 from runtime.types import Precision
@@ -112,16 +112,16 @@ def element_type(case: Case, name: str, precision: Precision) -> type[np.floatin
 class Memory:
     """A tensor argument in a buffer of its own, guards around it; `index` says where the elements lie."""
 
-    def __init__(self, form: Form, shape: tuple[int, ...], fill: float, dtype: Any) -> None:
-        pixels, channels = shape if form == Form.VIEW else (1, math.prod(shape))
-        self.stride = channels + GAP if form == Form.VIEW else 0
+    def __init__(self, form: ArgumentForm, shape: tuple[int, ...], fill: float, dtype: Any) -> None:
+        pixels, channels = shape if form == ArgumentForm.VIEW else (1, math.prod(shape))
+        self.stride = channels + GAP if form == ArgumentForm.VIEW else 0
         self.index = OFFSET + np.arange(pixels)[:, None] * (channels + GAP) + np.arange(channels)
-        slack = WEIGHT_SLACK if form == Form.WEIGHTS else 0
+        slack = WEIGHT_SLACK if form == ArgumentForm.WEIGHTS else 0
         self.host = np.full(self.index[-1, -1] + 1 + slack + OFFSET, fill, dtype)
         self.host[self.index[-1, -1] + 1 :][:slack] = 0
 
-    def scalars(self, form: Form) -> list[np.int32]:
-        return [np.int32(OFFSET)] + [np.int32(self.stride)] * (form == Form.VIEW)
+    def scalars(self, form: ArgumentForm) -> list[np.int32]:
+        return [np.int32(OFFSET)] + [np.int32(self.stride)] * (form == ArgumentForm.VIEW)
 
 
 def launch(
@@ -133,13 +133,13 @@ def launch(
     expected = getattr(buffer_oracle, kernel.name)(dense, dims, case.defines, case.floats)
     arguments: list[Any] = []
     context = queue(device).context
-    output, output_buffer = Memory(Form.FLAT, (1,), 0, np.float32), None
+    output, output_buffer = Memory(ArgumentForm.FLAT, (1,), 0, np.float32), None
     for name, form in kernel.tensors:
         dtype = element_type(case, name, precision)
         is_output = name == kernel.tensors[-1][0]
         shape = dense[name].shape
         values = dense[name]
-        if form == Form.WEIGHTS and len(shape) == 3:
+        if form == ArgumentForm.WEIGHTS and len(shape) == 3:
             assert kernel.block is not None
             values = pack_rows(values, kernel.block(variant))
             shape = values.shape

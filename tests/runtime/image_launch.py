@@ -14,7 +14,7 @@ from runtime.evaluate import compute
 from runtime.kernels.codes import Activation
 from runtime.kernels.image import KERNELS
 from runtime.kernels.source import build_options, program_source
-from runtime.kernels.spec import Form
+from runtime.kernels.spec import ArgumentForm
 from runtime.layout.image import ImageLayout, from_image, image_size, to_image
 from runtime.target import Target
 from runtime.types import Precision
@@ -92,7 +92,7 @@ def launch(
         for argument, kind in kernel.tensors[:-1]
         if tensors.get(argument) is not None
     }
-    is_image = form == Form.IMAGE
+    is_image = form == ArgumentForm.IMAGE
     memory[output] = output_image(images[output], precision) if is_image else buffer(tensors[output])
     entry = cl.Kernel(program(name, variant, precision, tuple((defines or {}).items())), name)
     entry.set_args(*arguments(kernel, memory, dims, floats))
@@ -107,7 +107,7 @@ def launch(
 def arguments(kernel, memory, dims, floats):
     for argument, form in kernel.tensors:
         yield memory.get(argument) or next(iter(memory.values()))
-        if form == Form.FLAT:
+        if form == ArgumentForm.FLAT:
             yield np.int32(dims.get(f"{argument}_offset", 0))
     yield from (np.int32(dims[name]) for name in kernel.ints)
     yield from (np.float32(value) for value in floats)
@@ -124,7 +124,7 @@ def image_of(pixels):
 
 def input_memory(array, form, image, precision):
     """Activations lie in a larger image full of NaN; constants have images of their own size."""
-    if form != Form.IMAGE:
+    if form != ArgumentForm.IMAGE:
         return buffer(array)
     layout, shape = image or (ImageLayout.CHANNEL_MAJOR, array.shape)
     assert array.shape == shape

@@ -25,7 +25,7 @@ from runtime.artifacts import (
 )
 from runtime.errors import FormatError
 from runtime.kernels.source import all_sources_hash
-from runtime.plan.container import encode
+from runtime.plan.container import encode_container
 from runtime.plan.records import BINARY, KERNELS_MAGIC, SET, TUNED, TUNED_MAGIC, SectionId
 from runtime.target import Target
 
@@ -104,12 +104,12 @@ def test_inconsistent_records_with_a_good_checksum_are_refused(
     if section == SectionId.BINARY:
         sections[SectionId.BLOB] = np.zeros(4, np.uint8)
     with pytest.raises(FormatError, match="inconsistent"):
-        decode_artifact(encode(magic, sections), "a.bin")
+        decode_artifact(encode_container(magic, sections), "a.bin")
 
 
 def test_missing_section_is_refused() -> None:
     with pytest.raises(FormatError, match="inconsistent"):
-        decode_tuned(encode(TUNED_MAGIC, {SectionId.SET: np.zeros(0, SET)}), "a.bin")
+        decode_tuned(encode_container(TUNED_MAGIC, {SectionId.SET: np.zeros(0, SET)}), "a.bin")
 
 
 def test_fingerprint_names_device_driver_and_sources() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.errors import ConfigError, FormatError
-from runtime.plan.container import StringTable, decode, encode, read_file, read_string
+from runtime.plan.container import StringTable, decode_container, encode_container, read_file, read_string
 from runtime.plan.records import PLAN_MAGIC, POOL, TUNED_MAGIC, SectionId
 
 
@@ -19,11 +19,11 @@ def sample() -> bytes:
     strings.add("input")
     pools = np.zeros(2, POOL)
     pools["size"] = (640, 64)
-    return encode(PLAN_MAGIC, {SectionId.POOL: pools, SectionId.STRINGS: strings.section()})
+    return encode_container(PLAN_MAGIC, {SectionId.POOL: pools, SectionId.STRINGS: strings.section()})
 
 
 def test_round_trip() -> None:
-    sections = decode(sample(), PLAN_MAGIC, "sample")
+    sections = decode_container(sample(), PLAN_MAGIC, "sample")
     assert sections[SectionId.POOL]["size"].tolist() == [640, 64]
     assert read_string(sections, 1) == "input"
 
@@ -33,18 +33,18 @@ def test_any_changed_byte_is_refused(position: int, flip: int) -> None:
     damaged = bytearray(sample())
     damaged[position] ^= flip
     with pytest.raises(FormatError, match=r"^sample: "):
-        decode(bytes(damaged), PLAN_MAGIC, "sample")
+        decode_container(bytes(damaged), PLAN_MAGIC, "sample")
 
 
 @given(st.integers(0, len(sample()) - 1))
 def test_any_truncation_is_refused(size: int) -> None:
     with pytest.raises(FormatError, match=r"^sample: "):
-        decode(sample()[:size], PLAN_MAGIC, "sample")
+        decode_container(sample()[:size], PLAN_MAGIC, "sample")
 
 
 def test_another_kind_is_refused() -> None:
     with pytest.raises(FormatError, match="not a FARMTUNE file"):
-        decode(sample(), TUNED_MAGIC, "sample")
+        decode_container(sample(), TUNED_MAGIC, "sample")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from runtime.kernels.buffer import KERNELS
 from runtime.kernels.buffer.spec import BufferKernel
 from runtime.kernels.source import program_source
-from runtime.kernels.spec import Form
+from runtime.kernels.spec import ArgumentForm
 from runtime.target import Target
 from runtime.types import Precision
 from tests.runtime.buffer_cases import CASES
@@ -99,7 +99,7 @@ def table_arguments(kernel: BufferKernel) -> Any:
     for name, form in kernel.tensors:
         yield "pointer", name
         yield "int", f"{name}_offset"
-        if form == Form.VIEW:
+        if form == ArgumentForm.VIEW:
             yield "int", f"{name}_stride"
     yield from (("int", name) for name in kernel.ints)
     yield from (("float", name) for name in kernel.floats)

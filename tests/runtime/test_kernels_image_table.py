@@ -8,7 +8,7 @@ import pytest
 
 from runtime.kernels.image import KERNELS
 from runtime.kernels.source import build_options, program_source
-from runtime.kernels.spec import Form
+from runtime.kernels.spec import ArgumentForm
 from runtime.target import Target
 from runtime.types import Precision
 from tests.runtime.image_launch import TABLE, TARGET, UNBOUNDED, device, launch, precisions, random
@@ -63,7 +63,7 @@ def run(name, variant=None, local=(2, 3, 1)):
     dims, floats, defines = CASES[name]
     kernel = TABLE[name]
     shapes = {argument: shape for argument, (_, shape) in kernel.images(dims, defines).items()} | SHAPES.get(name, {})
-    given = kernel.tensors if kernel.tensors[-1][1] == Form.FLAT else kernel.tensors[:-1]
+    given = kernel.tensors if kernel.tensors[-1][1] == ArgumentForm.FLAT else kernel.tensors[:-1]
     tensors = {argument: random(seed, *shapes[argument]) for seed, (argument, _) in enumerate(given)}
     return launch(name, tensors, dims, floats, defines, variant, local=local)
 
@@ -86,7 +86,9 @@ def test_arguments_of_the_source_are_those_of_the_row(name):
     expected = []
     for argument, form in kernel.tensors:
         expected += (
-            [(argument, "image2d_t")] if form == Form.IMAGE else [(argument, "float"), (f"{argument}_offset", "int")]
+            [(argument, "image2d_t")]
+            if form == ArgumentForm.IMAGE
+            else [(argument, "float"), (f"{argument}_offset", "int")]
         )
     expected += [(argument, "int") for argument in kernel.ints] + [(argument, "float") for argument in kernel.floats]
     assert found == expected

@@ -13,14 +13,14 @@ from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.lowering.lower import Options, lower
 from runtime.plan.encode import encode_plan
-from runtime.reference.device import default_device, target_of
+from runtime.reference.device import default_device, target_of_device
 from runtime.reference.executor import Executor
 from runtime.target import Target
 from runtime.types import Precision
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import NETWORKS, concat_in_place, dense_chain, nhwc_boundary, residual_block
 
-BUFFER = target_of(default_device(), memory="buffer")
+BUFFER = target_of_device(default_device(), memory="buffer")
 IMAGE = dataclasses.replace(BUFFER, memory="image")
 PRECISIONS = [Precision.FP32, pytest.param(Precision.FP16_STORAGE, marks=pytest.mark.slow)]
 TOLERANCE = {Precision.FP32: 2e-5, Precision.FP16_STORAGE: 2e-2}

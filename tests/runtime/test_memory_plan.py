@@ -5,40 +5,42 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.lowering.memory import ImageNeed, Need, plan_arenas, plan_images
+from runtime.lowering.memory import BufferLifetime, ImageLifetime, plan_arenas, plan_images
 from runtime.plan.container import align
 
 spans = st.tuples(st.integers(0, 30), st.integers(0, 8))
-needs = st.lists(st.builds(lambda size, span: Need(size, span[0], span[0] + span[1]), st.integers(1, 5000), spans))
+needs = st.lists(
+    st.builds(lambda size, span: BufferLifetime(size, span[0], span[0] + span[1]), st.integers(1, 5000), spans)
+)
 
 
 @given(needs, st.integers(5056, 20000))
-def test_living_values_do_not_overlap(wanted: list[Need], limit: int) -> None:
+def test_living_values_do_not_overlap(wanted: list[BufferLifetime], limit: int) -> None:
     places, sizes = plan_arenas(wanted, limit)
     assert all(size <= limit for size in sizes)
     for i, (a, place_a) in enumerate(zip(wanted, places, strict=True)):
         assert place_a.offset % 64 == 0
         assert place_a.offset + a.size <= sizes[place_a.arena]
         for b, place_b in list(zip(wanted, places, strict=True))[:i]:
-            if a.meets(b) and place_a.arena == place_b.arena:
+            if a.overlaps(b) and place_a.arena == place_b.arena:
                 apart = place_a.offset + a.size <= place_b.offset or place_b.offset + b.size <= place_a.offset
                 assert apart
 
 
 @given(needs)
-def test_without_reuse_everything_is_apart(wanted: list[Need]) -> None:
+def test_without_reuse_everything_is_apart(wanted: list[BufferLifetime]) -> None:
     _, sizes = plan_arenas(wanted, 1 << 40, reuse=False)
     assert sum(sizes) == sum(align(need.size) for need in wanted)
 
 
 def test_a_chain_needs_two_buffers() -> None:
-    chain = [Need(1024, step, step + 1) for step in range(10)]
+    chain = [BufferLifetime(1024, step, step + 1) for step in range(10)]
     _, sizes = plan_arenas(chain, 1 << 20)
     assert sizes == [2048]
 
 
 def test_arenas_split_at_the_allocation_limit() -> None:
-    together = [Need(1024, 0, 1) for _ in range(4)]
+    together = [BufferLifetime(1024, 0, 1) for _ in range(4)]
     places, sizes = plan_arenas(together, 2048)
     assert sizes == [2048, 2048]
     assert sorted((place.arena, place.offset) for place in places) == [(0, 0), (0, 1024), (1, 0), (1, 1024)]
@@ -46,7 +48,7 @@ def test_arenas_split_at_the_allocation_limit() -> None:
 
 image_needs = st.lists(
     st.builds(
-        lambda w, h, f, span: ImageNeed(w, h, f, span[0], span[0] + span[1]),
+        lambda w, h, f, span: ImageLifetime(w, h, f, span[0], span[0] + span[1]),
         st.integers(1, 300),
         st.integers(1, 300),
         st.integers(0, 1),
@@ -56,7 +58,7 @@ image_needs = st.lists(
 
 
 @given(image_needs)
-def test_images_are_shared_only_in_turn(wanted: list[ImageNeed]) -> None:
+def test_images_are_shared_only_in_turn(wanted: list[ImageLifetime]) -> None:
     chosen, slots = plan_images(wanted)
     for i, (need, slot) in enumerate(zip(wanted, chosen, strict=True)):
         width, height, form = slots[slot]

@@ -18,12 +18,12 @@ from runtime.convert import convert
 from runtime.graph import Array
 from runtime.lowering.lower import Options, lower
 from runtime.plan.encode import encode_plan
-from runtime.reference.device import default_device, target_of
+from runtime.reference.device import default_device, target_of_device
 from runtime.reference.executor import Executor
 from runtime.target import Target
 from runtime.types import Precision
 
-BUFFER = target_of(default_device(), memory="buffer")
+BUFFER = target_of_device(default_device(), memory="buffer")
 SMALL = {"mobilenet_v1": 64, "mobilenet_v2": 64, "squeezenet_v11": 64, "resnet50": 64, "inception_v3": 96}
 
 

@@ -8,11 +8,11 @@ from runtime.graph import Graph
 from runtime.lowering.lower import Options, lower
 from runtime.lowering.trials import trial_plan
 from runtime.plan.encode import encode_plan
-from runtime.reference.device import default_device, target_of
+from runtime.reference.device import default_device, target_of_device
 from runtime.reference.executor import Executor
 from tests.runtime.graphs import GraphMaker
 
-TARGET = target_of(default_device(), memory="buffer")
+TARGET = target_of_device(default_device(), memory="buffer")
 
 
 def network(name: str, repeated: int) -> Graph:

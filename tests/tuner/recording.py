@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runtime.kernels.spec import Form, Kernel, Memory, Variant
+from runtime.kernels.spec import ArgumentForm, Kernel, MemoryType, Variant
 from runtime.lowering.trials import TrialLaunch, Use
 from runtime.target import Target
 from runtime.types import Precision
 from tuner import space
-from tuner.trial import DRIVERS_CHOICE, Candidate, Status, Trial
+from tuner.trial import DRIVERS_CHOICE, Candidate, Trial, TrialStatus
 
 Program = tuple[str, str, tuple[int, ...], str]
 
@@ -64,8 +64,8 @@ class Recording:
             name=row["kernel"],
             source="",
             operator="",
-            memory=Memory.BUFFER,
-            tensors=(("y", Form.VIEW),),
+            memory=MemoryType.BUFFER,
+            tensors=(("y", ArgumentForm.VIEW),),
             ints=(),
             work_items=lambda dims, variant: items[variant],
             variants=tuple(variants.values()),
@@ -77,7 +77,7 @@ class Recording:
 
     def expand(self, launch: TrialLaunch, preferred_multiple: int) -> dict[Candidate, float]:
         """The launch's recorded candidates with the costs that the tuner guesses."""
-        guesses = space.candidates(launch, self.target, preferred_multiple)
+        guesses = space.candidate_costs(launch, self.target, preferred_multiple)
         return {each: guesses[each] for each in self.samples[launch.key]}
 
     def __call__(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
@@ -85,7 +85,7 @@ class Recording:
         samples = self.samples[launch.key][candidate]
         ns = tuple(samples[index % len(samples)] for index in range(reps)) if samples else ()
         device_s = build_s + self._overhead_s[launch.key] + sum(ns) * 1e-9
-        return Trial(Status.OK if ns else Status.FAILED, ns, device_s, build_s, 0.0, 1.0)
+        return Trial(TrialStatus.OK if ns else TrialStatus.FAILED, ns, device_s, build_s, 0.0, 1.0)
 
     def _build(self, launch: TrialLaunch, candidate: Candidate) -> float:
         program = self._program(launch, candidate)

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from runtime.kernels.spec import Dims, Form, Kernel, Memory, Variant, WorkItems, ceil_div, variant
+from runtime.kernels.spec import ArgumentForm, Dims, Kernel, MemoryType, Variant, WorkItems, ceil_div, variant
 from runtime.lowering.trials import TrialLaunch, Use
 from runtime.target import Target
 from runtime.types import Precision
-from tuner.trial import Candidate, Status, Trial
+from tuner.trial import Candidate, Trial, TrialStatus
 
 TARGET = Target(
     soc="sim", abi="host", compute_units=2, max_work_group_size=4096, max_work_item_sizes=(4096, 4096, 4096)
@@ -36,8 +36,8 @@ def tiled_kernel(name: str) -> Kernel:
         name=name,
         source=f"{name}.cl",
         operator="Conv2D",
-        memory=Memory.BUFFER,
-        tensors=(("x", Form.VIEW), ("y", Form.VIEW)),
+        memory=MemoryType.BUFFER,
+        tensors=(("x", ArgumentForm.VIEW), ("y", ArgumentForm.VIEW)),
         ints=("pixels", "in_c", "out_c"),
         work_items=tiled_items,
         variants=variants,
@@ -106,7 +106,7 @@ class SimulatedDevice:
         true_ns = true_time_ns(launch, candidate)
         ns = tuple(float(true_ns * math.exp(abs(self._random.normal(0, self._noise)))) for _ in range(reps))
         device_s = build_s + OVERHEAD_S + sum(ns) * 1e-9
-        trial = Trial(Status.OK, ns, device_s, build_s, 1e-7, 1.0, 0, 4096, 8)
+        trial = Trial(TrialStatus.OK, ns, device_s, build_s, 1e-7, 1.0, 0, 4096, 8)
         return self._spoil(launch, candidate, trial) if self._spoil else trial
 
 

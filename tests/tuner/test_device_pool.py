@@ -12,12 +12,12 @@ from runtime.errors import DeviceLostError
 from runtime.lowering.trials import TrialLaunch
 from tests.tuner.simulated_device import LAUNCHES, TARGET, SimulatedDevice, true_time_ns
 from tuner import space
-from tuner.device_pool import Crew, Member
+from tuner.device_pool import DevicePool, PoolMember
 from tuner.journal import Journal
-from tuner.normalisation import Normalised, Standard
-from tuner.search import LEVELS, Outcome, search
+from tuner.normalisation import NormalisedMeasure, ReferenceLaunch
+from tuner.search import LEVELS, SearchResult, search
 from tuner.trial import Candidate, Measure, Trial
-from tuner.trial_runner import Lab
+from tuner.trial_runner import TrialRunner
 
 pytestmark = pytest.mark.slow
 
@@ -45,22 +45,26 @@ class SlowDevice:
         return dataclasses.replace(trial, ns=tuple(ns * self._factor for ns in trial.ns))
 
 
-def shared(devices: dict[str, Measure], launches: tuple[TrialLaunch, ...] = LAUNCHES) -> tuple[Outcome, Crew]:
-    standard = Standard.of(launches)
-    crew = Crew([Member(name, Normalised(device, standard)) for name, device in devices.items()])
+def shared(
+    devices: dict[str, Measure], launches: tuple[TrialLaunch, ...] = LAUNCHES
+) -> tuple[SearchResult, DevicePool]:
+    reference = ReferenceLaunch.of(launches)
+    pool = DevicePool([PoolMember(name, NormalisedMeasure(device, reference)) for name, device in devices.items()])
     with Journal(None, "f") as journal:
-        return search(launches, lambda each, n: space.candidates(each, TARGET, n), Lab(crew, journal), QUICK), crew
+        return search(
+            launches, lambda each, n: space.candidate_costs(each, TARGET, n), TrialRunner(pool, journal), QUICK
+        ), pool
 
 
 QUICK = LEVELS["quick"]
 
 
-def model_ns(outcome: Outcome) -> float:
+def model_ns(outcome: SearchResult) -> float:
     return sum(true_time_ns(each.launch, each.chosen) * len(each.launch.uses) for each in outcome.verdicts)
 
 
 def best_ns() -> float:
-    every = ((one, space.candidates(one, TARGET, 8)) for one in LAUNCHES)
+    every = ((one, space.candidate_costs(one, TARGET, 8)) for one in LAUNCHES)
     return sum(min(true_time_ns(one, each) for each in found) * len(one.uses) for one, found in every)
 
 
@@ -75,16 +79,16 @@ def test_units_of_different_speed_share_the_work_and_find_what_one_finds() -> No
     assert all("confirmed on" in reason for reason in won)
 
 
-def test_the_others_go_on_when_a_unit_is_lost() -> None:
+def test_the_search_goes_on_when_one_unit_is_lost() -> None:
     lost = SlowDevice(dies_after=20)
-    outcome, crew = shared({"a": lost, "b": SlowDevice()}, FEW)
-    assert list(crew.lost) == ["a"]
+    outcome, pool = shared({"a": lost, "b": SlowDevice()}, FEW)
+    assert list(pool.lost) == ["a"]
     assert all(verdict.runs for verdict in outcome.verdicts)
     assert lost.trials == 20
 
 
-class Deadly(SlowDevice):
-    """A unit that one variant takes down, for good."""
+class FatalDevice(SlowDevice):
+    """A unit that one variant takes down and that does not come back."""
 
     def __call__(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
         if candidate.variant.name == DEADLY:
@@ -98,13 +102,15 @@ DEADLY = FEW[0].kernel.variants[5].name
 def test_a_variant_that_takes_units_down_is_banned_after_the_second(tmp_path: Path) -> None:
     lost = 0
     for _ in range(3):
-        standard = Standard.of(FEW)
-        crew = Crew([Member(name, Normalised(Deadly(), standard)) for name in "abc"])
+        reference = ReferenceLaunch.of(FEW)
+        pool = DevicePool([PoolMember(name, NormalisedMeasure(FatalDevice(), reference)) for name in "abc"])
         with Journal(tmp_path / "journal", "f") as journal:
-            outcome = search(FEW, lambda each, n: space.candidates(each, TARGET, n), Lab(crew, journal), QUICK)
-        crew.dismiss()
+            outcome = search(
+                FEW, lambda each, n: space.candidate_costs(each, TARGET, n), TrialRunner(pool, journal), QUICK
+            )
+        pool.close()
         assert all(verdict.chosen.variant.name != DEADLY for verdict in outcome.verdicts)
-        lost += len(crew.lost)
+        lost += len(pool.lost)
     assert 1 <= lost <= 2
 
 
@@ -113,7 +119,7 @@ def test_the_loss_of_the_last_unit_ends_the_search() -> None:
         shared({"a": SlowDevice(dies_after=5), "b": SlowDevice(dies_after=9)}, FEW)
 
 
-def test_a_gain_that_the_second_unit_does_not_see_is_no_gain() -> None:
+def test_a_gain_that_the_second_unit_does_not_confirm_keeps_the_default() -> None:
     class OneLikesIt(SlowDevice):
         """Variants with FMA are fast here, and slow on other units."""
 
@@ -132,14 +138,14 @@ def test_a_gain_that_the_second_unit_does_not_see_is_no_gain() -> None:
     assert not [verdict for verdict in outcome.verdicts if verdict.chosen.variant["FMA"]]
 
 
-def test_trials_say_which_unit_made_them() -> None:
-    crew = Crew([Member("a", SimulatedDevice())])
-    candidate = next(iter(space.candidates(FEW[0], TARGET, 8)))
-    assert crew.measure(FEW[0], candidate, 3).unit == "a"
+def test_each_trial_names_the_unit_that_measured_it() -> None:
+    pool = DevicePool([PoolMember("a", SimulatedDevice())])
+    candidate = next(iter(space.candidate_costs(FEW[0], TARGET, 8)))
+    assert pool.measure(FEW[0], candidate, 3).unit == "a"
 
 
-def test_what_one_chain_raises_ends_all() -> None:
-    crew = Crew([Member("a", SimulatedDevice()), Member("b", SimulatedDevice())])
+def test_an_error_in_one_chain_ends_all_chains() -> None:
+    pool = DevicePool([PoolMember("a", SimulatedDevice()), PoolMember("b", SimulatedDevice())])
     ran: list[int] = []
 
     def chain(number: int) -> None:
@@ -148,19 +154,19 @@ def test_what_one_chain_raises_ends_all() -> None:
             raise ValueError("three")
 
     with pytest.raises(ValueError, match="three"):
-        crew.each([lambda number=number: chain(number) for number in range(100)])  # type: ignore[misc]
+        pool.run_chains([lambda number=number: chain(number) for number in range(100)])  # type: ignore[misc]
     assert len(ran) < 100
-    crew.each([lambda: ran.append(-1)])
+    pool.run_chains([lambda: ran.append(-1)])
     assert ran[-1] == -1
     assert threading.active_count() < 20
 
 
 def test_a_unit_may_join_while_the_search_is_on() -> None:
-    late, crew = SlowDevice(), Crew([Member("a", SlowDevice())], capacity=2)
-    joined = threading.Timer(0.02, lambda: crew.join(Member("late", late)))
+    late, pool = SlowDevice(), DevicePool([PoolMember("a", SlowDevice())], capacity=2)
+    joined = threading.Timer(0.02, lambda: pool.join(PoolMember("late", late)))
     joined.start()
     with Journal(None, "f") as journal:
-        search(LAUNCHES[:6], lambda each, n: space.candidates(each, TARGET, n), Lab(crew, journal), QUICK)
-    crew.dismiss()
+        search(LAUNCHES[:6], lambda each, n: space.candidate_costs(each, TARGET, n), TrialRunner(pool, journal), QUICK)
+    pool.close()
     assert late.trials > 0
-    assert not crew.join(Member("too late", SlowDevice()))
+    assert not pool.join(PoolMember("too late", SlowDevice()))

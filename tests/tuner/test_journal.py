@@ -7,12 +7,12 @@ import pytest
 from runtime.errors import ConfigError
 from runtime.kernels.spec import variant
 from tuner.journal import Journal
-from tuner.trial import Candidate, Status, Trial
+from tuner.trial import Candidate, Trial, TrialStatus
 
 ONE = Candidate(variant(BLOCK=4), (8, 4, 1))
 TWO = Candidate(variant(BLOCK=4), (16, 4, 1))
 THREE = Candidate(variant(BLOCK=4), (32, 4, 1))
-OK = Trial(Status.OK, (100.0, 110.0), 0.2, 0.1, 1e-6, 2.0, 0, 256, 8)
+OK = Trial(TrialStatus.OK, (100.0, 110.0), 0.2, 0.1, 1e-6, 2.0, 0, 256, 8)
 
 
 def write(path: Path, *trials: tuple[Candidate, Trial], fingerprint: str = "f") -> None:
@@ -21,19 +21,21 @@ def write(path: Path, *trials: tuple[Candidate, Trial], fingerprint: str = "f") 
             journal.add("conv", "key", candidate, trial)
 
 
-def test_trials_come_back(tmp_path: Path) -> None:
+def test_a_reopened_journal_finds_its_trials(tmp_path: Path) -> None:
     path = tmp_path / "sub" / "j.jsonl"
-    write(path, (ONE, OK), (TWO, Trial(Status.WRONG, (5.0,), 0.1, max_abs_error=3.0, reason="error 3")))
+    write(path, (ONE, OK), (TWO, Trial(TrialStatus.WRONG, (5.0,), 0.1, max_abs_error=3.0, reason="error 3")))
     with Journal(path, "f") as journal:
         assert journal.resumed == 2
         assert journal.find("conv", "key", ONE) == OK
-        assert journal.find("conv", "key", TWO) == Trial(Status.WRONG, (5.0,), 0.1, max_abs_error=3.0, reason="error 3")
+        assert journal.find("conv", "key", TWO) == Trial(
+            TrialStatus.WRONG, (5.0,), 0.1, max_abs_error=3.0, reason="error 3"
+        )
         assert journal.find("conv", "key", THREE) is None
         assert journal.find("conv", "other key", ONE) is None
     assert json.loads(path.read_text().splitlines()[1])["date"] == "2026-01-02"
 
 
-def test_other_fingerprints_are_not_seen_but_kept(tmp_path: Path) -> None:
+def test_trials_of_other_fingerprints_stay_in_the_file_but_are_not_found(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     write(path, (ONE, OK))
     write(path, (TWO, OK), fingerprint="g")
@@ -57,7 +59,7 @@ def test_torn_last_line_is_dropped_and_the_next_trial_is_whole(tmp_path: Path, c
 @pytest.mark.parametrize(
     "line", ["{}", "[]", "1", '{"fingerprint": "f", "status": "ok"}', '{"status": "fast"}', "\xff"]
 )
-def test_strange_lines_are_passed_over(tmp_path: Path, line: str) -> None:
+def test_damaged_lines_are_ignored(tmp_path: Path, line: str) -> None:
     path = tmp_path / "j.jsonl"
     write(path, (ONE, OK))
     with path.open("a") as file:
@@ -79,36 +81,36 @@ def test_journal_of_another_version_is_set_aside(tmp_path: Path, content: str) -
         assert journal.resumed == 1
 
 
-def test_numbers_that_json_lacks_are_left_out(tmp_path: Path) -> None:
+def test_nan_and_infinity_which_json_lacks_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
-    write(path, (ONE, Trial(Status.WRONG, (1.0, math.nan, math.inf), 0.1, max_abs_error=math.nan)))
+    write(path, (ONE, Trial(TrialStatus.WRONG, (1.0, math.nan, math.inf), 0.1, max_abs_error=math.nan)))
     assert "NaN" not in path.read_text()
     with Journal(path, "f") as journal:
-        assert journal.find("conv", "key", ONE) == Trial(Status.WRONG, (1.0,), 0.1)
+        assert journal.find("conv", "key", ONE) == Trial(TrialStatus.WRONG, (1.0,), 0.1)
 
 
-def test_deadly_candidate_is_banned_for_the_kernel_then_its_variant(tmp_path: Path) -> None:
+def test_a_fatal_candidate_is_banned_for_its_kernel_and_two_ban_the_variant(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
-    write(path, (ONE, Trial(Status.CRASH)))
+    write(path, (ONE, Trial(TrialStatus.CRASH)))
     with Journal(path, "f") as journal:
-        assert journal.deadly("conv", ONE)
-        assert not journal.deadly("conv", TWO)
-        assert not journal.deadly("pool", ONE)
-        journal.add("conv", "other", TWO, Trial(Status.HANG))
-        assert journal.deadly("conv", THREE)
+        assert journal.is_fatal("conv", ONE)
+        assert not journal.is_fatal("conv", TWO)
+        assert not journal.is_fatal("pool", ONE)
+        journal.add("conv", "other", TWO, Trial(TrialStatus.HANG))
+        assert journal.is_fatal("conv", THREE)
 
 
-def test_good_retests_are_kept_for_people_only(tmp_path: Path) -> None:
+def test_good_retest_trials_are_written_but_measured_again(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     write(path, (ONE, OK))
     with Journal(path, "f") as journal:
-        journal.add("conv", "key", ONE, Trial(Status.OK, (7.0,)), retest=True)
-        journal.add("conv", "key", TWO, Trial(Status.WRONG, (7.0,)), retest=True)
+        journal.add("conv", "key", ONE, Trial(TrialStatus.OK, (7.0,)), retest=True)
+        journal.add("conv", "key", TWO, Trial(TrialStatus.WRONG, (7.0,)), retest=True)
         assert journal.find("conv", "key", ONE) == OK
     assert len(path.read_text().splitlines()) == 4
     with Journal(path, "f") as journal:
         assert journal.find("conv", "key", ONE) == OK
-        assert journal.find("conv", "key", TWO) == Trial(Status.WRONG, (7.0,))
+        assert journal.find("conv", "key", TWO) == Trial(TrialStatus.WRONG, (7.0,))
 
 
 def test_a_killed_process_loses_no_trial(tmp_path: Path) -> None:
@@ -119,13 +121,13 @@ def test_a_killed_process_loses_no_trial(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_ordinary_failures_are_not_deadly() -> None:
+def test_ordinary_failures_are_not_fatal() -> None:
     journal = Journal(None, "f")
-    journal.add("conv", "key", ONE, Trial(Status.FAILED))
-    assert not journal.deadly("conv", ONE)
+    journal.add("conv", "key", ONE, Trial(TrialStatus.FAILED))
+    assert not journal.is_fatal("conv", ONE)
 
 
-def test_folder_in_the_way_is_a_clear_error(tmp_path: Path) -> None:
+def test_a_folder_at_the_journals_path_is_a_config_error(tmp_path: Path) -> None:
     (tmp_path / "j.jsonl").mkdir()
     with pytest.raises(ConfigError, match="tuning journal"):
         Journal(tmp_path / "j.jsonl", "f")

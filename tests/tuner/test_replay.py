@@ -8,11 +8,11 @@ import pytest
 
 from tests.tuner.recording import Recording
 from tuner import space
-from tuner.device_pool import crew_of_one
+from tuner.device_pool import pool_of_one
 from tuner.journal import Journal
-from tuner.search import LEVELS, Outcome, search
+from tuner.search import LEVELS, SearchResult, search
 from tuner.trial import Candidate
-from tuner.trial_runner import Lab
+from tuner.trial_runner import TrialRunner
 
 DATA = Path(__file__).parent / "data" / "mobilenet_v1.json.gz"
 CLOSE = 1.03
@@ -24,17 +24,17 @@ def recording() -> Recording:
     return Recording(DATA)
 
 
-def replay(recording: Recording, level: str) -> Outcome:
-    lab = Lab(crew_of_one(recording), Journal(None, "recorded"), LEVELS[level].budget_s)
-    return search(recording.launches, recording.expand, lab, LEVELS[level])
+def replay(recording: Recording, level: str) -> SearchResult:
+    runner = TrialRunner(pool_of_one(recording), Journal(None, "recorded"), LEVELS[level].budget_s)
+    return search(recording.launches, recording.expand, runner, LEVELS[level])
 
 
-def chosen(outcome: Outcome) -> dict[str, Candidate]:
+def chosen(outcome: SearchResult) -> dict[str, Candidate]:
     return {each.launch.key: each.chosen for each in outcome.verdicts}
 
 
 @pytest.mark.slow
-def test_quick_comes_within_three_percent_in_fifteen_percent_of_the_time(recording: Recording) -> None:
+def test_quick_search_is_within_3_percent_of_the_best_in_15_percent_of_the_time(recording: Recording) -> None:
     outcome = replay(recording, "quick")
     best_ns = recording.model_ns(recording.best)
     assert recording.model_ns(chosen(outcome)) <= CLOSE * best_ns

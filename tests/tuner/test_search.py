@@ -9,11 +9,11 @@ from runtime.errors import DeviceLostError
 from runtime.lowering.trials import TrialLaunch
 from tests.tuner.simulated_device import CONV, DEPTHWISE, LAUNCHES, TARGET, SimulatedDevice, launch, true_time_ns
 from tuner import space
-from tuner.device_pool import crew_of_one
+from tuner.device_pool import pool_of_one
 from tuner.journal import Journal
-from tuner.search import LEVELS, Outcome, search
-from tuner.trial import Candidate, Measure, Status, Trial
-from tuner.trial_runner import Lab, Progress
+from tuner.search import LEVELS, SearchResult, search
+from tuner.trial import Candidate, Measure, Trial, TrialStatus
+from tuner.trial_runner import Progress, TrialRunner
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ SPENT = "default kept: the budget was spent"
 
 
 def expand(each: TrialLaunch, multiple: int) -> Mapping[Candidate, float]:
-    return space.candidates(each, TARGET, multiple)
+    return space.candidate_costs(each, TARGET, multiple)
 
 
 def tune(
@@ -31,9 +31,9 @@ def tune(
     level: str = "quick",
     budget_s: float = math.inf,
     path: Path | None = None,
-) -> Outcome:
+) -> SearchResult:
     with Journal(path, "f") as journal:
-        return search(launches, expand, Lab(crew_of_one(measure), journal, budget_s), LEVELS[level])
+        return search(launches, expand, TrialRunner(pool_of_one(measure), journal, budget_s), LEVELS[level])
 
 
 def spoiled(bad: Callable[[Candidate], bool], **changes: object) -> SimulatedDevice:
@@ -48,7 +48,7 @@ def spoiled(bad: Callable[[Candidate], bool], **changes: object) -> SimulatedDev
     return SimulatedDevice(spoil=spoil)
 
 
-def model_ns(outcome: Outcome) -> float:
+def model_ns(outcome: SearchResult) -> float:
     return sum(true_time_ns(each.launch, each.chosen) * len(each.launch.uses) for each in outcome.verdicts)
 
 
@@ -57,7 +57,7 @@ def best_ns(launches: tuple[TrialLaunch, ...]) -> float:
 
 
 @pytest.mark.parametrize(("level", "worst"), [("quick", 1.06), pytest.param("normal", 1.03, marks=pytest.mark.slow)])
-def test_levels_come_near_the_best(level: str, worst: float) -> None:
+def test_every_level_finds_times_near_the_best(level: str, worst: float) -> None:
     outcome = tune(SimulatedDevice(), LAUNCHES, level)
     assert model_ns(outcome) < worst * best_ns(LAUNCHES)
     assert all(each.runs for each in outcome.verdicts)
@@ -81,7 +81,7 @@ def test_default_is_kept_when_nothing_beats_the_noise() -> None:
     assert all("default kept" in each.reason and each.tuned_ns == each.default_ns for each in verdicts)
 
 
-def test_winner_says_its_gain() -> None:
+def test_a_winners_reason_states_its_gain() -> None:
     verdict = tune(SimulatedDevice()).verdicts[0]
     assert verdict.won
     assert verdict.ratio is not None
@@ -100,26 +100,26 @@ def test_winner_says_its_gain() -> None:
         {"ns": (math.nan,) * 5},
         {"ns": (0.0,) * 5},
         {"ns": (-4.0,) * 5},
-        {"status": Status.FAILED},
-        {"status": Status.HANG},
-        {"status": Status.CRASH},
+        {"status": TrialStatus.FAILED},
+        {"status": TrialStatus.HANG},
+        {"status": TrialStatus.CRASH},
     ],
 )
 def test_bad_candidates_never_win(changes: dict[str, object]) -> None:
     outcome = tune(spoiled(lambda each: each.variant["PIXELS"] == 4, **changes))
     assert all(each.chosen.variant["PIXELS"] != 4 for each in outcome.verdicts)
     assert all(each.won for each in outcome.verdicts)
-    assert sum(count for status, count in outcome.statuses.items() if status != Status.OK) > 0
+    assert sum(count for status, count in outcome.statuses.items() if status != TrialStatus.OK) > 0
 
 
-def test_default_that_fails_loses_to_what_runs() -> None:
+def test_a_default_with_wrong_output_loses_to_a_candidate_that_runs() -> None:
     default = space.default_candidate(FEW[0])
     outcome = tune(spoiled(lambda each: each == default, max_abs_error=9.0))
     assert all(each.won and math.isnan(each.default_ns) and each.tuned_ns > 0 for each in outcome.verdicts)
 
 
-def test_nothing_that_runs_is_said() -> None:
-    outcome = tune(spoiled(lambda each: True, status=Status.FAILED))
+def test_the_verdict_says_when_no_candidate_runs() -> None:
+    outcome = tune(spoiled(lambda each: True, status=TrialStatus.FAILED))
     assert not any(each.won or each.runs for each in outcome.verdicts)
 
 
@@ -156,19 +156,19 @@ def test_budget_is_kept_and_more_of_it_is_no_worse(budget_s: float) -> None:
     assert model_ns(outcome) <= default
 
 
-def test_budget_goes_where_the_time_is() -> None:
+def test_the_budget_is_spent_on_the_launches_that_take_most_time() -> None:
     heavy, light = launch(CONV, 3136, 128, 128, uses=9), launch(DEPTHWISE, 49, 9, 32)
     outcome = tune(SimulatedDevice(), (light, heavy), budget_s=6.0)
     assert outcome.trials[heavy.key] > 2 * outcome.trials[light.key]
 
 
 def test_crash_costs_one_respawn_for_each_variant_size_and_is_remembered(tmp_path: Path) -> None:
-    device = spoiled(lambda each: each.variant["BLOCK"] == 16, status=Status.CRASH)
+    device = spoiled(lambda each: each.variant["BLOCK"] == 16, status=TrialStatus.CRASH)
     path = tmp_path / "journal.jsonl"
     tune(device, path=path)
     crashes = [candidate for _, candidate in device.calls.elements() if "BLOCK16" in candidate]
     assert len(crashes) == 1, "the others share an option with it that no good one has"
-    again = spoiled(lambda each: each.variant["BLOCK"] == 16, status=Status.CRASH)
+    again = spoiled(lambda each: each.variant["BLOCK"] == 16, status=TrialStatus.CRASH)
     tune(again, path=path)
     assert not any(pair in device.calls for pair in again.calls if "BLOCK16" in pair[1])
 
@@ -203,42 +203,42 @@ def test_interrupted_search_resumes(tmp_path: Path, error: type[BaseException]) 
     assert third.calls.total() < 100, "only the re-test is left"
 
 
-def test_other_launches_of_a_kernel_teach_through_the_journal(tmp_path: Path) -> None:
+def test_journaled_trials_of_other_launches_of_a_kernel_guide_the_search(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     tune(SimulatedDevice(), path=path)
     with Journal(path, "f") as journal:
         new = launch(CONV, 400, 96, 96)
         device = SimulatedDevice()
-        search((new,), expand, Lab(crew_of_one(device), journal), LEVELS["quick"])
+        search((new,), expand, TrialRunner(pool_of_one(device), journal), LEVELS["quick"])
     first = [candidate for _, candidate in device.calls][1]
     assert first.startswith("BLOCK16_PIXELS4_FMA0"), "the family's best variant comes first"
 
 
-def test_exhaustive_dares_to_try_suspects() -> None:
-    device = spoiled(lambda each: each.variant == CONV.variants[-1], status=Status.CRASH)
+def test_exhaustive_search_tries_variants_that_are_suspected_to_crash() -> None:
+    device = spoiled(lambda each: each.variant == CONV.variants[-1], status=TrialStatus.CRASH)
     only = (launch(CONV, 30, 16, 16),)
     tune(device, only, "exhaustive")
     tried = {candidate.partition("@")[0] for _, candidate in device.calls}
     assert tried == {variant.name for variant in CONV.variants}
 
 
-def test_kernels_own_group_limit_is_obeyed() -> None:
+def test_the_kernels_own_work_group_limit_is_obeyed() -> None:
     def limited(_: TrialLaunch, candidate: Candidate, trial: Trial) -> Trial:
         too_large = math.prod(candidate.local_size) > 32
-        status = Status.FAILED if too_large else Status.OK
+        status = TrialStatus.FAILED if too_large else TrialStatus.OK
         return dataclasses.replace(trial, status=status, max_work_group_size=32)
 
     device = SimulatedDevice(spoil=limited)
     outcome = tune(device, LAUNCHES[:6])
     variants = len(CONV.variants)
-    assert outcome.statuses.get(Status.FAILED, 0) <= variants * 6
+    assert outcome.statuses.get(TrialStatus.FAILED, 0) <= variants * 6
     assert all(math.prod(each.chosen.local_size) <= 32 for each in outcome.verdicts)
 
 
-def test_progress_grows_to_its_plan() -> None:
+def test_reported_progress_grows_until_all_planned_work_is_done() -> None:
     seen: list[Progress] = []
     with Journal(None, "f") as journal:
-        search(FEW, expand, Lab(crew_of_one(SimulatedDevice()), journal), LEVELS["quick"], seen.append)
+        search(FEW, expand, TrialRunner(pool_of_one(SimulatedDevice()), journal), LEVELS["quick"], seen.append)
     for values in ([each.done for each in seen], [each.device_s for each in seen]):
         assert values == sorted(values)
     assert seen[-1].done == pytest.approx(seen[-1].planned)
@@ -247,5 +247,7 @@ def test_progress_grows_to_its_plan() -> None:
 
 
 @pytest.mark.parametrize(("device_s", "budget_s", "share"), [(1, math.inf, 0.5), (3, 4, 0.75), (9, 4, 1), (0, 0, 1)])
-def test_a_search_ends_with_its_work_or_its_budget(device_s: float, budget_s: float, share: float) -> None:
+def test_the_share_done_follows_work_or_budget_whichever_is_further(
+    device_s: float, budget_s: float, share: float
+) -> None:
     assert Progress(5, 10, device_s, budget_s, 7, "conv").share == share

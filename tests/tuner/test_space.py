@@ -12,11 +12,11 @@ from tuner.trial import DRIVERS_CHOICE, Candidate
 
 def test_default_is_always_a_candidate() -> None:
     odd = dataclasses.replace(launch(CONV, 49, 7, 10), local_size=(13, 1, 1))
-    assert Candidate(odd.variant, (13, 1, 1)) in space.candidates(odd, TARGET)
+    assert Candidate(odd.variant, (13, 1, 1)) in space.candidate_costs(odd, TARGET)
 
 
 def test_every_fitting_variant_has_the_drivers_choice_and_others() -> None:
-    found = space.candidates(launch(CONV, 196, 64, 64), TARGET)
+    found = space.candidate_costs(launch(CONV, 196, 64, 64), TARGET)
     for variant in CONV.variants:
         sizes = {each.local_size for each in found if each.variant == variant}
         assert DRIVERS_CHOICE in sizes
@@ -25,13 +25,13 @@ def test_every_fitting_variant_has_the_drivers_choice_and_others() -> None:
 
 def test_variant_that_does_not_fit_is_left_out() -> None:
     narrow = dataclasses.replace(CONV, fits=lambda dims, variant, target: "too wide" if variant["BLOCK"] > 8 else "")
-    found = space.candidates(launch(narrow, 196, 64, 64), TARGET)
+    found = space.candidate_costs(launch(narrow, 196, 64, 64), TARGET)
     assert {each.variant["BLOCK"] for each in found} == {4, 8}
 
 
 def test_default_local_size_of_each_variant_is_a_candidate() -> None:
     kernel = dataclasses.replace(CONV, local_size=lambda dims, variant, target: (variant["PIXELS"], 3))
-    found = space.candidates(launch(kernel, 196, 64, 64), TARGET)
+    found = space.candidate_costs(launch(kernel, 196, 64, 64), TARGET)
     assert all(Candidate(variant, (variant["PIXELS"], 3, 1)) in found for variant in CONV.variants)
 
 
@@ -41,14 +41,14 @@ def test_all_three_dimensions_vary() -> None:
         assert len({size[axis] for size in sizes}) > 3
 
 
-def test_divisors_and_multiples_beside_powers_of_two() -> None:
+def test_local_sizes_include_divisors_and_preferred_multiples() -> None:
     sides = {size[0] for size in space.local_sizes((196, 1, 1), TARGET, preferred_multiple=24)}
     assert {1, 2, 64, 49, 98, 24, 48} <= sides
     assert 7 not in {size[0] for size in space.local_sizes((56, 1, 1), TARGET)}, "8 divides 56 as well"
 
 
 @pytest.mark.parametrize("items", [(1,), (1, 1, 1), (2, 3)])
-def test_tiny_launches_have_a_local_size(items: tuple[int, ...]) -> None:
+def test_even_tiny_launches_have_a_legal_local_size(items: tuple[int, ...]) -> None:
     assert space.local_sizes(items, TARGET)
 
 
@@ -70,7 +70,7 @@ def test_local_sizes_are_legal_and_worth_it(items: tuple[int, int, int], units: 
         assert groups * math.prod(size) <= 2 * math.prod(items)
 
 
-def test_guess_prefers_no_waste_and_even_groups() -> None:
+def test_guessed_cost_is_lowest_without_waste_and_with_even_groups() -> None:
     def cost(size: tuple[int, int, int]) -> float:
         return space.local_cost((56, 16, 1), size, compute_units=2, preferred_multiple=0)
 
@@ -78,5 +78,5 @@ def test_guess_prefers_no_waste_and_even_groups() -> None:
     assert space.local_cost((3, 1, 1), (1, 1, 1), 2, 0) > space.local_cost((4, 1, 1), (1, 1, 1), 2, 0)
 
 
-def test_idle_lanes_cost() -> None:
+def test_idle_lanes_raise_the_guessed_cost() -> None:
     assert space.local_cost((64, 64, 1), (8, 2, 1), 4, 32) > space.local_cost((64, 64, 1), (8, 4, 1), 4, 32)

@@ -19,7 +19,7 @@ def test_equal_launches_are_rarely_called_faster() -> None:
     assert sum(trial(1.0, 0.05, seed).is_faster for seed in range(100)) <= 5
 
 
-def test_a_clear_gain_is_found() -> None:
+def test_a_gain_of_a_fifth_is_always_called_faster() -> None:
     assert all(trial(1.25, 0.02, seed).is_faster for seed in range(30))
 
 
@@ -31,7 +31,7 @@ def test_shared_drift_does_not_hide_a_gain() -> None:
     assert ratio.is_faster
 
 
-def test_interval_holds_the_value_and_gain_is_its_mirror() -> None:
+def test_the_interval_contains_the_ratio_and_the_gain_is_one_minus_it() -> None:
     ratio = trial(1.1, 0.03, 5)
     assert ratio.low <= ratio.value <= ratio.high
     low, high = ratio.gain_interval
@@ -39,7 +39,7 @@ def test_interval_holds_the_value_and_gain_is_its_mirror() -> None:
     assert Ratio(0.8, 0.7, 0.9).gain_percent == 20.0 or abs(Ratio(0.8, 0.7, 0.9).gain_percent - 20) < 1e-9
 
 
-def test_too_few_rounds_say_nothing() -> None:
+def test_fewer_rounds_than_the_minimum_give_no_ratio() -> None:
     assert ratio_of_medians([[1.0]] * 4, [[2.0]] * 9) is None
 
 
@@ -47,6 +47,6 @@ def test_same_samples_give_the_same_interval() -> None:
     assert trial(1.1, 0.03, 7) == trial(1.1, 0.03, 7)
 
 
-def test_rounds_of_unequal_length_are_cut() -> None:
+def test_rounds_of_unequal_length_are_cut_to_the_shortest() -> None:
     ratio = ratio_of_medians([[1.0, 9.0]] * 4 + [[1.0]], [[2.0]] * 5)
     assert ratio == Ratio(0.5, 0.5, 0.5)

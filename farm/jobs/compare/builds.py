@@ -14,7 +14,7 @@ import numpy.typing as npt
 from farm.config import deployment
 from farm.config.deployment import Model, Runtime
 from farm.config.inventory import Unit
-from farm.decision.comparison import CompareRow, Outcome, Side, decide, differences
+from farm.decision.comparison import CompareRow, ComparisonOutcome, Side, decide, differences
 from farm.jobs.compare.bundle import Probed
 from farm.jobs.compare.contender import Contender
 from farm.jobs.compare.duet import Arm, Entry, Rehearsal, rehearse, run_turns, told
@@ -117,7 +117,7 @@ class _Duel:
         a_ms, b_ms = ([statistics.median(each.samples) for each in _good(blocks, arm)] for arm in ARMS)
         decision = decide(a_ms, b_ms, self.options.margin_percent)
         throttled = "; ".join(dict.fromkeys(each.throttled for each in blocks if each.throttled))
-        failed = decision.outcome == Outcome.NONE
+        failed = decision.outcome == ComparisonOutcome.NONE
         return {
             **dataclasses.asdict(decision),
             "status": Status.FAILED if failed else Status.OK,

@@ -6,7 +6,7 @@ import dataclasses
 import statistics
 from collections.abc import Mapping, Sequence
 
-from farm.decision.comparison import CompareRow, Decision, Outcome, Side, decide, differences
+from farm.decision.comparison import CompareRow, ComparisonDecision, ComparisonOutcome, Side, decide, differences
 from farm.rows.nightly import NightlyRow
 from farm.rows.row import Latency, Status
 from farm.rows.run_info import RunInfo
@@ -68,10 +68,10 @@ def _row(a: StoredRun, before: NightlyRow, b: StoredRun, after: NightlyRow, marg
     )
 
 
-def _decision(before: NightlyRow, after: NightlyRow, margin_percent: float) -> Decision:
+def _decision(before: NightlyRow, after: NightlyRow, margin_percent: float) -> ComparisonDecision:
     failed = [f"{name} {row.status}: {row.reason}" for name, row in (("A", before), ("B", after)) if not _is_ok(row)]
     if failed:
-        return Decision(Outcome.NONE, f"not compared: {'; '.join(failed)}")
+        return ComparisonDecision(ComparisonOutcome.NONE, f"not compared: {'; '.join(failed)}")
     return decide(_medians_ms(before), _medians_ms(after), margin_percent)
 
 

@@ -19,7 +19,7 @@ from farm.report import markdown
 from farm.report.markdown import Section
 from farm.rows.profile import BenchmarkRow, by_time
 from farm.rows.row import Row, RunRow, Status, TuneRow
-from farm.store.recorder import Keeper
+from farm.store.recorder import Recorder
 from farm.tables.benchmark import sections
 from farm.tables.run import artifact_lines, run_tables
 from farm.tables.table import Table, milliseconds
@@ -62,12 +62,12 @@ class Demo:
         return list(dict.fromkeys(path for row in self.tunings for path in row.artifacts))
 
 
-def demonstrate(deployments: Sequence[Deployment], units: Sequence[Unit], watch: Watch, keeper: Keeper) -> Demo:
+def demonstrate(deployments: Sequence[Deployment], units: Sequence[Unit], watch: Watch, keeper: Recorder) -> Demo:
     """Runs the three jobs on every model, the first two untuned; tunes the last model on an emulated phone too.
 
     Each row is kept as it comes.
     """
-    kept = keeper.kept
+    kept = keeper.recorded
     runs: list[RunRow] = []
     profiles: list[BenchmarkRow] = []
     for deployment in deployments:

@@ -14,7 +14,7 @@ from farm.emulation.attached import adb_server, attached
 from farm.jobs.fleet.dispatch import FLEET
 from farm.jobs.fleet.progress import UNWATCHED, Watch
 from farm.jobs.nightly import run as nightly_run
-from farm.nightly import file
+from farm.nightly import configuration
 from farm.nightly.night import Night
 from farm.store import Store
 
@@ -47,7 +47,7 @@ def measure_nights(
     with TemporaryDirectory() as folder, _farm(Path(folder)) as (units, phones), Store.open(str(store_file)) as store:
         nightly_file = Path(folder, "nightly.yml")
         nightly_file.write_text(FILE.format(name=NAME, model=model.resolve()))
-        nightly = file.load(nightly_file)
+        nightly = configuration.load(nightly_file)
         places = [(deployment.load(model), units)]
         for number in range(NIGHTS):
             say(f"night {number + 1} of {NIGHTS}{_inject(number, phones)}")

@@ -16,7 +16,7 @@ from farm.jobs.models.prepare import Failed, Prepared, TestData
 from farm.jobs.run import NS_PER_MS, Loaded, LoadOptions, load_model, loaded_members, run_rounds
 from farm.jobs.tune.tuned_check import check_tuned
 from farm.jobs.validate import output_members
-from farm.nightly.file import Nightly
+from farm.nightly.configuration import NightlyConfiguration
 from farm.rows.nightly import Block, OperatorTime
 from farm.rows.profile import operators
 from farm.rows.series import Case
@@ -37,7 +37,7 @@ class Subject:
     data: TestData | None
 
 
-def examine(opened: OpenUnit, subject: Subject, nightly: Nightly) -> Members:
+def examine(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -> Members:
     """What is looked at once a night: outputs, operators' times, memory, size of files, stored tuned files."""
     prepared, data = _ready(subject)
     loaded = _loaded(opened, subject)
@@ -54,7 +54,7 @@ def examine(opened: OpenUnit, subject: Subject, nightly: Nightly) -> Members:
     return members
 
 
-def measure_block(opened: OpenUnit, subject: Subject, nightly: Nightly, arm: str, rerun: bool) -> Block:
+def measure_block(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration, arm: str, rerun: bool) -> Block:
     """Loads the model anew and times some rounds; again after a rest where heat slowed the unit down."""
     _, data = _ready(subject)
 

@@ -15,7 +15,7 @@ from farm.jobs.nightly.case import Subject
 from farm.jobs.nightly.unit import Asked, UnitNight, is_good
 from farm.jobs.run import LoadOptions
 from farm.model import fetch
-from farm.nightly.file import Nightly, Setting
+from farm.nightly.configuration import NightlyConfiguration, Setting
 from farm.rows.nightly import NightlyRow
 from farm.rows.series import Case
 
@@ -45,7 +45,7 @@ def subjects_of(asked: Asked, places: Places) -> Mapping[Unit, list[Subject]]:
     return {unit: subjects for unit, subjects in found.items() if subjects}
 
 
-def cases_of(nightly: Nightly, places: Places) -> Mapping[Unit, list[Case]]:
+def cases_of(nightly: NightlyConfiguration, places: Places) -> Mapping[Unit, list[Case]]:
     """The cases of each unit, without converting anything."""
     found: dict[Unit, list[Case]] = {}
     for deployment, units in places:
@@ -57,7 +57,9 @@ def cases_of(nightly: Nightly, places: Places) -> Mapping[Unit, list[Case]]:
     return {unit: cases for unit, cases in found.items() if cases}
 
 
-def _subjects(nightly: Nightly, unit: Unit, model: Prepared | Failed, data: TestData | None) -> Iterator[Subject]:
+def _subjects(
+    nightly: NightlyConfiguration, unit: Unit, model: Prepared | Failed, data: TestData | None
+) -> Iterator[Subject]:
     runtimes = [runtime for runtime in model.settings.runtimes if runtime in nightly.runtimes]
     for runtime in runtimes:
         for name, setting in nightly.settings.items():
@@ -71,11 +73,11 @@ def _test_data(model: Prepared | Failed) -> TestData | None:
     return TestData(model, fetch.Fetcher(model.deployment).validation_inputs(model.name))
 
 
-def _load_options(nightly: Nightly, setting: Setting) -> LoadOptions:
+def _load_options(nightly: NightlyConfiguration, setting: Setting) -> LoadOptions:
     return LoadOptions(_file(nightly, setting.tuned), _file(nightly, setting.kernels), setting.memory)
 
 
-def _file(nightly: Nightly, word: str | None) -> Path | None:
+def _file(nightly: NightlyConfiguration, word: str | None) -> Path | None:
     """`none`, or a path from the file's folder."""
     if word is None or word == "none":
         return None if word is None else Path(word)

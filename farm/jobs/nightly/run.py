@@ -12,8 +12,8 @@ from farm.jobs.fleet.progress import UNWATCHED, Watch
 from farm.jobs.nightly.matrix import Places, nightly_job
 from farm.jobs.nightly.stored_night import NIGHTS, last_good_name, load_night
 from farm.jobs.nightly.unit import Asked
-from farm.nightly.file import Nightly
-from farm.nightly.night import Night, Outcome
+from farm.nightly.configuration import NightlyConfiguration
+from farm.nightly.night import Night, NightOutcome
 from farm.rows.nightly import Block, NightlyRow
 from farm.rows.row import Status
 from farm.rows.series import Case, case_of, digest
@@ -24,7 +24,7 @@ PLAN = "plan"  # the note with what a run must know to go on; all others are blo
 INTERRUPTED = "interrupted"
 
 
-def begin(store: Store, nightly: Nightly, command: str, commit: str = "") -> int:
+def begin(store: Store, nightly: NightlyConfiguration, command: str, commit: str = "") -> int:
     """A new run; its number. `commit` is what is tested, unless the file says it."""
     run = store.begin(nightly.title, command, nightly.commit or commit)
     seed = secrets.randbelow(2**32) if nightly.seed is None else nightly.seed
@@ -32,7 +32,7 @@ def begin(store: Store, nightly: Nightly, command: str, commit: str = "") -> int
     return run
 
 
-def resume(store: Store, nightly: Nightly) -> int:
+def resume(store: Store, nightly: NightlyConfiguration) -> int:
     """The last run of the file, which goes on; raises ConfigError where it ended, or the file has changed since."""
     last = next(iter(store.runs(name=nightly.title, limit=1)), None)
     if last is None or last.state != INTERRUPTED:
@@ -47,7 +47,7 @@ def resume(store: Store, nightly: Nightly) -> int:
 def measure(
     store: Store,
     run: int,
-    nightly: Nightly,
+    nightly: NightlyConfiguration,
     places: Places,
     fleet: FleetOptions,
     say: Callable[[str], None],
@@ -67,7 +67,7 @@ def measure(
         raise
     store.end(run)
     night = load_night(store, run, nightly.baseline)
-    if night.outcome == Outcome.GOOD:
+    if night.outcome == NightOutcome.GOOD:
         store.set_baseline(last_good_name(nightly.title), run)
     return night
 
@@ -79,7 +79,7 @@ def block_seconds(store: Store, name: str) -> dict[Case, float]:
     return {case_of(row): row.busy_s / len(row.blocks) for row in rows if row.blocks and row.busy_s}
 
 
-def _asked(store: Store, run: int, nightly: Nightly, say: Callable[[str], None]) -> Asked:
+def _asked(store: Store, run: int, nightly: NightlyConfiguration, say: Callable[[str], None]) -> Asked:
     done = {case_of(row) for row in store.nightly_rows(run) if row.status in (Status.OK, Status.WRONG_RESULT)}
     history = store.series(until=run - 1, nights=NIGHTS, name=nightly.title)
     return Asked(nightly, run, int(_plan(store, run)["seed"]), history, _Notebook(store, run, say), done)
@@ -89,7 +89,7 @@ def _plan(store: Store, run: int) -> Mapping[str, Any]:
     return dict(store.progress(run)).get(PLAN, {})
 
 
-def _digest(nightly: Nightly) -> str:
+def _digest(nightly: NightlyConfiguration) -> str:
     return digest(nightly.model_dump(mode="json"))
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from farm.decision.controls import false_alarms
+from farm.decision.controls import estimate_false_alarms
 from farm.decision.judgement import Judgement
-from farm.decision.regression import asks_twin, compare_points, judge, twin_of
-from farm.nightly.file import LAST_GOOD, SERIES
+from farm.decision.regression import compare_points, judge_series, needs_twin, twin_evidence
+from farm.nightly.configuration import LAST_GOOD, SERIES
 from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
 from farm.rows.nightly import NightlyRow
 from farm.rows.row import DeviceState
@@ -40,7 +40,7 @@ def load_night(store: Store, run: int, baseline: str = SERIES) -> Night:
         for key, judgement in _judgements(run, followed, _twins(rows), base).items()
     ]
     shown = baseline if base is None else f"{baseline} (run {base})"
-    return Night(info, shown, _devices(reports, rows, before), false_alarms(series))
+    return Night(info, shown, _devices(reports, rows, before), estimate_false_alarms(series))
 
 
 def last_good_name(name: str) -> str:
@@ -80,7 +80,7 @@ def _judgements(run: int, series: Series, twins: Mapping[str, str], base: int | 
     found = dict(alone)
     for key, judgement in alone.items():
         other = dataclasses.replace(key, case=dataclasses.replace(key.case, unit=twins.get(key.case.unit, "")))
-        if asks_twin(judgement) and other in alone:
+        if needs_twin(judgement) and other in alone:
             found[key] = _judged(run, key, series[key], base, alone[other])
     return found
 
@@ -93,7 +93,7 @@ def _judged(
     before = next((point for point in earlier if point.run == base), None)
     if base is not None and before and tonight:
         return compare_points(before, tonight, key.metric)
-    return judge(earlier, tonight, key.metric, twin=twin_of(twin) if twin else None, final=True)
+    return judge_series(earlier, tonight, key.metric, twin=twin_evidence(twin) if twin else None, final=True)
 
 
 def _twins(rows: Mapping[Case, NightlyRow]) -> dict[str, str]:

@@ -10,14 +10,14 @@ from typing import Any, Protocol
 
 from farm.condition.device_state import read_state
 from farm.config.inventory import Unit
-from farm.decision.regression import judge
+from farm.decision.regression import judge_series
 from farm.jobs.fleet.job_rows import Members, failed_members, is_beyond_row, members_of_row
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Failed
 from farm.jobs.nightly.case import Subject, examine, measure_block
 from farm.jobs.run import asked_of
-from farm.nightly.file import Nightly
-from farm.nightly.plan import ARMS, Turn, turns
+from farm.nightly.block_order import ARMS, PlannedBlock, block_order
+from farm.nightly.configuration import NightlyConfiguration
 from farm.rows.nightly import Block, NightlyRow
 from farm.rows.row import DeviceState, Latency, Status
 from farm.rows.series import Case, Point, SeriesKey, points_of
@@ -49,7 +49,7 @@ class Asked:
         done: cases that have their row already.
     """
 
-    nightly: Nightly
+    nightly: NightlyConfiguration
     run: int
     seed: int
     history: Mapping[SeriesKey, Sequence[Point]]
@@ -95,10 +95,10 @@ class UnitNight:
             self._failed.setdefault(case, error)
         return self.rows()
 
-    def _left(self) -> Iterator[Turn]:
+    def _left(self) -> Iterator[PlannedBlock]:
         """The turns that were not measured yet, in the order of the whole."""
         done = {case: sum(not block.rerun for block in blocks) for case, blocks in self._blocks.items()}
-        planned = turns(list(self._subjects), self._asked.nightly.repeats, self._asked.seed)
+        planned = block_order(list(self._subjects), self._asked.nightly.repeats, self._asked.seed)
         return (turn for turn in planned if turn.repeat >= done[turn.case])
 
     def _suspected(self) -> dict[Case, int]:
@@ -113,15 +113,18 @@ class UnitNight:
     def _more(self, case: Case) -> int:
         points = points_of(self._row(case), self._asked.run)
         history = self._asked.history
-        return max((judge(history.get(key, ()), point, key.metric).more for key, point in points.items()), default=0)
+        return max(
+            (judge_series(history.get(key, ()), point, key.metric).more for key, point in points.items()),
+            default=0,
+        )
 
-    def _reruns(self, wanted: Mapping[Case, int]) -> Iterator[Turn]:
+    def _reruns(self, wanted: Mapping[Case, int]) -> Iterator[PlannedBlock]:
         """Further turns, the cases one after another, their labels in turns too."""
         for number in range(max(wanted.values())):
             for case in (case for case, count in wanted.items() if count > number):
-                yield Turn(case, len(self._blocks[case]), ARMS[len(self._blocks[case]) % 2])
+                yield PlannedBlock(case, len(self._blocks[case]), ARMS[len(self._blocks[case]) % 2])
 
-    def _measure(self, opened: OpenUnit, planned: Iterable[Turn]) -> None:
+    def _measure(self, opened: OpenUnit, planned: Iterable[PlannedBlock]) -> None:
         for turn in planned:
             if turn.case in self._failed:
                 continue
@@ -137,7 +140,7 @@ class UnitNight:
                 self._failed[turn.case] = error
             self._busy_s[turn.case] += time.monotonic() - begun_s
 
-    def _measure_turn(self, opened: OpenUnit, turn: Turn) -> None:
+    def _measure_turn(self, opened: OpenUnit, turn: PlannedBlock) -> None:
         subject, nightly = self._subjects[turn.case], self._asked.nightly
         rerun = turn.repeat >= nightly.repeats
         what = "again, to be sure" if rerun else f"{turn.repeat + 1} of {nightly.repeats}"

@@ -28,7 +28,7 @@ from runtime.artifacts import (
     fingerprint_of,
     merge_kernels,
 )
-from tuner.verdict import Verdict
+from tuner.verdict import LaunchVerdict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _entries(verdicts: Any) -> list[TunedEntry]:
     return [_entry(each) for each in verdicts if each.runs and math.isfinite(each.tuned_ns)]
 
 
-def _entry(verdict: Verdict) -> TunedEntry:
+def _entry(verdict: LaunchVerdict) -> TunedEntry:
     launch, chosen = verdict.launch, verdict.chosen
     return TunedEntry(
         key=launch.key,
@@ -83,7 +83,7 @@ def _entry(verdict: Verdict) -> TunedEntry:
     )
 
 
-def _launch_record(verdict: Verdict, found: Sequence[Tuned]) -> LaunchRecord:
+def _launch_record(verdict: LaunchVerdict, found: Sequence[Tuned]) -> LaunchRecord:
     names = {use_name(model.prepared) for model in found}
     return LaunchRecord(
         key=verdict.launch.key,

@@ -17,11 +17,11 @@ from runtime.lowering.lower import Options
 from runtime.plan.plan import Plan
 from runtime.target import Target
 from tuner import space
-from tuner.device_pool import Crew
+from tuner.device_pool import DevicePool
 from tuner.journal import Journal
-from tuner.search import LEVELS, Expand, Outcome, search
-from tuner.trial_runner import Lab
-from tuner.verdict import Verdict
+from tuner.search import LEVELS, Expand, SearchResult, search
+from tuner.trial_runner import TrialRunner
+from tuner.verdict import LaunchVerdict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Tuned:
     prepared: Prepared
     plan: Plan
     plan_file: Path
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[LaunchVerdict, ...]
     trials: int
     device_s: float
 
@@ -105,26 +105,26 @@ def _search(
         opened.watch.stage(f"trial plan of {', '.join(found.prepared.name for found in group)}")
         return trials_on(opened, [found.prepared for found in group], group[0].target, group[0].prepared.name)
 
-    def lead(crew: Crew, trials: UnitTrials) -> list[Tuned]:
-        return _led(opened, crew, trials, group, options)
+    def lead(pool: DevicePool, trials: UnitTrials) -> list[Tuned]:
+        return _led(opened, pool, trials, group, options)
 
     return shared.result(key, opened.unit.name, bring, lead)
 
 
 def _led(
-    opened: OpenUnit, crew: Crew, trials: UnitTrials, group: Sequence[Tuned], options: SearchOptions
+    opened: OpenUnit, pool: DevicePool, trials: UnitTrials, group: Sequence[Tuned], options: SearchOptions
 ) -> list[Tuned]:
     target = group[0].target
     provenance = {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
     with Journal(journal_file(opened.unit.soc), fingerprint_of(target).digest, provenance) as journal:
         _say(journal, opened.watch.stage)
-        lab = Lab(crew, journal, max(options.seconds * len(group) - trials.prepare_s, 0.0))
-        outcome = search(trials.launches, _expansion(target), lab, LEVELS[options.level], opened.watch.search)
+        runner = TrialRunner(pool, journal, max(options.seconds * len(group) - trials.prepare_s, 0.0))
+        outcome = search(trials.launches, _expansion(target), runner, LEVELS[options.level], opened.watch.search)
     return [_found(each, outcome, trials) for each in group]
 
 
 def _expansion(target: Target) -> Expand:
-    return lambda launch, preferred_multiple: space.candidates(launch, target, preferred_multiple)
+    return lambda launch, preferred_multiple: space.candidate_costs(launch, target, preferred_multiple)
 
 
 def _say(journal: Journal, say: Callable[[str], None]) -> None:
@@ -134,7 +134,7 @@ def _say(journal: Journal, say: Callable[[str], None]) -> None:
         say(f"{journal.resumed} trials are known from before")
 
 
-def _found(found: Tuned, outcome: Outcome, trials: UnitTrials) -> Tuned:
+def _found(found: Tuned, outcome: SearchResult, trials: UnitTrials) -> Tuned:
     name = use_name(found.prepared)
     own = [each for each in outcome.verdicts if any(use.model == name for use in each.launch.uses)]
     keys = [each.launch.key for each in own]

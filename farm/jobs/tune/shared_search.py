@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 
 from farm.jobs.tune.trials import UnitTrials
 from runtime.errors import FarmError
-from tuner.device_pool import Crew, Member
-from tuner.normalisation import Normalised, Standard
+from tuner.device_pool import DevicePool, PoolMember
+from tuner.normalisation import NormalisedMeasure, ReferenceLaunch
 
 Found = TypeVar("Found")
 
@@ -21,8 +21,8 @@ POLL_S = 0.2
 class _Search(Generic[Found]):
     """A search that is on or has ended."""
 
-    crew: Crew
-    standard: Standard
+    pool: DevicePool
+    reference: ReferenceLaunch
     found: Found | None = None
     error: FarmError | None = None
     ended: bool = False
@@ -41,7 +41,7 @@ class SharedSearch(Generic[Found]):
         self._searches: dict[object, _Search[Found]] = {}
 
     def result(
-        self, key: object, unit: str, bring: Callable[[], UnitTrials], lead: Callable[[Crew, UnitTrials], Found]
+        self, key: object, unit: str, bring: Callable[[], UnitTrials], lead: Callable[[DevicePool, UnitTrials], Found]
     ) -> Found:
         """What the search for a key found. A unit that asks while it is on takes part in it.
 
@@ -49,7 +49,7 @@ class SharedSearch(Generic[Found]):
             key: what is searched; units with equal keys share it.
             unit: the unit's name.
             bring: brings the trial plan to the unit; not called when the search has ended already.
-            lead: makes the search with a crew; called in the thread of the unit that comes first.
+            lead: makes the search with a device pool; called in the thread of the unit that comes first.
 
         Raises:
             JobError: this unit was lost, though the search may have gone on without it.
@@ -80,34 +80,36 @@ class SharedSearch(Generic[Found]):
             return search.found if search else None
 
     def _begun(self, unit: str, trials: UnitTrials) -> _Search[Found]:
-        standard = Standard.of(trials.launches)
-        return _Search(Crew([self._member(unit, trials, standard)], self._capacity), standard)
+        reference = ReferenceLaunch.of(trials.launches)
+        return _Search(DevicePool([self._member(unit, trials, reference)], self._capacity), reference)
 
-    def _member(self, unit: str, trials: UnitTrials, standard: Standard) -> Member:
+    def _member(self, unit: str, trials: UnitTrials, reference: ReferenceLaunch) -> PoolMember:
         """A unit that is alone keeps its own scale."""
-        return Member(unit, Normalised(trials, standard) if self._capacity > 1 else trials)
+        return PoolMember(unit, NormalisedMeasure(trials, reference) if self._capacity > 1 else trials)
 
-    def _lead(self, search: _Search[Found], trials: UnitTrials, lead: Callable[[Crew, UnitTrials], Found]) -> None:
+    def _lead(
+        self, search: _Search[Found], trials: UnitTrials, lead: Callable[[DevicePool, UnitTrials], Found]
+    ) -> None:
         try:
-            search.found = lead(search.crew, trials)
+            search.found = lead(search.pool, trials)
         except FarmError as error:
             search.error = error
         finally:
             with self._changed:
                 search.ended = True
                 self._changed.notify_all()
-            search.crew.dismiss()
+            search.pool.close()
 
     def _help(self, search: _Search[Found], unit: str, trials: UnitTrials) -> None:
         """Lends a unit to a search until that ends, or the unit is lost."""
-        search.crew.join(self._member(unit, trials, search.standard))
+        search.pool.join(self._member(unit, trials, search.reference))
         with self._changed:
-            while not search.ended and unit not in search.crew.lost:
+            while not search.ended and unit not in search.pool.lost:
                 self._changed.wait(POLL_S)
 
     def _outcome(self, search: _Search[Found], unit: str) -> Found:
-        if unit in search.crew.lost:
-            raise search.crew.lost[unit]
+        if unit in search.pool.lost:
+            raise search.pool.lost[unit]
         if search.error:
             raise search.error
         assert search.found is not None, "the search was interrupted"

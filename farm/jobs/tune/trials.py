@@ -16,7 +16,7 @@ from farm.workspace import Workspace
 from runtime.errors import DeadlineError, DeviceError, ProcessEndedError
 from runtime.lowering.trials import TrialLaunch, TrialPlan, trial_plan
 from runtime.target import Target
-from tuner.trial import Candidate, Status, Trial
+from tuner.trial import Candidate, Trial, TrialStatus
 
 WORKSPACE = Workspace("tuning")  # trial plans belong to no library
 LEAST_TRIAL_DEADLINE_S = 5.0
@@ -79,13 +79,13 @@ class UnitTrials:
             return _trial(self._opened.session.command("trial", deadline_s=self._deadline_s, **words))
         except DeviceError as error:
             self._check_health()
-            return Trial(Status.FAILED, reason=str(error))
+            return Trial(TrialStatus.FAILED, reason=str(error))
         except DeadlineError as error:
             self._restart()
-            return Trial(Status.HANG, reason=str(error))
+            return Trial(TrialStatus.HANG, reason=str(error))
         except ProcessEndedError as error:
             self._restart()
-            return Trial(Status.CRASH, reason=str(error))
+            return Trial(TrialStatus.CRASH, reason=str(error))
 
     def _check_health(self) -> None:
         """After an error: a driver that lost its context fails whatever comes next, until farmrt is started again."""
@@ -138,7 +138,7 @@ def _words(launch: TrialLaunch, candidate: Candidate, reps: int) -> dict[str, An
 
 def _trial(answer: Answer) -> Trial:
     return Trial(
-        Status.OK,
+        TrialStatus.OK,
         ns=tuple(float(ns) for ns in answer["ns"]),
         build_s=answer["build_ms"] / MS_PER_S,
         max_abs_error=answer.get("max_abs_error"),

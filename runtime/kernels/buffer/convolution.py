@@ -57,15 +57,15 @@ def _conv2d_shapes(dims: Dims, defines: Defines) -> Shapes:
 
 def _conv2d_work_items(dims: Dims, chosen: Variant) -> WorkItems:
     pixels = dims["batch"] * dims["out_h"] * dims["out_w"]
-    return *tile.grid(pixels, dims["out_c"], chosen), dims["groups"]
+    return *tile.tile_grid(pixels, dims["out_c"], chosen), dims["groups"]
 
 
 def _conv2d_cost(dims: Dims, chosen: Variant) -> float:
-    return tile.cost(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], dims["in_c"], chosen)
+    return tile.tile_cost(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], dims["in_c"], chosen)
 
 
 def _conv2d_rule(dims: Dims, chosen: Variant, target: Target) -> str:
-    return tile.rule(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], chosen)
+    return tile.tile_constraint(dims["batch"] * dims["out_h"] * dims["out_w"], dims["out_c"], chosen)
 
 
 def _conv2d_macs(dims: Dims) -> int:
@@ -103,14 +103,14 @@ def _depthwise_work_items(dims: Dims, chosen: Variant) -> WorkItems:
 
 def _depthwise_cost(dims: Dims, chosen: Variant) -> float:
     """Multiply-adds of vectors for each tap, tiles rounded up; twice as much where a tap is checked each time."""
-    each = chosen["ROWS"] * chosen["PIXELS"] + 1
-    return math.prod(_depthwise_work_items(dims, chosen)) * each * (1 if chosen["WINDOW"] else 2)
+    cost_per_tap = chosen["ROWS"] * chosen["PIXELS"] + 1
+    return math.prod(_depthwise_work_items(dims, chosen)) * cost_per_tap * (1 if chosen["WINDOW"] else 2)
 
 
 def _depthwise_rule(dims: Dims, chosen: Variant, target: Target) -> str:
     window, stride = chosen["WINDOW"], chosen["STRIDE"]
-    wanted = {"k_h": window, "k_w": window, "stride_h": stride, "stride_w": stride, "dil_h": 1, "dil_w": 1}
-    if window and any(dims[name] != value for name, value in wanted.items()):
+    required = {"k_h": window, "k_w": window, "stride_h": stride, "stride_w": stride, "dil_h": 1, "dil_w": 1}
+    if window and any(dims[name] != value for name, value in required.items()):
         return f"only for windows of {window}x{window} with stride {stride}"
     return too_wide(dims["channels"], chosen)
 
@@ -142,12 +142,12 @@ KERNELS = (
         "x:view w:weights b:weights residual:view y:view",
         "pixels in_c out_c",
         _conv1x1_shapes,
-        lambda dims, chosen: tile.grid(dims["pixels"], dims["out_c"], chosen),
+        lambda dims, chosen: tile.tile_grid(dims["pixels"], dims["out_c"], chosen),
         floats="act_a act_b",
         variants=tile.GROUP_VARIANTS,
         defaults=tile.DEFAULTS,
-        cost=lambda dims, chosen: tile.cost(dims["pixels"], dims["out_c"], dims["in_c"], chosen),
-        rule=lambda dims, chosen, target: tile.rule(dims["pixels"], dims["out_c"], chosen),
+        cost=lambda dims, chosen: tile.tile_cost(dims["pixels"], dims["out_c"], dims["in_c"], chosen),
+        rule=lambda dims, chosen, target: tile.tile_constraint(dims["pixels"], dims["out_c"], chosen),
         macs=lambda dims: dims["pixels"] * dims["in_c"] * dims["out_c"],
         packed=True,
         cpu_local=(16, 1),

@@ -62,7 +62,7 @@ KERNELS = (
             "pocl": (_rows(32, 8, 1, 0), _rows(16, 8, 4, 0)),
             "pocl-3.1": (_rows(32, 16, 1, 1), _rows(32, 16, 6, 1)),
         },
-        cost=lambda dims, chosen: tile.cost(dims["rows"], dims["out_c"], dims["in_c"], chosen),
+        cost=lambda dims, chosen: tile.tile_cost(dims["rows"], dims["out_c"], dims["in_c"], chosen),
         rule=_rows_rule,
         macs=lambda dims: dims["rows"] * dims["in_c"] * dims["out_c"],
         packed=True,

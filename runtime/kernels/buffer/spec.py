@@ -6,7 +6,18 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 
-from runtime.kernels.spec import Defines, Dims, Form, Kernel, Memory, Variant, WorkItems, always_fits, no_cost, no_macs
+from runtime.kernels.spec import (
+    ArgumentForm,
+    Defines,
+    Dims,
+    Kernel,
+    MemoryType,
+    Variant,
+    WorkItems,
+    always_fits,
+    no_cost,
+    no_macs,
+)
 from runtime.target import Target
 
 # Tensor argument -> its shape without gaps: (pixels, channels) of a view, (elements,) of a flat tensor or of plain
@@ -56,8 +67,8 @@ def buffer_kernel(
         name=name,
         source=source or f"{name}.cl",
         operator=operator,
-        memory=Memory.BUFFER,
-        tensors=tuple((argument, Form(form)) for argument, form in forms),
+        memory=MemoryType.BUFFER,
+        tensors=tuple((argument, ArgumentForm(form)) for argument, form in forms),
         ints=tuple(ints.split()),
         floats=tuple(floats.split()),
         work_items=work_items,
@@ -84,13 +95,13 @@ def _compiler_aborts(chosen: Variant, target: Target) -> str:
 def _local_size(grid: WorkItems, cpu_local: WorkItems, target: Target) -> WorkItems:
     if cpu_local and target.gpu_family.startswith("pocl"):
         return cpu_local
-    return default_local_size(grid, target)
+    return default_buffer_local_size(grid, target)
 
 
-def default_local_size(grid: WorkItems, target: Target) -> WorkItems:
+def default_buffer_local_size(grid: WorkItems, target: Target) -> WorkItems:
     """Powers of two along the first axes, which neighbours in memory share."""
-    wanted = _CPU_WORK_GROUP if target.gpu_family.startswith("pocl") else _GPU_WORK_GROUP
-    budget = min(wanted, target.max_work_group_size)
+    group_size = _CPU_WORK_GROUP if target.gpu_family.startswith("pocl") else _GPU_WORK_GROUP
+    budget = min(group_size, target.max_work_group_size)
     size = [1] * len(grid)
     for axis, extent in enumerate(grid):
         limit = min(extent, target.max_work_item_sizes[axis])

@@ -36,7 +36,7 @@ def _gemm_shapes(dims: Dims, defines: Defines) -> Shapes:
 
 
 def _gemm_work_items(dims: Dims, chosen: Variant) -> WorkItems:
-    return *tile.grid(dims["tiles"], dims["out_c"], chosen), dims["points"]
+    return *tile.tile_grid(dims["tiles"], dims["out_c"], chosen), dims["points"]
 
 
 def _output_shapes(dims: Dims, defines: Defines) -> Shapes:
@@ -72,8 +72,8 @@ KERNELS = (
         _gemm_work_items,
         variants=tile.GROUP_VARIANTS,
         defaults=tile.DEFAULTS,
-        cost=lambda dims, chosen: tile.cost(dims["tiles"], dims["out_c"], dims["in_c"], chosen),
-        rule=lambda dims, chosen, target: tile.rule(dims["tiles"], dims["out_c"], chosen),
+        cost=lambda dims, chosen: tile.tile_cost(dims["tiles"], dims["out_c"], dims["in_c"], chosen),
+        rule=lambda dims, chosen, target: tile.tile_constraint(dims["tiles"], dims["out_c"], chosen),
         macs=lambda dims: dims["points"] * dims["tiles"] * dims["in_c"] * dims["out_c"],
         packed=True,
         cpu_local=(16, 1, 1),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 
-from runtime.kernels.image.spec import Images, activation, argument, blocks_of, image_kernel, pixel_grid
+from runtime.kernels.image.spec import Images, activation_image, argument_image, blocks_of, image_kernel, pixel_grid
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
 from runtime.layout.image import LANES, ImageLayout
 from runtime.target import Target
@@ -35,11 +35,11 @@ _WINDOW = "k_h k_w stride_h stride_w pad_t pad_l dil_h dil_w"
 
 def _conv2d_images(dims: Dims, defines: Defines) -> Images:
     in_c, out_c = dims["groups"] * dims["in_c"], dims["groups"] * dims["out_c"]
-    output = activation(dims["batch"], out_c, dims["out_h"], dims["out_w"])
+    output = activation_image(dims["batch"], out_c, dims["out_h"], dims["out_w"])
     return {
-        "x": activation(dims["batch"], in_c, dims["in_h"], dims["in_w"]),
+        "x": activation_image(dims["batch"], in_c, dims["in_h"], dims["in_w"]),
         "w": (ImageLayout.CONV_FILTER, (out_c, dims["in_c"], dims["k_h"], dims["k_w"])),
-        "b": argument(out_c),
+        "b": argument_image(out_c),
         "residual": output,
         "y": output,
     }
@@ -70,11 +70,11 @@ def _conv2d_macs(dims: Dims) -> int:
 
 
 def _conv1x1_images(dims: Dims, defines: Defines) -> Images:
-    output = activation(1, dims["out_c"], dims["rows"], dims["width"])
+    output = activation_image(1, dims["out_c"], dims["rows"], dims["width"])
     return {
-        "x": activation(1, dims["in_c"], dims["rows"], dims["width"]),
+        "x": activation_image(1, dims["in_c"], dims["rows"], dims["width"]),
         "w": (ImageLayout.CONV_FILTER, (dims["out_c"], dims["in_c"], 1, 1)),
-        "b": argument(dims["out_c"]),
+        "b": argument_image(dims["out_c"]),
         "residual": output,
         "y": output,
     }
@@ -86,11 +86,11 @@ def _conv1x1_work_items(dims: Dims, chosen: Variant) -> WorkItems:
 
 
 def _depthwise_images(dims: Dims, defines: Defines) -> Images:
-    output = activation(dims["batch"], dims["channels"], dims["out_h"], dims["out_w"])
+    output = activation_image(dims["batch"], dims["channels"], dims["out_h"], dims["out_w"])
     return {
-        "x": activation(dims["batch"], dims["channels"], dims["in_h"], dims["in_w"]),
+        "x": activation_image(dims["batch"], dims["channels"], dims["in_h"], dims["in_w"]),
         "w": (ImageLayout.DEPTHWISE_FILTER, (dims["channels"], 1, dims["k_h"], dims["k_w"])),
-        "b": argument(dims["channels"]),
+        "b": argument_image(dims["channels"]),
         "residual": output,
         "y": output,
     }
@@ -107,10 +107,10 @@ def _depthwise_macs(dims: Dims) -> int:
 
 def _fully_connected_images(dims: Dims, defines: Defines) -> Images:
     return {
-        "x": activation(dims["batch"], dims["in_c"], dims["in_h"], dims["in_w"]),
-        "w": activation(dims["out_c"], dims["in_c"], 1, dims["in_h"] * dims["in_w"]),
-        "b": argument(dims["out_c"]),
-        "y": activation(dims["batch"], dims["out_c"], 1, 1),
+        "x": activation_image(dims["batch"], dims["in_c"], dims["in_h"], dims["in_w"]),
+        "w": activation_image(dims["out_c"], dims["in_c"], 1, dims["in_h"] * dims["in_w"]),
+        "b": argument_image(dims["out_c"]),
+        "y": activation_image(dims["batch"], dims["out_c"], 1, 1),
     }
 
 

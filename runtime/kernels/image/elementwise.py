@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.kernels.image.spec import Images, activation, argument, image_kernel, pixel_grid
+from runtime.kernels.image.spec import Images, activation_image, argument_image, image_kernel, pixel_grid
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems
 
 _EXTENTS = ("batch", "channels", "height", "width")
@@ -10,16 +10,16 @@ _EXTENTS = ("batch", "channels", "height", "width")
 
 def _binary_images(dims: Dims, defines: Defines) -> Images:
     prefixes = {"a": "a_", "b": "b_", "y": ""}
-    return {name: activation(*(dims[prefix + axis] for axis in _EXTENTS)) for name, prefix in prefixes.items()}
+    return {name: activation_image(*(dims[prefix + axis] for axis in _EXTENTS)) for name, prefix in prefixes.items()}
 
 
 def _unary_images(dims: Dims, defines: Defines) -> Images:
-    image = activation(*(dims[axis] for axis in _EXTENTS))
+    image = activation_image(*(dims[axis] for axis in _EXTENTS))
     return {"x": image, "y": image}
 
 
 def _scale_shift_images(dims: Dims, defines: Defines) -> Images:
-    constant = argument(dims["channels"])
+    constant = argument_image(dims["channels"])
     return {**_unary_images(dims, defines), "s": constant, "t": constant}
 
 

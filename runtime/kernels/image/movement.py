@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.kernels.image.spec import Images, activation, blocks_of, image_kernel, pixel_grid
+from runtime.kernels.image.spec import Images, activation_image, blocks_of, image_kernel, pixel_grid
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems
 from runtime.layout.image import LANES, ImageLayout, Shape
 
@@ -12,7 +12,7 @@ _CONCAT_INPUTS = "abcd"
 
 
 def _image(dims: Dims) -> tuple[ImageLayout, Shape]:
-    return activation(dims["batch"], dims["channels"], dims["height"], dims["width"])
+    return activation_image(dims["batch"], dims["channels"], dims["height"], dims["width"])
 
 
 def _grid(dims: Dims, chosen: Variant) -> WorkItems:
@@ -26,7 +26,7 @@ def _joined_channels(dims: Dims) -> int:
 def _concat_images(dims: Dims, defines: Defines) -> Images:
     """The output is at least that wide; whoever writes more channels checks that it fits."""
     channels = LANES * dims["y_block"] + _joined_channels(dims)
-    return {"y": activation(1, channels, dims["rows"], dims["width"])}
+    return {"y": activation_image(1, channels, dims["rows"], dims["width"])}
 
 
 def _concat_grid(dims: Dims, chosen: Variant) -> WorkItems:
@@ -34,7 +34,7 @@ def _concat_grid(dims: Dims, chosen: Variant) -> WorkItems:
 
 
 def _pad_images(dims: Dims, defines: Defines) -> Images:
-    return {"x": activation(dims["batch"], dims["channels"], dims["in_h"], dims["in_w"]), "y": _image(dims)}
+    return {"x": activation_image(dims["batch"], dims["channels"], dims["in_h"], dims["in_w"]), "y": _image(dims)}
 
 
 KERNELS = (

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from runtime.kernels.image.spec import Images, activation, blocks_of, image_kernel, pixel_grid
+from runtime.kernels.image.spec import Images, activation_image, blocks_of, image_kernel, pixel_grid
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems
 
 _EXTENTS = "batch channels height width"
 
 
 def _images(dims: Dims, defines: Defines) -> Images:
-    image = activation(dims["batch"], dims["channels"], dims["height"], dims["width"])
+    image = activation_image(dims["batch"], dims["channels"], dims["height"], dims["width"])
     return {"x": image, "y": image}
 
 
 def _reduce_images(dims: Dims, defines: Defines) -> Images:
-    return {"x": _images(dims, defines)["x"], "y": activation(dims["batch"], dims["channels"], 1, 1)}
+    return {"x": _images(dims, defines)["x"], "y": activation_image(dims["batch"], dims["channels"], 1, 1)}
 
 
 def _grid(dims: Dims, chosen: Variant) -> WorkItems:

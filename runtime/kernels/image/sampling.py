@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from runtime.kernels.image.spec import Images, activation, image_kernel, pixel_grid
+from runtime.kernels.image.spec import Images, activation_image, image_kernel, pixel_grid
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems
 
 
 def _images(dims: Dims, defines: Defines) -> Images:
     return {
-        "x": activation(dims["batch"], dims["channels"], dims["in_h"], dims["in_w"]),
-        "y": activation(dims["batch"], dims["channels"], dims["out_h"], dims["out_w"]),
+        "x": activation_image(dims["batch"], dims["channels"], dims["in_h"], dims["in_w"]),
+        "y": activation_image(dims["batch"], dims["channels"], dims["out_h"], dims["out_w"]),
     }
 
 

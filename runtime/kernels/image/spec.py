@@ -6,7 +6,18 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 
-from runtime.kernels.spec import Defines, Dims, Form, Kernel, Memory, Variant, WorkItems, always_fits, ceil_div, no_macs
+from runtime.kernels.spec import (
+    ArgumentForm,
+    Defines,
+    Dims,
+    Kernel,
+    MemoryType,
+    Variant,
+    WorkItems,
+    always_fits,
+    ceil_div,
+    no_macs,
+)
 from runtime.layout.image import LANES, ImageLayout, Shape, image_size
 from runtime.target import Target
 
@@ -54,15 +65,15 @@ def image_kernel(
         name=name,
         source=source or f"{name}.cl",
         operator=operator,
-        memory=Memory.IMAGE,
-        tensors=tuple((argument, Form(form or "image")) for argument, _, form in forms),
+        memory=MemoryType.IMAGE,
+        tensors=tuple((argument, ArgumentForm(form or "image")) for argument, _, form in forms),
         ints=tuple(ints.split()),
         floats=tuple(floats.split()),
         work_items=work_items,
         variants=variants,
         defaults={family: (chosen,) for family, chosen in (defaults or {}).items()},
         fits=lambda dims, chosen, target: rule(dims, chosen, target) or _exceeded_limit(images(dims, {}), target),
-        local_size=lambda dims, chosen, target: default_local_size(work_items(dims, chosen), target),
+        local_size=lambda dims, chosen, target: default_image_local_size(work_items(dims, chosen), target),
         macs=macs,
         tunable=tunable,
         cpu=False,
@@ -70,13 +81,13 @@ def image_kernel(
     )
 
 
-def default_local_size(grid: WorkItems, target: Target) -> WorkItems:
+def default_image_local_size(grid: WorkItems, target: Target) -> WorkItems:
     """Powers of two: up to 4 blocks and 8 columns, then rows, then what is left.
 
     Neighbouring columns and rows share input pixels in the texture cache, and blocks read the same input.
     """
-    wanted = _CPU_WORK_GROUP if target.gpu_family.startswith("pocl") else _GPU_WORK_GROUP
-    budget = min(wanted, target.max_work_group_size)
+    group_size = _CPU_WORK_GROUP if target.gpu_family.startswith("pocl") else _GPU_WORK_GROUP
+    budget = min(group_size, target.max_work_group_size)
     size = [1, 1, 1]
     for axis, most in ((0, 4), (1, 8), (2, budget), (1, budget), (0, budget)):
         limit = min(most, grid[axis], target.max_work_item_sizes[axis])
@@ -85,12 +96,12 @@ def default_local_size(grid: WorkItems, target: Target) -> WorkItems:
     return size[0], size[1], size[2]
 
 
-def activation(batch: int, channels: int, height: int, width: int) -> tuple[ImageLayout, Shape]:
+def activation_image(batch: int, channels: int, height: int, width: int) -> tuple[ImageLayout, Shape]:
     """The image of an activation."""
     return ImageLayout.CHANNEL_MAJOR, (batch, channels, height, width)
 
 
-def argument(length: int) -> tuple[ImageLayout, Shape]:
+def argument_image(length: int) -> tuple[ImageLayout, Shape]:
     """The image of a bias, scale or shift."""
     return ImageLayout.ARGUMENT, (length,)
 

@@ -7,7 +7,7 @@ takes this way only if all three launches fit.
 from __future__ import annotations
 
 from runtime.kernels.image.convolution import DEFAULTS, VARIANTS
-from runtime.kernels.image.spec import Images, activation, argument, blocks_of, image_kernel
+from runtime.kernels.image.spec import Images, activation_image, argument_image, blocks_of, image_kernel
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div
 from runtime.layout.image import ImageLayout
 
@@ -27,13 +27,13 @@ def _products_work_items(dims: Dims, chosen: Variant) -> WorkItems:
 
 
 def _input_images(dims: Dims, defines: Defines) -> Images:
-    images = {"x": activation(dims["batch"], dims["in_c"], dims["in_h"], dims["in_w"])}
+    images = {"x": activation_image(dims["batch"], dims["in_c"], dims["in_h"], dims["in_w"])}
     return images | _transformed("v", dims["in_c"], dims, defines)
 
 
 def _output_images(dims: Dims, defines: Defines) -> Images:
-    output = activation(dims["batch"], dims["out_c"], dims["out_h"], dims["out_w"])
-    images = {"b": argument(dims["out_c"]), "residual": output, "y": output}
+    output = activation_image(dims["batch"], dims["out_c"], dims["out_h"], dims["out_w"])
+    images = {"b": argument_image(dims["out_c"]), "residual": output, "y": output}
     return images | _transformed("m", dims["out_c"], dims, defines)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from runtime.graph import Node
-from runtime.lowering.activation import activation
+from runtime.lowering.activation import activation_code
 from runtime.lowering.builder import Builder, Tensors, node_error
 from runtime.lowering.resizing import resize_dims, resize_kind, resize_numbers
-from runtime.plan.plan import Shown
+from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 
 
@@ -18,10 +18,10 @@ def lower_scale_shift(builder: Builder, node: Node) -> None:
     storage = Storage.NHWC if len(shape) == 4 else Storage.FLAT
     x, y = builder.read(node.inputs[0], storage), builder.write(node.output, storage)
     scale, shift = (builder.constant(name, builder.graph.constants[name]) for name in node.inputs[1:3])
-    code, numbers = activation(node.attrs)
+    code, numbers = activation_code(node.attrs)
     dims = {"pixels": x.pixels if len(shape) == 4 else shape[0], "channels": shape[1]}
     tensors = {"x": x, "s": scale, "t": shift, "y": y}
-    shown = Shown(y.shape)
+    shown = ProfileInfo(y.shape)
     builder.launch("scale_shift", node.name, "BatchNorm", tensors, dims, numbers, {"ACTIVATION": code}, shown)
 
 
@@ -32,7 +32,7 @@ def lower_lrn(builder: Builder, node: Node) -> None:
     x, y = builder.read(node.inputs[0], Storage.NHWC), builder.write(node.output, Storage.NHWC)
     dims = {"pixels": x.pixels, "channels": x.shape[1], "size": node.attrs["size"]}
     numbers = {key: float(node.attrs[key]) for key in ("alpha", "beta", "bias")}
-    builder.launch("lrn", node.name, "LRN", {"x": x, "y": y}, dims, numbers, shown=Shown(y.shape))
+    builder.launch("lrn", node.name, "LRN", {"x": x, "y": y}, dims, numbers, shown=ProfileInfo(y.shape))
 
 
 def lower_shuffle(builder: Builder, node: Node) -> None:
@@ -50,7 +50,7 @@ def lower_resize(builder: Builder, node: Node) -> None:
     x, y = builder.read(node.inputs[0], Storage.NHWC), builder.write(node.output, Storage.NHWC)
     tensors: Tensors = {"x": x, "y": y}
     defines = {"RESIZE": resize_kind(node)}
-    builder.launch("resize", node.name, "Resize", tensors, dims, numbers, defines, Shown(y.shape))
+    builder.launch("resize", node.name, "Resize", tensors, dims, numbers, defines, ProfileInfo(y.shape))
 
 
 LOWERINGS = {

@@ -8,7 +8,7 @@ import numpy as np
 
 from runtime.graph import Array, Node
 from runtime.layout.winograd import transform_filter
-from runtime.lowering.activation import activation
+from runtime.lowering.activation import activation_code
 from runtime.lowering.builder import Builder, Rows, Tensors
 from runtime.lowering.convolution_node import Convolution
 from runtime.lowering.value import Value
@@ -36,7 +36,7 @@ def _emit(conv: Convolution, kernel: str, op: str, dims: dict[str, int], weights
     builder, node = conv.builder, conv.node
     x = builder.read(node.inputs[0], Storage.NHWC)
     residual, has_residual = _residual(conv, x)
-    code, numbers = activation(node.attrs)
+    code, numbers = activation_code(node.attrs)
     tensors: Tensors = {"x": x, "w": weights, "b": _bias(conv), "residual": residual}
     tensors |= {"zeros": builder.zeros(conv.x_shape[1]), "y": builder.write(node.output, Storage.NHWC)}
     defines = {"ACTIVATION": code, "RESIDUAL": has_residual}
@@ -77,7 +77,7 @@ def _has_dense_rows(conv: Convolution) -> bool:
 def _fully_connected(conv: Convolution) -> None:
     """A window over the whole input: its pixels and channels, as they lie, are one row of a matrix."""
     builder, node = conv.builder, conv.node
-    code, numbers = activation(node.attrs)
+    code, numbers = activation_code(node.attrs)
     x, y = builder.read(node.inputs[0], Storage.NHWC), builder.write(node.output, Storage.NHWC)
     tensors: Tensors = {"x": x, "w": _rows(conv), "b": _bias(conv), "y": y}
     dims = {"rows": conv.x_shape[0], "in_c": math.prod(conv.x_shape[1:]), "out_c": conv.y_shape[1]}
@@ -102,7 +102,7 @@ def _winograd(conv: Convolution) -> None:
     dims = {"points": points, "tiles": tiles, "in_c": in_c, "out_c": out_c}
     builder.launch("winograd_gemm", node.name, "Conv2D", gemm, dims, defines=wino, shown=conv.shown)
     residual, has_residual = _residual(conv, x)
-    code, numbers = activation(node.attrs)
+    code, numbers = activation_code(node.attrs)
     y = builder.write(node.output, Storage.NHWC)
     tensors: Tensors = {"m": m, "b": _bias(conv), "residual": residual, "y": y}
     dims = grid | {"out_h": out_h, "out_w": out_w, "out_c": out_c}

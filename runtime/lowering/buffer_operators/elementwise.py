@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from runtime.graph import Node
-from runtime.lowering.activation import activation
+from runtime.lowering.activation import activation_code
 from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.elementwise import BINARY, UNARY, unary_numbers
 from runtime.lowering.iteration import broadcast_strides, loop_nest, padded
 from runtime.lowering.value import Value
-from runtime.plan.plan import Shown
+from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 
 _RANK = 4
@@ -22,7 +22,7 @@ def lower_unary(builder: Builder, node: Node) -> None:
     dims = _dims(extents, {"xs": xs, "ys": ys})
     defines = {"UNARY": int(UNARY[node.op])}
     numbers = unary_numbers(node)
-    builder.launch("unary", node.name, node.op, {"x": x, "y": y}, dims, numbers, defines, Shown(y.shape))
+    builder.launch("unary", node.name, node.op, {"x": x, "y": y}, dims, numbers, defines, ProfileInfo(y.shape))
 
 
 def lower_binary(builder: Builder, node: Node) -> None:
@@ -34,9 +34,11 @@ def lower_binary(builder: Builder, node: Node) -> None:
     steps = [broadcast_strides(v.shape, v.strides, len(out), out) for v in (a, b)]
     extents, (as_, bs, ys) = _nest(node, out, [*steps, y.strides])
     dims = _dims(extents, {"as": as_, "bs": bs, "ys": ys})
-    code, numbers = activation(node.attrs)
+    code, numbers = activation_code(node.attrs)
     defines = {"BINARY": int(BINARY[node.op]), "ACTIVATION": code}
-    builder.launch("binary", node.name, "Eltwise", {"a": a, "b": b, "y": y}, dims, numbers, defines, Shown(y.shape))
+    builder.launch(
+        "binary", node.name, "Eltwise", {"a": a, "b": b, "y": y}, dims, numbers, defines, ProfileInfo(y.shape)
+    )
 
 
 def _operands(builder: Builder, node: Node, out: tuple[int, ...]) -> list[Value]:

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from runtime.graph import Node
-from runtime.lowering.activation import activation
+from runtime.lowering.activation import activation_code
 from runtime.lowering.builder import Builder, Rows, Tensors, node_error
-from runtime.plan.plan import Shown
+from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 
 
@@ -19,11 +19,11 @@ def lower_fully_connected(builder: Builder, node: Node) -> None:
     weights = builder.graph.constants[node.inputs[1]]
     out_c, in_c = weights.shape
     bias = builder.graph.constants[node.input(2)] if node.input(2) else np.zeros(out_c, np.float32)
-    code, numbers = activation(node.attrs)
+    code, numbers = activation_code(node.attrs)
     tensors: Tensors = {"x": x, "w": Rows(node.inputs[1], weights[None]), "y": y}
     tensors["b"] = builder.constant(node.input(2) or f"{node.name}:bias", bias)
     dims = {"rows": x.shape[0], "in_c": in_c, "out_c": out_c}
-    shown = Shown(y.shape, weights.shape)
+    shown = ProfileInfo(y.shape, weights.shape)
     defines = {"ACTIVATION": code}
     builder.launch("fully_connected", node.name, "FullyConnected", tensors, dims, numbers, defines, shown)
 
@@ -41,7 +41,7 @@ def lower_matmul(builder: Builder, node: Node) -> None:
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     dims = {"batch": batch, "m": m, "k": k, "n": n}
     dims |= {"a_batch_stride": m * k if stacks[0] > 1 else 0, "b_batch_stride": k * n if stacks[1] > 1 else 0}
-    builder.launch("matmul", node.name, "MatMul", {"a": a, "b": b, "y": y}, dims, shown=Shown(y.shape))
+    builder.launch("matmul", node.name, "MatMul", {"a": a, "b": b, "y": y}, dims, shown=ProfileInfo(y.shape))
 
 
 LOWERINGS = {"FullyConnected": lower_fully_connected, "MatMul": lower_matmul}

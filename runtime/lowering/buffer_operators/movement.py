@@ -7,7 +7,7 @@ from runtime.kernels.codes import Pad
 from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.iteration import padded
 from runtime.lowering.value import Value
-from runtime.plan.plan import Shown
+from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 
 _PAD_RANK = 4
@@ -64,7 +64,7 @@ def lower_pad(builder: Builder, node: Node) -> None:
     }
     defines = {"PAD": int(Pad[node.attrs["mode"].upper()])}
     numbers = {"value": node.attrs["value"]}
-    builder.launch("pad", node.name, "Pad", {"x": x, "y": y}, dims, numbers, defines, Shown(y.shape))
+    builder.launch("pad", node.name, "Pad", {"x": x, "y": y}, dims, numbers, defines, ProfileInfo(y.shape))
 
 
 def lower_transpose(builder: Builder, node: Node) -> None:

@@ -9,7 +9,7 @@ from runtime.kernels.codes import Reduce
 from runtime.lowering.builder import Builder
 from runtime.lowering.iteration import merge_axes
 from runtime.lowering.value import Value, row_major
-from runtime.plan.plan import Shown
+from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 
 Loop = tuple[int, int, int]  # elements, stride in x, stride in y
@@ -19,14 +19,14 @@ def lower_reduce(builder: Builder, node: Node) -> None:
     """Mean, sum, maximum or minimum over axes."""
     axes = node.attrs["axes"] or tuple(range(len(builder.graph.shape(node.inputs[0]))))
     x = builder.read_any(node.inputs[0])
-    kept = tuple(axis for axis in range(len(x.shape)) if axis not in axes)
+    outer_axes = tuple(axis for axis in range(len(x.shape)) if axis not in axes)
     y = builder.write(node.output, x.storage if node.attrs["keepdims"] else Storage.FLAT)
-    y_strides = _kept_strides(y, kept, node.attrs["keepdims"])
-    loops = _loops(x, kept, axes, y_strides)
+    y_strides = _kept_strides(y, outer_axes, node.attrs["keepdims"])
+    loops = _loops(x, outer_axes, axes, y_strides)
     if loops is None:
-        x = _rearranged(builder, node, x, (*kept, *axes))
-        kept, axes = tuple(range(len(kept))), tuple(range(len(kept), len(x.shape)))
-        loops = _loops(x, kept, axes, row_major(tuple(x.shape[axis] for axis in kept)))
+        x = _rearranged(builder, node, x, (*outer_axes, *axes))
+        outer_axes, axes = tuple(range(len(outer_axes))), tuple(range(len(outer_axes), len(x.shape)))
+        loops = _loops(x, outer_axes, axes, row_major(tuple(x.shape[axis] for axis in outer_axes)))
         y = builder.write(node.output, Storage.FLAT)
     assert loops is not None  # row-major, reduced axes last: always three loops
     outer, reduced, inner = loops
@@ -35,29 +35,33 @@ def lower_reduce(builder: Builder, node: Node) -> None:
     dims |= {"y_outer_stride": outer[2], "y_inner_stride": inner[2]}
     kind = Reduce[node.op.removeprefix("Reduce").upper()]
     op = "Pooling" if tuple(axes) == (2, 3) and x.storage == Storage.NHWC else "Reduce"
-    builder.launch("reduce", node.name, op, {"x": x, "y": y}, dims, defines={"REDUCE": int(kind)}, shown=Shown(y.shape))
+    builder.launch(
+        "reduce", node.name, op, {"x": x, "y": y}, dims, defines={"REDUCE": int(kind)}, shown=ProfileInfo(y.shape)
+    )
 
 
 def lower_softmax(builder: Builder, node: Node) -> None:
     """exp(x - max) / sum along one axis."""
     x = builder.read_any(node.inputs[0])
     axis = node.attrs["axis"]
-    kept = tuple(other for other in range(len(x.shape)) if other != axis)
+    outer_axes = tuple(other for other in range(len(x.shape)) if other != axis)
     y = builder.write(node.output, x.storage)
-    loops = _loops(x, kept, (axis,), tuple(y.strides[other] for other in kept))
+    loops = _loops(x, outer_axes, (axis,), tuple(y.strides[other] for other in outer_axes))
     if loops is None:
         x, y = builder.read(node.inputs[0], Storage.FLAT), builder.write(node.output, Storage.FLAT)
-        loops = _loops(x, kept, (axis,), tuple(y.strides[other] for other in kept))
+        loops = _loops(x, outer_axes, (axis,), tuple(y.strides[other] for other in outer_axes))
     assert loops is not None  # row-major with one axis taken out: at most an outer and an inner loop
     outer, reduced, inner = loops
     dims = {"outer": outer[0], "length": reduced[0], "inner": inner[0]}
     dims |= {"x_outer_stride": outer[1], "x_stride": reduced[1], "x_inner_stride": inner[1]}
     dims |= {"y_outer_stride": outer[2], "y_stride": y.strides[axis], "y_inner_stride": inner[2]}
-    builder.launch("softmax", node.name, "Softmax", {"x": x, "y": y}, dims, defines={"LOG": 0}, shown=Shown(y.shape))
+    builder.launch(
+        "softmax", node.name, "Softmax", {"x": x, "y": y}, dims, defines={"LOG": 0}, shown=ProfileInfo(y.shape)
+    )
 
 
-def _kept_strides(y: Value, kept: Sequence[int], keepdims: bool) -> tuple[int, ...]:
-    return tuple(y.strides[axis] for axis in kept) if keepdims else y.strides
+def _kept_strides(y: Value, axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:
+    return tuple(y.strides[axis] for axis in axes) if keepdims else y.strides
 
 
 def _loops(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from runtime.graph import Array, Node
-from runtime.kernels.spec import Memory
+from runtime.kernels.spec import MemoryType
 from runtime.layout.image import ImageLayout
 from runtime.layout.winograd import transform_filter
-from runtime.lowering.activation import activation
+from runtime.lowering.activation import activation_code
 from runtime.lowering.builder import Builder, Tensors
 from runtime.lowering.convolution_node import Convolution
 from runtime.types import Storage
@@ -35,14 +35,14 @@ def lower_conv(builder: Builder, node: Node) -> str:
 def _emit(conv: Convolution, kernel: str, op: str, dims: dict[str, int], weights: Array, layout: ImageLayout) -> str:
     """One launch of a whole convolution, or why it cannot be."""
     builder, node = conv.builder, conv.node
-    reason = builder.refusal(kernel, Memory.IMAGE, dims)
+    reason = builder.refusal(kernel, MemoryType.IMAGE, dims)
     if reason:
         return reason
     x = builder.read(node.inputs[0], Storage.IMAGE)
-    code, numbers = activation(node.attrs)
+    code, numbers = activation_code(node.attrs)
     tensors: Tensors = {"x": x, "w": builder.constant_image(node.inputs[1], weights, layout), **_ends(conv)}
     defines = {"ACTIVATION": code, "RESIDUAL": int(bool(node.input(3)))}
-    builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown, memory=Memory.IMAGE)
+    builder.launch(kernel, node.name, op, tensors, dims, numbers, defines, conv.shown, memory=MemoryType.IMAGE)
     return ""
 
 
@@ -65,10 +65,10 @@ def _winograd(conv: Convolution) -> str:
     before = grid | {"pad_t": conv.pads[0], "pad_l": conv.pads[1], "in_h": in_h, "in_w": in_w, "in_c": in_c}
     after = grid | {"out_h": out_h, "out_w": out_w, "out_c": out_c}
     launches = (("winograd_input", before), ("winograd_gemm", products), ("winograd_output", after))
-    reasons = [builder.refusal(kernel, Memory.IMAGE, dims) for kernel, dims in launches]
+    reasons = [builder.refusal(kernel, MemoryType.IMAGE, dims) for kernel, dims in launches]
     if any(reasons):
         return next(filter(None, reasons))
-    name, memory, wino = node.name, Memory.IMAGE, {"WINO": tile}
+    name, memory, wino = node.name, MemoryType.IMAGE, {"WINO": tile}
     v = builder.scratch_image(f"{name}:v", (points, 1, in_c, tiles), ImageLayout.HEIGHT_MAJOR)
     m = builder.scratch_image(f"{name}:m", (points, 1, out_c, tiles), ImageLayout.HEIGHT_MAJOR)
     x = builder.read(node.inputs[0], Storage.IMAGE)
@@ -78,7 +78,7 @@ def _winograd(conv: Convolution) -> str:
     u = builder.constant_image(node.inputs[1], transformed, ImageLayout.CONV_FILTER)
     gemm: Tensors = {"v": v, "u": u, "m": m}
     builder.launch("winograd_gemm", name, "Conv2D", gemm, products, shown=conv.shown, memory=memory)
-    code, numbers = activation(node.attrs)
+    code, numbers = activation_code(node.attrs)
     tensors: Tensors = {"m": m, **_ends(conv)}
     wino |= {"ACTIVATION": code, "RESIDUAL": int(bool(node.input(3)))}
     op = "WinogradInverse"

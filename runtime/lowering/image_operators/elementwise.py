@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from runtime.graph import Node
-from runtime.kernels.spec import Memory
+from runtime.kernels.spec import MemoryType
 from runtime.layout.image import ImageLayout
-from runtime.lowering.activation import activation
+from runtime.lowering.activation import activation_code
 from runtime.lowering.builder import Builder, Tensors
 from runtime.lowering.elementwise import BINARY, UNARY, unary_numbers
 from runtime.lowering.image_operators.emit import EXTENTS, emit, extents
-from runtime.plan.plan import Shown
+from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 
 
@@ -21,7 +21,7 @@ def lower_unary(builder: Builder, node: Node) -> str:
 
 def lower_scale_shift(builder: Builder, node: Node) -> str:
     """y = act(x * s[c] + t[c])."""
-    code, numbers = activation(node.attrs)
+    code, numbers = activation_code(node.attrs)
     data = (builder.graph.constants[name] for name in node.inputs[1:3])
     names = zip("st", node.inputs[1:3], data, strict=True)
     constants = {key: builder.constant_image(name, values, ImageLayout.ARGUMENT) for key, name, values in names}
@@ -39,14 +39,14 @@ def lower_binary(builder: Builder, node: Node) -> str:
     dims = extents(out)
     for prefix, shape in zip("ab", shapes, strict=True):
         dims |= {f"{prefix}_{extent}": size for extent, size in zip(EXTENTS, shape, strict=True)}
-    reason = builder.refusal("binary", Memory.IMAGE, dims)
+    reason = builder.refusal("binary", MemoryType.IMAGE, dims)
     if reason:
         return reason
     a, b = (builder.read_image(name, shape) for name, shape in zip(node.inputs, shapes, strict=True))
-    code, numbers = activation(node.attrs)
+    code, numbers = activation_code(node.attrs)
     defines = {"BINARY": int(BINARY[node.op]), "ACTIVATION": code}
     tensors: Tensors = {"a": a, "b": b, "y": builder.write(node.output, Storage.IMAGE)}
-    memory, shown = Memory.IMAGE, Shown(out)
+    memory, shown = MemoryType.IMAGE, ProfileInfo(out)
     builder.launch("binary", node.name, "Eltwise", tensors, dims, numbers, defines, shown, memory=memory)
     return ""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from runtime.graph import Node
-from runtime.kernels.spec import Memory
+from runtime.kernels.spec import MemoryType
 from runtime.lowering.builder import Builder, Tensors
 from runtime.lowering.value import Value
-from runtime.plan.plan import Shown
+from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 
 EXTENTS = ("batch", "channels", "height", "width")
@@ -23,16 +23,16 @@ def emit(
     floats: Mapping[str, float] | None = None,
     defines: Mapping[str, int] | None = None,
     constants: Mapping[str, Value] | None = None,
-    shown: Shown | None = None,
+    shown: ProfileInfo | None = None,
 ) -> str:
     """Launches a kernel from the node's first input to its output, or says why it cannot run for these dims."""
-    reason = builder.refusal(kernel, Memory.IMAGE, dims)
+    reason = builder.refusal(kernel, MemoryType.IMAGE, dims)
     if reason:
         return reason
     tensors: Tensors = {"x": builder.read(node.inputs[0], Storage.IMAGE), **(constants or {})}
     tensors["y"] = builder.write(node.output, Storage.IMAGE)
-    shown = shown or Shown(builder.graph.shape(node.output))
-    builder.launch(kernel, node.name, op, tensors, dims, floats, defines, shown, memory=Memory.IMAGE)
+    shown = shown or ProfileInfo(builder.graph.shape(node.output))
+    builder.launch(kernel, node.name, op, tensors, dims, floats, defines, shown, memory=MemoryType.IMAGE)
     return ""
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runtime.graph import Node
-from runtime.kernels.spec import Memory
+from runtime.kernels.spec import MemoryType
 from runtime.layout.image import LANES
 from runtime.lowering.builder import Builder, Tensors
 from runtime.lowering.image_operators.emit import emit, extents
-from runtime.plan.plan import Shown
+from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 
 _INPUTS = ("a", "b", "c", "d")  # inputs of one launch of `concat`
@@ -26,16 +26,16 @@ def lower_concat(builder: Builder, node: Node) -> str:
     if groups is None:
         return f"inputs of {channels} channels do not join at multiples of {LANES}"
     y_dims = [_concat_dims(n * h, w, channels, group) for group in groups]
-    reasons = [builder.refusal("concat", Memory.IMAGE, dims) for dims in y_dims]
+    reasons = [builder.refusal("concat", MemoryType.IMAGE, dims) for dims in y_dims]
     if any(reasons):
         return next(filter(None, reasons))
     images = [builder.read_image(name, graph.shape(name)) for name in node.inputs]
-    y, shown = builder.write(node.output, Storage.IMAGE), Shown(graph.shape(node.output))
+    y, shown = builder.write(node.output, Storage.IMAGE), ProfileInfo(graph.shape(node.output))
     for index, (group, dims) in enumerate(zip(groups, y_dims, strict=True)):
         tensors: Tensors = {key: images[group[min(i, len(group) - 1)]] for i, key in enumerate(_INPUTS)}
         tensors["y"] = y
         name = node.name if len(groups) == 1 else f"{node.name}:{index}"
-        builder.launch("concat", name, "Concat", tensors, dims, shown=shown, memory=Memory.IMAGE)
+        builder.launch("concat", name, "Concat", tensors, dims, shown=shown, memory=MemoryType.IMAGE)
     return ""
 
 

@@ -22,7 +22,7 @@ from runtime.errors import DeviceLostError
 from runtime.kernels.spec import Variant
 from runtime.lowering.trials import TrialLaunch
 from tests.farm.models import deployment_text, write_deployment
-from tuner.trial import Candidate, Status, Trial, judged
+from tuner.trial import Candidate, Trial, TrialStatus, validated
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 
@@ -139,11 +139,11 @@ def test_a_launch_that_does_half_its_work_is_wrong_though_the_rest_was_right_bef
         for launch in trials.launches:
             one = Candidate(launch.variant, (1, 1, 1))
             assert launch.poison is not None
-            assert judged(trials(launch, one, 3), launch.precision).status == Status.OK
+            assert validated(trials(launch, one, 3), launch.precision).status == TrialStatus.OK
             half = HalfLaunch(**{field.name: getattr(launch, field.name) for field in dataclasses.fields(launch)})
             if max(launch.global_size(launch.variant, (1, 1, 1))) > 1:
                 halved += 1
-                assert judged(trials(half, one, 3), launch.precision).status == Status.WRONG, launch.key
+                assert validated(trials(half, one, 3), launch.precision).status == TrialStatus.WRONG, launch.key
     assert halved >= 2
 
 

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from farm.decision.comparison import CompareRow, Outcome, Side, decide, differences, is_worse, p_text, worst_first
+from farm.decision.comparison import (
+    CompareRow,
+    ComparisonOutcome,
+    Side,
+    decide,
+    differences,
+    is_worse,
+    p_text,
+    slowest_first,
+)
 from farm.jobs.compare.runs import StoredRun, compare_runs, only_in_one
 from farm.rows.nightly import NightlyRow
 from farm.rows.run_info import RunInfo
@@ -17,9 +26,9 @@ from farm.tables.compare import compare_table, note_lines, side_text
 from tests.farm.stored import LEVEL_MS, TIME, nightly_case, noisy
 
 
-def test_a_slower_b_is_found_and_said() -> None:
+def test_a_slower_b_is_decided_and_described() -> None:
     found = decide(noisy(10), noisy(10, 1.05 * LEVEL_MS, seed=2), margin_percent=1)
-    assert found.outcome == Outcome.SLOWER
+    assert found.outcome == ComparisonOutcome.SLOWER
     assert found.ratio is not None and found.ratio_ci is not None
     low, high = found.ratio_ci
     assert low < found.ratio < high and low < 1.05 < high and found.effect == 1.0
@@ -28,36 +37,36 @@ def test_a_slower_b_is_found_and_said() -> None:
     )
 
 
-def test_a_faster_b_is_said_with_the_smaller_gain_first() -> None:
+def test_a_faster_b_is_described_with_the_smaller_gain_first() -> None:
     found = decide(noisy(10), noisy(10, 0.9 * LEVEL_MS, seed=2), margin_percent=1)
-    assert found.outcome == Outcome.FASTER and found.ratio_ci is not None
+    assert found.outcome == ComparisonOutcome.FASTER and found.ratio_ci is not None
     least, most = 100 * (1 - found.ratio_ci[1]), 100 * (1 - found.ratio_ci[0])
     assert f"% faster ({least:.1f} to {most:.1f})" in found.verdict
 
 
 def test_a_difference_within_the_margin_does_not_count() -> None:
     found = decide(noisy(20, percent=0.1), noisy(20, 1.008 * LEVEL_MS, 0.1, 2), margin_percent=1)
-    assert found.outcome == Outcome.TOO_SMALL and found.verdict.endswith(": not more than the 1 % that count")
-    assert decide(noisy(20, percent=0.1), noisy(20, 1.008 * LEVEL_MS, 0.1, 2), 0.5).outcome == Outcome.SLOWER
+    assert found.outcome == ComparisonOutcome.TOO_SMALL and found.verdict.endswith(": not more than the 1 % that count")
+    assert decide(noisy(20, percent=0.1), noisy(20, 1.008 * LEVEL_MS, 0.1, 2), 0.5).outcome == ComparisonOutcome.SLOWER
 
 
-def test_a_against_a_says_what_would_have_shown() -> None:
+def test_without_a_difference_the_smallest_detectable_one_is_named() -> None:
     found = decide(noisy(10), noisy(10, seed=2), margin_percent=1)
-    assert found.outcome == Outcome.SAME and found.smallest_percent is not None
+    assert found.outcome == ComparisonOutcome.SAME and found.smallest_percent is not None
     assert found.verdict == (
         f"no difference beyond the noise (the smallest that would show: {found.smallest_percent:.1f} %)"
     )
 
 
-def test_a_against_a_is_rarely_called_a_difference_and_what_should_show_does() -> None:
+def test_false_alarms_are_rare_and_the_named_smallest_difference_is_detected() -> None:
     trials = [(noisy(10, seed=2 * n), noisy(10, seed=2 * n + 1)) for n in range(300)]
     found = [decide(a, b, margin_percent=0) for a, b in trials]
-    alarms = sum(each.outcome != Outcome.SAME for each in found)
+    alarms = sum(each.outcome != ComparisonOutcome.SAME for each in found)
     assert alarms <= 9  # 1 % of 300, and what chance adds
     smallest = float(np.median([each.smallest_percent for each in found if each.smallest_percent]))
     assert 0.5 < smallest < 4.0
     shifted = [decide(a, [value * (1 + smallest / 100) for value in b], 0) for a, b in trials]
-    share = sum(each.outcome == Outcome.SLOWER for each in shifted) / len(shifted)
+    share = sum(each.outcome == ComparisonOutcome.SLOWER for each in shifted) / len(shifted)
     assert 0.75 < share < 0.99
 
 
@@ -66,17 +75,17 @@ def test_a_against_a_is_rarely_called_a_difference_and_what_should_show_does() -
     [[], [1.0] * 4, [math.nan] * 10, [0.0] * 10, [1.0, 1.1, 1.2, 1.3, math.inf, math.nan]],
     ids=["none", "few", "nan", "zero", "few of many"],
 )
-def test_what_cannot_be_decided(a_ms: list[float]) -> None:
+def test_too_few_figures_give_no_decision(a_ms: list[float]) -> None:
     for found in (decide(a_ms, noisy(10), 1), decide(noisy(10), a_ms, 1)):
-        assert found.outcome == Outcome.NONE and found.ratio is None
+        assert found.outcome == ComparisonOutcome.NONE and found.ratio is None
         assert found.verdict.startswith("not decided: A has ") and "5 of each are needed" in found.verdict
 
 
-def test_all_the_same_figure() -> None:
-    assert decide([1.0] * 10, [1.0] * 10, 1).outcome == Outcome.SAME
+def test_identical_figures_are_the_same() -> None:
+    assert decide([1.0] * 10, [1.0] * 10, 1).outcome == ComparisonOutcome.SAME
 
 
-def test_p_in_words() -> None:
+def test_small_p_values_are_shown_as_below_a_thousandth() -> None:
     assert (p_text(0.0123), p_text(0.00099)) == ("p = 0.012", "p < 0.001")
 
 
@@ -88,9 +97,9 @@ def row(model: str = "m", **more: Any) -> CompareRow:
     return CompareRow(model=model, **{**names, **more})
 
 
-def test_the_worst_comes_first() -> None:
+def test_failures_then_the_slowest_come_first() -> None:
     rows = [row("fast", ratio=0.9), row("none"), row("slow", ratio=1.2), row("failed", status="failed")]
-    assert [each.model for each in worst_first(rows)] == ["failed", "slow", "fast", "none"]
+    assert [each.model for each in slowest_first(rows)] == ["failed", "slow", "fast", "none"]
 
 
 @pytest.mark.parametrize(
@@ -103,18 +112,18 @@ def test_the_worst_comes_first() -> None:
         (row(status="wrong_result"), True),
     ],
 )
-def test_what_makes_the_exit_status(found: CompareRow, worse: bool) -> None:
+def test_failures_and_confirmed_regressions_make_the_exit_status_1(found: CompareRow, worse: bool) -> None:
     assert is_worse(found) is worse
 
 
-def test_what_a_device_says_cannot_steer_the_terminal() -> None:
+def test_control_characters_from_a_device_do_not_reach_the_terminal() -> None:
     found = row("\x1b[2Jm", status="failed", reason="\x1b[31mno", notes=("driver: \x07",))
     text = table.plain(compare_table([found]))
     assert "\x1b" not in text and "\\x1b[2Jm" in text
     assert note_lines([found]) == ["\x1b[2Jm on u (gpu): driver: \x07"]  # whoever prints it escapes it
 
 
-def test_sides_in_words() -> None:
+def test_each_side_is_described_by_its_run_and_commit() -> None:
     assert side_text(Side(name="good", kind="run", run=3, commit="0123456789abcdef")) == "good (run 3, 0123456789ab)"
     assert side_text(Side(name="run:3", kind="run", run=3)) == "run:3 (run 3)"
     assert side_text(Side(name="a.yml", kind="model")) == "a.yml"
@@ -122,7 +131,7 @@ def test_sides_in_words() -> None:
     assert side_text(Side(name="../x", changed=True)) == "../x (not under git, with changes)"
 
 
-def test_differences() -> None:
+def test_differences_name_what_both_sides_have_with_other_values() -> None:
     a = Side(fingerprint={"driver": "1", "soc": "x"}, versions={"numpy": "2", "gone": "1"})
     b = Side(fingerprint={"driver": "2", "soc": "x"}, versions={"numpy": "3"})
     assert differences(a, b) == ("driver: 1 in A, 2 in B", "numpy: 2 in A, 3 in B")
@@ -141,14 +150,19 @@ def test_runs_are_compared_case_by_case() -> None:
         night(1, nightly_case(), nightly_case("gone"), nightly_case("other")),
         night(2, nightly_case(level_ms=11, seed=2), nightly_case("other"), nightly_case("new")),
     )
-    slow, same = worst_first(compare_runs(a, b, margin_percent=4))
-    assert (slow.model, slow.outcome, same.model, same.outcome) == ("m", Outcome.SLOWER, "other", Outcome.SAME)
+    slow, same = slowest_first(compare_runs(a, b, margin_percent=4))
+    assert (slow.model, slow.outcome, same.model, same.outcome) == (
+        "m",
+        ComparisonOutcome.SLOWER,
+        "other",
+        ComparisonOutcome.SAME,
+    )
     assert (slow.a.run, slow.b.run, slow.job, slow.margin_percent) == (1, 2, "compare", 4.0)
     assert slow.b.latency_ms == slow.latency_ms and slow.latency_ms and len(slow.latency_ms.samples) == 24
     assert only_in_one(a, b) == ["gone (gpu, default) on u: only in A", "new (gpu, default) on u: only in B"]
 
 
-def test_settings_are_cases_of_their_own() -> None:
+def test_each_setting_is_compared_as_a_case_of_its_own() -> None:
     (found,) = compare_runs(
         night(1, nightly_case(setting="image")), night(2, nightly_case(setting="image"), nightly_case()), 4
     )
@@ -160,13 +174,13 @@ def test_throttled_blocks_are_left_out() -> None:
     blocks = tuple(block.model_copy(update={"throttled": "hot"}) for block in hot.blocks)
     mixed = nightly_case(seed=2).model_copy(update={"blocks": (*nightly_case(seed=2).blocks, *blocks)})
     (found,) = compare_runs(night(1, nightly_case()), night(2, mixed), 4)
-    assert found.outcome == Outcome.SAME
+    assert found.outcome == ComparisonOutcome.SAME
     (found,) = compare_runs(night(1, nightly_case()), night(2, hot.model_copy(update={"blocks": blocks})), 4)
-    assert found.outcome == Outcome.NONE and "B 0" in found.verdict and not is_worse(found)
+    assert found.outcome == ComparisonOutcome.NONE and "B 0" in found.verdict and not is_worse(found)
 
 
 @pytest.mark.parametrize("status", ["wrong_result", "failed", "device_lost"])
-def test_what_failed_in_b_alone_is_worse(status: str) -> None:
+def test_a_case_that_failed_in_b_alone_is_worse(status: str) -> None:
     bad: dict[str, Any] = {"status": status, "reason": "broken"}
     (found,) = compare_runs(night(1, nightly_case()), night(2, nightly_case(**bad)), 4)
     assert (found.status, found.reason, is_worse(found)) == (status, "in B: broken", True)
@@ -176,7 +190,7 @@ def test_what_failed_in_b_alone_is_worse(status: str) -> None:
     assert not is_worse(found)
 
 
-def test_what_else_changed_is_noted() -> None:
+def test_other_changes_between_the_runs_are_noted() -> None:
     a = nightly_case(identity="0", sqnr_db=60.0, fingerprint={"driver": "1"})
     b = nightly_case(identity="1", sqnr_db=40.0, fingerprint={"driver": "2"})
     (found,) = compare_runs(night(1, a), night(2, b), 4)

@@ -7,51 +7,51 @@ import dataclasses
 import pytest
 from scipy import stats
 
-from farm.decision.controls import false_alarms, poisson_interval
+from farm.decision.controls import estimate_false_alarms, poisson_interval
 from farm.rows.series import Case, Metric, Point, SeriesKey
-from tests.farm.decision.nights import STEADY, history, night
+from tests.farm.decision.histories import STEADY, history, night
 
 
 def series(points: list[Point], metric: Metric = Metric.LATENCY) -> dict[SeriesKey, list[Point]]:
     return {SeriesKey(Case("u", "l", "m", "r", "d"), metric): points}
 
 
-def test_a_steady_farm_has_no_alarms_but_an_upper_bound() -> None:
-    report = false_alarms(series(history(40)))
+def test_steady_controls_give_no_alarm_and_an_upper_bound() -> None:
+    report = estimate_false_alarms(series(history(40)))
     assert report
     assert (report.alarms, report.comparisons) == (0, 28)
     assert report.expected_alarms_per_week == report.low == 0
     assert report.high == pytest.approx(3.689 * 7 / 28, rel=1e-3)
 
 
-def test_arms_that_differ_are_alarms() -> None:
+def test_controls_whose_arms_differ_count_as_false_alarms() -> None:
     def uneven(point: Point) -> Point:
         runs = (run * (1.3 if arm == "b" else 1) for run, arm in zip(point.runs, point.arms, strict=True))
         return dataclasses.replace(point, runs=tuple(runs))
 
     nights = [*history(30), *(uneven(point) for point in history(40)[30:])]
-    quiet, loud = false_alarms(series(history(40))), false_alarms(series(nights))
+    quiet, loud = estimate_false_alarms(series(history(40))), estimate_false_alarms(series(nights))
     assert quiet and loud
     assert loud.expected_alarms_per_week >= quiet.expected_alarms_per_week
 
 
-def test_a_real_step_is_no_false_alarm() -> None:
-    report = false_alarms(series([*history(30), *(night(run, 12.0) for run in range(30, 60))]))
+def test_a_real_level_shift_is_no_false_alarm() -> None:
+    report = estimate_false_alarms(series([*history(30), *(night(run, 12.0) for run in range(30, 60))]))
     assert report
     assert report.alarms == 0
 
 
-def test_nothing_is_known_of_a_young_farm() -> None:
-    assert false_alarms({}) is None
-    assert false_alarms(series([])) is None
-    assert false_alarms(series(history(5))) is None
-    assert false_alarms(series(history(40), Metric.SQNR)) is None
+def test_too_few_nights_give_no_estimate() -> None:
+    assert estimate_false_alarms({}) is None
+    assert estimate_false_alarms(series([])) is None
+    assert estimate_false_alarms(series(history(5))) is None
+    assert estimate_false_alarms(series(history(40), Metric.SQNR)) is None
     odd = [dataclasses.replace(STEADY, run=run, runs=(float("nan"),) * 2, arms=("a", "b")) for run in range(20)]
-    assert false_alarms(series(odd)) is None
+    assert estimate_false_alarms(series(odd)) is None
 
 
 @pytest.mark.parametrize("count", [0, 1, 7])
-def test_the_poisson_interval_leaves_out_a_fortieth_on_either_side(count: int) -> None:
+def test_the_poisson_interval_leaves_2_5_percent_on_either_side(count: int) -> None:
     low, high = poisson_interval(count)
     assert stats.poisson.cdf(count, high) == pytest.approx(0.025)
     assert low == 0 if count == 0 else stats.poisson.sf(count - 1, low) == pytest.approx(0.025)

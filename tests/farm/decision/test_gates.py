@@ -8,36 +8,36 @@ import math
 import pytest
 
 from farm.decision.judgement import Verdict
-from farm.decision.regression import compare_points, judge
+from farm.decision.regression import compare_points, judge_series
 from farm.rows.row import Status
 from farm.rows.series import Metric
-from tests.farm.decision.nights import STEADY, history, night, settled
+from tests.farm.decision.histories import STEADY, history, night, settled
 
 
 def verdict_of(metric: Metric = Metric.LATENCY, **changes: object) -> Verdict:
     tonight = dataclasses.replace(night(40), **changes)  # type: ignore[arg-type]
-    return judge(history(), tonight, metric).verdict
+    return judge_series(history(), tonight, metric).verdict
 
 
-def test_no_point_is_missing_and_never_unchanged() -> None:
-    judgement = judge(history(), None, Metric.LATENCY)
+def test_a_series_without_a_point_is_missing_and_never_unchanged() -> None:
+    judgement = judge_series(history(), None, Metric.LATENCY)
     assert judgement.verdict == Verdict.MISSING
     assert judgement.verdict.is_bad
     assert "run 39" in judgement.reason
 
 
-def test_a_failed_night_says_why() -> None:
+def test_a_failed_night_gives_its_reason() -> None:
     failed = dataclasses.replace(night(40), status=str(Status.DEVICE_LOST), reason="the cable", runs=())
-    judgement = judge(history(), failed, Metric.LATENCY)
+    judgement = judge_series(history(), failed, Metric.LATENCY)
     assert (judgement.verdict, "the cable" in judgement.reason) == (Verdict.FAILED, True)
 
 
-def test_a_wrong_result_is_told_once_by_its_latency() -> None:
+def test_a_wrong_result_is_reported_once_in_the_latency_series() -> None:
     assert verdict_of(status=Status.WRONG_RESULT) == Verdict.WRONG_RESULT
     assert verdict_of(Metric.INIT, status=Status.WRONG_RESULT) == Verdict.UNCHANGED
 
 
-def test_a_night_that_heat_spoiled_is_no_change() -> None:
+def test_a_night_spoiled_by_heat_is_spoiled_not_changed() -> None:
     assert verdict_of(runs=(), spoiled="throttled") == Verdict.SPOILED
 
 
@@ -46,23 +46,23 @@ def test_without_a_figure_the_night_failed(runs: tuple[float, ...]) -> None:
     assert verdict_of(runs=runs) == Verdict.FAILED
 
 
-def test_odd_figures_are_left_out() -> None:
+def test_figures_that_are_not_finite_are_left_out() -> None:
     tonight = night(40)
     odd = dataclasses.replace(tonight, runs=(*tonight.runs, math.nan, math.inf, -math.inf))
-    assert judge(history(), odd, Metric.LATENCY).verdict == Verdict.UNCHANGED
+    assert judge_series(history(), odd, Metric.LATENCY).verdict == Verdict.UNCHANGED
 
 
 @pytest.mark.parametrize("nights", [0, 1, 3])
-def test_a_short_history_judges_nothing(nights: int) -> None:
-    assert judge(history(nights), night(40, 30.0), Metric.LATENCY).verdict == Verdict.NEW
+def test_too_short_a_history_is_new(nights: int) -> None:
+    assert judge_series(history(nights), night(40, 30.0), Metric.LATENCY).verdict == Verdict.NEW
 
 
-def test_another_unit_begins_the_series_anew() -> None:
+def test_another_piece_of_hardware_restarts_the_series() -> None:
     other = dataclasses.replace(STEADY, identity="two")
-    judgement = judge(history(), night(40, 12.0, like=other), Metric.LATENCY)
+    judgement = judge_series(history(), night(40, 12.0, like=other), Metric.LATENCY)
     assert judgement.verdict == Verdict.REPLACED
     since = [*history(), *(night(run, 12.0, like=other) for run in range(40, 50))]
-    assert judge(since[:42], night(42, 12.0, like=other), Metric.LATENCY).verdict == Verdict.NEW
+    assert judge_series(since[:42], night(42, 12.0, like=other), Metric.LATENCY).verdict == Verdict.NEW
     assert settled(since, night(50, 12.0, like=other), 12.0)[0].verdict == Verdict.UNCHANGED
 
 
@@ -75,11 +75,11 @@ def test_another_driver_does_not_hide_a_regression() -> None:
 
 def test_only_the_order_of_runs_counts_whatever_the_clock_says() -> None:
     jumped = [dataclasses.replace(point, time="1970-01-01") for point in history()]
-    expected = judge(history(), night(40), Metric.LATENCY)
-    assert judge(jumped, night(40), Metric.LATENCY) == expected
+    expected = judge_series(history(), night(40), Metric.LATENCY)
+    assert judge_series(jumped, night(40), Metric.LATENCY) == expected
 
 
-def test_two_nights_compared() -> None:
+def test_two_nights_are_compared_by_their_own_noise() -> None:
     found = compare_points(night(1), night(2, 12.0), Metric.LATENCY)
     assert found.verdict == Verdict.REGRESSION
     assert found.low and found.high and found.low < 1.2 < found.high

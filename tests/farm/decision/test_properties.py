@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.decision.judgement import Judgement, Verdict
-from farm.decision.regression import judge, twin_of
+from farm.decision.regression import judge_series, twin_evidence
 from farm.decision.rules import RULES
 from farm.rows.series import Metric, Point
-from tests.farm.decision.nights import again, history, night
+from tests.farm.decision.histories import history, night, with_more_blocks
 
 ANY = st.floats(allow_nan=True, allow_infinity=True, width=32)
 NIGHTS = st.lists(st.lists(st.one_of(ANY, st.just(10.0)), max_size=7).map(tuple), max_size=14)
@@ -32,14 +32,14 @@ def points(nights: list[Runs]) -> list[Point]:
 
 @settings(max_examples=60, deadline=None)
 @given(NIGHTS, st.lists(ANY, max_size=7).map(tuple), st.integers(0, 7), st.sampled_from(Metric))
-def test_any_figures_are_judged(
+def test_any_history_gets_a_verdict_without_an_error(
     nights: list[tuple[float, ...]], runs: list[float], reruns: int, metric: Metric
 ) -> None:
     tonight = Point(run=99, time="", runs=runs, reruns=min(reruns, len(runs)))
-    judgement = judge(points(nights), tonight, metric)
+    judgement = judge_series(points(nights), tonight, metric)
     assert judgement.reason
-    twin = twin_of(judgement)
-    assert judge(points(nights), tonight, metric, twin=twin, final=True).more == 0
+    twin = twin_evidence(judgement)
+    assert judge_series(points(nights), tonight, metric, twin=twin, final=True).more == 0
 
 
 @settings(max_examples=15, deadline=None)
@@ -48,10 +48,10 @@ def test_neither_the_order_of_blocks_nor_the_unit_of_measure_matters(
     factor: float, order: list[int], scale: float
 ) -> None:
     tonight = night(30, 10 * factor)
-    expected = judge(history(30), tonight, Metric.LATENCY)
+    expected = judge_series(history(30), tonight, Metric.LATENCY)
     moved = dataclasses.replace(tonight, runs=tuple(scale * tonight.runs[place] for place in order))
     scaled = [dataclasses.replace(each, runs=tuple(scale * run for run in each.runs)) for each in history(30)]
-    found = judge(scaled, moved, Metric.LATENCY)
+    found = judge_series(scaled, moved, Metric.LATENCY)
     assert (found.verdict, found.more) == (expected.verdict, expected.more)
     assert found.ratio == pytest.approx(expected.ratio)
     assert found.low == pytest.approx(expected.low)
@@ -61,27 +61,27 @@ def test_neither_the_order_of_blocks_nor_the_unit_of_measure_matters(
 @given(st.floats(0.7, 1.4), st.booleans())
 def test_slower_and_faster_are_judged_alike(factor: float, measured_again: bool) -> None:
     tonight = night(30, 10 * factor)
-    tonight = again(tonight, 6, 10 * factor) if measured_again else tonight
-    one = judge(history(30), tonight, Metric.LATENCY)
-    other = judge([_inverse(point) for point in history(30)], _inverse(tonight), Metric.LATENCY)
+    tonight = with_more_blocks(tonight, 6, 10 * factor) if measured_again else tonight
+    one = judge_series(history(30), tonight, Metric.LATENCY)
+    other = judge_series([_inverse(point) for point in history(30)], _inverse(tonight), Metric.LATENCY)
     assert other.verdict == OPPOSITE.get(one.verdict, one.verdict)
     assert one.ratio and other.ratio == pytest.approx(1 / one.ratio)
 
 
-def test_what_is_asked_for_is_bounded() -> None:
+def test_the_measurements_asked_for_are_bounded() -> None:
     tonight, judgement = night(30, 10.3), Judgement(Verdict.NEW, "", more=1)
     while judgement.more:
-        judgement = judge(history(30), tonight, Metric.LATENCY)
-        tonight = again(tonight, judgement.more, 10.2)
+        judgement = judge_series(history(30), tonight, Metric.LATENCY)
+        tonight = with_more_blocks(tonight, judgement.more, 10.2)
     assert tonight.reruns <= RULES.most_batches * 3
 
 
 @pytest.mark.slow
-def test_ten_thousand_series() -> None:
+def test_ten_thousand_series_are_judged_quickly() -> None:
     begun_s = time.process_time()
     nights = history(60)
     for number in range(10_000):
-        judge(nights, night(number, 10.0), Metric.LATENCY)
+        judge_series(nights, night(number, 10.0), Metric.LATENCY)
     assert time.process_time() - begun_s < 60
 
 

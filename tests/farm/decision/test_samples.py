@@ -35,7 +35,7 @@ def test_the_unit_of_measure_does_not_matter(first: list[float], second: list[fl
     assert one.high == pytest.approx(other.high)
 
 
-def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
+def test_the_interval_contains_the_true_shift_as_often_as_its_confidence() -> None:
     random = np.random.default_rng(1)
     held = 0
     for _ in range(300):

@@ -13,12 +13,12 @@ from farm.rows.row import Status
 from farm.tables.benchmark import MACS_COLUMNS, OPERATOR_COLUMNS, ROUND_COLUMNS, TYPE_COLUMNS, sections
 from farm.tables.table import plain
 from farm.tables.trace import trace_json
-from runtime.plan.plan import Shown
+from runtime.plan.plan import ProfileInfo
 from runtime.plan.records import StepKind
 
 
 def step(name: str, op: str, macs: int = 0, kind: StepKind = StepKind.OPENCL, **shown: Any) -> Any:
-    return SimpleNamespace(name=name, op=op, macs=macs, kind=kind, shown=Shown(**shown), note="")
+    return SimpleNamespace(name=name, op=op, macs=macs, kind=kind, shown=ProfileInfo(**shown), note="")
 
 
 def times(start: float, first: float, *ns: float) -> StepTimes:

@@ -42,7 +42,7 @@ def nights(store: Store, count: int, name: str = "lab") -> list[int]:
     return runs
 
 
-def test_info_tells_what_is_there(url: str, say: Say) -> None:
+def test_info_counts_runs_rows_and_series(url: str, say: Say) -> None:
     with Store.open(url) as store:
         nights(store, 2)
         store.begin("\x1b[31mrun", "farm run")
@@ -58,7 +58,7 @@ def test_info_tells_what_is_there(url: str, say: Say) -> None:
     assert [(run["id"], run["rows"], run["state"]) for run in told["runs"]] == [(3, 0, "running")]
 
 
-def test_nothing_is_made_where_only_something_is_asked(say: Say) -> None:
+def test_commands_that_only_read_create_no_store(say: Say) -> None:
     for arguments in (["info"], ["export", "x.jsonl"], ["prune", "--keep", "1"]):
         assert say(*arguments) == (
             2,
@@ -92,7 +92,7 @@ def test_export_to_standard_output_and_as_tables(capfdbinary: Any) -> None:
     assert capfdbinary.readouterr().out.decode().splitlines() == [f"flat/{name}.csv" for name in names]
 
 
-def test_an_export_that_cannot_be_written_says_so(say: Say) -> None:
+def test_an_export_that_cannot_be_written_is_an_error(say: Say) -> None:
     with Store.open() as store:
         nights(store, 1)
     Path("file").touch()
@@ -104,27 +104,27 @@ def test_prune_keeps_the_newest_of_each_name_and_baselines(store: Store) -> None
     lab, other = nights(store, 4), nights(store, 2, "other")
     store.set_baseline("release", lab[0])
     running = store.begin("lab", "")
-    assert pruning.prune(store, keep_runs=2, dry_run=True) == pruning.Pruned(runs=2, rows=2)
+    assert pruning.prune_store(store, keep_runs=2, dry_run=True) == pruning.PruneResult(runs=2, rows=2)
     assert len(store.runs()) == 7
-    assert pruning.prune(store, keep_runs=2) == pruning.Pruned(runs=2, rows=2)
+    assert pruning.prune_store(store, keep_runs=2) == pruning.PruneResult(runs=2, rows=2)
     assert [run.id for run in store.runs()] == [running, *other[::-1], lab[3], lab[0]]
     assert {point.run for points in store.series().values() for point in points} == {lab[0], lab[3], *other}
     assert store.progress(lab[1]) == [] and store.progress(lab[3])
-    assert pruning.prune(store, keep_runs=2) == pruning.Pruned(runs=0, rows=0)
+    assert pruning.prune_store(store, keep_runs=2) == pruning.PruneResult(runs=0, rows=0)
     assert store.begin("lab", "") > running
 
 
-def test_prune_by_time_deletes_series_that_nothing_is_left_of(store: Store) -> None:
+def test_prune_by_time_deletes_series_without_points(store: Store) -> None:
     lab = nights(store, 3)
     before = datetime.datetime(2026, 1, 3, tzinfo=datetime.UTC)
-    assert pruning.prune(store, before).runs == 2
+    assert pruning.prune_store(store, before).runs == 2
     assert [run.id for run in store.runs()] == lab[2:]
-    pruning.prune(store, keep_runs=0)
+    pruning.prune_store(store, keep_runs=0)
     with store.reading() as connection:
         assert connection.execute(sa.select(sa.func.count()).select_from(schema.series)).scalar() == 0
 
 
-def test_prune_gives_the_room_back(tmp_path: Path, say: Say) -> None:
+def test_prune_shrinks_the_file(tmp_path: Path, say: Say) -> None:
     path = tmp_path / "reports/farm.db"
     with Store.open() as store:
         store.add(store.begin("run", ""), [a_row(unit=f"u{n}", reason="x" * 5000) for n in range(200)])
@@ -134,7 +134,7 @@ def test_prune_gives_the_room_back(tmp_path: Path, say: Say) -> None:
     assert path.stat().st_size < size / 5
 
 
-def test_prune_must_be_told_what(say: Say) -> None:
+def test_prune_without_a_limit_is_a_usage_error(say: Say) -> None:
     assert say("prune") == (2, "", "error: which runs? --before DATE, --keep N, or both\n")
     with Store.open() as store:
         nights(store, 3)

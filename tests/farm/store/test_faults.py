@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("damage", ["truncated", "garbage", "no header"])
-def test_a_damaged_file_is_said_so_and_copied_aside_once(path: Path, damage: str) -> None:
+def test_a_damaged_file_is_reported_and_copied_aside_once(path: Path, damage: str) -> None:
     content = path.read_bytes()
     spoiled = {
         "truncated": content[:9000],
@@ -48,7 +48,7 @@ def test_a_damaged_file_is_said_so_and_copied_aside_once(path: Path, damage: str
     assert copy.read_bytes() == path.read_bytes() == spoiled[damage]
 
 
-def test_an_empty_file_is_damage_too(tmp_path: Path) -> None:
+def test_an_empty_file_counts_as_damaged(tmp_path: Path) -> None:
     path = tmp_path / "farm.db"
     path.touch()
     with pytest.raises(FormatError, match=r"farm.db: damaged \(an empty file\); delete it to begin a new store"):
@@ -56,7 +56,7 @@ def test_an_empty_file_is_damage_too(tmp_path: Path) -> None:
     assert path.stat().st_size == 0
 
 
-def test_damage_inside_comes_to_light_where_it_is_read(path: Path) -> None:
+def test_damage_inside_the_file_is_reported_when_it_is_read(path: Path) -> None:
     content = bytearray(path.read_bytes())
     for page in range(len(content) // 2, len(content), 4096):
         content[page // 4096 * 4096 : page // 4096 * 4096 + 64] = b"\xff" * 64
@@ -123,7 +123,9 @@ def test_a_lock_that_is_let_go_in_time_is_waited_for(path: Path) -> None:
         assert store.begin("run", "") == 2
 
 
-def test_a_table_that_a_session_has_locked(postgresql_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_locked_by_another_session_is_a_store_error(
+    postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engine, "LOCK_WAIT_S", 0.1)
     with Store.open(postgresql_url) as store, psycopg.connect(postgresql_url) as other:
         other.execute("LOCK TABLE runs")
@@ -147,7 +149,7 @@ except StoreError as error:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["farm.db", "new.db", "new/new.db"])
-def test_a_read_only_folder(path: Path, name: str) -> None:
+def test_a_read_only_folder_is_a_store_error(path: Path, name: str) -> None:
     path.parent.chmod(0o555)
     path.chmod(0o444)
     if os.getuid() == 0:  # the folders above belong to another user
@@ -159,7 +161,7 @@ def test_a_read_only_folder(path: Path, name: str) -> None:
     assert len(done.stdout.splitlines()) == 1 and done.returncode == 0
 
 
-def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_a_store_error(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -178,7 +180,7 @@ def test_a_password_that_is_wrong_is_not_shown() -> None:
     assert "wr" not in str(caught.value).replace("wrong", "") and caught.value.__suppress_context__
 
 
-def test_a_session_that_the_server_ended_is_begun_again(postgresql_url: str) -> None:
+def test_a_session_that_the_server_ended_is_reconnected(postgresql_url: str) -> None:
     with Store.open(postgresql_url) as store:
         run = store.begin("run", "")
         with psycopg.connect(postgresql(), autocommit=True) as other:
@@ -187,7 +189,7 @@ def test_a_session_that_the_server_ended_is_begun_again(postgresql_url: str) -> 
         assert len(list(store.rows())) == 1
 
 
-def test_a_role_that_may_not_make_tables(postgresql_url: str) -> None:
+def test_a_role_without_the_right_to_create_tables_is_a_store_error(postgresql_url: str) -> None:
     server, role = sa.make_url(postgresql_url), "farm_guest"
     with psycopg.connect(postgresql(), autocommit=True) as connection:
         connection.execute(f"DROP ROLE IF EXISTS {role}")

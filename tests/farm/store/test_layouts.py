@@ -18,7 +18,7 @@ from alembic.migration import MigrationContext
 from farm.rows.series import Metric
 from farm.store import Store, address, engine, migrate, schema
 from farm.store.adding import new_run
-from farm.store.rows import columns, row_data
+from farm.store.rows import row_columns, row_data
 from runtime.errors import FormatError
 from tests.farm.store.rows import a_nightly_row, a_row
 
@@ -28,7 +28,7 @@ ROWS = [a_row(), a_nightly_row(), a_nightly_row(unit="twin")]
 @pytest.fixture
 def sql(url: str) -> Iterator[Callable[..., Any]]:
     """Runs one statement in the store, as another program might."""
-    where = address.parse(url)
+    where = address.parse_address(url)
     found = engine.sqlite_engine(address.sqlite_url(where.path, "rwc")) if where.path else engine.engine_of(where)
 
     def execute(statement: Any, *values: Any) -> Any:
@@ -49,7 +49,7 @@ def layout_1(sql: Any) -> Any:
         run = new_run("lab", "farm nightly", "c0ffee")
         connection.execute(schema.runs.insert().values(run.model_dump()))
         for row in ROWS:
-            connection.execute(schema.rows.insert().values(columns(1, run.uid, row_data(row))))
+            connection.execute(schema.rows.insert().values(row_columns(1, run.uid, row_data(row))))
     return sql
 
 
@@ -82,7 +82,7 @@ def test_an_older_store_is_migrated_after_a_backup(url: str, layout_1: Any, tmp_
 def test_a_migration_that_fails_leaves_the_older_store(
     url: str, layout_1: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(migrate, "derive_all", lambda _: 1 / 0)
+    monkeypatch.setattr(migrate, "derive_all_points", lambda _: 1 / 0)
     monkeypatch.setattr(migrate, "_copied_schema", lambda *_: "")
     with pytest.raises(ZeroDivisionError):
         Store.open(url, tell=lambda _: None)
@@ -127,7 +127,7 @@ def test_the_migrations_lead_to_the_tables_that_the_code_expects(store: Store) -
 
 
 @pytest.mark.slow
-def test_stores_that_are_made_at_the_same_time_are_one(url: str) -> None:
+def test_processes_that_create_a_store_at_once_share_one(url: str) -> None:
     make = f"import sys; sys.stdin.read(1); from farm.store import Store; s = Store.open({url!r}); s.begin('x', '')"
     makers = [subprocess.Popen([sys.executable, "-c", make], stdin=subprocess.PIPE) for _ in range(3)]
     starters = [threading.Thread(target=maker.communicate, args=(b"x",)) for maker in makers]

@@ -23,7 +23,7 @@ def in_a_folder_with_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     ROWS_FILE.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS) + '{"schema_version": 1, "mod')
 
 
-def test_its_rows_are_taken_over_once() -> None:
+def test_legacy_rows_are_imported_once() -> None:
     told: list[str] = []
     for _ in range(2):
         with Store.open(tell=told.append) as store:
@@ -48,7 +48,7 @@ def test_rows_of_another_version_are_refused_and_left_alone() -> None:
     assert [path.name for path in Path("reports").iterdir()] == ["rows.jsonl"]
 
 
-def test_another_store_does_not_take_them() -> None:
+def test_only_the_default_store_imports_legacy_rows() -> None:
     with Store.open("reports/other.db") as store:
         assert list(store.rows()) == []
     assert ROWS_FILE.exists()

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.store import Store, exporting
-from farm.store.exporting import Format
+from farm.store.exporting import ExportFormat
 from farm.store.flat import COLUMNS
-from farm.store.importing import Taken, take_file
+from farm.store.importing import ImportResult, import_file
 from farm.store.rows import row_data
 from runtime.errors import ConfigError, FormatError
 from tests.farm.store.rows import COOL, WARM, a_block, a_nightly_row, a_row
@@ -69,17 +69,17 @@ def exported(store: Store) -> bytes:
     return file.getvalue()
 
 
-def taken(store: Store, content: bytes, folder: Path) -> Taken:
+def taken(store: Store, content: bytes, folder: Path) -> ImportResult:
     path = folder / "lines.jsonl"
     path.write_bytes(content)
     with store.writing() as connection:
-        return take_file(connection, path)
+        return import_file(connection, path)
 
 
 @pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(RUNS)
-def test_what_is_exported_and_imported_is_exported_the_same(runs: list[Any]) -> None:
+def test_an_imported_export_exports_the_same_lines(runs: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as name, Store.open(f"{name}/a.db") as store, Store.open(f"{name}/b.db") as copy:
         fill(store, runs)
         content = exported(store)
@@ -102,22 +102,22 @@ EXAMPLE: list[Any] = [
 ]
 
 
-def test_it_is_the_same_through_every_database(url: str, tmp_path: Path) -> None:
+def test_sqlite_and_postgresql_export_the_same_lines(url: str, tmp_path: Path) -> None:
     with Store.open(str(tmp_path / "first.db")) as first, Store.open(url) as store:
         fill(first, EXAMPLE)
         content = exported(first)
-        assert taken(store, content, tmp_path) == Taken(runs=2, rows=3)
+        assert taken(store, content, tmp_path) == ImportResult(runs=2, rows=3)
         assert exported(store) == content
         assert str(store.series()) == str(first.series())
-        assert taken(store, content, tmp_path) == Taken(known=3)
+        assert taken(store, content, tmp_path) == ImportResult(known=3)
         assert exported(store) == content
 
 
-def test_rows_alone_are_a_run_of_their_own(store: Store, tmp_path: Path) -> None:
+def test_a_file_of_bare_rows_becomes_a_run_of_its_own(store: Store, tmp_path: Path) -> None:
     rows = [row_data(a_row()), row_data(a_nightly_row())]
     content = b"".join(f"{json.dumps(row)}\n".encode() for row in rows)
-    assert taken(store, content, tmp_path) == Taken(runs=1, rows=2)
-    assert taken(store, content, tmp_path) == Taken(known=2)
+    assert taken(store, content, tmp_path) == ImportResult(runs=1, rows=2)
+    assert taken(store, content, tmp_path) == ImportResult(known=2)
     assert list(store.rows()) == rows and len(store.series()) == 4
     (run,) = store.runs()
     assert (run.name, run.started) == ("lines.jsonl", rows[0]["time"])
@@ -138,12 +138,12 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_damaged_lines_are_passed_over_and_told(kind: str, tmp_path: Path) -> None:
+def test_damaged_lines_are_skipped_and_reported(kind: str, tmp_path: Path) -> None:
     with Store.open(str(tmp_path / "farm.db")) as store, Store.open(str(tmp_path / "copy.db")) as copy:
         fill(store, EXAMPLE)
         lines = exported(store).splitlines()
         spoiled = b"\n".join([*lines[:3], DAMAGED[kind], *lines[3:]])
-        assert taken(copy, spoiled, tmp_path) == Taken(runs=2, rows=3, damaged=[4])
+        assert taken(copy, spoiled, tmp_path) == ImportResult(runs=2, rows=3, damaged=[4])
         assert exported(copy) == exported(store)
 
 
@@ -154,7 +154,7 @@ def test_damaged_lines_are_passed_over_and_told(kind: str, tmp_path: Path) -> No
         (b'{"schema_version": 2}', "row of schema version 2, this farm reads 1"),
     ],
 )
-def test_lines_of_another_version_are_refused_and_nothing_is_taken(
+def test_lines_of_another_version_are_refused_and_nothing_is_imported(
     line: bytes, told: str, store: Store, tmp_path: Path
 ) -> None:
     with pytest.raises(FormatError, match=rf"lines.jsonl:2: {told}; nothing was taken over"):
@@ -175,7 +175,7 @@ FLAT: list[Any] = [
 
 
 def flat(store: Store, folder: Path) -> dict[str, list[dict[str, str]]]:
-    paths = exporting.export_tables(store, folder, Format.CSV)
+    paths = exporting.export_tables(store, folder, ExportFormat.CSV)
     return {path.stem: list(csv.DictReader(io.StringIO(path.read_bytes().decode(), ""))) for path in paths}
 
 
@@ -205,7 +205,7 @@ def test_parquet_holds_what_csv_holds(store: Store, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     fill(store, FLAT)
     tables = flat(store, tmp_path)
-    for path in exporting.export_tables(store, tmp_path, Format.PARQUET):
+    for path in exporting.export_tables(store, tmp_path, ExportFormat.PARQUET):
         table = parquet.read_table(path)
         assert table.column_names == list(COLUMNS[path.stem])
         shown = [{name: "" if each[name] is None else str(each[name]) for name in each} for each in table.to_pylist()]
@@ -219,5 +219,5 @@ def test_parquet_without_pyarrow_says_what_to_do(store: Store, tmp_path: Path, m
     with pytest.raises(
         ConfigError, match=r"Parquet needs pyarrow, which is not installed: pip install 'farm\[parquet\]'"
     ):
-        exporting.export_tables(store, tmp_path, Format.PARQUET)
+        exporting.export_tables(store, tmp_path, ExportFormat.PARQUET)
     assert not list(tmp_path.glob("*.parquet"))

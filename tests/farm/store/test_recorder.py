@@ -17,8 +17,8 @@ from farm import cli
 from farm.cli import options, store_options
 from farm.rows.row import Row, Status
 from farm.store import Store, engine
-from farm.store.importing import take_file
-from farm.store.recorder import Keeper
+from farm.store.importing import import_file
+from farm.store.recorder import Recorder
 from runtime.errors import ConfigError, FormatError
 from tests.farm.store.rows import a_nightly_row, a_row
 from tests.farm.store.test_faults import holding
@@ -38,8 +38,8 @@ def told() -> list[str]:
 
 
 @pytest.fixture
-def keeper(told: list[str]) -> Keeper:
-    return Keeper(None, "run", "farm run x.yml", "c0ffee", told.append)
+def recorder(told: list[str]) -> Recorder:
+    return Recorder(None, "run", "farm run x.yml", "c0ffee", told.append)
 
 
 def states() -> list[str]:
@@ -47,7 +47,7 @@ def states() -> list[str]:
         return [run.state for run in store.runs()]
 
 
-def test_rows_are_kept_as_they_come(keeper: Keeper, told: list[str]) -> None:
+def test_each_row_is_recorded_as_it_comes(recorder: Recorder, told: list[str]) -> None:
     def measured() -> Iterator[Row]:
         yield a_row(unit="a")
         with Store.open() as store:
@@ -55,73 +55,73 @@ def test_rows_are_kept_as_they_come(keeper: Keeper, told: list[str]) -> None:
             assert store.run(1).state == "running"
         yield a_row(unit="b")
 
-    with keeper:
-        assert len(list(keeper.kept(measured()))) == 2
-    assert (keeper.exit_status, told, states()) == (0, [], ["finished"])
+    with recorder:
+        assert len(list(recorder.recorded(measured()))) == 2
+    assert (recorder.exit_status, told, states()) == (0, [], ["finished"])
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ConfigError])
-def test_what_does_not_come_to_its_end_is_interrupted(keeper: Keeper, error: type[BaseException]) -> None:
+def test_a_run_that_ends_by_an_error_is_interrupted(recorder: Recorder, error: type[BaseException]) -> None:
     def measured() -> Iterator[Row]:
         yield a_row()
         raise error
 
-    with pytest.raises(error), keeper:
-        list(keeper.kept(measured()))
+    with pytest.raises(error), recorder:
+        list(recorder.recorded(measured()))
     assert states() == ["interrupted"]
     with Store.open() as store:
         assert len(list(store.rows())) == 1
 
 
-def test_rows_that_a_locked_store_does_not_take_are_imported_later(keeper: Keeper, told: list[str]) -> None:
+def test_rows_that_a_locked_store_does_not_take_are_imported_later(recorder: Recorder, told: list[str]) -> None:
     rows = [a_row(), a_nightly_row(), a_row(unit="other")]
-    with keeper:
-        keeper.keep(rows[0])
+    with recorder:
+        recorder.record(rows[0])
         with holding(STORE):
-            keeper.keep(rows[1])
-        keeper.keep(rows[2])
-    assert keeper.exit_status == 1
+            recorder.record(rows[1])
+        recorder.record(rows[2])
+    assert recorder.exit_status == 1
     (spilled,) = Path("reports").glob("unsaved-*.jsonl")
     assert told[0].startswith("not kept in the store: reports/farm.db: locked for 0.05 s by process")
     assert told[1:] == [f"rows are kept in {spilled}; `farm store import` takes them over"]
     with Store.open() as store:
         with store.writing() as connection:
-            taken = take_file(connection, spilled)
+            taken = import_file(connection, spilled)
         assert (taken.runs, taken.rows, taken.damaged) == (0, 2, [])
         assert [row["unit"] for row in store.rows(1)] == ["pixel", "pixel", "other"]
         assert store.nightly_rows(1) == [rows[1]] and store.series()
 
 
-def test_a_store_that_cannot_be_made_keeps_no_row_from_being_kept(
+def test_rows_are_recorded_in_a_file_when_the_store_cannot_be_created(
     told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("reports").touch()  # no folder: nothing can be written there
     monkeypatch.setattr(tempfile, "tempdir", str(Path("temporary").absolute()))
-    with Keeper(None, "run", "", "", told.append) as keeper:
-        keeper.keep(a_row())
+    with Recorder(None, "run", "", "", told.append) as recorder:
+        recorder.record(a_row())
     (spilled,) = Path("temporary").glob("unsaved-*.jsonl")
-    assert keeper.exit_status == 1 and len(told) == 2 and "reports/farm.db: cannot be made: " in told[0]
+    assert recorder.exit_status == 1 and len(told) == 2 and "reports/farm.db: cannot be made: " in told[0]
     with Store.open("other.db") as store, store.writing() as connection:
-        assert take_file(connection, spilled).rows == 1
+        assert import_file(connection, spilled).rows == 1
 
 
-def test_damage_that_comes_to_light_while_measuring(
-    keeper: Keeper, told: list[str], monkeypatch: pytest.MonkeyPatch
+def test_rows_are_recorded_in_a_file_when_damage_is_found_while_measuring(
+    recorder: Recorder, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def damaged(*_: Any) -> None:
         raise FormatError("reports/farm.db: damaged")
 
-    with keeper:
+    with recorder:
         monkeypatch.setattr(Store, "add", damaged)
-        keeper.keep(a_row())
-    assert told[0] == "not kept in the store: reports/farm.db: damaged" and keeper.exit_status == 1
+        recorder.record(a_row())
+    assert told[0] == "not kept in the store: reports/farm.db: damaged" and recorder.exit_status == 1
     assert len(list(Path("reports").glob("unsaved-*.jsonl"))) == 1
 
 
-def test_the_wrong_store_is_refused_before_anything_is_measured(keeper: Keeper) -> None:
+def test_the_wrong_store_is_refused_before_anything_is_measured(recorder: Recorder) -> None:
     STORE.parent.mkdir()
     STORE.write_bytes(b"no store" * 1000)
-    with pytest.raises(FormatError, match="damaged"), keeper:
+    with pytest.raises(FormatError, match="damaged"), recorder:
         raise AssertionError("measured")
 
 
@@ -130,9 +130,9 @@ def test_the_wrong_store_is_refused_before_anything_is_measured(keeper: Keeper) 
 @options.json_option
 def measure(store: str | None, as_json: bool) -> int:
     """Stands for a command that measures."""
-    with store_options.keeping(store) as keeper:
-        rows = list(keeper.kept([a_row(), a_row(unit="bad", status=Status.OK)]))
-    return options.finish(rows, as_json, lambda _: None, keeper)
+    with store_options.keeping(store) as recorder:
+        rows = list(recorder.recorded([a_row(), a_row(unit="bad", status=Status.OK)]))
+    return options.finish(rows, as_json, lambda _: None, recorder)
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_a_command_is_a_run_with_its_command_line(call: Any) -> None:
     assert (run.name, run.command, run.commit, run.state) == ("measure", "farm measure --json", commit, "finished")
 
 
-def test_no_git_is_needed(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_git_has_an_empty_commit(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert call("measure")[0] == 0
     monkeypatch.setenv("PATH", "")
     assert call("measure")[0] == 0
@@ -170,7 +170,7 @@ def test_no_git_is_needed(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         assert [run.commit for run in store.runs()] == ["", ""]
 
 
-def test_a_command_prints_its_rows_also_where_they_are_not_kept(call: Any) -> None:
+def test_a_command_prints_its_rows_even_if_they_cannot_be_stored(call: Any) -> None:
     Store.open().close()
     with holding(STORE):
         status, out, err = call("measure", "--json")
@@ -179,11 +179,11 @@ def test_a_command_prints_its_rows_also_where_they_are_not_kept(call: Any) -> No
     assert len(err.splitlines()) == 2 and "reports/unsaved-" in err
     (spilled,) = Path("reports").glob("unsaved-*.jsonl")
     with Store.open() as store, store.writing() as connection:
-        assert take_file(connection, spilled).rows == 2
+        assert import_file(connection, spilled).rows == 2
 
 
 @pytest.mark.parametrize("form", ["--store={}", "--store {}"])
-def test_a_password_is_neither_shown_nor_kept(form: str, call: Any) -> None:
+def test_a_password_is_neither_shown_nor_stored(form: str, call: Any) -> None:
     url = "postgresql://farm:s3cret@127.0.0.1:1/farm?password=s3cret"
     status, out, err = call("measure", *form.format(url).split(" "))
     assert status == 1 and "s3cret" not in out + err and "farm:***@127.0.0.1:1/farm" in err

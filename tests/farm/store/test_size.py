@@ -12,7 +12,7 @@ from farm.store import Store
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("cases", "nights"), [(25, 365), (2500, 4)])
-def test_all_points_of_many_series_are_there(cases: int, nights: int, tmp_path: Path) -> None:
+def test_a_large_store_returns_all_points(cases: int, nights: int, tmp_path: Path) -> None:
     with Store.open(str(tmp_path / "farm.db")) as store:
         copy_night(store, keep_night(store, cases), nights - 1)
         series = store.series(name=NAME)

@@ -39,7 +39,7 @@ def test_runs_are_listed_newest_first(store: Store) -> None:
     assert [run.id for run in store.runs("a", limit=1)] == [third]
 
 
-def test_what_is_not_there_is_said_so(store: Store) -> None:
+def test_unknown_runs_and_baselines_are_config_errors(store: Store) -> None:
     for ask in (store.run, store.end, lambda run: store.add(run, [a_row()]), lambda run: store.set_baseline("x", run)):
         with pytest.raises(ConfigError, match=r"run 7: not in .*`farm store info` lists the runs"):
             ask(7)
@@ -75,13 +75,13 @@ def test_a_row_that_is_added_again_is_kept_once(store: Store) -> None:
 
 def test_rows_are_all_added_or_none(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     run = store.begin("run", "")
-    monkeypatch.setattr(adding, "keep_points", lambda *_: 1 / 0)
+    monkeypatch.setattr(adding, "store_points", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         store.add(run, [a_row(), a_nightly_row()])
     assert list(store.rows(run)) == []
 
 
-def test_rows_are_found_by_what_they_are_of(store: Store) -> None:
+def test_rows_are_filtered_by_run_job_unit_model_and_time(store: Store) -> None:
     run = store.begin("run", "")
     store.add(run, [a_row(unit="a"), a_row(unit="b", model="other", time="2026-03-02T01:30:00+02:00"), a_nightly_row()])
     assert [row["job"] for row in store.rows(job="nightly")] == ["nightly"]
@@ -95,7 +95,7 @@ def test_rows_are_found_by_what_they_are_of(store: Store) -> None:
 HOSTILE = "'; DROP TABLE rows; --\0\x1b[2J\u202e" + "x" * 10_000
 
 
-def test_what_devices_and_models_say_is_kept_exactly(store: Store) -> None:
+def test_texts_of_devices_and_models_are_stored_exactly(store: Store) -> None:
     row = a_nightly_row(unit=HOSTILE, model=HOSTILE, reason=HOSTILE, identity=HOSTILE, status="failed")
     run = store.begin(HOSTILE, HOSTILE)
     store.add(run, [row])
@@ -135,7 +135,7 @@ def test_series_are_in_the_order_of_runs_whatever_the_clock_says(store: Store) -
     assert {key.metric for key in store.series()} >= {Metric.LATENCY, Metric.INIT, Metric.FIRST, Metric.COSINE}
 
 
-def test_series_of_some_nights_only(store: Store) -> None:
+def test_series_can_be_limited_to_some_nights(store: Store) -> None:
     runs = []
     for night in range(5):
         runs.append(store.begin("lab", ""))
@@ -163,7 +163,7 @@ def test_a_case_that_is_measured_again_in_a_run_counts_once(store: Store) -> Non
     assert {key: [point.status for point in points] for key, points in store.series().items()} == {LATENCY: ["failed"]}
 
 
-def test_progress_is_told_in_order_and_forgotten_by_key(store: Store) -> None:
+def test_progress_notes_are_returned_in_order_and_deleted_by_key(store: Store) -> None:
     run, other = store.begin("lab", ""), store.begin("lab", "")
     for number in range(3):
         store.note_progress(run, "case", {"block": number})
@@ -218,6 +218,6 @@ def test_a_store_is_opened_again(url: str) -> None:
         "a\0b",
     ],
 )
-def test_an_address_that_is_none_is_refused(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match=r"^--store: .*; use a path, sqlite:///PATH or postgresql://"):
         Store.open(url)

@@ -16,7 +16,7 @@ from farm.rows.row import DeviceState
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, ProcessEndedError
 from tests.tuner.simulated_device import CONV, launch
 from tuner.space import default_candidate
-from tuner.trial import Status
+from tuner.trial import TrialStatus
 
 GOOD: dict[str, Any] = {
     "ok": True,
@@ -92,7 +92,7 @@ def test_a_good_trial() -> None:
     trial = trials(LAUNCH, default_candidate(LAUNCH), 2)
     assert trials.launches == (LAUNCH,), "what no model uses is not tried"
     assert trials.prepare_s == 4.0
-    assert (trial.status, trial.ns, trial.device_s, trial.build_s) == (Status.OK, (100.0, 110.0), 0.5, 0.02)
+    assert (trial.status, trial.ns, trial.device_s, trial.build_s) == (TrialStatus.OK, (100.0, 110.0), 0.5, 0.02)
     assert (trial.max_abs_error, trial.max_work_group_size, trial.preferred_multiple) == (1e-6, 256, 8)
     assert unit.log == ["load", "inputs", "run", "trial"]
     variant = LAUNCH.variant
@@ -128,23 +128,23 @@ def test_a_clock_that_goes_back_costs_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(DeadlineError("no answer"), Status.HANG), (ProcessEndedError("SIGABRT: LLVM ERROR"), Status.CRASH)],
+    [(DeadlineError("no answer"), TrialStatus.HANG), (ProcessEndedError("SIGABRT: LLVM ERROR"), TrialStatus.CRASH)],
 )
-def test_what_kills_farmrt_costs_one_respawn(error: Exception, status: Status) -> None:
+def test_what_kills_farmrt_costs_one_respawn(error: Exception, status: TrialStatus) -> None:
     unit = FakeUnit(error, GOOD)
     trials = trials_of(unit)
     unit.log.clear()
     trial = trials(LAUNCH, default_candidate(LAUNCH), 2)
     assert (trial.status, trial.reason) == (status, str(error))
     assert unit.log == ["trial", "respawn", "load", "inputs", "run"]
-    assert trials(LAUNCH, default_candidate(LAUNCH), 2).status == Status.OK
+    assert trials(LAUNCH, default_candidate(LAUNCH), 2).status == TrialStatus.OK
 
 
 def test_an_error_is_followed_by_a_look_whether_farmrt_still_works() -> None:
     unit = FakeUnit(DeviceError("clBuildProgram: -11", "build_failed"), GOOD)
     trials = trials_of(unit)
     unit.log.clear()
-    assert trials(LAUNCH, default_candidate(LAUNCH), 2).status == Status.FAILED
+    assert trials(LAUNCH, default_candidate(LAUNCH), 2).status == TrialStatus.FAILED
     assert unit.log == ["trial", "run"]
 
 
@@ -153,7 +153,7 @@ def test_a_lost_context_costs_a_respawn() -> None:
     trials = trials_of(unit)
     unit.log.clear()
     unit.run_errors = [DeviceError("CL_INVALID_COMMAND_QUEUE", "opencl")]
-    assert trials(LAUNCH, default_candidate(LAUNCH), 2).status == Status.FAILED
+    assert trials(LAUNCH, default_candidate(LAUNCH), 2).status == TrialStatus.FAILED
     assert unit.log == ["trial", "run", "respawn", "load", "inputs", "run"]
 
 

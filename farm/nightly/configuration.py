@@ -1,4 +1,4 @@
-"""Reads nightly.yml: which models are measured where, how, how often, and what becomes of it.
+"""Reads nightly.yml: which models are measured on which units, how, how often, and who is notified.
 
     name: lab                             # of the series; default: the file's name
     models: [models/mobilenet_v1.yml]     # deployment files, from this file's folder
@@ -49,7 +49,7 @@ JobName = Literal["validate", "benchmark", "tune_check"]
 
 
 class Selector(Section):
-    """Units with all of these."""
+    """Selects the units that match all given keys."""
 
     soc: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
     device: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
@@ -59,7 +59,7 @@ class Selector(Section):
 
     @property
     def choice(self) -> Choice:
-        """The same as a choice among units."""
+        """The selector as a choice among units."""
         return Choice(self.soc, self.device, self.tag, self.all, self.one_per_soc)
 
 
@@ -71,8 +71,8 @@ class Setting(Section):
     memory: Literal["buffer", "image"] | None = None
 
 
-class Nightly(Section):
-    """A whole file."""
+class NightlyConfiguration(Section):
+    """The content of a nightly.yml."""
 
     name: SafeName = ""
     models: Annotated[tuple[Text, ...], BeforeValidator(as_list), AfterValidator(not_empty)]
@@ -122,7 +122,7 @@ class Nightly(Section):
 
     @property
     def rest(self) -> Rest:
-        """What a throttled unit is granted."""
+        """How often and how long a throttled unit may rest."""
         return Rest(self.most_rests, self.rest_seconds)
 
     def error(self, key_path: KeyPath, problem: str) -> ConfigError:
@@ -130,9 +130,9 @@ class Nightly(Section):
         return self._source.error(key_path, problem)
 
 
-def load(path: Path) -> Nightly:
+def load(path: Path) -> NightlyConfiguration:
     """Reads and checks a file; raises ConfigError with the line of the first mistake."""
     source = yaml_source.load(path)
-    nightly = source.validate(Nightly)
+    nightly = source.validate(NightlyConfiguration)
     nightly._source = source
     return nightly

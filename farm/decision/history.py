@@ -1,4 +1,4 @@
-"""The nights of a series that can be compared with each other, as arrays of logarithms."""
+"""The history of a series: the nights that can be compared with each other, as arrays of logarithms."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from farm.decision.noise import Array, Model, centre, fit
+from farm.decision.level_shifts import LevelShift, find_level_shifts
+from farm.decision.noise import Array, NoiseModel, fit_noise, trimmed_level
 from farm.decision.rules import Rules
-from farm.decision.steps import Step, find_steps
 from farm.rows.row import Status
-from farm.rows.series import Point, typical
+from farm.rows.series import Point, trimmed_mean
 
 KNOWN_TIMES = 3
 MODEL_WINDOWS = 2  # windows of nights that the noise is estimated from
 
 
 @dataclasses.dataclass(frozen=True)
-class Nights:
+class SeriesHistory:
     """Comparable nights, oldest first.
 
     Attributes:
         levels: logarithms of their figures.
         counts: how many measurements they have.
         variances: of the logarithms of their measurements; NaN where there is a single one.
-        heats: the device state spoiled measurements of one of these nights, or of one without a figure between them.
+        has_spoiled: whether the device state spoiled measurements of any of these nights or of one between them.
     """
 
     points: tuple[Point, ...] = ()
     levels: Array = dataclasses.field(default_factory=lambda: np.empty(0))
     counts: Array = dataclasses.field(default_factory=lambda: np.empty(0))
     variances: Array = dataclasses.field(default_factory=lambda: np.empty(0))
-    heats: bool = False
+    has_spoiled: bool = False
 
     @classmethod
-    def of(cls, history: Sequence[Point], identity: str) -> Nights:
-        """Those with a figure of one piece of hardware, since it was last exchanged."""
-        since = since_exchange(history, identity)
+    def of(cls, history: Sequence[Point], identity: str) -> SeriesHistory:
+        """The nights with a figure of one piece of hardware, since it was last exchanged."""
+        since = since_hardware_change(history, identity)
         points = tuple(point for point in since if has_figure(point))
         levels, counts, variances = np.array([_summary(point) for point in points], np.float64).reshape(-1, 3).T
         return cls(points, levels, counts, variances, any(point.spoiled for point in since))
 
-    def then(self, point: Point) -> Nights:
-        """With one more night of the same hardware."""
-        heats = self.heats or bool(point.spoiled)
+    def with_night(self, point: Point) -> SeriesHistory:
+        """The history with one more night of the same hardware."""
+        heats = self.has_spoiled or bool(point.spoiled)
         if not has_figure(point):
-            return dataclasses.replace(self, heats=heats)
+            return dataclasses.replace(self, has_spoiled=heats)
         level, count, variance = _summary(point)
-        return Nights(
+        return SeriesHistory(
             (*self.points, point),
             np.append(self.levels, level),
             np.append(self.counts, count),
@@ -63,26 +63,26 @@ class Nights:
         return len(self.points)
 
     @functools.cached_property
-    def steps(self) -> Sequence[Step]:
-        """Steps of the history."""
+    def level_shifts(self) -> Sequence[LevelShift]:
+        """Level shifts of the history."""
         most = np.median(self.counts) if len(self) else 1.0
-        return find_steps(self.levels, np.minimum(self.counts, most))
+        return find_level_shifts(self.levels, np.minimum(self.counts, most))
 
     def start(self, rules: Rules) -> int:
-        """The first night of the baseline: after the last step, once that is older than what is still being judged."""
-        return max((step.at for step in self.steps if step.at <= len(self) - max(rules.beginnings)), default=0)
+        """Index of the baseline's first night: the last level shift that is older than every possible onset."""
+        return max((step.at for step in self.level_shifts if step.at <= len(self) - max(rules.onset_nights)), default=0)
 
-    def model(self, rules: Rules, drifts: bool = False) -> Model:
-        """What the newest nights vary by, steps taken out; without the last ones, if possible, which may be changed."""
-        judged = max(rules.beginnings) - 1
+    def model(self, rules: Rules, drifts: bool = False) -> NoiseModel:
+        """The noise of the newest nights, level shifts removed; the last nights, which may be changed, are left out."""
+        judged = max(rules.onset_nights) - 1
         last = len(self) - judged if len(self) >= KNOWN_TIMES * judged else len(self)
-        first = max(last - MODEL_WINDOWS * rules.window, 0)
-        edges = [first, *(step.at for step in self.steps if first < step.at < last), last]
-        flat = np.concatenate([part - centre(part) for part in np.split(self.levels, edges)[1:-1]])
-        return fit(flat, self.counts[first:last], self.variances[first:last], rules, drifts)
+        first = max(last - MODEL_WINDOWS * rules.window_nights, 0)
+        edges = [first, *(step.at for step in self.level_shifts if first < step.at < last), last]
+        flat = np.concatenate([part - trimmed_level(part) for part in np.split(self.levels, edges)[1:-1]])
+        return fit_noise(flat, self.counts[first:last], self.variances[first:last], rules, drifts)
 
 
-def since_exchange(history: Sequence[Point], identity: str) -> list[Point]:
+def since_hardware_change(history: Sequence[Point], identity: str) -> list[Point]:
     """The nights of one piece of hardware, since another was exchanged for it."""
     return list(itertools.takewhile(lambda point: _may_be(point, identity), reversed(history)))[::-1]
 
@@ -107,4 +107,4 @@ def _summary(point: Point) -> tuple[float, int, float]:
     values = [math.log(value) for value in point.runs if 0 < value < math.inf]
     mean, count = sum(values) / len(values), len(values)
     variance = sum((value - mean) ** 2 for value in values) / (count - 1) if count > 1 else math.nan
-    return typical(values), count, variance
+    return trimmed_mean(values), count, variance

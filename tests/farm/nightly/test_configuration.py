@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from farm.nightly import file
-from farm.nightly.file import Nightly
+from farm.nightly import configuration
+from farm.nightly.configuration import NightlyConfiguration
 from farm.units.selection import Choice
 from runtime.errors import ConfigError
 
 
-def read(folder: Path, text: str) -> Nightly:
+def read(folder: Path, text: str) -> NightlyConfiguration:
     path = folder / "lab.yml"
     path.write_text(text)
-    return file.load(path)
+    return configuration.load(path)
 
 
-def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
+def test_keys_that_are_left_out_have_defaults(tmp_path: Path) -> None:
     found = read(tmp_path, "models: a.yml\n")
     assert (found.title, found.model_files, found.units) == ("lab", [tmp_path / "a.yml"], ())
     assert found.runtimes == ("cpu", "gpu") and list(found.settings) == ["default"]
@@ -26,7 +26,7 @@ def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
     assert (found.baseline, found.seed, found.notify_command) == ("series", None, ())
 
 
-def test_all_keys(tmp_path: Path) -> None:
+def test_every_key_is_read(tmp_path: Path) -> None:
     text = """
 name: pixels
 models: [a.yml, sub/b.yml]
@@ -77,7 +77,7 @@ notify_command: [notify, --verdict]
         ("models: a.yml\nrest_seconds: -1\n", "lab.yml:2: rest_seconds"),
     ],
 )
-def test_mistakes_name_their_line(tmp_path: Path, text: str, said: str) -> None:
+def test_mistakes_are_reported_with_their_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read(tmp_path, text)
     assert str(caught.value).startswith(f"{tmp_path}/{said}"), caught.value

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from farm.decision.judgement import Judgement, Verdict
-from farm.nightly.night import CaseReport, DeviceReport, Night, Outcome, SeriesReport
-from farm.nightly.verdict import notify, verdict_of
+from farm.nightly.night import CaseReport, DeviceReport, Night, NightOutcome, SeriesReport
+from farm.nightly.notification import notify, verdict_members
 from farm.rows.run_info import RunInfo
 from farm.rows.series import Case, Metric, SeriesKey
 from runtime.errors import FarmError
@@ -28,8 +28,8 @@ def night(*judgements: Judgement) -> Night:
     )
 
 
-def test_only_what_is_not_as_before_is_told() -> None:
-    found = verdict_of(night(WORSE, Judgement(Verdict.UNCHANGED, "as before")), "reports/lab/index.html")
+def test_the_json_lists_only_series_that_changed() -> None:
+    found = verdict_members(night(WORSE, Judgement(Verdict.UNCHANGED, "as before")), "reports/lab/index.html")
     assert (found["outcome"], found["run"], found["commit"]) == ("worse", 7, "abc")
     assert found["counts"] == {"unchanged": 1, "regression": 1}
     (told,) = found["series"]
@@ -37,15 +37,15 @@ def test_only_what_is_not_as_before_is_told() -> None:
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))
-def test_the_outcome_is_worse_for_what_must_be_looked_at(verdict: Verdict) -> None:
+def test_the_outcome_is_worse_for_every_bad_verdict(verdict: Verdict) -> None:
     bad = verdict in (Verdict.REGRESSION, Verdict.WRONG_RESULT, Verdict.FAILED, Verdict.MISSING)
-    assert night(Judgement(verdict, "")).outcome == (Outcome.WORSE if bad else Outcome.GOOD)
+    assert night(Judgement(verdict, "")).outcome == (NightOutcome.WORSE if bad else NightOutcome.GOOD)
 
 
-def test_a_command_gets_the_verdict_on_standard_input_and_no_shell(tmp_path: Path) -> None:
+def test_the_command_gets_the_verdict_on_standard_input_without_a_shell(tmp_path: Path) -> None:
     script = "import sys; open(sys.argv[1], 'w').write(sys.stdin.read())"
     target = tmp_path / "a file; rm $(x)"
-    verdict = verdict_of(night(WORSE))
+    verdict = verdict_members(night(WORSE))
     notify([sys.executable, "-c", script, str(target)], verdict)
     assert json.loads(target.read_text()) == verdict
 
@@ -57,12 +57,12 @@ def test_a_command_gets_the_verdict_on_standard_input_and_no_shell(tmp_path: Pat
         ([sys.executable, "-c", "import sys; sys.exit('no \x1b[31m mail')"], "ended with status 1: no"),
     ],
 )
-def test_a_command_that_fails_is_said_so(command: list[str], said: str) -> None:
+def test_a_command_that_fails_is_an_error_with_its_message(command: list[str], said: str) -> None:
     with pytest.raises(FarmError, match=said):
         notify(command, {})
 
 
-def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("farm.nightly.verdict.NOTIFY_S", 0.2)
+def test_a_command_that_hangs_is_ended_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("farm.nightly.notification.NOTIFY_S", 0.2)
     with pytest.raises(FarmError, match="did not end within"):
         notify([sys.executable, "-c", "import time; time.sleep(60)"], {})

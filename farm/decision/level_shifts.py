@@ -1,11 +1,10 @@
-"""Steps in a series' history: binary segmentation by the weighted step that fits best.
+"""Level shifts in a series' history: binary segmentation by the weighted step that fits best.
 
 The split with the largest two-sample t statistic is accepted when that is beyond a threshold, and both sides are
 split again (A. J. Scott and M. Knott, "A cluster analysis method for grouping means in the analysis of variance",
 Biometrics 30, 1974; consistency: L. Vostrikova, "Detecting 'disorder' in multidimensional random processes", 1981).
-A level of fewer nights than five is none yet: where the best split leaves fewer, these are set aside. Nights weigh by
-how many measurements they have. Odd nights are drawn in, and drifts that last some nights widen the
-threshold.
+A level has at least five nights: where the best split leaves fewer, these are set aside. Nights are weighted by their
+number of measurements. Outliers are winsorised, and drifts that last some nights widen the threshold.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ LEAST_NIGHTS = 5  # on either side
 THRESHOLD = 5.0  # standard errors
 SMALLEST = math.log(1.015)
 MAD_TO_SIGMA = 1.4826
-DRAWN_IN = 3.0  # standard deviations
+WINSOR_LIMIT = 3.0  # standard deviations
 MOST_LASTING = 3.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
-    """The first night after it, and the change of the logarithm with its standard error."""
+class LevelShift:
+    """A level shift: index `at` of the first night after it, change of the logarithm, and its standard error."""
 
     at: int
     change: float
     error: float
 
 
-def find_steps(levels: Array, weights: Array) -> list[Step]:
-    """The steps of a series of logarithms, oldest first; `weights` are the nights'."""
+def find_level_shifts(levels: Array, weights: Array) -> list[LevelShift]:
+    """Finds the level shifts of a series of logarithms, oldest first; each night has a weight."""
     if len(levels) < 2 * LEAST_NIGHTS:
         return []
     sigma = _sigma(levels)
@@ -49,7 +48,7 @@ def find_steps(levels: Array, weights: Array) -> list[Step]:
 def _split(levels: Array, weights: Array, sigma: float, start: int, end: int, cuts: list[int]) -> None:
     if end - start < 2 * LEAST_NIGHTS:
         return
-    part = _drawn_in(levels[start:end], sigma)
+    part = _winsorised_locally(levels[start:end], sigma)
     at, score, change = _best(part, weights[start:end], sigma)
     if score < THRESHOLD * _lasting(part, at) or abs(change) < SMALLEST:
         return
@@ -67,32 +66,32 @@ def _best(levels: Array, weights: Array, sigma: float) -> tuple[int, float, floa
     before, sums = np.cumsum(weights)[:-1], np.cumsum(weights * levels)[:-1]
     after, total = weights.sum() - before, float((weights * levels).sum())
     change = (total - sums) / after - sums / before
-    typical = float(np.mean(weights))
-    score = np.abs(change) / (sigma * np.sqrt(typical / before + typical / after))
+    mean_weight = float(np.mean(weights))
+    score = np.abs(change) / (sigma * np.sqrt(mean_weight / before + mean_weight / after))
     at = int(np.argmax(score))
     return at + 1, float(score[at]), float(change[at])
 
 
-def _step(levels: Array, weights: Array, sigma: float, start: int, at: int, end: int) -> Step:
-    part = _drawn_in(levels[start:end], sigma)
+def _step(levels: Array, weights: Array, sigma: float, start: int, at: int, end: int) -> LevelShift:
+    part = _winsorised_locally(levels[start:end], sigma)
     before, after = part[: at - start], part[at - start :]
     change = float(np.average(after, weights=weights[at:end]) - np.average(before, weights=weights[start:at]))
     lasting = _lasting(part, at - start)
-    return Step(at, change, sigma * lasting * math.sqrt(1 / len(before) + 1 / len(after)))
+    return LevelShift(at, change, sigma * lasting * math.sqrt(1 / len(before) + 1 / len(after)))
 
 
 def _sigma(levels: Array) -> float:
-    """Standard deviation of a night, which steps do not widen: half by differences of nights that lie far apart."""
+    """Standard deviation of a night, from differences of neighbouring nights, which level shifts do not widen."""
     gaps = [np.abs(levels[gap:] - levels[:-gap]) for gap in (1, 2, 3) if gap < len(levels)]
-    found = [MAD_TO_SIGMA * float(np.median(each)) / math.sqrt(2) for each in gaps]
-    return max(*found, 1e-6) if found else 1e-6
+    estimates = [MAD_TO_SIGMA * float(np.median(gap_sizes)) / math.sqrt(2) for gap_sizes in gaps]
+    return max(*estimates, 1e-6) if estimates else 1e-6
 
 
-def _drawn_in(levels: Array, sigma: float) -> Array:
-    """Each night within some standard deviations of the median of its neighbours, so that a spike is no step."""
+def _winsorised_locally(levels: Array, sigma: float) -> Array:
+    """Clips each night to some standard deviations round the median of its neighbours, so that a spike is no shift."""
     padded = np.pad(levels, 2, mode="edge")
     middle = np.median(np.lib.stride_tricks.sliding_window_view(padded, 5), axis=1)
-    return np.clip(levels, middle - DRAWN_IN * sigma, middle + DRAWN_IN * sigma)
+    return np.clip(levels, middle - WINSOR_LIMIT * sigma, middle + WINSOR_LIMIT * sigma)
 
 
 def _lasting(levels: Array, at: int) -> float:

@@ -1,4 +1,4 @@
-"""A night as a machine reads it: the verdict that `--json` prints and `notify_command` gets on standard input."""
+"""The verdict on a night as JSON: `--json` prints it, and `notify_command` gets it on standard input."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ NOTIFY_S = 60.0
 MAX_SHOWN = 300
 
 
-def verdict_of(night: Night, report: str = "") -> dict[str, Any]:
-    """The night in a few members; `report` is the path of its report."""
-    told = [each for each in night.series if each.judgement.verdict != Verdict.UNCHANGED]
+def verdict_members(night: Night, report: str = "") -> dict[str, Any]:
+    """The JSON members of a night's verdict; `report` is the path of its report."""
+    changed = [series for series in night.series if series.judgement.verdict != Verdict.UNCHANGED]
     return {
         "schema_version": SCHEMA_VERSION,
         "run": night.run.id,
@@ -28,13 +28,13 @@ def verdict_of(night: Night, report: str = "") -> dict[str, Any]:
         "baseline": night.baseline,
         "outcome": str(night.outcome),
         "counts": {str(verdict): len(night.having(verdict)) for verdict in Verdict if night.having(verdict)},
-        "series": [_told(each) for each in told],
+        "series": [_series_members(series) for series in changed],
         "expected_false_alarms_per_week": night.control.expected_alarms_per_week if night.control else None,
         "report": report,
     }
 
 
-def _told(report: SeriesReport) -> dict[str, Any]:
+def _series_members(report: SeriesReport) -> dict[str, Any]:
     case, judgement = report.key.case, report.judgement
     return {
         "unit": case.unit,
@@ -60,7 +60,7 @@ def notify(command: Sequence[str], verdict: dict[str, Any]) -> None:
     except subprocess.TimeoutExpired:
         raise FarmError(f"notify_command {command[0]}: did not end within {NOTIFY_S:g} s") from None
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()[:MAX_SHOWN]
+        message = done.stderr.decode(errors="replace").strip()[:MAX_SHOWN]
         raise FarmError(
-            f"notify_command {command[0]}: ended with status {done.returncode}{f': {said}' if said else ''}"
+            f"notify_command {command[0]}: ended with status {done.returncode}{f': {message}' if message else ''}"
         )

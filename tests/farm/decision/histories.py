@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from farm.decision.judgement import Judgement
-from farm.decision.regression import judge
+from farm.decision.regression import judge_series
 from farm.rows.series import Metric, Point
 
 BLOCKS = 6
@@ -27,7 +27,7 @@ def history(nights: int = 40, level: float = 10.0, noise: float = 0.01, like: Po
     return [night(run, level, noise, like) for run in range(nights)]
 
 
-def again(point: Point, count: int, level: float, noise: float = 0.01) -> Point:
+def with_more_blocks(point: Point, count: int, level: float, noise: float = 0.01) -> Point:
     """With so many more blocks at a level."""
     random = np.random.default_rng([point.run, len(point.runs), 6])
     more = (float(level * np.exp(each)) for each in random.normal(0, noise * BLOCKS**0.5, count))
@@ -36,8 +36,8 @@ def again(point: Point, count: int, level: float, noise: float = 0.01) -> Point:
 
 def settled(before: Sequence[Point], tonight: Point, level: float) -> tuple[Judgement, Point]:
     """The judgement when all that it asks for was measured, at a level."""
-    judgement = judge(before, tonight, Metric.LATENCY)
+    judgement = judge_series(before, tonight, Metric.LATENCY)
     while judgement.more:
-        tonight = again(tonight, judgement.more, level)
-        judgement = judge(before, tonight, Metric.LATENCY)
+        tonight = with_more_blocks(tonight, judgement.more, level)
+        judgement = judge_series(before, tonight, Metric.LATENCY)
     return judgement, tonight

@@ -1,4 +1,4 @@
-"""Metrics that are nearly or exactly the same each night: accuracy, memory, sizes. Measuring again changes nothing."""
+"""Judges metrics that are no times: accuracy, memory, sizes. They hardly vary, so measuring again tells nothing new."""
 
 from __future__ import annotations
 
@@ -18,10 +18,15 @@ SPREADS = 3 * 1.4826 / math.sqrt(2)  # of a normal distribution's differences
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-    """By how much the second of two figures is worse (negative: better), in a unit of which 1 is too much."""
+    """How much worse a figure may become.
+
+    Attributes:
+        worse: (before, now) -> by how much `now` is worse (negative: better), where 1 is the limit.
+        description: the limit in words.
+    """
 
     worse: Callable[[float, float], float]
-    told: str
+    description: str
 
 
 def _worse_cosine(before: float, now: float) -> float:
@@ -51,18 +56,18 @@ TOLERANCES = {
 }
 
 
-def judge_figure(history: Sequence[Point], tonight: Point, metric: Metric) -> Judgement:
+def judge_untimed(history: Sequence[Point], tonight: Point, metric: Metric) -> Judgement:
     """The verdict on a night's single figure, against the level of the last nights and what they vary by."""
-    known = [value for point in history[-SPREAD_NIGHTS:] if (value := _figure(point)) is not None]
+    past_values = [value for point in history[-SPREAD_NIGHTS:] if (value := _figure(point)) is not None]
     now = _figure(tonight)
-    if not known or now is None:
+    if not past_values or now is None:
         return Judgement(Verdict.NEW, "the first night with this figure", value=now)
-    level_of = known[-LEVEL_NIGHTS:] if metric.info.nature == Nature.QUALITY else known[-1:]
+    level_of = past_values[-LEVEL_NIGHTS:] if metric.info.nature == Nature.QUALITY else past_values[-1:]
     before, tolerance = statistics.median(level_of), TOLERANCES[metric]
     worse = tolerance.worse(before, now)
-    most = 1 + (_spread(known, tolerance) if metric.info.nature == Nature.QUALITY else 0.0)
+    most = 1 + (_spread(past_values, tolerance) if metric.info.nature == Nature.QUALITY else 0.0)
     verdict = Verdict.REGRESSION if worse >= most else Verdict.IMPROVEMENT if worse <= -most else Verdict.UNCHANGED
-    reason = _told(metric, before, now, tolerance) if verdict != Verdict.UNCHANGED else "as before"
+    reason = _change_text(metric, before, now, tolerance) if verdict != Verdict.UNCHANGED else "as before"
     return Judgement(verdict, reason, value=now, baseline=before, baseline_nights=len(level_of))
 
 
@@ -72,12 +77,12 @@ def _figure(point: Point) -> float | None:
     return statistics.median(numbers) if numbers else None
 
 
-def _spread(known: Sequence[float], tolerance: Tolerance) -> float:
-    """What the figure varies by anyway: three standard deviations, by the median distance of successive nights."""
-    moved = [abs(tolerance.worse(one, other)) for one, other in itertools.pairwise(known)]
+def _spread(past_values: Sequence[float], tolerance: Tolerance) -> float:
+    """The figure's usual variation: three standard deviations, estimated from the median step between nights."""
+    moved = [abs(tolerance.worse(one, other)) for one, other in itertools.pairwise(past_values)]
     return SPREADS * statistics.median(moved) if moved else 0.0
 
 
-def _told(metric: Metric, before: float, now: float, tolerance: Tolerance) -> str:
+def _change_text(metric: Metric, before: float, now: float, tolerance: Tolerance) -> str:
     unit = f" {metric.info.unit}" if metric.info.unit else ""
-    return f"{now:.6g}{unit} instead of {before:.6g}{unit} ({tolerance.told} counts)"
+    return f"{now:.6g}{unit} instead of {before:.6g}{unit} ({tolerance.description} counts)"
