@@ -1,5 +1,11 @@
 #include "probe.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "arithmetic.h"
 #include "device.h"
 #include "file.h"
 #include "topology.h"
@@ -11,6 +17,7 @@ static const char *const known_features[] = {
     "asimdhp",     "asimddp",     "asimdfhm", "i8mm", "bf16",  "sve",     "sve2",
 };
 
+/* Those of the features that the first core has; x86 calls the line otherwise than ARM. */
 static void features_write(rt_json *json) {
     char text[8192];
     char *rest = NULL;
@@ -43,6 +50,7 @@ static void cpu_write(rt_json *json) {
     rt_json_object_end(json);
 }
 
+/* The lines of `searched`, split in a copy. */
 static void searched_write(rt_json *json, const rt_opencl *opencl) {
     char *rest = NULL;
     char paths[sizeof opencl->searched];
@@ -140,19 +148,20 @@ static void device_write(rt_json *json, const rt_device *device) {
     rt_json_object_end(json);
 }
 
+/* The library that was found, or why none was; with a context too, since some drivers fail only there. */
 static void opencl_write(rt_json *json, const char *library) {
-    rt_device device;
+    rt_opencl opencl;
+    const rt_device *device = NULL;
     rt_error error = {0};
-    bool opened = rt_device_open(&device, library, &error) == RT_OK;
+    rt_status status = rt_opencl_open(&opencl, library, &error);
+    if (status == RT_OK) status = rt_device_open(&device, &opencl, &error);
     rt_json_object_begin(json, "opencl");
-    rt_json_string(json, "library", opened ? device.opencl.path : "");
-    if (opened) rt_json_string(json, "origin", device.opencl.is_driver ? "driver" : "loader");
-    searched_write(json, &device.opencl);
-    rt_json_string(json, "error", opened ? "" : error.message);
-    if (opened) {
-        device_write(json, &device);
-        rt_device_close(&device);
-    }
+    rt_json_string(json, "library", status == RT_OK ? opencl.path : "");
+    if (status == RT_OK) rt_json_string(json, "origin", opencl.is_driver ? "driver" : "loader");
+    searched_write(json, &opencl);
+    rt_json_string(json, "error", status == RT_OK ? "" : error.message);
+    if (status == RT_OK) device_write(json, device);
+    rt_device_close(device);
     rt_json_object_end(json);
 }
 

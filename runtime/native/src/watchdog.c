@@ -3,6 +3,12 @@
 #include "watchdog.h"
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "allocation.h"
+#include "clock.h"
+#include "errors.h"
 
 enum { TICK_MS = 20 };
 
@@ -26,6 +32,7 @@ static void hang_report(rt_watchdog *watchdog, int32_t step) {
     watchdog->report(watchdog->user, &error);
 }
 
+/* The thread. It holds the mutex but for its naps and the report, which may take long. */
 static void *watchdog_run(void *argument) {
     rt_watchdog *watchdog = argument;
     pthread_mutex_lock(&watchdog->mutex);
