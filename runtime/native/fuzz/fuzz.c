@@ -14,10 +14,10 @@
 
 #include "../src/allocation.h"
 #include "../src/crc32.h"
-#include "../src/engine.h"
 #include "../src/file.h"
 #include "../src/format.h"
 #include "../src/json.h"
+#include "../src/parts.h"
 #include "../src/profile.h"
 #include "../src/trial.h"
 #include "mutate.h"
@@ -119,11 +119,11 @@ static void tensors_exchange(rt_engine *engine) {
     }
 }
 
-static void trial_run(rt_engine *engine, fuzz_random *random) {
+static void trial_run(const rt_parts *parts, fuzz_random *random) {
     rt_json *json = rt_json_create();
     if (json == NULL) return;
     rt_trial trial = {
-        .step = (uint32_t)fuzz_below(random, engine->plan->step_count + 1),
+        .step = (uint32_t)fuzz_below(random, parts->plan->step_count + 1),
         .reps = 1 + (uint32_t)fuzz_below(random, 3),
         .warmup = (uint32_t)fuzz_below(random, 2),
         .block = (uint32_t)fuzz_below(random, 40),
@@ -133,16 +133,16 @@ static void trial_run(rt_engine *engine, fuzz_random *random) {
         .local_rank = (uint32_t)fuzz_below(random, 4),
         .check = true,
     };
-    rt_trial_run(engine, &trial, json, NULL);
+    rt_trial_run(parts, &trial, json, NULL);
     rt_json_destroy(json);
 }
 
-static void profiled_run(rt_engine *engine) {
+static void profiled_run(const rt_parts *parts) {
     rt_profile *profile;
     uint64_t wall_ns;
-    const rt_opencl_functions *cl = engine->device ? rt_device_cl(engine->device) : NULL;
-    if (rt_profile_create(&profile, cl, engine->plan->step_count, NULL) != RT_OK) return;
-    rt_executor_round(engine->executor, profile, &wall_ns, NULL);
+    const rt_opencl_functions *cl = parts->device ? rt_device_cl(parts->device) : NULL;
+    if (rt_profile_create(&profile, cl, parts->plan->step_count, NULL) != RT_OK) return;
+    rt_executor_round(parts->executor, profile, &wall_ns, NULL);
     rt_profile_destroy(profile);
 }
 
@@ -165,13 +165,14 @@ static void engine_exercise(const sample *files, fuzz_random *random) {
         .lazy = (int)fuzz_below(random, 2),
     };
     if (rt_engine_create(&options, &engine, &error) != RT_OK) return;
+    const rt_parts *parts = rt_engine_parts(engine);
     reached.loaded++;
-    reached.tuned += rt_tuned_used(engine->tuned) > 0;
-    reached.kernels += rt_programs_counts(engine->programs).loaded > 0;
+    reached.tuned += rt_tuned_used(parts->tuned) > 0;
+    reached.kernels += rt_programs_counts(parts->programs).loaded > 0;
     tensors_exchange(engine);
-    if (engine->device != NULL && fuzz_below(random, 4) == 0) trial_run(engine, random);
-    if (fuzz_below(random, 4) == 0) profiled_run(engine);
-    reached.ran += rt_executor_rounds(engine->executor) > 0;
+    if (parts->device != NULL && fuzz_below(random, 4) == 0) trial_run(parts, random);
+    if (fuzz_below(random, 4) == 0) profiled_run(parts);
+    reached.ran += rt_executor_rounds(parts->executor) > 0;
     rt_engine_destroy(engine);
 }
 

@@ -28,6 +28,7 @@ void rt_memory_free(void *memory);
 void rt_memory_free_aligned(void *memory);
 
 #ifdef RT_TEST_ALLOCATION
+
 /* Sanitized builds alone: the so-manieth allocation from now on fails; 0: none. Not thread-safe. */
 void rt_memory_fail_at(uint64_t call);
 #endif

@@ -13,12 +13,13 @@ static inline uint64_t rt_ceil_div(uint64_t value, uint64_t divisor) {
     return value / divisor + (value % divisor != 0);
 }
 
-/* Product, and sum, that stay at UINT64_MAX once they overflow. */
+/* The product, UINT64_MAX where it overflows. */
 static inline uint64_t rt_product(uint64_t a, uint64_t b) {
     uint64_t product;
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
+/* The sum, UINT64_MAX where it overflows. */
 static inline uint64_t rt_sum(uint64_t a, uint64_t b) {
     uint64_t sum;
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;

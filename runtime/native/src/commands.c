@@ -5,12 +5,12 @@
 #include <stdint.h>
 
 #include "allocation.h"
-#include "engine.h"
 #include "errors.h"
 #include "file.h"
 #include "kernels_save.h"
 #include "load.h"
 #include "measure.h"
+#include "parts.h"
 #include "probe.h"
 #include "trial.h"
 
@@ -61,7 +61,7 @@ static rt_status output_transfer(rt_engine *engine, const char *name, const char
 static rt_status tensor_transfer(rt_engine *engine, uint32_t role, const rt_named_value *file, size_t *size,
                                  rt_error *error) {
     bool input = role == RT_ROLE_INPUT;
-    const rt_tensor_record *tensor = rt_plan_tensor_by_name(engine->plan, role, file->name);
+    const rt_tensor_record *tensor = rt_plan_tensor_by_name(rt_engine_parts(engine)->plan, role, file->name);
     if (tensor == NULL) {
         return rt_error_set(error, RT_BAD_COMMAND, "the plan has no %s '%s'", input ? "input" : "output", file->name);
     }
@@ -98,13 +98,16 @@ static rt_status output_handle(rt_session *session, rt_command *command, rt_erro
 
 /* --- the other commands --- */
 
+static rt_status run_measure(const rt_session *session, const rt_run_request *request, rt_error *error) {
+    return rt_run_measure(rt_engine_parts(rt_session_engine(session)), request, rt_session_json(session), error);
+}
+
 static rt_status run_handle(rt_session *session, rt_command *command, rt_error *error) {
     rt_run_request request;
     rt_run_take(&request, command);
     rt_status status = rt_command_finish(command);
     if (status != RT_OK) return status;
-    rt_engine *engine = engine_needed(session, command, error);
-    return engine ? rt_run_measure(engine, &request, rt_session_json(session), error) : RT_BAD_COMMAND;
+    return engine_needed(session, command, error) ? run_measure(session, &request, error) : RT_BAD_COMMAND;
 }
 
 static rt_status probe_handle(rt_session *session, rt_command *command, rt_error *error) {
@@ -117,7 +120,7 @@ static rt_status probe_handle(rt_session *session, rt_command *command, rt_error
 
 static rt_status kernels_save(rt_session *session, const char *path, rt_error *error) {
     rt_saved_kernels saved;
-    rt_status status = rt_kernels_save(rt_session_engine(session), path, &saved, error);
+    rt_status status = rt_kernels_save(rt_engine_parts(rt_session_engine(session)), path, &saved, error);
     if (status != RT_OK) return status;
     rt_json_unsigned(rt_session_json(session), "programs", saved.programs);
     rt_json_unsigned(rt_session_json(session), "bytes", saved.bytes);
@@ -137,7 +140,7 @@ static rt_status trial_handle(rt_session *session, rt_command *command, rt_error
     rt_status status = rt_command_finish(command);
     if (status != RT_OK) return status;
     rt_engine *engine = engine_needed(session, command, error);
-    return engine ? rt_trial_run(engine, &trial, rt_session_json(session), error) : RT_BAD_COMMAND;
+    return engine ? rt_trial_run(rt_engine_parts(engine), &trial, rt_session_json(session), error) : RT_BAD_COMMAND;
 }
 
 /* --- `farmrt run`: load, inputs, run, outputs, in one command --- */
@@ -166,10 +169,9 @@ static rt_status tensors_transfer(rt_session *session, const rt_command *command
 
 static rt_status whole_run_execute(rt_session *session, const rt_command *command, const whole_run *whole,
                                    rt_error *error) {
-    rt_json *json = rt_session_json(session);
     rt_status status = rt_load_run(session, &whole->options, error);
     if (status == RT_OK) status = tensors_transfer(session, command, RT_ROLE_INPUT, whole->input_count, error);
-    if (status == RT_OK) status = rt_run_measure(rt_session_engine(session), &whole->request, json, error);
+    if (status == RT_OK) status = run_measure(session, &whole->request, error);
     if (status == RT_OK) status = tensors_transfer(session, command, RT_ROLE_OUTPUT, whole->output_count, error);
     if (status == RT_OK && whole->kernels_path != NULL) status = kernels_save(session, whole->kernels_path, error);
     return status;

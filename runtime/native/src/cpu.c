@@ -14,8 +14,8 @@ struct rt_cpu {
     const rt_storage *storage;
     rt_workers *workers; /* NULL where no step needs the CPU, as `tiles` */
     const rt_tile_kernels *tiles;
-    uint64_t work;       /* inner operations of a round */
-    rt_cpu_call **calls; /* one a step, NULL for OpenCL steps */
+    uint64_t work;             /* inner operations of a round */
+    const rt_cpu_call **calls; /* one a step, NULL for OpenCL steps */
 };
 
 /* Starts the workers at the first step that needs them. */

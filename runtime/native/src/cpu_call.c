@@ -189,7 +189,7 @@ static rt_status call_fill(const maker *make, const rt_tile_kernels *tiles) {
     return problem == NULL ? RT_OK : bad_step(make, RT_BAD_FILE, problem);
 }
 
-rt_status rt_cpu_call_create(rt_cpu_call **call, const rt_plan *plan, uint32_t step, const rt_tile_kernels *tiles,
+rt_status rt_cpu_call_create(const rt_cpu_call **call, const rt_plan *plan, uint32_t step, const rt_tile_kernels *tiles,
                              rt_repack *repack, rt_error *error) {
     maker make = {plan, step, repack, rt_memory_allocate(1, sizeof(rt_cpu_call)), error};
     *call = make.call;
@@ -202,11 +202,12 @@ rt_status rt_cpu_call_create(rt_cpu_call **call, const rt_plan *plan, uint32_t s
     return status;
 }
 
-void rt_cpu_call_destroy(rt_cpu_call *call) { rt_memory_free(call); }
+void rt_cpu_call_destroy(const rt_cpu_call *call) { rt_memory_free((void *)(uintptr_t)call); }
 
-void rt_cpu_call_run(rt_cpu_call *call, const rt_storage *storage, rt_workers *workers) {
+void rt_cpu_call_run(const rt_cpu_call *call, const rt_storage *storage, rt_workers *workers) {
+    rt_cpu_call *own = (rt_cpu_call *)(uintptr_t)call; /* made by rt_cpu_call_create, and const for others alone */
     for (size_t i = 0; call->operator->tensors[i] != '\0'; i++) {
-        rt_cpu_tensor *tensor = &call->tensors[i];
+        rt_cpu_tensor *tensor = &own->tensors[i];
         float *pool = (float *)(void *)rt_storage_host(storage, tensor->pool);
         tensor->data = tensor->fixed ? tensor->fixed : pool + tensor->offset;
     }

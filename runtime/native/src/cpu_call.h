@@ -17,14 +17,14 @@
 /* Makes the call of a CPU step, for rt_cpu_call_destroy, and checks that all it will access lies within its pools.
  * Weights in blocks of another size are repacked. RT_BAD_FILE or RT_UNSUPPORTED with the step and the problem, or
  * RT_NO_MEMORY; `*call` is NULL then. */
-rt_status rt_cpu_call_create(rt_cpu_call **call, const rt_plan *plan, uint32_t step, const rt_tile_kernels *tiles,
+rt_status rt_cpu_call_create(const rt_cpu_call **call, const rt_plan *plan, uint32_t step, const rt_tile_kernels *tiles,
                              rt_repack *repack, rt_error *error);
 
 /* Releases it; NULL is ignored. */
-void rt_cpu_call_destroy(rt_cpu_call *call);
+void rt_cpu_call_destroy(const rt_cpu_call *call);
 
 /* Runs it and waits; its scratch pools have host addresses, and each worker the scratch memory that it needs. */
-void rt_cpu_call_run(rt_cpu_call *call, const rt_storage *storage, rt_workers *workers);
+void rt_cpu_call_run(const rt_cpu_call *call, const rt_storage *storage, rt_workers *workers);
 
 /* An error about a CPU step: its file, name, operator and the problem. Returns `status`. */
 rt_status rt_cpu_step_error(const rt_plan *plan, uint32_t step, rt_status status, const char *problem, rt_error *error);

@@ -11,20 +11,17 @@
 /* `v` within low .. high. */
 static inline float rt_clamp(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
 
-/* The greater and the smaller of two; a NaN on either side is the result. */
+/* The greater of two; a NaN on either side is the result. */
 static inline float rt_greater(float a, float b) { return a > b || a != a ? a : b; }
 
+/* The smaller of two; a NaN on either side is the result. */
 static inline float rt_less(float a, float b) { return a < b || a != a ? a : b; }
 
-/* Activations: `a` and `b` are their parameters. */
+/* The activations but tanh; `a` and `b` are their parameters (runtime/kernels/codes.py). */
 static inline float rt_sigmoid(float v) { return 1.0f / (1.0f + expf(-v)); }
-
 static inline float rt_leaky_relu(float v, float a) { return v < 0.0f ? v * a : v; }
-
 static inline float rt_elu(float v, float a) { return v < 0.0f ? (expf(v) - 1.0f) * a : v; }
-
 static inline float rt_hard_sigmoid(float v, float a, float b) { return rt_clamp(v * a + b, 0.0f, 1.0f); }
-
 static inline float rt_hard_swish(float v) { return v * rt_clamp(v / 6.0f + 0.5f, 0.0f, 1.0f); }
 
 /* log(1 + e^v), written so that a large `v` does not overflow. */

@@ -10,10 +10,14 @@
 
 #include "allocation.h"
 #include "arithmetic.h"
-#include "engine.h"
 #include "errors.h"
 #include "kernels_save.h"
+#include "parts.h"
 #include "plan_open.h"
+
+struct rt_engine {
+    rt_parts parts;
+};
 
 const char *rt_version(void) { return RT_VERSION; }
 
@@ -25,83 +29,83 @@ const char *rt_status_name(rt_status status) {
 
 /* --- loading: each of these makes one part from the options and the parts before it --- */
 
-typedef rt_status part_load(rt_engine *engine, const rt_options *options, rt_error *error);
+typedef rt_status part_load(rt_parts *parts, const rt_options *options, rt_error *error);
 
-static rt_status soc_load(rt_engine *engine, const rt_options *options, rt_error *error) {
-    engine->soc = rt_memory_copy_string(options->soc ? options->soc : "");
-    return engine->soc ? RT_OK : rt_error_no_memory(error, "names");
+static rt_status soc_load(rt_parts *parts, const rt_options *options, rt_error *error) {
+    parts->soc = rt_memory_copy_string(options->soc ? options->soc : "");
+    return parts->soc ? RT_OK : rt_error_no_memory(error, "names");
 }
 
-static rt_status plan_load(rt_engine *engine, const rt_options *options, rt_error *error) {
+static rt_status plan_load(rt_parts *parts, const rt_options *options, rt_error *error) {
     const rt_source plan = {options->plan_path, options->plan_bytes, options->plan_size, "plan"};
     const rt_source data = {options->data_path, options->data_bytes, options->data_size, "data"};
     if (!rt_source_is_given(&plan) || !rt_source_is_given(&data)) {
         return rt_error_set(error, RT_BAD_COMMAND, "a plan and its data are needed");
     }
-    return rt_plan_open(&engine->plan, &plan, &data, error);
+    return rt_plan_open(&parts->plan, &plan, &data, error);
 }
 
-static rt_status device_load(rt_engine *engine, const rt_options *options, rt_error *error) {
+static rt_status device_load(rt_parts *parts, const rt_options *options, rt_error *error) {
     rt_opencl opencl;
-    if (!rt_plan_needs_opencl(engine->plan)) return RT_OK;
+    if (!rt_plan_needs_opencl(parts->plan)) return RT_OK;
     rt_status status = rt_opencl_open(&opencl, options->opencl_library, error);
-    return status == RT_OK ? rt_device_open(&engine->device, &opencl, error) : status;
+    return status == RT_OK ? rt_device_open(&parts->device, &opencl, error) : status;
 }
 
-static rt_status tuned_load(rt_engine *engine, const rt_options *options, rt_error *error) {
+static rt_status tuned_load(rt_parts *parts, const rt_options *options, rt_error *error) {
     const rt_source source = {options->tuned_path, options->tuned_bytes, options->tuned_size, "tuned parameters"};
-    return rt_tuned_open(&engine->tuned, &source, engine->plan, engine->device, engine->soc, error);
+    return rt_tuned_open(&parts->tuned, &source, parts->plan, parts->device, parts->soc, error);
 }
 
-static rt_status kernels_load(rt_engine *engine, const rt_options *options, rt_error *error) {
+static rt_status kernels_load(rt_parts *parts, const rt_options *options, rt_error *error) {
     const rt_source source = {options->kernels_path, options->kernels_bytes, options->kernels_size, "compiled kernels"};
-    return rt_kernels_open(&engine->kernels, &source, engine->plan, engine->device, engine->soc, error);
+    return rt_kernels_open(&parts->kernels, &source, parts->plan, parts->device, parts->soc, error);
 }
 
-static rt_status memory_load(rt_engine *engine, const rt_options *options, rt_error *error) {
+static rt_status memory_load(rt_parts *parts, const rt_options *options, rt_error *error) {
     (void)options;
-    rt_status status = rt_storage_create(&engine->storage, engine->plan, engine->device, error);
-    return status == RT_OK ? rt_repack_create(&engine->repack, engine->plan, engine->device, error) : status;
+    rt_status status = rt_storage_create(&parts->storage, parts->plan, parts->device, error);
+    return status == RT_OK ? rt_repack_create(&parts->repack, parts->plan, parts->device, error) : status;
 }
 
-static rt_status watchdog_load(rt_engine *engine, const rt_options *options, rt_error *error) {
+static rt_status watchdog_load(rt_parts *parts, const rt_options *options, rt_error *error) {
     if (options->watchdog_ms == 0 || options->on_hang == NULL) return RT_OK;
-    engine->watchdog = rt_watchdog_start(options->watchdog_ms, options->on_hang, options->on_hang_user);
-    return engine->watchdog ? RT_OK : rt_error_no_memory(error, "the watchdog's thread");
+    parts->watchdog = rt_watchdog_start(options->watchdog_ms, options->on_hang, options->on_hang_user);
+    return parts->watchdog ? RT_OK : rt_error_no_memory(error, "the watchdog's thread");
 }
 
-static rt_status cpu_load(rt_engine *engine, const rt_options *options, rt_error *error) {
-    return rt_cpu_create(&engine->cpu, engine->plan, engine->storage, engine->repack, options, error);
+static rt_status cpu_load(rt_parts *parts, const rt_options *options, rt_error *error) {
+    return rt_cpu_create(&parts->cpu, parts->plan, parts->storage, parts->repack, options, error);
 }
 
 /* Makes every kernel too, unless that is left to the first run. */
-static rt_status steps_load(rt_engine *engine, const rt_options *options, rt_error *error) {
-    rt_status status = rt_programs_create(&engine->programs, engine->plan, engine->device, engine->kernels, error);
+static rt_status steps_load(rt_parts *parts, const rt_options *options, rt_error *error) {
+    rt_status status = rt_programs_create(&parts->programs, parts->plan, parts->device, parts->kernels, error);
     if (status != RT_OK) return status;
-    const rt_step_parts parts = {engine->plan,    engine->device, engine->programs,
-                                 engine->storage, engine->repack, engine->tuned};
-    status = rt_steps_create(&engine->steps, &parts, error);
-    for (uint32_t i = 0; i < engine->plan->step_count && status == RT_OK && !options->lazy; i++) {
-        status = rt_steps_prepare(engine->steps, i, error);
+    const rt_step_parts used = {parts->plan,    parts->device, parts->programs,
+                                parts->storage, parts->repack, parts->tuned};
+    status = rt_steps_create(&parts->steps, &used, error);
+    for (uint32_t i = 0; i < parts->plan->step_count && status == RT_OK && !options->lazy; i++) {
+        status = rt_steps_prepare(parts->steps, i, error);
     }
     return status;
 }
 
-static rt_status executor_load(rt_engine *engine, const rt_options *options, rt_error *error) {
-    rt_status status = rt_limit_create(&engine->limit, engine->plan, options->limit_kernel_ms, error);
+static rt_status executor_load(rt_parts *parts, const rt_options *options, rt_error *error) {
+    rt_status status = rt_limit_create(&parts->limit, parts->plan, options->limit_kernel_ms, error);
     if (status != RT_OK) return status;
-    const rt_executor_parts parts = {engine->plan, engine->device, engine->storage, engine->steps,
-                                     engine->cpu,  engine->limit,  engine->watchdog};
-    return rt_executor_create(&engine->executor, &parts, error);
+    const rt_executor_parts used = {parts->plan, parts->device, parts->storage, parts->steps,
+                                    parts->cpu,  parts->limit,  parts->watchdog};
+    return rt_executor_create(&parts->executor, &used, error);
 }
 
 rt_status rt_engine_create(const rt_options *options, rt_engine **engine, rt_error *error) {
-    static part_load *const parts[] = {soc_load,    plan_load,     device_load, tuned_load, kernels_load,
+    static part_load *const loads[] = {soc_load,    plan_load,     device_load, tuned_load, kernels_load,
                                        memory_load, watchdog_load, cpu_load,    steps_load, executor_load};
     rt_status status = RT_OK;
     rt_engine *made = *engine = rt_memory_allocate(1, sizeof *made);
     if (made == NULL) return rt_error_no_memory(error, "an engine");
-    for (size_t i = 0; i < RT_COUNT(parts) && status == RT_OK; i++) status = parts[i](made, options, error);
+    for (size_t i = 0; i < RT_COUNT(loads) && status == RT_OK; i++) status = loads[i](&made->parts, options, error);
     if (status != RT_OK) {
         rt_engine_destroy(made);
         *engine = NULL;
@@ -110,30 +114,36 @@ rt_status rt_engine_create(const rt_options *options, rt_engine **engine, rt_err
 }
 
 /* What uses a part goes before it; parts that were never made are NULL. */
+static void parts_release(const rt_parts *parts) {
+    rt_watchdog_stop(parts->watchdog);
+    rt_executor_destroy(parts->executor);
+    rt_limit_destroy(parts->limit);
+    rt_steps_destroy(parts->steps);
+    rt_programs_destroy(parts->programs);
+    rt_cpu_destroy(parts->cpu);
+    rt_repack_destroy(parts->repack);
+    rt_storage_destroy(parts->storage);
+    rt_kernels_close(parts->kernels);
+    rt_tuned_close(parts->tuned);
+    rt_device_close(parts->device);
+    rt_plan_close(parts->plan);
+    rt_memory_free((char *)(uintptr_t)parts->soc);
+}
+
 void rt_engine_destroy(rt_engine *engine) {
     if (engine == NULL) return;
-    rt_watchdog_stop(engine->watchdog);
-    rt_executor_destroy(engine->executor);
-    rt_limit_destroy(engine->limit);
-    rt_steps_destroy(engine->steps);
-    rt_programs_destroy(engine->programs);
-    rt_cpu_destroy(engine->cpu);
-    rt_repack_destroy(engine->repack);
-    rt_storage_destroy(engine->storage);
-    rt_kernels_close(engine->kernels);
-    rt_tuned_close(engine->tuned);
-    rt_device_close(engine->device);
-    rt_plan_close(engine->plan);
-    rt_memory_free((char *)(uintptr_t)engine->soc);
+    parts_release(&engine->parts);
     rt_memory_free(engine);
 }
+
+const rt_parts *rt_engine_parts(const rt_engine *engine) { return &engine->parts; }
 
 /* --- tensors --- */
 
 static rt_status tensor_info(const rt_engine *engine, uint32_t role, uint32_t index, rt_tensor_info *info) {
-    const rt_tensor_record *tensor = rt_plan_tensor_by_role(engine->plan, role, index);
+    const rt_tensor_record *tensor = rt_plan_tensor_by_role(engine->parts.plan, role, index);
     if (tensor == NULL) return RT_BAD_COMMAND;
-    *info = (rt_tensor_info){.name = rt_plan_string(engine->plan, tensor->name),
+    *info = (rt_tensor_info){.name = rt_plan_string(engine->parts.plan, tensor->name),
                              .shape = tensor->shape,
                              .rank = tensor->rank,
                              .count = (size_t)rt_tensor_element_count(tensor)};
@@ -152,7 +162,7 @@ rt_status rt_engine_output_info(const rt_engine *engine, uint32_t index, rt_tens
 static rt_status tensor_find(const rt_engine *engine, uint32_t role, const char *name, size_t count,
                              const rt_tensor_record **tensor, rt_error *error) {
     const char *kind = role == RT_ROLE_INPUT ? "input" : "output";
-    *tensor = rt_plan_tensor_by_name(engine->plan, role, name);
+    *tensor = rt_plan_tensor_by_name(engine->parts.plan, role, name);
     if (*tensor == NULL) return rt_error_set(error, RT_BAD_COMMAND, "the plan has no %s '%s'", kind, name);
     uint64_t expected = rt_tensor_element_count(*tensor);
     if (expected == count) return RT_OK;
@@ -164,7 +174,7 @@ rt_status rt_engine_input(rt_engine *engine, const char *name, const float *valu
     const rt_tensor_record *tensor;
     rt_status status = tensor_find(engine, RT_ROLE_INPUT, name, count, &tensor, error);
     if (status != RT_OK) return status;
-    return rt_storage_write(engine->storage, tensor->place, tensor->offset * sizeof *values, values,
+    return rt_storage_write(engine->parts.storage, tensor->place, tensor->offset * sizeof *values, values,
                             count * sizeof *values, error);
 }
 
@@ -172,7 +182,7 @@ rt_status rt_engine_output(rt_engine *engine, const char *name, float *values, s
     const rt_tensor_record *tensor;
     rt_status status = tensor_find(engine, RT_ROLE_OUTPUT, name, count, &tensor, error);
     if (status != RT_OK) return status;
-    return rt_storage_read(engine->storage, tensor->place, tensor->offset * sizeof *values, values,
+    return rt_storage_read(engine->parts.storage, tensor->place, tensor->offset * sizeof *values, values,
                            count * sizeof *values, error);
 }
 
@@ -180,19 +190,19 @@ rt_status rt_engine_output(rt_engine *engine, const char *name, float *values, s
 
 rt_status rt_engine_run(rt_engine *engine, rt_error *error) {
     uint64_t wall_ns;
-    return rt_executor_round(engine->executor, NULL, &wall_ns, error);
+    return rt_executor_round(engine->parts.executor, NULL, &wall_ns, error);
 }
 
 void rt_engine_usage(const rt_engine *engine, rt_usage *usage) {
-    rt_program_counts counts = rt_programs_counts(engine->programs);
-    *usage = (rt_usage){.tuned_match = rt_match_name(rt_tuned_fit(engine->tuned)->match),
-                        .tuned_used = rt_tuned_used(engine->tuned),
-                        .kernels_match = rt_match_name(rt_kernels_fit(engine->kernels)->match),
+    rt_program_counts counts = rt_programs_counts(engine->parts.programs);
+    *usage = (rt_usage){.tuned_match = rt_match_name(rt_tuned_fit(engine->parts.tuned)->match),
+                        .tuned_used = rt_tuned_used(engine->parts.tuned),
+                        .kernels_match = rt_match_name(rt_kernels_fit(engine->parts.kernels)->match),
                         .kernels_loaded = counts.loaded,
                         .kernels_built = counts.built};
 }
 
 rt_status rt_engine_save_kernels(rt_engine *engine, const char *path, rt_error *error) {
     rt_saved_kernels saved;
-    return rt_kernels_save(engine, path, &saved, error);
+    return rt_kernels_save(&engine->parts, path, &saved, error);
 }

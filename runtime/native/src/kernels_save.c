@@ -45,13 +45,13 @@ static uint32_t string_add(writer *file, const char *first, const char *separato
 }
 
 /* The fingerprint that rt_fingerprint_choose compares. */
-static void set_fill(writer *file, const rt_engine *engine) {
-    const rt_plan *plan = engine->plan;
+static void set_fill(writer *file, const rt_parts *parts) {
+    const rt_plan *plan = parts->plan;
     file->set = (rt_set_record){
-        .soc = string_add(file, engine->soc, "", ""),
-        .gpu = string_add(file, engine->device->name, "", ""),
-        .driver = string_add(file, engine->device->driver, "", ""),
-        .opencl = string_add(file, engine->device->version, "", ""),
+        .soc = string_add(file, parts->soc, "", ""),
+        .gpu = string_add(file, parts->device->name, "", ""),
+        .driver = string_add(file, parts->device->driver, "", ""),
+        .opencl = string_add(file, parts->device->version, "", ""),
         .gpu_family = string_add(file, rt_plan_string(plan, plan->meta->gpu_family), "", ""),
         .source_hash = string_add(file, rt_plan_string(plan, plan->meta->source_hash), "", ""),
         .runtime_version = string_add(file, RT_VERSION, "", ""),
@@ -59,13 +59,13 @@ static void set_fill(writer *file, const rt_engine *engine) {
 }
 
 /* Whether a step is launched from this program; trials build many more. */
-static bool program_is_used(const rt_engine *engine, const rt_program *program) {
-    const rt_plan *plan = engine->plan;
+static bool program_is_used(const rt_parts *parts, const rt_program *program) {
+    const rt_plan *plan = parts->plan;
     for (uint32_t i = 0; i < plan->step_count; i++) {
         if (plan->steps[i].kind != RT_STEP_KIND_OPENCL) continue;
         const char *source_hash = rt_plan_string(plan, plan->programs[plan->steps[i].program].source_hash);
         bool same = strcmp(source_hash, program->source_hash) == 0;
-        if (same && strcmp(rt_steps_launch(engine->steps, i)->options, program->options) == 0) return true;
+        if (same && strcmp(rt_steps_launch(parts->steps, i)->options, program->options) == 0) return true;
     }
     return false;
 }
@@ -128,24 +128,24 @@ static rt_status file_write(const writer *file, const char *path, uint64_t *byte
 }
 
 /* Fills the writer from the engine; what it holds when this fails is released with it. */
-static rt_status writer_fill(writer *file, const rt_engine *engine, rt_error *error) {
+static rt_status writer_fill(writer *file, const rt_parts *parts, rt_error *error) {
     rt_status status = RT_OK;
-    uint32_t count = rt_programs_count(engine->programs);
+    uint32_t count = rt_programs_count(parts->programs);
     file->entries = rt_memory_allocate(count, sizeof *file->entries);
     if (file->entries == NULL) return rt_error_no_memory(error, "compiled kernels");
-    set_fill(file, engine);
+    set_fill(file, parts);
     for (uint32_t i = 0; i < count && status == RT_OK; i++) {
-        const rt_program *program = rt_programs_at(engine->programs, i);
-        if (program_is_used(engine, program)) status = binary_add(file, rt_device_cl(engine->device), program, error);
+        const rt_program *program = rt_programs_at(parts->programs, i);
+        if (program_is_used(parts, program)) status = binary_add(file, rt_device_cl(parts->device), program, error);
     }
     return status == RT_OK && file->failed ? rt_error_no_memory(error, "compiled kernels") : status;
 }
 
-rt_status rt_kernels_save(const rt_engine *engine, const char *path, rt_saved_kernels *saved, rt_error *error) {
+rt_status rt_kernels_save(const rt_parts *parts, const char *path, rt_saved_kernels *saved, rt_error *error) {
     writer file = {0};
-    if (engine->device == NULL)
+    if (parts->device == NULL)
         return rt_error_set(error, RT_UNSUPPORTED, "the plan has no compiled kernels: it runs on the CPU");
-    rt_status status = writer_fill(&file, engine, error);
+    rt_status status = writer_fill(&file, parts, error);
     if (status == RT_OK) status = file_write(&file, path, &saved->bytes, error);
     saved->programs = file.set.entry_count;
     rt_memory_free(file.entries);

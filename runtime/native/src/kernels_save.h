@@ -1,4 +1,4 @@
-/* Writes the compiled programs of an engine, with the fingerprint of its device and plan: what kernels.h reads. Without
+/* Writes the compiled programs of an parts, with the fingerprint of its device and plan: what kernels.h reads. Without
  * state. */
 #ifndef RT_KERNELS_SAVE_H
 #define RT_KERNELS_SAVE_H
@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "../include/farmrt.h"
-#include "engine.h"
+#include "parts.h"
 
 /* What was written. A value. */
 typedef struct {
@@ -16,6 +16,6 @@ typedef struct {
 
 /* Writes the programs that steps are launched from, and not those of trials. RT_UNSUPPORTED for a plan without OpenCL,
  * RT_OPENCL, RT_NO_MEMORY or RT_IO: the file is then as it was. */
-rt_status rt_kernels_save(const rt_engine *engine, const char *path, rt_saved_kernels *saved, rt_error *error);
+rt_status rt_kernels_save(const rt_parts *parts, const char *path, rt_saved_kernels *saved, rt_error *error);
 
 #endif

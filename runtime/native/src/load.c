@@ -4,7 +4,7 @@
 
 #include "arithmetic.h"
 #include "clock.h"
-#include "engine.h"
+#include "parts.h"
 
 enum { MAX_THREADS = 1024 };
 
@@ -76,15 +76,15 @@ static void memory_write(rt_json *json, const rt_storage *storage) {
     rt_json_object_end(json);
 }
 
-static void engine_write(rt_json *json, const rt_engine *engine) {
-    rt_json_string(json, "model", rt_plan_string(engine->plan, engine->plan->meta->model));
-    rt_json_unsigned(json, "steps", engine->plan->step_count);
-    tensors_write(json, engine->plan, "inputs", RT_ROLE_INPUT);
-    tensors_write(json, engine->plan, "outputs", RT_ROLE_OUTPUT);
-    tuned_write(json, engine->tuned);
-    kernels_write(json, engine->kernels, engine->programs);
-    if (rt_cpu_threads(engine->cpu) > 0) cpu_write(json, engine->cpu);
-    memory_write(json, engine->storage);
+static void parts_write(rt_json *json, const rt_parts *parts) {
+    rt_json_string(json, "model", rt_plan_string(parts->plan, parts->plan->meta->model));
+    rt_json_unsigned(json, "steps", parts->plan->step_count);
+    tensors_write(json, parts->plan, "inputs", RT_ROLE_INPUT);
+    tensors_write(json, parts->plan, "outputs", RT_ROLE_OUTPUT);
+    tuned_write(json, parts->tuned);
+    kernels_write(json, parts->kernels, parts->programs);
+    if (rt_cpu_threads(parts->cpu) > 0) cpu_write(json, parts->cpu);
+    memory_write(json, parts->storage);
 }
 
 rt_status rt_load_run(rt_session *session, const rt_options *options, rt_error *error) {
@@ -93,6 +93,6 @@ rt_status rt_load_run(rt_session *session, const rt_options *options, rt_error *
     rt_status status = rt_session_load(session, options, error);
     if (status != RT_OK) return status;
     rt_json_ms(rt_session_json(session), "init_ms", rt_clock_ns() - start_ns);
-    engine_write(rt_session_json(session), rt_session_engine(session));
+    parts_write(rt_session_json(session), rt_engine_parts(rt_session_engine(session)));
     return RT_OK;
 }

@@ -26,17 +26,16 @@ void rt_run_take(rt_run_request *request, rt_command *command) {
 }
 
 /* What it makes before it fails is left for times_destroy. */
-static rt_status times_create(run_times *times, const rt_engine *engine, const rt_run_request *request,
-                              rt_error *error) {
+static rt_status times_create(run_times *times, const rt_parts *parts, const rt_run_request *request, rt_error *error) {
     uint32_t count = request->rounds + request->warmup;
-    uint32_t steps = engine->plan->step_count;
+    uint32_t steps = parts->plan->step_count;
     memset(times, 0, sizeof *times);
     times->wall_ns = rt_memory_allocate(count, sizeof *times->wall_ns);
     if (times->wall_ns == NULL) return rt_error_no_memory(error, "the times");
     if (!request->profile) return RT_OK;
     times->duration_ns = rt_memory_allocate(rt_product(count, steps), sizeof *times->duration_ns);
     if (times->duration_ns == NULL) return rt_error_no_memory(error, "the times");
-    return rt_profile_create(&times->profile, engine->device ? rt_device_cl(engine->device) : NULL, steps, error);
+    return rt_profile_create(&times->profile, parts->device ? rt_device_cl(parts->device) : NULL, steps, error);
 }
 
 static void times_destroy(run_times *times) {
@@ -45,12 +44,12 @@ static void times_destroy(run_times *times) {
     rt_memory_free(times->duration_ns);
 }
 
-static rt_status rounds_run(const rt_engine *engine, const rt_run_request *request, run_times *times, rt_error *error) {
+static rt_status rounds_run(const rt_parts *parts, const rt_run_request *request, run_times *times, rt_error *error) {
     rt_status status = RT_OK;
-    uint32_t steps = engine->plan->step_count;
+    uint32_t steps = parts->plan->step_count;
     for (uint32_t i = 0; i < request->warmup + request->rounds && status == RT_OK; i++) {
-        bool first = rt_executor_rounds(engine->executor) == 0;
-        status = rt_executor_round(engine->executor, times->profile, &times->wall_ns[i], error);
+        bool first = rt_executor_rounds(parts->executor) == 0;
+        status = rt_executor_round(parts->executor, times->profile, &times->wall_ns[i], error);
         if (first) times->first_ns = times->wall_ns[i];
         if (times->profile != NULL && steps > 0) {
             memcpy(times->duration_ns + (size_t)i * steps, rt_profile_duration_ns(times->profile),
@@ -94,11 +93,11 @@ static void times_write(rt_json *json, const rt_run_request *request, const run_
     if (request->profile && request->rounds + request->warmup > 0) steps_write(json, request, times, steps);
 }
 
-rt_status rt_run_measure(const rt_engine *engine, const rt_run_request *request, rt_json *json, rt_error *error) {
+rt_status rt_run_measure(const rt_parts *parts, const rt_run_request *request, rt_json *json, rt_error *error) {
     run_times times;
-    rt_status status = times_create(&times, engine, request, error);
-    if (status == RT_OK) status = rounds_run(engine, request, &times, error);
-    if (status == RT_OK) times_write(json, request, &times, engine->plan->step_count);
+    rt_status status = times_create(&times, parts, request, error);
+    if (status == RT_OK) status = rounds_run(parts, request, &times, error);
+    if (status == RT_OK) times_write(json, request, &times, parts->plan->step_count);
     times_destroy(&times);
     return status;
 }

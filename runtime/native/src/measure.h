@@ -7,8 +7,8 @@
 
 #include "../include/farmrt.h"
 #include "command.h"
-#include "engine.h"
 #include "json.h"
+#include "parts.h"
 
 /* What to measure. A value. */
 typedef struct {
@@ -21,6 +21,6 @@ void rt_run_take(rt_run_request *request, rt_command *command);
 
 /* Runs the warm-up and the rounds, and adds the answer's members to the open object; none where a round fails, as
  * rt_executor_round does. RT_NO_MEMORY where there is none for the times. */
-rt_status rt_run_measure(const rt_engine *engine, const rt_run_request *request, rt_json *json, rt_error *error);
+rt_status rt_run_measure(const rt_parts *parts, const rt_run_request *request, rt_json *json, rt_error *error);
 
 #endif

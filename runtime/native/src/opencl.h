@@ -27,10 +27,13 @@ typedef struct rt_cl_mem *cl_mem;
 typedef struct rt_cl_program *cl_program;
 typedef struct rt_cl_kernel *cl_kernel;
 typedef struct rt_cl_event *cl_event;
+
 /* As the specification lays it out. A value. */
 typedef struct {
     cl_uint order, type;
 } cl_image_format;
+
+/* Callbacks, of which farmrt uses none: it passes NULL. */
 typedef void cl_context_notify(const char *text, const void *info, size_t size, void *user);
 typedef void cl_program_notify(cl_program program, void *user);
 

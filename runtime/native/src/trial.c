@@ -67,7 +67,7 @@ static rt_status launch_make(const rt_plan *plan, const rt_trial *trial, rt_laun
 
 /* A trial while it runs. */
 typedef struct {
-    const rt_engine *engine;
+    const rt_parts *parts;
     const rt_trial *trial;
     const rt_expect_record *expect; /* NULL: nothing to compare with */
     rt_launch launch;
@@ -80,16 +80,16 @@ typedef struct {
 
 /* Launches one after another, and waits until the device is idle, whatever it returns. */
 static rt_status launches_run(const bench *now, uint32_t count, rt_profile *profile) {
-    const rt_device *device = now->engine->device;
+    const rt_device *device = now->parts->device;
     const rt_queue queue = {rt_device_cl(device), profile ? device->profiling : device->plain, profile};
     uint32_t step = now->trial->step;
     rt_status status = RT_OK;
-    rt_watchdog_arm(now->engine->watchdog, (int32_t)step);
+    rt_watchdog_arm(now->parts->watchdog, (int32_t)step);
     for (uint32_t i = 0; i < count && status == RT_OK; i++) {
         status = rt_launch_enqueue(&queue, step, now->kernel, &now->launch, 1, now->error);
     }
     cl_int code = queue.cl->Finish(queue.object);
-    rt_watchdog_disarm(now->engine->watchdog);
+    rt_watchdog_disarm(now->parts->watchdog);
     return status == RT_OK ? rt_opencl_check(now->error, "clFinish", code, (int32_t)step) : status;
 }
 
@@ -112,20 +112,20 @@ static rt_status reps_time(bench *now) {
 
 /* One launch over a poisoned output, and the comparison. */
 static rt_status output_check(const bench *now, rt_difference *difference) {
-    rt_status status = rt_output_poison(now->engine, now->expect, now->error);
+    rt_status status = rt_output_poison(now->parts, now->expect, now->error);
     if (status == RT_OK) status = launches_run(now, 1, NULL);
-    if (status == RT_OK) status = rt_output_compare(now->engine, now->expect, difference, now->error);
+    if (status == RT_OK) status = rt_output_compare(now->parts, now->expect, difference, now->error);
     return status;
 }
 
 /* Writes the output as the plan's own launch does, for the steps that read it. Nobody is told where that fails: the
  * next trial will be. */
 static void output_restore(const bench *now) {
-    rt_executor_steps(now->engine->executor, now->expect->step, now->expect->check_step, NULL);
+    rt_executor_steps(now->parts->executor, now->expect->step, now->expect->check_step, NULL);
 }
 
 static void answer_write(const bench *now, const rt_difference *difference, rt_json *json) {
-    const rt_device *device = now->engine->device;
+    const rt_device *device = now->parts->device;
     rt_json_ms(json, "build_ms", now->build_ns);
     rt_json_array_begin(json, "ns");
     for (uint32_t i = 0; i < now->trial->reps; i++) rt_json_unsigned(json, NULL, now->ns[i]);
@@ -154,15 +154,15 @@ static rt_status bench_run(bench *now, rt_json *json) {
     return status;
 }
 
-rt_status rt_trial_run(const rt_engine *engine, const rt_trial *trial, rt_json *json, rt_error *error) {
-    bench now = {.engine = engine, .trial = trial, .error = error};
-    rt_status status = launch_make(engine->plan, trial, &now.launch, error);
+rt_status rt_trial_run(const rt_parts *parts, const rt_trial *trial, rt_json *json, rt_error *error) {
+    bench now = {.parts = parts, .trial = trial, .error = error};
+    rt_status status = launch_make(parts->plan, trial, &now.launch, error);
     if (status != RT_OK) return status;
-    const rt_opencl_functions *cl = rt_device_cl(engine->device);
-    now.expect = trial->check ? rt_expectation_find(engine->plan, trial->step) : NULL;
-    status = rt_steps_make_kernel(engine->steps, trial->step, &now.launch, &now.kernel, &now.build_ns, error);
+    const rt_opencl_functions *cl = rt_device_cl(parts->device);
+    now.expect = trial->check ? rt_expectation_find(parts->plan, trial->step) : NULL;
+    status = rt_steps_make_kernel(parts->steps, trial->step, &now.launch, &now.kernel, &now.build_ns, error);
     if (status != RT_OK) return status;
-    status = rt_profile_create(&now.profile, cl, engine->plan->step_count, error);
+    status = rt_profile_create(&now.profile, cl, parts->plan->step_count, error);
     if (status == RT_OK) status = bench_run(&now, json);
     rt_profile_destroy(now.profile);
     rt_memory_free(now.ns);

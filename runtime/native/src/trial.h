@@ -8,8 +8,8 @@
 
 #include "../include/farmrt.h"
 #include "command.h"
-#include "engine.h"
 #include "json.h"
+#include "parts.h"
 
 /* What to try. A value. */
 typedef struct {
@@ -26,6 +26,6 @@ void rt_trial_take(rt_trial *trial, rt_command *command);
 /* Runs a trial and adds the answer's members to the open object. Where the plan has an expectation for the step, a
  * wrong output is replaced by the plan's own, also after a failure, so that trials stay independent of each other.
  * RT_BAD_COMMAND for a launch that cannot be asked for; else it fails as rt_steps_make_kernel and rounds do. */
-rt_status rt_trial_run(const rt_engine *engine, const rt_trial *trial, rt_json *json, rt_error *error);
+rt_status rt_trial_run(const rt_parts *parts, const rt_trial *trial, rt_json *json, rt_error *error);
 
 #endif

@@ -80,32 +80,32 @@ static void *nans_make(uint64_t size) {
     return nans;
 }
 
-static rt_status image_poison(const rt_engine *engine, uint32_t index, rt_error *error) {
-    void *nans = nans_make(rt_image_bytes(&engine->plan->images[index]));
+static rt_status image_poison(const rt_parts *parts, uint32_t index, rt_error *error) {
+    void *nans = nans_make(rt_image_bytes(&parts->plan->images[index]));
     if (nans == NULL) return rt_error_no_memory(error, "an image");
-    rt_status status = rt_storage_write_image(engine->storage, index, nans, error);
+    rt_status status = rt_storage_write_image(parts->storage, index, nans, error);
     rt_memory_free(nans);
     return status;
 }
 
-static rt_status range_poison(const rt_engine *engine, const byte_range *range, rt_error *error) {
+static rt_status range_poison(const rt_parts *parts, const byte_range *range, rt_error *error) {
     if (range->start >= range->end) return RT_OK;
     uint64_t size = range->end - range->start;
     void *nans = nans_make(size);
     if (nans == NULL) return rt_error_no_memory(error, "a tensor");
-    rt_status status = rt_storage_write(engine->storage, range->pool, range->start, nans, size, error);
+    rt_status status = rt_storage_write(parts->storage, range->pool, range->start, nans, size, error);
     rt_memory_free(nans);
     return status;
 }
 
-rt_status rt_output_poison(const rt_engine *engine, const rt_expect_record *expect, rt_error *error) {
-    const rt_plan *plan = engine->plan;
+rt_status rt_output_poison(const rt_parts *parts, const rt_expect_record *expect, rt_error *error) {
+    const rt_plan *plan = parts->plan;
     const rt_arg_record *output = output_argument(plan, expect->step);
     if (output == NULL || is_in_place(plan, expect->step, output)) return RT_OK;
-    if (output->kind == RT_ARG_KIND_IMAGE) return image_poison(engine, output->value, error);
+    if (output->kind == RT_ARG_KIND_IMAGE) return image_poison(parts, output->value, error);
     if (plan->pools[output->value].kind != RT_POOL_KIND_SCRATCH || output[1].kind != RT_ARG_KIND_INT) return RT_OK;
     byte_range range = output_range(plan, expect, output);
-    return range_poison(engine, &range, error);
+    return range_poison(parts, &range, error);
 }
 
 /* --- comparison --- */
@@ -125,18 +125,18 @@ static void values_compare(const float *found, const float *expected, uint64_t c
     }
 }
 
-rt_status rt_output_compare(const rt_engine *engine, const rt_expect_record *expect, rt_difference *difference,
+rt_status rt_output_compare(const rt_parts *parts, const rt_expect_record *expect, rt_difference *difference,
                             rt_error *error) {
-    const rt_tensor_record *tensor = &engine->plan->tensors[expect->tensor];
-    const float *expected = (const void *)(engine->plan->data + expect->data_offset);
+    const rt_tensor_record *tensor = &parts->plan->tensors[expect->tensor];
+    const float *expected = (const void *)(parts->plan->data + expect->data_offset);
     rt_status status = RT_OK;
     float *found = rt_memory_allocate(expect->count, sizeof *found);
     if (found == NULL) return rt_error_no_memory(error, "the output");
     if (expect->check_step > expect->step) {
-        status = rt_executor_steps(engine->executor, expect->step + 1, expect->check_step, error);
+        status = rt_executor_steps(parts->executor, expect->step + 1, expect->check_step, error);
     }
     if (status == RT_OK) {
-        status = rt_storage_read(engine->storage, tensor->place, tensor->offset * sizeof(float), found,
+        status = rt_storage_read(parts->storage, tensor->place, tensor->offset * sizeof(float), found,
                                  expect->count * sizeof(float), error);
     }
     if (status == RT_OK) values_compare(found, expected, expect->count, difference);

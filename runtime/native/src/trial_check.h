@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "../include/farmrt.h"
-#include "engine.h"
+#include "parts.h"
 
 /* How far an output is from what it must be. A value. */
 typedef struct {
@@ -20,11 +20,11 @@ const rt_expect_record *rt_expectation_find(const rt_plan *plan, uint32_t step);
 /* Fills what the step writes with NaN, so that a launch that leaves a part out is found; a step that reads what it
  * writes is left alone. Only for plans whose tensors share no memory, which those with expectations are. RT_OPENCL or
  * RT_NO_MEMORY. */
-rt_status rt_output_poison(const rt_engine *engine, const rt_expect_record *expect, rt_error *error);
+rt_status rt_output_poison(const rt_parts *parts, const rt_expect_record *expect, rt_error *error);
 
 /* Runs the steps behind the trial's up to the check step, and compares. Fails as rt_executor_steps does, or with
  * RT_NO_MEMORY; `difference` is then as it was. */
-rt_status rt_output_compare(const rt_engine *engine, const rt_expect_record *expect, rt_difference *difference,
+rt_status rt_output_compare(const rt_parts *parts, const rt_expect_record *expect, rt_difference *difference,
                             rt_error *error);
 
 /* Whether so large a difference would spoil the trials of steps that read this one's output. */

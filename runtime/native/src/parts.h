@@ -3,8 +3,8 @@
  * farmrt.c makes them, in this order, and releases them. Each part's state is written by its own functions alone; from
  * here they can be asked and told, not changed behind their back.
  */
-#ifndef RT_ENGINE_H
-#define RT_ENGINE_H
+#ifndef RT_PARTS_H
+#define RT_PARTS_H
 
 #include "../include/farmrt.h"
 #include "cpu.h"
@@ -20,8 +20,8 @@
 #include "tuned.h"
 #include "watchdog.h"
 
-/* A loaded plan. Written by farmrt.c alone. */
-struct rt_engine {
+/* What a loaded plan is made of. Written by farmrt.c alone. */
+typedef struct {
     const char *soc; /* "" matches any */
     const rt_plan *plan;
     const rt_device *device; /* NULL where no step needs OpenCL */
@@ -35,6 +35,9 @@ struct rt_engine {
     rt_cpu *cpu;
     rt_limit *limit;
     rt_executor *executor;
-};
+} rt_parts;
+
+/* Those of an engine; they live as long as it does. */
+const rt_parts *rt_engine_parts(const rt_engine *engine);
 
 #endif
