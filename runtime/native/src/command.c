@@ -1,3 +1,7 @@
+/* The line is split and decoded where it lies: keys, values and the name point into it. Keys are few, so they are
+ * searched one by one. A value that is bad is noted and the fallback returned, so that a handler needs one test, at its
+ * end.
+ */
 #include "command.h"
 
 #include <stdbool.h>
@@ -9,6 +13,7 @@
 
 enum { MAX_PAIRS = 64 };
 
+/* A pair of the command; `taken` once a handler has asked for it. */
 typedef struct {
     char *key, *value;
     bool taken;
@@ -22,6 +27,7 @@ struct rt_command {
     rt_error *error;
 };
 
+/* Value of a hexadecimal digit, -1 for anything else. */
 static int hex_digit(char c) {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -65,6 +71,7 @@ static rt_status pair_add(rt_command *command, char *word, bool encoded, rt_erro
     return RT_OK;
 }
 
+/* Splits a line at its blanks. */
 static rt_status line_split(rt_command *command, char *line, rt_error *error) {
     char *rest = NULL;
     rt_status status = RT_OK;
@@ -76,6 +83,7 @@ static rt_status line_split(rt_command *command, char *line, rt_error *error) {
     return status;
 }
 
+/* The words as the shell has split them. */
 static rt_status words_take(rt_command *command, char **words, int count, rt_error *error) {
     rt_status status = RT_OK;
     command->name = words[0];
@@ -92,6 +100,7 @@ static rt_status made_or_released(rt_command **command, rt_status status) {
     return status;
 }
 
+/* An empty command; NULL, and the error filled, when there is no memory. */
 static rt_command *command_create(rt_error *error) {
     rt_command *made = rt_memory_allocate(1, sizeof *made);
     if (made == NULL) {

@@ -1,3 +1,6 @@
+/* A handler first takes all its values and calls rt_command_finish: up to there nothing has changed, so that a command
+ * with a typing error leaves everything as it was. Then it needs a plan, most of them; then it acts.
+ */
 #include "commands.h"
 
 #include <stdbool.h>
@@ -74,6 +77,7 @@ static rt_status tensor_transfer(rt_engine *engine, uint32_t role, const rt_name
     return status;
 }
 
+/* `input` and `output`. */
 static rt_status transfer_handle(rt_session *session, rt_command *command, uint32_t role, rt_error *error) {
     size_t size;
     rt_named_value file;
@@ -98,6 +102,7 @@ static rt_status output_handle(rt_session *session, rt_command *command, rt_erro
 
 /* --- the other commands --- */
 
+/* Measures the loaded plan into the answer. */
 static rt_status run_measure(const rt_session *session, const rt_run_request *request, rt_error *error) {
     return rt_run_measure(rt_engine_parts(rt_session_engine(session)), request, rt_session_json(session), error);
 }
@@ -118,6 +123,7 @@ static rt_status probe_handle(rt_session *session, rt_command *command, rt_error
     return status;
 }
 
+/* Saves them and adds what was written to the answer. */
 static rt_status kernels_save(rt_session *session, const char *path, rt_error *error) {
     rt_saved_kernels saved;
     rt_status status = rt_kernels_save(rt_engine_parts(rt_session_engine(session)), path, &saved, error);
@@ -167,6 +173,7 @@ static rt_status tensors_transfer(rt_session *session, const rt_command *command
     return status;
 }
 
+/* Stops at the first of its parts that fails; the plan stays loaded until the session ends. */
 static rt_status whole_run_execute(rt_session *session, const rt_command *command, const whole_run *whole,
                                    rt_error *error) {
     rt_status status = rt_load_run(session, &whole->options, error);
@@ -177,6 +184,7 @@ static rt_status whole_run_execute(rt_session *session, const rt_command *comman
     return status;
 }
 
+/* Takes every value, the pairs with prefixes too, before it loads anything. */
 static rt_status whole_run_handle(rt_session *session, rt_command *command, rt_error *error) {
     whole_run whole;
     rt_load_take(&whole.options, command);

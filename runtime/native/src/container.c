@@ -1,3 +1,6 @@
+/* The checksum comes first: behind it damage is ruled out, and what is still wrong was written so, by another version
+ * or by somebody with a purpose. The section table and strings are then checked as if it were the latter.
+ */
 #include "container.h"
 
 #include <stddef.h>

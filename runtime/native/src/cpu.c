@@ -1,3 +1,4 @@
+/* Calls are made in the order of the steps, so that the first bad one is told. The workers start with the first. */
 #include "cpu.h"
 
 #include <stddef.h>
@@ -42,6 +43,7 @@ static rt_status step_add(rt_cpu *cpu, uint32_t step, rt_repack *repack, const r
     return rt_workers_reserve(cpu->workers, needs->scratch_bytes, error);
 }
 
+/* Makes the calls of all CPU steps. */
 static rt_status steps_add(rt_cpu *cpu, rt_repack *repack, const rt_options *options, rt_error *error) {
     rt_status status = RT_OK;
     cpu->calls = rt_memory_allocate(cpu->plan->step_count, sizeof *cpu->calls);

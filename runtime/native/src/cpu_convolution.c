@@ -69,6 +69,7 @@ static rt_cpu_packing conv2d_packing(const rt_cpu_call *call) {
     return (rt_cpu_packing){(uint64_t)d.groups, (uint64_t)d.out_c, rt_product3(d.k_h, d.k_w, d.in_c)};
 }
 
+/* Divides the tensors by what they must hold: sizes that overflow are beyond any pool. */
 static const char *conv2d_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     conv2d_dims d = conv2d_read(call);
     const rt_cpu_tensor *tensors = call->tensors;
@@ -235,6 +236,7 @@ static const char *matmul_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     return NULL;
 }
 
+/* b is not packed: its rows are as wide as the output, and its last block may be incomplete. */
 static void matmul_run(const rt_cpu_call *call, rt_workers *workers) {
     matmul_dims d = matmul_read(call);
     const rt_cpu_tensor *tensors = call->tensors;

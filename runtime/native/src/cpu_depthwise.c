@@ -72,6 +72,7 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     }
 }
 
+/* Describes the tile that all turns start from, then divides the pixels. */
 static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
     depthwise_dims d = dims_read(call);
     const rt_cpu_tensor *tensors = call->tensors;

@@ -30,6 +30,7 @@ static uint32_t saved_registers(void) {
     return low;
 }
 
+/* What the CPU and the system allow together; none where either is too old to tell. */
 static instruction_sets instruction_sets_read(void) {
     uint32_t a, b, c, d, leaf_7_b;
     instruction_sets sets = {false, false};

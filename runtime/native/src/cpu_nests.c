@@ -88,6 +88,7 @@ static const char *copy_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     return NULL;
 }
 
+/* A piece along the last axis; memmove, since a copy may be within one pool. */
 static void copy_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
     const int32_t *xs = call->ints + 6, *ys = call->ints + 12;
     const float *x = element(&call->tensors[0], index, xs, 6);
@@ -109,6 +110,7 @@ static void copy_short_piece(const rt_cpu_call *call, const int64_t *index, int6
     }
 }
 
+/* By the fifth axis where the sixth is short: a loop of a few elements costs more than it moves. */
 static void copy_run(const rt_cpu_call *call, rt_workers *workers) {
     bool is_short = call->ints[5] < SHORT_LENGTH && call->ints[4] > call->ints[5];
     if (is_short) {
@@ -137,6 +139,7 @@ static const char *unary_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     }                                     \
     break
 
+/* One operation over the piece: the choice is made outside of the loop, so that it vectorizes. */
 static void unary_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
     const float *x = element(&call->tensors[0], index, call->ints + 4, 4);
     float *y = element(&call->tensors[1], index, call->ints + 8, 4);
@@ -298,6 +301,7 @@ static void reduce_combine(uint32_t code, float *result, const float *x, int64_t
     }
 }
 
+/* Line by line, so that the inner index runs through neighbours; a mean is divided at the end. */
 static void reduce_piece(const rt_cpu_call *call, int64_t outer, int64_t first, int64_t count) {
     const int32_t *d = call->ints;
     uint32_t code = call->codes.reduce;

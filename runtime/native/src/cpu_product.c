@@ -92,6 +92,7 @@ static const float **tile_rows(const division *all, const share *own, uint64_t p
     return own->rows + (pixel - own->first_pixel) / all->job->tiles->pixels * all->job->taps * RT_TILE_PIXELS;
 }
 
+/* The row pointers of all tiles of a share. */
 static void share_rows_fill(const division *all, const share *own) {
     rt_window window = all->job->window;
     window.x += (int64_t)own->group * all->job->group_inputs;
@@ -138,6 +139,7 @@ static rt_tile block_tile(const division *all, const share *own, uint64_t block)
     return tile;
 }
 
+/* Every block of the share over all its tiles. */
 static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     const division *all = context;
     share own = turn_share(all, turn, worker);

@@ -42,6 +42,7 @@ static pool_dims pool_read(const rt_cpu_call *call) {
     return dims;
 }
 
+/* Beside the views, the window; a window beyond the image is allowed, it only finds nothing. */
 static const char *pool_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     pool_dims d = pool_read(call);
     const int32_t extents[] = {d.k_h, d.k_w, d.stride_h, d.stride_w, d.dil_h, d.dil_w};
@@ -176,6 +177,7 @@ static void bilinear_pixel(const resize_line *line, float row, float column, flo
     }
 }
 
+/* One line; its row's coordinate is the same for all pixels. */
 static void resize_turn(const void *context, uint32_t turn, uint32_t worker) {
     const rt_cpu_call *call = context;
     resize_line line = {.call = call, .d = resize_read(call)};

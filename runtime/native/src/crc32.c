@@ -11,6 +11,7 @@ static const uint32_t polynomial = 0xEDB88320u;
 static uint32_t tables[SLICES][256];
 static pthread_once_t tables_made = PTHREAD_ONCE_INIT;
 
+/* Fills the tables, the first bit by bit and each other from the one before it. */
 static void tables_make(void) {
     for (uint32_t byte = 0; byte < 256; byte++) {
         uint32_t crc = byte;

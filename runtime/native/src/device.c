@@ -1,3 +1,6 @@
+/* Two queues, because a queue that profiles costs time on some drivers: rounds that nobody times use the plain one.
+ * Both are in order, so what is enqueued on one runs in the plan's order without events between steps.
+ */
 #include "device.h"
 
 #include <stdio.h>
@@ -22,6 +25,7 @@ uint64_t rt_device_number(const rt_opencl *opencl, cl_uint property) {
     return value;
 }
 
+/* Makes an in-order queue with these properties. */
 static rt_status queue_create(const rt_device *device, cl_bitfield properties, cl_command_queue *queue,
                               rt_error *error) {
     cl_int code;

@@ -1,3 +1,8 @@
+/* Everything is enqueued before anything is waited for, so that the device never idles between steps. Only CPU steps
+ * break the row: mapping their pools waits for what was enqueued, and unmapping lets the next launches go on.
+ *
+ * The watchdog is armed anew at each step, since enqueueing may compile, and once for the wait at the end.
+ */
 #include "execute.h"
 
 #include <stdbool.h>
@@ -30,6 +35,7 @@ static run run_of(const rt_executor *executor, rt_profile *profile, rt_error *er
     return now;
 }
 
+/* Enqueues one step, split if the limit says so; makes its kernel first where that was left to the first run. */
 static rt_status opencl_step(const run *now, uint32_t index) {
     rt_steps *steps = now->parts->steps;
     rt_status status = rt_steps_prepare(steps, index, now->error);
@@ -40,6 +46,7 @@ static rt_status opencl_step(const run *now, uint32_t index) {
 
 /* --- CPU steps, between which no OpenCL step lies --- */
 
+/* Whether a pool is among the arguments of a step, or of any step of a row. */
 static bool step_uses_pool(const rt_plan *plan, uint32_t step, uint32_t pool) {
     const rt_step_record *record = &plan->steps[step];
     const rt_arg_record *args = rt_plan_step_args(plan, record);
@@ -90,6 +97,7 @@ static rt_status pools_unmap(const run *now, uint32_t step, rt_error *error) {
     return status;
 }
 
+/* Runs one CPU step to its end, timed by the clock. */
 static void cpu_step(const run *now, uint32_t index) {
     uint64_t start_ns = rt_clock_ns();
     rt_watchdog_arm(now->parts->watchdog, (int32_t)index);
@@ -109,6 +117,7 @@ static rt_status cpu_steps(const run *now, uint32_t first, uint32_t last) {
     return status == RT_OK ? unmapped : status;
 }
 
+/* The last of the CPU steps in a row that begins at `first`. */
 static uint32_t last_cpu_step(const rt_plan *plan, uint32_t first, uint32_t last) {
     uint32_t end = first;
     while (end < last && plan->steps[end + 1].kind == RT_STEP_KIND_CPU) end++;
@@ -117,6 +126,7 @@ static uint32_t last_cpu_step(const rt_plan *plan, uint32_t first, uint32_t last
 
 /* --- steps and rounds --- */
 
+/* Enqueues the OpenCL steps and runs the CPU steps, in the plan's order; stops at the first that fails. */
 static rt_status steps_enqueue(const run *now, uint32_t first, uint32_t last) {
     const rt_plan *plan = now->parts->plan;
     rt_status status = RT_OK;
@@ -150,6 +160,7 @@ rt_status rt_executor_steps(rt_executor *executor, uint32_t first, uint32_t last
     return steps_run(&now, first, last);
 }
 
+/* A round, whatever the limit says. The clock is read around everything but the events, which are read afterwards. */
 static rt_status round_run(rt_executor *executor, rt_profile *profile, uint64_t *wall_ns, rt_error *error) {
     run now = run_of(executor, profile, error);
     uint32_t step_count = executor->parts.plan->step_count;

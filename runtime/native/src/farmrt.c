@@ -45,6 +45,7 @@ static rt_status plan_load(rt_parts *parts, const rt_options *options, rt_error 
     return rt_plan_open(&parts->plan, &plan, &data, error);
 }
 
+/* Opens a device only for a plan that needs one: a CPU plan runs where there is no OpenCL. */
 static rt_status device_load(rt_parts *parts, const rt_options *options, rt_error *error) {
     rt_opencl opencl;
     if (!rt_plan_needs_opencl(parts->plan)) return RT_OK;
@@ -62,12 +63,14 @@ static rt_status kernels_load(rt_parts *parts, const rt_options *options, rt_err
     return rt_kernels_open(&parts->kernels, &source, parts->plan, parts->device, parts->soc, error);
 }
 
+/* Pools and images, and the table of repacked weights, still empty. */
 static rt_status memory_load(rt_parts *parts, const rt_options *options, rt_error *error) {
     (void)options;
     rt_status status = rt_storage_create(&parts->storage, parts->plan, parts->device, error);
     return status == RT_OK ? rt_repack_create(&parts->repack, parts->plan, parts->device, error) : status;
 }
 
+/* None where nobody would hear it. */
 static rt_status watchdog_load(rt_parts *parts, const rt_options *options, rt_error *error) {
     if (options->watchdog_ms == 0 || options->on_hang == NULL) return RT_OK;
     parts->watchdog = rt_watchdog_start(options->watchdog_ms, options->on_hang, options->on_hang_user);
@@ -91,6 +94,7 @@ static rt_status steps_load(rt_parts *parts, const rt_options *options, rt_error
     return status;
 }
 
+/* What rounds are run by. */
 static rt_status executor_load(rt_parts *parts, const rt_options *options, rt_error *error) {
     rt_status status = rt_limit_create(&parts->limit, parts->plan, options->limit_kernel_ms, error);
     if (status != RT_OK) return status;

@@ -1,3 +1,7 @@
+/* Plans and tuned files are read into memory: whoever changes them afterwards changes nothing. Data files can be
+ * hundreds of megabytes and are mapped; such a file must be replaced by renaming, as rt_file_write does, never be
+ * written into.
+ */
 #include "file.h"
 
 #include <errno.h>
@@ -56,6 +60,7 @@ static bool read_fully(int descriptor, uint8_t *target, size_t size) {
     return true;
 }
 
+/* Maps the whole file, private: a write would not reach the file. */
 static rt_status content_map(content *made, int descriptor, size_t size, rt_error *error) {
     static const uint64_t empty[8] __attribute__((aligned(ALIGNMENT)));
     made->bytes.data = (const uint8_t *)empty; /* nothing of no bytes can be mapped */
@@ -68,6 +73,7 @@ static rt_status content_map(content *made, int descriptor, size_t size, rt_erro
     return RT_OK;
 }
 
+/* Reads the whole file into aligned memory. */
 static rt_status content_read(content *made, int descriptor, size_t size, rt_error *error) {
     made->bytes.data = made->copied = rt_memory_allocate_aligned(size, 1);
     made->bytes.size = size;
@@ -75,6 +81,7 @@ static rt_status content_read(content *made, int descriptor, size_t size, rt_err
     return read_fully(descriptor, made->copied, size) ? RT_OK : io_error(error, made->name, "cannot be read");
 }
 
+/* Opens by path; the descriptor is closed again, which a mapping survives. */
 static rt_status content_open(content *made, const char *path, rt_reading reading, rt_error *error) {
     int descriptor;
     size_t size;

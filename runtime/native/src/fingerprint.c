@@ -1,3 +1,7 @@
+/* An exact match is a set made on this very kind of device with this driver. A family match is a guess that tuned
+ * parameters may make, since they cannot be wrong, only slow; a binary of another driver may be anything, so it is
+ * never one.
+ */
 #include "fingerprint.h"
 
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* The text is one piece of memory that doubles; a comma is needed wherever the last character is no opening bracket. */
 #include "json.h"
 
 #include <stdio.h>
@@ -43,6 +44,7 @@ static void append(rt_json *json, const char *text, size_t length) {
     json->text[json->length] = '\0';
 }
 
+/* The same for a string. */
 static void append_text(rt_json *json, const char *text) { append(json, text, strlen(text)); }
 
 /* Length of the UTF-8 sequence at `text`, 0 where there is none (overlong forms and surrogates included). */

@@ -1,3 +1,4 @@
+/* The file is put together in memory and written whole (rt_file_write), so that a reader never finds half of one. */
 #include "kernels_save.h"
 
 #include <stdbool.h>
@@ -87,6 +88,7 @@ static rt_status binary_add(writer *file, const rt_opencl_functions *cl, const r
     return file->failed ? rt_error_no_memory(error, "compiled kernels") : RT_OK;
 }
 
+/* The next multiple of the alignment that sections have. */
 static uint64_t align(uint64_t size) { return rt_ceil_div(size, RT_ALIGNMENT_BYTES) * RT_ALIGNMENT_BYTES; }
 
 /* Of all but the header's last member, which is the checksum itself. */

@@ -1,3 +1,6 @@
+/* A split launch is the same kernel with the same arguments over parts of the global size, by offset. Parts are whole
+ * work groups, so every local size that suits the launch suits its parts.
+ */
 #include "launch.h"
 
 #include <stddef.h>

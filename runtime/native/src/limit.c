@@ -1,3 +1,5 @@
+/* A launch is split by its measured time, not by its size: the first round of an engine is measured for it. CPU steps
+ * hold no device, and not every kernel can be split: the plan says which (RT_STEP_FLAG_SPLITTABLE). */
 #include "limit.h"
 
 #include "allocation.h"
@@ -35,6 +37,7 @@ void rt_limit_destroy(rt_limit *limit) {
 
 bool rt_limit_is_pending(const rt_limit *limit) { return limit->pending; }
 
+/* Parts of which each should stay below the limit, at most MAX_PARTS. */
 static uint32_t parts_for(double duration_ms, double limit_ms) {
     if (duration_ms <= limit_ms) return 1;
     double parts = duration_ms / (limit_ms * margin);

@@ -40,6 +40,7 @@ static void tensors_write(rt_json *json, const rt_plan *plan, const char *key, u
     rt_json_array_end(json);
 }
 
+/* How the tuned parameters, and then the compiled kernels, were used. */
 static void tuned_write(rt_json *json, const rt_tuned *tuned) {
     rt_json_object_begin(json, "tuned");
     rt_json_string(json, "match", rt_match_name(rt_tuned_fit(tuned)->match));
@@ -60,6 +61,7 @@ static void kernels_write(rt_json *json, const rt_kernels *kernels, const rt_pro
     rt_json_object_end(json);
 }
 
+/* Only of plans with CPU steps. */
 static void cpu_write(rt_json *json, const rt_cpu *cpu) {
     rt_json_object_begin(json, "cpu");
     rt_json_unsigned(json, "threads", rt_cpu_threads(cpu));
@@ -76,6 +78,7 @@ static void memory_write(rt_json *json, const rt_storage *storage) {
     rt_json_object_end(json);
 }
 
+/* The answer's members but the time. */
 static void parts_write(rt_json *json, const rt_parts *parts) {
     rt_json_string(json, "model", rt_plan_string(parts->plan, parts->plan->meta->model));
     rt_json_unsigned(json, "steps", parts->plan->step_count);

@@ -1,3 +1,4 @@
+/* Times are kept in memory and written when all rounds are over, so that writing them disturbs none. */
 #include "measure.h"
 
 #include <stddef.h>
@@ -38,12 +39,14 @@ static rt_status times_create(run_times *times, const rt_parts *parts, const rt_
     return rt_profile_create(&times->profile, parts->device ? rt_device_cl(parts->device) : NULL, steps, error);
 }
 
+/* Releases what times_create has made, however far it came. */
 static void times_destroy(run_times *times) {
     rt_profile_destroy(times->profile);
     rt_memory_free(times->wall_ns);
     rt_memory_free(times->duration_ns);
 }
 
+/* Runs warm-up and rounds alike, and keeps the times of each. */
 static rt_status rounds_run(const rt_parts *parts, const rt_run_request *request, run_times *times, rt_error *error) {
     rt_status status = RT_OK;
     uint32_t steps = parts->plan->step_count;
@@ -82,6 +85,7 @@ static void steps_write(rt_json *json, const rt_run_request *request, const run_
     rt_json_array_end(json);
 }
 
+/* The answer's members; `first_ms` is null where the engine had run before. */
 static void times_write(rt_json *json, const rt_run_request *request, const run_times *times, uint32_t steps) {
     if (times->first_ns > 0) {
         rt_json_ms(json, "first_ms", times->first_ns);

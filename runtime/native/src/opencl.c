@@ -1,3 +1,7 @@
+/* The library is opened with dlopen and its functions called through a table: farmrt links to none, and the same
+ * program runs where there is no OpenCL at all. An ICD driver exports no cl functions of its own; the table is then
+ * filled from the dispatch table that all its objects begin with.
+ */
 #include "opencl.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,9 @@
+/* A plan may come from anywhere, and farmrt must answer whatever is in it. So each record is compared here with all
+ * that it refers to, once, and the code behind relies on it without a test. Sums and products of sizes saturate
+ * (arithmetic.h): a size that overflows is one that is too large. What a kernel does with its arguments cannot be
+ * checked: the device runs it. What a CPU operator does is checked by cpu_call.c, against the pools that were accepted
+ * here.
+ */
 #include "plan_check.h"
 
 #include "arithmetic.h"
@@ -20,6 +26,7 @@ static rt_status bad_record(const checker *check, const char *what, uint32_t ind
     return rt_error_set(check->error, RT_BAD_FILE, "%s: %s %u: %s", check->plan->file.name, what, index, problem);
 }
 
+/* Whether an offset is a string of the plan. */
 static bool has_string(const checker *check, uint32_t offset) {
     return rt_container_has_string(&check->plan->file, offset);
 }
@@ -43,6 +50,7 @@ static rt_status meta_check(const checker *check) {
     return RT_OK;
 }
 
+/* Weights lie in the data file; scratch has no place yet, only a size that this machine can count. */
 static rt_status pool_check(const checker *check, uint32_t index) {
     const rt_pool_record *pool = &check->plan->pools[index];
     if (pool->kind > RT_POOL_KIND_WEIGHTS) return bad_record(check, "pool", index, "unknown kind");
@@ -55,6 +63,7 @@ static rt_status pool_check(const checker *check, uint32_t index) {
     return RT_OK;
 }
 
+/* As pools; an image without data is scratch. */
 static rt_status image_check(const checker *check, uint32_t index) {
     const rt_image_record *image = &check->plan->images[index];
     if (image->format > RT_IMAGE_FORMAT_HALF) return bad_record(check, "image", index, "unknown format");
@@ -105,6 +114,7 @@ static rt_status step_check(const checker *check, uint32_t index) {
     return RT_OK;
 }
 
+/* Of each argument by itself; whether a kernel takes it is for the driver or the operator to say. */
 static rt_status arg_check(const checker *check, uint32_t index) {
     const rt_arg_record *arg = &check->plan->args[index];
     switch (arg->kind) {
@@ -139,6 +149,7 @@ static bool tensor_in_image(const rt_plan *plan, const rt_tensor_record *tensor)
     return width <= image->width && rt_product(tensor->shape[0], tensor->shape[2]) <= image->height;
 }
 
+/* Whether a tensor's elements, from its offset on, end within its pool. */
 static bool tensor_in_pool(const rt_plan *plan, const rt_tensor_record *tensor) {
     if (tensor->place >= plan->pool_count) return false;
     uint64_t element = tensor->element_type == RT_ELEMENT_TYPE_F16 ? 2 : 4;
@@ -152,6 +163,7 @@ static bool tensor_is_flat_float(const rt_plan *plan, const rt_tensor_record *te
            plan->pools[tensor->place].kind == RT_POOL_KIND_SCRATCH;
 }
 
+/* Inputs and outputs are copied by the host, so they must be flat, float32 and within scratch memory. */
 static rt_status tensor_check(const checker *check, uint32_t index) {
     const rt_plan *plan = check->plan;
     const rt_tensor_record *tensor = &plan->tensors[index];
@@ -198,6 +210,7 @@ static rt_status pack_check(const checker *check, uint32_t index) {
     return RT_OK;
 }
 
+/* An expectation is compared on the host with what a step wrote: as many values, in a flat tensor. */
 static rt_status expect_check(const checker *check, uint32_t index) {
     const rt_plan *plan = check->plan;
     const rt_expect_record *expect = &plan->expects[index];
@@ -220,12 +233,14 @@ static rt_status expect_check(const checker *check, uint32_t index) {
 /* The check of the index-th record of a kind. */
 typedef rt_status record_check(const checker *check, uint32_t index);
 
+/* Checks so many records, up to the first that is bad. */
 static rt_status each_check(const checker *check, uint32_t count, record_check *one) {
     rt_status status = RT_OK;
     for (uint32_t i = 0; i < count && status == RT_OK; i++) status = one(check, i);
     return status;
 }
 
+/* All records, in the order that their checks rely on: steps refer to arguments, which refer to pools. */
 static rt_status records_check(const checker *check) {
     const rt_plan *plan = check->plan;
     const struct {
@@ -243,6 +258,7 @@ static rt_status records_check(const checker *check) {
     return status;
 }
 
+/* The data file by size and checksum: another would be other weights, in silence. */
 static rt_status data_check(const checker *check) {
     const rt_meta_record *meta = check->plan->meta;
     const rt_bytes *data = check->data;

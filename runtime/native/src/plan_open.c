@@ -1,3 +1,4 @@
+/* The plan is read and the data mapped: the one is small and decides what is done, the other is large. */
 #include "plan_open.h"
 
 #include "allocation.h"
@@ -10,6 +11,7 @@ typedef struct {
     const rt_bytes *file, *data;
 } opened;
 
+/* Points at the records; a section that the file does not have is an empty table. */
 static void sections_view(rt_plan *plan) {
     const rt_section *sections = plan->file.sections;
     plan->meta = sections[RT_SECTION_ID_META].records;

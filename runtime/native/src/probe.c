@@ -1,3 +1,4 @@
+/* Every figure is asked anew and none is interpreted, but for names that differ between systems: the host decides. */
 #include "probe.h"
 
 #include <stdbool.h>
@@ -31,6 +32,7 @@ static void features_write(rt_json *json) {
     rt_json_array_end(json);
 }
 
+/* The model stands in different places on x86, on Android and on boards. */
 static void cpu_write(rt_json *json) {
     char model[256];
     uint32_t cores = rt_topology_cores();
@@ -72,6 +74,7 @@ static void number_write(rt_json *json, const char *key, const rt_opencl *opencl
     rt_json_unsigned(json, key, rt_device_number(opencl, property));
 }
 
+/* The first three dimensions, which launches use; drivers may answer more. */
 static void item_sizes_write(rt_json *json, const rt_opencl *opencl) {
     enum { MAX_DIMENSIONS = 16 };
     size_t sizes[MAX_DIMENSIONS] = {0};
@@ -81,6 +84,7 @@ static void item_sizes_write(rt_json *json, const rt_opencl *opencl) {
     rt_json_array_end(json);
 }
 
+/* The word for a device's type, of which it may have several bits. */
 static const char *type_name(uint64_t type) {
     if (type & CL_DEVICE_TYPE_GPU) return "gpu";
     return type & CL_DEVICE_TYPE_CPU ? "cpu" : "accelerator";
@@ -99,6 +103,7 @@ static bool has_half_images(const rt_device *device) {
     return false;
 }
 
+/* Numbers that the host's choices depend on; 0 where the driver does not tell. */
 static void limits_write(rt_json *json, const rt_opencl *opencl) {
     number_write(json, "compute_units", opencl, CL_DEVICE_MAX_COMPUTE_UNITS);
     number_write(json, "max_clock_mhz", opencl, CL_DEVICE_MAX_CLOCK_FREQUENCY);
@@ -115,6 +120,7 @@ static void limits_write(rt_json *json, const rt_opencl *opencl) {
     number_write(json, "profiling_resolution_ns", opencl, CL_DEVICE_PROFILING_TIMER_RESOLUTION);
 }
 
+/* The list as the driver has it, and whether kernels may compute in half precision. */
 static void extensions_write(rt_json *json, const rt_opencl *opencl) {
     char text[8192];
     char *rest = NULL;
@@ -129,6 +135,7 @@ static void extensions_write(rt_json *json, const rt_opencl *opencl) {
     rt_json_bool(json, "fp16", fp16);
 }
 
+/* The platform's members and the device's object. */
 static void device_write(rt_json *json, const rt_device *device) {
     const rt_opencl *opencl = &device->opencl;
     char text[1024];

@@ -1,3 +1,7 @@
+/* Two clocks: the device's, which events tell, and the host's, which times CPU steps. Before CPU steps a pool is
+ * mapped, and the end of that map is an instant that both know: it gives the offset from one clock to the other. In a
+ * plan without OpenCL steps the offset stays 0, and only the host's clock counts.
+ */
 #include "profile.h"
 
 #include <stddef.h>
@@ -24,6 +28,7 @@ struct rt_profile {
     uint64_t host_offset_ns; /* host clock minus the device's clock, modulo 2^64 */
 };
 
+/* Releases the events that are left, and keeps their memory for the next round. */
 static void events_release(rt_profile *profile) {
     for (uint32_t i = 0; i < profile->event_count; i++) {
         if (profile->events[i].event != NULL) profile->cl->ReleaseEvent(profile->events[i].event);

@@ -1,3 +1,6 @@
+/* Steps share programs: a network has many steps and few pairs of source and options, so a list that is searched is
+ * fast enough. What trials add is never taken out: the tuner comes back to the same options with other sizes.
+ */
 #include "programs.h"
 
 #include <stdbool.h>
@@ -18,6 +21,7 @@ struct rt_programs {
     rt_program_counts counts;
 };
 
+/* A program that was built before; NULL where none was. */
 static const rt_program *program_find(const rt_programs *programs, const char *source_hash, const char *options) {
     for (uint32_t i = 0; i < programs->count; i++) {
         const rt_program *program = &programs->table[i];
@@ -48,6 +52,7 @@ static rt_status build_error(const rt_programs *programs, cl_program object, con
     return RT_BUILD_FAILED;
 }
 
+/* Builds an object, from source or binary, and waits; OpenCL wants that for a binary too. */
 static cl_int program_compile(const rt_device *device, cl_program object, const char *options) {
     return rt_device_cl(device)->BuildProgram(object, 1, &device->opencl.device, options, NULL, NULL);
 }
@@ -97,6 +102,7 @@ static rt_program *program_append(rt_programs *programs, const char *source_hash
     return program->options ? program : NULL;
 }
 
+/* The options are a copy of our own, const only for those who are shown the program. */
 static void options_free(const rt_program *program) { rt_memory_free((char *)(uintptr_t)program->options); }
 
 rt_status rt_programs_get(rt_programs *programs, uint32_t source, const char *options, cl_program *program,

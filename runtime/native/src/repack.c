@@ -1,3 +1,5 @@
+/* Tuned launches may want weights in blocks of another size, and so do CPU operators. They are copied once, when a
+ * kernel or call is made that wants them, so that no launch waits for it. */
 #include "repack.h"
 
 #include <stdbool.h>

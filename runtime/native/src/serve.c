@@ -1,3 +1,5 @@
+/* One answer for each line, whatever is in the line: the client counts on it. Standard input is read without stdio, so
+ * that a line that is too long can be dropped as it comes, and the next one answered. */
 #include "serve.h"
 
 #include <errno.h>
@@ -12,6 +14,7 @@
 
 enum { MAX_LINE_BYTES = 1 << 20 };
 
+/* Executes the command by its name, from a table that an entry without a name ends. */
 static rt_status dispatch(rt_session *session, const rt_command_entry *entry, rt_command *command, rt_error *error) {
     for (; entry->name != NULL; entry++) {
         if (strcmp(entry->name, rt_command_name(command)) == 0) return entry->handle(session, command, error);
@@ -59,17 +62,20 @@ static char *line_read(reader *input) {
     }
 }
 
+/* The answer to the end of a line that was too long to be kept. */
 static bool overlong_answer(rt_session *session) {
     rt_error error;
     rt_error_set(&error, RT_BAD_COMMAND, "a line of more than %d bytes", MAX_LINE_BYTES);
     return rt_session_send(session, RT_BAD_COMMAND, &error);
 }
 
+/* Whether a line is the command `quit`, which this file answers itself, with or without words behind it. */
 static bool is_quit(const char *line) {
     size_t length = strcspn(line, " \t\r");
     return length == 4 && memcmp(line, "quit", 4) == 0;
 }
 
+/* Answers line by line, until there are no more, `quit`, or nobody listens. */
 static void lines_answer(rt_session *session, reader *input) {
     bool heard = true;
     for (char *line; heard && (line = line_read(input)) != NULL;) {

@@ -1,3 +1,4 @@
+/* The answer's text is kept from one command to the next, so that its memory is found at once. */
 #include "session.h"
 
 #include <stddef.h>

@@ -1,3 +1,6 @@
+/* A kernel keeps its arguments from one launch to the next, so they are set once, when it is made: a round only
+ * enqueues. That is also why a trial makes a kernel of its own instead of changing the step's.
+ */
 #include "steps.h"
 
 #include <stdbool.h>
@@ -7,6 +10,7 @@
 #include "arithmetic.h"
 #include "errors.h"
 
+/* One step. */
 typedef struct {
     rt_launch launch;
     cl_kernel kernel; /* NULL until it is prepared */
@@ -18,6 +22,7 @@ struct rt_steps {
     step_state *table; /* one a step; those of CPU steps stay zero */
 };
 
+/* The tuned launch of each step's key, else the plan's. Steps with equal keys share an entry. */
 static void launches_choose(rt_steps *steps) {
     const rt_plan *plan = steps->parts.plan;
     for (uint32_t i = 0; i < plan->step_count; i++) {
@@ -84,6 +89,7 @@ static rt_status weights_set(const rt_step_parts *parts, uint32_t pack, uint32_t
     return rt_opencl_check(error, "clSetKernelArg", code, (int32_t)record->step);
 }
 
+/* All arguments as the plan has them, then those of weights that the launch wants in other blocks. */
 static rt_status arguments_set(const rt_step_parts *parts, uint32_t step, uint32_t block, cl_kernel kernel,
                                rt_error *error) {
     const rt_plan *plan = parts->plan;

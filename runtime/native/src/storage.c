@@ -1,3 +1,7 @@
+/* Where the device shares the host's memory, weights are used in the data file's pages, not copied. Scratch pools
+ * belong to the device; CPU steps reach them by mapping, which costs a copy only where the two have memories of their
+ * own.
+ */
 #include "storage.h"
 
 #include <stdbool.h>
@@ -22,6 +26,7 @@ struct rt_storage {
     rt_storage_sizes sizes;
 };
 
+/* Makes a scratch pool; its content is whatever the memory held, but zeros on the host. */
 static rt_status scratch_create(rt_storage *storage, uint32_t index, rt_error *error) {
     const rt_device *device = storage->device;
     uint64_t size = storage->plan->pools[index].size;
@@ -41,6 +46,7 @@ static uint8_t *plan_content(const rt_storage *storage, uint64_t offset) {
     return (uint8_t *)(uintptr_t)storage->plan->data + offset;
 }
 
+/* Makes a pool of either kind, and counts its bytes. */
 static rt_status pool_create(rt_storage *storage, uint32_t index, rt_error *error) {
     const rt_pool_record *record = &storage->plan->pools[index];
     pool *made = &storage->pools[index];

@@ -1,3 +1,4 @@
+/* Files are read whole into small buffers: what /proc says is text whose lines differ between kernels. */
 #include "topology.h"
 
 #include <stdio.h>

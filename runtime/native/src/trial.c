@@ -1,3 +1,6 @@
+/* Output first, then time: the launch is run once over a poisoned output and compared, and only then repeated and
+ * timed. A trial that is wrong is answered all the same; whoever asked decides what error is too large.
+ */
 #include "trial.h"
 
 #include <stddef.h>
@@ -26,6 +29,7 @@ void rt_trial_take(rt_trial *trial, rt_command *command) {
     trial->check = rt_command_number(command, "check", 0, 1) != 0;
 }
 
+/* RT_BAD_COMMAND with the step. */
 static rt_status bad_trial(const rt_trial *trial, const char *problem, rt_error *error) {
     rt_error_set(error, RT_BAD_COMMAND, "trial: %s", problem);
     rt_error_set_step(error, trial->step);
@@ -124,6 +128,7 @@ static void output_restore(const bench *now) {
     rt_executor_steps(now->parts->executor, now->expect->step, now->expect->check_step, NULL);
 }
 
+/* The answer's members; the comparison's only where there was one. */
 static void answer_write(const bench *now, const rt_difference *difference, rt_json *json) {
     const rt_device *device = now->parts->device;
     rt_json_ms(json, "build_ms", now->build_ns);

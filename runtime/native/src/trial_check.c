@@ -1,3 +1,6 @@
+/* What a step writes is not in the plan: it says where the output begins. So the poison goes from there to the next
+ * place that anything of the plan uses, which the step certainly need not keep.
+ */
 #include "trial_check.h"
 
 #include <math.h>
@@ -80,6 +83,7 @@ static void *nans_make(uint64_t size) {
     return nans;
 }
 
+/* All pixels of an image: a step writes the whole. */
 static rt_status image_poison(const rt_parts *parts, uint32_t index, rt_error *error) {
     void *nans = nans_make(rt_image_bytes(&parts->plan->images[index]));
     if (nans == NULL) return rt_error_no_memory(error, "an image");
@@ -88,6 +92,7 @@ static rt_status image_poison(const rt_parts *parts, uint32_t index, rt_error *e
     return status;
 }
 
+/* A range of a pool; nothing where it is empty. */
 static rt_status range_poison(const rt_parts *parts, const byte_range *range, rt_error *error) {
     if (range->start >= range->end) return RT_OK;
     uint64_t size = range->end - range->start;

@@ -1,3 +1,6 @@
+/* Entries are found by a search through the chosen set, once a step at load. All entries are checked, also those of
+ * sets for other devices: a damaged file is told on every device.
+ */
 #include "tuned.h"
 
 #include <stdio.h>
@@ -78,6 +81,7 @@ void rt_tuned_close(rt_tuned *tuned) {
     rt_memory_free(tuned);
 }
 
+/* The entry of a tuning key in the chosen set; NULL where there is none. */
 static const rt_tuned_record *entry_find(const rt_tuned *tuned, const char *key) {
     for (uint32_t i = 0; i < tuned->entry_count; i++) {
         if (strcmp(rt_container_string(&tuned->file, tuned->entries[i].key), key) == 0) return &tuned->entries[i];

@@ -25,6 +25,7 @@ struct rt_watchdog {
     int32_t step;
 };
 
+/* Tells the owner, who will end the process; the mutex is not held. */
 static void hang_report(rt_watchdog *watchdog, int32_t step) {
     rt_error error;
     rt_error_set(&error, RT_HANG, "not finished within %u ms", watchdog->limit_ms);

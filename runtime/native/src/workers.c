@@ -67,6 +67,7 @@ static void cores_choose(rt_workers *pool, rt_affinity affinity) {
     pool->has_affinity = affinity != RT_AFFINITY_NONE;
 }
 
+/* Cores that were chosen, at least 1. */
 static uint32_t cores_count(const rt_workers *pool) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < RT_MAX_CORES; i++) count += CPU_ISSET(i, &pool->cores) != 0;
