@@ -35,6 +35,7 @@ _SANITIZERS = (
     "-DRT_TEST_ALLOCATION",
 )
 _FAST = ("-O3", "-ffp-contract=fast", "-fno-math-errno")
+_NOT_HOT = {"cpu_call", "cpu_check", "cpu_dispatch"}  # run once a load
 _TILES = _FOLDER / "src" / "cpu_tile.c"
 _X86_SETS = {"avx2": ("-mavx2", "-mfma"), "avx512": ("-mavx512f", "-mavx2", "-mfma", "-mprefer-vector-width=512")}
 _LIBRARIES = ("-lpthread", "-ldl", "-lm")
@@ -81,7 +82,8 @@ def sources() -> list[TranslationUnit]:
 
 def _unit(source: Path, suffix: str = "", flags: tuple[str, ...] = ()) -> TranslationUnit:
     """Small code, but for the CPU operators fast code."""
-    return TranslationUnit(source, suffix, (*(_FAST if source.stem.startswith("cpu_") else ("-Os",)), *flags))
+    fast = source.stem.startswith("cpu_") and source.stem not in _NOT_HOT
+    return TranslationUnit(source, suffix, (*(_FAST if fast else ("-Os",)), *flags))
 
 
 def _digest(target: Abi, toolchain: Toolchain, sanitize: bool) -> str:

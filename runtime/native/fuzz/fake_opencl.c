@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../src/arithmetic.h"
 #include "../src/opencl.h"
 
 #define EXPORT __attribute__((visibility("default")))

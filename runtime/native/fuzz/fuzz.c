@@ -7,11 +7,18 @@
  * crashes, hangs or is found by a sanitizer ends the process, which names the case.
  */
 #include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "../src/allocation.h"
 #include "../src/crc32.h"
-#include "../src/engine.h"
-#include "../src/execute.h"
+#include "../src/file.h"
+#include "../src/format.h"
+#include "../src/json.h"
+#include "../src/parts.h"
+#include "../src/profile.h"
 #include "../src/trial.h"
 #include "mutate.h"
 
@@ -55,12 +62,13 @@ static void hang_end(int signal_number) {
 
 static bool file_load(const char *folder, uint32_t number, const char *kind, fuzz_file *file) {
     char path[4096];
-    rt_bytes bytes;
+    const rt_bytes *bytes;
+    const rt_source source = {.path = path};
     snprintf(path, sizeof path, "%s/%u.%s", folder, number, kind);
-    if (rt_bytes_read(&bytes, path, NULL) != RT_OK) return false;
-    fuzz_file whole = {(uint8_t *)(uintptr_t)bytes.data, bytes.size, bytes.size};
+    if (rt_bytes_open(&bytes, &source, RT_READING_COPY, NULL) != RT_OK) return false;
+    fuzz_file whole = {(uint8_t *)(uintptr_t)bytes->data, bytes->size, bytes->size};
     fuzz_copy(file, &whole);
-    rt_bytes_release(&bytes);
+    rt_bytes_close(bytes);
     return true;
 }
 
@@ -111,10 +119,11 @@ static void tensors_exchange(rt_engine *engine) {
     }
 }
 
-static void trial_run(rt_engine *engine, fuzz_random *random) {
-    rt_json json = {0};
+static void trial_run(const rt_parts *parts, fuzz_random *random) {
+    rt_json *json = rt_json_create();
+    if (json == NULL) return;
     rt_trial trial = {
-        .step = (uint32_t)fuzz_below(random, engine->plan.step_count + 1),
+        .step = (uint32_t)fuzz_below(random, parts->plan->step_count + 1),
         .reps = 1 + (uint32_t)fuzz_below(random, 3),
         .warmup = (uint32_t)fuzz_below(random, 2),
         .block = (uint32_t)fuzz_below(random, 40),
@@ -124,16 +133,17 @@ static void trial_run(rt_engine *engine, fuzz_random *random) {
         .local_rank = (uint32_t)fuzz_below(random, 4),
         .check = true,
     };
-    rt_trial_run(engine, &trial, &json, NULL);
-    rt_json_release(&json);
+    rt_trial_run(parts, &trial, json, NULL);
+    rt_json_destroy(json);
 }
 
-static void profiled_run(rt_engine *engine) {
-    rt_profile profile;
+static void profiled_run(const rt_parts *parts) {
+    rt_profile *profile;
     uint64_t wall_ns;
-    if (rt_profile_create(&profile, engine, NULL) != RT_OK) return;
-    rt_round_run(engine, &profile, &wall_ns, NULL);
-    rt_profile_destroy(&profile);
+    const rt_opencl_functions *cl = parts->device ? rt_device_cl(parts->device) : NULL;
+    if (rt_profile_create(&profile, cl, parts->plan->step_count, NULL) != RT_OK) return;
+    rt_executor_round(parts->executor, profile, &wall_ns, NULL);
+    rt_profile_destroy(profile);
 }
 
 static void engine_exercise(const sample *files, fuzz_random *random) {
@@ -155,13 +165,14 @@ static void engine_exercise(const sample *files, fuzz_random *random) {
         .lazy = (int)fuzz_below(random, 2),
     };
     if (rt_engine_create(&options, &engine, &error) != RT_OK) return;
+    const rt_parts *parts = rt_engine_parts(engine);
     reached.loaded++;
-    reached.tuned += engine->tuned.used > 0;
-    reached.kernels += engine->programs_loaded > 0;
+    reached.tuned += rt_tuned_used(parts->tuned) > 0;
+    reached.kernels += rt_programs_counts(parts->programs).loaded > 0;
     tensors_exchange(engine);
-    if (engine->has_device && fuzz_below(random, 4) == 0) trial_run(engine, random);
-    if (fuzz_below(random, 4) == 0) profiled_run(engine);
-    reached.ran += engine->rounds > 0;
+    if (parts->device != NULL && fuzz_below(random, 4) == 0) trial_run(parts, random);
+    if (fuzz_below(random, 4) == 0) profiled_run(parts);
+    reached.ran += rt_executor_rounds(parts->executor) > 0;
     rt_engine_destroy(engine);
 }
 
@@ -183,9 +194,9 @@ static void case_run(uint64_t seed) {
     } else {
         file_mutate(&mutated.kernels, &random);
     }
-    if (fuzz_below(&random, 8) == 0) rt_memory_failing_call = 1 + fuzz_below(&random, MAX_ALLOCATIONS);
+    if (fuzz_below(&random, 8) == 0) rt_memory_fail_at(1 + fuzz_below(&random, MAX_ALLOCATIONS));
     engine_exercise(&mutated, &random);
-    rt_memory_failing_call = 0;
+    rt_memory_fail_at(0);
 }
 
 int main(int count, char **words) {

@@ -1,5 +1,10 @@
 #include "mutate.h"
 
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../src/arithmetic.h"
 #include "../src/crc32.h"
 #include "../src/format.h"
 
@@ -47,6 +52,7 @@ void fuzz_bytes(fuzz_file *file, fuzz_random *random) {
     }
 }
 
+/* Another value, of a kind that finds bugs: limits, neighbours, a flipped bit. */
 static uint32_t changed(uint32_t value, fuzz_random *random) {
     static const uint32_t special[] = {0, 1, 2, 3, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFFE, 0x10000, 0x3F800000};
     switch (fuzz_below(random, 7)) {
@@ -67,6 +73,7 @@ static void word_change(uint8_t *place, fuzz_random *random) {
     memcpy(place, &value, sizeof value);
 }
 
+/* The section table, cut to what lies within the file. */
 static rt_section_record *section_table(const fuzz_file *file, uint32_t *count) {
     rt_header_record *header = (void *)file->data;
     *count = 0;
@@ -76,6 +83,7 @@ static rt_section_record *section_table(const fuzz_file *file, uint32_t *count) 
     return (void *)(file->data + sizeof *header);
 }
 
+/* Whether a section lies within the file and has at least a word. */
 static bool section_inside(const fuzz_file *file, const rt_section_record *entry) {
     uint64_t size = rt_product(entry->count, entry->record_size);
     return size >= sizeof(uint32_t) && entry->offset <= file->size && size <= file->size - entry->offset;

@@ -3,17 +3,21 @@
 #ifndef RT_FUZZ_MUTATE_H
 #define RT_FUZZ_MUTATE_H
 
-#include "../src/base.h"
+#include <stddef.h>
+#include <stdint.h>
 
+/* A file in memory; `data` is the C library's, grows as need be and is never freed. */
 typedef struct {
     uint8_t *data;
     size_t size, capacity;
 } fuzz_file;
 
+/* A sequence that its seed determines. */
 typedef struct {
     uint64_t state;
 } fuzz_random;
 
+/* The next number below a limit, 0 where the limit is 0. */
 uint64_t fuzz_below(fuzz_random *random, uint64_t limit);
 
 /* Becomes a copy of another file. */

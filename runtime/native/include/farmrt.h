@@ -1,8 +1,8 @@
 /* farmrt: executes plans that `farm convert` writes.
  *
- * An engine is one loaded plan on one device. Calls on one engine must not overlap; different engines are independent.
- * Every call returns RT_OK or fills `error` (which may be NULL) and returns what it says. Nothing is printed, nothing
- * aborts.
+ * An engine is one loaded plan on one device; it owns all that it makes, and the caller owns what it passes in. Calls
+ * on one engine must not overlap, but may come from different threads; different engines are independent. Every call
+ * returns RT_OK or fills `error` (which may be NULL) and returns what it says. Nothing is printed, nothing aborts.
  *
  * A plan's OpenCL source is code that runs on the device: load plans only from where you would load a program.
  */
@@ -22,6 +22,7 @@ extern "C" {
 #define RT_API
 #endif
 
+/* What became of a call. */
 typedef enum {
     RT_OK = 0,
     RT_BAD_COMMAND,  /* an argument is wrong */
@@ -38,6 +39,7 @@ typedef enum {
 
 #define RT_NO_STEP (-1)
 
+/* Why a call failed; filled only then. A value. */
 typedef struct {
     rt_status status;
     int32_t step;       /* index of the step, RT_NO_STEP where none is known */
@@ -46,9 +48,11 @@ typedef struct {
     char message[2000]; /* one line for a person; a build log may follow */
 } rt_error;
 
+/* The cores that CPU operators run on: all, or those of the highest or lowest frequency. */
 typedef enum { RT_AFFINITY_NONE = 0, RT_AFFINITY_BIG, RT_AFFINITY_LITTLE } rt_affinity;
 
-/* Zero is a good value for every member but the plan and its data. Memory given here must outlive the engine. */
+/* Zero is a good value for every member but the plan and its data. Bytes given here, and what `on_hang` uses, must
+ * outlive the engine; texts need not outlive the call. A value. */
 typedef struct {
     const char *plan_path;
     const void *plan_bytes; /* instead of plan_path */
@@ -75,6 +79,7 @@ typedef struct {
     int lazy;              /* build programs at their first use, not at load */
 } rt_options;
 
+/* An input or output; what it points to is the engine's. A value. */
 typedef struct {
     const char *name;
     const uint32_t *shape;
@@ -82,25 +87,31 @@ typedef struct {
     size_t count; /* elements */
 } rt_tensor_info;
 
+/* A loaded plan. */
 typedef struct rt_engine rt_engine;
 
-/* Loads a plan. On failure `*engine` is NULL. */
+/* Loads a plan, for rt_engine_destroy: checks the files, opens the device, builds every program (unless `lazy`). Where
+ * it fails, `*engine` is NULL and nothing is left behind. */
 RT_API rt_status rt_engine_create(const rt_options *options, rt_engine **engine, rt_error *error);
+
+/* Releases an engine and all that it made; NULL is ignored. Not while a call on it runs. */
 RT_API void rt_engine_destroy(rt_engine *engine);
 
-/* The index-th input or output; RT_BAD_COMMAND past the last. */
+/* The index-th input or output; RT_BAD_COMMAND past the last, and `info` is then as it was. */
 RT_API rt_status rt_engine_input_info(const rt_engine *engine, uint32_t index, rt_tensor_info *info);
 RT_API rt_status rt_engine_output_info(const rt_engine *engine, uint32_t index, rt_tensor_info *info);
 
-/* Copies float32 values, row-major in the model's own format; `count` must be the tensor's. */
+/* Copies float32 values in or out, row-major in the model's own format. RT_BAD_COMMAND where there is no tensor of the
+ * name, or `count` is not its own; RT_OPENCL. */
 RT_API rt_status rt_engine_input(rt_engine *engine, const char *name, const float *values, size_t count,
                                  rt_error *error);
 RT_API rt_status rt_engine_output(rt_engine *engine, const char *name, float *values, size_t count, rt_error *error);
 
-/* Runs the plan once and waits. */
+/* Runs the plan once and waits; inputs stay as they are. After a failure outputs may be incomplete, and the engine can
+ * be run again. */
 RT_API rt_status rt_engine_run(rt_engine *engine, rt_error *error);
 
-/* How the two files were used: `exact`, `family` or `none`, and how many programs came from the file. */
+/* How the two files were used: `exact`, `family` or `none`, and how many programs came from the file. A value. */
 typedef struct {
     const char *tuned_match;
     uint32_t tuned_used;
@@ -108,11 +119,15 @@ typedef struct {
     uint32_t kernels_loaded;
     uint32_t kernels_built;
 } rt_usage;
+
+/* Tells what has been used so far; the texts are constants. */
 RT_API void rt_engine_usage(const rt_engine *engine, rt_usage *usage);
 
-/* Writes the compiled programs of the engine, for `kernels_path` of a later start. */
+/* Writes the compiled programs of the engine, for `kernels_path` of a later start: whole, or not at all. RT_UNSUPPORTED
+ * for a plan without OpenCL, RT_OPENCL, RT_NO_MEMORY, RT_IO. */
 RT_API rt_status rt_engine_save_kernels(rt_engine *engine, const char *path, rt_error *error);
 
+/* The version of this library, as `farmrt --version` says it. */
 RT_API const char *rt_version(void);
 
 /* The word for a status in farmrt's answers, `ok` for RT_OK. */

@@ -1,7 +1,19 @@
-#include "file.h"
-#include "session.h"
+#include "answer.h"
 
-void rt_answer_error(rt_json *json, const rt_error *error) {
+#include <stddef.h>
+
+#include "file.h"
+#include "opencl.h"
+
+void rt_answer_begin(rt_json *json) {
+    rt_json_reset(json);
+    rt_json_object_begin(json, NULL);
+    rt_json_bool(json, "ok", true);
+}
+
+void rt_answer_fail(rt_json *json, const rt_error *error) {
+    rt_json_reset(json);
+    rt_json_object_begin(json, NULL);
     rt_json_bool(json, "ok", false);
     rt_json_string(json, "error", rt_status_name(error->status));
     rt_json_string(json, "message", error->message);
@@ -16,13 +28,12 @@ void rt_answer_error(rt_json *json, const rt_error *error) {
 bool rt_answer_send(int descriptor, rt_json *json) {
     static const char no_memory[] =
         "{\"ok\": false, \"error\": \"no_memory\", \"message\": \"not enough memory for the answer\"}\n";
-    rt_json_object_end(json);
-    if (json->failed) return rt_descriptor_write(descriptor, no_memory, sizeof no_memory - 1);
-    json->text[json->length] = '\n'; /* in place of the NUL */
-    return rt_descriptor_write(descriptor, json->text, json->length + 1);
-}
-
-void rt_answer_begin(rt_json *json) {
-    rt_json_reset(json);
-    rt_json_object_begin(json, NULL);
+    const char *line = NULL;
+    size_t length;
+    if (json != NULL) {
+        rt_json_object_end(json);
+        line = rt_json_line(json, &length);
+    }
+    if (line == NULL) return rt_descriptor_write(descriptor, no_memory, sizeof no_memory - 1);
+    return rt_descriptor_write(descriptor, line, length);
 }

@@ -1,5 +1,33 @@
+/* The line is split and decoded where it lies: keys, values and the name point into it. Keys are few, so they are
+ * searched one by one. A value that is bad is noted and the fallback returned, so that a handler needs one test, at its
+ * end.
+ */
 #include "command.h"
 
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "allocation.h"
+#include "errors.h"
+
+enum { MAX_PAIRS = 64 };
+
+/* A pair of the command; `taken` once a handler has asked for it. */
+typedef struct {
+    char *key, *value;
+    bool taken;
+} pair;
+
+struct rt_command {
+    char *name;
+    pair pairs[MAX_PAIRS];
+    uint32_t pair_count;
+    rt_status status; /* of the values taken so far */
+    rt_error *error;
+};
+
+/* Value of a hexadecimal digit, -1 for anything else. */
 static int hex_digit(char c) {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -23,6 +51,7 @@ static bool decode(char *text) {
     return true;
 }
 
+/* Adds the word `key=value`, splitting it in place; `encoded` words have %XX. */
 static rt_status pair_add(rt_command *command, char *word, bool encoded, rt_error *error) {
     char *equals = strchr(word, '=');
     if (equals == NULL || equals == word) {
@@ -33,34 +62,70 @@ static rt_status pair_add(rt_command *command, char *word, bool encoded, rt_erro
         return rt_error_set(error, RT_BAD_COMMAND, "%s: %s: a '%%' is not followed by two hexadecimal digits",
                             command->name, word);
     }
-    if (command->pair_count == RT_MAX_PAIRS) return rt_error_set(error, RT_BAD_COMMAND, "too many words");
+    if (command->pair_count == MAX_PAIRS) return rt_error_set(error, RT_BAD_COMMAND, "too many words");
     for (uint32_t i = 0; i < command->pair_count; i++) {
         if (strcmp(command->pairs[i].key, word) != 0) continue;
         return rt_error_set(error, RT_BAD_COMMAND, "%s: '%s' is given twice", command->name, word);
     }
-    command->pairs[command->pair_count++] = (rt_pair){.key = word, .value = equals + 1};
+    command->pairs[command->pair_count++] = (pair){.key = word, .value = equals + 1};
     return RT_OK;
 }
 
-rt_status rt_command_parse(rt_command *command, char *line, rt_error *error) {
+/* Splits a line at its blanks. */
+static rt_status line_split(rt_command *command, char *line, rt_error *error) {
     char *rest = NULL;
-    *command = (rt_command){.error = error};
+    rt_status status = RT_OK;
     command->name = strtok_r(line, " \t\r\n", &rest);
     if (command->name == NULL) return rt_error_set(error, RT_BAD_COMMAND, "an empty command");
-    rt_status status = RT_OK;
     for (char *word; status == RT_OK && (word = strtok_r(NULL, " \t\r\n", &rest)) != NULL;) {
         status = pair_add(command, word, true, error);
     }
     return status;
 }
 
-rt_status rt_command_from_words(rt_command *command, char **words, int count, rt_error *error) {
-    *command = (rt_command){.name = words[0], .error = error};
+/* The words as the shell has split them. */
+static rt_status words_take(rt_command *command, char **words, int count, rt_error *error) {
     rt_status status = RT_OK;
+    command->name = words[0];
     for (int i = 1; i < count && status == RT_OK; i++) status = pair_add(command, words[i], false, error);
     return status;
 }
 
+/* Hands out the command, or releases it where it is not whole. */
+static rt_status made_or_released(rt_command **command, rt_status status) {
+    if (status != RT_OK) {
+        rt_command_destroy(*command);
+        *command = NULL;
+    }
+    return status;
+}
+
+/* An empty command; NULL, and the error filled, when there is no memory. */
+static rt_command *command_create(rt_error *error) {
+    rt_command *made = rt_memory_allocate(1, sizeof *made);
+    if (made == NULL) {
+        rt_error_no_memory(error, "the command");
+        return NULL;
+    }
+    made->error = error;
+    return made;
+}
+
+rt_status rt_command_from_line(rt_command **command, char *line, rt_error *error) {
+    *command = command_create(error);
+    return *command ? made_or_released(command, line_split(*command, line, error)) : RT_NO_MEMORY;
+}
+
+rt_status rt_command_from_words(rt_command **command, char **words, int count, rt_error *error) {
+    *command = command_create(error);
+    return *command ? made_or_released(command, words_take(*command, words, count, error)) : RT_NO_MEMORY;
+}
+
+void rt_command_destroy(rt_command *command) { rt_memory_free(command); }
+
+const char *rt_command_name(const rt_command *command) { return command->name; }
+
+/* Notes a bad value; of several the first is told. */
 static void fail(rt_command *command, const char *key, const char *problem) {
     if (command->status != RT_OK) return;
     command->status = rt_error_set(command->error, RT_BAD_COMMAND, "%s: %s: %s", command->name, key, problem);
@@ -132,14 +197,22 @@ uint32_t rt_command_choice(rt_command *command, const char *key, const char *con
     return 0;
 }
 
-rt_pair *rt_command_next(rt_command *command, const char *prefix) {
+static bool has_prefix(const pair *one, const char *prefix) { return strncmp(one->key, prefix, strlen(prefix)) == 0; }
+
+uint32_t rt_command_prefixed_count(rt_command *command, const char *prefix) {
+    uint32_t count = 0;
     for (uint32_t i = 0; i < command->pair_count; i++) {
-        rt_pair *pair = &command->pairs[i];
-        if (pair->taken || strncmp(pair->key, prefix, strlen(prefix)) != 0) continue;
-        pair->taken = true;
-        return pair;
+        if (!has_prefix(&command->pairs[i], prefix)) continue;
+        command->pairs[i].taken = true;
+        count++;
     }
-    return NULL;
+    return count;
+}
+
+rt_named_value rt_command_prefixed(const rt_command *command, const char *prefix, uint32_t index) {
+    const pair *one = command->pairs;
+    while (!has_prefix(one, prefix) || index-- > 0) one++;
+    return (rt_named_value){one->key + strlen(prefix), one->value};
 }
 
 rt_status rt_command_finish(rt_command *command) {

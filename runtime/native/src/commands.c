@@ -1,251 +1,199 @@
-/* The commands (docs/farmrt.md). Each takes all its values before it does anything. */
-#include <unistd.h>
+/* A handler first takes all its values and calls rt_command_finish: up to there nothing has changed, so that a command
+ * with a typing error leaves everything as it was. Then it needs a plan, most of them; then it acts.
+ */
+#include "commands.h"
 
-#include "cpu.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "allocation.h"
+#include "errors.h"
+#include "file.h"
 #include "kernels_save.h"
+#include "load.h"
 #include "measure.h"
+#include "parts.h"
 #include "probe.h"
-#include "serve.h"
-#include "session.h"
 #include "trial.h"
 
-enum { MAX_THREADS = 1024 };
-
-/* --- load --- */
-
-/* Called from the watchdog's thread. OpenCL has no way to stop a launch, so the process ends. */
-static void hang_answer(void *user, const rt_error *error) {
-    const rt_session *now = user;
-    rt_json json = {0};
-    rt_answer_begin(&json);
-    rt_answer_error(&json, error);
-    rt_answer_send(now->answers, &json);
-    _exit(RT_EXIT_HUNG);
-}
-
-static void load_options(rt_session *now, rt_command *command, rt_options *options) {
-    static const char *const affinities[] = {"none", "big", "little"};
-    *options = (rt_options){.on_hang = hang_answer, .on_hang_user = now};
-    options->plan_path = rt_command_required(command, "plan");
-    options->data_path = rt_command_required(command, "data");
-    options->tuned_path = rt_command_text(command, "tuned");
-    options->kernels_path = rt_command_text(command, "kernels");
-    options->soc = rt_command_text(command, "soc");
-    options->opencl_library = rt_command_text(command, "opencl");
-    options->threads = rt_command_number(command, "threads", 0, MAX_THREADS);
-    options->affinity = (rt_affinity)rt_command_choice(command, "affinity", affinities, RT_COUNT(affinities));
-    options->isa = rt_command_text(command, "isa");
-    options->watchdog_ms = rt_command_number(command, "watchdog_ms", 0, INT32_MAX);
-    options->limit_kernel_ms = rt_command_decimal(command, "limit_kernel_ms", 0);
-    options->lazy = (int)rt_command_number(command, "lazy", 0, 1);
-}
-
-static void tensors_write(rt_json *json, const rt_engine *engine, const char *key, uint32_t role) {
-    const rt_tensor_record *tensor;
-    rt_json_array_begin(json, key);
-    for (uint32_t i = 0; (tensor = rt_plan_tensor_by_role(&engine->plan, role, i)) != NULL; i++) {
-        rt_json_object_begin(json, NULL);
-        rt_json_string(json, "name", rt_plan_string(&engine->plan, tensor->name));
-        rt_json_array_begin(json, "shape");
-        for (uint32_t k = 0; k < tensor->rank; k++) rt_json_unsigned(json, NULL, tensor->shape[k]);
-        rt_json_array_end(json);
-        rt_json_object_end(json);
+/* The session's plan; NULL and an error where none is loaded. */
+static rt_engine *engine_needed(const rt_session *session, const rt_command *command, rt_error *error) {
+    rt_engine *engine = rt_session_engine(session);
+    if (engine == NULL) {
+        rt_error_set(error, RT_BAD_COMMAND, "%s: no plan is loaded", rt_command_name(command));
     }
-    rt_json_array_end(json);
+    return engine;
 }
 
-static void files_write(rt_json *json, const rt_engine *engine) {
-    rt_json_object_begin(json, "tuned");
-    rt_json_string(json, "match", rt_match_name(engine->tuned.match));
-    rt_json_unsigned(json, "entries", engine->tuned.entry_count);
-    rt_json_unsigned(json, "used", engine->tuned.used);
-    rt_json_string(json, "reason", engine->tuned.reason);
-    rt_json_object_end(json);
-    rt_json_object_begin(json, "kernels");
-    rt_json_string(json, "match", rt_match_name(engine->kernels.match));
-    rt_json_unsigned(json, "loaded", engine->programs_loaded);
-    rt_json_unsigned(json, "built", engine->programs_built);
-    rt_json_ms(json, "build_ms", engine->build_ns);
-    rt_json_string(json, "reason", engine->kernels.reason);
-    rt_json_object_end(json);
-}
+/* --- load, unload --- */
 
-static void load_write(rt_json *json, const rt_engine *engine, uint64_t init_ns) {
-    rt_json_ms(json, "init_ms", init_ns);
-    rt_json_string(json, "model", rt_plan_string(&engine->plan, engine->plan.meta->model));
-    rt_json_unsigned(json, "steps", engine->plan.step_count);
-    tensors_write(json, engine, "inputs", RT_ROLE_INPUT);
-    tensors_write(json, engine, "outputs", RT_ROLE_OUTPUT);
-    files_write(json, engine);
-    if (engine->workers != NULL) {
-        rt_json_object_begin(json, "cpu");
-        rt_json_unsigned(json, "threads", rt_workers_count(engine->workers));
-        rt_json_string(json, "isa", rt_cpu_isa(engine));
-        rt_json_object_end(json);
-    }
-    rt_json_object_begin(json, "memory");
-    rt_json_unsigned(json, "scratch_bytes", engine->scratch_bytes);
-    rt_json_unsigned(json, "weights_bytes", engine->weights_bytes);
-    rt_json_unsigned(json, "images_bytes", engine->images_bytes);
-    rt_json_object_end(json);
-}
-
-static void engine_unload(rt_session *now) {
-    rt_engine_destroy(now->engine);
-    now->engine = NULL;
-}
-
-static rt_status engine_load(rt_session *now, const rt_options *options, rt_error *error) {
-    engine_unload(now);
-    uint64_t start_ns = rt_clock_ns();
-    rt_status status = rt_engine_create(options, &now->engine, error);
-    if (status == RT_OK) load_write(&now->json, now->engine, rt_clock_ns() - start_ns);
-    return status;
-}
-
-static rt_status load_handle(rt_session *now, rt_command *command) {
+static rt_status load_handle(rt_session *session, rt_command *command, rt_error *error) {
     rt_options options;
-    load_options(now, command, &options);
+    rt_load_take(&options, command);
     rt_status status = rt_command_finish(command);
-    return status == RT_OK ? engine_load(now, &options, command->error) : status;
+    return status == RT_OK ? rt_load_run(session, &options, error) : status;
 }
 
-static rt_status needs_engine(const rt_session *now, const rt_command *command) {
-    if (now->engine != NULL) return RT_OK;
-    return rt_error_set(command->error, RT_BAD_COMMAND, "%s: no plan is loaded", command->name);
-}
-
-static rt_status unload_handle(rt_session *now, rt_command *command) {
+static rt_status unload_handle(rt_session *session, rt_command *command, rt_error *error) {
+    (void)error;
     rt_status status = rt_command_finish(command);
-    if (status == RT_OK) engine_unload(now);
+    if (status == RT_OK) rt_session_unload(session);
     return status;
 }
 
 /* --- inputs and outputs --- */
 
-typedef rt_status transfer(rt_engine *engine, const rt_tensor_record *tensor, const char *path, void *content,
-                           size_t size, rt_error *error);
+/* Moves all elements of a tensor between a file and the engine, by way of `content`, which has room for them. */
+typedef rt_status transfer(rt_engine *engine, const char *name, const char *path, void *content, size_t size,
+                           rt_error *error);
 
-static rt_status input_transfer(rt_engine *engine, const rt_tensor_record *tensor, const char *path, void *content,
-                                size_t size, rt_error *error) {
+static rt_status input_transfer(rt_engine *engine, const char *name, const char *path, void *content, size_t size,
+                                rt_error *error) {
     rt_status status = rt_file_read(path, content, size, error);
-    if (status != RT_OK) return status;
-    return rt_engine_input(engine, rt_plan_string(&engine->plan, tensor->name), content, size / sizeof(float), error);
+    return status == RT_OK ? rt_engine_input(engine, name, content, size / sizeof(float), error) : status;
 }
 
-static rt_status output_transfer(rt_engine *engine, const rt_tensor_record *tensor, const char *path, void *content,
-                                 size_t size, rt_error *error) {
-    const char *name = rt_plan_string(&engine->plan, tensor->name);
+static rt_status output_transfer(rt_engine *engine, const char *name, const char *path, void *content, size_t size,
+                                 rt_error *error) {
     rt_status status = rt_engine_output(engine, name, content, size / sizeof(float), error);
     return status == RT_OK ? rt_file_write(path, content, size, error) : status;
 }
 
-static rt_status tensor_transfer(rt_session *now, uint32_t role, const char *name, const char *path, size_t *size,
+/* Moves the input or output of a name; `size` is then its bytes. */
+static rt_status tensor_transfer(rt_engine *engine, uint32_t role, const rt_named_value *file, size_t *size,
                                  rt_error *error) {
     bool input = role == RT_ROLE_INPUT;
-    const rt_tensor_record *tensor = rt_plan_tensor_by_name(&now->engine->plan, role, name);
+    const rt_tensor_record *tensor = rt_plan_tensor_by_name(rt_engine_parts(engine)->plan, role, file->name);
     if (tensor == NULL) {
-        return rt_error_set(error, RT_BAD_COMMAND, "the plan has no %s '%s'", input ? "input" : "output", name);
+        return rt_error_set(error, RT_BAD_COMMAND, "the plan has no %s '%s'", input ? "input" : "output", file->name);
     }
     *size = (size_t)rt_tensor_element_count(tensor) * sizeof(float);
     void *content = rt_memory_allocate(*size, 1);
     if (content == NULL) return rt_error_no_memory(error, "a tensor");
     transfer *move = input ? input_transfer : output_transfer;
-    rt_status status = move(now->engine, tensor, path, content, *size, error);
+    rt_status status = move(engine, file->name, file->value, content, *size, error);
     rt_memory_free(content);
     return status;
 }
 
-static rt_status transfer_handle(rt_session *now, rt_command *command, uint32_t role) {
+/* `input` and `output`. */
+static rt_status transfer_handle(rt_session *session, rt_command *command, uint32_t role, rt_error *error) {
     size_t size;
-    const char *name = rt_command_required(command, "name");
-    const char *path = rt_command_required(command, "file");
+    rt_named_value file;
+    file.name = rt_command_required(command, "name");
+    file.value = rt_command_required(command, "file");
     rt_status status = rt_command_finish(command);
-    if (status == RT_OK) status = needs_engine(now, command);
-    if (status == RT_OK) status = tensor_transfer(now, role, name, path, &size, command->error);
-    if (status == RT_OK) rt_json_unsigned(&now->json, "bytes", size);
+    if (status != RT_OK) return status;
+    rt_engine *engine = engine_needed(session, command, error);
+    if (engine == NULL) return RT_BAD_COMMAND;
+    status = tensor_transfer(engine, role, &file, &size, error);
+    if (status == RT_OK) rt_json_unsigned(rt_session_json(session), "bytes", size);
     return status;
 }
 
-static rt_status input_handle(rt_session *now, rt_command *command) {
-    return transfer_handle(now, command, RT_ROLE_INPUT);
+static rt_status input_handle(rt_session *session, rt_command *command, rt_error *error) {
+    return transfer_handle(session, command, RT_ROLE_INPUT, error);
 }
 
-static rt_status output_handle(rt_session *now, rt_command *command) {
-    return transfer_handle(now, command, RT_ROLE_OUTPUT);
+static rt_status output_handle(rt_session *session, rt_command *command, rt_error *error) {
+    return transfer_handle(session, command, RT_ROLE_OUTPUT, error);
 }
 
 /* --- the other commands --- */
 
-static rt_status run_handle(rt_session *now, rt_command *command) {
+/* Measures the loaded plan into the answer. */
+static rt_status run_measure(const rt_session *session, const rt_run_request *request, rt_error *error) {
+    return rt_run_measure(rt_engine_parts(rt_session_engine(session)), request, rt_session_json(session), error);
+}
+
+static rt_status run_handle(rt_session *session, rt_command *command, rt_error *error) {
     rt_run_request request;
     rt_run_take(&request, command);
     rt_status status = rt_command_finish(command);
-    if (status == RT_OK) status = needs_engine(now, command);
-    return status == RT_OK ? rt_run_measure(now->engine, &request, &now->json, command->error) : status;
+    if (status != RT_OK) return status;
+    return engine_needed(session, command, error) ? run_measure(session, &request, error) : RT_BAD_COMMAND;
 }
 
-static rt_status probe_handle(rt_session *now, rt_command *command) {
+static rt_status probe_handle(rt_session *session, rt_command *command, rt_error *error) {
+    (void)error;
     const char *library = rt_command_text(command, "opencl");
     rt_status status = rt_command_finish(command);
-    if (status == RT_OK) rt_probe_write(&now->json, library);
+    if (status == RT_OK) rt_probe_write(rt_session_json(session), library);
     return status;
 }
 
-static rt_status kernels_save(rt_session *now, const char *path, rt_error *error) {
-    uint32_t programs;
-    uint64_t bytes;
-    rt_status status = rt_kernels_save(now->engine, path, &programs, &bytes, error);
+/* Saves them and adds what was written to the answer. */
+static rt_status kernels_save(rt_session *session, const char *path, rt_error *error) {
+    rt_saved_kernels saved;
+    rt_status status = rt_kernels_save(rt_engine_parts(rt_session_engine(session)), path, &saved, error);
     if (status != RT_OK) return status;
-    rt_json_unsigned(&now->json, "programs", programs);
-    rt_json_unsigned(&now->json, "bytes", bytes);
+    rt_json_unsigned(rt_session_json(session), "programs", saved.programs);
+    rt_json_unsigned(rt_session_json(session), "bytes", saved.bytes);
     return RT_OK;
 }
 
-static rt_status save_kernels_handle(rt_session *now, rt_command *command) {
+static rt_status save_kernels_handle(rt_session *session, rt_command *command, rt_error *error) {
     const char *path = rt_command_required(command, "file");
     rt_status status = rt_command_finish(command);
-    if (status == RT_OK) status = needs_engine(now, command);
-    return status == RT_OK ? kernels_save(now, path, command->error) : status;
+    if (status != RT_OK) return status;
+    return engine_needed(session, command, error) ? kernels_save(session, path, error) : RT_BAD_COMMAND;
 }
 
-static rt_status trial_handle(rt_session *now, rt_command *command) {
+static rt_status trial_handle(rt_session *session, rt_command *command, rt_error *error) {
     rt_trial trial;
     rt_trial_take(&trial, command);
     rt_status status = rt_command_finish(command);
-    if (status == RT_OK) status = needs_engine(now, command);
-    if (status == RT_OK) status = rt_trial_run(now->engine, &trial, &now->json, command->error);
-    return status;
+    if (status != RT_OK) return status;
+    rt_engine *engine = engine_needed(session, command, error);
+    return engine ? rt_trial_run(rt_engine_parts(engine), &trial, rt_session_json(session), error) : RT_BAD_COMMAND;
 }
 
-/* `farmrt run`: load, inputs, run, outputs, in one command. */
-static rt_status whole_run(rt_session *now, rt_command *command, const rt_options *options,
-                           const rt_run_request *request, const char *kernels_path) {
-    size_t size;
-    rt_command all = *command; /* its input: and output: pairs are taken only now */
-    rt_status status = engine_load(now, options, command->error);
-    for (rt_pair *pair; status == RT_OK && (pair = rt_command_next(&all, "input:")) != NULL;) {
-        status = tensor_transfer(now, RT_ROLE_INPUT, pair->key + strlen("input:"), pair->value, &size, command->error);
-    }
-    if (status == RT_OK) status = rt_run_measure(now->engine, request, &now->json, command->error);
-    for (rt_pair *pair; status == RT_OK && (pair = rt_command_next(&all, "output:")) != NULL;) {
-        status =
-            tensor_transfer(now, RT_ROLE_OUTPUT, pair->key + strlen("output:"), pair->value, &size, command->error);
-    }
-    if (status == RT_OK && kernels_path != NULL) status = kernels_save(now, kernels_path, command->error);
-    return status;
-}
+/* --- `farmrt run`: load, inputs, run, outputs, in one command --- */
 
-static rt_status whole_run_handle(rt_session *now, rt_command *command) {
+/* What the command asks for. */
+typedef struct {
     rt_options options;
     rt_run_request request;
-    load_options(now, command, &options);
-    rt_run_take(&request, command);
-    const char *kernels_path = rt_command_text(command, "save_kernels");
-    rt_command taken = *command;
-    while (rt_command_next(&taken, "input:") != NULL || rt_command_next(&taken, "output:") != NULL) continue;
-    rt_status status = rt_command_finish(&taken);
-    return status == RT_OK ? whole_run(now, command, &options, &request, kernels_path) : status;
+    uint32_t input_count, output_count;
+    const char *kernels_path; /* NULL: they are not saved */
+} whole_run;
+
+static const char input_prefix[] = "input:", output_prefix[] = "output:";
+
+/* Moves the tensors of the pairs with a prefix, as many as there are. */
+static rt_status tensors_transfer(rt_session *session, const rt_command *command, uint32_t role, uint32_t count,
+                                  rt_error *error) {
+    size_t size;
+    rt_status status = RT_OK;
+    for (uint32_t i = 0; i < count && status == RT_OK; i++) {
+        rt_named_value file = rt_command_prefixed(command, role == RT_ROLE_INPUT ? input_prefix : output_prefix, i);
+        status = tensor_transfer(rt_session_engine(session), role, &file, &size, error);
+    }
+    return status;
+}
+
+/* Stops at the first of its parts that fails; the plan stays loaded until the session ends. */
+static rt_status whole_run_execute(rt_session *session, const rt_command *command, const whole_run *whole,
+                                   rt_error *error) {
+    rt_status status = rt_load_run(session, &whole->options, error);
+    if (status == RT_OK) status = tensors_transfer(session, command, RT_ROLE_INPUT, whole->input_count, error);
+    if (status == RT_OK) status = run_measure(session, &whole->request, error);
+    if (status == RT_OK) status = tensors_transfer(session, command, RT_ROLE_OUTPUT, whole->output_count, error);
+    if (status == RT_OK && whole->kernels_path != NULL) status = kernels_save(session, whole->kernels_path, error);
+    return status;
+}
+
+/* Takes every value, the pairs with prefixes too, before it loads anything. */
+static rt_status whole_run_handle(rt_session *session, rt_command *command, rt_error *error) {
+    whole_run whole;
+    rt_load_take(&whole.options, command);
+    rt_run_take(&whole.request, command);
+    whole.kernels_path = rt_command_text(command, "save_kernels");
+    whole.input_count = rt_command_prefixed_count(command, input_prefix);
+    whole.output_count = rt_command_prefixed_count(command, output_prefix);
+    rt_status status = rt_command_finish(command);
+    return status == RT_OK ? whole_run_execute(session, command, &whole, error) : status;
 }
 
 const rt_command_entry rt_serve_commands[] = {

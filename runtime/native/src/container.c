@@ -1,7 +1,16 @@
+/* The checksum comes first: behind it damage is ruled out, and what is still wrong was written so, by another version
+ * or by somebody with a purpose. The section table and strings are then checked as if it were the latter.
+ */
 #include "container.h"
 
-#include "crc32.h"
+#include <stddef.h>
+#include <string.h>
 
+#include "arithmetic.h"
+#include "crc32.h"
+#include "errors.h"
+
+/* By section; 0: no such section. */
 static const size_t record_sizes[RT_SECTION_COUNT] = {
     [RT_SECTION_ID_STRINGS] = 1,
     [RT_SECTION_ID_META] = sizeof(rt_meta_record),
@@ -19,7 +28,10 @@ static const size_t record_sizes[RT_SECTION_COUNT] = {
     [RT_SECTION_ID_BLOB] = 1,
 };
 
-static rt_status header_check(const rt_bytes *bytes, const char *magic, const char *name, rt_error *error) {
+/* Whether the bytes are a file of this kind and version, as long as it says and undamaged. After it the section table
+ * lies within the file. */
+static rt_status header_check(const rt_bytes *bytes, const char *magic, rt_error *error) {
+    const char *name = bytes->name;
     rt_header_record header;
     if (bytes->size < sizeof header) {
         return rt_error_set(error, RT_BAD_FILE, "%s: truncated: %zu bytes are no %s file", name, bytes->size, magic);
@@ -43,6 +55,7 @@ static rt_status header_check(const rt_bytes *bytes, const char *magic, const ch
     return RT_OK;
 }
 
+/* Takes one entry of the section table; a section may be there once. */
 static rt_status section_open(rt_container *container, const rt_bytes *bytes, const rt_section_record *entry,
                               rt_error *error) {
     if (entry->id >= RT_SECTION_COUNT || record_sizes[entry->id] == 0) {
@@ -63,6 +76,7 @@ static rt_status section_open(rt_container *container, const rt_bytes *bytes, co
     return RT_OK;
 }
 
+/* The strings begin and end with a NUL, so that each offset among them is a terminated string, and 0 the empty one. */
 static rt_status strings_check(rt_container *container, rt_error *error) {
     const rt_section *section = &container->sections[RT_SECTION_ID_STRINGS];
     container->strings = section->records;
@@ -73,11 +87,10 @@ static rt_status strings_check(rt_container *container, rt_error *error) {
     return RT_OK;
 }
 
-rt_status rt_container_open(rt_container *container, const rt_bytes *bytes, const char *magic, const char *name,
-                            rt_error *error) {
+rt_status rt_container_open(rt_container *container, const rt_bytes *bytes, const char *magic, rt_error *error) {
     memset(container, 0, sizeof *container);
-    container->name = name;
-    rt_status status = header_check(bytes, magic, name, error);
+    container->name = bytes->name;
+    rt_status status = header_check(bytes, magic, error);
     if (status != RT_OK) return status;
     const rt_header_record *header = (const void *)bytes->data;
     const rt_section_record *entries = (const void *)(bytes->data + sizeof *header);

@@ -1,209 +1,86 @@
-/* A CPU step's kernel string is `<operator> KEY=VALUE ...`; the keys are the OpenCL kernels' build options. */
+/* Calls are made in the order of the steps, so that the first bad one is told. The workers start with the first. */
 #include "cpu.h"
 
+#include <stddef.h>
+
+#include "allocation.h"
+#include "arithmetic.h"
+#include "cpu_call.h"
 #include "cpu_tile.h"
-#include "repack.h"
+#include "errors.h"
+#include "workers.h"
 
-static const rt_cpu_operator *operator_find(const char *name, size_t length) {
-    static const rt_cpu_operator *const tables[] = {rt_cpu_convolutions, rt_cpu_depthwise, rt_cpu_windows,
-                                                    rt_cpu_channels, rt_cpu_nests};
-    for (size_t i = 0; i < RT_COUNT(tables); i++) {
-        for (const rt_cpu_operator *row = tables[i]; row->name != NULL; row++) {
-            if (strlen(row->name) == length && memcmp(row->name, name, length) == 0) return row;
-        }
+struct rt_cpu {
+    const rt_plan *plan;
+    const rt_storage *storage;
+    rt_workers *workers; /* NULL where no step needs the CPU, as `tiles` */
+    const rt_tile_kernels *tiles;
+    uint64_t work;             /* inner operations of a round */
+    const rt_cpu_call **calls; /* one a step, NULL for OpenCL steps */
+};
+
+/* Starts the workers at the first step that needs them. */
+static rt_status workers_need(rt_cpu *cpu, const rt_options *options, rt_error *error) {
+    if (cpu->workers != NULL) return RT_OK;
+    cpu->tiles = rt_tile_kernels_choose(options->isa);
+    if (cpu->tiles == NULL) {
+        return rt_error_set(error, RT_UNSUPPORTED, "this CPU has no instruction set '%s'", options->isa);
     }
-    return NULL;
+    return rt_workers_start(&cpu->workers, options->threads, options->affinity, error);
 }
 
-/* --- codes --- */
-
-/* Sets one code from `KEY=VALUE`. Keys that only vary an OpenCL kernel (VECTOR, PIXELS, FMA ...) are passed over. */
-static bool code_set(rt_cpu_codes *codes, const char *word, size_t length) {
-    const struct {
-        const char *key;
-        uint32_t *value;
-        uint32_t highest;
-    } known[] = {
-        {"ACTIVATION=", &codes->activation, RT_ACTIVATION_HARD_SWISH},
-        {"RESIDUAL=", &codes->residual, 1},
-        {"UNARY=", &codes->unary, RT_UNARY_COS},
-        {"BINARY=", &codes->binary, RT_BINARY_PRELU},
-        {"POOL=", &codes->pool, RT_POOL_AVERAGE},
-        {"REDUCE=", &codes->reduce, RT_REDUCE_MIN},
-        {"RESIZE=", &codes->resize, RT_RESIZE_BILINEAR},
-        {"PAD=", &codes->pad, RT_PAD_EDGE},
-        {"LOG=", &codes->log, 1},
-        {"BLOCK=", &codes->block, 1024},
-    };
-    for (size_t i = 0; i < RT_COUNT(known); i++) {
-        size_t key_length = strlen(known[i].key);
-        if (length < key_length || strncmp(word, known[i].key, key_length) != 0) continue;
-        char *end;
-        if (word[key_length] < '0' || word[key_length] > '9') return false;
-        unsigned long value = strtoul(word + key_length, &end, 10);
-        *known[i].value = (uint32_t)value;
-        return end == word + length && value <= known[i].highest;
+/* Makes the call of one step, and gives the workers the memory that it needs. */
+static rt_status step_add(rt_cpu *cpu, uint32_t step, rt_repack *repack, const rt_options *options, rt_error *error) {
+    rt_status status = workers_need(cpu, options, error);
+    if (status != RT_OK) return status;
+    status = rt_cpu_call_create(&cpu->calls[step], cpu->plan, step, cpu->tiles, repack, error);
+    if (status != RT_OK) return status;
+    const rt_cpu_needs *needs = &cpu->calls[step]->needs;
+    cpu->work = rt_sum(cpu->work, needs->work);
+    if (options->max_cpu_work > 0 && cpu->work > options->max_cpu_work) {
+        return rt_cpu_step_error(cpu->plan, step, RT_UNSUPPORTED, "more operations than max_cpu_work", error);
     }
-    return memchr(word, '=', length) != NULL;
+    return rt_workers_reserve(cpu->workers, needs->scratch_bytes, error);
 }
 
-static bool codes_read(rt_cpu_codes *codes, const char *text) {
-    while (*text == ' ') {
-        size_t length = strcspn(++text, " ");
-        if (!code_set(codes, text, length)) return false;
-        text += length;
+/* Makes the calls of all CPU steps. */
+static rt_status steps_add(rt_cpu *cpu, rt_repack *repack, const rt_options *options, rt_error *error) {
+    rt_status status = RT_OK;
+    cpu->calls = rt_memory_allocate(cpu->plan->step_count, sizeof *cpu->calls);
+    if (cpu->calls == NULL) return rt_error_no_memory(error, "the CPU operators");
+    for (uint32_t i = 0; i < cpu->plan->step_count && status == RT_OK; i++) {
+        if (cpu->plan->steps[i].kind == RT_STEP_KIND_CPU) status = step_add(cpu, i, repack, options, error);
     }
-    return *text == '\0';
-}
-
-/* --- arguments --- */
-
-/* A step while its call is made. */
-typedef struct {
-    rt_engine *engine;
-    uint32_t step;
-    rt_cpu_call *call;
-    rt_error *error;
-} maker;
-
-static rt_status bad_step(const maker *make, rt_status status, const char *problem) {
-    const rt_plan *plan = &make->engine->plan;
-    const rt_step_record *record = &plan->steps[make->step];
-    rt_error_set(make->error, status, "%s: step %u '%s': CPU operator '%.80s': %s", plan->file.name, make->step,
-                 rt_plan_string(plan, record->name), rt_plan_string(plan, record->kernel), problem);
-    if (make->error != NULL) make->error->step = (int32_t)make->step;
     return status;
 }
 
-static bool take_int(const rt_arg_record **arg, const rt_arg_record *end, int32_t *value) {
-    if (*arg == end || (*arg)->kind != RT_ARG_KIND_INT) return false;
-    memcpy(value, &(*arg)++->value, sizeof *value);
-    return true;
-}
-
-static bool take_float(const rt_arg_record **arg, const rt_arg_record *end, float *value) {
-    if (*arg == end || (*arg)->kind != RT_ARG_KIND_FLOAT) return false;
-    memcpy(value, &(*arg)++->value, sizeof *value);
-    return true;
-}
-
-/* Pool, offset and, for a view, stride. The output lies in a scratch pool. */
-static bool take_tensor(const maker *make, const rt_arg_record **arg, const rt_arg_record *end, char letter,
-                        bool output, rt_cpu_tensor *tensor) {
-    const rt_plan *plan = &make->engine->plan;
-    int32_t offset, stride = 0;
-    if (*arg == end || (*arg)->kind != RT_ARG_KIND_POOL) return false;
-    tensor->pool = (*arg)++->value;
-    if (!take_int(arg, end, &offset) || offset < 0) return false;
-    if (letter == 'v' && (!take_int(arg, end, &stride) || stride < 0)) return false;
-    uint64_t elements = plan->pools[tensor->pool].size / sizeof(float);
-    tensor->offset = (uint64_t)offset;
-    tensor->stride = stride;
-    tensor->count = elements > tensor->offset ? elements - tensor->offset : 0;
-    return !output || plan->pools[tensor->pool].kind == RT_POOL_KIND_SCRATCH;
-}
-
-static bool arguments_take(const maker *make) {
-    const rt_plan *plan = &make->engine->plan;
-    const rt_step_record *record = &plan->steps[make->step];
-    const rt_arg_record *arg = rt_plan_step_args(plan, record);
-    const rt_arg_record *end = arg + record->arg_count;
-    rt_cpu_call *call = make->call;
-    const rt_cpu_operator *row = call->operator;
-    for (size_t i = 0; row->tensors[i] != '\0'; i++) {
-        if (!take_tensor(make, &arg, end, row->tensors[i], row->tensors[i + 1] == '\0', &call->tensors[i]))
-            return false;
+rt_status rt_cpu_create(rt_cpu **cpu, const rt_plan *plan, const rt_storage *storage, rt_repack *repack,
+                        const rt_options *options, rt_error *error) {
+    rt_cpu *made = *cpu = rt_memory_allocate(1, sizeof *made);
+    if (made == NULL) return rt_error_no_memory(error, "the CPU operators");
+    *made = (rt_cpu){.plan = plan, .storage = storage};
+    rt_status status = steps_add(made, repack, options, error);
+    if (status != RT_OK) {
+        rt_cpu_destroy(made);
+        *cpu = NULL;
     }
-    for (uint32_t i = 0; i < row->int_count; i++) {
-        if (!take_int(&arg, end, &call->ints[i])) return false;
-    }
-    for (uint32_t i = 0; i < row->float_count; i++) {
-        if (!take_float(&arg, end, &call->floats[i])) return false;
-    }
-    return arg == end;
+    return status;
 }
 
-/* --- packed weights --- */
-
-static bool pack_find(const rt_plan *plan, uint32_t step, uint32_t *index) {
-    for (*index = 0; *index < plan->pack_count; ++*index) {
-        if (plan->packs[*index].step == step) return true;
-    }
-    return false;
+void rt_cpu_destroy(rt_cpu *cpu) {
+    if (cpu == NULL) return;
+    rt_workers_stop(cpu->workers);
+    for (uint32_t i = 0; cpu->calls != NULL && i < cpu->plan->step_count; i++) rt_cpu_call_destroy(cpu->calls[i]);
+    rt_memory_free(cpu->calls);
+    rt_memory_free(cpu);
 }
 
-/* Brings weights of another block size into RT_CPU_BLOCK's. */
-static rt_status weights_repack(const maker *make) {
-    const rt_plan *plan = &make->engine->plan;
-    rt_cpu_packing needed = make->call->operator->packing(make->call);
-    const rt_repacked *repacked;
-    uint32_t index;
-    if (!pack_find(plan, make->step, &index)) return bad_step(make, RT_BAD_FILE, "its weights' packing is not told");
-    const rt_pack_record *pack = &plan->packs[index];
-    if (pack->groups != needed.groups || pack->rows != needed.rows || pack->cols != needed.cols ||
-        pack->block != make->call->codes.block) {
-        return bad_step(make, RT_BAD_FILE, "its weights' packing differs from its sizes");
-    }
-    rt_status status = rt_repack_get(make->engine, index, RT_CPU_BLOCK, true, &repacked, make->error);
-    if (status != RT_OK) return status;
-    rt_cpu_tensor *weights = &make->call->tensors[RT_CPU_WEIGHTS];
-    weights->fixed = repacked->host;
-    weights->count = repacked->elements;
-    return RT_OK;
-}
+void rt_cpu_enter(rt_cpu *cpu) { rt_workers_enter(cpu->workers); }
 
-/* --- calls --- */
+void rt_cpu_leave(rt_cpu *cpu) { rt_workers_leave(cpu->workers); }
 
-static rt_status call_check(const maker *make) {
-    rt_cpu_call *call = make->call;
-    rt_engine *engine = make->engine;
-    const char *problem = call->operator->check(call);
-    if (problem != NULL) return bad_step(make, RT_BAD_FILE, problem);
-    engine->cpu_work = rt_sum(engine->cpu_work, call->work);
-    uint64_t limit = engine->options.max_cpu_work;
-    if (limit > 0 && engine->cpu_work > limit)
-        return bad_step(make, RT_UNSUPPORTED, "more operations than max_cpu_work");
-    return rt_workers_reserve(engine->workers, call->scratch_bytes, make->error);
-}
+void rt_cpu_run(rt_cpu *cpu, uint32_t step) { rt_cpu_call_run(cpu->calls[step], cpu->storage, cpu->workers); }
 
-static rt_status workers_need(rt_engine *engine, rt_error *error) {
-    if (engine->workers != NULL) return RT_OK;
-    engine->tiles = rt_tile_kernels_choose(engine->options.isa);
-    if (engine->tiles == NULL) {
-        return rt_error_set(error, RT_UNSUPPORTED, "this CPU has no instruction set '%s'", engine->options.isa);
-    }
-    return rt_workers_start(&engine->workers, engine->options.threads, engine->options.affinity, error);
-}
+uint32_t rt_cpu_threads(const rt_cpu *cpu) { return cpu->workers ? rt_workers_count(cpu->workers) : 0; }
 
-rt_status rt_cpu_call_create(rt_engine *engine, uint32_t step, rt_error *error) {
-    const char *kernel = rt_plan_string(&engine->plan, engine->plan.steps[step].kernel);
-    size_t length = strcspn(kernel, " ");
-    rt_status status = workers_need(engine, error);
-    if (status != RT_OK) return status;
-    maker make = {engine, step, rt_memory_allocate(1, sizeof(rt_cpu_call)), error};
-    if (make.call == NULL) return rt_error_no_memory(error, "a CPU operator");
-    engine->steps[step].call = make.call;
-    make.call->tiles = engine->tiles;
-    make.call->operator = operator_find(kernel, length);
-    if (make.call->operator == NULL) return bad_step(&make, RT_UNSUPPORTED, "there is none of this name");
-    if (!codes_read(&make.call->codes, kernel + length))
-        return bad_step(&make, RT_BAD_FILE, "an option is out of range");
-    if (!arguments_take(&make)) return bad_step(&make, RT_BAD_FILE, "its arguments are not the operator's");
-    bool repack = make.call->operator->packing != NULL && make.call->codes.block != RT_CPU_BLOCK;
-    if (repack) status = weights_repack(&make);
-    return status == RT_OK ? call_check(&make) : status;
-}
-
-void rt_cpu_call_destroy(rt_cpu_call *call) { rt_memory_free(call); }
-
-const char *rt_cpu_isa(const rt_engine *engine) { return engine->tiles ? engine->tiles->name : ""; }
-
-void rt_cpu_call_run(rt_engine *engine, uint32_t step) {
-    rt_cpu_call *call = engine->steps[step].call;
-    for (size_t i = 0; call->operator->tensors[i] != '\0'; i++) {
-        rt_cpu_tensor *tensor = &call->tensors[i];
-        float *pool = (float *)(void *)engine->pools[tensor->pool].host;
-        tensor->data = tensor->fixed ? tensor->fixed : pool + tensor->offset;
-    }
-    call->operator->run(call, engine->workers);
-}
+const char *rt_cpu_isa(const rt_cpu *cpu) { return cpu->tiles ? cpu->tiles->name : ""; }

@@ -1,16 +1,38 @@
-/* CPU operators: the same names and argument lists as the OpenCL kernels, float32. */
+/* The plan's CPU steps.
+ *
+ * State: an rt_cpu, with a call for each CPU step, and the workers that they share; without CPU steps it has neither,
+ * and starts no thread. One thread at a time, and never while another runs a step.
+ */
 #ifndef RT_CPU_H
 #define RT_CPU_H
 
-#include "engine.h"
+#include <stdint.h>
 
-/* Makes the call of a CPU step, and checks that all it will access lies within its pools. */
-rt_status rt_cpu_call_create(rt_engine *engine, uint32_t step, rt_error *error);
-void rt_cpu_call_destroy(rt_cpu_call *call);
-/* Runs it; the pools that it names have host addresses. */
-void rt_cpu_call_run(rt_engine *engine, uint32_t step);
+#include "../include/farmrt.h"
+#include "plan.h"
+#include "repack.h"
+#include "storage.h"
 
-/* Instruction set of the innermost loops, empty where no step needs the CPU. */
-const char *rt_cpu_isa(const rt_engine *engine);
+typedef struct rt_cpu rt_cpu;
+
+/* Makes every CPU step's call, and starts the workers, for rt_cpu_destroy. Of the options it reads threads, affinity,
+ * isa and max_cpu_work. RT_UNSUPPORTED (no such operator or instruction set, too much work), RT_BAD_FILE, RT_NO_MEMORY;
+ * `*cpu` is NULL then. */
+rt_status rt_cpu_create(rt_cpu **cpu, const rt_plan *plan, const rt_storage *storage, rt_repack *repack,
+                        const rt_options *options, rt_error *error);
+
+/* Ends the workers and releases the calls; NULL is ignored. */
+void rt_cpu_destroy(rt_cpu *cpu);
+
+/* Around steps that run one after another: the calling thread stays on the cores that the affinity names. */
+void rt_cpu_enter(rt_cpu *cpu);
+void rt_cpu_leave(rt_cpu *cpu);
+
+/* Runs a CPU step and waits; the scratch pools that it names have host addresses. */
+void rt_cpu_run(rt_cpu *cpu, uint32_t step);
+
+/* Threads that share the work, 0 where no step needs them, and the instruction set of the innermost loops. */
+uint32_t rt_cpu_threads(const rt_cpu *cpu);
+const char *rt_cpu_isa(const rt_cpu *cpu);
 
 #endif

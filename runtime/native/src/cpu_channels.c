@@ -1,4 +1,7 @@
-/* scale_shift and lrn: along the channels of each pixel. */
+/* scale_shift and lrn: along the channels of each pixel. Pixels are divided among the workers. */
+#include <stddef.h>
+
+#include "arithmetic.h"
 #include "cpu_math.h"
 #include "cpu_operator.h"
 
@@ -19,25 +22,28 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     for (int64_t pixel = first; pixel < end; pixel++) all->pixel(all->call, pixel);
 }
 
+/* Calls `pixel` for every pixel, of which the first int is the number. */
 static void pixels_run(const rt_cpu_call *call, rt_workers *workers, void (*pixel)(const rt_cpu_call *, int64_t)) {
     job all = {call, pixel, call->ints[0]};
     rt_workers_run(workers, (uint32_t)rt_ceil_div((uint64_t)all.pixels, PIXELS_PER_TURN), turn_run, &all);
 }
 
+/* The first channel of a pixel. */
 static float *pixel_of(const rt_cpu_tensor *tensor, int64_t pixel) { return tensor->data + pixel * tensor->stride; }
 
-/* --- scale_shift: ints pixels, channels --- */
+/* --- scale_shift: y = activation(x * scale + shift), each by channel. ints pixels, channels; floats of the activation
+ * --- */
 
 enum { SCALE_X, SCALE_S, SCALE_T, SCALE_Y };
 
-static const char *scale_shift_check(rt_cpu_call *call) {
+static const char *scale_shift_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     if (!rt_all_at_least(call->ints, 2, 1)) return "a size is out of range";
     uint64_t pixels = (uint64_t)call->ints[0], channels = (uint64_t)call->ints[1];
     if (!rt_view_fits(&call->tensors[SCALE_X], pixels, channels)) return "the input exceeds its pool";
     if (!rt_flat_fits(&call->tensors[SCALE_S], channels)) return "the scale exceeds its pool";
     if (!rt_flat_fits(&call->tensors[SCALE_T], channels)) return "the shift exceeds its pool";
     if (!rt_view_fits(&call->tensors[SCALE_Y], pixels, channels)) return "the output exceeds its pool";
-    call->work = rt_product(pixels, channels);
+    needs->work = rt_product(pixels, channels);
     return NULL;
 }
 
@@ -58,16 +64,17 @@ static void scale_shift_run(const rt_cpu_call *call, rt_workers *workers) {
     pixels_run(call, workers, scale_shift_pixel);
 }
 
-/* --- lrn: ints pixels, channels, size; floats alpha, beta, bias --- */
+/* --- lrn: y = x / (bias + alpha / size * sum of squares over `size` channels around)^beta. ints pixels, channels,
+ * size; floats alpha, beta, bias --- */
 
 enum { LRN_X, LRN_Y };
 
-static const char *lrn_check(rt_cpu_call *call) {
+static const char *lrn_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     if (!rt_all_at_least(call->ints, 3, 1)) return "a size is out of range";
     uint64_t pixels = (uint64_t)call->ints[0], channels = (uint64_t)call->ints[1], size = (uint64_t)call->ints[2];
     if (!rt_view_fits(&call->tensors[LRN_X], pixels, channels)) return "the input exceeds its pool";
     if (!rt_view_fits(&call->tensors[LRN_Y], pixels, channels)) return "the output exceeds its pool";
-    call->work = rt_product(rt_product(pixels, channels), size < channels ? size : channels);
+    needs->work = rt_product(rt_product(pixels, channels), size < channels ? size : channels);
     return NULL;
 }
 

@@ -1,3 +1,6 @@
+#include <stddef.h>
+
+#include "arithmetic.h"
 #include "cpu_operator.h"
 
 bool rt_all_at_least(const int32_t *values, uint32_t count, int32_t least) {
@@ -5,6 +8,10 @@ bool rt_all_at_least(const int32_t *values, uint32_t count, int32_t least) {
         if (values[i] < least) return false;
     }
     return true;
+}
+
+uint64_t rt_product3(int32_t a, int32_t b, int32_t c) {
+    return rt_product(rt_product((uint64_t)a, (uint64_t)b), (uint64_t)c);
 }
 
 bool rt_view_fits(const rt_cpu_tensor *tensor, uint64_t pixels, uint64_t channels) {
@@ -27,6 +34,6 @@ bool rt_nest_fits(const rt_cpu_tensor *tensor, const int32_t *extents, const int
         int64_t *end = reach < 0 ? &lowest : &highest;
         if (__builtin_add_overflow(*end, reach, end)) return false;
     }
-    if (lowest < 0 && (uint64_t)-(lowest + 1) >= tensor->offset) return false;
+    if (lowest < 0 && (uint64_t) - (lowest + 1) >= tensor->offset) return false;
     return (uint64_t)highest < tensor->count;
 }

@@ -1,27 +1,35 @@
-/* conv2d, conv1x1, fully_connected, matmul. */
+/* conv2d, conv1x1, fully_connected, matmul: all are products, which cpu_product.c divides and computes. Here each is
+ * described as one, and checked.
+ *
+ * Outputs are NHWC views; weights are packed (RT_CPU_BLOCK), but for matmul's, which are a tensor like any other.
+ */
 #include <math.h>
+#include <stddef.h>
+#include <string.h>
 
+#include "arithmetic.h"
 #include "cpu_product.h"
+
+/* The ints of each operator, in the order of its arguments. */
 
 typedef struct {
     int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
         groups;
 } conv2d_dims;
+
 typedef struct {
     int32_t pixels, in_c, out_c;
 } conv1x1_dims;
+
 typedef struct {
     int32_t rows, in_c, out_c;
 } fully_connected_dims;
+
 typedef struct {
     int32_t batch, m, k, n, a_batch_stride, b_batch_stride;
 } matmul_dims;
 
 #define INTS(dims) (sizeof(dims) / sizeof(int32_t))
-
-static uint64_t product3(int32_t a, int32_t b, int32_t c) {
-    return rt_product(rt_product((uint64_t)a, (uint64_t)b), (uint64_t)c);
-}
 
 /* The epilogue of calls whose last tensor is the output and whose floats are the activation's. */
 static rt_epilogue call_epilogue(const rt_cpu_call *call, const float *bias, const rt_cpu_tensor *residual,
@@ -37,6 +45,7 @@ static rt_epilogue call_epilogue(const rt_cpu_call *call, const float *bias, con
                          .b = call->floats[1]};
 }
 
+/* Weights whose blocks follow each other, of a job whose taps and depth are set. */
 static void packed_weights(rt_product_job *job, const rt_cpu_tensor *weights) {
     job->weights = weights->data;
     job->weights_stride = RT_CPU_BLOCK;
@@ -44,7 +53,8 @@ static void packed_weights(rt_product_job *job, const rt_cpu_tensor *weights) {
     job->packed = true;
 }
 
-/* --- conv2d --- */
+/* --- conv2d: groups of channels, padding, strides, dilation. `in_c` and `out_c` are those of one group; taps in the
+ * padding read the zeros --- */
 
 enum { CONV_X, CONV_W, CONV_B, CONV_ZEROS, CONV_RESIDUAL, CONV_Y };
 
@@ -56,10 +66,11 @@ static conv2d_dims conv2d_read(const rt_cpu_call *call) {
 
 static rt_cpu_packing conv2d_packing(const rt_cpu_call *call) {
     conv2d_dims d = conv2d_read(call);
-    return (rt_cpu_packing){(uint64_t)d.groups, (uint64_t)d.out_c, product3(d.k_h, d.k_w, d.in_c)};
+    return (rt_cpu_packing){(uint64_t)d.groups, (uint64_t)d.out_c, rt_product3(d.k_h, d.k_w, d.in_c)};
 }
 
-static const char *conv2d_check(rt_cpu_call *call) {
+/* Divides the tensors by what they must hold: sizes that overflow are beyond any pool. */
+static const char *conv2d_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     conv2d_dims d = conv2d_read(call);
     const rt_cpu_tensor *tensors = call->tensors;
     const int32_t extents[] = {d.batch, d.in_h, d.in_w,     d.in_c,     d.out_h, d.out_w, d.out_c,
@@ -71,17 +82,18 @@ static const char *conv2d_check(rt_cpu_call *call) {
     uint64_t taps = rt_product((uint64_t)d.k_h, (uint64_t)d.k_w);
     uint64_t inputs = rt_product((uint64_t)d.groups, (uint64_t)d.in_c);
     uint64_t outputs = rt_product((uint64_t)d.groups, (uint64_t)d.out_c);
-    uint64_t pixels = product3(d.batch, d.out_h, d.out_w);
+    uint64_t pixels = rt_product3(d.batch, d.out_h, d.out_w);
     if (!rt_product_is_countable(packing.groups, pixels, packing.rows, taps)) return "too many pixels";
-    if (!rt_view_fits(&tensors[CONV_X], product3(d.batch, d.in_h, d.in_w), inputs)) return "the input exceeds its pool";
+    if (!rt_view_fits(&tensors[CONV_X], rt_product3(d.batch, d.in_h, d.in_w), inputs))
+        return "the input exceeds its pool";
     if (!rt_packing_fits(&tensors[CONV_W], &packing)) return "the weights exceed their pool";
     if (!rt_flat_fits(&tensors[CONV_B], outputs)) return "the bias exceeds its pool";
     if (!rt_flat_fits(&tensors[CONV_ZEROS], (uint64_t)d.in_c)) return "the zeros exceed their pool";
     if (call->codes.residual && !rt_view_fits(&tensors[CONV_RESIDUAL], pixels, outputs))
         return "the residual exceeds its pool";
     if (!rt_view_fits(&tensors[CONV_Y], pixels, outputs)) return "the output exceeds its pool";
-    call->work = rt_product(rt_product(pixels, outputs), packing.cols);
-    call->scratch_bytes = rt_product_scratch_bytes(taps, (uint64_t)d.in_c, true);
+    needs->work = rt_product(rt_product(pixels, outputs), packing.cols);
+    needs->scratch_bytes = rt_product_scratch_bytes(taps, (uint64_t)d.in_c, true);
     return NULL;
 }
 
@@ -95,7 +107,7 @@ static void conv2d_run(const rt_cpu_call *call, rt_workers *workers) {
         .taps = (uint64_t)d.k_h * (uint64_t)d.k_w,
         .depth = (uint64_t)d.in_c,
         .groups = (uint64_t)d.groups,
-        .pixels = product3(d.batch, d.out_h, d.out_w),
+        .pixels = rt_product3(d.batch, d.out_h, d.out_w),
         .channels = (uint64_t)d.out_c,
         .group_inputs = d.in_c,
         .group_outputs = d.out_c,
@@ -106,15 +118,16 @@ static void conv2d_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_product_run(&job, workers);
 }
 
-/* --- conv1x1 --- */
+/* --- conv1x1: one tap that stays on its pixel --- */
 
 enum { POINT_X, POINT_W, POINT_B, POINT_RESIDUAL, POINT_Y };
 
+/* Of one group; the second and third ints are columns and rows. */
 static rt_cpu_packing rows_packing(const rt_cpu_call *call) {
     return (rt_cpu_packing){1, (uint64_t)call->ints[2], (uint64_t)call->ints[1]};
 }
 
-static const char *conv1x1_check(rt_cpu_call *call) {
+static const char *conv1x1_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     const rt_cpu_tensor *tensors = call->tensors;
     if (!rt_all_at_least(call->ints, INTS(conv1x1_dims), 1)) return "a size is out of range";
     rt_cpu_packing packing = rows_packing(call);
@@ -127,8 +140,8 @@ static const char *conv1x1_check(rt_cpu_call *call) {
         return "the residual exceeds its pool";
     }
     if (!rt_view_fits(&tensors[POINT_Y], pixels, packing.rows)) return "the output exceeds its pool";
-    call->work = rt_product(rt_product(pixels, packing.rows), packing.cols);
-    call->scratch_bytes = rt_product_scratch_bytes(1, packing.cols, true);
+    needs->work = rt_product(rt_product(pixels, packing.rows), packing.cols);
+    needs->scratch_bytes = rt_product_scratch_bytes(1, packing.cols, true);
     return NULL;
 }
 
@@ -148,44 +161,51 @@ static void conv1x1_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_product_run(&job, workers);
 }
 
-/* --- fully_connected --- */
+/* --- fully_connected: rows for pixels --- */
 
 enum { FC_X, FC_W, FC_B, FC_Y };
 
-static const char *fully_connected_check(rt_cpu_call *call) {
-    rt_cpu_tensor *tensors = call->tensors;
+/* Its tensors are flat, so their rows follow each other without a gap. */
+static rt_cpu_tensor rows_view(const rt_cpu_tensor *flat, int32_t columns) {
+    rt_cpu_tensor view = *flat;
+    view.stride = columns;
+    return view;
+}
+
+static const char *fully_connected_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
+    const rt_cpu_tensor *tensors = call->tensors;
     if (!rt_all_at_least(call->ints, INTS(fully_connected_dims), 1)) return "a size is out of range";
     rt_cpu_packing packing = rows_packing(call);
     uint64_t rows = (uint64_t)call->ints[0];
-    tensors[FC_X].stride = call->ints[1];
-    tensors[FC_Y].stride = call->ints[2];
+    rt_cpu_tensor x = rows_view(&tensors[FC_X], call->ints[1]), y = rows_view(&tensors[FC_Y], call->ints[2]);
     if (!rt_product_is_countable(1, rows, packing.rows, 1)) return "too many rows";
-    if (!rt_view_fits(&tensors[FC_X], rows, packing.cols)) return "the input exceeds its pool";
+    if (!rt_view_fits(&x, rows, packing.cols)) return "the input exceeds its pool";
     if (!rt_packing_fits(&tensors[FC_W], &packing)) return "the weights exceed their pool";
     if (!rt_flat_fits(&tensors[FC_B], packing.rows)) return "the bias exceeds its pool";
-    if (!rt_view_fits(&tensors[FC_Y], rows, packing.rows)) return "the output exceeds its pool";
-    call->work = rt_product(rt_product(rows, packing.rows), packing.cols);
-    call->scratch_bytes = rt_product_scratch_bytes(1, packing.cols, true);
+    if (!rt_view_fits(&y, rows, packing.rows)) return "the output exceeds its pool";
+    needs->work = rt_product(rt_product(rows, packing.rows), packing.cols);
+    needs->scratch_bytes = rt_product_scratch_bytes(1, packing.cols, true);
     return NULL;
 }
 
 static void fully_connected_run(const rt_cpu_call *call, rt_workers *workers) {
     const rt_cpu_tensor *tensors = call->tensors;
+    rt_cpu_tensor y = rows_view(&tensors[FC_Y], call->ints[2]);
     rt_product_job job = {
         .tiles = call->tiles,
-        .window = rt_window_of_pixels(tensors[FC_X].data, tensors[FC_X].stride, call->ints[0]),
+        .window = rt_window_of_pixels(tensors[FC_X].data, call->ints[1], call->ints[0]),
         .taps = 1,
         .depth = (uint64_t)call->ints[1],
         .groups = 1,
         .pixels = (uint64_t)call->ints[0],
         .channels = (uint64_t)call->ints[2],
-        .epilogue = call_epilogue(call, tensors[FC_B].data, NULL, &tensors[FC_Y]),
+        .epilogue = call_epilogue(call, tensors[FC_B].data, NULL, &y),
     };
     packed_weights(&job, &tensors[FC_W]);
     rt_product_run(&job, workers);
 }
 
-/* --- matmul --- */
+/* --- matmul: a stack of products, of which either side may be the same for all (stride 0) --- */
 
 enum { MATMUL_A, MATMUL_B, MATMUL_Y };
 
@@ -195,11 +215,12 @@ static matmul_dims matmul_read(const rt_cpu_call *call) {
     return dims;
 }
 
+/* Elements from the first to behind the last of a stack of matrices. */
 static uint64_t stack_elements(int32_t batch, int32_t stride, int32_t rows, int32_t columns) {
     return rt_sum(rt_product((uint64_t)batch - 1, (uint64_t)stride), rt_product((uint64_t)rows, (uint64_t)columns));
 }
 
-static const char *matmul_check(rt_cpu_call *call) {
+static const char *matmul_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     matmul_dims d = matmul_read(call);
     const rt_cpu_tensor *tensors = call->tensors;
     const int32_t strides[] = {d.a_batch_stride, d.b_batch_stride};
@@ -209,12 +230,13 @@ static const char *matmul_check(rt_cpu_call *call) {
         return "a exceeds its pool";
     if (!rt_flat_fits(&tensors[MATMUL_B], stack_elements(d.batch, d.b_batch_stride, d.k, d.n)))
         return "b exceeds its pool";
-    if (!rt_flat_fits(&tensors[MATMUL_Y], product3(d.batch, d.m, d.n))) return "the output exceeds its pool";
-    call->work = rt_product(product3(d.batch, d.m, d.n), (uint64_t)d.k);
-    call->scratch_bytes = rt_product_scratch_bytes(1, (uint64_t)d.k, false);
+    if (!rt_flat_fits(&tensors[MATMUL_Y], rt_product3(d.batch, d.m, d.n))) return "the output exceeds its pool";
+    needs->work = rt_product(rt_product3(d.batch, d.m, d.n), (uint64_t)d.k);
+    needs->scratch_bytes = rt_product_scratch_bytes(1, (uint64_t)d.k, false);
     return NULL;
 }
 
+/* b is not packed: its rows are as wide as the output, and its last block may be incomplete. */
 static void matmul_run(const rt_cpu_call *call, rt_workers *workers) {
     matmul_dims d = matmul_read(call);
     const rt_cpu_tensor *tensors = call->tensors;

@@ -1,5 +1,13 @@
+/* depthwise: a convolution of each channel with its own weights, [taps][channels]. Pixels are divided among the
+ * workers, each of which collects row pointers for a tile and lets its kernel compute all channels of it. */
+#include <stddef.h>
+#include <string.h>
+
+#include "arithmetic.h"
 #include "cpu_rows.h"
 #include "cpu_tile.h"
+
+/* The ints, in the order of the arguments. */
 
 typedef struct {
     int32_t batch, in_h, in_w, channels, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w;
@@ -8,6 +16,7 @@ typedef struct {
 enum { X, W, B, ZEROS, RESIDUAL, Y };
 enum { PIXELS_PER_TURN = 64 };
 
+/* What all turns share. */
 typedef struct {
     rt_window window;
     rt_depthwise_tile tile; /* of any pixels */
@@ -22,11 +31,7 @@ static depthwise_dims dims_read(const rt_cpu_call *call) {
     return dims;
 }
 
-static uint64_t product3(int32_t a, int32_t b, int32_t c) {
-    return rt_product(rt_product((uint64_t)a, (uint64_t)b), (uint64_t)c);
-}
-
-static const char *depthwise_check(rt_cpu_call *call) {
+static const char *depthwise_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     depthwise_dims d = dims_read(call);
     const rt_cpu_tensor *tensors = call->tensors;
     const int32_t extents[] = {d.batch, d.in_h, d.in_w,     d.channels, d.out_h, d.out_w,
@@ -35,21 +40,22 @@ static const char *depthwise_check(rt_cpu_call *call) {
     if (!rt_all_at_least(extents, RT_COUNT(extents), 1) || !rt_all_at_least(pads, 2, 0))
         return "a size is out of range";
     uint64_t channels = (uint64_t)d.channels;
-    uint64_t pixels = product3(d.batch, d.out_h, d.out_w);
+    uint64_t pixels = rt_product3(d.batch, d.out_h, d.out_w);
     uint64_t taps = rt_product((uint64_t)d.k_h, (uint64_t)d.k_w);
     if (pixels > UINT32_MAX || taps > UINT32_MAX) return "too many pixels";
-    if (!rt_view_fits(&tensors[X], product3(d.batch, d.in_h, d.in_w), channels)) return "the input exceeds its pool";
+    if (!rt_view_fits(&tensors[X], rt_product3(d.batch, d.in_h, d.in_w), channels)) return "the input exceeds its pool";
     if (!rt_flat_fits(&tensors[W], rt_product(taps, channels))) return "the weights exceed their pool";
     if (!rt_flat_fits(&tensors[B], channels)) return "the bias exceeds its pool";
     if (!rt_flat_fits(&tensors[ZEROS], channels)) return "the zeros exceed their pool";
     if (call->codes.residual && !rt_view_fits(&tensors[RESIDUAL], pixels, channels))
         return "the residual exceeds its pool";
     if (!rt_view_fits(&tensors[Y], pixels, channels)) return "the output exceeds its pool";
-    call->work = rt_product(rt_product(pixels, channels), taps);
-    call->scratch_bytes = rt_product(taps, RT_TILE_PIXELS * sizeof(float *));
+    needs->work = rt_product(rt_product(pixels, channels), taps);
+    needs->scratch_bytes = rt_product(taps, RT_TILE_PIXELS * sizeof(float *));
     return NULL;
 }
 
+/* The tiles of PIXELS_PER_TURN pixels. */
 static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     const job *all = context;
     const float **rows = rt_workers_scratch(all->workers, worker);
@@ -66,6 +72,7 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     }
 }
 
+/* Describes the tile that all turns start from, then divides the pixels. */
 static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
     depthwise_dims d = dims_read(call);
     const rt_cpu_tensor *tensors = call->tensors;
@@ -86,7 +93,7 @@ static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
                  .epilogue = &epilogue},
         .kernels = call->tiles,
         .workers = workers,
-        .pixels = product3(d.batch, d.out_h, d.out_w),
+        .pixels = rt_product3(d.batch, d.out_h, d.out_w),
     };
     rt_workers_run(workers, (uint32_t)rt_ceil_div(all.pixels, PIXELS_PER_TURN), turn_run, &all);
 }

@@ -1,4 +1,13 @@
-/* Nested loops with strides, in any storage: copy, unary, binary, pad, reduce, softmax. */
+/* Nested loops with strides, in any storage: copy, unary, binary, pad, reduce, softmax.
+ *
+ * Above each operator stand its ints in order: extents (d), then the strides of each tensor in elements (xs, as, bs,
+ * ys), which may be negative or 0. copy to pad run over all axes alike (a nest, divided along its rows); reduce and
+ * softmax run along the middle of three.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "arithmetic.h"
 #include "cpu_math.h"
 #include "cpu_operator.h"
 
@@ -22,6 +31,7 @@ static void row_index(const nest *all, uint64_t row, int64_t *index) {
     }
 }
 
+/* A turn: some rows where rows are short, else one piece of a row. */
 static void nest_turn(const void *context, uint32_t turn, uint32_t worker) {
     const nest *all = context;
     int64_t index[6] = {0};
@@ -36,6 +46,7 @@ static void nest_turn(const void *context, uint32_t turn, uint32_t worker) {
     }
 }
 
+/* Product of extents, which are positive; UINT64_MAX where it overflows. */
 static uint64_t nest_elements(const int32_t *extents, uint32_t rank) {
     uint64_t count = 1;
     for (uint32_t i = 0; i < rank; i++) count = rt_product(count, (uint64_t)extents[i]);
@@ -47,6 +58,8 @@ static bool nest_is_valid(const int32_t *extents, uint32_t rank) {
     return rt_all_at_least(extents, rank, 1) && nest_elements(extents, rank) <= UINT32_MAX;
 }
 
+/* Calls `piece` for every piece of the nest whose extents are the first `rank` ints: with the index of its first
+ * element, and how many elements it has along the last axis. */
 static void nest_run(const rt_cpu_call *call, rt_workers *workers, uint32_t rank,
                      void (*piece)(const rt_cpu_call *, const int64_t *, int64_t)) {
     nest all = {.call = call, .piece = piece, .extents = call->ints, .rank = rank};
@@ -57,6 +70,7 @@ static void nest_run(const rt_cpu_call *call, rt_workers *workers, uint32_t rank
     rt_workers_run(workers, (uint32_t)(rt_ceil_div(all.rows, all.rows_per_turn) * all.pieces), nest_turn, &all);
 }
 
+/* Address of the element at an index. */
 static float *element(const rt_cpu_tensor *tensor, const int64_t *index, const int32_t *strides, uint32_t rank) {
     int64_t offset = 0;
     for (uint32_t i = 0; i < rank; i++) offset += index[i] * strides[i];
@@ -65,15 +79,16 @@ static float *element(const rt_cpu_tensor *tensor, const int64_t *index, const i
 
 /* --- copy: ints d0-5, xs0-5, ys0-5 --- */
 
-static const char *copy_check(rt_cpu_call *call) {
+static const char *copy_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     const int32_t *d = call->ints;
     if (!nest_is_valid(d, 6)) return "a size is out of range";
     if (!rt_nest_fits(&call->tensors[0], d, d + 6, 6)) return "the input exceeds its pool";
     if (!rt_nest_fits(&call->tensors[1], d, d + 12, 6)) return "the output exceeds its pool";
-    call->work = nest_elements(d, 6);
+    needs->work = nest_elements(d, 6);
     return NULL;
 }
 
+/* A piece along the last axis; memmove, since a copy may be within one pool. */
 static void copy_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
     const int32_t *xs = call->ints + 6, *ys = call->ints + 12;
     const float *x = element(&call->tensors[0], index, xs, 6);
@@ -95,6 +110,7 @@ static void copy_short_piece(const rt_cpu_call *call, const int64_t *index, int6
     }
 }
 
+/* By the fifth axis where the sixth is short: a loop of a few elements costs more than it moves. */
 static void copy_run(const rt_cpu_call *call, rt_workers *workers) {
     bool is_short = call->ints[5] < SHORT_LENGTH && call->ints[4] > call->ints[5];
     if (is_short) {
@@ -106,15 +122,16 @@ static void copy_run(const rt_cpu_call *call, rt_workers *workers) {
 
 /* --- unary: ints d0-3, xs0-3, ys0-3; floats alpha, beta --- */
 
-static const char *unary_check(rt_cpu_call *call) {
+static const char *unary_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     const int32_t *d = call->ints;
     if (!nest_is_valid(d, 4)) return "a size is out of range";
     if (!rt_nest_fits(&call->tensors[0], d, d + 4, 4)) return "the input exceeds its pool";
     if (!rt_nest_fits(&call->tensors[1], d, d + 8, 4)) return "the output exceeds its pool";
-    call->work = nest_elements(d, 4);
+    needs->work = nest_elements(d, 4);
     return NULL;
 }
 
+/* The loop of one case: y from v, which is the element of x. */
 #define EACH(expression)                  \
     for (int64_t i = 0; i < count; i++) { \
         float v = x[i * xs];              \
@@ -122,6 +139,7 @@ static const char *unary_check(rt_cpu_call *call) {
     }                                     \
     break
 
+/* One operation over the piece: the choice is made outside of the loop, so that it vectorizes. */
 static void unary_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
     const float *x = element(&call->tensors[0], index, call->ints + 4, 4);
     float *y = element(&call->tensors[1], index, call->ints + 8, 4);
@@ -152,16 +170,17 @@ _Static_assert((int)RT_UNARY_HARD_SWISH == (int)RT_ACTIVATION_HARD_SWISH, "the f
 
 /* --- binary: ints d0-3, as0-3, bs0-3, ys0-3; floats of the activation --- */
 
-static const char *binary_check(rt_cpu_call *call) {
+static const char *binary_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     const int32_t *d = call->ints;
     if (!nest_is_valid(d, 4)) return "a size is out of range";
     if (!rt_nest_fits(&call->tensors[0], d, d + 4, 4)) return "a exceeds its pool";
     if (!rt_nest_fits(&call->tensors[1], d, d + 8, 4)) return "b exceeds its pool";
     if (!rt_nest_fits(&call->tensors[2], d, d + 12, 4)) return "the output exceeds its pool";
-    call->work = nest_elements(d, 4);
+    needs->work = nest_elements(d, 4);
     return NULL;
 }
 
+/* The loop of one case: y from a and b. */
 #define EACH_PAIR(expression)                      \
     for (int64_t i = 0; i < count; i++) {          \
         float a = left[i * as], b = right[i * bs]; \
@@ -169,6 +188,7 @@ static const char *binary_check(rt_cpu_call *call) {
     }                                              \
     break
 
+/* The operation, then the activation over the result, unless it is none: a clamp without bounds. */
 static void binary_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
     const float *left = element(&call->tensors[0], index, call->ints + 4, 4);
     const float *right = element(&call->tensors[1], index, call->ints + 8, 4);
@@ -191,14 +211,14 @@ static void binary_piece(const rt_cpu_call *call, const int64_t *index, int64_t 
 
 static void binary_run(const rt_cpu_call *call, rt_workers *workers) { nest_run(call, workers, 4, binary_piece); }
 
-/* --- pad: ints d0-3, i0-3, p0-3, xs0-3, ys0-3; float value --- */
+/* --- pad: ints d0-3 (of the output), i0-3 (of the input), p0-3 (padding before), xs0-3, ys0-3; float value --- */
 
-static const char *pad_check(rt_cpu_call *call) {
+static const char *pad_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     const int32_t *d = call->ints;
     if (!nest_is_valid(d, 4) || !nest_is_valid(d + 4, 4)) return "a size is out of range";
     if (!rt_nest_fits(&call->tensors[0], d + 4, d + 12, 4)) return "the input exceeds its pool";
     if (!rt_nest_fits(&call->tensors[1], d, d + 16, 4)) return "the output exceeds its pool";
-    call->work = nest_elements(d, 4);
+    needs->work = nest_elements(d, 4);
     return NULL;
 }
 
@@ -211,6 +231,7 @@ static int64_t pad_source(const rt_cpu_call *call, int64_t index, uint32_t axis)
     return i >= 0 && i < size ? i : -1;
 }
 
+/* A row whose other indices lie in the padding reads nothing. */
 static void pad_piece(const rt_cpu_call *call, const int64_t *index, int64_t count) {
     const int32_t *xs = call->ints + 12, *ys = call->ints + 16;
     float *y = element(&call->tensors[1], index, ys, 4);
@@ -231,6 +252,7 @@ static void pad_run(const rt_cpu_call *call, rt_workers *workers) { nest_run(cal
 
 /* --- loops over the middle of three axes: turns are an outer index and a piece of the inner ones --- */
 
+/* What all turns share. */
 typedef struct {
     const rt_cpu_call *call;
     void (*piece)(const rt_cpu_call *call, int64_t outer, int64_t first, int64_t count);
@@ -246,23 +268,26 @@ static void middle_turn(const void *context, uint32_t turn, uint32_t worker) {
                inner - first < INNER_PER_TURN ? inner - first : INNER_PER_TURN);
 }
 
+/* Calls `piece` for every outer index and piece of at most INNER_PER_TURN inner indices. */
 static void middle_run(const rt_cpu_call *call, rt_workers *workers,
                        void (*piece)(const rt_cpu_call *, int64_t, int64_t, int64_t)) {
     middle all = {call, piece, rt_ceil_div((uint64_t)call->ints[2], INNER_PER_TURN)};
     rt_workers_run(workers, (uint32_t)((uint64_t)call->ints[0] * all.pieces), middle_turn, &all);
 }
 
-/* ints outer, reduced, inner, strides of x (3), strides of y (outer, inner). */
-static const char *reduce_check(rt_cpu_call *call) {
+/* --- reduce: ints outer, reduced, inner, strides of x (3), strides of y (outer, inner) --- */
+
+static const char *reduce_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     const int32_t *d = call->ints;
     const int32_t y_extents[] = {d[0], d[2]};
     if (!nest_is_valid(d, 3)) return "a size is out of range";
     if (!rt_nest_fits(&call->tensors[0], d, d + 3, 3)) return "the input exceeds its pool";
     if (!rt_nest_fits(&call->tensors[1], y_extents, d + 6, 2)) return "the output exceeds its pool";
-    call->work = nest_elements(d, 3);
+    needs->work = nest_elements(d, 3);
     return NULL;
 }
 
+/* Adds a line of inputs to the results so far; a mean is a sum until it is divided. */
 static void reduce_combine(uint32_t code, float *result, const float *x, int64_t stride, int64_t count) {
     switch (code) {
         case RT_REDUCE_MAX:
@@ -276,6 +301,7 @@ static void reduce_combine(uint32_t code, float *result, const float *x, int64_t
     }
 }
 
+/* Line by line, so that the inner index runs through neighbours; a mean is divided at the end. */
 static void reduce_piece(const rt_cpu_call *call, int64_t outer, int64_t first, int64_t count) {
     const int32_t *d = call->ints;
     uint32_t code = call->codes.reduce;
@@ -291,16 +317,18 @@ static void reduce_piece(const rt_cpu_call *call, int64_t outer, int64_t first, 
 
 static void reduce_run(const rt_cpu_call *call, rt_workers *workers) { middle_run(call, workers, reduce_piece); }
 
-/* ints outer, length, inner, strides of x (3), strides of y (3). */
-static const char *softmax_check(rt_cpu_call *call) {
+/* --- softmax: ints outer, length, inner, strides of x (3), strides of y (3) --- */
+
+static const char *softmax_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     const int32_t *d = call->ints;
     if (!nest_is_valid(d, 3)) return "a size is out of range";
     if (!rt_nest_fits(&call->tensors[0], d, d + 3, 3)) return "the input exceeds its pool";
     if (!rt_nest_fits(&call->tensors[1], d, d + 6, 3)) return "the output exceeds its pool";
-    call->work = nest_elements(d, 3);
+    needs->work = nest_elements(d, 3);
     return NULL;
 }
 
+/* Relative to the greatest value, so that no exponential overflows: the greatest, the sum, then the results. */
 static void softmax_piece(const rt_cpu_call *call, int64_t outer, int64_t first, int64_t count) {
     const int32_t *d = call->ints;
     const float *x = call->tensors[0].data + outer * d[3] + first * d[5];

@@ -1,4 +1,12 @@
+/* A turn is a range of pixels, a range of blocks of channels, and a group. It collects the row pointers of its pixels
+ * once, then lets every block of weights pass over all its tiles, so that inputs stay in the cache and weights are read
+ * once a turn. */
 #include "cpu_product.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "arithmetic.h"
 
 /* Inputs of the tiles of one turn should stay in a core's cache while the weights pass by. */
 enum { INPUT_BYTES = 256 << 10, MIN_TILES = 2, MAX_TILES = 16, TURNS_PER_WORKER = 3 };
@@ -18,12 +26,14 @@ typedef struct {
     float *completed; /* the last block of weights that are not packed */
 } share;
 
+/* Tiles whose inputs fill the cache, within bounds. */
 static uint64_t tiles_per_turn(uint64_t taps, uint64_t depth) {
     uint64_t tile_bytes = rt_product(rt_product(taps, depth), RT_TILE_PIXELS * sizeof(float));
     uint64_t tiles = INPUT_BYTES / tile_bytes;
     return tiles < MIN_TILES ? MIN_TILES : tiles > MAX_TILES ? MAX_TILES : tiles;
 }
 
+/* Bytes of a turn's row pointers, rounded up so that what follows them is aligned. */
 static uint64_t rows_bytes(uint64_t taps, uint64_t depth) {
     uint64_t pointers = rt_product(taps, tiles_per_turn(taps, depth) * RT_TILE_PIXELS);
     return rt_product(rt_ceil_div(pointers, RT_CPU_BLOCK), RT_CPU_BLOCK * sizeof(float *));
@@ -39,6 +49,7 @@ uint64_t rt_product_scratch_bytes(uint64_t taps, uint64_t depth, bool packed) {
     return rt_sum(rows_bytes(taps, depth), completed);
 }
 
+/* Divides by pixels first; blocks of channels are split only where that leaves workers without a turn. */
 static division divide(const rt_product_job *job, rt_workers *workers) {
     division all = {.job = job, .workers = workers};
     all.tiles_per_turn = tiles_per_turn(job->taps, job->depth);
@@ -55,6 +66,7 @@ static division divide(const rt_product_job *job, rt_workers *workers) {
 
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
+/* The share of a turn: the group is the slowest index, then the blocks, then the pixels. */
 static share turn_share(const division *all, uint32_t turn, uint32_t worker) {
     const rt_product_job *job = all->job;
     uint64_t part = turn % (all->pixel_turns * all->block_turns);
@@ -70,14 +82,17 @@ static share turn_share(const division *all, uint32_t turn, uint32_t worker) {
     return own;
 }
 
+/* Pixels of the tile at a pixel; the last may have fewer. */
 static uint64_t tile_pixels(const division *all, const share *own, uint64_t pixel) {
     return smaller(all->job->tiles->pixels, own->end_pixel - pixel);
 }
 
+/* Where the row pointers of the tile at a pixel lie. */
 static const float **tile_rows(const division *all, const share *own, uint64_t pixel) {
     return own->rows + (pixel - own->first_pixel) / all->job->tiles->pixels * all->job->taps * RT_TILE_PIXELS;
 }
 
+/* The row pointers of all tiles of a share. */
 static void share_rows_fill(const division *all, const share *own) {
     rt_window window = all->job->window;
     window.x += (int64_t)own->group * all->job->group_inputs;
@@ -86,6 +101,7 @@ static void share_rows_fill(const division *all, const share *own) {
     }
 }
 
+/* The job's epilogue, moved to the share's group. */
 static rt_epilogue share_epilogue(const rt_product_job *job, const share *own) {
     rt_epilogue epilogue = job->epilogue;
     int64_t offset = (int64_t)own->group * job->group_outputs;
@@ -123,6 +139,7 @@ static rt_tile block_tile(const division *all, const share *own, uint64_t block)
     return tile;
 }
 
+/* Every block of the share over all its tiles. */
 static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     const division *all = context;
     share own = turn_share(all, turn, worker);

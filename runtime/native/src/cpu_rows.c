@@ -1,5 +1,7 @@
 #include "cpu_rows.h"
 
+#include <stdbool.h>
+
 rt_window rt_window_of_pixels(const float *x, int64_t x_stride, int64_t pixels) {
     return (rt_window){.x = x,
                        .x_stride = x_stride,

@@ -1,10 +1,11 @@
-/* Pointers at the input pixels under a window, instead of a copy of them. */
+/* Pointers at the input pixels under a window, instead of a copy of them. Without state. */
 #ifndef RT_CPU_ROWS_H
 #define RT_CPU_ROWS_H
 
-#include "cpu_operator.h"
+#include <stdint.h>
 
-/* A window that slides over the pixels of images; taps in the padding read `zeros`. */
+/* A window that slides over the pixels of images; taps in the padding read `zeros`, as many as a tap
+ * has channels. A value. */
 typedef struct {
     const float *x, *zeros;
     int64_t x_stride; /* elements from pixel to pixel */

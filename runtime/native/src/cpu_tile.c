@@ -1,5 +1,13 @@
-/* RT_ISA names the instruction set that this file is compiled for; it is a suffix of the exported table. */
+/* RT_ISA names the instruction set that this file is compiled for; it is a suffix of the exported table.
+ *
+ * Vectors are the compiler's (GCC and clang: vector_size), so the same source serves every set: LANES floats a
+ * register, and a tile whose sums stay in registers from the first tap to the last.
+ */
 #include "cpu_tile.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 #include "cpu_math.h"
 
@@ -20,11 +28,14 @@ enum { LANES = 4, PIXELS = 2, BLOCKS = 1 };
 #endif
 enum { PARTS = RT_CPU_BLOCK / LANES, DEPTHWISE_PIXELS = PIXELS < 4 ? PIXELS : 4 };
 
+/* A register of floats, and of the all-or-nothing bits that comparing two makes. */
 typedef float lanes __attribute__((vector_size(LANES * 4)));
 typedef int32_t mask __attribute__((vector_size(LANES * 4)));
 
+/* Into callers with constant sizes, whose loops then unroll. */
 #define INLINE static inline __attribute__((always_inline))
 
+/* From and to any address: no more alignment than a float has. */
 INLINE lanes load(const float *source) {
     lanes value;
     memcpy(&value, source, sizeof value);
@@ -33,6 +44,7 @@ INLINE lanes load(const float *source) {
 
 INLINE void store(float *target, lanes value) { memcpy(target, &value, sizeof value); }
 
+/* Lane by lane. */
 INLINE lanes choose(mask where, lanes yes, lanes no) { return (lanes)((where & (mask)yes) | (~where & (mask)no)); }
 
 /* Written so that a NaN stays a NaN. */
@@ -70,7 +82,7 @@ INLINE void finish(const rt_epilogue *end, const float *sums, uint64_t pixel, ui
     if (done < count) finish_some(end, sums + done, pixel, channel + done, count - done);
 }
 
-/* All sums of a tile of constant size, in registers. */
+/* All sums of a tile of constant size, in registers; stored pixel by pixel, then by channel. */
 INLINE void product_sum(const rt_tile *tile, float *sums, int pixels, int blocks) {
     lanes sum[PIXELS][BLOCKS * PARTS] = {0};
     const float *w = tile->weights;
@@ -92,6 +104,7 @@ INLINE void product_sum(const rt_tile *tile, float *sums, int pixels, int blocks
     }
 }
 
+/* rt_tile_kernels.product. Fewer pixels than a tile has are summed as one or as all, and only theirs are stored. */
 static void product(const rt_tile *tile) {
     float sums[PIXELS * BLOCKS * RT_CPU_BLOCK] __attribute__((aligned(64)));
     if (tile->pixels == 1 && tile->blocks == 1) {
@@ -139,6 +152,7 @@ static void depthwise_rest(const rt_depthwise_tile *tile, uint64_t channel, floa
     }
 }
 
+/* rt_tile_kernels.depthwise: a block of channels after another. */
 static void depthwise(const rt_depthwise_tile *tile) {
     float sums[RT_TILE_PIXELS * RT_CPU_BLOCK] __attribute__((aligned(64)));
     for (uint64_t channel = 0; channel < tile->channels; channel += RT_CPU_BLOCK) {

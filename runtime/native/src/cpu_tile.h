@@ -1,12 +1,15 @@
-/* The innermost loops of convolutions and matrix products, compiled once for each instruction set. */
+/* The innermost loops of convolutions and matrix products, compiled once for each instruction set. Without
+ * state; on any thread. */
 #ifndef RT_CPU_TILE_H
 #define RT_CPU_TILE_H
+
+#include <stdint.h>
 
 #include "cpu_operator.h"
 
 enum { RT_TILE_PIXELS = 6, RT_TILE_BLOCKS = 2 };
 
-/* What happens to sums before they are stored: y = activation(sum + bias + residual). */
+/* What happens to sums before they are stored: y = activation(sum + bias + residual). A value. */
 typedef struct {
     const float *bias;     /* NULL: none; indexed by channel */
     const float *residual; /* NULL: none; pixel, then channel */
@@ -19,7 +22,7 @@ typedef struct {
 
 /* `pixels` pixels x up to `blocks` blocks of RT_CPU_BLOCK output channels:
  * sum[p][o] = sum over taps t and channels c of rows[t * RT_TILE_PIXELS + p][c] * weights[t * depth + c][o].
- * Every row pointer of the first RT_TILE_PIXELS of a tap is valid, whatever `pixels` is. */
+ * Every row pointer of the first RT_TILE_PIXELS of a tap is valid, whatever `pixels` is. A value. */
 typedef struct {
     const float *const *rows;
     uint32_t taps, depth;
@@ -31,7 +34,7 @@ typedef struct {
     const rt_epilogue *epilogue;
 } rt_tile;
 
-/* All channels of some pixels of a depthwise convolution, row pointers as above. */
+/* All channels of some pixels of a depthwise convolution, row pointers as above. A value. */
 typedef struct {
     const float *const *rows;
     uint32_t taps;
@@ -42,6 +45,7 @@ typedef struct {
     const rt_epilogue *epilogue;
 } rt_depthwise_tile;
 
+/* The loops for one instruction set. A value, of which all are constants. */
 struct rt_tile_kernels {
     const char *name; /* of the instruction set */
     /* the best size of a tile, at most RT_TILE_PIXELS and RT_TILE_BLOCKS */
@@ -50,7 +54,8 @@ struct rt_tile_kernels {
     void (*depthwise)(const rt_depthwise_tile *tile);
 };
 
-/* Those of an instruction set, or the fastest (NULL); NULL where this CPU or this build does not have it. */
+/* Those of an instruction set, or the fastest (NULL); NULL where this CPU or this build does not have
+ * it. */
 const rt_tile_kernels *rt_tile_kernels_choose(const char *name);
 
 #endif

@@ -1,36 +1,40 @@
-/* pool and resize: pixels of NHWC views. */
+/* pool and resize: pixels of NHWC views. A turn is a line of output pixels; `line` counts through all images. */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "arithmetic.h"
 #include "cpu_math.h"
 #include "cpu_operator.h"
 
 enum { X, Y };
 
+/* The ints of each operator, in the order of its arguments. */
 typedef struct {
     int32_t batch, in_h, in_w, channels, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
         count_include_pad;
 } pool_dims;
+
 typedef struct {
     int32_t batch, in_h, in_w, channels, out_h, out_w, round_mode;
 } resize_dims;
 
+/* How the nearest pixel is found. */
 enum { ROUND_HALF_DOWN, ROUND_HALF_UP, ROUND_FLOOR, ROUND_CEIL };
-
-static uint64_t product3(int32_t a, int32_t b, int32_t c) {
-    return rt_product(rt_product((uint64_t)a, (uint64_t)b), (uint64_t)c);
-}
 
 /* Sizes that both begin with: input and output views of one number of channels. */
 static const char *views_check(const rt_cpu_call *call) {
     const int32_t *d = call->ints;
     if (!rt_all_at_least(d, 6, 1)) return "a size is out of range";
-    uint64_t pixels = product3(d[0], d[4], d[5]);
+    uint64_t pixels = rt_product3(d[0], d[4], d[5]);
     if (pixels > UINT32_MAX) return "too many pixels";
-    if (!rt_view_fits(&call->tensors[X], product3(d[0], d[1], d[2]), (uint64_t)d[3]))
+    if (!rt_view_fits(&call->tensors[X], rt_product3(d[0], d[1], d[2]), (uint64_t)d[3]))
         return "the input exceeds its pool";
     if (!rt_view_fits(&call->tensors[Y], pixels, (uint64_t)d[3])) return "the output exceeds its pool";
     return NULL;
 }
 
-/* --- pool --- */
+/* --- pool: the greatest value under a window, or the mean of those within the image (or of all) --- */
 
 static pool_dims pool_read(const rt_cpu_call *call) {
     pool_dims dims;
@@ -38,7 +42,8 @@ static pool_dims pool_read(const rt_cpu_call *call) {
     return dims;
 }
 
-static const char *pool_check(rt_cpu_call *call) {
+/* Beside the views, the window; a window beyond the image is allowed, it only finds nothing. */
+static const char *pool_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     pool_dims d = pool_read(call);
     const int32_t extents[] = {d.k_h, d.k_w, d.stride_h, d.stride_w, d.dil_h, d.dil_w};
     const int32_t others[] = {d.pad_t, d.pad_l, d.count_include_pad};
@@ -47,11 +52,12 @@ static const char *pool_check(rt_cpu_call *call) {
     }
     const char *problem = views_check(call);
     if (problem != NULL) return problem;
-    call->work = rt_product(rt_product(product3(d.batch, d.out_h, d.out_w), (uint64_t)d.channels),
-                            rt_product((uint64_t)d.k_h, (uint64_t)d.k_w));
+    needs->work = rt_product(rt_product(rt_product3(d.batch, d.out_h, d.out_w), (uint64_t)d.channels),
+                             rt_product((uint64_t)d.k_h, (uint64_t)d.k_w));
     return NULL;
 }
 
+/* Adds one pixel under the window to the result so far. */
 static void pixel_combine(uint32_t code, const float *x, float *y, int32_t channels) {
     if (code == RT_POOL_MAX) {
         for (int32_t c = 0; c < channels; c++) y[c] = rt_greater(x[c], y[c]);
@@ -60,7 +66,7 @@ static void pixel_combine(uint32_t code, const float *x, float *y, int32_t chann
     }
 }
 
-/* One output pixel. */
+/* One output pixel. A window wholly in the padding gives what an empty maximum or mean is. */
 static void pool_pixel(const rt_cpu_call *call, const pool_dims *d, int64_t line, int64_t column) {
     const rt_cpu_tensor *x = &call->tensors[X];
     float *y = call->tensors[Y].data + (line * d->out_w + column) * call->tensors[Y].stride;
@@ -96,7 +102,7 @@ static void pool_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.out_h, pool_turn, call);
 }
 
-/* --- resize --- */
+/* --- resize: floats scale_h, scale_w, shift_h, shift_w make an input coordinate of an output index --- */
 
 enum { SCALE_H, SCALE_W, SHIFT_H, SHIFT_W };
 
@@ -106,12 +112,12 @@ static resize_dims resize_read(const rt_cpu_call *call) {
     return dims;
 }
 
-static const char *resize_check(rt_cpu_call *call) {
+static const char *resize_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     resize_dims d = resize_read(call);
     if (d.round_mode < ROUND_HALF_DOWN || d.round_mode > ROUND_CEIL) return "the rounding is unknown";
     const char *problem = views_check(call);
     if (problem != NULL) return problem;
-    call->work = rt_product(product3(d.batch, d.out_h, d.out_w), (uint64_t)d.channels);
+    needs->work = rt_product(rt_product3(d.batch, d.out_h, d.out_w), (uint64_t)d.channels);
     return NULL;
 }
 
@@ -127,6 +133,7 @@ static int64_t index_of(float coordinate, int32_t size) {
     return index < size ? index : size - 1;
 }
 
+/* The pixel nearest to a coordinate, by a rounding mode. */
 static int64_t nearest(float coordinate, int32_t mode, int32_t size) {
     float rounded = mode == ROUND_HALF_DOWN ? ceilf(coordinate - 0.5f)
                     : mode == ROUND_HALF_UP ? floorf(coordinate + 0.5f)
@@ -154,6 +161,7 @@ static void nearest_pixel(const resize_line *line, float row, float column, floa
     memmove(y, input_pixel(line, h, w), (size_t)line->d.channels * sizeof *y);
 }
 
+/* From the four pixels around; at an edge two of them are the same. */
 static void bilinear_pixel(const resize_line *line, float row, float column, float *y) {
     float h = drawn_in(row, line->d.in_h), w = drawn_in(column, line->d.in_w);
     int64_t top = index_of(h, line->d.in_h), left = index_of(w, line->d.in_w);
@@ -169,6 +177,7 @@ static void bilinear_pixel(const resize_line *line, float row, float column, flo
     }
 }
 
+/* One line; its row's coordinate is the same for all pixels. */
 static void resize_turn(const void *context, uint32_t turn, uint32_t worker) {
     const rt_cpu_call *call = context;
     resize_line line = {.call = call, .d = resize_read(call)};

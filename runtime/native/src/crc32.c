@@ -2,13 +2,16 @@
 #include "crc32.h"
 
 #include <pthread.h>
+#include <string.h>
 
 enum { SLICES = 8 };
 static const uint32_t polynomial = 0xEDB88320u;
 
+/* tables[k][b]: the checksum of byte b followed by k zero bytes. Written once, by tables_make. */
 static uint32_t tables[SLICES][256];
 static pthread_once_t tables_made = PTHREAD_ONCE_INIT;
 
+/* Fills the tables, the first bit by bit and each other from the one before it. */
 static void tables_make(void) {
     for (uint32_t byte = 0; byte < 256; byte++) {
         uint32_t crc = byte;
@@ -23,6 +26,7 @@ static void tables_make(void) {
     }
 }
 
+/* Continues an inverted checksum over eight bytes: one look-up for each, none of which waits for another. */
 static uint32_t update_eight(uint32_t crc, const uint8_t *bytes) {
     uint32_t low, high;
     memcpy(&low, bytes, 4);

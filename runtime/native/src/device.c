@@ -1,4 +1,13 @@
+/* Two queues, because a queue that profiles costs time on some drivers: rounds that nobody times use the plain one.
+ * Both are in order, so what is enqueued on one runs in the plan's order without events between steps.
+ */
 #include "device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "allocation.h"
+#include "errors.h"
 
 void rt_device_text(const rt_opencl *opencl, cl_uint property, char *text, size_t size) {
     if (opencl->cl.GetDeviceInfo(opencl->device, property, size, text, NULL) != CL_SUCCESS) text[0] = '\0';
@@ -16,6 +25,7 @@ uint64_t rt_device_number(const rt_opencl *opencl, cl_uint property) {
     return value;
 }
 
+/* Makes an in-order queue with these properties. */
 static rt_status queue_create(const rt_device *device, cl_bitfield properties, cl_command_queue *queue,
                               rt_error *error) {
     cl_int code;
@@ -24,6 +34,7 @@ static rt_status queue_create(const rt_device *device, cl_bitfield properties, c
     return rt_opencl_check(error, "clCreateCommandQueue", code, RT_NO_STEP);
 }
 
+/* What it makes before it fails is left for rt_device_close. */
 static rt_status context_create(rt_device *device, rt_error *error) {
     cl_int code;
     device->context = device->opencl.cl.CreateContext(NULL, 1, &device->opencl.device, NULL, NULL, &code);
@@ -33,26 +44,63 @@ static rt_status context_create(rt_device *device, rt_error *error) {
     return status;
 }
 
-rt_status rt_device_open(rt_device *device, const char *library, rt_error *error) {
-    memset(device, 0, sizeof *device);
-    rt_status status = rt_opencl_open(&device->opencl, library, error);
-    if (status != RT_OK) return status;
-    rt_device_text(&device->opencl, CL_DEVICE_NAME, device->name, sizeof device->name);
-    rt_device_text(&device->opencl, CL_DRIVER_VERSION, device->driver, sizeof device->driver);
-    rt_device_text(&device->opencl, CL_DEVICE_VERSION, device->version, sizeof device->version);
-    device->unified_memory = rt_device_number(&device->opencl, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
-    device->max_work_group_size = rt_device_number(&device->opencl, CL_DEVICE_MAX_WORK_GROUP_SIZE);
-    device->max_allocation_bytes = rt_device_number(&device->opencl, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
-    status = context_create(device, error);
-    if (status != RT_OK) rt_device_close(device);
+rt_status rt_device_open(const rt_device **device, const rt_opencl *opencl, rt_error *error) {
+    rt_device *made = rt_memory_allocate(1, sizeof *made);
+    *device = NULL;
+    if (made == NULL) return rt_error_no_memory(error, "a device");
+    made->opencl = *opencl;
+    rt_device_text(opencl, CL_DEVICE_NAME, made->name, sizeof made->name);
+    rt_device_text(opencl, CL_DRIVER_VERSION, made->driver, sizeof made->driver);
+    rt_device_text(opencl, CL_DEVICE_VERSION, made->version, sizeof made->version);
+    made->unified_memory = rt_device_number(opencl, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
+    made->max_allocation_bytes = rt_device_number(opencl, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    rt_status status = context_create(made, error);
+    if (status == RT_OK) {
+        *device = made;
+    } else {
+        rt_device_close(made);
+    }
     return status;
 }
 
-void rt_device_close(rt_device *device) {
-    const rt_opencl_functions *cl = &device->opencl.cl;
+void rt_device_close(const rt_device *device) {
+    if (device == NULL) return;
+    const rt_opencl_functions *cl = rt_device_cl(device);
     if (device->plain != NULL) cl->ReleaseCommandQueue(device->plain);
     if (device->profiling != NULL) cl->ReleaseCommandQueue(device->profiling);
     if (device->context != NULL) cl->ReleaseContext(device->context);
-    device->plain = device->profiling = NULL;
-    device->context = NULL;
+    rt_memory_free((void *)(uintptr_t)device);
+}
+
+rt_status rt_device_check_memory(const rt_device *device, const char *call, cl_int code, const char *what,
+                                 uint32_t index, uint64_t size, rt_error *error) {
+    if (code == CL_SUCCESS) return RT_OK;
+    rt_opencl_check(error, call, code, RT_NO_STEP);
+    if (error != NULL) {
+        snprintf(error->message, sizeof error->message, "%s: %s %u of %llu bytes: %s (%d); the device allows %llu",
+                 call, what, index, (unsigned long long)size, rt_opencl_code_name(code), code,
+                 (unsigned long long)device->max_allocation_bytes);
+    }
+    return RT_OPENCL;
+}
+
+rt_status rt_device_constant(const rt_device *device, const void *content, uint64_t size, bool keep_in_place,
+                             cl_mem *object, rt_error *error) {
+    const rt_opencl_functions *cl = rt_device_cl(device);
+    void *host = (void *)(uintptr_t)content; /* OpenCL takes no pointer to const; a read-only object is not written */
+    cl_int code = -1;
+    *object = NULL;
+    if (keep_in_place && device->unified_memory) {
+        *object = cl->CreateBuffer(device->context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, size, host, &code);
+    }
+    if (code != CL_SUCCESS) { /* some drivers refuse to use the content in place */
+        *object = cl->CreateBuffer(device->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, size, host, &code);
+    }
+    return rt_device_check_memory(device, "clCreateBuffer", code, "weights pool", 0, size, error);
+}
+
+uint64_t rt_device_kernel_number(const rt_device *device, cl_kernel kernel, cl_uint property) {
+    size_t value = 0;
+    rt_device_cl(device)->GetKernelWorkGroupInfo(kernel, device->opencl.device, property, sizeof value, &value, NULL);
+    return value;
 }

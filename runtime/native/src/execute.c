@@ -1,67 +1,52 @@
+/* Everything is enqueued before anything is waited for, so that the device never idles between steps. Only CPU steps
+ * break the row: mapping their pools waits for what was enqueued, and unmapping lets the next launches go on.
+ *
+ * The watchdog is armed anew at each step, since enqueueing may compile, and once for the wait at the end.
+ */
 #include "execute.h"
 
-#include "cpu.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "allocation.h"
+#include "clock.h"
+#include "errors.h"
 #include "launch.h"
-#include "limit.h"
 
+struct rt_executor {
+    rt_executor_parts parts;
+    uint64_t rounds;
+};
+
+/* Steps in a row, while they run. */
 typedef struct {
-    rt_engine *engine;
-    cl_command_queue queue;
-    rt_profile *profile;
+    const rt_executor_parts *parts;
+    rt_queue queue; /* without a device: of its members only the profile */
     rt_error *error;
-} round_state;
+} run;
 
-static rt_status part_enqueue(rt_engine *engine, cl_command_queue queue, uint32_t step, cl_kernel kernel,
-                              const rt_launch *launch, const size_t *offset, const size_t *size, rt_profile *profile,
-                              rt_error *error) {
-    size_t local[3];
-    for (int i = 0; i < 3; i++) local[i] = launch->local_size[i];
-    cl_int code = rt_engine_cl(engine)->EnqueueNDRangeKernel(queue, kernel, launch->work_dim, offset, size,
-                                                             local[0] ? local : NULL, 0, NULL,
-                                                             profile ? rt_profile_next(profile, step) : NULL);
-    return rt_opencl_check(error, "clEnqueueNDRangeKernel", code, (int32_t)step);
+/* On the queue that profiles where something is timed: profiling costs a little on some drivers. */
+static run run_of(const rt_executor *executor, rt_profile *profile, rt_error *error) {
+    const rt_device *device = executor->parts.device;
+    run now = {.parts = &executor->parts, .queue = {.profile = profile}, .error = error};
+    if (device == NULL) return now;
+    now.queue.cl = rt_device_cl(device);
+    now.queue.object = profile ? device->profiling : device->plain;
+    return now;
 }
 
-/* The dimension with the most work groups, along which a launch is split. */
-static uint32_t split_dimension(const rt_launch *launch) {
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < launch->work_dim; i++) {
-        uint32_t local = launch->local_size[i] ? launch->local_size[i] : 1;
-        uint32_t best_local = launch->local_size[best] ? launch->local_size[best] : 1;
-        if (launch->global_size[i] / local > launch->global_size[best] / best_local) best = i;
-    }
-    return best;
-}
-
-rt_status rt_launch_enqueue(rt_engine *engine, cl_command_queue queue, uint32_t step, cl_kernel kernel,
-                            const rt_launch *launch, uint32_t parts, rt_profile *profile, rt_error *error) {
-    size_t offset[3] = {0, 0, 0};
-    size_t size[3];
-    for (int i = 0; i < 3; i++) size[i] = launch->global_size[i];
-    if (parts <= 1) return part_enqueue(engine, queue, step, kernel, launch, NULL, size, profile, error);
-    uint32_t dimension = split_dimension(launch);
-    size_t local = launch->local_size[dimension] ? launch->local_size[dimension] : 1;
-    size_t whole = size[dimension];
-    size_t chunk = (size_t)rt_ceil_div(rt_ceil_div(whole, local), parts) * local;
-    rt_status status = RT_OK;
-    for (size_t start = 0; start < whole && status == RT_OK; start += chunk) {
-        offset[dimension] = start;
-        size[dimension] = chunk < whole - start ? chunk : whole - start;
-        status = part_enqueue(engine, queue, step, kernel, launch, offset, size, profile, error);
-        rt_engine_cl(engine)->Flush(queue); /* others may use the device between the parts */
-    }
-    return status;
-}
-
-static rt_status opencl_step(const round_state *round, uint32_t index) {
-    rt_engine *engine = round->engine;
-    rt_step *step = &engine->steps[index];
-    rt_status status = rt_step_prepare(engine, index, round->error);
+/* Enqueues one step, split if the limit says so; makes its kernel first where that was left to the first run. */
+static rt_status opencl_step(const run *now, uint32_t index) {
+    rt_steps *steps = now->parts->steps;
+    rt_status status = rt_steps_prepare(steps, index, now->error);
     if (status != RT_OK) return status;
-    return rt_launch_enqueue(engine, round->queue, index, step->kernel, &step->launch, step->parts, round->profile,
-                             round->error);
+    return rt_launch_enqueue(&now->queue, index, rt_steps_kernel(steps, index), rt_steps_launch(steps, index),
+                             rt_limit_parts(now->parts->limit, index), now->error);
 }
 
+/* --- CPU steps, between which no OpenCL step lies --- */
+
+/* Whether a pool is among the arguments of a step, or of any step of a row. */
 static bool step_uses_pool(const rt_plan *plan, uint32_t step, uint32_t pool) {
     const rt_step_record *record = &plan->steps[step];
     const rt_arg_record *args = rt_plan_step_args(plan, record);
@@ -71,126 +56,153 @@ static bool step_uses_pool(const rt_plan *plan, uint32_t step, uint32_t pool) {
     return false;
 }
 
-static bool run_uses_pool(const rt_plan *plan, uint32_t first, uint32_t last, uint32_t pool) {
+static bool steps_use_pool(const rt_plan *plan, uint32_t first, uint32_t last, uint32_t pool) {
     for (uint32_t i = first; i <= last; i++) {
         if (step_uses_pool(plan, i, pool)) return true;
     }
     return false;
 }
 
-static rt_status pool_map(const round_state *round, uint32_t index, uint32_t step) {
-    rt_pool *pool = &round->engine->pools[index];
-    cl_int code;
+/* Maps a pool; the end of the map is also when the profile's two clocks can be compared. */
+static rt_status pool_map(const run *now, uint32_t pool, uint32_t step) {
     cl_event event = NULL;
-    pool->host = rt_engine_cl(round->engine)
-                     ->EnqueueMapBuffer(round->queue, pool->object, 1, CL_MAP_READ | CL_MAP_WRITE, 0, pool->size, 0,
-                                        NULL, round->profile ? &event : NULL, &code);
-    if (code != CL_SUCCESS) pool->host = NULL;
-    rt_status status = rt_opencl_check(round->error, "clEnqueueMapBuffer", code, (int32_t)step);
-    if (status == RT_OK && event != NULL) status = rt_profile_align(round->profile, event, round->error);
+    rt_profile *profile = now->queue.profile;
+    rt_status status =
+        rt_storage_map(now->parts->storage, pool, now->queue.object, profile ? &event : NULL, step, now->error);
+    if (status == RT_OK && event != NULL) status = rt_profile_align(profile, event, now->error);
     return status;
 }
 
-static rt_status pool_unmap(const round_state *round, uint32_t index, uint32_t step) {
-    rt_pool *pool = &round->engine->pools[index];
-    if (pool->host == NULL) return RT_OK;
-    cl_int code =
-        rt_engine_cl(round->engine)->EnqueueUnmapMemObject(round->queue, pool->object, pool->host, 0, NULL, NULL);
-    pool->host = NULL;
-    return rt_opencl_check(round->error, "clEnqueueUnmapMemObject", code, (int32_t)step);
-}
-
-static void cpu_step(const round_state *round, uint32_t index) {
-    uint64_t start_ns = rt_clock_ns();
-    rt_watchdog_arm(round->engine->watchdog, (int32_t)index);
-    rt_cpu_call_run(round->engine, index);
-    if (round->profile != NULL) rt_profile_host_step(round->profile, index, start_ns, rt_clock_ns());
-}
-
-/* CPU steps in a row, with the pools that they touch mapped around them. */
-static rt_status cpu_steps(const round_state *round, uint32_t first, uint32_t last) {
-    rt_engine *engine = round->engine;
-    const rt_plan *plan = &engine->plan;
+/* Maps the scratch pools that the steps touch; those before one that fails stay mapped. */
+static rt_status pools_map(const run *now, uint32_t first, uint32_t last) {
+    const rt_plan *plan = now->parts->plan;
     rt_status status = RT_OK;
-    for (uint32_t i = 0; engine->has_device && i < plan->pool_count && status == RT_OK; i++) {
-        bool needed = plan->pools[i].kind == RT_POOL_KIND_SCRATCH && run_uses_pool(plan, first, last, i);
-        if (needed) status = pool_map(round, i, first);
+    for (uint32_t i = 0; i < plan->pool_count && status == RT_OK; i++) {
+        bool needed = plan->pools[i].kind == RT_POOL_KIND_SCRATCH && steps_use_pool(plan, first, last, i);
+        if (needed) status = pool_map(now, i, first);
     }
-    rt_workers_enter(engine->workers);
-    for (uint32_t i = first; i <= last && status == RT_OK; i++) cpu_step(round, i);
-    rt_workers_leave(engine->workers);
-    for (uint32_t i = 0; engine->has_device && i < plan->pool_count; i++) {
+    return status;
+}
+
+/* Ends every mapping, whatever fails; returns the first failure. */
+static rt_status pools_unmap(const run *now, uint32_t step, rt_error *error) {
+    const rt_plan *plan = now->parts->plan;
+    rt_status status = RT_OK;
+    for (uint32_t i = 0; i < plan->pool_count; i++) {
         if (plan->pools[i].kind != RT_POOL_KIND_SCRATCH) continue;
-        rt_status unmapped = pool_unmap(round, i, last);
+        rt_error *first = status == RT_OK ? error : NULL;
+        rt_status unmapped = rt_storage_unmap(now->parts->storage, i, now->queue.object, step, first);
         if (status == RT_OK) status = unmapped;
     }
     return status;
 }
 
+/* Runs one CPU step to its end, timed by the clock. */
+static void cpu_step(const run *now, uint32_t index) {
+    uint64_t start_ns = rt_clock_ns();
+    rt_watchdog_arm(now->parts->watchdog, (int32_t)index);
+    rt_cpu_run(now->parts->cpu, index);
+    if (now->queue.profile != NULL) rt_profile_host_step(now->queue.profile, index, start_ns, rt_clock_ns());
+}
+
+/* CPU steps in a row, with the pools that they touch mapped around them. */
+static rt_status cpu_steps(const run *now, uint32_t first, uint32_t last) {
+    bool has_device = now->parts->device != NULL;
+    rt_status status = has_device ? pools_map(now, first, last) : RT_OK;
+    rt_cpu_enter(now->parts->cpu);
+    for (uint32_t i = first; i <= last && status == RT_OK; i++) cpu_step(now, i);
+    rt_cpu_leave(now->parts->cpu);
+    if (!has_device) return status;
+    rt_status unmapped = pools_unmap(now, last, status == RT_OK ? now->error : NULL);
+    return status == RT_OK ? unmapped : status;
+}
+
+/* The last of the CPU steps in a row that begins at `first`. */
 static uint32_t last_cpu_step(const rt_plan *plan, uint32_t first, uint32_t last) {
     uint32_t end = first;
     while (end < last && plan->steps[end + 1].kind == RT_STEP_KIND_CPU) end++;
     return end;
 }
 
-/* Steps `first` to `last`; the device is idle when this returns, whatever it returns. */
-static rt_status steps_execute(const round_state *round, uint32_t first, uint32_t last) {
-    rt_engine *engine = round->engine;
+/* --- steps and rounds --- */
+
+/* Enqueues the OpenCL steps and runs the CPU steps, in the plan's order; stops at the first that fails. */
+static rt_status steps_enqueue(const run *now, uint32_t first, uint32_t last) {
+    const rt_plan *plan = now->parts->plan;
     rt_status status = RT_OK;
     for (uint32_t i = first; i <= last && status == RT_OK; i++) {
-        rt_watchdog_arm(engine->watchdog, (int32_t)i); /* some drivers compile when a launch is enqueued */
-        if (engine->plan.steps[i].kind == RT_STEP_KIND_OPENCL) {
-            status = opencl_step(round, i);
+        rt_watchdog_arm(now->parts->watchdog, (int32_t)i); /* some drivers compile when a launch is enqueued */
+        if (plan->steps[i].kind == RT_STEP_KIND_OPENCL) {
+            status = opencl_step(now, i);
             continue;
         }
-        uint32_t end = last_cpu_step(&engine->plan, i, last);
-        status = cpu_steps(round, i, end);
+        uint32_t end = last_cpu_step(plan, i, last);
+        status = cpu_steps(now, i, end);
         i = end;
     }
-    if (engine->has_device) {
-        rt_watchdog_arm(engine->watchdog, first == last ? (int32_t)first : RT_NO_STEP);
-        cl_int code = rt_engine_cl(engine)->Finish(round->queue);
-        if (status == RT_OK) status = rt_opencl_check(round->error, "clFinish", code, RT_NO_STEP);
-    }
-    rt_watchdog_disarm(engine->watchdog);
     return status;
 }
 
-rt_status rt_steps_run(rt_engine *engine, uint32_t first, uint32_t last, rt_error *error) {
-    round_state round = {engine, engine->device.plain, NULL, error};
-    return steps_execute(&round, first, last);
+/* Steps `first` to `last`; the device is idle when this returns, whatever it returns. */
+static rt_status steps_run(const run *now, uint32_t first, uint32_t last) {
+    rt_status status = steps_enqueue(now, first, last);
+    if (now->parts->device != NULL) {
+        rt_watchdog_arm(now->parts->watchdog, first == last ? (int32_t)first : RT_NO_STEP);
+        cl_int code = now->queue.cl->Finish(now->queue.object);
+        if (status == RT_OK) status = rt_opencl_check(now->error, "clFinish", code, RT_NO_STEP);
+    }
+    rt_watchdog_disarm(now->parts->watchdog);
+    return status;
 }
 
-static rt_status round_run(rt_engine *engine, rt_profile *profile, uint64_t *wall_ns, rt_error *error) {
-    round_state round = {engine, profile ? engine->device.profiling : engine->device.plain, profile, error};
-    rt_status status = RT_OK;
+rt_status rt_executor_steps(rt_executor *executor, uint32_t first, uint32_t last, rt_error *error) {
+    run now = run_of(executor, NULL, error);
+    return steps_run(&now, first, last);
+}
+
+/* A round, whatever the limit says. The clock is read around everything but the events, which are read afterwards. */
+static rt_status round_run(rt_executor *executor, rt_profile *profile, uint64_t *wall_ns, rt_error *error) {
+    run now = run_of(executor, profile, error);
+    uint32_t step_count = executor->parts.plan->step_count;
     if (profile != NULL) rt_profile_reset(profile);
     uint64_t start_ns = rt_clock_ns();
-    if (engine->plan.step_count > 0) status = steps_execute(&round, 0, engine->plan.step_count - 1);
+    rt_status status = step_count > 0 ? steps_run(&now, 0, step_count - 1) : RT_OK;
     *wall_ns = rt_clock_ns() - start_ns;
-    if (profile != NULL) {
+    if (profile != NULL) { /* events are released after a failure too, which stays the one that is told */
         rt_status collected = rt_profile_collect(profile, status == RT_OK ? error : NULL);
         if (status == RT_OK) status = collected;
     }
-    engine->rounds += status == RT_OK;
+    executor->rounds += status == RT_OK;
     return status;
 }
 
-/* A round that is measured for the limit of launches. */
-static rt_status limiting_round_run(rt_engine *engine, rt_profile *profile, uint64_t *wall_ns, rt_error *error) {
-    rt_profile own;
+/* A round that is measured for the limit of launches, with a profile of its own where the caller has none. */
+static rt_status limiting_round(rt_executor *executor, rt_profile *profile, uint64_t *wall_ns, rt_error *error) {
+    const rt_executor_parts *parts = &executor->parts;
+    rt_profile *own = NULL;
     if (profile == NULL) {
-        rt_status status = rt_profile_create(&own, engine, error);
+        rt_status status = rt_profile_create(&own, rt_device_cl(parts->device), parts->plan->step_count, error);
         if (status != RT_OK) return status;
+        profile = own;
     }
-    rt_profile *used = profile ? profile : &own;
-    rt_status status = round_run(engine, used, wall_ns, error);
-    if (status == RT_OK) rt_limit_apply(engine, used);
-    if (profile == NULL) rt_profile_destroy(&own);
+    rt_status status = round_run(executor, profile, wall_ns, error);
+    if (status == RT_OK) rt_limit_apply(parts->limit, rt_profile_duration_ns(profile));
+    rt_profile_destroy(own);
     return status;
 }
 
-rt_status rt_round_run(rt_engine *engine, rt_profile *profile, uint64_t *wall_ns, rt_error *error) {
-    if (rt_limit_is_pending(engine)) return limiting_round_run(engine, profile, wall_ns, error);
-    return round_run(engine, profile, wall_ns, error);
+rt_status rt_executor_round(rt_executor *executor, rt_profile *profile, uint64_t *wall_ns, rt_error *error) {
+    bool limiting = rt_limit_is_pending(executor->parts.limit);
+    return (limiting ? limiting_round : round_run)(executor, profile, wall_ns, error);
 }
+
+uint64_t rt_executor_rounds(const rt_executor *executor) { return executor->rounds; }
+
+rt_status rt_executor_create(rt_executor **executor, const rt_executor_parts *parts, rt_error *error) {
+    rt_executor *made = *executor = rt_memory_allocate(1, sizeof *made);
+    if (made == NULL) return rt_error_no_memory(error, "the rounds");
+    made->parts = *parts;
+    return RT_OK;
+}
+
+void rt_executor_destroy(rt_executor *executor) { rt_memory_free(executor); }

@@ -1,18 +1,50 @@
-/* Rounds: every step of the plan, enqueued at once, waited for once. */
+/* Rounds: every step of the plan, enqueued at once, waited for once.
+ *
+ * State: an rt_executor, with the number of rounds and, while it runs, the mapped pools. One thread at a time.
+ */
 #ifndef RT_EXECUTE_H
 #define RT_EXECUTE_H
 
-#include "engine.h"
+#include <stdint.h>
+
+#include "../include/farmrt.h"
+#include "cpu.h"
+#include "device.h"
+#include "limit.h"
+#include "plan.h"
 #include "profile.h"
+#include "steps.h"
+#include "storage.h"
+#include "watchdog.h"
 
-/* One round. With a profile the steps are timed. `wall_ns` is the time from the first enqueue to the end. */
-rt_status rt_round_run(rt_engine *engine, rt_profile *profile, uint64_t *wall_ns, rt_error *error);
+typedef struct rt_executor rt_executor;
 
-/* Steps `first` to `last`, both included; blocks. */
-rt_status rt_steps_run(rt_engine *engine, uint32_t first, uint32_t last, rt_error *error);
+/* What a round uses; all of it outlives the executor. A value. */
+typedef struct {
+    const rt_plan *plan;
+    const rt_device *device; /* NULL where no step needs it */
+    rt_storage *storage;
+    rt_steps *steps;
+    rt_cpu *cpu;
+    rt_limit *limit;
+    rt_watchdog *watchdog; /* NULL: nobody watches */
+} rt_executor_parts;
 
-/* Enqueues one launch of a kernel on a queue, in `parts`; `profile` may be NULL. */
-rt_status rt_launch_enqueue(rt_engine *engine, cl_command_queue queue, uint32_t step, cl_kernel kernel,
-                            const rt_launch *launch, uint32_t parts, rt_profile *profile, rt_error *error);
+/* One that has run nothing yet, for rt_executor_destroy. RT_NO_MEMORY; `*executor` is NULL then. */
+rt_status rt_executor_create(rt_executor **executor, const rt_executor_parts *parts, rt_error *error);
+
+/* Releases it; NULL is ignored. */
+void rt_executor_destroy(rt_executor *executor);
+
+/* One round. With a profile the steps are timed, and the times collected. `wall_ns` is the time from the first enqueue
+ * to the end. Whatever it returns, the device is idle and nothing is mapped. Kernels that are not made yet are made, so
+ * it fails as rt_steps_prepare does, or with RT_OPENCL and the step. */
+rt_status rt_executor_round(rt_executor *executor, rt_profile *profile, uint64_t *wall_ns, rt_error *error);
+
+/* Steps `first` to `last`, both included, outside of a round; waits, and fails as a round does. */
+rt_status rt_executor_steps(rt_executor *executor, uint32_t first, uint32_t last, rt_error *error);
+
+/* Rounds that succeeded. */
+uint64_t rt_executor_rounds(const rt_executor *executor);
 
 #endif

@@ -1,4 +1,15 @@
+/* An exact match is a set made on this very kind of device with this driver. A family match is a guess that tuned
+ * parameters may make, since they cannot be wrong, only slow; a binary of another driver may be anything, so it is
+ * never one.
+ */
 #include "fingerprint.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "arithmetic.h"
+#include "errors.h"
 
 const char *rt_match_name(rt_match match) {
     static const char *const names[] = {"none", "family", "exact"};
@@ -19,29 +30,31 @@ rt_status rt_fingerprint_check(const rt_container *file, uint32_t entry_count, r
     return RT_OK;
 }
 
+/* What is asked for, and where the answer goes. */
 typedef struct {
     const rt_container *file;
     const rt_plan *plan;
     const rt_device *device;
     const char *soc;
-    char *reason;
-    size_t reason_size;
+    rt_fit *fit;
 } choice;
 
 /* Whether a set's string is the wanted one; if not, the reason says so. */
 static bool agrees(const choice *ask, uint32_t offset, const char *wanted, const char *what) {
     const char *found = rt_container_string(ask->file, offset);
     if (strcmp(found, wanted) == 0) return true;
-    snprintf(ask->reason, ask->reason_size, "%s differs: the file is for '%s', this is '%s'", what, found, wanted);
+    snprintf(ask->fit->reason, sizeof ask->fit->reason, "%s differs: the file is for '%.100s', this is '%.100s'", what,
+             found, wanted);
     return false;
 }
 
+/* How well one set fits. Kernel sources and runtime version are never waived: other sources mean other kernels. */
 static rt_match set_match(const choice *ask, const rt_set_record *set, bool allow_family) {
     const char *family = rt_plan_string(ask->plan, ask->plan->meta->gpu_family);
     const char *hash = rt_plan_string(ask->plan, ask->plan->meta->source_hash);
     if (!agrees(ask, set->source_hash, hash, "kernel sources")) return RT_MATCH_NONE;
     if (!agrees(ask, set->runtime_version, RT_VERSION, "runtime version")) return RT_MATCH_NONE;
-    bool any_soc = ask->soc == NULL || ask->soc[0] == '\0';
+    bool any_soc = ask->soc[0] == '\0'; /* an application that does not know it */
     if ((any_soc || agrees(ask, set->soc, ask->soc, "SoC")) && agrees(ask, set->gpu, ask->device->name, "GPU") &&
         agrees(ask, set->driver, ask->device->driver, "driver") &&
         agrees(ask, set->opencl, ask->device->version, "OpenCL version")) {
@@ -52,20 +65,19 @@ static rt_match set_match(const choice *ask, const rt_set_record *set, bool allo
 }
 
 const rt_set_record *rt_fingerprint_choose(const rt_container *file, const rt_plan *plan, const rt_device *device,
-                                           const char *soc, bool allow_family, rt_match *match, char *reason,
-                                           size_t reason_size) {
-    choice ask = {file, plan, device, soc, reason, reason_size};
+                                           const char *soc, bool allow_family, rt_fit *fit) {
+    choice ask = {file, plan, device, soc, fit};
     const rt_set_record *sets = file->sections[RT_SECTION_ID_SET].records;
     const rt_set_record *best = NULL;
-    *match = RT_MATCH_NONE;
-    snprintf(reason, reason_size, device ? "the file is empty" : "the plan does not use OpenCL");
+    fit->match = RT_MATCH_NONE;
+    snprintf(fit->reason, sizeof fit->reason, device ? "the file is empty" : "the plan does not use OpenCL");
     if (device == NULL) return NULL;
     for (uint32_t i = 0; i < file->sections[RT_SECTION_ID_SET].count; i++) {
         rt_match found = set_match(&ask, &sets[i], allow_family);
-        if (found <= *match) continue;
-        *match = found;
+        if (found <= fit->match) continue;
+        fit->match = found;
         best = &sets[i];
     }
-    if (*match == RT_MATCH_EXACT) reason[0] = '\0';
+    if (fit->match == RT_MATCH_EXACT) fit->reason[0] = '\0';
     return best;
 }

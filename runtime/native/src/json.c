@@ -1,8 +1,24 @@
+/* The text is one piece of memory that doubles; a comma is needed wherever the last character is no opening bracket. */
 #include "json.h"
 
-void rt_json_release(rt_json *json) {
+#include <stdio.h>
+#include <string.h>
+
+#include "allocation.h"
+#include "arithmetic.h"
+
+struct rt_json {
+    char *text; /* NUL-terminated once anything is written */
+    size_t length, capacity;
+    bool failed; /* no memory: the text is incomplete */
+};
+
+rt_json *rt_json_create(void) { return rt_memory_allocate(1, sizeof(rt_json)); }
+
+void rt_json_destroy(rt_json *json) {
+    if (json == NULL) return;
     rt_memory_free(json->text);
-    memset(json, 0, sizeof *json);
+    rt_memory_free(json);
 }
 
 void rt_json_reset(rt_json *json) {
@@ -10,6 +26,7 @@ void rt_json_reset(rt_json *json) {
     json->failed = false;
 }
 
+/* Appends bytes and a NUL; drops them, and all that follow, once there is no memory. */
 static void append(rt_json *json, const char *text, size_t length) {
     if (json->failed) return;
     if (json->length + length + 1 > json->capacity) {
@@ -27,6 +44,7 @@ static void append(rt_json *json, const char *text, size_t length) {
     json->text[json->length] = '\0';
 }
 
+/* The same for a string. */
 static void append_text(rt_json *json, const char *text) { append(json, text, strlen(text)); }
 
 /* Length of the UTF-8 sequence at `text`, 0 where there is none (overlong forms and surrogates included). */
@@ -49,6 +67,7 @@ static size_t sequence_length(const unsigned char *text) {
     return 0;
 }
 
+/* Appends a string literal: control characters escaped, and what is no UTF-8 replaced, byte by byte. */
 static void append_quoted(rt_json *json, const char *value) {
     const unsigned char *text = (const unsigned char *)value;
     char escape[8];
@@ -71,6 +90,7 @@ static void append_quoted(rt_json *json, const char *value) {
     append_text(json, "\"");
 }
 
+/* A comma if a value stands before, then the key. */
 static void begin_value(rt_json *json, const char *key) {
     char last = json->length > 0 ? json->text[json->length - 1] : '[';
     if (last != '{' && last != '[') append_text(json, ", ");
@@ -140,4 +160,10 @@ void rt_json_float(rt_json *json, const char *key, double value) {
     char *comma = strchr(text, ','); /* an application may have set a locale */
     if (comma != NULL) *comma = '.';
     append_text(json, text);
+}
+
+const char *rt_json_line(rt_json *json, size_t *length) {
+    append_text(json, "\n");
+    *length = json->length;
+    return json->failed ? NULL : json->text;
 }

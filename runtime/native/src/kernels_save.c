@@ -1,6 +1,17 @@
+/* The file is put together in memory and written whole (rt_file_write), so that a reader never finds half of one. */
 #include "kernels_save.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "allocation.h"
+#include "arithmetic.h"
 #include "crc32.h"
+#include "errors.h"
+#include "file.h"
+#include "format.h"
 
 enum { SECTIONS = 4 };
 
@@ -15,6 +26,8 @@ typedef struct {
     bool failed;
 } writer;
 
+/* Adds the three in one string and returns its offset. Without memory it sets `failed` and returns 0, which is a valid
+ * offset, so that callers look once, at the end. */
 static uint32_t string_add(writer *file, const char *first, const char *separator, const char *second) {
     size_t length = strlen(first) + strlen(separator) + strlen(second) + 1;
     if (file->strings_size == 0) length++; /* offset 0 is the empty string */
@@ -32,13 +45,14 @@ static uint32_t string_add(writer *file, const char *first, const char *separato
     return offset;
 }
 
-static void set_fill(writer *file, const rt_engine *engine) {
-    const rt_plan *plan = &engine->plan;
+/* The fingerprint that rt_fingerprint_choose compares. */
+static void set_fill(writer *file, const rt_parts *parts) {
+    const rt_plan *plan = parts->plan;
     file->set = (rt_set_record){
-        .soc = string_add(file, engine->soc, "", ""),
-        .gpu = string_add(file, engine->device.name, "", ""),
-        .driver = string_add(file, engine->device.driver, "", ""),
-        .opencl = string_add(file, engine->device.version, "", ""),
+        .soc = string_add(file, parts->soc, "", ""),
+        .gpu = string_add(file, parts->device->name, "", ""),
+        .driver = string_add(file, parts->device->driver, "", ""),
+        .opencl = string_add(file, parts->device->version, "", ""),
         .gpu_family = string_add(file, rt_plan_string(plan, plan->meta->gpu_family), "", ""),
         .source_hash = string_add(file, rt_plan_string(plan, plan->meta->source_hash), "", ""),
         .runtime_version = string_add(file, RT_VERSION, "", ""),
@@ -46,20 +60,19 @@ static void set_fill(writer *file, const rt_engine *engine) {
 }
 
 /* Whether a step is launched from this program; trials build many more. */
-static bool program_is_used(const rt_engine *engine, const rt_program *program) {
-    const rt_plan *plan = &engine->plan;
+static bool program_is_used(const rt_parts *parts, const rt_program *program) {
+    const rt_plan *plan = parts->plan;
     for (uint32_t i = 0; i < plan->step_count; i++) {
         if (plan->steps[i].kind != RT_STEP_KIND_OPENCL) continue;
         const char *source_hash = rt_plan_string(plan, plan->programs[plan->steps[i].program].source_hash);
         bool same = strcmp(source_hash, program->source_hash) == 0;
-        if (same && strcmp(engine->steps[i].launch.options, program->options) == 0) return true;
+        if (same && strcmp(rt_steps_launch(parts->steps, i)->options, program->options) == 0) return true;
     }
     return false;
 }
 
-static rt_status binary_add(writer *file, rt_engine *engine, uint32_t index, rt_error *error) {
-    const rt_opencl_functions *cl = rt_engine_cl(engine);
-    const rt_program *program = &engine->programs[index];
+/* Adds the driver's binary of a program, and its entry. */
+static rt_status binary_add(writer *file, const rt_opencl_functions *cl, const rt_program *program, rt_error *error) {
     size_t size = 0;
     cl_int code = cl->GetProgramInfo(program->object, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL);
     if (code != CL_SUCCESS) return rt_opencl_check(error, "clGetProgramInfo", code, RT_NO_STEP);
@@ -75,13 +88,16 @@ static rt_status binary_add(writer *file, rt_engine *engine, uint32_t index, rt_
     return file->failed ? rt_error_no_memory(error, "compiled kernels") : RT_OK;
 }
 
+/* The next multiple of the alignment that sections have. */
 static uint64_t align(uint64_t size) { return rt_ceil_div(size, RT_ALIGNMENT_BYTES) * RT_ALIGNMENT_BYTES; }
 
+/* Of all but the header's last member, which is the checksum itself. */
 static uint32_t container_crc(const uint8_t *content, uint64_t size) {
     uint32_t crc = rt_crc32_update(0, content, offsetof(rt_header_record, crc32));
     return rt_crc32_update(crc, content + sizeof(rt_header_record), size - sizeof(rt_header_record));
 }
 
+/* Lays the sections out, puts the whole file together in memory and writes it. */
 static rt_status file_write(const writer *file, const char *path, uint64_t *bytes, rt_error *error) {
     rt_section_record table[SECTIONS] = {
         {RT_SECTION_ID_STRINGS, 1, file->strings_size, 0},
@@ -113,20 +129,27 @@ static rt_status file_write(const writer *file, const char *path, uint64_t *byte
     return status;
 }
 
-rt_status rt_kernels_save(rt_engine *engine, const char *path, uint32_t *programs, uint64_t *bytes, rt_error *error) {
-    writer file = {0};
-    if (!engine->has_device)
-        return rt_error_set(error, RT_UNSUPPORTED, "the plan has no compiled kernels: it runs on the CPU");
+/* Fills the writer from the engine; what it holds when this fails is released with it. */
+static rt_status writer_fill(writer *file, const rt_parts *parts, rt_error *error) {
     rt_status status = RT_OK;
-    file.entries = rt_memory_allocate(engine->program_count, sizeof *file.entries);
-    if (file.entries == NULL) status = rt_error_no_memory(error, "compiled kernels");
-    set_fill(&file, engine);
-    for (uint32_t i = 0; i < engine->program_count && status == RT_OK; i++) {
-        if (program_is_used(engine, &engine->programs[i])) status = binary_add(&file, engine, i, error);
+    uint32_t count = rt_programs_count(parts->programs);
+    file->entries = rt_memory_allocate(count, sizeof *file->entries);
+    if (file->entries == NULL) return rt_error_no_memory(error, "compiled kernels");
+    set_fill(file, parts);
+    for (uint32_t i = 0; i < count && status == RT_OK; i++) {
+        const rt_program *program = rt_programs_at(parts->programs, i);
+        if (program_is_used(parts, program)) status = binary_add(file, rt_device_cl(parts->device), program, error);
     }
-    if (status == RT_OK && file.failed) status = rt_error_no_memory(error, "compiled kernels");
-    if (status == RT_OK) status = file_write(&file, path, bytes, error);
-    *programs = file.set.entry_count;
+    return status == RT_OK && file->failed ? rt_error_no_memory(error, "compiled kernels") : status;
+}
+
+rt_status rt_kernels_save(const rt_parts *parts, const char *path, rt_saved_kernels *saved, rt_error *error) {
+    writer file = {0};
+    if (parts->device == NULL)
+        return rt_error_set(error, RT_UNSUPPORTED, "the plan has no compiled kernels: it runs on the CPU");
+    rt_status status = writer_fill(&file, parts, error);
+    if (status == RT_OK) status = file_write(&file, path, &saved->bytes, error);
+    saved->programs = file.set.entry_count;
     rt_memory_free(file.entries);
     rt_memory_free(file.blob);
     rt_memory_free(file.strings);

@@ -1,21 +1,38 @@
-/* Kernels of steps: which launch, with which arguments. */
+/* A launch: which kernel, built how, over which sizes; and enqueueing it. Without state. */
 #ifndef RT_LAUNCH_H
 #define RT_LAUNCH_H
 
-#include "engine.h"
+#include <stdint.h>
+
+#include "../include/farmrt.h"
+#include "opencl.h"
+#include "plan.h"
+#include "profile.h"
+
+/* How a step is launched. Its strings lie in the plan, the tuned file or the caller's memory. A value. */
+typedef struct {
+    const char *kernel;
+    const char *options;
+    uint32_t work_dim;
+    uint32_t block; /* of packed weights, 0: as in the plan */
+    uint32_t global_size[3];
+    uint32_t local_size[3]; /* 0, 0, 0: the driver chooses */
+} rt_launch;
+
+/* Where launches go. A value. */
+typedef struct {
+    const rt_opencl_functions *cl;
+    cl_command_queue object;
+    rt_profile *profile; /* times them; NULL: nothing does, and the queue need not profile */
+} rt_queue;
 
 /* How the plan launches an OpenCL step. */
-rt_launch rt_launch_of_plan(const rt_engine *engine, uint32_t step);
-/* Takes the tuned launch of every step that has one. */
-void rt_launches_choose(rt_engine *engine);
+rt_launch rt_launch_of_plan(const rt_plan *plan, uint32_t step);
 
-/* A kernel for a step with this launch, its arguments set; checks the kernel's own work-group limit. */
-rt_status rt_launch_create(rt_engine *engine, uint32_t step, const rt_launch *launch, cl_kernel *kernel,
-                           uint64_t *build_ns, rt_error *error);
-
-/* Makes the kernel of a step if it has none yet; a tuned launch that the device refuses gives way to the plan's. */
-rt_status rt_step_prepare(rt_engine *engine, uint32_t step, rt_error *error);
-
-uint64_t rt_kernel_number(const rt_engine *engine, cl_kernel kernel, cl_uint property);
+/* Enqueues a kernel whose arguments are set, and does not wait. With `parts` above 1 it is split along its longest
+ * dimension, by global offset, and each part is flushed. RT_OPENCL names the step; parts before it may have been
+ * enqueued. */
+rt_status rt_launch_enqueue(const rt_queue *queue, uint32_t step, cl_kernel kernel, const rt_launch *launch,
+                            uint32_t parts, rt_error *error);
 
 #endif

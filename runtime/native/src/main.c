@@ -1,8 +1,9 @@
 /* The command line of farmrt. */
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "base.h"
+#include "exit_status.h"
 #include "serve.h"
 
 static const char usage[] = "farmrt " RT_VERSION " (" RT_ABI
@@ -11,11 +12,13 @@ static const char usage[] = "farmrt " RT_VERSION " (" RT_ABI
                             "       farmrt run plan=FILE data=FILE [key=value ...]\n"
                             "       farmrt serve\n";
 
+/* Prints the usage and returns `status`, or RT_EXIT_USAGE where it cannot be printed. */
 static int usage_print(int descriptor, int status) {
     return write(descriptor, usage, sizeof usage - 1) < 0 ? RT_EXIT_USAGE : status;
 }
 
-/* Answers go to the real standard output; what drivers print there goes to standard error. */
+/* The descriptor for answers, -1 where there is none: the real standard output. What drivers print to standard output
+ * goes to standard error from now on. */
 static int answers_open(void) {
     int answers = dup(STDOUT_FILENO);
     if (answers >= 0) dup2(STDERR_FILENO, STDOUT_FILENO);

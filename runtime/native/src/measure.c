@@ -1,6 +1,14 @@
+/* Times are kept in memory and written when all rounds are over, so that writing them disturbs none. */
 #include "measure.h"
 
+#include <stddef.h>
+#include <string.h>
+
+#include "allocation.h"
+#include "arithmetic.h"
+#include "errors.h"
 #include "execute.h"
+#include "profile.h"
 
 enum { MAX_ROUNDS = 1000000 };
 
@@ -9,7 +17,7 @@ typedef struct {
     uint64_t *wall_ns;     /* one a round */
     uint64_t *duration_ns; /* [round][step], with a profile */
     uint64_t first_ns;     /* the engine's first round, 0 where it ran before */
-    rt_profile profile;
+    rt_profile *profile;   /* NULL without one */
 } run_times;
 
 void rt_run_take(rt_run_request *request, rt_command *command) {
@@ -18,33 +26,37 @@ void rt_run_take(rt_run_request *request, rt_command *command) {
     request->profile = rt_command_number(command, "profile", 0, 1) != 0;
 }
 
-static rt_status times_create(run_times *times, const rt_engine *engine, const rt_run_request *request,
-                              rt_error *error) {
+/* What it makes before it fails is left for times_destroy. */
+static rt_status times_create(run_times *times, const rt_parts *parts, const rt_run_request *request, rt_error *error) {
     uint32_t count = request->rounds + request->warmup;
+    uint32_t steps = parts->plan->step_count;
     memset(times, 0, sizeof *times);
     times->wall_ns = rt_memory_allocate(count, sizeof *times->wall_ns);
     if (times->wall_ns == NULL) return rt_error_no_memory(error, "the times");
     if (!request->profile) return RT_OK;
-    times->duration_ns = rt_memory_allocate(rt_product(count, engine->plan.step_count), sizeof *times->duration_ns);
+    times->duration_ns = rt_memory_allocate(rt_product(count, steps), sizeof *times->duration_ns);
     if (times->duration_ns == NULL) return rt_error_no_memory(error, "the times");
-    return rt_profile_create(&times->profile, engine, error);
+    return rt_profile_create(&times->profile, parts->device ? rt_device_cl(parts->device) : NULL, steps, error);
 }
 
-static void times_destroy(run_times *times, bool profile) {
-    if (profile) rt_profile_destroy(&times->profile);
+/* Releases what times_create has made, however far it came. */
+static void times_destroy(run_times *times) {
+    rt_profile_destroy(times->profile);
     rt_memory_free(times->wall_ns);
     rt_memory_free(times->duration_ns);
 }
 
-static rt_status rounds_run(rt_engine *engine, const rt_run_request *request, run_times *times, rt_error *error) {
+/* Runs warm-up and rounds alike, and keeps the times of each. */
+static rt_status rounds_run(const rt_parts *parts, const rt_run_request *request, run_times *times, rt_error *error) {
     rt_status status = RT_OK;
-    uint32_t steps = engine->plan.step_count;
+    uint32_t steps = parts->plan->step_count;
     for (uint32_t i = 0; i < request->warmup + request->rounds && status == RT_OK; i++) {
-        bool first = engine->rounds == 0;
-        status = rt_round_run(engine, request->profile ? &times->profile : NULL, &times->wall_ns[i], error);
+        bool first = rt_executor_rounds(parts->executor) == 0;
+        status = rt_executor_round(parts->executor, times->profile, &times->wall_ns[i], error);
         if (first) times->first_ns = times->wall_ns[i];
-        if (request->profile && steps > 0) {
-            memcpy(times->duration_ns + (size_t)i * steps, times->profile.duration_ns, steps * sizeof(uint64_t));
+        if (times->profile != NULL && steps > 0) {
+            memcpy(times->duration_ns + (size_t)i * steps, rt_profile_duration_ns(times->profile),
+                   steps * sizeof *times->duration_ns);
         }
     }
     return status;
@@ -56,11 +68,12 @@ static void wall_write(rt_json *json, const char *key, const uint64_t *wall_ns, 
     rt_json_array_end(json);
 }
 
+/* The steps' times: the last start, the first time whatever round that was, and those of the rounds. */
 static void steps_write(rt_json *json, const rt_run_request *request, const run_times *times, uint32_t steps) {
     rt_json_array_begin(json, "steps");
     for (uint32_t step = 0; step < steps; step++) {
         rt_json_object_begin(json, NULL);
-        rt_json_unsigned(json, "start_ns", times->profile.start_ns[step]);
+        rt_json_unsigned(json, "start_ns", rt_profile_start_ns(times->profile)[step]);
         rt_json_unsigned(json, "first_ns", times->duration_ns[step]);
         rt_json_array_begin(json, "ns");
         for (uint32_t i = request->warmup; i < request->warmup + request->rounds; i++) {
@@ -72,6 +85,7 @@ static void steps_write(rt_json *json, const rt_run_request *request, const run_
     rt_json_array_end(json);
 }
 
+/* The answer's members; `first_ms` is null where the engine had run before. */
 static void times_write(rt_json *json, const rt_run_request *request, const run_times *times, uint32_t steps) {
     if (times->first_ns > 0) {
         rt_json_ms(json, "first_ms", times->first_ns);
@@ -83,11 +97,11 @@ static void times_write(rt_json *json, const rt_run_request *request, const run_
     if (request->profile && request->rounds + request->warmup > 0) steps_write(json, request, times, steps);
 }
 
-rt_status rt_run_measure(rt_engine *engine, const rt_run_request *request, rt_json *json, rt_error *error) {
+rt_status rt_run_measure(const rt_parts *parts, const rt_run_request *request, rt_json *json, rt_error *error) {
     run_times times;
-    rt_status status = times_create(&times, engine, request, error);
-    if (status == RT_OK) status = rounds_run(engine, request, &times, error);
-    if (status == RT_OK) times_write(json, request, &times, engine->plan.step_count);
-    times_destroy(&times, request->profile);
+    rt_status status = times_create(&times, parts, request, error);
+    if (status == RT_OK) status = rounds_run(parts, request, &times, error);
+    if (status == RT_OK) times_write(json, request, &times, parts->plan->step_count);
+    times_destroy(&times);
     return status;
 }

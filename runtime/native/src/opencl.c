@@ -1,12 +1,22 @@
+/* The library is opened with dlopen and its functions called through a table: farmrt links to none, and the same
+ * program runs where there is no OpenCL at all. An ICD driver exports no cl functions of its own; the table is then
+ * filled from the dispatch table that all its objects begin with.
+ */
 #include "opencl.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "arithmetic.h"
+#include "errors.h"
 #include "file.h"
 #include "opencl_places.h"
 
 enum { MAX_PLATFORMS = 16 };
 
+/* Stores a symbol in a function pointer; C has no conversion between the two. */
 static void symbol_store(void *slot, void *symbol) { memcpy(slot, &symbol, sizeof symbol); }
 
 /* Fills the table by name; false when a function is missing. */
@@ -31,8 +41,10 @@ static void functions_by_dispatch(rt_opencl *opencl, cl_platform_id platform) {
 #undef TAKE
 }
 
+/* The type of clIcdGetPlatformIDsKHR. */
 typedef cl_int platform_ids_function(cl_uint, cl_platform_id *, cl_uint *);
 
+/* The entry of a library that is an ICD driver itself (cl_khr_icd); NULL where it is none. */
 static platform_ids_function *driver_platforms(void *library) {
     void *(*extension)(const char *) = NULL;
     platform_ids_function *platforms = NULL;
@@ -56,6 +68,7 @@ static cl_uint library_platforms(rt_opencl *opencl, void *library, cl_platform_i
     return count < MAX_PLATFORMS ? count : MAX_PLATFORMS;
 }
 
+/* Takes the first device of the best type that any platform has; false where no platform has one. */
 static bool device_choose(rt_opencl *opencl, const cl_platform_id *platforms, cl_uint count) {
     static const cl_bitfield order[] = {CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_ALL};
     for (size_t type = 0; type < RT_COUNT(order); type++) {
@@ -70,6 +83,7 @@ static bool device_choose(rt_opencl *opencl, const cl_platform_id *platforms, cl
     return false;
 }
 
+/* Notes a path that was tried; drops it when there is no room, since it is only told to people. */
 static void searched_append(rt_opencl *opencl, const char *path) {
     size_t used = strlen(opencl->searched);
     snprintf(opencl->searched + used, sizeof opencl->searched - used, "%s\n", path);
@@ -84,7 +98,8 @@ static void path_complete(rt_opencl *opencl, void *library) {
     snprintf(opencl->path, sizeof opencl->path, "%s", info.dli_fname);
 }
 
-/* `exists` tells whether there is such a library at all. */
+/* Opens one library and chooses its device; RT_NO_OPENCL says what is missing. `exists` tells whether there is such a
+ * library at all: of many places that are tried, those that do not exist are not worth a word. */
 static rt_status library_open(rt_opencl *opencl, const char *path, bool *exists, rt_error *error) {
     cl_platform_id platforms[MAX_PLATFORMS];
     searched_append(opencl, path);
@@ -109,6 +124,7 @@ typedef struct {
     bool any;
 } search;
 
+/* Visits one place (rt_place_visit): true ends the search. */
 static bool place_open(void *context, const char *path) {
     search *now = context;
     rt_error reason;
@@ -119,7 +135,7 @@ static bool place_open(void *context, const char *path) {
     return false;
 }
 
-/* The first place with a device. */
+/* The first place with a device; else RT_NO_OPENCL with what the first library said that exists. */
 static rt_status places_open(rt_opencl *opencl, rt_error *error) {
     search now = {.opencl = opencl};
     if (rt_opencl_places_visit(place_open, &now)) return RT_OK;

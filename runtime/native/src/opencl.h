@@ -8,7 +8,11 @@
 #ifndef RT_OPENCL_H
 #define RT_OPENCL_H
 
-#include "base.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../include/farmrt.h"
 
 typedef int32_t cl_int;
 typedef uint32_t cl_uint;
@@ -23,9 +27,13 @@ typedef struct rt_cl_mem *cl_mem;
 typedef struct rt_cl_program *cl_program;
 typedef struct rt_cl_kernel *cl_kernel;
 typedef struct rt_cl_event *cl_event;
+
+/* As the specification lays it out. A value. */
 typedef struct {
     cl_uint order, type;
 } cl_image_format;
+
+/* Callbacks, of which farmrt uses none: it passes NULL. */
 typedef void cl_context_notify(const char *text, const void *info, size_t size, void *user);
 typedef void cl_program_notify(cl_program program, void *user);
 
@@ -135,12 +143,15 @@ enum {
       (cl_command_queue, cl_kernel, cl_uint, const size_t *, const size_t *, const size_t *, cl_uint,                  \
        const cl_event *, cl_event *))
 
+/* The functions of a library. Written by opencl.c alone. */
 typedef struct {
 #define RT_OPENCL_MEMBER(index, name, result, parameters) result(*name) parameters;
     RT_OPENCL_FUNCTIONS(RT_OPENCL_MEMBER)
 #undef RT_OPENCL_MEMBER
 } rt_opencl_functions;
 
+/* A library and the device chosen from it. It owns nothing: a library stays open until the process ends, since drivers
+ * do not survive being closed. Written by opencl.c alone. */
 typedef struct {
     rt_opencl_functions cl;
     bool is_driver; /* opened as an ICD driver, not through a loader */
@@ -150,14 +161,16 @@ typedef struct {
     cl_device_id device;
 } rt_opencl;
 
-/* Opens a library (NULL: FARM_OPENCL, then the usual places) and chooses its device: the first GPU, else accelerator,
- * else CPU. RT_NO_OPENCL with `searched` filled where there is none. A library stays open until the process ends, since
- * drivers do not survive being closed. */
+/* Opens a library (NULL or empty: FARM_OPENCL, then the usual places) and chooses its device: the first GPU, else
+ * accelerator, else CPU. RT_NO_OPENCL where there is none; `searched` tells the paths that were tried in either case.
+ */
 rt_status rt_opencl_open(rt_opencl *opencl, const char *library, rt_error *error);
 
 /* `CL_OUT_OF_RESOURCES` for -5; `unknown` for others than the specification's. */
 const char *rt_opencl_code_name(cl_int code);
-/* RT_OK for CL_SUCCESS, else fills the error with the call, its code and the step (RT_NO_STEP: none). */
+
+/* RT_OK for CL_SUCCESS; else fills the error with the call, its code and the step (RT_NO_STEP: none), and returns
+ * RT_OPENCL. */
 rt_status rt_opencl_check(rt_error *error, const char *call, cl_int code, int32_t step);
 
 #endif

@@ -2,6 +2,10 @@
 
 #include <dirent.h>
 #include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "file.h"
 
@@ -39,7 +43,7 @@ static const char *const board_folders[] = {DISTRIBUTION,    DISTRIBUTION "/mali
                                             "/usr/lib/mali", "/usr/local/lib",     NULL};
 static const char *const board_names[] = {"libOpenCL.so.1", "libOpenCL.so", "libmali.so.1", "libmali.so", NULL};
 
-/* Every name in every folder. */
+/* Every name in every folder, names first: a loader anywhere is better than a driver alone. */
 static bool folders_visit(const char *const *folders, const char *const *names, rt_place_visit *visit, void *context) {
     char path[MAX_PATH_BYTES];
     for (; *names != NULL; names++) {
@@ -74,7 +78,7 @@ static bool is_icd_name(const char *name) {
     return length > 4 && length < NAME_MAX && strcmp(name + length - 4, ".icd") == 0;
 }
 
-/* Drivers that register for a loader, which may be missing; by name, as loaders take them. */
+/* Drivers that register for a loader, which may be missing; in the order of their names, as loaders take them. */
 static bool icd_folder_visit(const char *folder, rt_place_visit *visit, void *context) {
     char names[MAX_ICD_FILES][NAME_MAX + 1];
     size_t count = 0;

@@ -1,5 +1,12 @@
+/* Every figure is asked anew and none is interpreted, but for names that differ between systems: the host decides. */
 #include "probe.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "arithmetic.h"
 #include "device.h"
 #include "file.h"
 #include "topology.h"
@@ -11,6 +18,7 @@ static const char *const known_features[] = {
     "asimdhp",     "asimddp",     "asimdfhm", "i8mm", "bf16",  "sve",     "sve2",
 };
 
+/* Those of the features that the first core has; x86 calls the line otherwise than ARM. */
 static void features_write(rt_json *json) {
     char text[8192];
     char *rest = NULL;
@@ -24,6 +32,7 @@ static void features_write(rt_json *json) {
     rt_json_array_end(json);
 }
 
+/* The model stands in different places on x86, on Android and on boards. */
 static void cpu_write(rt_json *json) {
     char model[256];
     uint32_t cores = rt_topology_cores();
@@ -43,6 +52,7 @@ static void cpu_write(rt_json *json) {
     rt_json_object_end(json);
 }
 
+/* The lines of `searched`, split in a copy. */
 static void searched_write(rt_json *json, const rt_opencl *opencl) {
     char *rest = NULL;
     char paths[sizeof opencl->searched];
@@ -64,6 +74,7 @@ static void number_write(rt_json *json, const char *key, const rt_opencl *opencl
     rt_json_unsigned(json, key, rt_device_number(opencl, property));
 }
 
+/* The first three dimensions, which launches use; drivers may answer more. */
 static void item_sizes_write(rt_json *json, const rt_opencl *opencl) {
     enum { MAX_DIMENSIONS = 16 };
     size_t sizes[MAX_DIMENSIONS] = {0};
@@ -73,6 +84,7 @@ static void item_sizes_write(rt_json *json, const rt_opencl *opencl) {
     rt_json_array_end(json);
 }
 
+/* The word for a device's type, of which it may have several bits. */
 static const char *type_name(uint64_t type) {
     if (type & CL_DEVICE_TYPE_GPU) return "gpu";
     return type & CL_DEVICE_TYPE_CPU ? "cpu" : "accelerator";
@@ -91,6 +103,7 @@ static bool has_half_images(const rt_device *device) {
     return false;
 }
 
+/* Numbers that the host's choices depend on; 0 where the driver does not tell. */
 static void limits_write(rt_json *json, const rt_opencl *opencl) {
     number_write(json, "compute_units", opencl, CL_DEVICE_MAX_COMPUTE_UNITS);
     number_write(json, "max_clock_mhz", opencl, CL_DEVICE_MAX_CLOCK_FREQUENCY);
@@ -107,6 +120,7 @@ static void limits_write(rt_json *json, const rt_opencl *opencl) {
     number_write(json, "profiling_resolution_ns", opencl, CL_DEVICE_PROFILING_TIMER_RESOLUTION);
 }
 
+/* The list as the driver has it, and whether kernels may compute in half precision. */
 static void extensions_write(rt_json *json, const rt_opencl *opencl) {
     char text[8192];
     char *rest = NULL;
@@ -121,6 +135,7 @@ static void extensions_write(rt_json *json, const rt_opencl *opencl) {
     rt_json_bool(json, "fp16", fp16);
 }
 
+/* The platform's members and the device's object. */
 static void device_write(rt_json *json, const rt_device *device) {
     const rt_opencl *opencl = &device->opencl;
     char text[1024];
@@ -140,19 +155,20 @@ static void device_write(rt_json *json, const rt_device *device) {
     rt_json_object_end(json);
 }
 
+/* The library that was found, or why none was; with a context too, since some drivers fail only there. */
 static void opencl_write(rt_json *json, const char *library) {
-    rt_device device;
+    rt_opencl opencl;
+    const rt_device *device = NULL;
     rt_error error = {0};
-    bool opened = rt_device_open(&device, library, &error) == RT_OK;
+    rt_status status = rt_opencl_open(&opencl, library, &error);
+    if (status == RT_OK) status = rt_device_open(&device, &opencl, &error);
     rt_json_object_begin(json, "opencl");
-    rt_json_string(json, "library", opened ? device.opencl.path : "");
-    if (opened) rt_json_string(json, "origin", device.opencl.is_driver ? "driver" : "loader");
-    searched_write(json, &device.opencl);
-    rt_json_string(json, "error", opened ? "" : error.message);
-    if (opened) {
-        device_write(json, &device);
-        rt_device_close(&device);
-    }
+    rt_json_string(json, "library", status == RT_OK ? opencl.path : "");
+    if (status == RT_OK) rt_json_string(json, "origin", opencl.is_driver ? "driver" : "loader");
+    searched_write(json, &opencl);
+    rt_json_string(json, "error", status == RT_OK ? "" : error.message);
+    if (status == RT_OK) device_write(json, device);
+    rt_device_close(device);
     rt_json_object_end(json);
 }
 

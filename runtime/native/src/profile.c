@@ -1,19 +1,34 @@
+/* Two clocks: the device's, which events tell, and the host's, which times CPU steps. Before CPU steps a pool is
+ * mapped, and the end of that map is an instant that both know: it gives the offset from one clock to the other. In a
+ * plan without OpenCL steps the offset stays 0, and only the host's clock counts.
+ */
 #include "profile.h"
+
+#include <stddef.h>
+
+#include "allocation.h"
+#include "clock.h"
+#include "errors.h"
 
 static const uint64_t not_started = UINT64_MAX;
 
-rt_status rt_profile_create(rt_profile *profile, const rt_engine *engine, rt_error *error) {
-    memset(profile, 0, sizeof *profile);
-    profile->cl = rt_engine_cl(engine);
-    profile->step_count = engine->plan.step_count;
-    profile->start_ns = rt_memory_allocate(profile->step_count, sizeof *profile->start_ns);
-    profile->duration_ns = rt_memory_allocate(profile->step_count, sizeof *profile->duration_ns);
-    profile->end_ns = rt_memory_allocate(profile->step_count, sizeof *profile->end_ns);
-    if (profile->start_ns != NULL && profile->duration_ns != NULL && profile->end_ns != NULL) return RT_OK;
-    rt_profile_destroy(profile);
-    return rt_error_no_memory(error, "a profile");
-}
+/* The event of one launch; NULL where the launch was refused. */
+typedef struct {
+    cl_event event;
+    uint32_t step;
+} timed_event;
 
+struct rt_profile {
+    const rt_opencl_functions *cl;
+    timed_event *events;
+    uint32_t event_count, event_capacity;
+    uint32_t step_count;
+    /* one a step; on the device's clock until they are collected */
+    uint64_t *start_ns, *duration_ns, *end_ns;
+    uint64_t host_offset_ns; /* host clock minus the device's clock, modulo 2^64 */
+};
+
+/* Releases the events that are left, and keeps their memory for the next round. */
 static void events_release(rt_profile *profile) {
     for (uint32_t i = 0; i < profile->event_count; i++) {
         if (profile->events[i].event != NULL) profile->cl->ReleaseEvent(profile->events[i].event);
@@ -22,12 +37,26 @@ static void events_release(rt_profile *profile) {
 }
 
 void rt_profile_destroy(rt_profile *profile) {
+    if (profile == NULL) return;
     events_release(profile);
     rt_memory_free(profile->events);
     rt_memory_free(profile->start_ns);
     rt_memory_free(profile->duration_ns);
     rt_memory_free(profile->end_ns);
-    memset(profile, 0, sizeof *profile);
+    rt_memory_free(profile);
+}
+
+rt_status rt_profile_create(rt_profile **profile, const rt_opencl_functions *cl, uint32_t step_count, rt_error *error) {
+    rt_profile *made = *profile = rt_memory_allocate(1, sizeof *made);
+    if (made == NULL) return rt_error_no_memory(error, "a profile");
+    *made = (rt_profile){.cl = cl, .step_count = step_count};
+    made->start_ns = rt_memory_allocate(step_count, sizeof *made->start_ns);
+    made->duration_ns = rt_memory_allocate(step_count, sizeof *made->duration_ns);
+    made->end_ns = rt_memory_allocate(step_count, sizeof *made->end_ns);
+    if (made->start_ns != NULL && made->duration_ns != NULL && made->end_ns != NULL) return RT_OK;
+    rt_profile_destroy(made);
+    *profile = NULL;
+    return rt_error_no_memory(error, "a profile");
 }
 
 void rt_profile_reset(rt_profile *profile) {
@@ -41,13 +70,13 @@ void rt_profile_reset(rt_profile *profile) {
 cl_event *rt_profile_next(rt_profile *profile, uint32_t step) {
     if (profile->event_count == profile->event_capacity) {
         uint32_t capacity = profile->event_capacity ? profile->event_capacity * 2 : 64;
-        rt_profile_event *grown = rt_memory_grow(profile->events, capacity, sizeof *grown);
+        timed_event *grown = rt_memory_grow(profile->events, capacity, sizeof *grown);
         if (grown == NULL) return NULL;
         profile->events = grown;
         profile->event_capacity = capacity;
     }
-    rt_profile_event *next = &profile->events[profile->event_count++];
-    *next = (rt_profile_event){.event = NULL, .step = step};
+    timed_event *next = &profile->events[profile->event_count++];
+    *next = (timed_event){.event = NULL, .step = step};
     return &next->event;
 }
 
@@ -65,8 +94,10 @@ rt_status rt_profile_align(rt_profile *profile, cl_event event, rt_error *error)
     return rt_opencl_check(error, "clGetEventProfilingInfo", code, RT_NO_STEP);
 }
 
-rt_status rt_event_times(const rt_opencl_functions *cl, const rt_profile_event *entry, uint64_t *start_ns,
-                         uint64_t *end_ns, rt_error *error) {
+/* Times of an event that has ended, on the device's clock; an error where its launch failed. Drivers have been seen
+ * whose end is before the start: that counts as no time. */
+static rt_status event_times(const rt_opencl_functions *cl, const timed_event *entry, uint64_t *start_ns,
+                             uint64_t *end_ns, rt_error *error) {
     cl_int state = 0;
     cl_int step = (int32_t)entry->step;
     *start_ns = *end_ns = 0;
@@ -80,10 +111,11 @@ rt_status rt_event_times(const rt_opencl_functions *cl, const rt_profile_event *
     return rt_opencl_check(error, "clGetEventProfilingInfo", code, step);
 }
 
-static rt_status event_read(rt_profile *profile, const rt_profile_event *entry, rt_error *error) {
+/* Adds the times of one launch to those of its step, which may have several. */
+static rt_status event_read(rt_profile *profile, const timed_event *entry, rt_error *error) {
     uint64_t start_ns, end_ns;
     if (entry->event == NULL) return RT_OK; /* its launch was refused, which was said then */
-    rt_status status = rt_event_times(profile->cl, entry, &start_ns, &end_ns, error);
+    rt_status status = event_times(profile->cl, entry, &start_ns, &end_ns, error);
     if (status != RT_OK) return status;
     if (start_ns < profile->start_ns[entry->step]) profile->start_ns[entry->step] = start_ns;
     if (end_ns > profile->end_ns[entry->step]) profile->end_ns[entry->step] = end_ns;
@@ -105,13 +137,8 @@ static void gaps_assign(rt_profile *profile) {
     }
 }
 
-rt_status rt_profile_collect(rt_profile *profile, rt_error *error) {
-    rt_status status = RT_OK;
-    for (uint32_t i = 0; i < profile->event_count && status == RT_OK; i++) {
-        status = event_read(profile, &profile->events[i], error);
-    }
-    events_release(profile);
-    gaps_assign(profile);
+/* Makes starts relative to the round's first. */
+static void starts_shift(rt_profile *profile) {
     uint64_t origin = not_started;
     for (uint32_t i = 0; i < profile->step_count; i++) {
         if (profile->start_ns[i] < origin) origin = profile->start_ns[i];
@@ -119,5 +146,28 @@ rt_status rt_profile_collect(rt_profile *profile, rt_error *error) {
     for (uint32_t i = 0; i < profile->step_count; i++) {
         profile->start_ns[i] = profile->start_ns[i] == not_started ? 0 : profile->start_ns[i] - origin;
     }
+}
+
+rt_status rt_profile_collect(rt_profile *profile, rt_error *error) {
+    rt_status status = RT_OK;
+    for (uint32_t i = 0; i < profile->event_count && status == RT_OK; i++) {
+        status = event_read(profile, &profile->events[i], error);
+    }
+    events_release(profile);
+    gaps_assign(profile);
+    starts_shift(profile);
+    return status;
+}
+
+const uint64_t *rt_profile_start_ns(const rt_profile *profile) { return profile->start_ns; }
+
+const uint64_t *rt_profile_duration_ns(const rt_profile *profile) { return profile->duration_ns; }
+
+uint32_t rt_profile_event_count(const rt_profile *profile) { return profile->event_count; }
+
+rt_status rt_profile_event_ns(const rt_profile *profile, uint32_t index, uint64_t *ns, rt_error *error) {
+    uint64_t start_ns, end_ns;
+    rt_status status = event_times(profile->cl, &profile->events[index], &start_ns, &end_ns, error);
+    *ns = end_ns - start_ns;
     return status;
 }

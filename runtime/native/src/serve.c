@@ -1,46 +1,47 @@
+/* One answer for each line, whatever is in the line: the client counts on it. Standard input is read without stdio, so
+ * that a line that is too long can be dropped as it comes, and the next one answered. */
 #include "serve.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "session.h"
+#include "allocation.h"
+#include "commands.h"
+#include "errors.h"
+#include "exit_status.h"
 
 enum { MAX_LINE_BYTES = 1 << 20 };
 
-static rt_status dispatch(rt_session *now, const rt_command_entry *entry, rt_command *command) {
+/* Executes the command by its name, from a table that an entry without a name ends. */
+static rt_status dispatch(rt_session *session, const rt_command_entry *entry, rt_command *command, rt_error *error) {
     for (; entry->name != NULL; entry++) {
-        if (strcmp(entry->name, command->name) == 0) return entry->handle(now, command);
+        if (strcmp(entry->name, rt_command_name(command)) == 0) return entry->handle(session, command, error);
     }
-    return rt_error_set(command->error, RT_BAD_COMMAND, "unknown command '%s'", command->name);
+    return rt_error_set(error, RT_BAD_COMMAND, "unknown command '%s'", rt_command_name(command));
 }
 
-/* Sends what the handler wrote, or the error instead; false when nobody reads any more. */
-static bool finish_answer(rt_session *now, rt_status status, const rt_error *error) {
-    if (status != RT_OK) {
-        rt_answer_begin(&now->json);
-        rt_answer_error(&now->json, error);
-    }
-    return rt_answer_send(now->answers, &now->json);
-}
-
-static bool line_answer(rt_session *now, char *line) {
-    rt_command command;
+/* Executes one line of `serve` and sends the answer; false when nobody reads any more. */
+static bool line_answer(rt_session *session, char *line) {
+    rt_command *command;
     rt_error error = {0};
-    rt_answer_begin(&now->json);
-    rt_json_bool(&now->json, "ok", true);
-    rt_status status = rt_command_parse(&command, line, &error);
-    if (status == RT_OK) status = dispatch(now, rt_serve_commands, &command);
-    return finish_answer(now, status, &error);
+    rt_session_begin(session);
+    rt_status status = rt_command_from_line(&command, line, &error);
+    if (status == RT_OK) status = dispatch(session, rt_serve_commands, command, &error);
+    rt_command_destroy(command);
+    return rt_session_send(session, status, &error);
 }
 
-/* Lines from standard input. */
+/* Lines from standard input: what was read and not yet answered lies from `start` to `end`. */
 typedef struct {
     char *text;
     size_t start, end;
     bool overlong; /* the line's beginning was dropped */
 } reader;
 
-/* The next line without its newline; NULL at the end of input. */
+/* The next line without its newline, valid until the next call; NULL at the end of input. A line without an end that
+ * fills the memory is dropped as it comes, and `overlong` set for the rest of it. */
 static char *line_read(reader *input) {
     for (;;) {
         char *line = input->text + input->start;
@@ -61,57 +62,60 @@ static char *line_read(reader *input) {
     }
 }
 
-static bool overlong_answer(rt_session *now) {
+/* The answer to the end of a line that was too long to be kept. */
+static bool overlong_answer(rt_session *session) {
     rt_error error;
     rt_error_set(&error, RT_BAD_COMMAND, "a line of more than %d bytes", MAX_LINE_BYTES);
-    return finish_answer(now, RT_BAD_COMMAND, &error);
+    return rt_session_send(session, RT_BAD_COMMAND, &error);
 }
 
+/* Whether a line is the command `quit`, which this file answers itself, with or without words behind it. */
 static bool is_quit(const char *line) {
     size_t length = strcspn(line, " \t\r");
     return length == 4 && memcmp(line, "quit", 4) == 0;
 }
 
-static bool quit_answer(rt_session *now) {
-    rt_answer_begin(&now->json);
-    rt_json_bool(&now->json, "ok", true);
-    return rt_answer_send(now->answers, &now->json);
-}
-
-static void lines_answer(rt_session *now, reader *input) {
+/* Answers line by line, until there are no more, `quit`, or nobody listens. */
+static void lines_answer(rt_session *session, reader *input) {
     bool heard = true;
     for (char *line; heard && (line = line_read(input)) != NULL;) {
         if (is_quit(line)) {
-            quit_answer(now);
+            rt_session_begin(session);
+            rt_session_send(session, RT_OK, NULL);
             return;
         }
-        heard = input->overlong ? overlong_answer(now) : line_answer(now, line);
+        heard = input->overlong ? overlong_answer(session) : line_answer(session, line);
         input->overlong = false;
     }
 }
 
 int rt_serve(int answers) {
-    rt_session now = {.answers = answers};
+    rt_session *session = rt_session_create(answers);
     reader input = {.text = rt_memory_allocate(MAX_LINE_BYTES, 1)};
-    if (input.text == NULL) return RT_EXIT_FAILED;
-    lines_answer(&now, &input);
-    rt_engine_destroy(now.engine);
-    rt_json_release(&now.json);
+    bool ready = session != NULL && input.text != NULL;
+    if (ready) lines_answer(session, &input);
+    rt_session_destroy(session);
     rt_memory_free(input.text);
-    return RT_EXIT_DONE;
+    return ready ? RT_EXIT_DONE : RT_EXIT_FAILED;
+}
+
+/* The command of the command line, answered; its status. */
+static rt_status words_answer(rt_session *session, char **words, int count) {
+    rt_command *command;
+    rt_error error = {0};
+    rt_session_begin(session);
+    rt_status status = rt_command_from_words(&command, words, count, &error);
+    if (status == RT_OK) status = dispatch(session, rt_once_commands, command, &error);
+    rt_command_destroy(command);
+    rt_session_send(session, status, &error);
+    return status;
 }
 
 int rt_serve_once(int answers, char **words, int count) {
-    rt_session now = {.answers = answers};
-    rt_command command;
-    rt_error error = {0};
-    rt_answer_begin(&now.json);
-    rt_json_bool(&now.json, "ok", true);
-    rt_status status = rt_command_from_words(&command, words, count, &error);
-    if (status == RT_OK) status = dispatch(&now, rt_once_commands, &command);
-    finish_answer(&now, status, &error);
-    rt_engine_destroy(now.engine);
-    rt_json_release(&now.json);
+    rt_session *session = rt_session_create(answers);
+    if (session == NULL) return RT_EXIT_FAILED;
+    rt_status status = words_answer(session, words, count);
+    rt_session_destroy(session);
     if (status == RT_OK) return RT_EXIT_DONE;
     return status == RT_BAD_COMMAND ? RT_EXIT_USAGE : RT_EXIT_FAILED;
 }

@@ -1,13 +1,12 @@
-/* The commands `run` and `serve` (docs/farmrt.md). */
+/* The two ways in which the program is given commands (docs/farmrt.md). Without state between calls. */
 #ifndef RT_SERVE_H
 #define RT_SERVE_H
 
-/* Exit statuses. */
-enum { RT_EXIT_DONE = 0, RT_EXIT_FAILED = 1, RT_EXIT_USAGE = 2, RT_EXIT_HUNG = 4 };
-
-/* Answers commands from standard input on the descriptor `answers`; returns the exit status. */
+/* Answers commands from standard input on the descriptor `answers`, until `quit`, the end of input, or nobody reads
+ * the answers any more; returns the exit status. */
 int rt_serve(int answers);
-/* One command from the words of a command line: `probe` or `run`. */
+
+/* Answers one command from the words of a command line: `probe` or `run`; returns the exit status. */
 int rt_serve_once(int answers, char **words, int count);
 
 #endif

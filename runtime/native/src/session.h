@@ -1,33 +1,42 @@
-/* A client's session: the loaded plan, and the answer that is being written. */
+/* A client's session: the loaded plan, and the answer that is being written.
+ *
+ * State: an rt_session, with both. One thread at a time; only the answer to a hang is sent from the watchdog's thread,
+ * and ends the process.
+ */
 #ifndef RT_SESSION_H
 #define RT_SESSION_H
 
-#include "command.h"
-#include "engine.h"
+#include <stdbool.h>
+
+#include "../include/farmrt.h"
 #include "json.h"
 
-typedef struct {
-    int answers; /* descriptor */
-    rt_engine *engine;
-    rt_json json;
-} rt_session;
+typedef struct rt_session rt_session;
 
-/* Reads a command's values and adds the members of its answer to the open object. */
-typedef rt_status rt_command_handler(rt_session *session, rt_command *command);
+/* A session without a plan, which answers on a descriptor (not closed by it), for rt_session_destroy; NULL when there
+ * is no memory. */
+rt_session *rt_session_create(int answers);
 
-typedef struct {
-    const char *name;
-    rt_command_handler *handle;
-} rt_command_entry;
+/* Releases it and its plan; NULL is ignored. */
+void rt_session_destroy(rt_session *session);
 
-/* The commands of `serve`, and those of the command line; each ended by an entry without a name. */
-extern const rt_command_entry rt_serve_commands[];
-extern const rt_command_entry rt_once_commands[];
+/* The loaded plan, NULL where there is none; it stays the session's. */
+rt_engine *rt_session_engine(const rt_session *session);
 
-/* Begins an answer, and ends the line and sends it; false when nobody reads any more. */
-void rt_answer_begin(rt_json *json);
-bool rt_answer_send(int descriptor, rt_json *json);
-/* The members of a failure. */
-void rt_answer_error(rt_json *json, const rt_error *error);
+/* Loads a plan in place of the one before, which is gone even where this fails. The options' on_hang is the session's
+ * own. Fails as rt_engine_create does. */
+rt_status rt_session_load(rt_session *session, const rt_options *options, rt_error *error);
+
+/* Releases the loaded plan, if there is one. */
+void rt_session_unload(rt_session *session);
+
+/* Begins an answer: an open object, to which members are added. It stays the session's. */
+rt_json *rt_session_begin(rt_session *session);
+
+/* The answer that was begun. */
+rt_json *rt_session_json(const rt_session *session);
+
+/* Sends the answer, or the error in its place where the status is none of success; false when nobody reads any more. */
+bool rt_session_send(rt_session *session, rt_status status, const rt_error *error);
 
 #endif

@@ -1,7 +1,12 @@
+/* Files are read whole into small buffers: what /proc says is text whose lines differ between kernels. */
 #include "topology.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/auxv.h>
 
+#include "allocation.h"
 #include "file.h"
 
 uint32_t rt_topology_cores(void) {
@@ -19,7 +24,7 @@ uint32_t rt_topology_max_khz(uint32_t core) {
     return rt_file_read_text(path, text, sizeof text) ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 
-/* `text` is a line `key<blanks>: value`. */
+/* Copies the value of a line `key<blanks>: value`; false where the line has another key. */
 static bool line_value(char *line, const char *key, char *value, size_t size) {
     char *colon = strchr(line, ':');
     size_t length = strlen(key);
@@ -29,6 +34,7 @@ static bool line_value(char *line, const char *key, char *value, size_t size) {
     return true;
 }
 
+/* The value of the first line with a key; takes the text apart. */
 static bool text_value(char *text, const char *key, char *value, size_t size) {
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {

@@ -1,7 +1,16 @@
+/* Output first, then time: the launch is run once over a poisoned output and compared, and only then repeated and
+ * timed. A trial that is wrong is answered all the same; whoever asked decides what error is too large.
+ */
 #include "trial.h"
 
-#include "execute.h"
+#include <stddef.h>
+#include <string.h>
+
+#include "allocation.h"
+#include "clock.h"
+#include "errors.h"
 #include "launch.h"
+#include "profile.h"
 #include "trial_check.h"
 
 enum { MAX_REPS = 1000000, MAX_BLOCK = 1024 };
@@ -20,17 +29,31 @@ void rt_trial_take(rt_trial *trial, rt_command *command) {
     trial->check = rt_command_number(command, "check", 0, 1) != 0;
 }
 
+/* RT_BAD_COMMAND with the step. */
 static rt_status bad_trial(const rt_trial *trial, const char *problem, rt_error *error) {
     rt_error_set(error, RT_BAD_COMMAND, "trial: %s", problem);
-    if (error != NULL) error->step = (int32_t)trial->step;
+    rt_error_set_step(error, trial->step);
     return RT_BAD_COMMAND;
 }
 
+/* Sizes that OpenCL would refuse, which would be told less well then. */
+static rt_status sizes_check(const rt_trial *trial, const rt_launch *launch, rt_error *error) {
+    for (uint32_t i = 0; i < launch->work_dim; i++) {
+        uint32_t local = launch->local_size[i];
+        if (launch->global_size[i] == 0) return bad_trial(trial, "a global size of 0", error);
+        if ((local == 0) != (launch->local_size[0] == 0)) return bad_trial(trial, "some of local are 0", error);
+        if (local != 0 && launch->global_size[i] % local != 0) {
+            return bad_trial(trial, "global is not a multiple of local", error);
+        }
+    }
+    return RT_OK;
+}
+
 /* The plan's launch with what the trial changes. */
-static rt_status launch_make(const rt_engine *engine, const rt_trial *trial, rt_launch *launch, rt_error *error) {
-    if (trial->step >= engine->plan.step_count) return bad_trial(trial, "the plan has no such step", error);
-    if (engine->plan.steps[trial->step].kind != RT_STEP_KIND_OPENCL) return bad_trial(trial, "a CPU step", error);
-    *launch = rt_launch_of_plan(engine, trial->step);
+static rt_status launch_make(const rt_plan *plan, const rt_trial *trial, rt_launch *launch, rt_error *error) {
+    if (trial->step >= plan->step_count) return bad_trial(trial, "the plan has no such step", error);
+    if (plan->steps[trial->step].kind != RT_STEP_KIND_OPENCL) return bad_trial(trial, "a CPU step", error);
+    *launch = rt_launch_of_plan(plan, trial->step);
     if (trial->kernel != NULL) launch->kernel = trial->kernel;
     if (trial->options != NULL) launch->options = trial->options;
     launch->block = trial->block;
@@ -43,79 +66,71 @@ static rt_status launch_make(const rt_engine *engine, const rt_trial *trial, rt_
         if (trial->local_rank < launch->work_dim) return bad_trial(trial, "local has fewer numbers than global", error);
         memcpy(launch->local_size, trial->local_size, sizeof launch->local_size);
     }
-    for (uint32_t i = 0; i < launch->work_dim; i++) {
-        uint32_t local = launch->local_size[i];
-        if (launch->global_size[i] == 0) return bad_trial(trial, "a global size of 0", error);
-        if ((local == 0) != (launch->local_size[0] == 0)) return bad_trial(trial, "some of local are 0", error);
-        if (local != 0 && launch->global_size[i] % local != 0) {
-            return bad_trial(trial, "global is not a multiple of local", error);
-        }
-    }
-    return RT_OK;
+    return sizes_check(trial, launch, error);
 }
 
 /* A trial while it runs. */
 typedef struct {
-    rt_engine *engine;
+    const rt_parts *parts;
     const rt_trial *trial;
     const rt_expect_record *expect; /* NULL: nothing to compare with */
     rt_launch launch;
     cl_kernel kernel;
-    rt_profile profile;
+    rt_profile *profile;
     uint64_t build_ns, wall_ns;
     uint64_t *ns; /* one a repetition */
     rt_error *error;
 } bench;
 
-static rt_status launches_wait(bench *now, cl_command_queue queue) {
-    cl_int code = rt_engine_cl(now->engine)->Finish(queue);
-    return rt_opencl_check(now->error, "clFinish", code, (int32_t)now->trial->step);
-}
-
-static rt_status launches_run(bench *now, cl_command_queue queue, uint32_t count, rt_profile *profile) {
+/* Launches one after another, and waits until the device is idle, whatever it returns. */
+static rt_status launches_run(const bench *now, uint32_t count, rt_profile *profile) {
+    const rt_device *device = now->parts->device;
+    const rt_queue queue = {rt_device_cl(device), profile ? device->profiling : device->plain, profile};
+    uint32_t step = now->trial->step;
     rt_status status = RT_OK;
-    rt_watchdog_arm(now->engine->watchdog, (int32_t)now->trial->step);
+    rt_watchdog_arm(now->parts->watchdog, (int32_t)step);
     for (uint32_t i = 0; i < count && status == RT_OK; i++) {
-        status =
-            rt_launch_enqueue(now->engine, queue, now->trial->step, now->kernel, &now->launch, 1, profile, now->error);
+        status = rt_launch_enqueue(&queue, step, now->kernel, &now->launch, 1, now->error);
     }
-    rt_status waited = launches_wait(now, queue);
-    rt_watchdog_disarm(now->engine->watchdog);
-    return status == RT_OK ? waited : status;
+    cl_int code = queue.cl->Finish(queue.object);
+    rt_watchdog_disarm(now->parts->watchdog);
+    return status == RT_OK ? rt_opencl_check(now->error, "clFinish", code, (int32_t)step) : status;
 }
 
-static rt_status event_ns(bench *now, const rt_profile_event *entry, uint64_t *ns) {
-    uint64_t start_ns, end_ns;
-    rt_status status = rt_event_times(rt_engine_cl(now->engine), entry, &start_ns, &end_ns, now->error);
-    *ns = end_ns - start_ns;
-    return status;
-}
-
+/* Launches that are timed: each by its event, and all together by the clock. */
 static rt_status reps_time(bench *now) {
     uint32_t reps = now->trial->reps;
     now->ns = rt_memory_allocate(reps, sizeof *now->ns);
     if (now->ns == NULL) return rt_error_no_memory(now->error, "the times");
     uint64_t start_ns = rt_clock_ns();
-    rt_status status = launches_run(now, now->engine->device.profiling, reps, &now->profile);
+    rt_status status = launches_run(now, reps, now->profile);
     now->wall_ns = rt_clock_ns() - start_ns;
-    if (status == RT_OK && now->profile.event_count < reps) status = rt_error_no_memory(now->error, "the events");
-    for (uint32_t i = 0; i < reps && status == RT_OK; i++) status = event_ns(now, &now->profile.events[i], &now->ns[i]);
+    if (status == RT_OK && rt_profile_event_count(now->profile) < reps) {
+        status = rt_error_no_memory(now->error, "the events");
+    }
+    for (uint32_t i = 0; i < reps && status == RT_OK; i++) {
+        status = rt_profile_event_ns(now->profile, i, &now->ns[i], now->error);
+    }
     return status;
 }
 
 /* One launch over a poisoned output, and the comparison. */
-static rt_status output_check(bench *now, rt_difference *difference) {
-    rt_status status = rt_output_poison(now->engine, now->expect, now->error);
-    if (status == RT_OK) status = launches_run(now, now->engine->device.plain, 1, NULL);
-    if (status == RT_OK) status = rt_output_compare(now->engine, now->expect, difference, now->error);
+static rt_status output_check(const bench *now, rt_difference *difference) {
+    rt_status status = rt_output_poison(now->parts, now->expect, now->error);
+    if (status == RT_OK) status = launches_run(now, 1, NULL);
+    if (status == RT_OK) status = rt_output_compare(now->parts, now->expect, difference, now->error);
     return status;
 }
 
-/* Writes the output as the plan's own launch does, for the steps that read it. */
-static void output_restore(bench *now) { rt_steps_run(now->engine, now->expect->step, now->expect->check_step, NULL); }
+/* Writes the output as the plan's own launch does, for the steps that read it. Nobody is told where that fails: the
+ * next trial will be. */
+static void output_restore(const bench *now) {
+    rt_executor_steps(now->parts->executor, now->expect->step, now->expect->check_step, NULL);
+}
 
+/* The answer's members; the comparison's only where there was one. */
 static void answer_write(const bench *now, const rt_difference *difference, rt_json *json) {
-    const rt_engine *engine = now->engine;
+    const rt_device *device = now->parts->device;
     rt_json_ms(json, "build_ms", now->build_ns);
     rt_json_array_begin(json, "ns");
     for (uint32_t i = 0; i < now->trial->reps; i++) rt_json_unsigned(json, NULL, now->ns[i]);
@@ -126,33 +141,36 @@ static void answer_write(const bench *now, const rt_difference *difference, rt_j
         rt_json_float(json, "max_abs_expected", difference->max_abs_expected);
         rt_json_unsigned(json, "nan_count", difference->nan_count);
     }
-    rt_json_unsigned(json, "max_work_group_size", rt_kernel_number(engine, now->kernel, CL_KERNEL_WORK_GROUP_SIZE));
+    rt_json_unsigned(json, "max_work_group_size",
+                     rt_device_kernel_number(device, now->kernel, CL_KERNEL_WORK_GROUP_SIZE));
     rt_json_unsigned(json, "preferred_multiple",
-                     rt_kernel_number(engine, now->kernel, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE));
+                     rt_device_kernel_number(device, now->kernel, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE));
 }
 
+/* Checks before it times: what is wrong must not count as fast. */
 static rt_status bench_run(bench *now, rt_json *json) {
     rt_difference difference = {0};
     rt_status status = RT_OK;
     if (now->expect != NULL) status = output_check(now, &difference);
-    if (status == RT_OK) status = launches_run(now, now->engine->device.plain, now->trial->warmup, NULL);
+    if (status == RT_OK) status = launches_run(now, now->trial->warmup, NULL);
     if (status == RT_OK) status = reps_time(now);
     if (status == RT_OK) answer_write(now, &difference, json);
     if (now->expect != NULL && (status != RT_OK || rt_difference_spoils(&difference))) output_restore(now);
     return status;
 }
 
-rt_status rt_trial_run(rt_engine *engine, const rt_trial *trial, rt_json *json, rt_error *error) {
-    bench now = {.engine = engine, .trial = trial, .error = error};
-    rt_status status = launch_make(engine, trial, &now.launch, error);
+rt_status rt_trial_run(const rt_parts *parts, const rt_trial *trial, rt_json *json, rt_error *error) {
+    bench now = {.parts = parts, .trial = trial, .error = error};
+    rt_status status = launch_make(parts->plan, trial, &now.launch, error);
     if (status != RT_OK) return status;
-    now.expect = trial->check ? rt_expectation_find(engine, trial->step) : NULL;
-    status = rt_launch_create(engine, trial->step, &now.launch, &now.kernel, &now.build_ns, error);
+    const rt_opencl_functions *cl = rt_device_cl(parts->device);
+    now.expect = trial->check ? rt_expectation_find(parts->plan, trial->step) : NULL;
+    status = rt_steps_make_kernel(parts->steps, trial->step, &now.launch, &now.kernel, &now.build_ns, error);
     if (status != RT_OK) return status;
-    status = rt_profile_create(&now.profile, engine, error);
+    status = rt_profile_create(&now.profile, cl, parts->plan->step_count, error);
     if (status == RT_OK) status = bench_run(&now, json);
-    rt_profile_destroy(&now.profile);
+    rt_profile_destroy(now.profile);
     rt_memory_free(now.ns);
-    rt_engine_cl(engine)->ReleaseKernel(now.kernel);
+    cl->ReleaseKernel(now.kernel);
     return status;
 }

@@ -1,11 +1,17 @@
-/* A trial: one step of the loaded plan with another launch, timed and compared with what it must write. */
+/* A trial: one step of the loaded plan with another launch, timed and compared with what it must write. Without state:
+ * what a trial makes is released before it returns, but for the program, which the engine keeps. */
 #ifndef RT_TRIAL_H
 #define RT_TRIAL_H
 
-#include "command.h"
-#include "engine.h"
-#include "json.h"
+#include <stdbool.h>
+#include <stdint.h>
 
+#include "../include/farmrt.h"
+#include "command.h"
+#include "json.h"
+#include "parts.h"
+
+/* What to try. A value. */
 typedef struct {
     uint32_t step, reps, warmup, block;
     const char *kernel, *options; /* NULL: as in the plan */
@@ -14,10 +20,12 @@ typedef struct {
     bool check;
 } rt_trial;
 
+/* Takes the command's values; texts lie in the command's line. Bad ones are the command's to tell. */
 void rt_trial_take(rt_trial *trial, rt_command *command);
 
-/* Adds the answer's members to the open object. Where the plan has an expectation for the step, a wrong output is
- * replaced by the plan's own, so that trials stay independent of each other. */
-rt_status rt_trial_run(rt_engine *engine, const rt_trial *trial, rt_json *json, rt_error *error);
+/* Runs a trial and adds the answer's members to the open object. Where the plan has an expectation for the step, a
+ * wrong output is replaced by the plan's own, also after a failure, so that trials stay independent of each other.
+ * RT_BAD_COMMAND for a launch that cannot be asked for; else it fails as rt_steps_make_kernel and rounds do. */
+rt_status rt_trial_run(const rt_parts *parts, const rt_trial *trial, rt_json *json, rt_error *error);
 
 #endif

@@ -1,15 +1,21 @@
+/* What a step writes is not in the plan: it says where the output begins. So the poison goes from there to the next
+ * place that anything of the plan uses, which the step certainly need not keep.
+ */
 #include "trial_check.h"
 
 #include <math.h>
+#include <stddef.h>
+#include <string.h>
 
-#include "execute.h"
-#include "storage.h"
+#include "allocation.h"
+#include "arithmetic.h"
+#include "errors.h"
 
 static const double spoiling_error = 1e-3; /* relative to the largest expected value */
 
-const rt_expect_record *rt_expectation_find(const rt_engine *engine, uint32_t step) {
-    for (uint32_t i = 0; i < engine->plan.expect_count; i++) {
-        if (engine->plan.expects[i].step == step) return &engine->plan.expects[i];
+const rt_expect_record *rt_expectation_find(const rt_plan *plan, uint32_t step) {
+    for (uint32_t i = 0; i < plan->expect_count; i++) {
+        if (plan->expects[i].step == step) return &plan->expects[i];
     }
     return NULL;
 }
@@ -70,42 +76,46 @@ static byte_range output_range(const rt_plan *plan, const rt_expect_record *expe
     return range;
 }
 
-static rt_status image_poison(rt_engine *engine, uint32_t index, rt_error *error) {
-    const rt_image_record *image = &engine->plan.images[index];
-    const size_t origin[3] = {0, 0, 0};
-    const size_t region[3] = {image->width, image->height, 1};
-    uint64_t size = rt_image_bytes(image);
+/* Memory of NaNs, whatever the element type (all bits set), for rt_memory_free; NULL when there is none. */
+static void *nans_make(uint64_t size) {
     void *nans = rt_memory_allocate(size, 1);
-    if (nans == NULL) return rt_error_no_memory(error, "an image");
-    memset(nans, 0xFF, size);
-    cl_int code = rt_engine_cl(engine)->EnqueueWriteImage(engine->device.plain, engine->images[index].object, 1, origin,
-                                                          region, 0, 0, nans, 0, NULL, NULL);
-    rt_memory_free(nans);
-    return rt_opencl_check(error, "clEnqueueWriteImage", code, RT_NO_STEP);
+    if (nans != NULL) memset(nans, 0xFF, size);
+    return nans;
 }
 
-static rt_status range_poison(rt_engine *engine, const byte_range *range, rt_error *error) {
-    if (range->start >= range->end) return RT_OK;
-    void *nans = rt_memory_allocate(range->end - range->start, 1);
-    if (nans == NULL) return rt_error_no_memory(error, "a tensor");
-    memset(nans, 0xFF, range->end - range->start);
-    rt_status status = rt_storage_write(engine, range->pool, range->start, nans, range->end - range->start, error);
+/* All pixels of an image: a step writes the whole. */
+static rt_status image_poison(const rt_parts *parts, uint32_t index, rt_error *error) {
+    void *nans = nans_make(rt_image_bytes(&parts->plan->images[index]));
+    if (nans == NULL) return rt_error_no_memory(error, "an image");
+    rt_status status = rt_storage_write_image(parts->storage, index, nans, error);
     rt_memory_free(nans);
     return status;
 }
 
-rt_status rt_output_poison(rt_engine *engine, const rt_expect_record *expect, rt_error *error) {
-    const rt_plan *plan = &engine->plan;
+/* A range of a pool; nothing where it is empty. */
+static rt_status range_poison(const rt_parts *parts, const byte_range *range, rt_error *error) {
+    if (range->start >= range->end) return RT_OK;
+    uint64_t size = range->end - range->start;
+    void *nans = nans_make(size);
+    if (nans == NULL) return rt_error_no_memory(error, "a tensor");
+    rt_status status = rt_storage_write(parts->storage, range->pool, range->start, nans, size, error);
+    rt_memory_free(nans);
+    return status;
+}
+
+rt_status rt_output_poison(const rt_parts *parts, const rt_expect_record *expect, rt_error *error) {
+    const rt_plan *plan = parts->plan;
     const rt_arg_record *output = output_argument(plan, expect->step);
     if (output == NULL || is_in_place(plan, expect->step, output)) return RT_OK;
-    if (output->kind == RT_ARG_KIND_IMAGE) return image_poison(engine, output->value, error);
+    if (output->kind == RT_ARG_KIND_IMAGE) return image_poison(parts, output->value, error);
     if (plan->pools[output->value].kind != RT_POOL_KIND_SCRATCH || output[1].kind != RT_ARG_KIND_INT) return RT_OK;
     byte_range range = output_range(plan, expect, output);
-    return range_poison(engine, &range, error);
+    return range_poison(parts, &range, error);
 }
 
 /* --- comparison --- */
 
+/* A difference that is no number counts apart, so that it cannot hide behind a maximum. */
 static void values_compare(const float *found, const float *expected, uint64_t count, rt_difference *difference) {
     *difference = (rt_difference){0};
     for (uint64_t i = 0; i < count; i++) {
@@ -120,18 +130,18 @@ static void values_compare(const float *found, const float *expected, uint64_t c
     }
 }
 
-rt_status rt_output_compare(rt_engine *engine, const rt_expect_record *expect, rt_difference *difference,
+rt_status rt_output_compare(const rt_parts *parts, const rt_expect_record *expect, rt_difference *difference,
                             rt_error *error) {
-    const rt_tensor_record *tensor = &engine->plan.tensors[expect->tensor];
-    const float *expected = (const void *)(engine->data_bytes.data + expect->data_offset);
+    const rt_tensor_record *tensor = &parts->plan->tensors[expect->tensor];
+    const float *expected = (const void *)(parts->plan->data + expect->data_offset);
     rt_status status = RT_OK;
     float *found = rt_memory_allocate(expect->count, sizeof *found);
     if (found == NULL) return rt_error_no_memory(error, "the output");
     if (expect->check_step > expect->step) {
-        status = rt_steps_run(engine, expect->step + 1, expect->check_step, error);
+        status = rt_executor_steps(parts->executor, expect->step + 1, expect->check_step, error);
     }
     if (status == RT_OK) {
-        status = rt_storage_read(engine, tensor->place, tensor->offset * sizeof(float), found,
+        status = rt_storage_read(parts->storage, tensor->place, tensor->offset * sizeof(float), found,
                                  expect->count * sizeof(float), error);
     }
     if (status == RT_OK) values_compare(found, expected, expect->count, difference);

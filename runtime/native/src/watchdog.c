@@ -3,6 +3,12 @@
 #include "watchdog.h"
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "allocation.h"
+#include "clock.h"
+#include "errors.h"
 
 enum { TICK_MS = 20 };
 
@@ -19,6 +25,7 @@ struct rt_watchdog {
     int32_t step;
 };
 
+/* Tells the owner, who will end the process; the mutex is not held. */
 static void hang_report(rt_watchdog *watchdog, int32_t step) {
     rt_error error;
     rt_error_set(&error, RT_HANG, "not finished within %u ms", watchdog->limit_ms);
@@ -26,6 +33,7 @@ static void hang_report(rt_watchdog *watchdog, int32_t step) {
     watchdog->report(watchdog->user, &error);
 }
 
+/* The thread. It holds the mutex but for its naps and the report, which may take long. */
 static void *watchdog_run(void *argument) {
     rt_watchdog *watchdog = argument;
     pthread_mutex_lock(&watchdog->mutex);

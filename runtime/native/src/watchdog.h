@@ -1,14 +1,23 @@
-/* A thread that reports launches which do not end. */
+/* A thread that reports launches which do not end.
+ *
+ * State: an rt_watchdog, guarded by its mutex; arm and disarm come from the thread that waits.
+ */
 #ifndef RT_WATCHDOG_H
 #define RT_WATCHDOG_H
 
-#include "base.h"
+#include <stdint.h>
+
+#include "../include/farmrt.h"
 
 typedef struct rt_watchdog rt_watchdog;
+
+/* Called from the watchdog's thread, with RT_HANG and the step. */
 typedef void rt_hang_report(void *user, const rt_error *error);
 
-/* NULL where no thread can be started. */
+/* Starts the thread, not armed yet, for rt_watchdog_stop; NULL where no thread can be started. */
 rt_watchdog *rt_watchdog_start(uint32_t limit_ms, rt_hang_report *report, void *user);
+
+/* Ends the thread and waits for it; never from `report`. NULL is ignored. */
 void rt_watchdog_stop(rt_watchdog *watchdog);
 
 /* After arm, `limit_ms` may pass until the next arm or disarm, else `report` is called, once, from the thread. A NULL

@@ -5,11 +5,16 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
 
+#include "allocation.h"
+#include "errors.h"
 #include "topology.h"
 
 enum { SPINS = 2000 };
 
+/* One worker; the first has no thread of its own. */
 typedef struct {
     rt_workers *pool;
     pthread_t thread;
@@ -31,7 +36,7 @@ struct rt_workers {
     atomic_uint active; /* threads that have not finished the loop */
     atomic_uint next;
     atomic_bool stopping;
-    /* the loop */
+    /* the loop: written before it is announced, and not until all have finished */
     rt_turn *turn;
     const void *context;
     uint32_t turns;
@@ -39,6 +44,8 @@ struct rt_workers {
 
 /* --- cores --- */
 
+/* Chooses those of the cores that this process may use whose highest frequency is the highest (big) or lowest (little)
+ * of all; every one where nothing is asked for or told. */
 static void cores_choose(rt_workers *pool, rt_affinity affinity) {
     cpu_set_t allowed;
     uint32_t khz[RT_MAX_CORES], wanted_khz = 0;
@@ -60,6 +67,7 @@ static void cores_choose(rt_workers *pool, rt_affinity affinity) {
     pool->has_affinity = affinity != RT_AFFINITY_NONE;
 }
 
+/* Cores that were chosen, at least 1. */
 static uint32_t cores_count(const rt_workers *pool) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < RT_MAX_CORES; i++) count += CPU_ISSET(i, &pool->cores) != 0;
@@ -68,6 +76,7 @@ static uint32_t cores_count(const rt_workers *pool) {
 
 /* --- threads --- */
 
+/* Tells the core that it waits, so that its other thread gets on. */
 static inline void spin_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -76,6 +85,7 @@ static inline void spin_pause(void) {
 #endif
 }
 
+/* Takes turns until none is left. */
 static void turns_take(rt_workers *pool, uint32_t index) {
     for (;;) {
         uint32_t turn = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
@@ -98,6 +108,7 @@ static uint32_t announcement_wait(rt_workers *pool, uint32_t seen) {
     return now;
 }
 
+/* A thread: waits for a loop, takes its share, and says so if it is the last to finish. */
 static void *worker_run(void *argument) {
     worker *own = argument;
     rt_workers *pool = own->pool;
@@ -114,6 +125,7 @@ static void *worker_run(void *argument) {
     }
 }
 
+/* Lets all threads go; the release makes the loop's members visible to them. */
 static void loop_announce(rt_workers *pool) {
     pthread_mutex_lock(&pool->mutex);
     atomic_fetch_add_explicit(&pool->generation, 1, memory_order_release);
@@ -121,6 +133,7 @@ static void loop_announce(rt_workers *pool) {
     pthread_mutex_unlock(&pool->mutex);
 }
 
+/* Waits until every thread has finished, spinning first. */
 static void loop_wait(rt_workers *pool) {
     for (int i = 0; i < SPINS; i++) {
         if (atomic_load_explicit(&pool->active, memory_order_acquire) == 0) return;
@@ -156,6 +169,7 @@ void rt_workers_leave(rt_workers *pool) {
     if (pool->has_affinity) sched_setaffinity(0, sizeof pool->callers_cores, &pool->callers_cores);
 }
 
+/* Starts the threads of all workers but the first; `started` says how many, should one fail. */
 static bool threads_start(rt_workers *pool) {
     for (uint32_t i = 1; i < pool->count; i++) {
         pool->workers[i].pool = pool;

@@ -1,38 +1,17 @@
-#include "base.h"
+#include "allocation.h"
 
-#include <stdarg.h>
-#include <time.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { ALIGNMENT = 64 };
 
-rt_status rt_error_set(rt_error *error, rt_status status, const char *format, ...) {
-    if (error == NULL) return status;
-    memset(error, 0, sizeof *error);
-    error->status = status;
-    error->step = RT_NO_STEP;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(error->message, sizeof error->message, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
-rt_status rt_error_no_memory(rt_error *error, const char *what) {
-    return rt_error_set(error, RT_NO_MEMORY, "not enough memory for %s", what);
-}
-
-const char *rt_status_name(rt_status status) {
-    static const char *const names[] = {"ok",     "bad_command", "bad_file", "no_opencl", "unsupported", "build_failed",
-                                        "opencl", "cpu",         "hang",     "io",        "no_memory"};
-    return (size_t)status < RT_COUNT(names) ? names[status] : "unknown";
-}
-
-const char *rt_version(void) { return RT_VERSION; }
-
 #ifdef RT_TEST_ALLOCATION
-uint64_t rt_memory_failing_call;
+static uint64_t calls_until_failure; /* 0: none fails */
 
-static bool allocation_fails(void) { return rt_memory_failing_call > 0 && --rt_memory_failing_call == 0; }
+void rt_memory_fail_at(uint64_t call) { calls_until_failure = call; }
+
+static bool allocation_fails(void) { return calls_until_failure > 0 && --calls_until_failure == 0; }
 #else
 static bool allocation_fails(void) { return false; }
 #endif
@@ -77,15 +56,4 @@ void rt_memory_free_aligned(void *memory) {
     if (memory == NULL) return;
     memcpy(&whole, (uint8_t *)memory - sizeof whole, sizeof whole);
     free(whole);
-}
-
-uint64_t rt_clock_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-void rt_clock_sleep_ms(uint32_t ms) {
-    struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-    nanosleep(&pause, NULL);
 }
