@@ -77,19 +77,19 @@ _GENERIC = re.compile(
 
 def normalise(word: str) -> str:
     """The key of one word, a user's or a device's; `unknown` where nothing is left of it."""
-    return known_key(word) or _cleaned(word) or UNKNOWN
+    return key_from_table(word) or _cleaned(word) or UNKNOWN
 
 
 def soc_key(words: Iterable[str]) -> str:
     """The key out of all that a device says, the most telling word first: the first that the table knows, else the
     first that is no maker's name, else `unknown`."""
-    found = list(words)
-    known = (key for word in found if (key := known_key(word)))
-    cleaned = (key for word in found if (key := _cleaned(word)) and not _GENERIC.fullmatch(key))
-    return next(known, "") or next(cleaned, UNKNOWN)
+    all_words = list(words)
+    table_keys = (key for word in all_words if (key := key_from_table(word)))
+    cleaned_words = (key for word in all_words if (key := _cleaned(word)) and not _GENERIC.fullmatch(key))
+    return next(table_keys, "") or next(cleaned_words, UNKNOWN)
 
 
-def known_key(word: str) -> str:
+def key_from_table(word: str) -> str:
     """The key that the table gives a word; empty where it knows none."""
     lower = word[:MAX_WORD].lower().strip()
     for pattern, key in _RULES:
@@ -103,7 +103,7 @@ def qualcomm_key(soc_id: str) -> str:
     return QUALCOMM_IDS.get(int(soc_id), "") if soc_id.isascii() and soc_id.isdigit() and len(soc_id) < 6 else ""
 
 
-def compatible_words(text: str) -> Sequence[str]:
+def compatible_chips(text: str) -> Sequence[str]:
     """The entries of a device tree's `compatible`, the chip's (which stands last) first, without their makers."""
     entries = [entry for entry in text.split("\0") if entry]
     return [entry.rpartition(",")[2] for entry in reversed(entries[-16:])]

@@ -13,11 +13,11 @@ from farm.condition.linux_state import COLDEST_C, HOTTEST_C, number
 
 CPU, GPU, BATTERY, SKIN = range(4)  # types of the thermal service
 CHARGING, FULL = 2, 5  # android.os.BatteryManager
-MAX_STATUS = 6
+MAX_THERMAL_STATUS = 6
 _TEMPERATURE = re.compile(r"mValue=(-?[\d.]+), mType=(-?\d+), mName=([^,}]{0,60})")
 
 
-def state(dumps: dict[str, list[str]]) -> dict[str, Any]:
+def state_members(dumps: dict[str, list[str]]) -> dict[str, Any]:
     """Members of a DeviceState, from the lines of `battery`, `thermalservice`, `power` and `low_power`."""
     members = _battery(dumps.get("battery", [])) | _thermal(dumps.get("thermalservice", []))
     return members | {"screen_on": _screen_on(dumps.get("power", [])), "low_power": _low_power(dumps)}
@@ -31,7 +31,7 @@ def _battery(lines: Sequence[str]) -> dict[str, Any]:
     return {
         "battery_percent": percent if percent is not None and 0 <= percent <= 100 else None,
         "charging": None if status is None else status in (CHARGING, FULL),
-        "battery_temperature_c": None if tenths is None else _sane(tenths / 10),
+        "battery_temperature_c": None if tenths is None else _plausible(tenths / 10),
     }
 
 
@@ -42,12 +42,12 @@ def _thermal(lines: Sequence[str]) -> dict[str, Any]:
     current = re.split(r"Current temperatures from HAL", text)[-1].split("Current cooling devices")[0]
     hottest: dict[int, float] = {}
     for value, kind, _ in _TEMPERATURE.findall(current):
-        celsius = _sane(number(value))
+        celsius = _plausible(number(value))
         if celsius is not None and celsius != 0:  # sensors that are not there say 0
             hottest[int(kind)] = max(celsius, hottest.get(int(kind), COLDEST_C))
     chip = [hottest[kind] for kind in (CPU, GPU) if kind in hottest]
     return {
-        "thermal_status": min(int(status[1]), MAX_STATUS) if status else None,
+        "thermal_status": min(int(status[1]), MAX_THERMAL_STATUS) if status else None,
         "temperature_c": max(chip, default=None),
         "skin_temperature_c": hottest.get(SKIN),
     }
@@ -68,5 +68,5 @@ def _low_power(dumps: dict[str, list[str]]) -> bool | None:
     return {"1": True, "0": False, "null": False}.get(value)
 
 
-def _sane(celsius: float | None) -> float | None:
+def _plausible(celsius: float | None) -> float | None:
     return celsius if celsius is not None and COLDEST_C < celsius <= HOTTEST_C else None

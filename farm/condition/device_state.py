@@ -17,7 +17,7 @@ MAX_LINE = 300
 MAX_LINES = 5000
 
 # Changes while a model runs.
-QUICK = r"""
+VOLATILE_SCRIPT = r"""
 show() {
   for file in "$@"; do
     value=
@@ -36,7 +36,7 @@ if command -v dumpsys >/dev/null; then
 fi
 """
 # Beside that.
-SLOW = r"""
+STEADY_SCRIPT = r"""
 show $cpu/cpu[0-9]*/cpufreq/scaling_governor /sys/class/devfreq/*/governor \
   /sys/class/power_supply/*/type /sys/class/power_supply/*/capacity \
   /sys/class/power_supply/*/status /sys/class/power_supply/*/temp
@@ -51,12 +51,12 @@ fi
 
 def read_state(transport: Transport) -> DeviceState:
     """State of the unit right now."""
-    return _read(transport, QUICK + SLOW)
+    return _read(transport, VOLATILE_SCRIPT + STEADY_SCRIPT)
 
 
 def read_conditions(transport: Transport) -> DeviceState:
     """Only what changes while a model runs (temperature, clocks, thermal status): cheap enough beside each sample."""
-    return _read(transport, QUICK)
+    return _read(transport, VOLATILE_SCRIPT)
 
 
 def _read(transport: Transport, script: str) -> DeviceState:
@@ -76,11 +76,11 @@ def parse(output: str) -> DeviceState:
             files[f"cpu MHz {len(files)}"] = text.rpartition(":")[2]
         else:
             dumps.setdefault(kind, []).append(text)
-    kernel, android = linux_state.state(files), android_state.state(dumps)
-    chosen = kernel | _known(android)
+    kernel, android = linux_state.state_members(files), android_state.state_members(dumps)
+    members = kernel | _without_none(android)
     if kernel["temperature_c"] is not None:
-        chosen["temperature_c"] = kernel["temperature_c"]
-    return DeviceState(**chosen, free_bytes=linux_state.free_bytes("".join(dumps.get("free", []))))
+        members["temperature_c"] = kernel["temperature_c"]
+    return DeviceState(**members, free_bytes=linux_state.free_bytes("".join(dumps.get("free", []))))
 
 
 def _lines(output: str) -> Iterator[tuple[str, str]]:
@@ -90,5 +90,5 @@ def _lines(output: str) -> Iterator[tuple[str, str]]:
         yield kind, text
 
 
-def _known(members: dict[str, Any]) -> dict[str, Any]:
+def _without_none(members: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}

@@ -12,14 +12,14 @@ from farm import safe_text
 MAX_CORES = 256
 KHZ_PER_MHZ, HZ_PER_MHZ = 1000, 1_000_000
 COLDEST_C, HOTTEST_C = -40.0, 150.0
-CHIP = re.compile(
+CHIP_ZONE = re.compile(
     r"cpu|gpu|g3d|soc|cluster|little|mid|big|tsens|x86_pkg|core|mali|exynos|(^|[-_])ap([-_]|$)|acpitz", re.I
 )
-SLOWING = re.compile(r"cpufreq|devfreq|^cpu|gpu|^processor", re.I)
+COOLING_DEVICE = re.compile(r"cpufreq|devfreq|^cpu|gpu|^processor", re.I)
 GPU = re.compile(r"gpu|mali|kgsl|sgx|rogue|pvr|panfrost|etnaviv|v3d", re.I)
 
 
-def state(files: Mapping[str, str]) -> dict[str, Any]:
+def state_members(files: Mapping[str, str]) -> dict[str, Any]:
     """Members of a DeviceState, from the first lines of files by their path (a folder may come before `/sys`)."""
     load = files_of(files, r"/proc/loadavg").values()
     policies = {int(core): text for core, text in files_of(files, r"/cpu(\d+)/cpufreq/scaling_governor").items()}
@@ -36,8 +36,8 @@ def state(files: Mapping[str, str]) -> dict[str, Any]:
 
 def files_of(files: Mapping[str, str], pattern: str) -> dict[str, str]:
     """Contents of the files whose path ends so, by the pattern's first group (or the whole match), in order."""
-    found = ((re.search(rf"{pattern}$", path), text) for path, text in files.items())
-    return {match[match.lastindex or 0]: text for match, text in found if match}
+    matches = ((re.search(rf"{pattern}$", path), text) for path, text in files.items())
+    return {match[match.lastindex or 0]: text for match, text in matches if match}
 
 
 def number(text: str) -> float | None:
@@ -56,8 +56,8 @@ def celsius(text: str) -> float | None:
 
 def free_bytes(line: str) -> int | None:
     """What df's line says is available: KiB, before the share in use and the mount point."""
-    words = line.split()
-    kib = number(words[-3]) if len(words) > 3 else None
+    columns = line.split()
+    kib = number(columns[-3]) if len(columns) > 3 else None
     return None if kib is None or kib < 0 else int(kib) * 1024
 
 
@@ -79,8 +79,8 @@ def _gpu_clock_mhz(files: Mapping[str, str]) -> float | None:
 
 
 def _gpu_files(files: Mapping[str, str], name: str) -> dict[str, str]:
-    found = files_of(files, rf"/devfreq/([^/]+)/{name}")
-    return {place: text for place, text in found.items() if GPU.search(place)}
+    contents = files_of(files, rf"/devfreq/([^/]+)/{name}")
+    return {place: text for place, text in contents.items() if GPU.search(place)}
 
 
 def _gpu_governor(files: Mapping[str, str]) -> dict[str, str]:
@@ -103,14 +103,14 @@ def _chip_c(files: Mapping[str, str]) -> float | None:
     """Hottest of the zones that are the chip's by their type; without such a one the first zone's."""
     types = files_of(files, r"/thermal_zone(\d+)/type")
     zones = {int(zone): celsius(text) for zone, text in files_of(files, r"/thermal_zone(\d+)/temp").items()}
-    chip = [value for zone, value in zones.items() if value is not None and CHIP.search(types.get(str(zone), ""))]
+    chip = [value for zone, value in zones.items() if value is not None and CHIP_ZONE.search(types.get(str(zone), ""))]
     return max(chip) if chip else zones.get(0)
 
 
 def _cooling(files: Mapping[str, str]) -> int | None:
     types = files_of(files, r"/cooling_device(\d+)/type")
     steps = files_of(files, r"/cooling_device(\d+)/cur_state")
-    return highest(text for device, text in steps.items() if SLOWING.search(types.get(device, "")))
+    return highest(text for device, text in steps.items() if COOLING_DEVICE.search(types.get(device, "")))
 
 
 def highest(texts: Iterable[str]) -> int | None:
@@ -123,7 +123,7 @@ def _battery(files: Mapping[str, str]) -> dict[str, Any]:
     types = files_of(files, r"/power_supply/([^/]+)/type")
     for name in (name for name, kind in types.items() if kind == "Battery"):
         values = {key: files_of(files, rf"/power_supply/{re.escape(name)}/{key}") for key in _BATTERY_FILES}
-        capacity, status, temperature = (next(iter(found.values()), "") for found in values.values())
+        capacity, status, temperature = (next(iter(contents.values()), "") for contents in values.values())
         percent, tenths = number(capacity), number(temperature)
         return {
             "battery_percent": int(percent) if percent is not None and 0 <= percent <= 100 else None,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from farm.transport.base import Transport
 
 DEADLINE_S = 20.0
-TRIED = (
+CANDIDATES = (
     ("SCHED_SP_TOP_APP", "CPUSET_SP_TOP_APP"),
     ("MaxPerformance", "ProcessCapacityMax"),
     ("SCHED_SP_TOP_APP",),
@@ -46,8 +46,8 @@ class TaskProfile:
         return ["sh", "-c", _ENTER.format(profiles=" ".join(self.profiles)), "sh", *argv]
 
 
-def find(transport: Transport) -> TaskProfile:
+def find_profile(transport: Transport) -> TaskProfile:
     """The best profiles that the unit's shell may set."""
-    tried = [" ".join(profiles) for profiles in TRIED]
-    answer = transport.run(["sh", "-c", _TRY, "sh", *tried], DEADLINE_S).stdout.decode(errors="replace").strip()
-    return TaskProfile(tuple(answer.split())) if answer in tried else TaskProfile()
+    candidates = [" ".join(profiles) for profiles in CANDIDATES]
+    answer = transport.run(["sh", "-c", _TRY, "sh", *candidates], DEADLINE_S).stdout.decode(errors="replace").strip()
+    return TaskProfile(tuple(answer.split())) if answer in candidates else TaskProfile()

@@ -45,7 +45,7 @@ from farm.config.fields import (
     not_empty,
     split_text,
 )
-from farm.config.yaml_source import KeyPath, Section, Source
+from farm.config.yaml_source import KeyPath, YamlSection, YamlSource
 from runtime.errors import ConfigError
 
 DataFormat = Literal["NCHW", "NHWC", "NONE"]
@@ -102,7 +102,7 @@ def to_graph_order(shape: tuple[int, ...], data_format: DataFormat) -> tuple[int
     return shape
 
 
-class Subgraph(Section):
+class Subgraph(YamlSection):
     """The model's tensors at its boundary."""
 
     not_yet: ClassVar = {
@@ -167,7 +167,7 @@ def _both_types(value: Any) -> Any:
     return "fp32_fp32" if value == "fp32" else value
 
 
-class Model(Section):
+class Model(YamlSection):
     """One model with the settings of its deployment; `name` is its key in the file."""
 
     not_yet: ClassVar = {
@@ -261,7 +261,7 @@ class Model(Section):
         return self.data_type if runtime == "gpu" else "fp32_fp32"
 
 
-class Deployment(Section):
+class Deployment(YamlSection):
     """A whole deployment file."""
 
     not_yet: ClassVar = {
@@ -276,7 +276,7 @@ class Deployment(Section):
     model_graph_format: Form = "file"
     model_data_format: Form = "file"
     models: Annotated[dict[SafeName, Model], AfterValidator(not_empty)]
-    _source: Source = PrivateAttr()
+    _source: YamlSource = PrivateAttr()
 
     @field_validator("model_data_format")
     @classmethod

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from farm.emulation.emulated import EmulatedPhone
 from farm.emulation.faults import Fault
 from farm.emulation.phone import PhoneSettings
+from farm.emulation.phone_thread import EmulatedPhone
 
 __all__ = ["EmulatedPhone", "Fault", "PhoneSettings"]

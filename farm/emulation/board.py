@@ -75,7 +75,7 @@ class Board:
         return self.folder / "log"
 
     @property
-    def made(self) -> bool:
+    def exists(self) -> bool:
         """The root and its keys are there."""
         return self.root.is_dir() and self.key_file.is_file()
 
@@ -109,13 +109,13 @@ def make(board: Board, say: Say, mirror: tuple[str, str] | None = None) -> None:
 
     Raises ConfigError where this machine cannot (no root, programs missing, no mirror), JobError where making fails.
     """
-    namespace.check()
+    namespace.require_namespaces()
     with _locked(board):
-        if not board.made:
+        if not board.exists:
             shutil.rmtree(board.root, ignore_errors=True)
             chosen = mirror or debian_root.apt_mirror()
             debian_root.make(board.root, board.folder / "packages", board.log, board.handler, chosen, say)
-            _take_keys(board)
+            _move_keys_out(board)
 
 
 def start(board: Board, say: Say, mirror: tuple[str, str] | None = None) -> None:
@@ -135,14 +135,14 @@ def stop(board: Board) -> bool:
     process = running(board)
     if not _state(board):
         return False
-    namespace.check_root()
+    namespace.require_root()
     if process:
-        ended = [process, *process.children(recursive=True)]
+        processes = [process, *process.children(recursive=True)]
         process.kill()  # the first process of the board dies with it, and the kernel kills the rest
-        _, alive = psutil.wait_procs(ended, STOP_DEADLINE_S)
+        _, alive = psutil.wait_procs(processes, STOP_DEADLINE_S)
         if alive:
             raise DeadlineError(f"the board's process {alive[0].pid} did not end within {STOP_DEADLINE_S:g} s")
-    namespace.forget(board.handler)
+    namespace.unregister_handler(board.handler)
     board.state_file.unlink(missing_ok=True)
     return process is not None
 
@@ -151,7 +151,7 @@ def remove(board: Board, packages: bool = False) -> None:
     """Stops and deletes the board; with `packages` what was downloaded for it too."""
     if not board.folder.is_dir():
         return
-    namespace.check_root()
+    namespace.require_root()
     stop(board)
     with _locked(board):
         for path in board.folder.iterdir():
@@ -186,13 +186,13 @@ def _state(board: Board) -> dict[str, Any]:
     return state if isinstance(state, dict) else {}
 
 
-def _take_keys(board: Board) -> None:
+def _move_keys_out(board: Board) -> None:
     """Moves the user's key pair out of the root; it belongs to who called sudo."""
     owner = int(os.environ.get("SUDO_UID", "0")), int(os.environ.get("SUDO_GID", "0"))
     for suffix in (".pub", ""):
-        made, kept = board.root / f"{USER_KEY}{suffix}", board.key_file.with_suffix(suffix)
-        shutil.move(made, kept)
-        os.chown(kept, *owner)
+        source, target = board.root / f"{USER_KEY}{suffix}", board.key_file.with_suffix(suffix)
+        shutil.move(source, target)
+        os.chown(target, *owner)
 
 
 def _launch(board: Board) -> psutil.Process:
@@ -201,7 +201,7 @@ def _launch(board: Board) -> psutil.Process:
     atomic_file.write(board.known_hosts, f"[{ADDRESS}]:{board.port} {public[0]} {public[1]}\n".encode())
     entry = {"devices": {"board": board.entry}}
     atomic_file.write(board.devices_file, yaml.safe_dump(entry, sort_keys=False).encode())
-    command = namespace.enter(board.handler, [SSHD, "-D", "-e", "-p", str(board.port)], board.root)
+    command = namespace.command_in_namespace(board.handler, [SSHD, "-D", "-e", "-p", str(board.port)], board.root)
     output = (os.POSIX_SPAWN_OPEN, 1, board.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     files = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), output, (os.POSIX_SPAWN_DUP2, 1, 2)]
     pid = os.posix_spawnp(command[0], command, namespace.ENVIRONMENT, file_actions=files, setsid=True)
@@ -215,7 +215,7 @@ def _wait_for_sshd(board: Board, process: psutil.Process) -> None:
     deadline = time.monotonic() + START_DEADLINE_S
     while not _answers(board.port):
         if running(board) is None:
-            raise JobError(f"the board ended at its start: {namespace.last_words(board.log)}")
+            raise JobError(f"the board ended at its start: {namespace.log_tail(board.log)}")
         if time.monotonic() > deadline:
             process.kill()
             raise DeadlineError(f"the board's sshd did not answer within {START_DEADLINE_S:g} s; see {board.log}")

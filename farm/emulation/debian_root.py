@@ -71,12 +71,14 @@ def make(root: Path, packages_folder: Path, log: Path, handler: str, mirror: tup
     _check_folder(root.parent)
     partial = root.with_name(f"{root.name}.partial")
     packages_folder.mkdir(parents=True, exist_ok=True)
-    _salvage(partial, packages_folder)
+    _remove_partial(partial, packages_folder)
     log.write_bytes(b"")
-    known = len(list(packages_folder.glob("*.deb")))
-    say(f"Debian {mirror[1]} for ARM64 from {mirror[0]}; {known} packages are here already")
+    downloaded = len(list(packages_folder.glob("*.deb")))
+    say(f"Debian {mirror[1]} for ARM64 from {mirror[0]}; {downloaded} packages are here already")
     stages = _Stages(say)
-    namespace.run(handler, _mmdebstrap(partial, packages_folder, mirror), log, INSTALL_DEADLINE_S, hear=stages.hear)
+    namespace.run(
+        handler, _mmdebstrap(partial, packages_folder, mirror), log, INSTALL_DEADLINE_S, on_line=stages.on_line
+    )
     stages.begin("making user, keys and sshd's configuration")
     _write_files(partial)
     namespace.run(handler, ["/bin/sh", "-euc", _SETTLE], log, SETTLE_DEADLINE_S, partial)
@@ -86,8 +88,8 @@ def make(root: Path, packages_folder: Path, log: Path, handler: str, mirror: tup
 
 def apt_mirror() -> tuple[str, str]:
     """Address and suite of the Debian mirror in this machine's apt sources."""
-    found = "$(SITE) $(RELEASE) $(COMPONENT) $(ORIGIN)"
-    command = ["apt-get", "indextargets", "--format", found, "Created-By: Packages"]
+    fields = "$(SITE) $(RELEASE) $(COMPONENT) $(ORIGIN)"
+    command = ["apt-get", "indextargets", "--format", fields, "Created-By: Packages"]
     try:
         lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
     except OSError:
@@ -100,7 +102,7 @@ def apt_mirror() -> tuple[str, str]:
     )
 
 
-def _salvage(partial: Path, packages_folder: Path) -> None:
+def _remove_partial(partial: Path, packages_folder: Path) -> None:
     """Deletes what an earlier, interrupted `make` left, but for the packages that it had downloaded whole."""
     for package in partial.glob(f".{ARCHIVES}/*.deb"):
         shutil.move(package, packages_folder / package.name)
@@ -155,7 +157,7 @@ class _Stages:
         self._say = say
         self._name, self._began = "", 0.0
 
-    def hear(self, line: str) -> None:
+    def on_line(self, line: str) -> None:
         """A line of mmdebstrap's."""
         if line.startswith("I: ") and line.endswith("..."):
             self.begin(line.removeprefix("I: ").removesuffix("..."))

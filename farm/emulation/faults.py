@@ -20,11 +20,11 @@ from farm.config.suggestion import suggestion
 from runtime.errors import ConfigError
 
 REQUESTS = ("connect", "shell", "push", "pull", "stat", "list")
-FLIPPED = 0x20
+FLIPPED_BIT = 0x20
 MAX_FACTOR = 100.0
 
 
-class Concern(enum.Enum):
+class FaultTarget(enum.Enum):
     """What a fault spoils."""
 
     LINK = "link"
@@ -34,37 +34,39 @@ class Concern(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
+class FaultKind:
     """A row of the table of faults; `defaults` are its own keys, None for one that may be left out."""
 
-    concern: Concern
+    target: FaultTarget
     help: str
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 FAULTS = {
-    "disconnect": Kind(Concern.LINK, "the link is reset, and refused while `away`", {"away": 0.0}),
-    "reboot": Kind(Concern.LINK, "processes die, the phone is away; files stay", {"away": 3.0}),
-    "stall": Kind(Concern.LINK, "half-open: the link stays, nothing moves on it", {}),
-    "offline": Kind(Concern.PHONE, "takes connections and never answers", {"for": None}),
-    "unauthorized": Kind(Concern.PHONE, "knows no computer's key", {"for": None}),
-    "storage": Kind(Concern.PHONE, "only so much can still be written", {"free": 0}),
-    "alter": Kind(Concern.DATA, "one bit of a file or output flips, `bytes` from its start", {}),
-    "truncate": Kind(Concern.DATA, "a file or output ends after `bytes`, without an error", {}),
-    "exit": Kind(Concern.COMMAND, "the command dies, with this status", {"status": 139}),
-    "hang": Kind(Concern.COMMAND, "the command stands still", {}),
-    "garbage": Kind(Concern.COMMAND, "random bytes among the command's output", {"size": 4096}),
-    "flood": Kind(Concern.COMMAND, "output without an end, or of this size", {"size": None}),
-    "battery": Kind(Concern.PHONE, "how full it is", {"level": 5, "charging": False, "saver": False}),
-    "hot": Kind(Concern.PHONE, "is that hot, kept so `for` a time", {"temp": 60.0, "for": 0.0}),
-    "throttle": Kind(Concern.PHONE, "thermal status (0 to 6), clocks down", {"status": 3, "for": None}),
-    "slow": Kind(Concern.PHONE, "computes so many times slower, and no sensor tells", {"factor": 1.5, "for": None}),
-    "property": Kind(
-        Concern.PHONE,
+    "disconnect": FaultKind(FaultTarget.LINK, "the link is reset, and refused while `away`", {"away": 0.0}),
+    "reboot": FaultKind(FaultTarget.LINK, "processes die, the phone is away; files stay", {"away": 3.0}),
+    "stall": FaultKind(FaultTarget.LINK, "half-open: the link stays, nothing moves on it", {}),
+    "offline": FaultKind(FaultTarget.PHONE, "takes connections and never answers", {"for": None}),
+    "unauthorized": FaultKind(FaultTarget.PHONE, "knows no computer's key", {"for": None}),
+    "storage": FaultKind(FaultTarget.PHONE, "only so much can still be written", {"free": 0}),
+    "alter": FaultKind(FaultTarget.DATA, "one bit of a file or output flips, `bytes` from its start", {}),
+    "truncate": FaultKind(FaultTarget.DATA, "a file or output ends after `bytes`, without an error", {}),
+    "exit": FaultKind(FaultTarget.COMMAND, "the command dies, with this status", {"status": 139}),
+    "hang": FaultKind(FaultTarget.COMMAND, "the command stands still", {}),
+    "garbage": FaultKind(FaultTarget.COMMAND, "random bytes among the command's output", {"size": 4096}),
+    "flood": FaultKind(FaultTarget.COMMAND, "output without an end, or of this size", {"size": None}),
+    "battery": FaultKind(FaultTarget.PHONE, "how full it is", {"level": 5, "charging": False, "saver": False}),
+    "hot": FaultKind(FaultTarget.PHONE, "is that hot, kept so `for` a time", {"temp": 60.0, "for": 0.0}),
+    "throttle": FaultKind(FaultTarget.PHONE, "thermal status (0 to 6), clocks down", {"status": 3, "for": None}),
+    "slow": FaultKind(
+        FaultTarget.PHONE, "computes so many times slower, and no sensor tells", {"factor": 1.5, "for": None}
+    ),
+    "property": FaultKind(
+        FaultTarget.PHONE,
         "another value (with \\x1b escapes, repeated up to `length`), or none",
         {"name": "", "value": None, "length": None},
     ),
-    "clock": Kind(Concern.PHONE, "`date` jumps", {"jump": 3600.0}),
+    "clock": FaultKind(FaultTarget.PHONE, "`date` jumps", {"jump": 3600.0}),
 }
 
 
@@ -88,77 +90,77 @@ class Fault:
         if name not in FAULTS:
             raise ConfigError(f"--fault {text}: unknown fault {name!r}{suggestion(name, FAULTS)}")
         kind = FAULTS[name]
-        found = _read(text, rest, {*kind.defaults, *TRIGGER})
-        trigger = {field: found.pop(key) for key, field in TRIGGER.items() if key in found}
-        once = kind.concern in (Concern.LINK, Concern.PHONE) and "every_s" not in trigger
-        fault = cls(name, {**kind.defaults, **found}, **{"times": 1 if once else None, **trigger})
-        if fault.size_bytes and not fault.chosen and kind.concern is not Concern.DATA:
+        values = _parse_keys(text, rest, {*kind.defaults, *TRIGGER_FIELDS})
+        trigger = {field: values.pop(key) for key, field in TRIGGER_FIELDS.items() if key in values}
+        once = kind.target in (FaultTarget.LINK, FaultTarget.PHONE) and "every_s" not in trigger
+        fault = cls(name, {**kind.defaults, **values}, **{"times": 1 if once else None, **trigger})
+        if fault.size_bytes and not fault.selects_requests and kind.target is not FaultTarget.DATA:
             raise ConfigError(f"--fault {text}: bytes= needs at= or on=, which say whose")
         if name == "property" and not fault.values["name"]:
             raise ConfigError(f"--fault {text}: needs name=")
         return fault
 
     @property
-    def concern(self) -> Concern:
+    def target(self) -> FaultTarget:
         """What it spoils."""
-        return FAULTS[self.name].concern
+        return FAULTS[self.name].target
 
     @property
-    def chosen(self) -> bool:
+    def selects_requests(self) -> bool:
         """Whether it names requests."""
         return bool(self.at or self.on)
 
-    def concerns(self, request: str, text: str) -> bool:
+    def matches(self, request: str, text: str) -> bool:
         """Whether it happens in that request; `request` is empty for the phone itself."""
-        if self.chosen:
+        if self.selects_requests:
             return self.at in ("", request) and request != "" and (self.on is None or bool(self.on.search(text)))
-        wanted = {Concern.COMMAND: ("shell",), Concern.DATA: ("push", "pull")}.get(self.concern, ("",))
-        return request in wanted
+        default_requests = {FaultTarget.COMMAND: ("shell",), FaultTarget.DATA: ("push", "pull")}.get(self.target, ("",))
+        return request in default_requests
 
 
 @dataclasses.dataclass
-class Armed:
+class ArmedFault:
     """A fault with the times that it still may happen."""
 
     fault: Fault
-    left: int | None
+    remaining: int | None
 
-    def spend(self) -> bool:
+    def take_one(self) -> bool:
         """Takes one of them; False when none is left."""
-        if self.left is None:
+        if self.remaining is None:
             return True
-        self.left -= 1
-        return self.left >= 0
+        self.remaining -= 1
+        return self.remaining >= 0
 
 
-class Board:
+class FaultInjector:
     """The faults of one phone."""
 
     def __init__(self, faults: Sequence[Fault] = ()) -> None:
-        self._armed = [Armed(fault, fault.times) for fault in faults]
+        self._armed = [ArmedFault(fault, fault.times) for fault in faults]
 
-    def add(self, fault: Fault) -> Armed:
+    def add(self, fault: Fault) -> ArmedFault:
         """Counts for requests that come from now on."""
-        self._armed.append(Armed(fault, fault.times))
+        self._armed.append(ArmedFault(fault, fault.times))
         return self._armed[-1]
 
-    def watch(self, request: str, text: str, act: Callable[[Fault], None]) -> Watch:
+    def monitor(self, request: str, text: str, act: Callable[[Fault], None]) -> FaultMonitor:
         """Watches over one request; `act` does what a fault of the link, a command or the phone asks for."""
-        return Watch([armed for armed in self._armed if armed.fault.concerns(request, text)], act)
+        return FaultMonitor([armed for armed in self._armed if armed.fault.matches(request, text)], act)
 
 
-class Watch:
+class FaultMonitor:
     """Counts one request's bytes and time, and lets its faults happen."""
 
-    def __init__(self, armed: Sequence[Armed], act: Callable[[Fault], None]) -> None:
+    def __init__(self, armed: Sequence[ArmedFault], act: Callable[[Fault], None]) -> None:
         self._act = act
         self._position = 0
         self._timers: list[asyncio.TimerHandle] = []
-        self._spoiling = [each for each in armed if each.fault.concern is Concern.DATA and each.spend()]
-        self._due = [each for each in armed if each.fault.concern is not Concern.DATA]
+        self._altering = [fault for fault in armed if fault.fault.target is FaultTarget.DATA and fault.take_one()]
+        self._due = [fault for fault in armed if fault.fault.target is not FaultTarget.DATA]
         self._start_due()
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> FaultMonitor:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -169,55 +171,57 @@ class Watch:
         for timer in self._timers:
             timer.cancel()
 
-    def passed(self, chunk: bytes) -> bytes:
+    def transform(self, chunk: bytes) -> bytes:
         """Counts a piece of the request's data; returns what becomes of it."""
         start = self._position
         self._position += len(chunk)
         self._start_due()
-        for each in self._spoiling:
-            chunk = _spoiled(chunk, each.fault.name, each.fault.size_bytes - start)
+        for armed in self._altering:
+            chunk = _altered(chunk, armed.fault.name, armed.fault.size_bytes - start)
         return chunk
 
     def _start_due(self) -> None:
-        ready = [each for each in self._due if each.fault.size_bytes <= self._position]
-        self._due = [each for each in self._due if each.fault.size_bytes > self._position]
-        for each in ready:
-            self._schedule(each, each.fault.after_s or each.fault.every_s or 0.0)
+        ready = [armed for armed in self._due if armed.fault.size_bytes <= self._position]
+        self._due = [armed for armed in self._due if armed.fault.size_bytes > self._position]
+        for armed in ready:
+            self._schedule(armed, armed.fault.after_s or armed.fault.every_s or 0.0)
 
-    def _schedule(self, armed: Armed, delay_s: float) -> None:
+    def _schedule(self, armed: ArmedFault, delay_s: float) -> None:
         if delay_s:
             self._timers.append(asyncio.get_running_loop().call_later(delay_s, self._fire, armed))
         else:
             self._fire(armed)
 
-    def _fire(self, armed: Armed) -> None:
-        if not armed.spend():
+    def _fire(self, armed: ArmedFault) -> None:
+        if not armed.take_one():
             return
         self._act(armed.fault)
         if armed.fault.every_s:
             self._schedule(armed, armed.fault.every_s)
 
 
-def _spoiled(chunk: bytes, name: str, offset: int) -> bytes:
+def _altered(chunk: bytes, name: str, offset: int) -> bytes:
     if name == "truncate":
         return chunk[: max(offset, 0)]
     if not 0 <= offset < len(chunk):
         return chunk
-    return chunk[:offset] + bytes([chunk[offset] ^ FLIPPED]) + chunk[offset + 1 :]
+    return chunk[:offset] + bytes([chunk[offset] ^ FLIPPED_BIT]) + chunk[offset + 1 :]
 
 
-def _read(text: str, rest: str, known: set[str]) -> dict[str, Any]:
+def _parse_keys(text: str, rest: str, allowed_keys: set[str]) -> dict[str, Any]:
     """The keys of one specification; a comma separates them where `key=` follows."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for part in filter(None, re.split(r",(?=[a-z]+=)", rest)):
         key, equals, value = part.partition("=")
-        if key not in known or not equals:
-            raise ConfigError(f"--fault {text}: {key!r}: not one of {', '.join(sorted(known))}{suggestion(key, known)}")
+        if key not in allowed_keys or not equals:
+            raise ConfigError(
+                f"--fault {text}: {key!r}: not one of {', '.join(sorted(allowed_keys))}{suggestion(key, allowed_keys)}"
+            )
         try:
-            found[key] = READERS[key](value)
+            values[key] = KEY_READERS[key](value)
         except (ValueError, re.error) as error:
             raise ConfigError(f"--fault {text}: {key}: {error}") from None
-    return found
+    return values
 
 
 def read_size(text: str) -> int:
@@ -236,7 +240,7 @@ def read_time(text: str) -> float:
     return float(match[1]) * {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}[match[2]]
 
 
-def _read_wait(text: str) -> float:
+def _read_duration(text: str) -> float:
     seconds = read_time(text)
     if seconds < 0:
         raise ValueError("cannot be negative")
@@ -249,7 +253,7 @@ def _read_request(text: str) -> str:
     return text
 
 
-def _read_answer(text: str) -> bool:
+def _read_yes_no(text: str) -> bool:
     if text not in ("yes", "no"):
         raise ValueError(f"{text!r} is neither yes nor no")
     return text == "yes"
@@ -260,7 +264,14 @@ def _read_escaped(text: str) -> str:
 
 
 # Key of a trigger -> its field.
-TRIGGER = {"at": "at", "on": "on", "bytes": "size_bytes", "after": "after_s", "every": "every_s", "times": "times"}
+TRIGGER_FIELDS = {
+    "at": "at",
+    "on": "on",
+    "bytes": "size_bytes",
+    "after": "after_s",
+    "every": "every_s",
+    "times": "times",
+}
 
 
 def _read_factor(text: str) -> float:
@@ -270,21 +281,21 @@ def _read_factor(text: str) -> float:
     return factor
 
 
-READERS: dict[str, Callable[[str], Any]] = {
+KEY_READERS: dict[str, Callable[[str], Any]] = {
     "at": _read_request,
     "on": re.compile,
     "bytes": read_size,
-    "after": _read_wait,
-    "every": _read_wait,
+    "after": _read_duration,
+    "every": _read_duration,
     "times": int,
-    "away": _read_wait,
-    "for": _read_wait,
+    "away": _read_duration,
+    "for": _read_duration,
     "free": read_size,
     "size": read_size,
     "status": int,
     "level": int,
-    "charging": _read_answer,
-    "saver": _read_answer,
+    "charging": _read_yes_no,
+    "saver": _read_yes_no,
     "temp": float,
     "factor": _read_factor,
     "name": str,

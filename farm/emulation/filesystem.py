@@ -55,7 +55,7 @@ GPU_GOVERNORS = {
 TASK_PROFILES_SINCE = 13
 
 # What Android's toybox has, and the linker that PoCL calls: taken from this machine. Nothing else is on the PATH.
-BORROWED = """
+HOST_PROGRAM_NAMES = """
 awk base64 basename cat chmod chown cksum cmp comm cp cut dd diff dirname du echo egrep env expr false fgrep find flock
 getconf grep gunzip gzip head hostname kill ln ls md5sum mkdir mkfifo mktemp mv nice nohup nproc od paste pgrep pidof
 pkill printenv printf ps pwd readlink realpath renice rm rmdir sed seq setsid sha1sum sha224sum sha256sum sha384sum
@@ -70,7 +70,7 @@ def map_command(command: str, root: Path) -> str:
     return DEVICE_PATH.sub(lambda _: f"{root}/", command)
 
 
-class OutputMap:
+class OutputPathMapper:
     """Takes the root's own name out of what commands say, so that its paths are those of the device.
 
     A piece may end within that name: what could be its start waits for the next piece.
@@ -84,7 +84,7 @@ class OutputMap:
     def feed(self, chunk: bytes) -> bytes:
         """What of it, and of what waited, can be said now."""
         data = self._held + chunk
-        ends = (found.end() for found in self._whole.finditer(data))
+        ends = (match.end() for match in self._whole.finditer(data))
         settled = max((end for end in ends if data[end - 1 : end] == b"/" or end < len(data)), default=0)
         longest = min(len(self._root), len(data) - settled)
         held = next((size for size in range(longest, 0, -1) if data.endswith(self._root[:size])), 0)
@@ -102,7 +102,7 @@ def map_path(path: str, root: Path) -> Path:
     return root / os.path.normpath("/" + path).lstrip("/")
 
 
-def check_root(root: Path) -> None:
+def check_folder_name(root: Path) -> None:
     """A folder whose name a shell would change cannot stand in commands."""
     if shlex.quote(str(root)) != str(root):
         raise ConfigError(f"{root}: an emulated phone needs a folder without blanks and quotes; set TMPDIR to one")
@@ -135,7 +135,7 @@ def make_tree(root: Path, soc: Soc, android: int, rooted: bool, programs: Mappin
             write(root / "sys/devices/soc0" / name, value)
 
 
-def new_boot(root: Path) -> None:
+def write_boot_id(root: Path) -> None:
     """The kernel's number of this boot."""
     write(root / "proc/sys/kernel/random/boot_id", str(uuid.uuid4()))
 
@@ -167,10 +167,10 @@ def used_bytes(root: Path) -> int:
     return total
 
 
-def own_programs(host_path: str) -> dict[str, str]:
+def host_programs(host_path: str) -> dict[str, str]:
     """The shell and programs of this machine, by the names that a phone has."""
-    found = {name: shutil.which(name, path=host_path) for name in (*BORROWED.split(), LINKER)}
-    return {"sh": "/bin/sh"} | {name: path for name, path in found.items() if path}
+    paths = {name: shutil.which(name, path=host_path) for name in (*HOST_PROGRAM_NAMES.split(), LINKER)}
+    return {"sh": "/bin/sh"} | {name: path for name, path in paths.items() if path}
 
 
 def toybox_programs(host_path: str) -> dict[str, str]:
@@ -182,10 +182,10 @@ def toybox_programs(host_path: str) -> dict[str, str]:
     if not shell or not toybox:
         raise ConfigError("a phone with toybox needs mksh and toybox on this machine; Debian: apt install mksh toybox")
     names = subprocess.run([toybox], capture_output=True, text=True, check=True).stdout.split()
-    return own_programs(host_path) | dict.fromkeys(names, toybox) | {"sh": shell}
+    return host_programs(host_path) | dict.fromkeys(names, toybox) | {"sh": shell}
 
 
-def _install_programs(folder: Path, android: int, borrowed: Mapping[str, str]) -> None:
+def _install_programs(folder: Path, android: int, host_paths: Mapping[str, str]) -> None:
     """The phone's own programs, and links to those of this machine under the other names."""
     folder.mkdir(parents=True)
     for source in importlib.resources.files("farm.emulation").joinpath("programs").iterdir():
@@ -194,7 +194,7 @@ def _install_programs(folder: Path, android: int, borrowed: Mapping[str, str]) -
         program.chmod(0o755)
     if android < TASK_PROFILES_SINCE:
         (folder / "settaskprofile").unlink()
-    for name, target in borrowed.items():
+    for name, target in host_paths.items():
         if not (folder / name).exists():
             (folder / name).symlink_to(target)
 
@@ -207,7 +207,7 @@ def _make_proc(proc: Path, soc: Soc) -> None:
     tree.mkdir()
     (tree / "compatible").write_bytes(b"".join(name.encode() + b"\0" for name in soc.compatible))
     (tree / "model").write_bytes(f"{soc.maker} {soc.soc_model}".encode() + b"\0")
-    new_boot(proc.parent)
+    write_boot_id(proc.parent)
 
 
 def _make_gpu(sys: Path, soc: Soc, writable: int) -> None:

@@ -43,7 +43,7 @@ class PacketError(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Header:
+class PacketHeader:
     """What stands before a payload."""
 
     command: Command
@@ -53,7 +53,7 @@ class Header:
     checksum: int
 
     @classmethod
-    def decode(cls, data: bytes) -> Header:
+    def decode(cls, data: bytes) -> PacketHeader:
         """Raises PacketError for an unknown command, a wrong magic or a payload over the limit."""
         command, arg0, arg1, payload_bytes, checksum, magic = HEADER.unpack(data)
         if command ^ WORD != magic or command not in COMMANDS:

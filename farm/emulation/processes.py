@@ -23,12 +23,12 @@ CHUNK_BYTES = 256 * 1024
 GRACE_S = 0.5  # between SIGHUP and SIGKILL
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 KILL_ROUNDS = 20  # a process may start another while we kill it
-MARK = "FARM_EMULATED_PHONE"  # environment variable of every process of a phone: its folder
+PHONE_VARIABLE = "FARM_EMULATED_PHONE"  # environment variable of every process of a phone: its folder
 # A session's leader that opens a terminal gets it as its controlling one.
 ENTER_TERMINAL = 'terminal=$1; shift; : <>"$terminal"; exec "$@"'
 
 
-class Wiring(enum.Enum):
+class StdioMode(enum.Enum):
     """What a command's standard streams are."""
 
     PIPES = "pipes"
@@ -97,7 +97,7 @@ class Pipe:
                 remove(self._descriptor)
 
 
-class Program:
+class RunningCommand:
     """A command that runs, as the leader of its own session.
 
     Attributes:
@@ -106,15 +106,15 @@ class Program:
         used_s: processor time, once it has ended.
     """
 
-    def __init__(self, argv: list[str], folder: Path, environment: Mapping[str, str], wiring: Wiring) -> None:
+    def __init__(self, argv: list[str], folder: Path, environment: Mapping[str, str], stdio: StdioMode) -> None:
         self.stderr: Pipe | None = None
-        if wiring in (Wiring.PIPES, Wiring.JOINED_PIPES):
-            stderr = subprocess.PIPE if wiring is Wiring.PIPES else subprocess.STDOUT
+        if stdio in (StdioMode.PIPES, StdioMode.JOINED_PIPES):
+            stderr = subprocess.PIPE if stdio is StdioMode.PIPES else subprocess.STDOUT
             self._process = _popen(argv, folder, environment, subprocess.PIPE, stderr)
-            self.stdin, self.stdout, *rest = (Pipe(descriptor) for descriptor in _taken(self._process))
+            self.stdin, self.stdout, *rest = (Pipe(descriptor) for descriptor in _detached_descriptors(self._process))
             self.stderr = rest[0] if rest else None
         else:
-            self._process, terminal = _popen_on_terminal(argv, folder, environment, wiring)
+            self._process, terminal = _popen_on_terminal(argv, folder, environment, stdio)
             self.stdin = self.stdout = Pipe(terminal)
         self._pidfd = os.pidfd_open(self._process.pid)
         self._forced_status: int | None = None
@@ -200,8 +200,8 @@ def descendants(leaders: Collection[int]) -> list[Descendant]:
             number = int(entry.parent.name)
             parents[number] = int(fields[1])
             used[number] = (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
-    found = ((number, _leader(number, parents, leaders)) for number in parents)
-    return [Descendant(number, leader, used[number]) for number, leader in found if leader is not None]
+    numbered = ((number, _leader(number, parents, leaders)) for number in parents)
+    return [Descendant(number, leader, used[number]) for number, leader in numbered if leader is not None]
 
 
 def _leader(number: int, parents: Mapping[int, int], leaders: Collection[int]) -> int | None:
@@ -213,22 +213,22 @@ def _leader(number: int, parents: Mapping[int, int], leaders: Collection[int]) -
     return number
 
 
-def marked(folder: Path) -> Iterator[psutil.Process]:
+def phone_processes(folder: Path) -> Iterator[psutil.Process]:
     """Every process of the phone with that folder, whatever session it made itself."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get(MARK) == str(folder):
+            if process.environ().get(PHONE_VARIABLE) == str(folder):
                 yield process
 
 
 def kill_all(folder: Path) -> None:
     """Kills every process of the phone."""
     for _ in range(KILL_ROUNDS):
-        found = list(marked(folder))
-        for process in found:
+        alive = list(phone_processes(folder))
+        for process in alive:
             with contextlib.suppress(psutil.Error):
                 process.kill()
-        if not found:
+        if not alive:
             break
 
 
@@ -247,7 +247,7 @@ def _popen(
     )
 
 
-def _taken(process: subprocess.Popen[bytes]) -> list[int]:
+def _detached_descriptors(process: subprocess.Popen[bytes]) -> list[int]:
     """The pipes' own descriptors, which no file object closes any more."""
     files = [file for file in (process.stdin, process.stdout, process.stderr) if file]
     descriptors = [os.dup(file.fileno()) for file in files]
@@ -257,16 +257,16 @@ def _taken(process: subprocess.Popen[bytes]) -> list[int]:
 
 
 def _popen_on_terminal(
-    argv: list[str], folder: Path, environment: Mapping[str, str], wiring: Wiring
+    argv: list[str], folder: Path, environment: Mapping[str, str], stdio: StdioMode
 ) -> tuple[subprocess.Popen[bytes], int]:
-    ours, theirs = pty.openpty()
+    controller, terminal = pty.openpty()
     try:
-        if wiring is Wiring.RAW_TERMINAL:
-            tty.setraw(theirs)
-        entered = ["/bin/sh", "-c", ENTER_TERMINAL, "sh", os.ttyname(theirs), *argv]
-        return _popen(entered, folder, environment, theirs, theirs), ours
+        if stdio is StdioMode.RAW_TERMINAL:
+            tty.setraw(terminal)
+        entered = ["/bin/sh", "-c", ENTER_TERMINAL, "sh", os.ttyname(terminal), *argv]
+        return _popen(entered, folder, environment, terminal, terminal), controller
     except BaseException:
-        os.close(ours)
+        os.close(controller)
         raise
     finally:
-        os.close(theirs)
+        os.close(terminal)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from farm.emulation.packets import Command, PacketError
 
 Send = Callable[[Command, int, int, bytes], Awaitable[None]]
-MAX_WAITING = 1024
+MAX_UNREAD_PACKETS = 1024
 EARLY_CLOSE = "the other side closed the stream"
 
 
@@ -20,7 +20,7 @@ class StreamClosed(Exception):
     """The peer wants nothing more from this stream."""
 
 
-class Stream:
+class AdbStream:
     """A stream that the peer opened.
 
     Args:
@@ -76,9 +76,9 @@ class Stream:
                     Command.WRTE, self._local, self._remote, bytes(view[start : start + self.payload_bytes])
                 )
 
-    def arrive(self, payload: bytes) -> None:
+    def receive_packet(self, payload: bytes) -> None:
         """Takes a packet of the peer; adb sends its last ones without waiting. Raises PacketError for too many."""
-        if self._arrived.qsize() >= MAX_WAITING:
+        if self._arrived.qsize() >= MAX_UNREAD_PACKETS:
             raise PacketError("WRTE before the OKAY of those before")
         if payload:
             self._arrived.put_nowait(payload)
@@ -87,7 +87,7 @@ class Stream:
         """The peer has taken our last packet."""
         self._acknowledged.set()
 
-    def end(self) -> None:
+    def peer_closed(self) -> None:
         """The peer has closed: what arrived can still be read, nothing can be written. May be called twice."""
         self._ended = True
         self._arrived.put_nowait(b"")

@@ -26,7 +26,7 @@ LOAD_LAG_S = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Body:
+class ThermalState:
     """Temperatures now, and the load average."""
 
     chip_c: float = AMBIENT_C + IDLE_SKIN_C + IDLE_CHIP_C
@@ -35,14 +35,14 @@ class Body:
     load_average: float = 0.0
 
     @classmethod
-    def at(cls, celsius: float) -> Body:
+    def at(cls, celsius: float) -> ThermalState:
         """Everything that hot."""
         return cls(celsius, celsius, celsius)
 
-    def after(self, elapsed_s: float, load: float, cores: int) -> Body:
+    def after(self, elapsed_s: float, load: float, cores: int) -> ThermalState:
         """The body after so long under that load (share of all cores in use, 0 to 1)."""
         skin = AMBIENT_C + IDLE_SKIN_C + LOADED_SKIN_C * load
-        return Body(
+        return ThermalState(
             _lag(self.chip_c, self.skin_c + IDLE_CHIP_C + LOADED_CHIP_C * load, elapsed_s, CHIP_LAG_S),
             _lag(self.skin_c, skin, elapsed_s, SKIN_LAG_S),
             _lag(self.battery_c, AMBIENT_C + (skin - AMBIENT_C) * BATTERY_SHARE, elapsed_s, BATTERY_LAG_S),

@@ -19,7 +19,7 @@ BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
 @contextlib.contextmanager
-def locked(unit: str, folder: Path | None = None) -> Iterator[str | None]:
+def try_lock(unit: str, folder: Path | None = None) -> Iterator[str | None]:
     """Holds the lock of a unit, by its identity; yields None where another process has it, else what names the file.
 
     It names the lock file as the kernel sees it, until the host boots again. Who holds the lock and finds that
@@ -43,12 +43,12 @@ def locked(unit: str, folder: Path | None = None) -> Iterator[str | None]:
         lock.release()
 
 
-def identity(unit: Unit) -> str:
+def connection_key(unit: Unit) -> str:
     """What tells a unit from all others, whatever devices.yml calls it."""
     if unit.transport == "local":
         return f"local {(LOCAL_UNITS_FOLDER / unit.name).resolve()}"
-    where = (unit.serial, unit.adb_server_port, unit.address, unit.port, unit.username, unit.jump, unit.folder)
-    return " ".join(map(str, (unit.transport, *where)))
+    address = (unit.serial, unit.adb_server_port, unit.address, unit.port, unit.username, unit.jump, unit.folder)
+    return " ".join(map(str, (unit.transport, *address)))
 
 
 def _runtime_folder() -> Path:

@@ -29,7 +29,7 @@ done
 
 
 @dataclasses.dataclass(frozen=True)
-class Swept:
+class ClearedLeftovers:
     """Number of programs that were ended, and of governors that got their old value back."""
 
     programs: int = 0
@@ -42,8 +42,8 @@ class Swept:
         return ended + (f"; governors put back: {self.governors}" if self.governors else "")
 
 
-def sweep(transport: Transport, sysfs: str = governor.SYSFS) -> Swept:
+def clear(transport: Transport, sysfs: str = governor.SYSFS) -> ClearedLeftovers:
     """Clears away; only the holder of the lease may."""
     completed = transport.run(["sh", "-c", END_PROGRAMS + governor.RESTORE, "sweep", sysfs], DEADLINE_S)
     lines = set(completed.stdout.decode(errors="replace").splitlines())
-    return Swept(*(sum(line.startswith(word) for line in lines) for word in ("killed=", "restored=")))
+    return ClearedLeftovers(*(sum(line.startswith(word) for line in lines) for word in ("killed=", "restored=")))

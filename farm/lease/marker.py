@@ -77,7 +77,7 @@ class Claim:
         owner: user and host, for people.
         job: what it does there, for people.
         nonce: unlike any other claim's.
-        lock: identifies the lock file that it holds on its own host, see farm.host_lock.
+        lock: identifies the lock file that it holds on its own host, see farm.lease.host_lock.
         boot, uptime_s: the unit's, at the claim.
         lease_s: how long it counts from the claim or the last renewal.
     """
@@ -97,21 +97,21 @@ class Claim:
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class MarkerState:
     """The marker and the unit's clock at one moment; `claim` is None where nobody made one that can be read."""
 
     boot: str
     uptime_s: float
     token: int
     claim: Claim | None
-    beat: str
+    heartbeat: str
 
     @property
     def remaining_s(self) -> float:
         """How long the lease still lasts; 0 where nobody holds one: it ended, ran out, or the unit rebooted."""
-        if self.claim is None or self.beat == ENDED or self.claim.boot != self.boot:
+        if self.claim is None or self.heartbeat == ENDED or self.claim.boot != self.boot:
             return 0.0
-        last_s = max(self.claim.uptime_s, _number(self.beat))
+        last_s = max(self.claim.uptime_s, _seconds(self.heartbeat))
         if last_s > self.uptime_s:  # rebooted, on a unit without boot id
             return 0.0
         return max(0.0, last_s + self.claim.lease_s - self.uptime_s)
@@ -128,25 +128,25 @@ class Marker:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def look(self) -> Seen:
+    def read(self) -> MarkerState:
         """Changes nothing."""
         return self._run("look")
 
-    def claim(self, claim: Claim, seen: Seen) -> Seen:
+    def claim(self, claim: Claim, state: MarkerState) -> MarkerState:
         """Claims the token after the one that was seen; the claim that comes back is ours if that went well."""
-        if seen.token >= MAX_TOKEN:
+        if state.token >= MAX_TOKEN:
             raise DeviceError("the folder .lease on the unit holds no sensible token; remove it there")
-        return self._run("claim", str(seen.token + 1), claim.text(), str(seen.token), seen.beat)
+        return self._run("claim", str(state.token + 1), claim.text(), str(state.token), state.heartbeat)
 
-    def renew(self, token: int) -> Seen:
+    def renew(self, token: int) -> MarkerState:
         """Says that the holder of a token is alive; whether it still is the holder is in what comes back."""
         return self._run("renew", str(token))
 
-    def end(self, token: int) -> Seen:
+    def end(self, token: int) -> MarkerState:
         """Gives a token up."""
         return self._run("end", str(token))
 
-    def _run(self, *words: str) -> Seen:
+    def _run(self, *words: str) -> MarkerState:
         completed = self._transport.run(["sh", "-c", SCRIPT, "lease", *words], DEADLINE_S)
         if completed.exit_status:
             reason = safe_text.word(completed.stderr.decode(errors="replace"), 200)
@@ -156,34 +156,34 @@ class Marker:
         return parse(completed.stdout.decode(errors="replace"))
 
 
-def parse(output: str) -> Seen:
+def parse(output: str) -> MarkerState:
     """What the script printed.
 
     Raises:
         DeviceError: the unit tells no uptime, or something else answered.
     """
     values = dict(line.split("=", 1) for line in output.split("\n") if "=" in line)
-    uptime_s, token = _number(values.get("uptime", "")), values.get("token", "")
+    uptime_s, token = _seconds(values.get("uptime", "")), values.get("token", "")
     if uptime_s <= 0 or not (token.isascii() and token.isdigit() and len(token) < 20):
         raise DeviceError("the unit does not tell its uptime, so nobody can hold a lease there")
     claim = parse_claim(values.get("claim", ""))
-    return Seen(safe_text.word(values.get("boot", "")), uptime_s, int(token), claim, values.get("beat", ""))
+    return MarkerState(safe_text.word(values.get("boot", "")), uptime_s, int(token), claim, values.get("beat", ""))
 
 
 def parse_claim(text: str) -> Claim | None:
     """A claim as it was written; None where it is none, or holds what no claim can."""
     try:
         values: dict[str, Any] = json.loads(text[:MAX_CLAIM_BYTES])
-        words = {name: safe_text.word(values[name]) for name in ("owner", "job", "nonce", "lock", "boot")}
+        texts = {name: safe_text.word(values[name]) for name in ("owner", "job", "nonce", "lock", "boot")}
         claim = Claim(
-            **words, pid=int(values["pid"]), uptime_s=float(values["uptime_s"]), lease_s=float(values["lease_s"])
+            **texts, pid=int(values["pid"]), uptime_s=float(values["uptime_s"]), lease_s=float(values["lease_s"])
         )
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     return claim if 0 < claim.lease_s <= MAX_LEASE_S and claim.uptime_s >= 0 else None
 
 
-def _number(text: str) -> float:
+def _seconds(text: str) -> float:
     """A number of seconds; 0 where it is none."""
     try:
         value = float(text)

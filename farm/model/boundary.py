@@ -20,7 +20,7 @@ ELEMENT_TYPES = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32}
 IR_VERSION_WITH_FREE_INITIALIZERS = 4  # before it, every initializer had to be an input too
 
 
-def bounded(model: onnx.ModelProto, inputs: Sequence[Input], outputs: Sequence[Output]) -> onnx.ModelProto:
+def cut_at_boundary(model: onnx.ModelProto, inputs: Sequence[Input], outputs: Sequence[Output]) -> onnx.ModelProto:
     """The model from `inputs` to `outputs`; either may be intermediate tensors.
 
     Raises:
@@ -56,10 +56,10 @@ def _is_nhwc(tensor: Input | Output) -> bool:
 def _needed_nodes(model: onnx.ModelProto, inputs: Sequence[str], outputs: Sequence[str]) -> list[onnx.NodeProto]:
     """The nodes that outputs depend on, as far back as the inputs, in the model's order."""
     producers = {name: node for node in model.graph.node for name in node.output if name}
-    known = {*producers, *(value.name for value in (*model.graph.input, *model.graph.initializer))}
+    tensor_names = {*producers, *(value.name for value in (*model.graph.input, *model.graph.initializer))}
     for kind, names in (("input", inputs), ("output", outputs)):
         for name in names:
-            if name not in known:
+            if name not in tensor_names:
                 raise ModelError(f"{kind} tensor {name!r} is not in the model; it has {_tensors(model, kind)}")
     needed: set[int] = set()
     pending = list(outputs)
@@ -73,10 +73,10 @@ def _needed_nodes(model: onnx.ModelProto, inputs: Sequence[str], outputs: Sequen
 
 
 def _check_inputs(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], inputs: Sequence[Input]) -> None:
-    given = {tensor.name for tensor in inputs} | {tensor.name for tensor in model.graph.initializer}
+    provided = {tensor.name for tensor in inputs} | {tensor.name for tensor in model.graph.initializer}
     read = {name for node in nodes for name in node.input}
     for value in model.graph.input:
-        if value.name in read and value.name not in given:
+        if value.name in read and value.name not in provided:
             raise ModelError(f"the model reads the input {value.name!r}, which input_tensors does not name")
     declared = {value.name: value for value in model.graph.input}
     for tensor in inputs:
@@ -93,10 +93,12 @@ def _check_shape(value: onnx.ValueInfoProto, tensor: Input) -> None:
     if not declared.HasField("shape"):
         return
     sizes = [dim.dim_value or None for dim in declared.shape.dim]
-    given = tensor.graph_shape
-    if len(sizes) != len(given) or any(size not in (None, wanted) for size, wanted in zip(sizes, given, strict=True)):
+    deployed = tensor.graph_shape
+    if len(sizes) != len(deployed) or any(
+        size not in (None, wanted) for size, wanted in zip(sizes, deployed, strict=True)
+    ):
         shown = ",".join("?" if size is None else str(size) for size in sizes)
-        order = f", which is {','.join(map(str, given))} in the model's order" if given != tensor.shape else ""
+        order = f", which is {','.join(map(str, deployed))} in the model's order" if deployed != tensor.shape else ""
         raise ModelError(
             f"input {tensor.name!r}: shape {','.join(map(str, tensor.shape))}{order}, but the model reads {shown}"
         )

@@ -7,11 +7,11 @@ from pathlib import Path
 from farm import toolchain
 from farm.config.inventory import Unit
 from farm.transport import adb, ssh
-from farm.transport.base import Completed, Process, Transport
+from farm.transport.base import CompletedProgram, Process, Transport
 from farm.transport.local import LocalTransport
 from runtime.errors import ConfigError
 
-__all__ = ["Completed", "Process", "Transport", "connect"]
+__all__ = ["CompletedProgram", "Process", "Transport", "connect"]
 
 UNITS_FOLDER = Path("build/units")
 

@@ -26,7 +26,7 @@ MAX_LINE_BYTES = 4 * 1024**2
 
 
 @dataclasses.dataclass(frozen=True)
-class Completed:
+class CompletedProgram:
     """A program that ended; `stdout` is empty where the caller gave a stream for it."""
 
     exit_status: int
@@ -60,7 +60,7 @@ class Transport(Protocol):
         deadline_s: float,
         stdin: BinaryIO | None = None,
         stdout: BinaryIO | None = None,
-    ) -> Completed:
+    ) -> CompletedProgram:
         """Runs a program to its end, with input from and output to the given streams.
 
         Raises DeadlineError when the deadline passes, DeviceError when stdout or stderr is captured and exceeds

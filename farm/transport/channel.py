@@ -119,12 +119,12 @@ class RemoteStreams:
         try:
             self._await_end(grace_s)
         finally:
-            self._status = self._ended()
+            self._status = self._kill_and_reap()
             self._channel.close()
         if self._group is None and self._channel.exit_status is not None:
-            said = bytes(self._heading + self._early_stderr).decode(errors="replace")
-            words = safe_text.one_line(" ".join(said.split()))[-MAX_WORDS:]
-            raise DeviceError(f"{self._name}: cannot be started: {words or f'exit status {self._status}'}")
+            output = bytes(self._heading + self._early_stderr).decode(errors="replace")
+            message = safe_text.one_line(" ".join(output.split()))[-MAX_WORDS:]
+            raise DeviceError(f"{self._name}: cannot be started: {message or f'exit status {self._status}'}")
         return self._status
 
     def _await_end(self, grace_s: float) -> None:
@@ -137,7 +137,7 @@ class RemoteStreams:
             while not self.finished and self.step(deadline):
                 pass
 
-    def _ended(self) -> int:
+    def _kill_and_reap(self) -> int:
         """Kills the program if it still runs; one that is only about to run, as soon as it does."""
         self._stdout = self._stderr = _ignore
         deadline = time.monotonic() + KILL_WAIT_S
@@ -157,20 +157,20 @@ class RemoteStreams:
             self._on_stdout(stdout)
         if stderr:
             self._on_stderr(stderr)
-        came = bool(stdout or stderr)
-        if self._channel.exit_status is not None and (came or self._silent_until is None):
+        received = bool(stdout or stderr)
+        if self._channel.exit_status is not None and (received or self._silent_until is None):
             self._silent_until = time.monotonic() + SILENCE_S
             return True
-        return came
+        return received
 
     def _on_stdout(self, chunk: bytes) -> None:
         if self._group is not None:
             self._stdout(chunk)
             return
         self._heading += chunk
-        _, found, rest = self._heading.partition(self._marker)
+        _, marker, rest = self._heading.partition(self._marker)
         number, line_end, output = rest.partition(b"\n")
-        if found and line_end:
+        if marker and line_end:
             self._group = _process_group(bytes(number))
             self._heading = bytearray()
             if output:

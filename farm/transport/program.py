@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Protocol, Self
 
 from farm import safe_text
 from farm.transport import base
-from farm.transport.base import Completed
+from farm.transport.base import CompletedProgram
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, JobError, ProcessEndedError
 
 STDERR_TAIL_BYTES = 4096
@@ -22,7 +22,7 @@ GRACE_S = 2.0
 Sink = Callable[[bytes], Any]
 
 
-class Streams(Protocol):
+class ProgramStreams(Protocol):
     """Moves data between a running program and its callers; as a context it kills the program at the end."""
 
     broken: bool  # the program does not read its input any more
@@ -54,9 +54,14 @@ class Streams(Protocol):
         """Ends the input, waits `grace_s` for the program, kills its group; its exit status as a shell gives it."""
 
 
-def complete(
-    name: str, streams: Streams, deadline_s: float, started: float, stdin: BinaryIO | None, stdout: BinaryIO | None
-) -> Completed:
+def run_to_end(
+    name: str,
+    streams: ProgramStreams,
+    deadline_s: float,
+    started: float,
+    stdin: BinaryIO | None,
+    stdout: BinaryIO | None,
+) -> CompletedProgram:
     """Serves a program to its end; see Transport.run. `started` is when the deadline began to count."""
     captured, errors = BytesIO(), BytesIO()
     with streams:
@@ -66,13 +71,13 @@ def complete(
         while not streams.finished:
             if not streams.step(started + deadline_s) and not streams.finished:
                 raise DeadlineError(f"{name}: did not end within {deadline_s:g} s")
-        return Completed(streams.end(), captured.getvalue(), errors.getvalue())
+        return CompletedProgram(streams.end(), captured.getvalue(), errors.getvalue())
 
 
 class LineProcess:
     """See transport.base.Process."""
 
-    def __init__(self, name: str, streams: Streams) -> None:
+    def __init__(self, name: str, streams: ProgramStreams) -> None:
         self._name = name
         self._received = bytearray()
         self._stderr = bytearray()
@@ -126,8 +131,10 @@ class LineProcess:
 
     def _lost(self) -> DeviceLostError:
         status = self.close()
-        words = safe_text.one_line(" ".join(self._stderr.decode(errors="replace").split()))[-MAX_WORDS:]
-        return ProcessEndedError(f"{self._name}: ended with {described(status)}{f': {words}' if words else ''}")
+        last_words = safe_text.one_line(" ".join(self._stderr.decode(errors="replace").split()))[-MAX_WORDS:]
+        return ProcessEndedError(
+            f"{self._name}: ended with {describe_status(status)}{f': {last_words}' if last_words else ''}"
+        )
 
 
 def limited(sink: Sink, name: str, limit_bytes: int) -> Sink:
@@ -144,7 +151,7 @@ def limited(sink: Sink, name: str, limit_bytes: int) -> Sink:
     return take
 
 
-def described(status: int) -> str:
+def describe_status(status: int) -> str:
     """`exit status 139 (SIGSEGV)`."""
     names = {128 + number: number.name for number in signal.Signals}
     return f"exit status {status}{f' ({names[status]})' if status in names else ''}"

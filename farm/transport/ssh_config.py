@@ -20,7 +20,7 @@ MAX_INCLUDES = 16
 
 
 @dataclasses.dataclass(frozen=True)
-class Target:
+class SshTarget:
     """One host on the way.
 
     Attributes:
@@ -36,7 +36,7 @@ class Target:
     key_files: tuple[Path, ...]
     known_hosts: tuple[Path, ...]
     connect_s: float | None = None
-    jump: Target | None = None
+    jump: SshTarget | None = None
 
     @property
     def label(self) -> str:
@@ -44,12 +44,12 @@ class Target:
         return f"{self.username}@{self.host}:{self.port}"
 
     @property
-    def known_as(self) -> str:
+    def known_hosts_name(self) -> str:
         """Name in known_hosts."""
         return self.host if self.port == DEFAULT_PORT else f"[{self.host}]:{self.port}"
 
 
-def target_of(unit: Unit) -> Target:
+def resolve_target(unit: Unit) -> SshTarget:
     """Where the unit is and how to get there; raises ConfigError for a configuration that cannot be used."""
     files = (unit.key_file,) if unit.key_file else ()
     return _Resolver(unit.name).resolve(unit.address, unit.username, unit.port, files, unit.jump)
@@ -71,28 +71,28 @@ class _Resolver:
 
     def resolve(
         self, alias: str, username: str = "", port: int | None = None, files: tuple[Path, ...] = (), jump: str = ""
-    ) -> Target:
+    ) -> SshTarget:
         """A host by its alias; what the arguments give counts more than the file."""
         try:
-            found = self._config.lookup(alias)
-            port = port or int(found.get("port", DEFAULT_PORT))
-            connect_s = float(found["connecttimeout"]) if "connecttimeout" in found else None
+            options = self._config.lookup(alias)
+            port = port or int(options.get("port", DEFAULT_PORT))
+            connect_s = float(options["connecttimeout"]) if "connecttimeout" in options else None
         except (ValueError, ImportError, paramiko.SSHException) as error:
             raise ConfigError(f"{self._file}: Host {alias}: {error}") from None
-        hops = jump or str(found.get("proxyjump") or "none")
-        if hops == "none" and found.get("proxycommand", "none") != "none":
+        hops = jump or str(options.get("proxyjump") or "none")
+        if hops == "none" and options.get("proxycommand", "none") != "none":
             raise ConfigError(f"{self._file}: Host {alias}: ProxyCommand is not supported; use ProxyJump")
-        return Target(
-            host=found["hostname"].strip("[]"),
+        return SshTarget(
+            host=options["hostname"].strip("[]"),
             port=port,
-            username=username or found.get("user") or getpass.getuser(),
-            key_files=(*files, *(Path(name).expanduser() for name in found.get("identityfile", ()))) or self._keys(),
-            known_hosts=self._known_hosts(found.get("userknownhostsfile", "")),
+            username=username or options.get("user") or getpass.getuser(),
+            key_files=(*files, *(Path(name).expanduser() for name in options.get("identityfile", ()))) or self._keys(),
+            known_hosts=self._known_hosts(options.get("userknownhostsfile", "")),
             connect_s=connect_s,
             jump=None if hops == "none" else self._jump(hops),
         )
 
-    def _jump(self, hops: str) -> Target:
+    def _jump(self, hops: str) -> SshTarget:
         """The last host of `a,b,c`, reached through those before it."""
         self._left -= 1
         if self._left < 0:

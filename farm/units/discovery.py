@@ -6,12 +6,12 @@ import time
 
 from farm.transport.adb import remedy
 from farm.transport.adb_server import AdbServer
-from farm.units.roll_call import Plugged
+from farm.units.survey import AdbPhone
 
 ASK_S = 10.0
 
 
-def plugged(port: int | None = None) -> list[Plugged]:
+def adb_phones(port: int | None = None) -> list[AdbPhone]:
     """All phones of the server on a port; raises JobError where none runs and none can be started."""
     found = AdbServer(port).devices(time.monotonic() + ASK_S)
-    return [Plugged(each.serial, each.state, remedy(each.state), each.model) for each in found]
+    return [AdbPhone(each.serial, each.state, remedy(each.state), each.model) for each in found]

@@ -95,9 +95,9 @@ def parse(output: str, host_machine: str = "") -> Facts:
     values = dict(_values(output))
     return Facts(
         model=_first(values, "ro.product.model", "tree-model", "product"),
-        soc=soc.soc_key(_soc_words(values)),
+        soc=soc.soc_key(_soc_names(values)),
         abis=_abis(values, host_machine or platform.machine()),
-        os=_system(values),
+        os=_os_name(values),
         gpu=_first(values, "adreno", "mali", "ro.hardware.egl"),
     )
 
@@ -122,15 +122,15 @@ def _values(output: str) -> Iterator[tuple[str, str]]:
 
 def _first(values: Mapping[str, str], *names: str) -> str:
     """The first of some answers that is not empty, as text for people."""
-    words = (safe_text.word(values.get(name, "").replace("\0", "")) for name in names)
-    return next((word for word in words if word), "")
+    texts = (safe_text.word(values.get(name, "").replace("\0", "")) for name in names)
+    return next((word for word in texts if word), "")
 
 
-def _soc_words(values: Mapping[str, str]) -> Iterator[str]:
+def _soc_names(values: Mapping[str, str]) -> Iterator[str]:
     """What the unit says of its SoC, the most telling first."""
     for name in ("ro.soc.model", "ro.board.platform", "ro.hardware.chipname", "ro.chipname", "ro.mediatek.platform"):
         yield values.get(name, "")
-    yield from soc.compatible_words(values.get("compatible", ""))
+    yield from soc.compatible_chips(values.get("compatible", ""))
     yield values.get("ro.hardware", "")
     yield values.get("soc0-machine", "")
     number = values.get("soc0-id", "").strip()
@@ -141,8 +141,8 @@ def _soc_words(values: Mapping[str, str]) -> Iterator[str]:
 def _abis(values: Mapping[str, str], host_machine: str) -> tuple[Abi, ...]:
     android = values.get("ro.product.cpu.abilist") or values.get("ro.product.cpu.abi")
     if android:
-        known = {str(abi): abi for abi in get_args(Abi) if abi not in BOARD_ABIS.values()}
-        return _unique(known.get(word.strip()) for word in android.split(","))
+        android_abis = {str(abi): abi for abi in get_args(Abi) if abi not in BOARD_ABIS.values()}
+        return _unique(android_abis.get(word.strip()) for word in android.split(","))
     machine = values.get("machine", "").strip()
     if values.get("bits", "").strip() == "32" and machine == "aarch64":
         machine = "armhf"
@@ -155,10 +155,10 @@ def _unique(abis: Iterator[Abi | None]) -> tuple[Abi, ...]:
     return tuple(dict.fromkeys(abi for abi in abis if abi))
 
 
-def _system(values: Mapping[str, str]) -> str:
+def _os_name(values: Mapping[str, str]) -> str:
     release = _first(values, "ro.build.version.release")
     if release:
         api = _first(values, "ro.build.version.sdk")
         return safe_text.word(f"Android {release}{f' (API {api})' if api else ''}")
-    named = dict(re.findall(r'^(NAME|VERSION_ID)="?([^"\n]*)"?$', values.get("os-release", ""), re.MULTILINE))
-    return safe_text.word(f"{named.get('NAME', '').removesuffix(' GNU/Linux')} {named.get('VERSION_ID', '')}")
+    os_release = dict(re.findall(r'^(NAME|VERSION_ID)="?([^"\n]*)"?$', values.get("os-release", ""), re.MULTILINE))
+    return safe_text.word(f"{os_release.get('NAME', '').removesuffix(' GNU/Linux')} {os_release.get('VERSION_ID', '')}")

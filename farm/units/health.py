@@ -27,11 +27,11 @@ FOLDER = BUILD_FOLDER / "health"
 LOCK_TIMEOUT_S = 10.0
 MAX_REASON = 300
 # What tells of the unit itself, and not of a model, a driver that refuses it, or the user.
-UNITS_FAULTS = frozenset({Status.TIMEOUT, Status.DEVICE_LOST})
+UNIT_FAULTS = frozenset({Status.TIMEOUT, Status.DEVICE_LOST})
 
 
 @dataclasses.dataclass(frozen=True)
-class Policy:
+class QuarantinePolicy:
     """So many failures among the last jobs mean quarantine; the time to the next check doubles with each that fails."""
 
     failures: int = 3
@@ -40,14 +40,14 @@ class Policy:
     longest_s: float = 3600.0
 
 
-POLICY = Policy()
+POLICY = QuarantinePolicy()
 
 
-class _Record(BaseModel):
+class _FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Outcome(_Record):
+class JobOutcome(_FrozenModel):
     """How a job ended on the unit; times are Unix times."""
 
     time: float
@@ -55,7 +55,7 @@ class Outcome(_Record):
     reason: str = ""
 
 
-class Quarantine(_Record):
+class Quarantine(_FrozenModel):
     """Why a unit is left alone, since when, and when it is checked again."""
 
     reason: str
@@ -74,15 +74,15 @@ class Quarantine(_Record):
         return f"in quarantine since {since}: {self.reason}; checked again from {again} on"
 
 
-class History(_Record):
+class HealthHistory(_FrozenModel):
     """What is remembered of a unit."""
 
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[JobOutcome, ...] = ()
     quarantine: Quarantine | None = None
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """One point of a check."""
 
     name: str
@@ -90,61 +90,63 @@ class Finding:
     text: str = ""
 
 
-def after_job(history: History, outcome: Outcome, policy: Policy = POLICY) -> History:
+def after_job(history: HealthHistory, outcome: JobOutcome, policy: QuarantinePolicy = POLICY) -> HealthHistory:
     """What is remembered after a job; a unit in quarantine stays there."""
     outcomes = (*history.outcomes, outcome)[-policy.of_last :]
-    failed = [each for each in outcomes if not each.ok]
+    failed = [past for past in outcomes if not past.ok]
     quarantine = history.quarantine
     if quarantine is None and len(failed) >= policy.failures:
         reason = f"{len(failed)} of the last {len(outcomes)} jobs failed, the last one: {failed[-1].reason}"
         quarantine = Quarantine(reason=reason, since=outcome.time, recheck_at=outcome.time + policy.recheck_s)
-    return History(outcomes=outcomes, quarantine=quarantine)
+    return HealthHistory(outcomes=outcomes, quarantine=quarantine)
 
 
-def after_check(history: History, findings: list[Finding], now: float, policy: Policy = POLICY) -> History:
+def after_check(
+    history: HealthHistory, results: list[CheckResult], now: float, policy: QuarantinePolicy = POLICY
+) -> HealthHistory:
     """A good check forgives everything; a bad one means quarantine, each time for longer."""
-    bad = [each for each in findings if not each.ok]
-    if not bad:
-        return History()
+    failed = [result for result in results if not result.ok]
+    if not failed:
+        return HealthHistory()
     before = history.quarantine
     failed_checks = before.failed_checks + 1 if before else 1
     delay_s = min(policy.recheck_s * 2 ** min(failed_checks - 1, 30), policy.longest_s)
-    reason = safe_text.word("; ".join(f"{each.name}: {each.text}" for each in bad), MAX_REASON)
+    reason = safe_text.word("; ".join(f"{result.name}: {result.text}" for result in failed), MAX_REASON)
     since = before.since if before and before.since <= now else now
     quarantine = Quarantine(reason=reason, since=since, recheck_at=now + delay_s, failed_checks=failed_checks)
-    return History(outcomes=history.outcomes, quarantine=quarantine)
+    return HealthHistory(outcomes=history.outcomes, quarantine=quarantine)
 
 
-class Records:
+class HealthRecords:
     """The histories of all units, a file each."""
 
-    def __init__(self, folder: Path = FOLDER, policy: Policy = POLICY) -> None:
+    def __init__(self, folder: Path = FOLDER, policy: QuarantinePolicy = POLICY) -> None:
         self._folder, self._policy = folder, policy
 
-    def read(self, unit: Unit) -> History:
+    def read(self, unit: Unit) -> HealthHistory:
         """What is remembered of a unit; nothing where the file is not there, or damaged."""
         try:
-            return History.model_validate_json(self._file(unit).read_bytes())
+            return HealthHistory.model_validate_json(self._file(unit).read_bytes())
         except (OSError, ValidationError):
-            return History()
+            return HealthHistory()
 
-    def note_job(self, unit: Unit, status: Status, reason: str = "", now: float | None = None) -> History:
+    def record_job(self, unit: Unit, status: Status, reason: str = "", now: float | None = None) -> HealthHistory:
         """Remembers how a job ended; one that failed through no fault of the unit counts as good."""
-        ok = status not in UNITS_FAULTS
-        outcome = Outcome(time=_now(now), ok=ok, reason="" if ok else safe_text.word(reason, MAX_REASON))
+        ok = status not in UNIT_FAULTS
+        outcome = JobOutcome(time=_now(now), ok=ok, reason="" if ok else safe_text.word(reason, MAX_REASON))
         with self._changing(unit):
             history = after_job(self.read(unit), outcome, self._policy)
             self._write(unit, history)
         return history
 
-    def note_check(self, unit: Unit, findings: list[Finding], now: float | None = None) -> History:
+    def record_check(self, unit: Unit, results: list[CheckResult], now: float | None = None) -> HealthHistory:
         """Remembers the outcome of a check."""
         with self._changing(unit):
-            history = after_check(self.read(unit), findings, _now(now), self._policy)
+            history = after_check(self.read(unit), results, _now(now), self._policy)
             self._write(unit, history)
         return history
 
-    def admit(self, unit: Unit, check: Callable[[], list[Finding]], now: float | None = None) -> None:
+    def admit(self, unit: Unit, check: Callable[[], list[CheckResult]], now: float | None = None) -> None:
         """Lets a job at a unit; one in quarantine is checked first, when that is due.
 
         Raises:
@@ -152,15 +154,15 @@ class Records:
         """
         quarantine = self.read(unit).quarantine
         if quarantine and quarantine.is_due(_now(now)):
-            quarantine = self.note_check(unit, check(), now).quarantine
+            quarantine = self.record_check(unit, check(), now).quarantine
         if quarantine:
             raise DeviceError(f"{unit.name}: {quarantine.line}; `farm devices check {unit.name}` checks it now")
 
     def _file(self, unit: Unit) -> Path:
-        digest = hashlib.sha256(host_lock.identity(unit).encode()).hexdigest()[:8]
+        digest = hashlib.sha256(host_lock.connection_key(unit).encode()).hexdigest()[:8]
         return self._folder / f"{file_part(unit.name)}.{digest}.json"
 
-    def _write(self, unit: Unit, history: History) -> None:
+    def _write(self, unit: Unit, history: HealthHistory) -> None:
         atomic_file.write(self._file(unit), history.model_dump_json(indent=1).encode())
 
     @contextlib.contextmanager

@@ -20,7 +20,7 @@ exit 0
 
 def read_identity(transport: Transport) -> str:
     """Twelve hexadecimal digits, the same each time; empty where the unit says nothing. Raises JobError."""
-    said = transport.run(["sh", "-c", SCRIPT], DEADLINE_S).stdout[:MAX_BYTES]
-    words = [line.strip(b" \t\r\0") for line in said.split(b"\n")]
-    first = next(filter(None, words), b"")
+    output = transport.run(["sh", "-c", SCRIPT], DEADLINE_S).stdout[:MAX_BYTES]
+    serials = [line.strip(b" \t\r\0") for line in output.split(b"\n")]
+    first = next(filter(None, serials), b"")
     return hashlib.sha256(first).hexdigest()[:12] if first else ""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from farm import cli
-from tests.farm.adb_servers import adb_server
-from tests.farm.bench import Bench, quicken
+from farm.emulation.phone_unit import private_adb_server
+from tests.farm.emulated_units import Bench, quicken
 
 Say = Callable[..., tuple[int, str, str]]
 
@@ -37,7 +37,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="module")
 def adb_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Of an adb server that belongs to the tests of a module."""
-    with adb_server(tmp_path_factory.mktemp("adb")) as port:
+    with private_adb_server(tmp_path_factory.mktemp("adb")) as port:
         yield port
 
 

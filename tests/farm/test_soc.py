@@ -45,7 +45,7 @@ KEYS = {
 
 @pytest.mark.parametrize(("key", "word"), [(key, word) for key, words in KEYS.items() for word in words])
 def test_the_table_knows_what_devices_and_people_say(key: str, word: str) -> None:
-    assert soc.known_key(word) == soc.normalise(word) == key
+    assert soc.key_from_table(word) == soc.normalise(word) == key
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -78,9 +78,9 @@ def test_the_most_telling_word_counts(words: list[str], key: str) -> None:
 
 def test_the_chip_stands_last_in_a_device_tree() -> None:
     text = "pine64,rockpro64-v2.1\0pine64,rockpro64\0rockchip,rk3399\0"
-    assert soc.compatible_words(text) == ["rk3399", "rockpro64", "rockpro64-v2.1"]
-    assert soc.soc_key(soc.compatible_words("raspberrypi,4-model-b\0brcm,bcm2711\0")) == "bcm2711"
-    assert soc.soc_key(soc.compatible_words("acme,board\0acme,chip7\0")) == "chip7"
+    assert soc.compatible_chips(text) == ["rk3399", "rockpro64", "rockpro64-v2.1"]
+    assert soc.soc_key(soc.compatible_chips("raspberrypi,4-model-b\0brcm,bcm2711\0")) == "bcm2711"
+    assert soc.soc_key(soc.compatible_chips("acme,board\0acme,chip7\0")) == "chip7"
 
 
 @pytest.mark.parametrize(("number", "key"), [("321", "sdm845"), ("339", "sm8150"), ("33", ""), ("x", ""), ("²", "")])
@@ -92,7 +92,7 @@ def test_the_emulated_chips_have_the_keys_that_phones_with_them_get() -> None:
     for chip in SOCS.values():
         assert soc.soc_key(["", chip.platform, chip.hardware]) == chip.key
         assert soc.soc_key([chip.soc_model, chip.platform, chip.hardware]) == chip.key
-        assert soc.soc_key(soc.compatible_words("\0".join(chip.compatible))) == chip.key
+        assert soc.soc_key(soc.compatible_chips("\0".join(chip.compatible))) == chip.key
         assert soc.qualcomm_key(str(chip.soc_id)) == (chip.key if chip.soc_id else "")
     assert {word: soc.normalise(word) for word in OTHER_NAMES} == OTHER_NAMES
 

@@ -10,7 +10,7 @@ import pytest
 
 from farm.store import Store
 from tests.farm.conftest import Say
-from tests.farm.stored import nightly_case
+from tests.farm.rows.nightly_rows import nightly_case
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ from farm.cli import compare as compare_command
 from farm.decision.comparison import CompareRow
 from farm.store import Store
 from tests.farm.conftest import Say
-from tests.farm.models import deployment_text, write_deployment
-from tests.farm.stored import nightly_case
+from tests.farm.model.tiny_model import deployment_text, write_deployment
+from tests.farm.rows.nightly_rows import nightly_case
 
 
 @pytest.fixture(autouse=True)

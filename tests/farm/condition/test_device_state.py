@@ -12,7 +12,7 @@ from farm.condition import device_state, linux_state
 from farm.condition.device_state import parse, read_conditions, read_state
 from farm.rows.row import DeviceState
 from farm.transport.local import LocalTransport
-from tests.farm.shells import SHELLS, shell_environment
+from tests.farm.transport.unit_shells import SHELLS, shell_environment
 
 SYSFS = {
     **{f"devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq": str(300_000 + core) for core in range(12)},
@@ -87,7 +87,7 @@ def make_unit(folder: Path, monkeypatch: pytest.MonkeyPatch, shell: str = "sh", 
         path = folder / "sys" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
-    for script in ("QUICK", "SLOW"):
+    for script in ("VOLATILE_SCRIPT", "STEADY_SCRIPT"):
         moved = getattr(device_state, script).replace("/sys/", f"{folder}/sys/")
         monkeypatch.setattr(device_state, script, moved)
     programs = folder / "programs"

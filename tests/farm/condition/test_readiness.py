@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.condition.readiness import unfit, wait_until_fit
-from farm.condition.throttling import Rest, measured, throttled
+from farm.condition.readiness import obstacles, wait_until_ready
+from farm.condition.throttling import RetryPolicy, measure_unthrottled, throttling_cause
 from farm.config.inventory import Limits
 from farm.rows.row import DeviceState
 from runtime.errors import DeviceError
@@ -40,7 +40,7 @@ class Room:
         self.now_s += seconds
 
     def wait(self, limits: Limits = LIMITS) -> object:
-        return wait_until_fit("pixel", self.read, limits, self.clock, self.sleep, self.said.append)
+        return wait_until_ready("pixel", self.read, limits, self.clock, self.sleep, self.said.append)
 
 
 def changed(**members: object) -> DeviceState:
@@ -97,13 +97,13 @@ def test_what_does_not_pass_by_itself_is_not_waited_for(members: dict[str, objec
 
 def test_without_limits_only_throttling_and_battery_saver_count() -> None:
     hot = changed(temperature_c=90.0, battery_percent=1, charging=False, free_bytes=1)
-    assert unfit(hot, Limits()) == []
-    assert unfit(changed(thermal_status=1), Limits()) == []
-    assert [each.reason for each in unfit(changed(thermal_status=2), Limits())] == ["thermal status moderate"]
+    assert obstacles(hot, Limits()) == []
+    assert obstacles(changed(thermal_status=1), Limits()) == []
+    assert [each.reason for each in obstacles(changed(thermal_status=2), Limits())] == ["thermal status moderate"]
 
 
 def test_a_unit_that_tells_nothing_is_fit() -> None:
-    assert unfit(DeviceState(), LIMITS) == []
+    assert obstacles(DeviceState(), LIMITS) == []
 
 
 @given(
@@ -143,7 +143,7 @@ LIMITED = changed(clock_limit_mhz=(2800.0, 1766.0))
     ],
 )
 def test_what_counts_as_throttled(before: DeviceState, after: DeviceState, words: str) -> None:
-    reason = throttled(before, after)
+    reason = throttling_cause(before, after)
     if words:
         assert re.search(words, reason)
     else:
@@ -157,7 +157,7 @@ def take(room: Room, times: int) -> tuple[list[int], object]:
         taken.append(len(taken))
         return taken[-1]
 
-    return taken, measured(measure, room.read, room.sleep, Rest(times, 30.0), room.said.append)
+    return taken, measure_unthrottled(measure, room.read, room.sleep, RetryPolicy(times, 30.0), room.said.append)
 
 
 def test_a_good_sample_is_taken_once() -> None:

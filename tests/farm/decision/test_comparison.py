@@ -14,7 +14,7 @@ from farm.rows.nightly import NightlyRow
 from farm.rows.run_info import RunInfo
 from farm.tables import table
 from farm.tables.compare import compare_table, note_lines, side_text
-from tests.farm.stored import LEVEL_MS, TIME, nightly_case, noisy
+from tests.farm.rows.nightly_rows import LEVEL_MS, TIME, nightly_case, noisy
 
 
 def test_a_slower_b_is_found_and_said() -> None:

@@ -34,9 +34,9 @@ def board(tmp_path: Path) -> Board:
 def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs run without namespaces, so that no root is needed."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(namespace, "check", lambda: None)
-    monkeypatch.setattr(namespace, "forget", lambda handler: None)
-    monkeypatch.setattr(namespace, "enter", lambda handler, argv, root=None: list(argv))
+    monkeypatch.setattr(namespace, "require_namespaces", lambda: None)
+    monkeypatch.setattr(namespace, "unregister_handler", lambda handler: None)
+    monkeypatch.setattr(namespace, "command_in_namespace", lambda handler, argv, root=None: list(argv))
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def made(board: Board, as_root: None) -> Board:
 
 
 def replace_sshd(monkeypatch: pytest.MonkeyPatch, *command: str) -> None:
-    monkeypatch.setattr(namespace, "enter", lambda handler, argv, root=None: list(command))
+    monkeypatch.setattr(namespace, "command_in_namespace", lambda handler, argv, root=None: list(command))
 
 
 def test_only_root_may(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_missing_programs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(namespace.shutil, "which", lambda tool: None if "qemu" in tool else tool)
     with pytest.raises(ConfigError, match=r"apt install qemu-user-static$"):
-        namespace.check()
+        namespace.require_namespaces()
 
 
 def test_a_machine_without_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def test_a_machine_without_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = SimpleNamespace(returncode=1, stderr="unshare: Operation not permitted\n")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: refused)
     with pytest.raises(ConfigError, match=r"does not let root make namespaces \(unshare: Operation not permitted\)"):
-        namespace.check()
+        namespace.require_namespaces()
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_failed_make_shows_the_last_words_and_keeps_whole_packages(
     monkeypatch.setattr(debian_root, "_mmdebstrap", lambda *_: ["sh", "-c", "echo E: no such host; exit 25"])
     with pytest.raises(JobError, match=r"sh: ended with exit status 25: E: no such host \(all in .*log\)"):
         boards.make(board, silent, MIRROR)
-    assert not board.made
+    assert not board.exists
     assert [path.name for path in (board.folder / "packages").iterdir()] == ["whole.deb"]
 
 

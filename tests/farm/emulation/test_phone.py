@@ -18,12 +18,12 @@ import psutil
 import pytest
 
 from farm.emulation import EmulatedPhone, PhoneSettings, packets
-from farm.emulation.emulated import LoopThread
 from farm.emulation.packets import Command
-from farm.emulation.processes import marked
+from farm.emulation.phone_thread import EventLoopThread
+from farm.emulation.processes import phone_processes
 from runtime.errors import ConfigError
 from tests.conftest import require
-from tests.farm.adb_peer import Peer, Said, unframed
+from tests.farm.emulation.adb_client import Peer, Said, unframed
 
 pytestmark = pytest.mark.slow
 
@@ -192,7 +192,7 @@ def test_android_s_own_shell_and_programs() -> None:
 def test_task_profiles_are_recorded_since_android_13(phone: EmulatedPhone) -> None:
     assert shell(phone, "settaskprofile $$ SCHED_SP_TOP_APP").exit_status == 0
     assert shell(phone, "settaskprofile $$ Unknown").exit_status == 1
-    assert [record.split()[1:] for record in phone.records("settaskprofile")] == [["SCHED_SP_TOP_APP"]]
+    assert [record.split()[1:] for record in phone.recorded_calls("settaskprofile")] == [["SCHED_SP_TOP_APP"]]
     with EmulatedPhone(PhoneSettings(android=12)) as older:
         assert shell(older, "settaskprofile $$ SCHED_SP_TOP_APP").exit_status == 127
 
@@ -220,9 +220,9 @@ def test_what_was_detached_runs_on_until_the_phone_ends() -> None:
         process = psutil.Process(int(said.stdout))
         folder = phone.root.parent
         assert process.is_running()
-        assert [found.pid for found in marked(folder)]
+        assert [found.pid for found in phone_processes(folder)]
     assert ended(process)
-    assert not list(marked(folder))
+    assert not list(phone_processes(folder))
     assert not folder.exists()
 
 
@@ -363,7 +363,7 @@ def test_a_reboot_ends_processes_and_keeps_files(phone: EmulatedPhone) -> None:
     phone.inject("reboot:away=300ms")
     with pytest.raises(ConnectionError):
         Peer(phone.port)
-    assert not list(marked(phone.root.parent))
+    assert not list(phone_processes(phone.root.parent))
     eventually(lambda: answers(phone))
     said = shell(phone, f"cat {FOLDER}/kept; cat /proc/sys/kernel/random/boot_id").stdout
     assert said.startswith(b"kept\n")
@@ -427,7 +427,7 @@ def test_a_command_fails_hangs_talks_nonsense_or_too_much(phone: EmulatedPhone) 
         peer.socket.settimeout(0.5)
         with pytest.raises(TimeoutError):
             stream.read_all()
-    eventually(lambda: not list(marked(phone.root.parent)))
+    eventually(lambda: not list(phone_processes(phone.root.parent)))
 
 
 def test_a_hanging_command_can_be_killed_from_another_stream(phone: EmulatedPhone) -> None:
@@ -515,7 +515,7 @@ def test_work_heats_the_phone(phone: EmulatedPhone) -> None:
 
 def test_many_phones_in_one_thread_are_cheap() -> None:
     before = threading.active_count()
-    thread = LoopThread()
+    thread = EventLoopThread()
     phones = [EmulatedPhone(PhoneSettings(serial=f"S{number}"), thread=thread) for number in range(4)]
     try:
         for phone in phones:

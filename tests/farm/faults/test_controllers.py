@@ -13,7 +13,7 @@ import pytest
 
 from farm.emulation import EmulatedPhone
 from farm.transport import adb
-from tests.farm.bench import Bench, finished, is_clean, running_on
+from tests.farm.emulated_units import Bench, finished, is_clean, running_on
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 RUN = ("run", "tiny.yml", "--all")

@@ -11,7 +11,7 @@ import pytest
 from farm.emulation import EmulatedPhone
 from farm.jobs.fleet import unit as unit_jobs
 from farm.store import Store
-from tests.farm.bench import Bench, Done, at_command, is_clean, running_on
+from tests.farm.emulated_units import Bench, Done, at_command, is_clean, running_on
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 SERVE = "at=shell,on=farmrt.*serve"

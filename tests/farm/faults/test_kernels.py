@@ -14,7 +14,7 @@ from farm.jobs.tune import trials
 from runtime.kernels.source import program_source
 from runtime.kernels.spec import Kernel
 from runtime.plan import encode
-from tests.farm.bench import Bench, is_clean
+from tests.farm.emulated_units import Bench, is_clean
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 ENDLESS = "volatile int still = 1; while (still) { }"

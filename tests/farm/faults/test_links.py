@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from farm.emulation import EmulatedPhone
-from tests.farm.adb_servers import adb_server
-from tests.farm.bench import Bench, Done, at_command, is_clean, kill_server, quicken
+from farm.emulation.phone_unit import private_adb_server
+from tests.farm.emulated_units import Bench, Done, at_command, is_clean, kill_server, quicken
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 
@@ -23,7 +23,7 @@ def bench(
 ) -> Iterator[Bench]:
     quicken(monkeypatch)
     with contextlib.ExitStack() as stack:
-        port = stack.enter_context(adb_server(tmp_path_factory.mktemp("adb")))
+        port = stack.enter_context(private_adb_server(tmp_path_factory.mktemp("adb")))
         yield stack.enter_context(Bench(tmp_path, port, monkeypatch, capsys))
 
 
@@ -75,7 +75,7 @@ def test_a_killed_adb_server_is_started_again_and_the_job_done(
 ) -> None:
     quicken(monkeypatch)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with adb_server(tmp_path) as port, Bench(tmp_path, port, monkeypatch, capsys) as bench:
+    with private_adb_server(tmp_path) as port, Bench(tmp_path, port, monkeypatch, capsys) as bench:
         phone = bench.phone()
         at_command(monkeypatch, "trial" if command == "tune" else "run", lambda: kill_server(port))
         done: Done = bench.tune() if command == "tune" else bench.run()

@@ -23,15 +23,15 @@ from hypothesis import strategies as st
 from farm.config.inventory import HOST
 from farm.lease import host_lock, lease
 from farm.lease import marker as lease_marker
-from farm.lease.lease import Lease, Terms
-from farm.lease.marker import Claim, Marker, Seen
-from farm.transport.base import Completed, Transport
+from farm.lease.lease import Lease, LeaseTerms
+from farm.lease.marker import Claim, Marker, MarkerState
+from farm.transport.base import CompletedProgram, Transport
 from farm.transport.local import LocalTransport
 from runtime.errors import DeviceError, DeviceLostError, LeaseLostError, UnitBusyError
-from tests.farm.shells import SHELLS, shell_environment
+from tests.farm.transport.unit_shells import SHELLS, shell_environment
 
-QUICK = Terms(lease_s=60.0, renew_s=0.1, retry_s=0.05, poll_s=0.05)
-ASLEEP = Terms(lease_s=60.0, renew_s=1e6)  # its renewing thread never gets to run
+QUICK = LeaseTerms(lease_s=60.0, renew_s=0.1, retry_s=0.05, poll_s=0.05)
+ASLEEP = LeaseTerms(lease_s=60.0, renew_s=1e6)  # its renewing thread never gets to run
 WAIT_S = 60.0
 UNIT = dataclasses.replace(HOST, name="pixel")
 
@@ -76,7 +76,7 @@ class Clock:
 def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(tmp_path)
     monkeypatch.setattr(lease_marker, "SCRIPT", clock.script(lease_marker.SCRIPT))
-    monkeypatch.setattr(lease, "now_s", clock.host_s)
+    monkeypatch.setattr(lease, "boot_clock_s", clock.host_s)
     return clock
 
 
@@ -92,7 +92,7 @@ class Rig:
         self.folder, self.transport = folder, transport
 
     def acquire(
-        self, host: str = "a", terms: Terms = QUICK, wait_s: float = 0.0, **others: Any
+        self, host: str = "a", terms: LeaseTerms = QUICK, wait_s: float = 0.0, **others: Any
     ) -> contextlib.AbstractContextManager[Lease]:
         transport = others.pop("transport", self.transport)
         return lease.acquire(
@@ -112,7 +112,7 @@ class Faulty:
         self._inner = inner
         self.before: Callable[[Sequence[str]], None] = lambda argv: None
 
-    def run(self, argv: Sequence[str], *others: Any, **more: Any) -> Completed:
+    def run(self, argv: Sequence[str], *others: Any, **more: Any) -> CompletedProgram:
         self.before(argv)
         return self._inner.run(argv, *others, **more)
 
@@ -127,7 +127,7 @@ def eventually(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def claim_of(job: str, seen: Seen, lease_s: float = 60.0) -> Claim:
+def claim_of(job: str, seen: MarkerState, lease_s: float = 60.0) -> Claim:
     return Claim("user@host", 1, job, f"nonce of {job}", "lock", seen.boot, seen.uptime_s, lease_s)
 
 
@@ -182,7 +182,7 @@ def test_a_job_outlives_many_times_the_lease(rig: Rig, clock: Clock) -> None:
     with rig.acquire("a") as held:
         for _ in range(6):
             clock.advance(50)
-            eventually(lambda: marker.look().remaining_s == QUICK.lease_s)
+            eventually(lambda: marker.read().remaining_s == QUICK.lease_s)
             with pytest.raises(UnitBusyError), rig.acquire("b"):
                 pass
         held.check(certain=True)
@@ -237,9 +237,9 @@ def test_racing_threads_never_hold_it_together(tmp_path: Path, shell: str) -> No
 @pytest.mark.parametrize("shell", SHELLS)
 def test_of_claims_at_once_exactly_one_wins(tmp_path: Path, shell: str) -> None:
     transport = LocalTransport(tmp_path / "unit", shell_environment(shell, tmp_path / "bin"))
-    seen = Marker(transport).look()
+    seen = Marker(transport).read()
     claims = [claim_of(f"job {number}", seen) for number in range(8)]
-    answers: dict[str, Seen] = {}
+    answers: dict[str, MarkerState] = {}
 
     def work(claim: Claim) -> None:
         answers[claim.job] = Marker(transport).claim(claim, seen)
@@ -251,7 +251,7 @@ def test_of_claims_at_once_exactly_one_wins(tmp_path: Path, shell: str) -> None:
         thread.join()
     winners = [claim for claim in claims if answers[claim.job].claim == claim]
     assert len(winners) == 1
-    assert Marker(transport).look().claim == winners[0]
+    assert Marker(transport).read().claim == winners[0]
 
 
 # --- death ---------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def test_kill_9_on_this_host_blocks_nobody(rig: Rig) -> None:
     with doomed(rig.folder / "unit", rig.folder / "a", lease_s=600.0) as (process, token):
         process.send_signal(signal.SIGKILL)
         process.wait()
-        assert Marker(rig.transport).look().remaining_s > 0
+        assert Marker(rig.transport).read().remaining_s > 0
         with rig.acquire("a") as held:
             assert held.token > token
 
@@ -320,7 +320,7 @@ def test_programs_of_a_dead_holder_are_ended(rig: Rig) -> None:
         assert running_from(sleeper)
         with rig.acquire("a") as held:
             eventually(lambda: not running_from(sleeper))
-            assert held.swept.programs == 1
+            assert held.cleared.programs == 1
 
 
 def test_an_emulated_farmrt_of_a_dead_holder_is_ended(rig: Rig) -> None:
@@ -337,7 +337,7 @@ def test_an_emulated_farmrt_of_a_dead_holder_is_ended(rig: Rig) -> None:
         try:
             with rig.acquire("a") as held:
                 assert left.wait(WAIT_S) == -signal.SIGKILL
-                assert held.swept.programs == 1
+                assert held.cleared.programs == 1
             assert (other.poll(), unknown.poll()) == (None, None)
         finally:
             for process in (left, other, unknown):
@@ -390,9 +390,9 @@ def test_the_end_of_a_late_holder_leaves_the_successor_alone(rig: Rig, clock: Cl
 
 def test_a_renewal_between_look_and_claim_wins(transport: LocalTransport, clock: Clock) -> None:
     marker = Marker(transport)
-    first = marker.claim(claim_of("first", marker.look()), marker.look())
+    first = marker.claim(claim_of("first", marker.read()), marker.read())
     clock.advance(61)
-    expired = marker.look()
+    expired = marker.read()
     assert not expired.remaining_s
     marker.renew(first.token)
     beaten = marker.claim(claim_of("second", expired), expired)
@@ -402,19 +402,19 @@ def test_a_renewal_between_look_and_claim_wins(transport: LocalTransport, clock:
 def test_a_claim_upon_old_news_is_withdrawn(transport: LocalTransport) -> None:
     """It saw token 1; meanwhile others came and went, and their claims were cleared away."""
     marker = Marker(transport)
-    old = marker.claim(claim_of("old", marker.look()), marker.look())
-    stale = marker.look()
+    old = marker.claim(claim_of("old", marker.read()), marker.read())
+    stale = marker.read()
     marker.end(old.token)
     for name in ("next", "last"):
-        seen = marker.look()
+        seen = marker.read()
         last = marker.claim(claim_of(name, seen), seen)
     assert marker.claim(claim_of("stale", stale), stale).claim == last.claim
-    assert marker.look().token == last.token
+    assert marker.read().token == last.token
 
 
 def test_a_check_is_free_while_the_lease_is_fresh(rig: Rig) -> None:
     faulty = Faulty(rig.transport)
-    with rig.acquire("a", Terms(), transport=faulty) as held:
+    with rig.acquire("a", LeaseTerms(), transport=faulty) as held:
         asked: list[Sequence[str]] = []
         faulty.before = asked.append
         for _ in range(100):
@@ -436,7 +436,7 @@ def test_renewal_survives_a_cut_connection(rig: Rig, clock: Clock) -> None:
             held.check(certain=True)
         clock.advance(61)
         faulty.before = lambda argv: None
-        eventually(lambda: Marker(rig.transport).look().remaining_s > 0)
+        eventually(lambda: Marker(rig.transport).read().remaining_s > 0)
         held.check(certain=True)
     assert lease.holder(rig.transport) == ""
 
@@ -464,7 +464,7 @@ def test_renewal_opens_its_own_connection_again_after_a_failure(rig: Rig, clock:
     with rig.acquire("a", connect=connect) as held:
         eventually(lambda: len(opened) == 2)
         clock.advance(59)
-        eventually(lambda: Marker(rig.transport).look().remaining_s == QUICK.lease_s)
+        eventually(lambda: Marker(rig.transport).read().remaining_s == QUICK.lease_s)
         held.check(certain=True)
     assert len(opened) == 2
 
@@ -549,10 +549,10 @@ def test_any_claim_text_is_a_claim_or_none(text: str) -> None:
 
 @given(st.text(max_size=80), st.integers(), st.floats(), st.floats())
 def test_a_claim_on_the_unit_never_holds_it_for_ever(owner: str, pid: int, uptime_s: float, lease_s: float) -> None:
-    claim = dataclasses.replace(claim_of("x", Seen("b", 5.0, 0, None, "")), boot="b")
+    claim = dataclasses.replace(claim_of("x", MarkerState("b", 5.0, 0, None, "")), boot="b")
     text = dataclasses.replace(claim, owner=owner, pid=pid, uptime_s=uptime_s, lease_s=lease_s).text()
     parsed = lease_marker.parse_claim(text)
-    seen = Seen("b", 5.0, 1, parsed, "nonsense")
+    seen = MarkerState("b", 5.0, 1, parsed, "nonsense")
     assert 0 <= seen.remaining_s <= lease_marker.MAX_LEASE_S
     assert parsed is None or parsed.owner.isprintable()
 
@@ -580,7 +580,7 @@ def test_litter_and_hostile_files_in_the_folder_block_nobody(rig: Rig) -> None:
 def test_a_folder_that_cannot_be_written_is_an_error(transport: LocalTransport, tmp_path: Path) -> None:
     (tmp_path / "unit" / ".lease").write_text("a file")
     with pytest.raises(DeviceError, match="the lease cannot be kept on the unit"):
-        Marker(transport).look()
+        Marker(transport).read()
 
 
 @pytest.mark.slow
@@ -589,19 +589,19 @@ def test_a_folder_that_cannot_be_written_is_an_error(transport: LocalTransport, 
 def test_any_order_of_steps_leaves_one_holder(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
     """Two controllers, each of which believes its last answer; the claims that were answered as won never overlap."""
     marker = Marker(LocalTransport(tmp_path_factory.mktemp("unit")))
-    known: dict[str, Seen] = {}
+    known: dict[str, MarkerState] = {}
     holds: dict[str, int] = {}
     count = 0
     for step in steps:
         action, who = step.split()
         if action == "look":
-            known[who] = marker.look()
+            known[who] = marker.read()
         elif action == "claim" and who in known and not known[who].remaining_s:
             count += 1
             claim = claim_of(f"{who}{count}", known[who])
             if marker.claim(claim, known.pop(who)).claim == claim:
                 assert not holds
-                holds[who] = marker.look().token
+                holds[who] = marker.read().token
         elif action == "renew" and who in holds:
             assert marker.renew(holds[who]).token == holds[who]
         elif action == "end" and who in holds:
@@ -609,11 +609,11 @@ def test_any_order_of_steps_leaves_one_holder(tmp_path_factory: pytest.TempPathF
 
 
 def test_lock_identity_is_the_files(tmp_path: Path) -> None:
-    with host_lock.locked("x", tmp_path) as one, host_lock.locked("y", tmp_path) as other:
+    with host_lock.try_lock("x", tmp_path) as one, host_lock.try_lock("y", tmp_path) as other:
         assert one and other and one != other
-        with host_lock.locked("x", tmp_path) as again:
+        with host_lock.try_lock("x", tmp_path) as again:
             assert again is None
-    with host_lock.locked("x", tmp_path) as later:
+    with host_lock.try_lock("x", tmp_path) as later:
         assert later == one
 
 
@@ -622,5 +622,5 @@ def test_the_lock_folder_is_one_that_the_user_can_write(tmp_path: Path, monkeypa
     for runtime, folder in ((tmp_path / "run", "run/farm"), (tmp_path / "missing", f"tmp/farm-{os.getuid()}")):
         (tmp_path / "run").mkdir(exist_ok=True)
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-        with host_lock.locked("unit") as lock:
+        with host_lock.try_lock("unit") as lock:
             assert lock and len(list((tmp_path / folder).glob("*.lock"))) == 1

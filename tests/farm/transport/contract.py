@@ -22,7 +22,9 @@ ODD_NAMES = ["with space", "quo'te", 'dou"ble', "$HOME", "back\\slash", "new\nli
 DEADLINE_S = 60.0
 
 
-def run_shell(transport: Transport, script: str, *arguments: str, deadline_s: float = DEADLINE_S) -> base.Completed:
+def run_shell(
+    transport: Transport, script: str, *arguments: str, deadline_s: float = DEADLINE_S
+) -> base.CompletedProgram:
     return transport.run(["sh", "-c", script, "sh", *arguments], deadline_s)
 
 
@@ -79,7 +81,7 @@ class TransportContract:
         assert completed.stdout == content
 
     def test_no_input_is_an_end_of_file(self, transport: Transport) -> None:
-        assert transport.run(["cat"], DEADLINE_S) == base.Completed(0, b"", b"")
+        assert transport.run(["cat"], DEADLINE_S) == base.CompletedProgram(0, b"", b"")
 
     def test_input_that_nobody_reads_is_no_error(self, transport: Transport) -> None:
         assert transport.run(["true"], DEADLINE_S, stdin=io.BytesIO(b"x" * 3_000_000)).exit_status == 0

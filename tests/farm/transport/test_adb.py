@@ -15,12 +15,12 @@ import pytest
 
 from farm.config.inventory import Unit
 from farm.emulation import EmulatedPhone, PhoneSettings
+from farm.emulation.phone_unit import private_adb_server
 from farm.transport import adb
 from farm.transport.adb import AdbTransport, remedy
 from farm.transport.adb_server import AdbDevice, AdbServer, find_adb, parse_device
 from farm.transport.base import Transport
 from runtime.errors import DeviceError, DeviceLostError, JobError, ProcessEndedError
-from tests.farm.adb_servers import adb_server
 from tests.farm.transport.contract import DEADLINE_S, PosixContract, run_shell, wait_until_ended
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with adb_server(tmp_path_factory.mktemp("adb")) as found:
+    with private_adb_server(tmp_path_factory.mktemp("adb")) as found:
         yield found
 
 

@@ -19,15 +19,15 @@ from farm import transport as transports
 from farm.config.inventory import Unit
 from farm.transport import ssh
 from farm.transport.base import Transport
-from farm.transport.ssh_link import Patience
+from farm.transport.ssh_connection import SshTimeouts
 from runtime.errors import ConfigError, DeadlineError, DeviceError, DeviceLostError
 from tests.conftest import require
-from tests.farm.shells import SHELLS, shell_environment
-from tests.farm.ssh_server import Proxy, SshServer
-from tests.farm.sshd import running_sshd
 from tests.farm.transport.contract import DEADLINE_S, ODD_NAMES, PosixContract, run_shell, wait_until_ended
+from tests.farm.transport.openssh_server import running_sshd
+from tests.farm.transport.ssh_server import Proxy, SshServer
+from tests.farm.transport.unit_shells import SHELLS, shell_environment
 
-SHORT = Patience(connect_s=10.0, idle_s=0.1, dead_s=0.5)
+SHORT = SshTimeouts(connect_s=10.0, idle_s=0.1, dead_s=0.5)
 
 
 @pytest.fixture(autouse=True)
@@ -201,7 +201,7 @@ def test_connecting_has_one_deadline_for_all(server: SshServer, tmp_path: Path) 
         proxy.stall()
         began = time.monotonic()
         with pytest.raises(DeadlineError, match=r"no connection to .* within 0.3 s"):
-            ssh.connect(unit_at(proxy.port, tmp_path / "key"), Patience(connect_s=0.3))
+            ssh.connect(unit_at(proxy.port, tmp_path / "key"), SshTimeouts(connect_s=0.3))
         assert time.monotonic() - began < DEADLINE_S
 
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from farm import transport
 from farm.config.fields import SAFE_NAME
 from farm.config.inventory import HOST, Unit
-from farm.emulation.emulated import EmulatedPhone
 from farm.emulation.phone import PhoneSettings
+from farm.emulation.phone_thread import EmulatedPhone
 from farm.emulation.socs import SOCS
 from farm.units import facts
 from farm.units.facts import Facts
-from tests.farm.adb_peer import Peer
+from tests.farm.emulation.adb_client import Peer
 
 
 def answers_of(values: dict[str, str]) -> str:

@@ -15,8 +15,8 @@ from farm import cli
 from farm.rows.nightly import NightlyRow
 from farm.rows.run_info import RunInfo
 from farm.store import Store
-from tests.farm.bench import Bench, finished, is_clean
-from tests.farm.models import write_deployment
+from tests.farm.emulated_units import Bench, finished, is_clean
+from tests.farm.model.tiny_model import write_deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 

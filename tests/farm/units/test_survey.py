@@ -13,13 +13,13 @@ from farm.config.fields import SAFE_NAME
 from farm.config.inventory import HOST, Inventory, Unit
 from farm.lease import host_lock
 from farm.transport import Transport
-from farm.transport.base import Completed
+from farm.transport.base import CompletedProgram
 from farm.transport.local import LocalTransport
-from farm.units import health, known_units, roll_call
+from farm.units import facts_cache, health, survey
 from farm.units.facts import Facts
-from farm.units.health import Finding
-from farm.units.known_units import Driver, driver_of
-from farm.units.roll_call import Plugged, Present, Report, State, present, unit_name
+from farm.units.facts_cache import DriverFacts, driver_of
+from farm.units.health import CheckResult
+from farm.units.survey import AdbPhone, UnitEntry, UnitReport, UnitState, list_entries, unit_name
 from runtime.errors import ConfigError, DeadlineError, DeviceError, DeviceLostError
 
 MI8 = Unit("mi8", "adb", "unknown", "mi8", (), serial="0123")
@@ -32,82 +32,82 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def states(found: list[Present]) -> dict[str, tuple[str, str]]:
+def states(found: list[UnitEntry]) -> dict[str, tuple[str, str]]:
     return {each.unit.name: (each.state, each.reason) for each in found}
 
 
 def test_phones_that_are_plugged_in_join_those_of_the_file() -> None:
     phones = [
-        Plugged("0123", model="MI_8"),
-        Plugged("9876", model="Pixel_3"),
-        Plugged("x", "unauthorized", "unlock it"),
+        AdbPhone("0123", model="MI_8"),
+        AdbPhone("9876", model="Pixel_3"),
+        AdbPhone("x", "unauthorized", "unlock it"),
     ]
-    found = present(Inventory((HOST, MI8, BOARD)), {None: phones})
+    found = list_entries(Inventory((HOST, MI8, BOARD)), {None: phones})
     assert [each.unit.name for each in found] == ["host", "mi8", "board", "Pixel_3-9876", "x"]
     assert [each.listed for each in found] == [True, True, True, False, False]
     assert found[3].unit == Unit("Pixel_3-9876", "adb", "unknown", "Pixel_3-9876", (), serial="9876")
-    assert states(found)["x"] == (State.UNAUTHORIZED, "unlock it")
+    assert states(found)["x"] == (UnitState.UNAUTHORIZED, "unlock it")
 
 
 def test_the_file_can_restrict_the_phones() -> None:
-    found = present(Inventory((MI8,), discover_adb=False), {None: [Plugged("0123"), Plugged("9876")]})
+    found = list_entries(Inventory((MI8,), discover_adb=False), {None: [AdbPhone("0123"), AdbPhone("9876")]})
     assert [each.unit.name for each in found] == ["mi8"]
 
 
 def test_each_adb_server_has_its_own_phones() -> None:
     other = Unit("other", "adb", "unknown", "other", (), serial="0123", adb_server_port=5040)
     inventory = Inventory((MI8, other, BOARD), adb_server_port=5041)
-    assert roll_call.adb_ports(inventory) == {None, 5040, 5041}
-    found = present(inventory, {None: [Plugged("0123")], 5040: [], 5041: [Plugged("0123")]})
+    assert survey.adb_server_ports(inventory) == {None, 5040, 5041}
+    found = list_entries(inventory, {None: [AdbPhone("0123")], 5040: [], 5041: [AdbPhone("0123")]})
     assert [(each.unit.name, each.state, each.unit.adb_server_port) for each in found] == [
-        ("mi8", State.READY, None),
-        ("other", State.NOT_CONNECTED, 5040),
-        ("board", State.READY, None),
-        ("0123", State.READY, 5041),
+        ("mi8", UnitState.READY, None),
+        ("other", UnitState.NOT_CONNECTED, 5040),
+        ("board", UnitState.READY, None),
+        ("0123", UnitState.READY, 5041),
     ]
 
 
 @pytest.mark.parametrize(
     ("word", "state"),
     [
-        ("device", State.READY),
-        ("unauthorized", State.UNAUTHORIZED),
-        ("no permissions", State.NO_PERMISSIONS),
-        ("authorizing", State.UNAUTHORIZED),
-        ("offline", State.OFFLINE),
-        ("bootloader", State.OFFLINE),
-        ("\x1b[31mready", State.OFFLINE),
+        ("device", UnitState.READY),
+        ("unauthorized", UnitState.UNAUTHORIZED),
+        ("no permissions", UnitState.NO_PERMISSIONS),
+        ("authorizing", UnitState.UNAUTHORIZED),
+        ("offline", UnitState.OFFLINE),
+        ("bootloader", UnitState.OFFLINE),
+        ("\x1b[31mready", UnitState.OFFLINE),
     ],
 )
-def test_the_servers_words(word: str, state: State) -> None:
-    (found,) = present(Inventory((MI8,)), {None: [Plugged("0123", word)]})
+def test_the_servers_words(word: str, state: UnitState) -> None:
+    (found,) = list_entries(Inventory((MI8,)), {None: [AdbPhone("0123", word)]})
     assert found.state == state
     assert found.reason.isprintable()
-    assert (found.reason == "") == (state == State.READY)
+    assert (found.reason == "") == (state == UnitState.READY)
 
 
 def test_a_phone_that_is_not_plugged_in_is_said_but_one_in_the_network_is_tried() -> None:
-    assert states(present(Inventory((MI8, WIFI)), {None: []})) == {
-        "mi8": (State.NOT_CONNECTED, "no phone with the serial 0123 is plugged in"),
-        "wifi": (State.READY, ""),
+    assert states(list_entries(Inventory((MI8, WIFI)), {None: []})) == {
+        "mi8": (UnitState.NOT_CONNECTED, "no phone with the serial 0123 is plugged in"),
+        "wifi": (UnitState.READY, ""),
     }
-    unknown = present(Inventory((MI8, WIFI)), {})  # the server could not be asked: the connection tells why
-    assert states(unknown) == {"mi8": (State.READY, ""), "wifi": (State.READY, "")}
+    unknown = list_entries(Inventory((MI8, WIFI)), {})  # the server could not be asked: the connection tells why
+    assert states(unknown) == {"mi8": (UnitState.READY, ""), "wifi": (UnitState.READY, "")}
 
 
 @pytest.mark.parametrize(
     ("phone", "name"),
     [
-        (Plugged("0123abc", model="MI_8"), "MI_8-0123abc"),
-        (Plugged("127.0.0.1:5555", model="Pixel 3"), "Pixel-3-127.0.0.1-5555"),
-        (Plugged("emulator-5554"), "emulator-5554"),
-        (Plugged("../..", model="../../etc"), "etc-"),
-        (Plugged("\x1b[31m\n", model="\x1b"), "31m-"),
-        (Plugged("0" * 300, model="x" * 300), f"{'x' * 30}-{'0' * 30}-"),
-        (Plugged("(no serial number)"), "no-serial-number-"),
+        (AdbPhone("0123abc", model="MI_8"), "MI_8-0123abc"),
+        (AdbPhone("127.0.0.1:5555", model="Pixel 3"), "Pixel-3-127.0.0.1-5555"),
+        (AdbPhone("emulator-5554"), "emulator-5554"),
+        (AdbPhone("../..", model="../../etc"), "etc-"),
+        (AdbPhone("\x1b[31m\n", model="\x1b"), "31m-"),
+        (AdbPhone("0" * 300, model="x" * 300), f"{'x' * 30}-{'0' * 30}-"),
+        (AdbPhone("(no serial number)"), "no-serial-number-"),
     ],
 )
-def test_names_of_phones_without_one(phone: Plugged, name: str) -> None:
+def test_names_of_phones_without_one(phone: AdbPhone, name: str) -> None:
     made = unit_name(phone)
     assert made == name if not name.endswith("-") else made.startswith(name) and len(made) == len(name) + 6
     assert SAFE_NAME.fullmatch(made)
@@ -115,13 +115,13 @@ def test_names_of_phones_without_one(phone: Plugged, name: str) -> None:
 
 @given(st.text(), st.text())
 def test_every_name_can_name_a_file(model: str, serial: str) -> None:
-    assert SAFE_NAME.fullmatch(unit_name(Plugged(serial, model=model)))
+    assert SAFE_NAME.fullmatch(unit_name(AdbPhone(serial, model=model)))
 
 
 def test_names_differ() -> None:
     named = Unit("MI_8-1", "adb", "unknown", "x", (), serial="0")
-    phones = [Plugged("1", model="MI_8"), Plugged("a b"), Plugged("a\tb"), Plugged("-")]
-    names = [each.unit.name for each in present(Inventory((named,)), {None: phones})]
+    phones = [AdbPhone("1", model="MI_8"), AdbPhone("a b"), AdbPhone("a\tb"), AdbPhone("-")]
+    names = [each.unit.name for each in list_entries(Inventory((named,)), {None: phones})]
     assert len(set(names)) == 5
 
 
@@ -132,11 +132,11 @@ class FakeUnit:
         self._answers = iter(answers)
         self.closed = False
 
-    def run(self, argv: list[str], deadline_s: float) -> Completed:
+    def run(self, argv: list[str], deadline_s: float) -> CompletedProgram:
         answer = next(self._answers)
         if isinstance(answer, Exception):
             raise answer
-        return Completed(0, answer.encode() if isinstance(answer, str) else answer, b"")
+        return CompletedProgram(0, answer.encode() if isinstance(answer, str) else answer, b"")
 
     def close(self) -> None:
         self.closed = True
@@ -152,79 +152,79 @@ HELD = (
 )
 
 
-def asked(*answers: str | bytes | Exception, unit: Unit = MI8) -> Report:
+def asked(*answers: str | bytes | Exception, unit: Unit = MI8) -> UnitReport:
     fake = FakeUnit(*answers)
-    report = roll_call.ask(Present(unit), lambda _: fake)  # type: ignore[arg-type,return-value]
+    report = survey.inspect(UnitEntry(unit), lambda _: fake)  # type: ignore[arg-type,return-value]
     assert fake.closed
     return report
 
 
 def test_a_unit_that_is_ready() -> None:
     report = asked(FACTS, STATE, FREE)
-    assert (report.state, report.reason) == (State.READY, "")
+    assert (report.state, report.reason) == (UnitState.READY, "")
     assert (report.unit.soc, report.unit.abis, report.unit.model) == ("sdm845", ("arm64-v8a",), "MI 8")
     assert (report.device.temperature_c, report.device.battery_percent, report.device.charging) == (41.5, 80, True)
 
 
 def test_a_unit_that_somebody_holds() -> None:
     report = asked(FACTS, STATE, HELD)
-    assert report.state == State.BUSY
+    assert report.state == UnitState.BUSY
     assert report.holder == report.reason
     assert report.holder.startswith("held by alice@lab (pid 42, tune")
     assert report.holder.isprintable()
 
 
 def test_a_unit_in_quarantine() -> None:
-    health.Records().note_check(MI8, [Finding("files", False, "came back changed")])
+    health.HealthRecords().record_check(MI8, [CheckResult("files", False, "came back changed")])
     report = asked(FACTS, STATE, FREE)
-    assert report.state == State.QUARANTINED
+    assert report.state == UnitState.QUARANTINED
     assert "files: came back changed" in report.reason
 
 
 @pytest.mark.parametrize(
     ("answers", "state", "reason"),
     [
-        ([DeviceLostError("mi8: went away")], State.UNREACHABLE, "went away"),
-        ([DeadlineError("sh: did not end within 20 s")], State.UNREACHABLE, "sh: did not end within 20 s"),
-        ([OSError("\x1b[31mbroken\npipe")], State.UNREACHABLE, r"\x1b[31mbroken pipe"),
-        ([FACTS, DeviceLostError("mi8: went away")], State.UNREACHABLE, "went away"),
-        ([FACTS, STATE, DeviceError("no uptime")], State.FAILING, "no uptime"),
-        ([FACTS, STATE, "nonsense"], State.FAILING, "the unit does not tell its uptime"),
-        ([FACTS.replace("arm64-v8a", "mips"), STATE, FREE], State.FAILING, "it runs no ABI that farm knows"),
-        ([b"\xff" * 2**20, b"\xff" * 2**20, FREE], State.FAILING, "it runs no ABI that farm knows"),
-        ([DeviceError("x" * 2**20)], State.UNREACHABLE, "xxx"),
+        ([DeviceLostError("mi8: went away")], UnitState.UNREACHABLE, "went away"),
+        ([DeadlineError("sh: did not end within 20 s")], UnitState.UNREACHABLE, "sh: did not end within 20 s"),
+        ([OSError("\x1b[31mbroken\npipe")], UnitState.UNREACHABLE, r"\x1b[31mbroken pipe"),
+        ([FACTS, DeviceLostError("mi8: went away")], UnitState.UNREACHABLE, "went away"),
+        ([FACTS, STATE, DeviceError("no uptime")], UnitState.FAILING, "no uptime"),
+        ([FACTS, STATE, "nonsense"], UnitState.FAILING, "the unit does not tell its uptime"),
+        ([FACTS.replace("arm64-v8a", "mips"), STATE, FREE], UnitState.FAILING, "it runs no ABI that farm knows"),
+        ([b"\xff" * 2**20, b"\xff" * 2**20, FREE], UnitState.FAILING, "it runs no ABI that farm knows"),
+        ([DeviceError("x" * 2**20)], UnitState.UNREACHABLE, "xxx"),
     ],
 )
-def test_whatever_goes_wrong_is_a_report(answers: list[str | bytes | Exception], state: State, reason: str) -> None:
+def test_whatever_goes_wrong_is_a_report(answers: list[str | bytes | Exception], state: UnitState, reason: str) -> None:
     report = asked(*answers)
     assert (report.state, report.reason[: len(reason)]) == (state, reason)
-    assert report.reason.isprintable() and len(report.reason) <= roll_call.MAX_REASON
+    assert report.reason.isprintable() and len(report.reason) <= survey.MAX_REASON
 
 
 def test_a_unit_that_cannot_be_connected() -> None:
     def connect(unit: Unit) -> Transport:
         raise ConfigError(f"{unit.name}: the key of 10.0.0.6 is not known; `farm devices trust board` shows it")
 
-    report = roll_call.ask(Present(BOARD), connect)
-    assert report.state == State.UNREACHABLE
+    report = survey.inspect(UnitEntry(BOARD), connect)
+    assert report.state == UnitState.UNREACHABLE
     assert report.reason.startswith("the key of 10.0.0.6 is not known; `farm devices trust board`")
 
 
 def test_a_board_whose_key_is_not_trusted() -> None:
     error = DeviceError("board: shows the host key SHA256:x, which is not known yet", "host-key-unknown")
     report = asked(error, unit=BOARD)
-    assert (report.state, report.reason) == (State.UNTRUSTED, "shows the host key SHA256:x, which is not known yet")
+    assert (report.state, report.reason) == (UnitState.UNTRUSTED, "shows the host key SHA256:x, which is not known yet")
 
 
 def test_what_was_learnt_is_remembered_while_a_unit_is_away() -> None:
     asked(FACTS, STATE, FREE)
-    known_units.note(MI8, driver=Driver(gpu="Adreno 630", driver="512.0"))
+    facts_cache.update(MI8, driver=DriverFacts(gpu="Adreno 630", driver="512.0"))
     gone = asked(DeviceLostError("gone"))
     assert (gone.unit.soc, gone.unit.model, gone.unit.abis) == ("sdm845", "MI 8", ("arm64-v8a",))
     assert gone.driver.gpu == "Adreno 630"
-    unplugged = roll_call.recall(Present(MI8, State.NOT_CONNECTED, "not there"))
-    assert (unplugged.unit.soc, unplugged.state, unplugged.reason) == ("sdm845", State.NOT_CONNECTED, "not there")
-    assert roll_call.recall(Present(MI8)).state == State.READY
+    unplugged = survey.report_from_cache(UnitEntry(MI8, UnitState.NOT_CONNECTED, "not there"))
+    assert (unplugged.unit.soc, unplugged.state, unplugged.reason) == ("sdm845", UnitState.NOT_CONNECTED, "not there")
+    assert survey.report_from_cache(UnitEntry(MI8)).state == UnitState.READY
 
 
 def test_another_phone_of_the_same_name_inherits_nothing() -> None:
@@ -237,32 +237,32 @@ def test_another_phone_of_the_same_name_inherits_nothing() -> None:
     "content", ["", "{", "[]", '{"identity": 1}', "null", '{"facts": {"soc": "x"}}', "\0" * 70_000]
 )
 def test_a_damaged_memory_is_none(content: str) -> None:
-    known_units.note(MI8, Facts(soc="sdm845"))
+    facts_cache.update(MI8, Facts(soc="sdm845"))
     path = Path("build/units/mi8/known.json")
     assert path.is_file()
     path.write_text(content)
-    assert known_units.read(MI8) == known_units.Known(identity=host_lock.identity(MI8))
+    assert facts_cache.read(MI8) == facts_cache.CachedFacts(identity=host_lock.connection_key(MI8))
 
 
 def test_a_memory_that_cannot_be_written_is_no_error() -> None:
     Path("build").write_text("a file")
-    assert known_units.note(MI8, Facts(soc="sdm845")).facts.soc == "sdm845"
+    assert facts_cache.update(MI8, Facts(soc="sdm845")).facts.soc == "sdm845"
 
 
 @pytest.mark.parametrize(
     ("probe", "driver"),
     [
         ({"opencl": {"platform_version": "OpenCL 3.0", "device": {"name": "Adreno 630", "driver": "v1\x1b[2J"}}},
-         Driver(gpu="Adreno 630", driver=r"v1\x1b[2J", opencl="OpenCL 3.0")),
-        ({"opencl": {"device": None, "error": "none in /vendor"}}, Driver(error="none in /vendor")),
-        ({"opencl": {"device": {"name": 3, "driver": ["x"]}}}, Driver()),
-        ({"opencl": {"device": "Adreno"}}, Driver(error="no OpenCL driver was found")),
-        ({"opencl": []}, Driver(error="no OpenCL driver was found")),
-        ([], Driver(error="no OpenCL driver was found")),
-        (None, Driver(error="no OpenCL driver was found")),
+         DriverFacts(gpu="Adreno 630", driver=r"v1\x1b[2J", opencl="OpenCL 3.0")),
+        ({"opencl": {"device": None, "error": "none in /vendor"}}, DriverFacts(error="none in /vendor")),
+        ({"opencl": {"device": {"name": 3, "driver": ["x"]}}}, DriverFacts()),
+        ({"opencl": {"device": "Adreno"}}, DriverFacts(error="no OpenCL driver was found")),
+        ({"opencl": []}, DriverFacts(error="no OpenCL driver was found")),
+        ([], DriverFacts(error="no OpenCL driver was found")),
+        (None, DriverFacts(error="no OpenCL driver was found")),
     ],
 )  # fmt: skip
-def test_the_driver_out_of_any_answer(probe: object, driver: Driver) -> None:
+def test_the_driver_out_of_any_answer(probe: object, driver: DriverFacts) -> None:
     assert driver_of(probe) == driver
 
 
@@ -270,24 +270,24 @@ def test_the_driver_out_of_any_answer(probe: object, driver: Driver) -> None:
 def test_all_are_asked_at_the_same_time_and_a_silent_one_holds_nobody_up() -> None:
     barrier, silence = threading.Barrier(5), threading.Event()
 
-    def ask(each: Present) -> Report:
+    def ask(each: UnitEntry) -> UnitReport:
         if each.unit.name == "silent":
             silence.wait(30)
         else:
             barrier.wait(30)  # breaks unless all five are here at once
-        return Report(each.unit, State.READY)
+        return UnitReport(each.unit, UnitState.READY)
 
     units = [Unit(name, "ssh", "rk3399", name, ("arm64",)) for name in ("a", "b", "silent", "c", "d", "e")]
     start_s = time.monotonic()
-    reports = roll_call.call([Present(unit) for unit in units], ask, deadline_s=1.0)
+    reports = survey.ask_all([UnitEntry(unit) for unit in units], ask, deadline_s=1.0)
     silence.set()
     assert time.monotonic() - start_s < 10
     assert [report.unit.name for report in reports] == ["a", "b", "silent", "c", "d", "e"]
-    assert [report.state for report in reports if report.unit.name != "silent"] == [State.READY] * 5
-    assert (reports[2].state, reports[2].reason) == (State.UNREACHABLE, "did not answer within 1 s")
+    assert [report.state for report in reports if report.unit.name != "silent"] == [UnitState.READY] * 5
+    assert (reports[2].state, reports[2].reason) == (UnitState.UNREACHABLE, "did not answer within 1 s")
 
 
 def test_this_machine(tmp_path: Path) -> None:
-    report = roll_call.ask(Present(HOST), lambda unit: LocalTransport(tmp_path / unit.name, os.environ))
-    assert (report.unit, report.state) == (HOST, State.READY)
+    report = survey.inspect(UnitEntry(HOST), lambda unit: LocalTransport(tmp_path / unit.name, os.environ))
+    assert (report.unit, report.state) == (HOST, UnitState.READY)
     assert report.device.load_average is not None

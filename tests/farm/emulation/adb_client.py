@@ -8,7 +8,7 @@ import struct
 from types import TracebackType
 
 from farm.emulation import packets
-from farm.emulation.packets import HEADER, Command, Header, encode
+from farm.emulation.packets import HEADER, Command, PacketHeader, encode
 
 TIMEOUT_S = 10.0
 PIECE = struct.Struct("<BI")
@@ -39,7 +39,7 @@ class Peer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.socket.close()
 
-    def greet(self) -> tuple[Header, bytes]:
+    def greet(self) -> tuple[PacketHeader, bytes]:
         """Says who we are; what the phone answers."""
         self.send(Command.CNXN, self._version, packets.MAX_PAYLOAD_BYTES, BANNER)
         return self.receive()
@@ -47,8 +47,8 @@ class Peer:
     def send(self, command: Command, arg0: int, arg1: int, payload: bytes = b"") -> None:
         self.socket.sendall(encode(command, arg0, arg1, payload))
 
-    def receive(self) -> tuple[Header, bytes]:
-        header = Header.decode(self._exactly(HEADER.size))
+    def receive(self) -> tuple[PacketHeader, bytes]:
+        header = PacketHeader.decode(self._exactly(HEADER.size))
         payload = self._exactly(header.payload_bytes)
         header.check(payload)
         if payload:
@@ -116,7 +116,7 @@ class OpenStream:
     def close(self) -> None:
         self._peer.send(Command.CLSE, self._local, self._remote)
 
-    def _step(self) -> Header:
+    def _step(self) -> PacketHeader:
         header, payload = self._peer.receive()
         if header.command is Command.WRTE:
             self._received += payload

@@ -17,12 +17,12 @@ import pytest
 
 from farm import cli
 from farm.emulation import EmulatedPhone, PhoneSettings
-from farm.emulation.emulated import LoopThread
+from farm.emulation.phone_thread import EventLoopThread
 from farm.farmrt.session import Session
 from farm.jobs.fleet import dispatch
 from farm.transport import adb
 from farm.transport.adb_server import find_adb
-from tests.farm.models import write_deployment
+from tests.farm.model.tiny_model import write_deployment
 
 END_S = 180.0
 ENTRY = """  {name}:
@@ -63,7 +63,7 @@ class Bench:
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
         self.folder, self.server, self._capsys = folder, server, capsys
         self._phones = contextlib.ExitStack()
-        self._thread: LoopThread | None = None
+        self._thread: EventLoopThread | None = None
         write_deployment(folder)
         (folder / "devices.yml").write_text("devices:\n")
 
@@ -76,7 +76,7 @@ class Bench:
     def phone(self, name: str = "mi8", soc: str = "sdm845") -> EmulatedPhone:
         """Starts a phone and writes it into devices.yml."""
         if self._thread is None:
-            self._thread = LoopThread()
+            self._thread = EventLoopThread()
             self._phones.callback(self._thread.close)
         phone = self._phones.enter_context(EmulatedPhone(PhoneSettings(soc=soc), thread=self._thread))
         with (self.folder / "devices.yml").open("a") as file:

@@ -17,7 +17,7 @@ from typing import Literal
 import paramiko
 
 from farm import atomic_file
-from farm.transport.ssh_config import Target
+from farm.transport.ssh_config import SshTarget
 from runtime.errors import ConfigError, DeviceError
 
 REVOKED = "@revoked"
@@ -60,16 +60,16 @@ class _Entry:
     algorithm: str
     key: str
 
-    def concerns(self, host: str) -> bool:
-        return any(_matches(name, host) for name in self.names) and not any(
-            name.startswith("!") and _matches(name[1:], host) for name in self.names
+    def matches(self, host: str) -> bool:
+        return any(_name_matches(name, host) for name in self.names) and not any(
+            name.startswith("!") and _name_matches(name[1:], host) for name in self.names
         )
 
 
-def judge(target: Target, key: paramiko.PKey) -> HostKey:
+def evaluate_key(target: SshTarget, key: paramiko.PKey) -> HostKey:
     """Whether the key that the host showed is trusted."""
-    host, algorithm, text = target.known_as, key.get_name(), key.get_base64()
-    entries = [entry for entry in _entries(target.known_hosts) if entry.concerns(host)]
+    host, algorithm, text = target.known_hosts_name, key.get_name(), key.get_base64()
+    entries = [entry for entry in _entries(target.known_hosts) if entry.matches(host)]
     state: Literal["known", "unknown", "changed", "revoked"] = "unknown"
     if any(entry.key == text and entry.marker == REVOKED for entry in entries):
         state = "revoked"
@@ -80,16 +80,16 @@ def judge(target: Target, key: paramiko.PKey) -> HostKey:
     return HostKey(host, algorithm, text, target.known_hosts[0], state)
 
 
-def known_algorithms(target: Target) -> list[str]:
+def known_algorithms(target: SshTarget) -> list[str]:
     """Algorithms of the keys that are known for the host: it should prove one of them."""
     return [
         entry.algorithm
         for entry in _entries(target.known_hosts)
-        if entry.concerns(target.known_as) and not entry.marker
+        if entry.matches(target.known_hosts_name) and not entry.marker
     ]
 
 
-def check(unit: str, key: HostKey) -> None:
+def require_trusted(unit: str, key: HostKey) -> None:
     """Raises DeviceError for a key that is not trusted; `kind` is `host-key-` and its state."""
     shown = f"{unit}: {key.host} shows the host key {key.fingerprint} ({key.algorithm})"
     if key.state == "revoked":
@@ -108,25 +108,25 @@ def check(unit: str, key: HostKey) -> None:
         )
 
 
-def remember(key: HostKey) -> None:
+def add_key(key: HostKey) -> None:
     """Adds the key to its known_hosts file, in place of other keys of that host; raises ConfigError."""
     try:
         old = key.file.read_text(errors="surrogateescape") if key.file.exists() else ""
     except OSError as error:
         raise ConfigError(f"{key.file}: cannot be read: {error.strerror}") from None
-    kept = [line for text in old.splitlines() if (line := _without(text, key.host)) is not None]
+    kept = [line for text in old.splitlines() if (line := _line_without_host(text, key.host)) is not None]
     key.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     content = "".join(f"{line}\n" for line in [*kept, key.line])
     with atomic_file.replacing(key.file.resolve(), 0o600) as file:
         file.write(content.encode(errors="surrogateescape"))
 
 
-def _without(line: str, host: str) -> str | None:
+def _line_without_host(line: str, host: str) -> str | None:
     """The line without this host; None when nothing is left of it. Patterns and marked lines stay."""
-    entry = _parsed(line)
+    entry = _parse_line(line)
     if entry is None or entry.marker:
         return line
-    names = [name for name in entry.names if name != host and not (name.startswith("|") and _matches(name, host))]
+    names = [name for name in entry.names if name != host and not (name.startswith("|") and _name_matches(name, host))]
     if len(names) == len(entry.names):
         return line
     return f"{','.join(names)} {line.split(maxsplit=1)[1]}" if names else None
@@ -139,20 +139,20 @@ def _entries(files: Iterable[Path]) -> Iterator[_Entry]:
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
         for line in text.splitlines():
-            entry = _parsed(line)
+            entry = _parse_line(line)
             if entry is not None:
                 yield entry
 
 
-def _parsed(line: str) -> _Entry | None:
-    words = line.split()
-    marker = words.pop(0) if words and words[0].startswith("@") else ""
-    if len(words) < 3 or words[0].startswith("#"):
+def _parse_line(line: str) -> _Entry | None:
+    fields = line.split()
+    marker = fields.pop(0) if fields and fields[0].startswith("@") else ""
+    if len(fields) < 3 or fields[0].startswith("#"):
         return None
-    return _Entry(marker, tuple(words[0].split(",")), words[1], words[2])
+    return _Entry(marker, tuple(fields[0].split(",")), fields[1], fields[2])
 
 
-def _matches(name: str, host: str) -> bool:
+def _name_matches(name: str, host: str) -> bool:
     """A name, a pattern with `*` and `?`, or a hash of one."""
     if name.startswith("|1|"):
         try:

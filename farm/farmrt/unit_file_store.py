@@ -25,7 +25,7 @@ from farm.transport.base import Transport
 from runtime.errors import DeviceError, JobError
 
 FOLDER = "objects/"
-PUSHING = "push-"  # folders of farm.transport.posix in which files arrive
+PUSH_PREFIX = "push-"  # folders of farm.transport.posix in which files arrive
 DEFAULT_LIMIT_BYTES = DEFAULT_STORE_MB * 1_000_000
 SHARE_OF_ROOM = 0.5
 DEADLINE_S = 60.0
@@ -48,7 +48,7 @@ exit 0
 
 
 @dataclasses.dataclass(frozen=True)
-class Stored:
+class UnitFile:
     """A file on the unit: its path, its size, and how long ago it was used."""
 
     name: str
@@ -56,25 +56,25 @@ class Stored:
     idle_s: float
 
     @property
-    def is_litter(self) -> bool:
+    def is_incomplete(self) -> bool:
         """Whether it was never sent to its end."""
-        return self.name.startswith(PUSHING) or (self.name.startswith(FOLDER) and not _WHOLE.fullmatch(self.name))
+        return self.name.startswith(PUSH_PREFIX) or (self.name.startswith(FOLDER) and not _WHOLE.fullmatch(self.name))
 
 
 @dataclasses.dataclass(frozen=True)
-class Contents:
+class UnitFolder:
     """All files in the unit's folder, and the room beside them; None where the unit does not tell."""
 
-    files: tuple[Stored, ...]
+    files: tuple[UnitFile, ...]
     free_bytes: int | None
 
-    def objects(self) -> list[Stored]:
+    def removal_order(self) -> list[UnitFile]:
         """The store's files in the order in which they should go: litter first, then what was not used for longest."""
-        stored = (file for file in self.files if file.name.startswith(FOLDER) or file.is_litter)
-        return sorted(stored, key=lambda file: (not file.is_litter, -file.idle_s, file.name))
+        stored = (file for file in self.files if file.name.startswith(FOLDER) or file.is_incomplete)
+        return sorted(stored, key=lambda file: (not file.is_incomplete, -file.idle_s, file.name))
 
 
-class Store:
+class UnitFileStore:
     """The store of one unit, for one job; used as a context it notes at the end what was used.
 
     Args:
@@ -89,7 +89,7 @@ class Store:
         self._transport, self._check = transport, check
         self._limit_bytes = DEFAULT_LIMIT_BYTES if limit_bytes is None else limit_bytes
         self._used: set[str] = set()
-        self._known: dict[tuple[Path, int, int], str] = {}
+        self._digests: dict[tuple[Path, int, int], str] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -117,7 +117,7 @@ class Store:
                 raise
             sent = self._transport.push(files)
         if sent:
-            self._trim()
+            self._enforce_limit()
         return remotes
 
     def close(self) -> None:
@@ -128,10 +128,10 @@ class Store:
             for batch in _batches(names):
                 self._transport.run(["touch", "-c", "--", *batch], DEADLINE_S)
 
-    def _trim(self) -> None:
+    def _enforce_limit(self) -> None:
         """Keeps the limit."""
         contents = read(self._transport)
-        size_bytes = sum(file.size_bytes for file in contents.objects())
+        size_bytes = sum(file.size_bytes for file in contents.removal_order())
         room_bytes = size_bytes + (contents.free_bytes if contents.free_bytes is not None else self._limit_bytes)
         self._remove(contents, size_bytes - min(self._limit_bytes, int(room_bytes * SHARE_OF_ROOM)))
 
@@ -140,11 +140,11 @@ class Store:
         contents = read(self._transport)
         return self._remove(contents, wanted_bytes - (contents.free_bytes or 0)) > 0
 
-    def _remove(self, contents: Contents, excess_bytes: int) -> int:
+    def _remove(self, contents: UnitFolder, excess_bytes: int) -> int:
         """Removes files that the job does not use, until so much is gone; returns how many."""
         victims = []
-        for file in contents.objects():
-            if file.name not in self._used and (excess_bytes > 0 or file.is_litter):
+        for file in contents.removal_order():
+            if file.name not in self._used and (excess_bytes > 0 or file.is_incomplete):
                 victims.append(file)
                 excess_bytes -= file.size_bytes
         self._check()
@@ -156,12 +156,12 @@ class Store:
         try:
             status = path.stat()
             key = (path, status.st_size, status.st_mtime_ns)
-            if key not in self._known:
+            if key not in self._digests:
                 with path.open("rb") as file:
-                    self._known[key] = hashlib.file_digest(file, "sha256").hexdigest()
+                    self._digests[key] = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise JobError(f"{path}: cannot be read: {error.strerror}") from None
-        return self._known[key]
+        return self._digests[key]
 
     def _remote(self, path: Path) -> str:
         """Where the file belongs on the unit."""
@@ -169,12 +169,12 @@ class Store:
         return f"{FOLDER}{self.sha256(path)}/{name}"
 
 
-def read(transport: Transport) -> Contents:
+def read(transport: Transport) -> UnitFolder:
     """What is in the unit's folder."""
     return parse(transport.run(["sh", "-c", LIST, "list"], DEADLINE_S).stdout.decode(errors="replace"))
 
 
-def parse(output: str) -> Contents:
+def parse(output: str) -> UnitFolder:
     """What the script printed; lines that are none of its own (a name with a line end) are passed over."""
     files, now_s, free_bytes = [], 0, None
     for line in output.splitlines():
@@ -184,20 +184,20 @@ def parse(output: str) -> Contents:
             case ["free", *_]:
                 free_bytes = linux_state.free_bytes(line.removeprefix("free "))
             case ["file", time_s, size, name] if _is_number(time_s) and _is_number(size) and name.startswith("./"):
-                files.append(Stored(name[2:], int(size), max(0.0, now_s - int(time_s))))
+                files.append(UnitFile(name[2:], int(size), max(0.0, now_s - int(time_s))))
             case _:
                 pass
-    return Contents(tuple(files), free_bytes)
+    return UnitFolder(tuple(files), free_bytes)
 
 
-def remove(transport: Transport, files: Sequence[Stored]) -> None:
+def remove(transport: Transport, files: Sequence[UnitFile]) -> None:
     """Removes files; only the holder of the lease may."""
     for batch in _batches([base.check_remote(file.name) for file in files]):
         transport.run(["sh", "-c", REMOVE, "remove", *batch], DEADLINE_S)
 
 
 @dataclasses.dataclass(frozen=True)
-class Cleaned:
+class CleanResult:
     """What was removed from a unit, or would be; how much is left, and how much room there was before."""
 
     files: int
@@ -206,15 +206,15 @@ class Cleaned:
     free_bytes: int | None
 
 
-def clean(transport: Transport, older_s: float = 0.0, dry_run: bool = False) -> Cleaned:
+def clean(transport: Transport, older_s: float = 0.0, dry_run: bool = False) -> CleanResult:
     """Removes all files that were not used for so long, of the store or not; only the holder of the lease may."""
     contents = read(transport)
-    old = [file for file in contents.files if file.idle_s >= older_s or file.is_litter]
+    unused = [file for file in contents.files if file.idle_s >= older_s or file.is_incomplete]
     if not dry_run:
-        remove(transport, old)
-    size_bytes = sum(file.size_bytes for file in old)
+        remove(transport, unused)
+    size_bytes = sum(file.size_bytes for file in unused)
     left_bytes = sum(file.size_bytes for file in contents.files) - size_bytes
-    return Cleaned(len(old), size_bytes, left_bytes, contents.free_bytes)
+    return CleanResult(len(unused), size_bytes, left_bytes, contents.free_bytes)
 
 
 def _batches(names: Sequence[str]) -> Iterable[Sequence[str]]:

@@ -25,7 +25,7 @@ MAX_FILE_BYTES = 64 * 1024
 MAX_DRIVER = 200
 
 
-class Driver(Record):
+class DriverFacts(Record):
     """The OpenCL device as farmrt sees it; `error` says why there is none. All empty where nobody asked."""
 
     gpu: str = ""
@@ -34,41 +34,43 @@ class Driver(Record):
     error: str = ""
 
 
-class Known(Record):
+class CachedFacts(Record):
     """What is known of one device."""
 
     identity: str
     facts: Facts = Facts()
-    driver: Driver = Driver()
+    driver: DriverFacts = DriverFacts()
 
 
-def read(unit: Unit, folder: Path = FOLDER) -> Known:
+def read(unit: Unit, folder: Path = FOLDER) -> CachedFacts:
     """What is known; nothing where there is no file, or it is damaged or tells of another device."""
     with contextlib.suppress(OSError, ValidationError):
         with _file(unit, folder).open("rb") as file:
-            known = Known.model_validate_json(file.read(MAX_FILE_BYTES))
-        if known.identity == host_lock.identity(unit):
-            return known
-    return Known(identity=host_lock.identity(unit))
+            cached = CachedFacts.model_validate_json(file.read(MAX_FILE_BYTES))
+        if cached.identity == host_lock.connection_key(unit):
+            return cached
+    return CachedFacts(identity=host_lock.connection_key(unit))
 
 
-def note(unit: Unit, facts: Facts | None = None, driver: Driver | None = None, folder: Path = FOLDER) -> Known:
+def update(
+    unit: Unit, facts: Facts | None = None, driver: DriverFacts | None = None, folder: Path = FOLDER
+) -> CachedFacts:
     """Keeps what was learnt; where the file cannot be written, that is no reason to stop."""
     before = read(unit, folder)
-    known = Known(identity=before.identity, facts=facts or before.facts, driver=driver or before.driver)
-    if known != before:
+    cached = CachedFacts(identity=before.identity, facts=facts or before.facts, driver=driver or before.driver)
+    if cached != before:
         with contextlib.suppress(FarmError):
-            atomic_file.write(_file(unit, folder), known.model_dump_json(indent=1).encode())
-    return known
+            atomic_file.write(_file(unit, folder), cached.model_dump_json(indent=1).encode())
+    return cached
 
 
-def driver_of(probe: object) -> Driver:
+def driver_of(probe: object) -> DriverFacts:
     """The driver out of what `farmrt probe` answered, whatever the types of its members are."""
     opencl = _mapping(_mapping(probe).get("opencl"))
     device = _mapping(opencl.get("device"))
     if not device:
-        return Driver(error=_text(opencl.get("error")) or "no OpenCL driver was found")
-    return Driver(
+        return DriverFacts(error=_text(opencl.get("error")) or "no OpenCL driver was found")
+    return DriverFacts(
         gpu=_text(device.get("name")), driver=_text(device.get("driver")), opencl=_text(opencl.get("platform_version"))
     )
 

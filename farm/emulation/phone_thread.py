@@ -16,7 +16,7 @@ from farm.emulation.phone import Phone, PhoneSettings
 Result = TypeVar("Result")
 
 
-class LoopThread:
+class EventLoopThread:
     """An event loop in a thread of its own."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="emulated phones", daemon=True)
         self._thread.start()
 
-    def do(self, work: Coroutine[Any, Any, Result]) -> Result:
+    def run_coroutine(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Runs a coroutine there to its end."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
@@ -34,7 +34,7 @@ class LoopThread:
         async def called() -> Result:
             return function()
 
-        return self.do(called())
+        return self.run_coroutine(called())
 
     def close(self) -> None:
         """Ends the thread."""
@@ -51,7 +51,9 @@ class EmulatedPhone:
         thread: serves it; of its own unless given.
     """
 
-    def __init__(self, settings: PhoneSettings | None = None, port: int = 0, thread: LoopThread | None = None) -> None:
+    def __init__(
+        self, settings: PhoneSettings | None = None, port: int = 0, thread: EventLoopThread | None = None
+    ) -> None:
         self._settings, self._port = settings or PhoneSettings(), port
         self._given_thread = thread
 
@@ -59,8 +61,8 @@ class EmulatedPhone:
         self._folder = Path(tempfile.mkdtemp(prefix="farm-phone-"))
         try:
             self._phone = Phone(self._settings, self._folder, self._port)
-            self._thread = self._given_thread or LoopThread()
-            self._thread.do(self._phone.start())
+            self._thread = self._given_thread or EventLoopThread()
+            self._thread.run_coroutine(self._phone.start())
         except BaseException:
             shutil.rmtree(self._folder)
             raise
@@ -68,7 +70,7 @@ class EmulatedPhone:
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._thread.do(self._phone.close())
+            self._thread.run_coroutine(self._phone.close())
         finally:
             if self._thread is not self._given_thread:
                 self._thread.close()
@@ -108,7 +110,7 @@ class EmulatedPhone:
         """Ends all faults but those that cannot be undone: links stay broken, files altered, properties changed."""
         self._thread.call(self._phone.clear_faults)
 
-    def records(self, program: str) -> list[str]:
+    def recorded_calls(self, program: str) -> list[str]:
         """Arguments of each call of one of the phone's programs that only record: settaskprofile, svc, input."""
         file = self._phone.state_folder / "records" / program
         return file.read_text().splitlines() if file.is_file() else []
