@@ -24,7 +24,7 @@ EMPTY_ARCHIVE = b"!<arch>\n"
 
 
 def environment(base: Mapping[str, str] | None = None, folder: Path = FOLDER) -> dict[str, str]:
-    """The environment (default: this process's) with an `ld` on its PATH, if only ziglang's."""
+    """Returns the environment (default: this process's) with ziglang's `ld` on PATH where there is no other."""
     variables = dict(os.environ if base is None else base)
     zig = find_zig()
     if zig is None or shutil.which("ld", path=variables.get("PATH", os.defpath)):
@@ -34,7 +34,7 @@ def environment(base: Mapping[str, str] | None = None, folder: Path = FOLDER) ->
 
 
 def find_zig() -> Path | None:
-    """The executable in the ziglang package."""
+    """The executable in the ziglang package; None where that is not installed."""
     spec = importlib.util.find_spec("ziglang")
     if spec is None or not spec.submodule_search_locations:
         return None

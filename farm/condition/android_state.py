@@ -1,4 +1,4 @@
-"""A phone's state from what Android's services print: battery, thermal service, power, settings. Pure.
+"""Parses a phone's state from what Android's services print: battery, thermal service, power, settings. Pure.
 
 The texts are for people and differ among versions and vendors; what is not understood is left out.
 """
@@ -18,7 +18,10 @@ _TEMPERATURE = re.compile(r"mValue=(-?[\d.]+), mType=(-?\d+), mName=([^,}]{0,60}
 
 
 def state_members(dumps: dict[str, list[str]]) -> dict[str, Any]:
-    """Members of a DeviceState, from the lines of `battery`, `thermalservice`, `power` and `low_power`."""
+    """Members of a DeviceState, from the lines that each service printed.
+
+    The services are `battery`, `thermalservice`, `power` and `low_power`.
+    """
     members = _battery(dumps.get("battery", [])) | _thermal(dumps.get("thermalservice", []))
     return members | {"screen_on": _screen_on(dumps.get("power", [])), "low_power": _low_power(dumps)}
 
@@ -36,7 +39,7 @@ def _battery(lines: Sequence[str]) -> dict[str, Any]:
 
 
 def _thermal(lines: Sequence[str]) -> dict[str, Any]:
-    """Status and temperatures; where there are current ones, those that the service remembers do not count."""
+    """Thermal status and temperatures; the service's cached temperatures count only where there are no current ones."""
     text = "\n".join(lines)
     status = re.search(r"Thermal Status: (\d{1,2})\b", text)
     current = re.split(r"Current temperatures from HAL", text)[-1].split("Current cooling devices")[0]
@@ -63,7 +66,7 @@ def _screen_on(lines: Sequence[str]) -> bool | None:
 
 
 def _low_power(dumps: dict[str, list[str]]) -> bool | None:
-    """The setting; `null` is one that was never touched."""
+    """Whether battery saver is on; the setting is `null` until somebody changes it."""
     value = "".join(dumps.get("low_power", [])).strip()
     return {"1": True, "0": False, "null": False}.get(value)
 

@@ -1,4 +1,4 @@
-"""Whether a unit is fit for a job, and waiting until it is. Pure: reading, clock and sleep are given."""
+"""Decides whether a unit is ready for a job, and waits until it is. Pure: reading, clock and sleep are arguments."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from farm.rows.row import DeviceState
 from runtime.errors import DeviceError
 
 THERMAL_STATUS_NAMES = ("none", "light", "moderate", "severe", "critical", "emergency", "shutdown")
-MODERATE = 2  # from this status on Android slows the chip down so that one feels it
+MODERATE = 2  # from this thermal status on Android slows the chip down noticeably
 POLL_S, MIN_SLEEP_S = 5.0, 0.01
 BYTES_PER_MB = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Obstacle:
-    """Why a unit is not fit for a job, and whether that may pass by itself."""
+    """A reason why a unit is not ready for a job; a transient one may pass by itself."""
 
     reason: str
     is_transient: bool = True
@@ -25,7 +25,7 @@ class Obstacle:
 
 @dataclasses.dataclass(frozen=True)
 class Readiness:
-    """The state in which a unit was fit, how long that took, and what it was waited for (empty: nothing)."""
+    """The state of a ready unit, how long it was waited for, and why (empty: no wait)."""
 
     state: DeviceState
     waited_s: float = 0.0
@@ -33,7 +33,7 @@ class Readiness:
 
 
 def obstacles(state: DeviceState, limits: Limits) -> list[Obstacle]:
-    """All that speaks against a job now; what a unit does not tell does not count."""
+    """Lists what keeps the unit from running a job now; a value that the unit does not tell is no obstacle."""
     candidates = [
         _heat(state, limits),
         _thermal_status(state),
@@ -52,17 +52,17 @@ def wait_until_ready(
     sleep: Callable[[float], None],
     say: Callable[[str], None] = lambda text: None,
 ) -> Readiness:
-    """Waits for a unit that is too hot or too empty, `limits.wait_s` at most.
+    """Waits until a unit has cooled down or charged enough, `limits.wait_s` at most.
 
     Args:
         name: the unit's, for messages.
-        read: its state now.
-        limits: what it must fulfil.
+        read: reads its state.
+        limits: the conditions that it must meet.
         clock, sleep: in seconds.
-        say: told at each look what is waited for, and for how long at most.
+        say: called after each reading with what is waited for, and for how long at most.
 
     Raises:
-        DeviceError: it did not become fit in time, or cannot by waiting; the text says why.
+        DeviceError: it did not become ready in time, or waiting cannot help; the text says why.
     """
     start_s, waited_for = clock(), ""
     while True:

@@ -1,4 +1,4 @@
-"""Reads devices.yml: which units there are.
+"""Reads devices.yml, the list of units.
 
     adb:                        # optional
       discover: all             # every phone that is plugged in is a unit (default); `listed`: only those named below
@@ -50,7 +50,7 @@ PASSWORDS = ("password", "passwd", "passphrase", "pin", "secret")
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a unit must fulfil before a job starts on it, how long the job waits until it does, and what it may keep."""
+    """What a unit must fulfil before a job starts, how long the job waits for that, and how much the unit may store."""
 
     max_start_temp_c: float | None = None
     min_battery_percent: int | None = None
@@ -64,9 +64,9 @@ class Unit:
     """One device: its name in devices.yml, how it is reached, and what it is.
 
     Attributes:
-        soc: the SoC key; `unknown` until the unit was asked, where the file does not say it.
-        model: the device model; the unit's name where nobody says it.
-        abis: preferred first; empty until the unit was asked, where the file does not say it.
+        soc: the SoC key; where the file gives none, `unknown` until the unit was asked.
+        model: the device model; the unit's name where it is not known.
+        abis: preferred first; where the file gives none, empty until the unit was asked.
         serial: adb's name of the unit, `address:port` for one in the network.
         address, port, username, key_file, jump: for ssh; None or empty where ~/.ssh/config decides.
         folder: the unit's own folder there; empty for the transport's default.
@@ -99,7 +99,7 @@ class Unit:
 
 @dataclasses.dataclass(frozen=True)
 class Inventory:
-    """The units of the file, in its order, and where others are looked for."""
+    """The units of the file, in its order, and whether the phones of an adb server are added."""
 
     units: tuple[Unit, ...]
     discover_adb: bool = True
@@ -110,7 +110,7 @@ HOST = Unit(name="host", transport="local", soc="host", model="host", abis=("hos
 
 
 def _matching_text(pattern: str, what: str, value: str) -> str:
-    """Text of a form; the error does not repeat it, since a password may have slipped into it."""
+    """Requires text to match a pattern; the error does not repeat the text, since it may hold a password by mistake."""
     if not re.fullmatch(pattern, value):
         raise ValueError(f"this is no {what}")
     return value
@@ -203,12 +203,12 @@ class _DevicesFile(YamlSection):
 
 
 def load_units(path: Path | None = None) -> list[Unit]:
-    """The units of the file alone; see `read`."""
+    """Reads the units of the file alone; see `load_inventory`."""
     return list(load_inventory(path).units)
 
 
 def load_inventory(path: Path | None = None) -> Inventory:
-    """The units of the file; without a path of `./devices.yml`, or only the host where there is none."""
+    """Reads the file at `path`, by default `./devices.yml`; without either the inventory holds only the host."""
     if path is None and not DEFAULT_FILE.exists():
         return Inventory((HOST,))
     source = yaml_source.load(path or DEFAULT_FILE)
@@ -242,7 +242,7 @@ def _unit(source: YamlSource, name: str, device: _DeviceSection, adb: _AdbSectio
 
 
 def _transport(source: YamlSource, name: str, device: _DeviceSection) -> str:
-    """The transport, which a serial or an address tells too: MACE's files have no such key."""
+    """The unit's transport, derived from its serial or address where the key is missing, as in MACE's files."""
     transport = device.transport or ("adb" if device.serial else "ssh" if device.address else "")
     if not transport:
         raise source.error(("devices", name, "transport"), "this key is missing (local, ssh or adb)")
@@ -274,12 +274,12 @@ def _serial(device: _DeviceSection, transport: str) -> str:
 
 
 def _key_file(source: YamlSource, device: _DeviceSection) -> Path | None:
-    """Relative to the file that names it."""
+    """The key file's path, relative to the file that names it."""
     return source.path.parent / Path(device.key_file).expanduser() if device.key_file else None
 
 
 def _refuse_duplicates(source: YamlSource, units: tuple[Unit, ...]) -> None:
-    """Two names for one phone would be two jobs at once on it."""
+    """Refuses two names for one phone, which would let two jobs run on it at once."""
     first_names: dict[tuple[str, int | None], str] = {}
     for unit in units:
         first = first_names.setdefault((unit.serial, unit.adb_server_port), unit.name) if unit.serial else unit.name

@@ -26,7 +26,7 @@ SectionType = TypeVar("SectionType", bound="YamlSection")
 
 
 class YamlSection(pydantic.BaseModel):
-    """Base of the models that describe a mapping in a file; `not_yet` and `refused` tell why keys are not accepted."""
+    """Base of the models of a mapping in a file; `not_yet` and `refused` map keys to why they are not accepted."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
     not_yet: ClassVar[Mapping[str, str]] = {}

@@ -1,4 +1,4 @@
-"""Devices to try farm with: a phone that speaks the ADB protocol, and an ARM64 board with a real sshd."""
+"""Emulated units to try farm with: phones that speak the ADB protocol, and an ARM64 board with a real sshd."""
 
 from __future__ import annotations
 

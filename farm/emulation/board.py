@@ -61,7 +61,7 @@ class Board:
 
     @property
     def known_hosts(self) -> Path:
-        """The host key, as ssh wants it."""
+        """The known_hosts file with the board's host key."""
         return self.folder / "known_hosts"
 
     @property
@@ -71,12 +71,12 @@ class Board:
 
     @property
     def log(self) -> Path:
-        """What making and running the board printed."""
+        """The log of making and running the board."""
         return self.folder / "log"
 
     @property
     def exists(self) -> bool:
-        """The root and its keys are there."""
+        """Whether the board's root and keys have been made."""
         return self.root.is_dir() and self.key_file.is_file()
 
     @property
@@ -95,19 +95,19 @@ class Board:
 
     @property
     def handler(self) -> str:
-        """Name of the emulator in binfmt_misc; no other board's."""
+        """The name of the board's emulator in binfmt_misc, different for every board's folder."""
         return f"farm-board-{hashlib.sha256(os.fsencode(self.folder.resolve())).hexdigest()[:12]}"
 
     @property
     def state_file(self) -> Path:
-        """Names the process of a running board."""
+        """The file that holds process and port of a running board."""
         return self.folder / "running.json"
 
 
 def make(board: Board, say: Say, mirror: tuple[str, str] | None = None) -> None:
-    """Makes the board where it is not there yet.
+    """Makes the board unless it exists.
 
-    Raises ConfigError where this machine cannot (no root, programs missing, no mirror), JobError where making fails.
+    Raises ConfigError where this machine cannot (not root, programs missing, no mirror), JobError where making fails.
     """
     namespace.require_namespaces()
     with _locked(board):
@@ -119,7 +119,7 @@ def make(board: Board, say: Say, mirror: tuple[str, str] | None = None) -> None:
 
 
 def start(board: Board, say: Say, mirror: tuple[str, str] | None = None) -> None:
-    """Makes the board if it must, starts it, and waits until its sshd answers; port 0 is any that is free."""
+    """Makes the board if needed, starts it, and waits until its sshd answers; port 0 stands for any free one."""
     board = dataclasses.replace(board, port=board.port or _free_port())  # before the making: it names the emulator
     make(board, say, mirror)
     with _locked(board):
@@ -131,7 +131,7 @@ def start(board: Board, say: Say, mirror: tuple[str, str] | None = None) -> None
 
 
 def stop(board: Board) -> bool:
-    """Ends everything that runs on the board; False when it was not running."""
+    """Ends all processes of the board; False when it was not running."""
     process = running(board)
     if not _state(board):
         return False
@@ -148,7 +148,7 @@ def stop(board: Board) -> bool:
 
 
 def remove(board: Board, packages: bool = False) -> None:
-    """Stops and deletes the board; with `packages` what was downloaded for it too."""
+    """Stops and deletes the board; with `packages` also the packages that were downloaded for it."""
     if not board.folder.is_dir():
         return
     namespace.require_root()
@@ -164,7 +164,7 @@ def remove(board: Board, packages: bool = False) -> None:
 
 
 def running(board: Board) -> psutil.Process | None:
-    """The board's process, if it runs."""
+    """The board's first process; None when it does not run."""
     state = _state(board)
     with contextlib.suppress(psutil.Error, KeyError):
         process = psutil.Process(state["pid"])
@@ -174,7 +174,7 @@ def running(board: Board) -> psutil.Process | None:
 
 
 def running_port(board: Board) -> int:
-    """The port of a running board, which may have been started with another one than `board` names."""
+    """The port of a running board, which may differ from that of `board`."""
     return int(_state(board).get("port", board.port))
 
 
@@ -187,7 +187,7 @@ def _state(board: Board) -> dict[str, Any]:
 
 
 def _move_keys_out(board: Board) -> None:
-    """Moves the user's key pair out of the root; it belongs to who called sudo."""
+    """Moves the user's key pair out of the root, and gives it to the user who called sudo."""
     owner = int(os.environ.get("SUDO_UID", "0")), int(os.environ.get("SUDO_GID", "0"))
     for suffix in (".pub", ""):
         source, target = board.root / f"{USER_KEY}{suffix}", board.key_file.with_suffix(suffix)
@@ -196,7 +196,7 @@ def _move_keys_out(board: Board) -> None:
 
 
 def _launch(board: Board) -> psutil.Process:
-    """Starts sshd with the files that say how to reach it."""
+    """Writes known_hosts and devices.yml, starts sshd, and notes its process."""
     public = (board.root / f"{HOST_KEY}.pub").read_text().split()
     atomic_file.write(board.known_hosts, f"[{ADDRESS}]:{board.port} {public[0]} {public[1]}\n".encode())
     entry = {"devices": {"board": board.entry}}

@@ -1,4 +1,4 @@
-"""One connection of an adb server: the handshake, and the streams that it opens."""
+"""The phone's side of a connection from an adb server: the handshake and the streams."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from farm.emulation.streams import AdbStream, StreamClosed
 
 Service = Callable[[AdbStream], Coroutine[Any, Any, None]]
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with RST
-DRAIN_S = 2.0  # a service may use what arrived for so long after the peer closed its stream
+DRAIN_S = 2.0  # how long a service may still use what arrived after the peer closed its stream
 
 
 @dataclasses.dataclass(frozen=True)
 class ConnectReply:
-    """How the phone answers a connection: version, what a packet may hold, and the banner with its features."""
+    """The phone's CNXN packet: protocol version, largest payload, and the banner with its features."""
 
     version: int
     payload_bytes: int
@@ -29,7 +29,7 @@ class ConnectReply:
 
     @classmethod
     def make(cls, product: str, model: str, device: str, features: Sequence[str], modern: bool) -> ConnectReply:
-        """The banner of a phone; an old one knows no features, and sends small packets with checksums."""
+        """Makes a phone's packet; an old phone (not `modern`) has no features, and small packets with checksums."""
         names = {"product.name": product, "product.model": model, "product.device": device}
         text = "device::" + "".join(f"ro.{name}={value};" for name, value in names.items())
         if not modern:
@@ -38,12 +38,12 @@ class ConnectReply:
 
 
 class Connection:
-    """Speaks ADB over one socket until it ends.
+    """Serves the ADB protocol over one socket.
 
     Args:
-        open_service: the service of a name, or None where the phone has no such.
-        greeting: is asked when a peer comes.
-        authorized: is waited for before the phone greets.
+        open_service: finds a service by its name; None where the phone has none such.
+        connect_reply: makes the answer to a peer that connects.
+        authorized: the event that the phone waits for before it answers.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     async def serve(self) -> None:
-        """Answers packets until the peer goes, the protocol is broken, or `reset`."""
+        """Answers packets until the peer disconnects, breaks the protocol, or `reset` is called."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 while True:
@@ -78,11 +78,11 @@ class Connection:
             self._writer.close()
 
     def stall(self) -> None:
-        """From now on the connection takes nothing and says nothing, but stays."""
+        """Stops reading and writing for good, but leaves the connection open."""
         self._not_stalled.clear()
 
     def reset(self) -> None:
-        """Breaks the connection off, as a pulled plug does."""
+        """Resets the connection, as a pulled plug does."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self._writer.transport.abort()
         self._reader.feed_eof()
@@ -141,7 +141,7 @@ class Connection:
         self._checksum = min(reply.version, header.arg0) < packets.VERSION
 
     async def _ask_for_key(self) -> None:
-        """A phone that does not know the computer's key says so by asking for the next one."""
+        """Sends an authentication token: the phone asks so for another key than those that it does not know."""
         await self._send(Command.AUTH, packets.AUTH_TOKEN, 0, os.urandom(packets.TOKEN_BYTES))
 
     async def _open(self, remote: int, name: str, tasks: asyncio.TaskGroup) -> None:

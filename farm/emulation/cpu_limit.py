@@ -1,4 +1,4 @@
-"""A phone that lowers its clocks computes less: its processes stand still for a share of every few milliseconds."""
+"""Limits the processor time of an emulated phone's processes, as low clocks do: stops them every few milliseconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIST_PROCESSES_S = 0.05  # how often new processes are looked for
 
 
 async def limit_cpu(processes: Callable[[], Collection[int]], share_now: Callable[[], float]) -> None:
-    """Lets the processes run for the share `pace` (0 to 1) of the time, until it is cancelled."""
+    """Lets the processes run for a share of the time, until it is cancelled; `share_now` gives the share, 0 to 1."""
     limited: Collection[int] = ()
     listed_s = -LIST_PROCESSES_S
     pause_s = 0.0  # sleeping takes longer than asked for: what was too much is taken off the next pause

@@ -1,4 +1,4 @@
-"""How a phone's commands are started on this machine: the environment they see, the rights they lack."""
+"""How an emulated phone's commands are started on this machine: their environment and their missing rights."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from farm.emulation.filesystem import map_command
 from farm.emulation.processes import PHONE_VARIABLE
 from farm.farmrt.drivers import find_drivers
 
-# As a phone's shell, which is not root: what root has write-protected must be so for us too.
+# A phone's shell is not root, so files that root has write-protected must be so for its commands here too.
 WITHOUT_OVERRIDE = ("--bounding-set", "-dac_override,-dac_read_search")
-# A limit on each file stands for a full storage; the signal is ignored, so that the write fails as on a phone.
+# A limit on the size of files emulates full storage; the signal is ignored, so that writing fails as on a phone.
 LIMITED_FILE_SIZE = 'trap "" XFSZ; ulimit -f "$1"; exec "$2" -c "$3"'
 LIMIT_UNIT_BYTES = 512
 POCL_LIMITS = ("POCL_CPU_MAX_CU_COUNT", "POCL_MAX_PTHREAD_COUNT")  # of newer and of older versions
 
 
 def make_environment(folder: Path, root: Path, state: Path, compute_units: int | None) -> dict[str, str]:
-    """What the commands of the phone with that folder see; farmrt for this machine finds its OpenCL driver there."""
+    """Makes the environment of a phone's commands; FARM_OPENCL in it leads this machine's farmrt to an OpenCL driver."""
     variables = toolchain.environment()
     drivers = find_drivers()
     if drivers and not variables.get("FARM_OPENCL"):
@@ -48,7 +48,7 @@ def make_environment(folder: Path, root: Path, state: Path, compute_units: int |
 
 
 def command_line(command: str, root: Path, free_bytes: int | None, rooted: bool) -> list[str]:
-    """Argument list of a command text; empty text is an interactive shell."""
+    """Makes the argument list that runs a command text; an empty text gives an interactive shell."""
     prefix = [] if rooted else list(_drop_privileges_prefix())
     mapped, shell = map_command(command, root), shell_of(root)
     if free_bytes is not None and command:
@@ -57,13 +57,13 @@ def command_line(command: str, root: Path, free_bytes: int | None, rooted: bool)
 
 
 def shell_of(root: Path) -> str:
-    """The shell of the phone's commands."""
+    """The path of the phone's shell on this machine."""
     return f"{root}/system/bin/sh"
 
 
 @functools.cache
 def _drop_privileges_prefix() -> tuple[str, ...]:
-    """Gives up root's right to write anything, where we have it and the machine lets us."""
+    """The command prefix that drops root's right to override file permissions; empty where not needed or allowed."""
     program = shutil.which("setpriv")
     if os.geteuid() != 0 or program is None:
         return ()

@@ -92,8 +92,8 @@ class Fault:
         kind = FAULTS[name]
         values = _parse_keys(text, rest, {*kind.defaults, *TRIGGER_FIELDS})
         trigger = {field: values.pop(key) for key, field in TRIGGER_FIELDS.items() if key in values}
-        once = kind.target in (FaultTarget.LINK, FaultTarget.PHONE) and "every_s" not in trigger
-        fault = cls(name, {**kind.defaults, **values}, **{"times": 1 if once else None, **trigger})
+        happens_once = kind.target in (FaultTarget.LINK, FaultTarget.PHONE) and "every_s" not in trigger
+        fault = cls(name, {**kind.defaults, **values}, **{"times": 1 if happens_once else None, **trigger})
         if fault.size_bytes and not fault.selects_requests and kind.target is not FaultTarget.DATA:
             raise ConfigError(f"--fault {text}: bytes= needs at= or on=, which say whose")
         if name == "property" and not fault.values["name"]:

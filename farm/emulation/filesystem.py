@@ -87,9 +87,9 @@ class OutputPathMapper:
         ends = (match.end() for match in self._whole.finditer(data))
         settled = max((end for end in ends if data[end - 1 : end] == b"/" or end < len(data)), default=0)
         longest = min(len(self._root), len(data) - settled)
-        held = next((size for size in range(longest, 0, -1) if data.endswith(self._root[:size])), 0)
-        self._held = data[len(data) - held :]
-        return self._whole.sub(b"/", data[: len(data) - held])
+        held_bytes = next((size for size in range(longest, 0, -1) if data.endswith(self._root[:size])), 0)
+        self._held = data[len(data) - held_bytes :]
+        return self._whole.sub(b"/", data[: len(data) - held_bytes])
 
     def end(self) -> bytes:
         """What still waited."""

@@ -304,8 +304,8 @@ def repeat_to_length(value: str | None, length: int | None) -> str | None:
     return (value * (length // max(len(value), 1) + 1))[:length]
 
 
-def _serial(*words: object) -> str:
-    return hashlib.sha256(repr(words).encode()).hexdigest()[:8]
+def _serial(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:8]
 
 
 async def _refuse_root(stream: AdbStream) -> None:

@@ -1,4 +1,4 @@
-"""Emulated phones for programs without an event loop: one thread serves any number of them."""
+"""Runs emulated phones in a thread with an event loop, for programs without one; a thread serves any number of them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class EventLoopThread:
         self._thread.start()
 
     def run_coroutine(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Runs a coroutine there to its end."""
+        """Runs a coroutine in the loop to its end; returns its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def call(self, function: Callable[[], Result]) -> Result:
-        """Calls a function there."""
+        """Calls a function in the loop's thread; returns its result."""
 
         async def called() -> Result:
             return function()
@@ -37,18 +37,18 @@ class EventLoopThread:
         return self.run_coroutine(called())
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Stops the loop and ends the thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
 
 class EmulatedPhone:
-    """A phone that runs while the `with` block does; all that it kept is deleted at its end.
+    """A phone that runs for the `with` block; its files are deleted afterwards.
 
     Args:
-        port: where it listens on 127.0.0.1; 0 for any that is free.
-        thread: serves it; of its own unless given.
+        port: the port on 127.0.0.1; 0 for any that is free.
+        thread: the thread that serves the phone; a new one by default.
     """
 
     def __init__(
@@ -78,22 +78,22 @@ class EmulatedPhone:
 
     @property
     def port(self) -> int:
-        """Where `adb connect` finds it."""
+        """The port for `adb connect`."""
         return self._phone.port
 
     @property
     def serial(self) -> str:
-        """Its `ro.serialno`."""
+        """The phone's `ro.serialno`."""
         return self._phone.serial
 
     @property
     def soc(self) -> str:
-        """Its SoC key."""
+        """The phone's SoC key."""
         return self._settings.soc
 
     @property
     def model(self) -> str:
-        """Its name."""
+        """The phone's model name."""
         return self._phone.model
 
     @property
@@ -102,7 +102,7 @@ class EmulatedPhone:
         return self._phone.root
 
     def inject(self, fault: Fault | str) -> None:
-        """Adds a fault, or the one that the text specifies; requests that already run are not concerned."""
+        """Adds a fault, given as such or as its specification; requests that already run are not affected."""
         parsed = Fault.parse(fault) if isinstance(fault, str) else fault
         self._thread.call(lambda: self._phone.inject(parsed))
 
@@ -111,6 +111,6 @@ class EmulatedPhone:
         self._thread.call(self._phone.clear_faults)
 
     def recorded_calls(self, program: str) -> list[str]:
-        """Arguments of each call of one of the phone's programs that only record: settaskprofile, svc, input."""
+        """The arguments of each call of a program that only records its calls: settaskprofile, svc or input."""
         file = self._phone.state_folder / "records" / program
         return file.read_text().splitlines() if file.is_file() else []

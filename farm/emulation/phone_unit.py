@@ -1,4 +1,4 @@
-"""An emulated phone that is attached to an adb server of its own: a unit that every job can use."""
+"""Makes an emulated phone a unit that every job can use, attached to a private adb server."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ START_S = 30.0
 
 @contextmanager
 def emulated_phone_unit(name: str, settings: PhoneSettings) -> Iterator[Unit]:
-    """The unit, for as long as the block lasts; the user's own adb server is not touched."""
+    """Runs an emulated phone for the block, attached to a private adb server; yields it as a unit."""
     with TemporaryDirectory() as home, private_adb_server(Path(home)) as port, EmulatedPhone(settings) as phone:
         yield unit_of_phone(name, phone, port)
 
 
 def unit_of_phone(name: str, phone: EmulatedPhone, server_port: int) -> Unit:
-    """A phone as a unit, at the adb server that listens on that port."""
+    """Describes a phone as a unit of the adb server on `server_port`."""
     return Unit(
         name=name,
         transport="adb",
@@ -41,19 +41,19 @@ def unit_of_phone(name: str, phone: EmulatedPhone, server_port: int) -> Unit:
 
 @contextmanager
 def private_adb_server(home: Path) -> Iterator[int]:
-    """Port of a server with keys and log in the folder `home`, which ends after the block."""
+    """Runs an adb server for the block, with keys and log in the folder `home`; yields its port."""
     with socket.create_server((HOST, 0)) as listener:
         port = int(listener.getsockname()[1])
     environment = os.environ | {"HOME": str(home), "TMPDIR": str(home), "ADB_MDNS": "0"}
 
-    def completed(*arguments: str) -> None:
+    def adb(*arguments: str) -> None:
         command = [find_adb(), "-P", str(port), *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, timeout=START_S)
-        if done.returncode:
-            raise DeviceLostError(f"adb {' '.join(arguments)}: {done.stderr.decode(errors='replace').strip()}")
+        completed = subprocess.run(command, env=environment, capture_output=True, timeout=START_S)
+        if completed.returncode:
+            raise DeviceLostError(f"adb {' '.join(arguments)}: {completed.stderr.decode(errors='replace').strip()}")
 
-    completed("start-server")
+    adb("start-server")
     try:
         yield port
     finally:
-        completed("kill-server")
+        adb("kill-server")

@@ -90,8 +90,8 @@ class PhoneState:
                 self._write_values({"battery_level": str(values["level"]), "battery_usb": str(int(values["charging"]))})
                 self._set_saver(values["saver"])
             case "clock":
-                before = int(read(self._folder / "clock_offset_s") or 0)
-                self._write_values({"clock_offset_s": str(before + round(values["jump"]))})
+                offset_s = int(read(self._folder / "clock_offset_s") or 0)
+                self._write_values({"clock_offset_s": str(offset_s + round(values["jump"]))})
             case "storage":
                 self._write_values({"storage_limit_bytes": str(used_bytes(self._root) + values["free"])})
         self.advance(now_s, 0.0, 0.0)

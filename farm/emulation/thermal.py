@@ -61,8 +61,8 @@ class ThermalState:
 
 def clock(governor: str, lowest: int, highest: int, load: float, cap: float) -> int:
     """The clock that a governor chooses, in the unit of `lowest` and `highest`."""
-    wanted = {"performance": 1.0, "powersave": 0.0}.get(governor, min(load * 1.25, 1.0))
-    return max(lowest, min(round(lowest + (highest - lowest) * wanted), round(highest * cap)))
+    share = {"performance": 1.0, "powersave": 0.0}.get(governor, min(load * 1.25, 1.0))
+    return max(lowest, min(round(lowest + (highest - lowest) * share), round(highest * cap)))
 
 
 def _lag(now: float, target: float, elapsed_s: float, lag_s: float) -> float:

@@ -1,9 +1,9 @@
-"""Files on a unit, named by their content: sent once, whatever model or job they belong to, until the room is needed.
+"""The content-addressed store of files on a unit: a file is sent once, whatever models and jobs use it.
 
-    objects/<SHA-256>/<name>     the name is `data`, or the program's own for an executable, as `ps` shows it
+    objects/<SHA-256>/<name>     the name is `data`, or the program's own for an executable, so that `ps` shows it
 
-The time of a file is when it was last used. When there is no room for more, those go that were not used for longest;
-the running job's stay.
+A file's modification time is when it was last used. When room is needed, the least recently used files are removed, but
+never those of the running job.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BATCH = 300  # names in one command line
 
 _WHOLE = re.compile(FOLDER + r"[0-9a-f]{64}/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,59}")
 
-# The unit's clock, the last line of df, and all files (time, bytes, name) but farm's own notes there.
+# Prints the unit's clock, the last line of df, and all files (time, bytes, name) but hidden ones: farm's own notes.
 LIST = r"""
 echo "now $(date +%s)"
 echo "free $(df -k . 2>/dev/null | tail -n 1)"
@@ -49,7 +49,7 @@ exit 0
 
 @dataclasses.dataclass(frozen=True)
 class UnitFile:
-    """A file on the unit: its path, its size, and how long ago it was used."""
+    """A file in the unit's folder: its path, its size, and how long ago it was used."""
 
     name: str
     size_bytes: int
@@ -57,30 +57,30 @@ class UnitFile:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether it was never sent to its end."""
+        """Whether the file was never sent completely."""
         return self.name.startswith(PUSH_PREFIX) or (self.name.startswith(FOLDER) and not _WHOLE.fullmatch(self.name))
 
 
 @dataclasses.dataclass(frozen=True)
 class UnitFolder:
-    """All files in the unit's folder, and the room beside them; None where the unit does not tell."""
+    """All files in the unit's folder, and the free storage; None where the unit does not tell it."""
 
     files: tuple[UnitFile, ...]
     free_bytes: int | None
 
     def removal_order(self) -> list[UnitFile]:
-        """The store's files in the order in which they should go: litter first, then what was not used for longest."""
+        """The store's files in the order of removal: incomplete ones first, then the least recently used."""
         stored = (file for file in self.files if file.name.startswith(FOLDER) or file.is_incomplete)
         return sorted(stored, key=lambda file: (not file.is_incomplete, -file.idle_s, file.name))
 
 
 class UnitFileStore:
-    """The store of one unit, for one job; used as a context it notes at the end what was used.
+    """The file store of one unit, for one job; leaving it as a context records which files were used.
 
     Args:
-        transport: the way to the unit.
-        limit_bytes: the most that it may hold; in any case no more than half of the room there is.
-        check: raises a JobError when the lease is lost: then nothing is written, removed or noted any more.
+        transport: a connection to the unit.
+        limit_bytes: the most that the store may hold; it never takes more than half of the storage it could have.
+        check: raises a JobError when the lease is lost; the store then changes nothing any more.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class UnitFileStore:
         self.close()
 
     def put(self, paths: Iterable[Path]) -> dict[Path, str]:
-        """Brings files to the unit where it does not have them; returns their paths there.
+        """Sends the files that the unit does not have; returns local path -> path on the unit.
 
-        Files that are there cost one round trip in all.
+        Files that the unit has cost one round trip in all.
 
         Raises:
-            DeviceError: there is no room, even without what is not in use.
+            DeviceError: there is no room, even after removing what is not in use.
             JobError: a file cannot be read, the unit cannot be reached, or the lease is lost.
         """
         remotes = {path: self._remote(path) for path in paths}
@@ -121,7 +121,7 @@ class UnitFileStore:
         return remotes
 
     def close(self) -> None:
-        """Notes what was used; may be called twice."""
+        """Records which files were used; may be called twice."""
         names, self._used = sorted(self._used), set()
         with contextlib.suppress(JobError):
             self._check()
@@ -129,19 +129,19 @@ class UnitFileStore:
                 self._transport.run(["touch", "-c", "--", *batch], DEADLINE_S)
 
     def _enforce_limit(self) -> None:
-        """Keeps the limit."""
+        """Removes files until the store is within its limit."""
         contents = read(self._transport)
         size_bytes = sum(file.size_bytes for file in contents.removal_order())
         room_bytes = size_bytes + (contents.free_bytes if contents.free_bytes is not None else self._limit_bytes)
         self._remove(contents, size_bytes - min(self._limit_bytes, int(room_bytes * SHARE_OF_ROOM)))
 
     def _make_room(self, wanted_bytes: int) -> bool:
-        """Removes what makes room for so much; False when nothing could go."""
+        """Removes files until `wanted_bytes` are free; False when there was nothing to remove."""
         contents = read(self._transport)
         return self._remove(contents, wanted_bytes - (contents.free_bytes or 0)) > 0
 
     def _remove(self, contents: UnitFolder, excess_bytes: int) -> int:
-        """Removes files that the job does not use, until so much is gone; returns how many."""
+        """Removes files that the job does not use, until `excess_bytes` are gone; returns how many files."""
         victims = []
         for file in contents.removal_order():
             if file.name not in self._used and (excess_bytes > 0 or file.is_incomplete):
@@ -164,18 +164,18 @@ class UnitFileStore:
         return self._digests[key]
 
     def _remote(self, path: Path) -> str:
-        """Where the file belongs on the unit."""
+        """The file's path on the unit."""
         name = re.sub(r"^\.|[^A-Za-z0-9_.-]", "_", path.name)[:60] if os.access(path, os.X_OK) else "data"
         return f"{FOLDER}{self.sha256(path)}/{name}"
 
 
 def read(transport: Transport) -> UnitFolder:
-    """What is in the unit's folder."""
+    """Lists the unit's folder."""
     return parse(transport.run(["sh", "-c", LIST, "list"], DEADLINE_S).stdout.decode(errors="replace"))
 
 
 def parse(output: str) -> UnitFolder:
-    """What the script printed; lines that are none of its own (a name with a line end) are passed over."""
+    """Parses what the script printed; skips lines that are not its own, which a name with a line end causes."""
     files, now_s, free_bytes = [], 0, None
     for line in output.splitlines():
         match line.split(" ", 3):
@@ -191,14 +191,14 @@ def parse(output: str) -> UnitFolder:
 
 
 def remove(transport: Transport, files: Sequence[UnitFile]) -> None:
-    """Removes files; only the holder of the lease may."""
+    """Removes files from the unit; only the holder of the lease may call this."""
     for batch in _batches([base.check_remote(file.name) for file in files]):
         transport.run(["sh", "-c", REMOVE, "remove", *batch], DEADLINE_S)
 
 
 @dataclasses.dataclass(frozen=True)
 class CleanResult:
-    """What was removed from a unit, or would be; how much is left, and how much room there was before."""
+    """What was removed from a unit, or would be, what is left, and the free storage before."""
 
     files: int
     size_bytes: int
@@ -207,7 +207,7 @@ class CleanResult:
 
 
 def clean(transport: Transport, older_s: float = 0.0, dry_run: bool = False) -> CleanResult:
-    """Removes all files that were not used for so long, of the store or not; only the holder of the lease may."""
+    """Removes all files not used for `older_s`, in the store or not; only the holder of the lease may call this."""
     contents = read(transport)
     unused = [file for file in contents.files if file.idle_s >= older_s or file.is_incomplete]
     if not dry_run:

@@ -4,9 +4,10 @@
         ...
         held.check()  # before whatever a successor must not find overwritten
 
-The lease is renewed by a thread while the block lasts. A holder that dies leaves a marker that counts no longer than
-the lease; on its own host not even that, since the kernel unlocked its file. Each lease has a token, higher than all
-before: a holder that wakes up late finds a higher one and gets a LeaseLostError.
+A thread renews the lease while the block lasts. The marker of a holder that died is valid until its lease expires; on
+the holder's own host it is void at once, since the kernel unlocked the lock file. Each lease has a fencing token that
+is higher than all before: a holder that continues after its lease expired finds a higher token and gets a
+LeaseLostError.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Connect = Callable[[], Transport]
 
 @dataclasses.dataclass(frozen=True)
 class LeaseTerms:
-    """How long a lease counts from its last renewal, how often it is renewed, and again after a failure."""
+    """Durations of a lease: how long it is valid after a renewal, how often it is renewed, or tried again."""
 
     lease_s: float = 60.0
     renew_s: float = 15.0
@@ -48,7 +49,7 @@ TERMS = LeaseTerms()
 
 
 class Lease:
-    """A lease that is held; made by `acquire`.
+    """A lease that this process holds; made by `acquire`.
 
     Attributes:
         token: higher than that of every earlier lease of the unit.
@@ -69,10 +70,10 @@ class Lease:
         return self._lost
 
     def check(self, certain: bool = False) -> None:
-        """Makes sure that nobody else can have the unit.
+        """Makes sure that the lease is still held.
 
-        It costs nothing for half a lease after a renewal: until then nobody can take it, except by force. `certain`
-        asks the unit, and so does any check after that time.
+        For half a lease after a renewal this costs nothing: until then nobody can take the unit, except by force.
+        Later, or with `certain`, the unit is asked.
 
         Raises:
             LeaseLostError: somebody else holds the unit, or did; or it was rebooted.
@@ -84,7 +85,7 @@ class Lease:
             self.renew()
 
     def renew(self, marker: Marker | None = None) -> None:
-        """Extends the lease; see `check`. It is still ours when it ran out and nobody wanted the unit meanwhile."""
+        """Extends the lease; see `check`. An expired lease can still be renewed unless another holder has claimed."""
         asked_s = boot_clock_s()
         state = (marker or self._marker).renew(self.token)
         if state.token != self.token or state.claim != self._claim:
@@ -96,7 +97,7 @@ class Lease:
         self._trust_from(asked_s)
 
     def end(self) -> None:
-        """Gives the unit back, if it can be reached; a successor's lease is another token's."""
+        """Gives the unit back if it can be reached; a successor's lease has another token and is not touched."""
         with contextlib.suppress(JobError):
             self._marker.end(self.token)
 
@@ -124,17 +125,17 @@ def acquire(
 
     Args:
         unit: the unit.
-        transport: the way to it.
-        job: what it is wanted for, shown to those who wait.
-        connect: opens a second way, for the renewing thread; without it both share the first.
+        transport: a connection to it.
+        job: what the unit is used for, shown to those who wait.
+        connect: opens a second connection for the renewing thread; without it both share the first.
         wait_s: how long to wait for a unit that somebody else holds.
         terms: durations.
-        say: told once for whom we wait, again when the holder changes.
+        say: called with the holder that we wait for, at first and whenever it changes.
         locks: folder of the lock files, the user's own by default.
 
     Raises:
         UnitBusyError: somebody else holds the unit, and still did after `wait_s`.
-        JobError: the unit cannot be reached, or keeps no lease.
+        JobError: the unit cannot be reached, or cannot store a lease.
     """
     deadline_s, announced = boot_clock_s() + wait_s, ""
     while True:
@@ -157,56 +158,56 @@ def acquire(
 
 
 def holder(transport: Transport) -> str:
-    """Who holds the unit, since when and until when; empty where nobody does."""
+    """Describes who holds the unit, since when and until when; empty where nobody does."""
     state = Marker(transport).read()
     return _holder_line(state) if state.remaining_s else ""
 
 
 def release(unit: Unit, transport: Transport, force: bool = False, locks: Path | None = None) -> str:
-    """Ends a lease that its holder left behind, or with `force` any; returns what was done, as a line.
+    """Ends the lease of a dead holder, or with `force` any lease; returns a line that says what was done.
 
     Raises:
-        UnitBusyError: the holder is alive, as far as can be told.
+        UnitBusyError: the holder may be alive.
     """
     marker = Marker(transport)
     with host_lock.try_lock(host_lock.connection_key(unit), locks) as lock:
         state = marker.read()
-        before = _holder_line(state)
+        holder_line = _holder_line(state)
         if state.remaining_s and not _is_stale(state, lock) and not force:
-            raise UnitBusyError(f"{unit.name}: {before}; {_force_command(unit)} ends that job all the same")
+            raise UnitBusyError(f"{unit.name}: {holder_line}; {_force_command(unit)} ends that job all the same")
         claimed = _claim(transport, "released by hand", lock or "", TERMS, state)
         if claimed is None:
             raise UnitBusyError(f"{unit.name}: was taken by somebody else in this moment")
         cleared = leftovers.clear(transport)
         marker.end(claimed.token)
-    return f"{unit.name}: {f'freed, was {before}' if state.remaining_s else 'was free'}{cleared.line}"
+    return f"{unit.name}: {f'freed, was {holder_line}' if state.remaining_s else 'was free'}{cleared.line}"
 
 
 def boot_clock_s() -> float:
-    """This host's clock that counts suspended time too, and that nobody sets."""
+    """Seconds since boot, suspended time included; a clock that nobody can set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclasses.dataclass(frozen=True)
 class _AcquireAttempt:
-    """What came of wanting a unit: the marker after it, with our claim if it was won."""
+    """The result of trying to claim a unit: the marker afterwards, which holds our claim if we won."""
 
     state: MarkerState
     won: bool = False
 
     @property
     def holder(self) -> str:
-        """Identifies the holder."""
+        """What tells this holder from any other."""
         return self.state.claim.nonce if self.state.claim else "nobody"
 
     @property
     def line(self) -> str:
-        """Who holds the unit."""
+        """Describes who holds the unit."""
         return _holder_line(self.state) if self.state.remaining_s else "being taken or left by another process"
 
 
 def _try_claim(transport: Transport, job: str, lock: str | None, terms: LeaseTerms) -> _AcquireAttempt:
-    """Claims the unit where it is free; without the lock of this host another process is busy with it."""
+    """Claims the unit if it is free; `lock` is None where another process of this host has the unit."""
     state = Marker(transport).read()
     if lock is None or (state.remaining_s and not _is_stale(state, lock)):
         return _AcquireAttempt(state)
@@ -215,7 +216,7 @@ def _try_claim(transport: Transport, job: str, lock: str | None, terms: LeaseTer
 
 
 def _is_stale(state: MarkerState, lock: str | None) -> bool:
-    """Whether the holder is dead for sure: it held the lock file that is ours now."""
+    """Whether the holder is certainly dead: its claim names the lock file that this process holds now."""
     return lock is not None and state.claim is not None and state.claim.lock == lock
 
 
@@ -235,7 +236,7 @@ def _claim(transport: Transport, job: str, lock: str, terms: LeaseTerms, state: 
 
 
 def _user_name() -> str:
-    """Who we are; a container's user may have no name."""
+    """The name of this process's user, or the number: a container's user may have no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -244,7 +245,7 @@ def _user_name() -> str:
 
 @contextlib.contextmanager
 def _keep_renewed(lease: Lease, connect: Connect | None, terms: LeaseTerms) -> Iterator[None]:
-    """Renews a lease by a thread within the block, and ends it after."""
+    """Runs the renewing thread for the block; ends the lease afterwards."""
     stop = threading.Event()
     thread = threading.Thread(target=_renew_until, args=(lease, connect, terms, stop), name="lease", daemon=True)
     thread.start()
@@ -257,22 +258,22 @@ def _keep_renewed(lease: Lease, connect: Connect | None, terms: LeaseTerms) -> I
 
 
 def _renew_until(lease: Lease, connect: Connect | None, terms: LeaseTerms, stop: threading.Event) -> None:
-    """Renews until told to stop, or until the lease is lost; a unit that cannot be reached is tried again."""
-    own: Transport | None = None
+    """Renews the lease until `stop` is set or the lease is lost; connects again after a failure."""
+    own_transport: Transport | None = None
     delay_s = terms.renew_s
     while not stop.wait(delay_s) and not lease.lost:
         try:
-            if connect and own is None:
-                own = connect()
+            if connect and own_transport is None:
+                own_transport = connect()
             if not stop.is_set():  # to connect may have taken long
-                lease.renew(Marker(own) if own else None)
+                lease.renew(Marker(own_transport) if own_transport else None)
             delay_s = terms.renew_s
         except LeaseLostError:
             break
         except FarmError:
-            _close(own)
-            own, delay_s = None, terms.retry_s
-    _close(own)
+            _close(own_transport)
+            own_transport, delay_s = None, terms.retry_s
+    _close(own_transport)
 
 
 def _close(transport: Transport | None) -> None:
@@ -290,7 +291,7 @@ def _holder_name(state: MarkerState) -> str:
 
 
 def _holder_line(state: MarkerState) -> str:
-    """`held by alice@lab (pid 4242, tune resnet50) since 12:31:05, for 43 s more unless it is renewed`."""
+    """For people: `held by alice@lab (pid 4242, tune resnet50) since 12:31:05, for 43 s more unless it is renewed`."""
     if state.claim is None:
         return "held by nobody"
     since = datetime.datetime.now().astimezone() - datetime.timedelta(seconds=state.held_s)

@@ -1,7 +1,7 @@
-"""The model as the deployment file bounds it: only what lies between its inputs and outputs, in its data formats.
+"""Cuts a model at the inputs and outputs that the deployment file names, and converts these to its data formats.
 
-Importer and oracle both get this model, so that arrays have the application's order everywhere. A tensor whose format
-is NHWC keeps its name and gets a transposition; the model's own tensor in NCHW order is then called `<name>:nchw`.
+Importer and oracle both get the cut model, so that arrays have the application's order everywhere. A tensor whose
+format is NHWC keeps its name and gets a transposition; the model's own tensor, in NCHW order, becomes `<name>:nchw`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ IR_VERSION_WITH_FREE_INITIALIZERS = 4  # before it, every initializer had to be 
 
 
 def cut_at_boundary(model: onnx.ModelProto, inputs: Sequence[Input], outputs: Sequence[Output]) -> onnx.ModelProto:
-    """The model from `inputs` to `outputs`; either may be intermediate tensors.
+    """Cuts the model to what lies between `inputs` and `outputs`, which may be intermediate tensors.
 
     Raises:
         ModelError: a tensor is not in the model, or an input of the model that is needed is not among `inputs`.
@@ -44,17 +44,17 @@ def cut_at_boundary(model: onnx.ModelProto, inputs: Sequence[Input], outputs: Se
 
 
 def channel_axis(data_format: DataFormat, rank: int) -> int:
-    """Where the channels of a tensor lie."""
+    """The axis of a tensor that holds its channels."""
     return rank - 1 if data_format == "NHWC" else 1
 
 
 def _is_nhwc(tensor: Input | Output) -> bool:
-    """Whether a transposition is needed: of an output without a shape the rank is unknown, so it counts as an image."""
+    """Whether a transposition is needed; an output without a shape, whose rank is unknown, counts as an image."""
     return tensor.data_format == "NHWC" and (tensor.shape is None or len(tensor.shape) == 4)
 
 
 def _needed_nodes(model: onnx.ModelProto, inputs: Sequence[str], outputs: Sequence[str]) -> list[onnx.NodeProto]:
-    """The nodes that outputs depend on, as far back as the inputs, in the model's order."""
+    """The nodes between the inputs and the outputs, in the model's order."""
     producers = {name: node for node in model.graph.node for name in node.output if name}
     tensor_names = {*producers, *(value.name for value in (*model.graph.input, *model.graph.initializer))}
     for kind, names in (("input", inputs), ("output", outputs)):
@@ -85,7 +85,7 @@ def _check_inputs(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], input
 
 
 def _check_shape(value: onnx.ValueInfoProto, tensor: Input) -> None:
-    """Type and shape of the deployment file against the model's; symbolic sizes fit anything."""
+    """Refuses a type or shape that differs from the model's; a symbolic size matches any."""
     declared = value.type.tensor_type
     if declared.elem_type != ELEMENT_TYPES[tensor.data_type]:
         kind = TensorProto.DataType.Name(declared.elem_type)

@@ -1,4 +1,4 @@
-"""Resolves what a deployment file points to (zoo://, http(s)://, a path beside the file) to local, checked files.
+"""Resolves the locations in a deployment file (zoo://, http(s)://, a path beside the file) to local, checked files.
 
 Everything that is made or downloaded lies in the cache folder and can be deleted at any time:
 
@@ -86,7 +86,7 @@ class Fetcher:
 
     @contextlib.contextmanager
     def _errors_located_at(self, key_path: KeyPath) -> Iterator[None]:
-        """Puts file, line and key before the text of an error."""
+        """Adds the deployment file's name, line and key to errors within the block."""
         try:
             yield
         except (ConfigError, ModelError) as error:
@@ -152,8 +152,8 @@ def load_array(path: Path, tensor: Input) -> Array:
     except (ValueError, EOFError, OSError) as error:
         raise ConfigError(f"{path} is not a NumPy .npy file: {error}") from None
     if array.shape != tensor.shape or array.dtype != tensor.data_type:
-        wanted, given = (tensor.data_type, list(tensor.shape)), (str(array.dtype), list(array.shape))
-        raise ConfigError(f"{path} holds {given[0]} {given[1]}; the input {tensor.name!r} is {wanted[0]} {wanted[1]}")
+        wanted = f"{tensor.data_type} {list(tensor.shape)}"
+        raise ConfigError(f"{path} holds {array.dtype} {list(array.shape)}; the input {tensor.name!r} is {wanted}")
     if not np.isfinite(array).all():
         raise ConfigError(f"{path} holds NaN or infinity")
     return np.array(array)
@@ -189,7 +189,7 @@ def _conditions_of(response: httpx.Response) -> dict[str, str]:
 
 
 def _read_conditions(path: Path) -> dict[str, str]:
-    """The conditions that the last download left; none (download again) when either file is gone or damaged."""
+    """Reads the conditions that the last download stored; none (download again) when a file is gone or damaged."""
     try:
         conditions = json.loads(_conditions_file(path).read_text()) if path.exists() else {}
     except (OSError, ValueError):

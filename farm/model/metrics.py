@@ -1,4 +1,4 @@
-"""How far an output departs from what was expected, and whether that is too far. Pure functions of two arrays.
+"""Measures how far an output departs from the expected one, and decides whether that is too far. Pure.
 
 All sums run in double precision. Elements that are the same infinity in both arrays agree and are left out of the sums;
 any other infinity, and every NaN, makes the comparison fail.
@@ -29,7 +29,7 @@ class Metrics:
 
     Attributes:
         cosine: cosine similarity, 1 for equal directions and for two zero vectors; 0 where one is zero or not finite.
-        sqnr_db: signal to quantization noise ratio, 10 log10(sum e^2 / sum (e - a)^2), within +-300 dB.
+        sqnr_db: signal to quantization noise ratio, 10 log10(sum e^2 / sum (e - a)^2), limited to +-300 dB.
         pixel_accuracy: share of pixels whose largest channel is the expected one.
         max_abs_error: largest |a - e|; infinite where an infinity or a NaN stands alone.
         max_rel_error: largest |a - e| / |e| among elements of at least a thousandth of the largest |e|.
@@ -119,7 +119,7 @@ def compare(expected: Array, actual: Array, channel_axis: int = 1) -> Metrics:
 
 
 def judge_output(expected: Array, actual: Array, thresholds: Thresholds, channel_axis: int = 1) -> OutputVerdict:
-    """Whether `actual` passes for `expected`, and why not."""
+    """Decides whether `actual` is close enough to `expected`."""
     if expected.shape != actual.shape:
         return OutputVerdict(Status.WRONG_RESULT, f"shape {actual.shape}, expected {expected.shape}", None)
     metrics = compare(expected, actual, channel_axis)

@@ -1,4 +1,4 @@
-"""Phones over adb: what posix.py needs of a link, by way of the adb server of this machine."""
+"""Connects to phones over adb: implements the link that posix.py needs, through the adb server of this machine."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from runtime.errors import DeadlineError, DeviceError, DeviceLostError, FarmErro
 
 DEFAULT_FOLDER = "/data/local/tmp/farm"
 CONNECT_S = 20.0
-SETTLE_S = 10.0  # a phone that was plugged in or restarted just now takes so long to answer
+SETTLE_S = 10.0  # how long a phone that was just plugged in or restarted may take to answer
 SETTLE_POLL_S = 0.3
-REDIAL_S = 3.0  # an address that refuses may belong to a phone whose network comes back this moment
-SILENCE_S = 8.0  # after so long without a sign of the phone it is asked
-ANSWER_S = 12.0  # and must answer in this time: lost phones are noticed within 20 s
+REDIAL_S = 3.0  # how long an address is dialled again: the phone's network may be coming back
+SILENCE_S = 8.0  # the phone is probed when nothing came from it for so long
+ANSWER_S = 12.0  # and must answer within this time, so that a lost phone is noticed within 20 s
 OLD_COMMAND_BYTES = 3000  # phones before Android 7 take packets of 4 KiB
 COMMAND_BYTES = 32_000
 TRANSIENT_STATES = ("offline", "connecting", "authorizing", "host")
 ABSENT = "absent"
 
-# What a state of `adb devices` means, and what to do.
+# State that `adb devices` shows -> what it means, and what the user can do.
 REMEDIES = {
     "unauthorized": "it has not allowed this computer: accept the dialogue on its screen (tick `always allow`)",
     "authorizing": "it asks whether to allow this computer: accept the dialogue on its screen",
@@ -53,7 +53,7 @@ REFUSED_STATES = ("unauthorized", "no permissions")
 
 
 def connect(unit: Unit) -> AdbTransport:
-    """Opens the way to a unit whose transport is adb.
+    """Connects to a unit whose transport is adb.
 
     Raises DeviceLostError (absent, offline), DeviceError (not allowed) or DeadlineError, each with what to do.
     """
@@ -100,7 +100,7 @@ class AdbTransport(PosixTransport):
         return len(os.fsencode(line)) > (COMMAND_BYTES if self._has_shell_v2 else OLD_COMMAND_BYTES)
 
     def _send_as_file(self, line: str, deadline: float) -> str:
-        """A command line that no packet holds goes as a file, which removes itself."""
+        """Sends a command line that is too long for a packet as a script that removes itself; returns what runs it."""
         path, folder = f"{self._folder}.{secrets.token_hex(8)}", shlex.quote(self._folder)
         enter, then, program = line.partition(" && exec ")
         script = enter.replace(folder, '"$1"') + then + program
@@ -111,7 +111,7 @@ class AdbTransport(PosixTransport):
         return f"exec sh {shlex.quote(path)} {folder}"
 
     def _open_service(self, service: str, deadline: float) -> socket.socket:
-        """A connection to a service of the phone; one in the network is connected again where the server forgot it."""
+        """Opens a service of the phone; first connects a phone in the network again if the adb server lost it."""
         deadline = min(deadline, time.monotonic() + CONNECT_S)
         try:
             connection = self._server.open(service, deadline, self._serial)
@@ -134,7 +134,7 @@ class AdbTransport(PosixTransport):
             raise DeviceLostError(f"{self._name}: adb says: {error}") from None
 
     def _check_alive(self) -> None:
-        """Nothing has come for a while: asks whether the phone is still there; raises DeviceLostError."""
+        """Runs `true` on a phone that has been silent for SILENCE_S; raises DeviceLostError unless it answers."""
         if time.monotonic() - self._last_sign_s < SILENCE_S:
             return
         deadline = time.monotonic() + ANSWER_S
@@ -151,12 +151,12 @@ class AdbTransport(PosixTransport):
 
 
 def remedy(state: str) -> str:
-    """What to do about a state; empty for the good one."""
+    """What the user can do about a state that adb reports; empty for `device`, the state of a usable phone."""
     return "" if state == "device" else REMEDIES.get(state, f"adb says `{state}`: restart it into Android")
 
 
 def _only_serial(unit: Unit, server: AdbServer) -> str:
-    """The serial of the only phone."""
+    """The serial of the only phone that adb sees; raises DeviceError where there are none or several."""
     phones = server.devices(time.monotonic() + CONNECT_S)
     if len(phones) != 1:
         serials = ", ".join(phone.serial for phone in phones) or "none"
@@ -165,7 +165,10 @@ def _only_serial(unit: Unit, server: AdbServer) -> str:
 
 
 def _wait_until_ready(name: str, server: AdbServer, serial: str, deadline: float | None = None) -> None:
-    """Waits until a phone is ready, which it is soon after it was plugged in; raises what keeps it from being so."""
+    """Waits until adb reports the phone as usable.
+
+    Raises DeviceError (not allowed) or DeviceLostError when it stays in another state; the text says what to do.
+    """
     start_s = time.monotonic()
     end = min(deadline or math.inf, start_s + SETTLE_S)
     deadlines = dict.fromkeys(TRANSIENT_STATES, end)
@@ -179,7 +182,7 @@ def _wait_until_ready(name: str, server: AdbServer, serial: str, deadline: float
 
 
 def _connected_state(name: str, server: AdbServer, serial: str) -> str:
-    """The state of a phone; one in the network that the server does not know is connected first."""
+    """The phone's state; a phone in the network that the adb server does not know is connected first."""
     state = _state(name, server, serial)
     if state == ABSENT and ":" in serial:
         with contextlib.suppress(JobError):

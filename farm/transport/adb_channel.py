@@ -1,4 +1,4 @@
-"""A command on a phone, over a connection that the adb server made: shell protocol 2, and what old phones have."""
+"""Runs one command on a phone over an adb connection: by shell protocol 2, or by `exec:` on phones before Android 7."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ CheckAlive = Callable[[], None]
 
 
 class _SocketChannel(ABC):
-    """What both kinds of channel share: a socket that never blocks, and what waits to be sent.
+    """Base of both channels: a non-blocking socket with a buffer of what is not sent yet.
 
     Args:
-        alive: called while nothing comes; raises DeviceLostError when the phone does not answer any more.
+        check_alive: called while nothing arrives; raises DeviceLostError when the phone no longer answers.
     """
 
     def __init__(self, connection: socket.socket, name: str, check_alive: CheckAlive) -> None:
@@ -45,7 +45,7 @@ class _SocketChannel(ABC):
 
     @property
     def exhausted(self) -> bool:
-        """See Channel.exhausted; the status comes after all output."""
+        """See Channel.exhausted: the phone sends the exit status after all output."""
         return self._status is not None
 
     def wait(self, timeout_s: float, writing: bool) -> None:
@@ -111,19 +111,19 @@ class _SocketChannel(ABC):
 
     @abstractmethod
     def _framed(self, data: bytes) -> bytes:
-        """A piece of the input as it travels."""
+        """Encodes a piece of the command's input for the wire."""
 
     @abstractmethod
     def _end_of_input(self) -> bytes:
-        """The end of the input as it travels."""
+        """Encodes the end of the command's input for the wire."""
 
     @abstractmethod
     def _take_output(self) -> tuple[bytes, bytes]:
-        """Takes stdout and stderr out of what was received, and the status when it is there."""
+        """Decodes what was received into stdout and stderr, and notes the exit status when it has come."""
 
 
 class ShellV2Channel(_SocketChannel):
-    """Frames of kind, length and content (Android's shell_protocol.h)."""
+    """Shell protocol 2: every frame is a kind, a length and content (Android's shell_protocol.h)."""
 
     def _framed(self, data: bytes) -> bytes:
         return FRAME.pack(STDIN, len(data)) + data
@@ -149,10 +149,10 @@ class ShellV2Channel(_SocketChannel):
 
 
 class LegacyShellChannel(_SocketChannel):
-    """`exec:` of phones before Android 7, one stream each way; see `old_command_line`.
+    """`exec:` of phones before Android 7, which has one stream in each direction; see `legacy_command_line`.
 
-    What the program prints goes up to an unguessable word that only the shell knows. Then come the exit status, the
-    length of stderr, and stderr, which the shell has kept in a file.
+    The stream carries stdout, then the unguessable marker, then the exit status, the length of stderr, and stderr
+    itself, which the phone's shell has kept in a file until then.
     """
 
     def __init__(self, connection: socket.socket, name: str, check_alive: CheckAlive, marker: str) -> None:
@@ -179,12 +179,12 @@ class LegacyShellChannel(_SocketChannel):
         return stdout
 
     def _partial_marker_bytes(self) -> int:
-        """How many bytes at the end may be the beginning of the marker."""
+        """How many of the last received bytes may be the beginning of the marker."""
         lengths = range(min(len(self._marker) - 1, len(self._received)), 0, -1)
         return next((length for length in lengths if self._received.endswith(self._marker[:length])), 0)
 
     def _trailer(self) -> bytes:
-        """stderr when all of it is there, with the status."""
+        """stderr once all of it has come (and notes the exit status); empty before."""
         line, line_end, stderr = self._received.partition(b"\n")
         if not line_end:
             return b""
@@ -198,10 +198,10 @@ class LegacyShellChannel(_SocketChannel):
 
 
 def legacy_command_line(line: str, marker: str, folder: str) -> str:
-    """Runs a command line where there are no exit status, no stderr and no end of input.
+    """Wraps a command line for a service that has no exit status, no stderr and no end of input.
 
-    Input comes in pieces, each after its length and before empty lines, the end as a length of 0. The status is printed
-    while the first part of the pipeline still waits for input: it ends when the connection does.
+    Input is sent in pieces: the length in a line, the bytes, then empty lines as padding; a length of 0 ends it. The
+    shell prints the exit status while the pipeline's first part still waits for input, which ends with the connection.
     """
     errors = shlex.quote(f"{folder.rstrip('/')}.{marker}")
     feed = 'while read -r n; do case $n in "") ;; 0) break ;; *) head -c "$n" ;; esac; done'

@@ -1,8 +1,8 @@
-"""The adb server of this machine: asked over its socket, started where none runs, never stopped.
+"""A client of this machine's adb server; it starts the server where none runs, and never stops it.
 
-Requests are a length in four hexadecimal digits and a service's name; the answer is `OKAY`, or `FAIL` and a text
-(Android's SERVICES.TXT and protocol.txt). Every version of the server understands what is asked here, so that one of
-another version than our `adb` is used as it is; the `adb` program itself would end it, and all connections of others.
+A request is a length in four hexadecimal digits and a service's name; the answer is `OKAY`, or `FAIL` and a text
+(Android's SERVICES.TXT and protocol.txt). Every version of the server understands the requests made here. So a running
+server of another version is used as it is, where the `adb` program would end it together with everyone's connections.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MAX_LIST_BYTES = 16 * 1024**2
 
 
 class AdbRefusedError(DeviceError):
-    """The server or the device answered FAIL; the text is theirs."""
+    """The server or the device answered FAIL; the message is the text that came with it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class AdbDevice:
-    """A device that the server knows: its state in the server's word (`device` is the good one), and its model."""
+    """A device as the adb server lists it; `state` is the server's own word, `device` for a usable one."""
 
     serial: str
     state: str
@@ -44,13 +44,13 @@ class AdbDevice:
 
 
 class AdbServer:
-    """The server on a port: that of the unit, else ANDROID_ADB_SERVER_PORT, else adb's standard one."""
+    """The server on a port: the given one, else ANDROID_ADB_SERVER_PORT, else adb's standard port."""
 
     def __init__(self, port: int | None = None) -> None:
         self.port = port or _default_port()
 
     def open(self, service: str, deadline: float, serial: str = "") -> socket.socket:
-        """A connection to a service of the server or, with a serial, of a device; in blocking mode, with a timeout.
+        """Connects to a service of the server or, with a serial, of a device; the socket blocks, with a timeout.
 
         Raises:
             Refused: the server knows no such device, or the device refuses.
@@ -68,18 +68,18 @@ class AdbServer:
         return connection
 
     def query(self, service: str, deadline: float) -> str:
-        """What a service of the server answers."""
+        """Asks a service of the server; returns its answer."""
         with self.open(service, deadline) as connection:
             return self._read_text(connection, deadline)
 
     def devices(self, deadline: float) -> list[AdbDevice]:
-        """All devices that the server knows."""
+        """Lists all devices that the server knows."""
         with self.open("host:devices-l", deadline) as connection:
             lines = strip_length_prefix(self._read_all(connection, deadline)).decode(errors="replace").split("\n")
         return [device for line in lines if (device := parse_device(line))]
 
     def connect(self, address: str, deadline: float) -> str:
-        """Lets the server connect to a device in the network; what it says of that."""
+        """Makes the server connect to a device in the network; returns the server's message."""
         return self.query(f"host:connect:{address}", deadline)
 
     def version(self, deadline: float) -> int:
@@ -91,7 +91,7 @@ class AdbServer:
             raise DeviceError(f"port {self.port} is no adb server: its version is {answer!r}") from None
 
     def is_running(self) -> bool:
-        """Whether a server listens."""
+        """Whether a server listens on the port."""
         try:
             socket.create_connection((HOST, self.port), 1.0).close()
         except OSError:
@@ -116,7 +116,7 @@ class AdbServer:
         return connection
 
     def _start(self, deadline: float) -> None:
-        """Starts a server, unless somebody else does so at this moment."""
+        """Starts a server; a lock file keeps several processes of this user from starting it at once."""
         lock = FileLock(Path(tempfile.gettempdir(), f"farm-{os.getuid()}-adb-{self.port}.lock"))
         try:
             with lock.acquire(timeout=_remaining(deadline)):
@@ -154,7 +154,7 @@ class AdbServer:
             raise self._lost(error) from None
 
     def _read_all(self, connection: socket.socket, deadline: float) -> bytes:
-        """What comes until the server closes the connection."""
+        """Reads until the server closes the connection."""
         received = bytearray()
         try:
             while len(received) < MAX_LIST_BYTES:
@@ -183,7 +183,7 @@ class AdbServer:
 
 
 def find_adb() -> str:
-    """The `adb` on PATH, else the one that the adbutils package carries; raises ConfigError where there is none."""
+    """The path of `adb`: from PATH, else from the adbutils package; raises ConfigError where there is none."""
     program = shutil.which("adb")
     spec = importlib.util.find_spec("adbutils")
     for location in spec.submodule_search_locations or () if spec else ():
@@ -195,9 +195,9 @@ def find_adb() -> str:
 
 
 def strip_length_prefix(answer: bytes) -> bytes:
-    """A list without the length before it: four digits, but more above 64 KiB, which one phone's name can bring about.
+    """Removes the length before a list of devices; raises DeviceError where there is none.
 
-    Raises DeviceError where there is no such length.
+    The length has four hexadecimal digits, and more for a list above 64 KiB, which one phone's long name can cause.
     """
     for digits in range(4, 9):
         with contextlib.suppress(ValueError):
@@ -207,7 +207,7 @@ def strip_length_prefix(answer: bytes) -> bytes:
 
 
 def parse_device(line: str) -> AdbDevice | None:
-    """A line of `host:devices-l`: serial, state (of one or more words), and `key:value` words."""
+    """Parses a line of `host:devices-l`: serial, state (one or more words), `key:value` words; None for no device."""
     serial, _, rest = line.strip().partition(" ")
     fields = rest.split()
     if not serial or not fields:

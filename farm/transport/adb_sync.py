@@ -1,4 +1,4 @@
-"""Files to and from a phone by adb's sync service (Android's SYNC.TXT): one connection, all files one after another."""
+"""Copies files to and from a phone by adb's sync service (Android's SYNC.TXT): all files over one connection."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from runtime.errors import DeadlineError, DeviceError, DeviceLostError, JobError
 
 ENTRY = struct.Struct("<4sI")
 DATA_BYTES = 64 * 1024  # the most that the protocol allows in a piece
-PIECES = 16  # so many go out at once
+PIECES = 16  # pieces that are joined into one write
 MAX_TEXT_BYTES = 64 * 1024
 POLL_S = 1.0
 REGULAR = 0o100000
 
 
 class SyncClient:
-    """A connection to the service.
+    """A client of the sync service.
 
     Args:
-        connection: on which the service was opened.
-        name: the unit's, for errors.
-        alive: called while nothing moves; raises DeviceLostError when the phone does not answer any more.
+        connection: the socket on which the service was opened.
+        name: the unit's name, for errors.
+        check_alive: called while nothing moves; raises DeviceLostError when the phone no longer answers.
     """
 
     def __init__(self, connection: socket.socket, name: str, check_alive: Callable[[], None]) -> None:
@@ -36,7 +36,7 @@ class SyncClient:
         self._received = bytearray()
 
     def send(self, files: Sequence[tuple[Path, str]], deadline: float) -> None:
-        """Copies local files to absolute paths; answers are read while the next files are on their way.
+        """Copies local files to absolute paths on the phone, and reads its answers while the next files are sent.
 
         Raises DeviceError (refused, full storage), DeviceLostError, DeadlineError.
         """
@@ -61,7 +61,7 @@ class SyncClient:
                 raise self._refused(kind, self._read_exactly(min(size, MAX_TEXT_BYTES), deadline))
 
     def _take_answers(self) -> int:
-        """Takes the answers that have come; DeviceError for one that is no OKAY."""
+        """Removes the answers that have arrived and counts them; raises DeviceError for one that is not OKAY."""
         self._read()
         count = 0
         while len(self._received) >= ENTRY.size:
@@ -74,11 +74,11 @@ class SyncClient:
 
     def _answer_text(self, size_bytes: int) -> bytes:
         deadline = time.monotonic() + POLL_S
-        wanted = min(size_bytes, MAX_TEXT_BYTES)
-        while len(self._received) < ENTRY.size + wanted and time.monotonic() < deadline:
+        text_bytes = min(size_bytes, MAX_TEXT_BYTES)
+        while len(self._received) < ENTRY.size + text_bytes and time.monotonic() < deadline:
             self._wait(deadline, writing=False)
             self._read()
-        return bytes(self._received[ENTRY.size : ENTRY.size + wanted])
+        return bytes(self._received[ENTRY.size : ENTRY.size + text_bytes])
 
     def _refused(self, kind: bytes, text: bytes) -> DeviceError:
         reason = " ".join(text.decode(errors="replace").split()) if kind == b"FAIL" else f"sync answer {kind!r}"
@@ -96,7 +96,7 @@ class SyncClient:
                 raise self._lost(error.strerror or str(error)) from None
 
     def _raise_refusal(self) -> None:
-        """A phone that refuses a file says so before it hangs up."""
+        """Raises the refusal that a phone sends before it closes the connection, if there is one."""
         self._take_answers()
 
     def _read_exactly(self, size_bytes: int, deadline: float) -> bytes:
@@ -130,7 +130,7 @@ class SyncClient:
             self._receive_and_wait()
 
     def _receive_and_wait(self) -> None:
-        """Something came while nothing could be sent: it is kept, and not looked at again at once."""
+        """Reads what arrived while nothing could be sent, then waits for room, so that the caller does not spin."""
         self._read()
         select.select([], [self._connection], [], POLL_S)
 
@@ -139,7 +139,7 @@ class SyncClient:
 
 
 def _joined(files: Sequence[tuple[Path, str]]) -> Iterator[bytearray]:
-    """The stream of all files, small pieces joined to large ones."""
+    """Encodes the files as a stream; joins small pieces, so that many small files need few writes."""
     joined = bytearray()
     for piece in _pieces(files):
         joined += piece

@@ -1,4 +1,4 @@
-"""The host as a unit: programs run in a private folder on this machine."""
+"""The transport of the host: programs run in a private folder on this machine."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class LocalTransport:
             self._processes.pop().close()
 
     def _copy_if_changed(self, local: Path, remote: str) -> bool:
-        """Copies a file, unless it is there unchanged."""
+        """Copies a file unless the unit has the same content and mode; returns whether it was copied."""
         target = self._path(remote)
         mode = 0o755 if os.access(local, os.X_OK) else 0o644
         digest = _sha256(local)

@@ -1,8 +1,8 @@
-"""What every unit with a POSIX shell shares, whatever the link: dash, bash, mksh with toybox, busybox.
+"""The base of all transports to a remote unit with a POSIX shell: dash, bash, mksh with toybox, busybox.
 
-A program leads a session of its own on the unit (`setsid`), under a shell that waits for it, kills what it left in its
-process group and passes its status on. It tells the group's number before it becomes the program, so that the group
-can be killed from outside. Files are sent into a folder of their own (`push-...`), verified there and then renamed.
+A program leads a session of its own on the unit (`setsid`). A shell waits for it, kills what it left in its process
+group and passes its exit status on. The program's shell prints the group's number before it becomes the program, so
+that the group can be killed from outside. Files are sent into a folder `push-...`, verified there and then renamed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Transfer = tuple[Path, str]
 
 
 class _HashingWriter(io.RawIOBase):
-    """Writes to a file, hashes what it writes, and refuses what is larger than any file of ours."""
+    """Writes to a file and hashes what it writes; refuses more than MAX_FILE_BYTES."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file, self._name = file, name
@@ -63,8 +63,8 @@ class PosixTransport(ABC):
     """A unit behind a link; a subclass opens the link and supplies `_open` and `_send`.
 
     Args:
-        name: the unit's name, which every error starts with.
-        folder: the unit's own folder, absolute or starting with `~/`; made when it is missing.
+        name: the unit's name; every error starts with it.
+        folder: the unit's folder for farm, absolute or starting with `~/`; made when it is missing.
     """
 
     max_command_bytes = 100_000  # Linux allows 128 KiB for the argument of `sh -c`
@@ -82,13 +82,13 @@ class PosixTransport(ABC):
 
     @abstractmethod
     def _send(self, parts: Sequence[Transfer], deadline_s: float) -> None:
-        """Copies local files to new paths below the unit's folder, executable iff they are; makes their folders.
+        """Copies local files to new paths below the unit's folder, keeps the executable bit, and makes folders.
 
         Nobody reads the paths before the copies are verified. Raises DeviceError (full storage).
         """
 
     def _fetch(self, remote: str, file: BinaryIO, deadline_s: float) -> None:
-        """Copies the content of a file below the unit's folder; it is verified afterwards."""
+        """Copies a file below the unit's folder into `file`; the caller verifies the content."""
         completed = self.run(["cat", f"./{remote}"], deadline_s, stdout=file)
         if completed.exit_status:
             raise self._refused(completed)
@@ -150,7 +150,7 @@ class PosixTransport(ABC):
         return RemoteStreams(self._open(line, deadline), f"{self._name}: {argv[0]}", marker, self._kill)
 
     def _kill(self, group: int) -> None:
-        """Kills a process group over a channel of its own."""
+        """Kills a process group over a separate channel."""
         deadline = time.monotonic() + KILL_S
         channel = self._open(f"kill -9 -{group}", deadline)
         try:
@@ -161,7 +161,7 @@ class PosixTransport(ABC):
             channel.close()
 
     def _inspect(self, remotes: Iterable[str]) -> dict[str, PathStatus]:
-        """What is at these paths. One round trip for a batch."""
+        """Reads what is at each path, with one round trip a batch."""
         statuses: dict[str, PathStatus] = {}
         for batch in self._batches([[base.check_remote(remote)] for remote in remotes]):
             names = [name for [name] in batch]
@@ -173,7 +173,7 @@ class PosixTransport(ABC):
         return statuses
 
     def _install(self, files: Mapping[str, tuple[Path, PathStatus, Future[FileState]]]) -> None:
-        """Sends, verifies and renames."""
+        """Sends the files into a folder of this push, verifies their hashes, and moves them to their places."""
         deadline_s = FILES_S + sum(_size_bytes(local) for local, _, _ in files.values()) / MIN_BYTES_PER_S
         push = f"push-{secrets.token_hex(8)}"
         parts, moves = self._plan_transfers(push, {remote: status for remote, (_, status, _) in files.items()})
@@ -194,7 +194,11 @@ class PosixTransport(ABC):
             raise
 
     def _plan_transfers(self, push: str, files: Mapping[str, PathStatus]) -> tuple[dict[str, str], dict[str, str]]:
-        """Where each file is sent below `push`, and which folders' contents then move into which that are there."""
+        """Decides where each file is sent below `push`, and which folders' contents are moved afterwards.
+
+        Returns:
+            path on the unit -> path below `push`; folder below `push` -> existing folder that gets its content.
+        """
         parts: dict[str, str] = {}
         numbers: dict[str, int] = {}
         for remote, status in files.items():
@@ -207,7 +211,7 @@ class PosixTransport(ABC):
         return parts, {f"{push}/{number}": into for into, number in numbers.items()}
 
     def _run_script(self, script: str, arguments: Sequence[str]) -> list[bytes]:
-        """Lines that a script of ours prints; DeviceError with its words when it fails."""
+        """Runs a script on the unit and returns its output's lines; raises DeviceError with its stderr if it fails."""
         completed = self.run(["sh", "-c", script, "sh", *arguments], SCRIPT_S)
         if completed.exit_status:
             raise self._refused(completed)
@@ -218,7 +222,7 @@ class PosixTransport(ABC):
         return DeviceError(f"{self._name}: {message or f'exit status {completed.exit_status}'}")
 
     def _batches(self, items: Sequence[list[str]]) -> Iterator[list[list[str]]]:
-        """Groups of arguments that fit in one command line."""
+        """Groups items so that each group's arguments fit in one command line."""
         batch: list[list[str]] = []
         room = limit = self.max_command_bytes // 2
         for item in items:

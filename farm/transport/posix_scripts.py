@@ -1,4 +1,4 @@
-"""Shell scripts that run on units (dash, bash, mksh with toybox, busybox), and what they print, read again."""
+"""Shell scripts that run on units (dash, bash, mksh with toybox, busybox), and the parsers of what they print."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ FileState = tuple[bool, str]  # whether a file is executable, and its SHA-256
 
 @dataclasses.dataclass(frozen=True)
 class PathStatus:
-    """What is at a path on the unit.
+    """What was found at a path on the unit.
 
     Attributes:
-        state: of a regular file; None for anything else.
-        outside: the path leaves the unit's folder by a link.
+        state: mode and hash of a regular file; None for anything else.
+        outside: whether the path leaves the unit's folder through a link.
         missing: how many of the folders that lead there are missing.
     """
 
@@ -101,7 +101,7 @@ class PathStatus:
 
 
 def command_line(folder: str, marker: str, argv: Sequence[str]) -> str:
-    """A line for the unit's login shell: makes the folder where it is missing, and runs the program in it."""
+    """The line for the unit's login shell that makes the folder if it is missing and runs the program in it."""
     if any("\0" in argument for argument in argv):
         raise DeviceError(f"{argv[0]!r}: an argument cannot hold a zero byte")
     quoted = _quoted_folder(folder)
@@ -110,7 +110,7 @@ def command_line(folder: str, marker: str, argv: Sequence[str]) -> str:
 
 
 def parse_inspection(lines: Sequence[bytes], count: int) -> list[PathStatus]:
-    """What LOOK says of each file."""
+    """Parses the output of INSPECT: one status for each file; raises DeviceError for anything else."""
     hashes = iter(lines[count:])
     statuses = [_path_status(line, hashes) for line in lines[:count]]
     if len(statuses) != count or next(hashes, None) is not None:
@@ -136,7 +136,7 @@ def _hash(line: bytes) -> bytes:
 
 
 def _quoted_folder(folder: str) -> str:
-    """A leading `~/` is the home of the unit's user; everything else is quoted."""
+    """Quotes a folder for the shell; a leading `~/` stands for the home of the unit's user."""
     if folder.startswith("~/"):
         return f'"$HOME"/{shlex.quote(folder[2:])}'
     return shlex.quote(folder if folder.startswith("/") else f"./{folder}")

@@ -1,4 +1,4 @@
-"""Boards over SSH (paramiko): what posix.py needs of a link, and files sent as one tar stream."""
+"""Connects to boards over SSH (paramiko): implements the link that posix.py needs, and sends files as a tar stream."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from farm.transport.ssh_known_hosts import HostKey
 from runtime.errors import DeviceError, DeviceLostError, JobError
 
 DEFAULT_FOLDER = "~/.farm-unit"
-STATUS_POLL_S = 0.25  # an exit status that comes without the end of the output wakes nobody
-WINDOW_POLL_S = 0.002  # neither does room for input
+STATUS_POLL_S = 0.25  # paramiko wakes no reader for an exit status that comes without the end of the output
+WINDOW_POLL_S = 0.002  # nor a writer when there is room for input
 
 
 def connect(unit: Unit, timeouts: SshTimeouts | None = None) -> SshTransport:
-    """Opens the way to a unit whose transport is ssh; raises ConfigError, DeviceError or DeadlineError."""
+    """Connects to a unit whose transport is ssh; raises ConfigError, DeviceError or DeadlineError."""
     target = ssh_config.resolve_target(unit)
     return SshTransport(unit, lambda: ssh_connection.connect(unit.name, target, timeouts or SshTimeouts()))
 
 
 def host_key_of(unit: Unit, timeouts: SshTimeouts | None = None) -> HostKey:
-    """The host key that is to be trusted next: of a jump host on the way, else the unit's own (state `known` if it is).
+    """Fetches the first host key on the way to the unit that is not trusted yet; the unit's own where all are.
 
-    `HostKey` tells host, fingerprint and state; raises ConfigError, DeviceError or DeadlineError.
+    Jump hosts come first. Raises ConfigError, DeviceError or DeadlineError.
     """
     return ssh_connection.host_key(unit.name, ssh_config.resolve_target(unit), timeouts or SshTimeouts())
 
 
 def trust(key: HostKey) -> None:
-    """Adds the key to known_hosts, in place of other keys of that host; raises ConfigError."""
+    """Adds the key to known_hosts, where it replaces other keys of that host; raises ConfigError."""
     ssh_known_hosts.add_key(key)
 
 
@@ -70,7 +70,7 @@ class SshTransport(PosixTransport):
         return SshChannel(channel, self._connection)
 
     def _kill(self, group: int) -> None:
-        """Over a connection of its own where sshd allows no other session on this one."""
+        """Kills a process group; connects anew where sshd allows no further session on this connection."""
         try:
             super()._kill(group)
         except DeviceError:
@@ -147,14 +147,14 @@ class SshChannel:
 
 
 class TarStream(io.RawIOBase):
-    """The files as one tar archive, made while it is read."""
+    """A readable stream of the files as one tar archive, which is made while it is read."""
 
     def __init__(self, parts: Sequence[Transfer]) -> None:
         self._pieces = _archive(parts)
         self._rest = memoryview(b"")
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes, as many as there are at once but not more than `size`; empty at the end."""
+        """Returns the next bytes, at most `size`; empty at the end."""
         if not self._rest:
             self._rest = memoryview(next(self._pieces, b""))
         chunk, self._rest = self._rest[:size], self._rest[size:]
@@ -162,7 +162,7 @@ class TarStream(io.RawIOBase):
 
 
 def _archive(parts: Sequence[Transfer]) -> Iterator[bytes]:
-    """Small files are joined to large pieces."""
+    """Yields the archive; joins small files into large pieces."""
     joined = bytearray()
     for piece in _blocks(parts):
         joined += piece

@@ -1,7 +1,7 @@
-"""An SSH connection to a unit, over jump hosts where there are some: made within a deadline, watched while it lasts.
+"""An SSH connection to a unit, over jump hosts where there are any; made within a deadline and watched while it lasts.
 
-Nobody is asked for a password: keys from files and from the agent only. A link on which nothing was heard for
-`dead_s`, in spite of requests that every SSH server answers, is closed; whoever uses it gets a DeviceLostError.
+The login uses keys from files and from the agent; nobody is asked for a password. A silent connection is sent requests
+that every SSH server answers. One that stays silent for `dead_s` is closed, and its users get a DeviceLostError.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KeyCheck = Callable[[HostKey], None]
 
 @dataclasses.dataclass(frozen=True)
 class SshTimeouts:
-    """How long to wait for a connection; for how long it may be silent until asked, and until given up."""
+    """How long connecting may take, and after how much silence a connection is sent a request, and is given up."""
 
     connect_s: float = 30.0
     idle_s: float = 8.0
@@ -41,7 +41,7 @@ class SshTimeouts:
 
 
 class _Packetizer(paramiko.packet.Packetizer):
-    """Knows when something was heard."""
+    """Notes when the last message arrived."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
@@ -64,7 +64,7 @@ class SshConnection:
         threading.Thread(target=self._watch, name=f"ssh {unit}", daemon=True).start()
 
     def open(self, deadline: float) -> paramiko.Channel:
-        """A session; `deadline` on the monotonic clock."""
+        """Opens a session; `deadline` is a time of the monotonic clock."""
         remaining = deadline - time.monotonic()
         if not self._opening.acquire(timeout=max(0.0, remaining)):
             raise DeadlineError(f"{self._unit}: no session within the deadline")
@@ -89,19 +89,22 @@ class SshConnection:
             raise DeviceLostError(f"{self._unit}: the SSH connection {self._reason or 'broke'}")
 
     def settle_and_check(self) -> None:
-        """Waits, very briefly, until a break that closed a channel has reached the connection too; then `check`."""
+        """Waits briefly until a broken connection is noticed as such, then does `check`.
+
+        A break closes the channels a moment before the connection counts as closed.
+        """
         self._transports[-1].join(0.2)
         self.check()
 
     def close(self, reason: str = "was closed") -> None:
-        """Ends it; every channel on it fails with the reason."""
+        """Closes the connection; all its channels then fail with the reason."""
         self._reason = self._reason or reason
         self._closed.set()
         for transport in reversed(self._transports):
             _close_socket(transport)
 
     def _watch(self) -> None:
-        """Asks when it is silent, and ends it when nobody answers."""
+        """Sends keepalive requests over a silent connection, and closes one that stays silent."""
         while not self._closed.wait(self._timeouts.idle_s / 2):
             for transport in self._transports:
                 packetizer = transport.packetizer
@@ -127,7 +130,7 @@ def connect(unit: str, target: SshTarget, timeouts: SshTimeouts) -> SshConnectio
 
 
 def host_key(unit: str, target: SshTarget, timeouts: SshTimeouts) -> HostKey:
-    """The first key on the way to the unit that is not trusted; the unit's own if all are."""
+    """Fetches the first host key on the way to the unit that is not trusted; the unit's own if all are."""
     try:
         _ConnectAttempt(unit, _HostKeyFound.raise_if_untrusted, only_key=True).run(target, timeouts)
     except _HostKeyFound as found:
@@ -146,7 +149,7 @@ class _HostKeyFound(Exception):
 
 
 class _ConnectAttempt:
-    """One try to connect, in a thread, since neither name resolution nor key exchange has a total deadline."""
+    """One attempt to connect, in a thread, since neither name resolution nor key exchange has a total deadline."""
 
     def __init__(self, unit: str, check: KeyCheck, only_key: bool = False) -> None:
         self._unit, self._check, self._key_only = unit, check, only_key
@@ -155,7 +158,7 @@ class _ConnectAttempt:
         self._abandoned = False
 
     def run(self, target: SshTarget, timeouts: SshTimeouts) -> list[paramiko.Transport]:
-        """The connections, the unit's own last."""
+        """Connects within the deadline; returns the connections to the jump hosts and, last, to the unit."""
         connect_s = target.connect_s or timeouts.connect_s
         thread = threading.Thread(target=self._run, args=(target, connect_s), daemon=True)
         thread.start()
@@ -210,7 +213,7 @@ class _ConnectAttempt:
 
     @contextlib.contextmanager
     def _translated_errors(self, target: SshTarget) -> Iterator[None]:
-        """Every failure as one line with what to do."""
+        """Turns every failure into a FarmError whose one line says what to do."""
         where = f"{self._unit}: {target.label}"
         try:
             yield
@@ -244,7 +247,10 @@ class _ConnectAttempt:
 
 
 def _log_in(transport: paramiko.Transport, target: SshTarget) -> None:
-    """With the first key that is accepted; raises AuthenticationException that says what was tried and what to do."""
+    """Logs in with the first key that is accepted.
+
+    Raises AuthenticationException, whose text says what was tried and what to do.
+    """
     problems, tried = [], 0
     for path in target.key_files:
         try:
@@ -279,7 +285,7 @@ def _accepted(transport: paramiko.Transport, target: SshTarget, key: paramiko.PK
 
 
 def _set_preferences(transport: paramiko.Transport, algorithms: Sequence[str]) -> None:
-    """Host keys that are known first, so that a host with several is not taken for another; fast ciphers."""
+    """Prefers fast ciphers, and the algorithms of known host keys, so that a host with several shows a known one."""
     options = transport.get_security_options()
     preferred = {*algorithms, *(("rsa-sha2-512", "rsa-sha2-256") if "ssh-rsa" in algorithms else ())}
     options.key_types = tuple(sorted(options.key_types, key=lambda name: name not in preferred))
@@ -287,13 +293,13 @@ def _set_preferences(transport: paramiko.Transport, algorithms: Sequence[str]) -
 
 
 def _send_keepalive(transport: paramiko.Transport) -> None:
-    """Every server answers an unknown request, if only by a refusal."""
+    """Sends a request that every server answers, if only by refusing it."""
     with contextlib.suppress(Exception):
         transport.global_request("keepalive@openssh.com", wait=True)
 
 
 def _close_socket(transport: paramiko.Transport) -> None:
-    """Ends it without waiting for anybody: the reading thread meets a closed socket."""
+    """Closes the socket under a connection at once; its reading thread then ends by itself."""
     with contextlib.suppress(Exception):
         if isinstance(transport.sock, socket.socket):
             transport.sock.shutdown(socket.SHUT_RDWR)
@@ -301,5 +307,5 @@ def _close_socket(transport: paramiko.Transport) -> None:
 
 
 def _error_text(error: Exception) -> str:
-    """What it says, which may come from the unit."""
+    """The error's text, made safe to print since it may come from the unit."""
     return safe_text.word(error, 300) or type(error).__name__

@@ -1,4 +1,4 @@
-"""The phones that an adb server knows, each with its state and what to do about it."""
+"""Lists the phones that an adb server sees, each with its state and what the user can do about that."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ ASK_S = 10.0
 
 
 def adb_phones(port: int | None = None) -> list[AdbPhone]:
-    """All phones of the server on a port; raises JobError where none runs and none can be started."""
-    found = AdbServer(port).devices(time.monotonic() + ASK_S)
-    return [AdbPhone(each.serial, each.state, remedy(each.state), each.model) for each in found]
+    """Lists the phones of the adb server on a port; raises JobError where no server runs or can be started."""
+    devices = AdbServer(port).devices(time.monotonic() + ASK_S)
+    return [AdbPhone(device.serial, device.state, remedy(device.state), device.model) for device in devices]

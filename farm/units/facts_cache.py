@@ -1,6 +1,6 @@
-"""What was last learnt of each unit, for when it cannot be asked: its facts, and what farmrt said of its driver.
+"""Caches the facts of each unit, and what farmrt found of its OpenCL driver, for when the unit cannot be asked.
 
-One file a unit, `build/units/<name>/known.json`; what it holds counts only for the device that it was learnt from.
+Each unit has a file `build/units/<name>/known.json`, which is valid only for the device that it was read from.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_DRIVER = 200
 
 
 class DriverFacts(Record):
-    """The OpenCL device as farmrt sees it; `error` says why there is none. All empty where nobody asked."""
+    """A unit's OpenCL device and driver as farmrt finds them, or why there is none (`error`). All empty: not probed."""
 
     gpu: str = ""
     driver: str = ""
@@ -35,7 +35,7 @@ class DriverFacts(Record):
 
 
 class CachedFacts(Record):
-    """What is known of one device."""
+    """What is known of one device; `identity` is its host_lock.connection_key."""
 
     identity: str
     facts: Facts = Facts()
@@ -43,7 +43,7 @@ class CachedFacts(Record):
 
 
 def read(unit: Unit, folder: Path = FOLDER) -> CachedFacts:
-    """What is known; nothing where there is no file, or it is damaged or tells of another device."""
+    """Reads what is known of a unit; nothing where the file is missing, damaged, or of another device."""
     with contextlib.suppress(OSError, ValidationError):
         with _file(unit, folder).open("rb") as file:
             cached = CachedFacts.model_validate_json(file.read(MAX_FILE_BYTES))
@@ -55,7 +55,7 @@ def read(unit: Unit, folder: Path = FOLDER) -> CachedFacts:
 def update(
     unit: Unit, facts: Facts | None = None, driver: DriverFacts | None = None, folder: Path = FOLDER
 ) -> CachedFacts:
-    """Keeps what was learnt; where the file cannot be written, that is no reason to stop."""
+    """Replaces what is given in the unit's file, and returns the whole; a file that cannot be written is no error."""
     before = read(unit, folder)
     cached = CachedFacts(identity=before.identity, facts=facts or before.facts, driver=driver or before.driver)
     if cached != before:
@@ -65,7 +65,7 @@ def update(
 
 
 def driver_of(probe: object) -> DriverFacts:
-    """The driver out of what `farmrt probe` answered, whatever the types of its members are."""
+    """Takes the driver out of the answer of `farmrt probe`, whatever the types of the answer's members are."""
     opencl = _mapping(_mapping(probe).get("opencl"))
     device = _mapping(opencl.get("device"))
     if not device:

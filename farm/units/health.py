@@ -1,7 +1,7 @@
-"""Units that fail too often are left alone for a while: quarantine, and the check that ends it.
+"""Quarantine: units that fail too often get no jobs until they pass a health check.
 
-Of each unit this host remembers how the last jobs ended. A unit that failed too many of them, or its check, is in
-quarantine: jobs pass it over until the time of the next check, which the first job after that makes.
+This host remembers how the last jobs on each unit ended. A unit that failed too many of them, or a health check, is in
+quarantine: jobs skip it until its next check is due. The first job after that time runs the check.
 """
 
 from __future__ import annotations
@@ -26,13 +26,18 @@ from runtime.errors import DeviceError, FarmError
 FOLDER = BUILD_FOLDER / "health"
 LOCK_TIMEOUT_S = 10.0
 MAX_REASON = 300
-# What tells of the unit itself, and not of a model, a driver that refuses it, or the user.
+# Failures that count against the unit; others come from the model, from a driver that refuses it, or from the user.
 UNIT_FAULTS = frozenset({Status.TIMEOUT, Status.DEVICE_LOST})
 
 
 @dataclasses.dataclass(frozen=True)
 class QuarantinePolicy:
-    """So many failures among the last jobs mean quarantine; the time to the next check doubles with each that fails."""
+    """When a unit goes into quarantine, and when it is checked again.
+
+    Attributes:
+        failures, of_last: quarantine begins at so many failures among the last `of_last` jobs.
+        recheck_s: time until the first check; it doubles with each check that fails, up to `longest_s`.
+    """
 
     failures: int = 3
     of_last: int = 5
@@ -48,7 +53,7 @@ class _FrozenModel(BaseModel):
 
 
 class JobOutcome(_FrozenModel):
-    """How a job ended on the unit; times are Unix times."""
+    """How a job ended on the unit; `time` is a Unix time."""
 
     time: float
     ok: bool
@@ -56,7 +61,7 @@ class JobOutcome(_FrozenModel):
 
 
 class Quarantine(_FrozenModel):
-    """Why a unit is left alone, since when, and when it is checked again."""
+    """Why a unit gets no jobs, since when, and when it is checked again (Unix times)."""
 
     reason: str
     since: float
@@ -64,18 +69,18 @@ class Quarantine(_FrozenModel):
     failed_checks: int = 0
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time for a check; also when the clock was set back."""
+        """Whether a check is due; also true when the clock was set back to before the quarantine."""
         return now >= self.recheck_at or now < self.since
 
     @property
     def line(self) -> str:
-        """`in quarantine since 2026-03-01 12:30: 3 of the last 5 jobs failed; checked again from 12:40 on`."""
+        """For people: `in quarantine since 2026-03-01 12:30: 3 of 5 jobs failed; checked again from ... 12:40 on`."""
         since, again = (time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) for at in (self.since, self.recheck_at))
         return f"in quarantine since {since}: {self.reason}; checked again from {again} on"
 
 
 class HealthHistory(_FrozenModel):
-    """What is remembered of a unit."""
+    """The last outcomes on a unit, and its quarantine if it is in one."""
 
     outcomes: tuple[JobOutcome, ...] = ()
     quarantine: Quarantine | None = None
@@ -83,7 +88,7 @@ class HealthHistory(_FrozenModel):
 
 @dataclasses.dataclass(frozen=True)
 class CheckResult:
-    """One point of a check."""
+    """The result of one point of a health check; `text` holds readings, or why it failed."""
 
     name: str
     ok: bool
@@ -91,7 +96,7 @@ class CheckResult:
 
 
 def after_job(history: HealthHistory, outcome: JobOutcome, policy: QuarantinePolicy = POLICY) -> HealthHistory:
-    """What is remembered after a job; a unit in quarantine stays there."""
+    """Adds a job's outcome to the history; too many failures begin a quarantine, and no job ends one."""
     outcomes = (*history.outcomes, outcome)[-policy.of_last :]
     failed = [past for past in outcomes if not past.ok]
     quarantine = history.quarantine
@@ -104,7 +109,7 @@ def after_job(history: HealthHistory, outcome: JobOutcome, policy: QuarantinePol
 def after_check(
     history: HealthHistory, results: list[CheckResult], now: float, policy: QuarantinePolicy = POLICY
 ) -> HealthHistory:
-    """A good check forgives everything; a bad one means quarantine, each time for longer."""
+    """The history after a check: a passed one clears it; a failed one begins or prolongs a quarantine."""
     failed = [result for result in results if not result.ok]
     if not failed:
         return HealthHistory()
@@ -118,20 +123,20 @@ def after_check(
 
 
 class HealthRecords:
-    """The histories of all units, a file each."""
+    """Keeps the health history of each unit in a file."""
 
     def __init__(self, folder: Path = FOLDER, policy: QuarantinePolicy = POLICY) -> None:
         self._folder, self._policy = folder, policy
 
     def read(self, unit: Unit) -> HealthHistory:
-        """What is remembered of a unit; nothing where the file is not there, or damaged."""
+        """Reads a unit's history; it is empty where the file is missing or damaged."""
         try:
             return HealthHistory.model_validate_json(self._file(unit).read_bytes())
         except (OSError, ValidationError):
             return HealthHistory()
 
     def record_job(self, unit: Unit, status: Status, reason: str = "", now: float | None = None) -> HealthHistory:
-        """Remembers how a job ended; one that failed through no fault of the unit counts as good."""
+        """Records how a job ended; a failure that is not the unit's fault counts as a success."""
         ok = status not in UNIT_FAULTS
         outcome = JobOutcome(time=_now(now), ok=ok, reason="" if ok else safe_text.word(reason, MAX_REASON))
         with self._changing(unit):
@@ -140,17 +145,17 @@ class HealthRecords:
         return history
 
     def record_check(self, unit: Unit, results: list[CheckResult], now: float | None = None) -> HealthHistory:
-        """Remembers the outcome of a check."""
+        """Records the results of a health check."""
         with self._changing(unit):
             history = after_check(self.read(unit), results, _now(now), self._policy)
             self._write(unit, history)
         return history
 
     def admit(self, unit: Unit, check: Callable[[], list[CheckResult]], now: float | None = None) -> None:
-        """Lets a job at a unit; one in quarantine is checked first, when that is due.
+        """Decides whether a job may use a unit; checks a unit in quarantine first when its check is due.
 
         Raises:
-            DeviceError: the unit is in quarantine, and stays there.
+            DeviceError: the unit is in quarantine, and remains so.
         """
         quarantine = self.read(unit).quarantine
         if quarantine and quarantine.is_due(_now(now)):

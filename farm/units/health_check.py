@@ -1,4 +1,4 @@
-"""The health check of a unit: connects, runs, pushes and pulls, looks at the state, starts farmrt."""
+"""The health check of a unit: connects, runs a command, moves files both ways, reads the state, starts farmrt."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MIN_FREE_MB = 100
 
 
 def check(unit: Unit, connect: Callable[[], Transport], probe: Callable[[Transport], str]) -> list[CheckResult]:
-    """All points of the check, up to one without which the others cannot be looked at.
+    """Runs the points of the check in order; stops after the connection where that fails.
 
     Args:
         unit: the unit.
-        connect: opens the way to it.
-        probe: brings farmrt there and asks what the device is; returns that in a few words.
+        connect: opens a connection to it.
+        probe: starts farmrt on the unit; returns a few words on the device that it found.
 
     Raises:
         UnitBusyError: somebody else holds the unit.
@@ -52,7 +52,7 @@ def check(unit: Unit, connect: Callable[[], Transport], probe: Callable[[Transpo
 
 
 def _result(name: str, measure: Callable[[], str]) -> CheckResult:
-    """A point of the check; a ConfigError is the user's mistake and no fault of the unit."""
+    """Runs one point of the check; a JobError makes it fail, while a ConfigError, the user's mistake, is raised."""
     try:
         return CheckResult(name, True, safe_text.word(measure(), MAX_REASON))
     except JobError as error:
@@ -80,7 +80,7 @@ def _check_transfers(transport: Transport) -> str:
 
 
 def _check_state(transport: Transport, limits: Limits) -> list[CheckResult]:
-    """Storage, battery and temperature; a phone that is only warm now is no case for quarantine."""
+    """Checks storage, battery and temperature; what passes by itself, such as heat, does not make the check fail."""
     try:
         state = read_state(transport)
     except JobError as error:

@@ -1,7 +1,7 @@
-"""Which units a command works on: a pure choice among those that there are.
+"""Selects the units that a command works on. Pure.
 
-Options of one kind add up (any of them), options of different kinds narrow down (all of them). A word that fits no unit
-is an error and not a smaller choice, since a misspelt name must not make a job quietly do less.
+Several values of one option select units that match any of them; different options select units that match all. A value
+that matches no unit is an error: else a misspelt name would make a job quietly do less.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_LISTED = 20
 
 @dataclasses.dataclass(frozen=True)
 class SelectableUnit:
-    """A unit, and the word for the state that it is in."""
+    """A unit that may be selected, and the name of its state."""
 
     unit: Unit
     state: str = READY
@@ -28,14 +28,14 @@ class SelectableUnit:
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """What the user asked for.
+    """Which units the user asked for; empty members select all.
 
     Attributes:
         socs: any of these SoCs, under whatever name the table in farm.soc knows them.
         devices: any of these units, by name or serial.
         tags: any of these tags.
-        every: all units there are, also those that the command would not take by itself.
-        one_per_soc: of each SoC the first unit that is ready, or the first where none is.
+        every: all units, also those that the command would leave out by default.
+        one_per_soc: only the first unit of each SoC that is ready, or the first where none is.
     """
 
     socs: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Selection:
 
     @property
     def names_units(self) -> bool:
-        """Whether the user said which units, so that the command does not choose among them."""
+        """Whether the user named units, so that the command does not choose by itself."""
         return bool(self.socs or self.devices or self.tags or self.every)
 
 
@@ -54,7 +54,7 @@ ANY = Selection()
 
 
 def select(candidates: Sequence[SelectableUnit], selection: Selection = ANY) -> list[Unit]:
-    """The units that are meant, in the order of the inventory; raises NoUnitError that says what there is."""
+    """Selects units, in the order of the inventory; raises NoUnitError, which lists all units, where none matches."""
     for option, wanted_names, names_of in _OPTIONS:
         _refuse_unknown(
             option, wanted_names(selection), [names_of(candidate.unit) for candidate in candidates], candidates
@@ -66,12 +66,12 @@ def select(candidates: Sequence[SelectableUnit], selection: Selection = ANY) -> 
 
 
 def may_match(unit: Unit, selection: Selection) -> bool:
-    """Whether a unit can be meant, of which perhaps not even the SoC is known yet."""
+    """Whether a unit matches, or may do so once its SoC is known."""
     return _matches(unit, dataclasses.replace(selection, socs=()) if unit.soc == soc.UNKNOWN else selection)
 
 
 def one_per_soc(candidates: Sequence[SelectableUnit]) -> list[SelectableUnit]:
-    """Of each SoC the first candidate that is ready, or the first where none is."""
+    """Keeps of each SoC the first candidate that is ready, or the first where none is."""
     first: dict[str, SelectableUnit] = {}
     for candidate in sorted(candidates, key=lambda candidate: candidate.state != READY):
         first.setdefault(soc.normalise(candidate.unit.soc), candidate)
@@ -79,7 +79,7 @@ def one_per_soc(candidates: Sequence[SelectableUnit]) -> list[SelectableUnit]:
 
 
 def describe_all(candidates: Sequence[SelectableUnit]) -> str:
-    """All units in one sentence, and how to get more."""
+    """Describes all units in one sentence, with how to add more."""
     shown = [_described(candidate) for candidate in candidates[:MAX_LISTED]]
     shown += [f"and {len(candidates) - MAX_LISTED} more"] if len(candidates) > MAX_LISTED else []
     return (
@@ -100,7 +100,7 @@ def _tags(unit: Unit) -> Collection[str]:
     return unit.tags
 
 
-# Option, its words in a choice, and those that a unit answers to.
+# Option; the values that a selection gives it; the values of a unit that match it.
 _WantedNames = Callable[[Selection], Sequence[str]]
 _OPTIONS: tuple[tuple[str, _WantedNames, Callable[[Unit], Collection[str]]], ...] = (
     ("--soc", lambda choice: [soc.normalise(word) for word in choice.socs], _socs),

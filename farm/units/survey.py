@@ -1,6 +1,6 @@
-"""Which units there are, and in what state each is: those of devices.yml and the phones that are plugged in.
+"""Surveys all units, those of devices.yml and the phones that are plugged in: what each is, and its state.
 
-All are asked at the same time. One that does not answer, or answers nonsense, is a line that says so.
+All are asked at the same time. Each gives a report; that of a unit which does not answer, or not sensibly, says so.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Connect = Callable[[Unit], Transport]
 
 
 class UnitState(enum.StrEnum):
-    """What can be done with a unit now; docs/devices.md says for each what to do."""
+    """Whether a unit can be used now, and if not why; docs/devices.md says what to do in each state."""
 
     READY = "ready"
     BUSY = "busy"
@@ -50,7 +50,7 @@ class UnitState(enum.StrEnum):
     UNREACHABLE = "unreachable"
 
 
-# What a server's word means; all others say that the phone is there and does not answer.
+# State that adb reports -> state of the unit; every other one means that the phone is there and does not answer.
 ADB_STATES = {
     "unauthorized": UnitState.UNAUTHORIZED,
     "authorizing": UnitState.UNAUTHORIZED,
@@ -60,7 +60,7 @@ ADB_STATES = {
 
 @dataclasses.dataclass(frozen=True)
 class AdbPhone:
-    """A phone that an adb server knows, its state in the server's word, and what to do where that is not `device`."""
+    """A phone as an adb server lists it; `remedy` says what to do where the state is not `device`."""
 
     serial: str
     state: str = "device"
@@ -70,7 +70,12 @@ class AdbPhone:
 
 @dataclasses.dataclass(frozen=True)
 class UnitEntry:
-    """A unit that is to be asked; where `state` is not ready it is known that asking is in vain."""
+    """A unit to survey; it is not asked where `state` is already known to be another than ready.
+
+    Attributes:
+        reason: why the state is not ready.
+        listed: whether devices.yml lists the unit.
+    """
 
     unit: Unit
     state: UnitState = UnitState.READY
@@ -80,7 +85,14 @@ class UnitEntry:
 
 @dataclasses.dataclass(frozen=True)
 class UnitReport:
-    """What a unit answered; what it was known to be, where it did not."""
+    """The survey's result for a unit: what it answered, or what is cached of it where it did not answer.
+
+    Attributes:
+        reason: why the state is not ready.
+        device: the readings of its sensors; empty unless it was asked for them.
+        holder: who holds its lease.
+        listed: whether devices.yml lists the unit.
+    """
 
     unit: Unit
     state: UnitState
@@ -97,10 +109,12 @@ ReportQueue = queue.Queue[tuple[int, UnitReport]]
 
 
 def list_entries(inventory: Inventory, phones_of_servers: Mapping[int | None, Sequence[AdbPhone]]) -> list[UnitEntry]:
-    """The units of the file, then the phones beside them.
+    """Lists the units of devices.yml, then the plugged-in phones that it does not list.
 
-    `plugged` are the phones of each adb server, by its port; of a server that could not be asked nothing is known, and
-    whoever connects to a phone of it learns why.
+    Args:
+        inventory: the content of devices.yml.
+        phones_of_servers: port of an adb server -> its phones; a server that could not be asked is left out, and
+            connecting to one of its phones tells why.
     """
     listed = [_listed_entry(unit, phones_of_servers) for unit in inventory.units]
     if not inventory.discover_adb:
@@ -113,21 +127,21 @@ def list_entries(inventory: Inventory, phones_of_servers: Mapping[int | None, Se
 
 
 def adb_server_ports(inventory: Inventory) -> set[int | None]:
-    """The adb servers that have to be asked."""
+    """The ports of the adb servers that the survey must ask; None for adb's default port."""
     ports = {unit.adb_server_port for unit in inventory.units if unit.transport == "adb"}
     return ports | ({inventory.adb_server_port} if inventory.discover_adb else set())
 
 
-def unit_name(phone: AdbPhone, taken: Iterable[str] = ()) -> str:
-    """A name for a phone that has none: its model and serial, as a file name; always the same for the same phone."""
+def unit_name(phone: AdbPhone, used_names: Iterable[str] = ()) -> str:
+    """Names a phone that devices.yml does not list: by model and serial, safe in file names, the same every time."""
     parts = [re.sub(r"[^A-Za-z0-9_.]+", "-", word[:MAX_NAME]).strip("-.") for word in (phone.model, phone.serial)]
     name = "-".join(word for word in parts if word) or "phone"
     lossy = parts[1] != phone.serial.replace(":", "-")
-    return f"{name}-{_digest(phone.serial)}" if lossy or name in taken else name
+    return f"{name}-{_digest(phone.serial)}" if lossy or name in used_names else name
 
 
 def ask_all(entries: Sequence[UnitEntry], ask: AskUnit, deadline_s: float = DEADLINE_S) -> list[UnitReport]:
-    """Asks all at the same time, and returns their reports in the same order when all are there or the time is up."""
+    """Asks all units at the same time; returns the reports, in the same order, when all are in or the time is up."""
     answers: ReportQueue = queue.Queue()
     for index, entry in enumerate(entries):
         threading.Thread(target=_put_report, args=(answers, index, entry, ask), name="roll call", daemon=True).start()
@@ -140,12 +154,12 @@ def ask_all(entries: Sequence[UnitEntry], ask: AskUnit, deadline_s: float = DEAD
 
 
 def identify(entry: UnitEntry, connect: Connect) -> UnitReport:
-    """Asks a unit what it is."""
+    """Reports what a unit is, by asking it."""
     return _report(entry, connect, lambda report, transport: report)
 
 
 def report_from_cache(entry: UnitEntry) -> UnitReport:
-    """What is known of a unit without asking it."""
+    """Reports what is known of a unit, without asking it."""
     report = _cached_report(entry, entry.state, entry.reason)
     return (
         _reachable_report(entry, report.facts, report.driver)
@@ -155,7 +169,7 @@ def report_from_cache(entry: UnitEntry) -> UnitReport:
 
 
 def inspect(entry: UnitEntry, connect: Connect) -> UnitReport:
-    """Asks a unit what it is, how it is, and who holds it."""
+    """Reports what a unit is, its state and who holds its lease, by asking it."""
     return _report(entry, connect, _add_state)
 
 
@@ -171,9 +185,9 @@ def _listed_entry(unit: Unit, phones_of_servers: Mapping[int | None, Sequence[Ad
     return UnitEntry(unit, UnitState.NOT_CONNECTED, f"no phone with the serial {unit.serial} is plugged in")
 
 
-def _discovered_entry(phone: AdbPhone, port: int | None, taken: set[str]) -> UnitEntry:
-    name = unit_name(phone, taken)
-    taken.add(name)
+def _discovered_entry(phone: AdbPhone, port: int | None, used_names: set[str]) -> UnitEntry:
+    name = unit_name(phone, used_names)
+    used_names.add(name)
     unit = Unit(name, "adb", soc.UNKNOWN, name, (), serial=phone.serial, adb_server_port=port)
     return UnitEntry(unit, *_adb_state(phone), listed=False)
 
@@ -202,7 +216,7 @@ def _reports_until(reports: ReportQueue, count: int, deadline_s: float) -> Itera
 
 
 def _report(entry: UnitEntry, connect: Connect, complete: Callable[[UnitReport, Transport], UnitReport]) -> UnitReport:
-    """A report in any case; `look` completes that of a unit that answered."""
+    """Asks a unit for its facts and reports them; `complete` extends the report. Never raises an error of the unit."""
     if entry.state != UnitState.READY:
         return _cached_report(entry, entry.state, entry.reason)
     try:
@@ -219,7 +233,7 @@ def _state_after(error: Exception) -> UnitState:
 
 
 def _reachable_report(entry: UnitEntry, unit_facts: Facts, driver: DriverFacts) -> UnitReport:
-    """The report of a unit that can be reached, and is ready unless something speaks against it."""
+    """The report of a unit that can be reached: ready unless it is in quarantine or runs no known ABI."""
     unit = facts.complete(entry.unit, unit_facts)
     state, reason = UnitState.READY, ""
     if not unit.abis:
@@ -233,7 +247,7 @@ def _reachable_report(entry: UnitEntry, unit_facts: Facts, driver: DriverFacts) 
 
 
 def _add_state(report: UnitReport, transport: Transport) -> UnitReport:
-    """The report with the unit's state, and who holds it."""
+    """Adds the unit's state and the holder of its lease to a report."""
     report = dataclasses.replace(report, device=read_state(transport))
     try:
         holder = safe_text.word(lease.holder(transport), MAX_REASON)
@@ -245,7 +259,7 @@ def _add_state(report: UnitReport, transport: Transport) -> UnitReport:
 
 
 def _cached_report(entry: UnitEntry, state: UnitState, reason: str) -> UnitReport:
-    """The report of a unit that cannot be asked: what is known of it from before."""
+    """The report of a unit that is not asked: the cached facts with the given state."""
     cached = facts_cache.read(entry.unit)
     unit = facts.complete(entry.unit, cached.facts)
     return UnitReport(unit, state, safe_text.word(reason, MAX_REASON), cached.facts, cached.driver, listed=entry.listed)

@@ -107,7 +107,7 @@ class OpenUnit:
     def cool(self, measure: Callable[[], Value], rest: RetryPolicy | None = None) -> tuple[Value, dict[str, Any]]:
         """Measures, again after a rest where heat slowed the unit down; the members of a row that tell of it."""
         found = self.measured(measure, rest)
-        return found.value, {"throttled": found.throttled, "repeats": found.repeats}
+        return found.value, {"throttled": found.cause, "repeats": found.repeats}
 
     def measured(self, measure: Callable[[], Value], rest: RetryPolicy | None = None) -> MeasuredSample[Value]:
         """Measures as `cool` does; with the conditions before and after."""

@@ -162,13 +162,13 @@ def take(room: Room, times: int) -> tuple[list[int], object]:
 
 def test_a_good_sample_is_taken_once() -> None:
     taken, found = take(Room(COOL), 2)
-    assert (taken, found.throttled, found.repeats) == ([0], "", 0)  # type: ignore[attr-defined]
+    assert (taken, found.cause, found.repeats) == ([0], "", 0)  # type: ignore[attr-defined]
 
 
 def test_a_throttled_sample_is_measured_again_after_a_rest() -> None:
     room = Room(COOL, SLOWED, COOL, COOL)
     taken, found = take(room, 2)
-    assert (taken, found.value, found.throttled, found.repeats) == ([0, 1], 1, "", 1)  # type: ignore[attr-defined]
+    assert (taken, found.value, found.cause, found.repeats) == ([0, 1], 1, "", 1)  # type: ignore[attr-defined]
     assert room.now_s == 130.0 and "rests 30 s, then measured again (1 of 2)" in room.said[0]
 
 
@@ -177,5 +177,5 @@ def test_a_unit_that_stays_hot_is_measured_so_often_and_then_marked(times: int) 
     room = Room(SLOWED)
     taken, found = take(room, times)
     assert len(taken) == times + 1
-    assert (found.value, found.throttled, found.repeats) == (times, "thermal status severe", times)  # type: ignore[attr-defined]
+    assert (found.value, found.cause, found.repeats) == (times, "thermal status severe", times)  # type: ignore[attr-defined]
     assert room.now_s == 100.0 + 30.0 * times

@@ -252,7 +252,7 @@ def test_a_throttled_sample_is_measured_again(faulty: tuple[EmulatedPhone, Behin
             found.clear_faults()
 
         outcome = measure_unthrottled(measure, lambda: read_conditions(transport), rest, RetryPolicy(max_repeats=1))
-        assert (len(taken), outcome.throttled, outcome.repeats) == (2, "thermal status severe", 1)
+        assert (len(taken), outcome.cause, outcome.repeats) == (2, "thermal status severe", 1)
 
 
 @pytest.mark.slow
