@@ -15,14 +15,14 @@ from farm.farmrt.drivers import find_drivers
 
 # A phone's shell is not root, so files that root has write-protected must be so for its commands here too.
 WITHOUT_OVERRIDE = ("--bounding-set", "-dac_override,-dac_read_search")
-# A limit on the size of files emulates full storage; the signal is ignored, so that writing fails as on a phone.
+# A limit on the size of files emulates full storage; the signal is ignored, so that a write fails as on a phone.
 LIMITED_FILE_SIZE = 'trap "" XFSZ; ulimit -f "$1"; exec "$2" -c "$3"'
 LIMIT_UNIT_BYTES = 512
 POCL_LIMITS = ("POCL_CPU_MAX_CU_COUNT", "POCL_MAX_PTHREAD_COUNT")  # of newer and of older versions
 
 
 def make_environment(folder: Path, root: Path, state: Path, compute_units: int | None) -> dict[str, str]:
-    """Makes the environment of a phone's commands; FARM_OPENCL in it leads this machine's farmrt to an OpenCL driver."""
+    """Makes the environment of a phone's commands; FARM_OPENCL leads this machine's farmrt to an OpenCL driver."""
     variables = toolchain.environment()
     drivers = find_drivers()
     if drivers and not variables.get("FARM_OPENCL"):

@@ -1,9 +1,9 @@
-"""What an emulated phone can do wrong: `NAME[:key=value,...]`, with a trigger that says when.
+"""Faults that an emulated phone can have: `NAME[:key=value,...]`, where some keys are the trigger.
 
 A request is what the controller asks for: `connect`, `shell COMMAND`, `push PATH`, `pull PATH`, `stat PATH` or
-`list PATH`. A fault fires in every request that `at` (its first word) and `on` (a regular expression in the rest)
-choose: at its start, or once `bytes` of its data (a command's: its output) have passed, or `after` so long. Without
-`at` and `on` it is the phone's own, and counts from its start; what concerns commands or files then concerns all.
+`list PATH`. `at` (the request's first word) and `on` (a regular expression for the rest) select requests. The fault
+happens in each of them: at its start, after `bytes` of its data (of a command: its output), or `after` a time. Without
+`at` and `on`, a fault of commands or files happens in all of them; others happen to the phone, timed from its start.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_FACTOR = 100.0
 
 
 class FaultTarget(enum.Enum):
-    """What a fault spoils."""
+    """What a fault affects."""
 
     LINK = "link"
     COMMAND = "command"
@@ -35,7 +35,7 @@ class FaultTarget(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class FaultKind:
-    """A row of the table of faults; `defaults` are its own keys, None for one that may be left out."""
+    """What a fault affects, its help text, and its own keys with their defaults; None for a key that may be absent."""
 
     target: FaultTarget
     help: str
@@ -72,7 +72,7 @@ FAULTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """One fault and when it happens; `times` None stands for always."""
+    """One fault and its trigger; `times` is how often it happens, None for always."""
 
     name: str
     values: Mapping[str, Any]
@@ -85,7 +85,7 @@ class Fault:
 
     @classmethod
     def parse(cls, text: str) -> Fault:
-        """Reads one specification; raises ConfigError."""
+        """Parses a specification; raises ConfigError."""
         name, _, rest = text.partition(":")
         if name not in FAULTS:
             raise ConfigError(f"--fault {text}: unknown fault {name!r}{suggestion(name, FAULTS)}")
@@ -102,16 +102,16 @@ class Fault:
 
     @property
     def target(self) -> FaultTarget:
-        """What it spoils."""
+        """What the fault affects."""
         return FAULTS[self.name].target
 
     @property
     def selects_requests(self) -> bool:
-        """Whether it names requests."""
+        """Whether the fault selects requests, by `at` or `on`."""
         return bool(self.at or self.on)
 
     def matches(self, request: str, text: str) -> bool:
-        """Whether it happens in that request; `request` is empty for the phone itself."""
+        """Whether the fault happens in that request; `request` is empty for the phone itself."""
         if self.selects_requests:
             return self.at in ("", request) and request != "" and (self.on is None or bool(self.on.search(text)))
         default_requests = {FaultTarget.COMMAND: ("shell",), FaultTarget.DATA: ("push", "pull")}.get(self.target, ("",))
@@ -120,13 +120,13 @@ class Fault:
 
 @dataclasses.dataclass
 class ArmedFault:
-    """A fault with the times that it still may happen."""
+    """A fault and how often it may still happen (None: always)."""
 
     fault: Fault
     remaining: int | None
 
     def take_one(self) -> bool:
-        """Takes one of them; False when none is left."""
+        """Counts one occurrence; False when none is left."""
         if self.remaining is None:
             return True
         self.remaining -= 1
@@ -134,23 +134,23 @@ class ArmedFault:
 
 
 class FaultInjector:
-    """The faults of one phone."""
+    """The faults of one phone, for its requests."""
 
     def __init__(self, faults: Sequence[Fault] = ()) -> None:
         self._armed = [ArmedFault(fault, fault.times) for fault in faults]
 
     def add(self, fault: Fault) -> ArmedFault:
-        """Counts for requests that come from now on."""
+        """Adds a fault for all requests that start from now on."""
         self._armed.append(ArmedFault(fault, fault.times))
         return self._armed[-1]
 
     def monitor(self, request: str, text: str, act: Callable[[Fault], None]) -> FaultMonitor:
-        """Watches over one request; `act` does what a fault of the link, a command or the phone asks for."""
+        """Monitors one request; `act` carries out faults of the link, the command or the phone."""
         return FaultMonitor([armed for armed in self._armed if armed.fault.matches(request, text)], act)
 
 
 class FaultMonitor:
-    """Counts one request's bytes and time, and lets its faults happen."""
+    """Lets the faults of one request happen when its bytes or its time reach their triggers."""
 
     def __init__(self, armed: Sequence[ArmedFault], act: Callable[[Fault], None]) -> None:
         self._act = act
@@ -167,12 +167,12 @@ class FaultMonitor:
         self.close()
 
     def close(self) -> None:
-        """What has not happened will not."""
+        """Cancels the faults that have not happened yet."""
         for timer in self._timers:
             timer.cancel()
 
     def transform(self, chunk: bytes) -> bytes:
-        """Counts a piece of the request's data; returns what becomes of it."""
+        """Counts a piece of the request's data; returns it as the faults alter it."""
         start = self._position
         self._position += len(chunk)
         self._start_due()
@@ -209,7 +209,7 @@ def _altered(chunk: bytes, name: str, offset: int) -> bytes:
 
 
 def _parse_keys(text: str, rest: str, allowed_keys: set[str]) -> dict[str, Any]:
-    """The keys of one specification; a comma separates them where `key=` follows."""
+    """Parses the keys of a specification; a comma separates two keys only where `key=` follows it."""
     values: dict[str, Any] = {}
     for part in filter(None, re.split(r",(?=[a-z]+=)", rest)):
         key, equals, value = part.partition("=")
@@ -225,7 +225,7 @@ def _parse_keys(text: str, rest: str, allowed_keys: set[str]) -> dict[str, Any]:
 
 
 def read_size(text: str) -> int:
-    """Bytes of `64K`, `1.5MB` or `100`."""
+    """Parses a size such as `64K`, `1.5MB` or `100` into bytes."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?)i?B?", text, re.IGNORECASE)
     if not match:
         raise ValueError(f"{text!r} is no size such as 64K or 1MB")
@@ -233,7 +233,7 @@ def read_size(text: str) -> int:
 
 
 def read_time(text: str) -> float:
-    """Seconds of `500ms`, `5s`, `-2m`, `1h` or `3`."""
+    """Parses a time such as `500ms`, `5s`, `-2m`, `1h` or `3` into seconds."""
     match = re.fullmatch(r"([+-]?\d+(?:\.\d+)?)(ms|s|m|h|)", text)
     if not match:
         raise ValueError(f"{text!r} is no time such as 500ms, 5s or 2m")

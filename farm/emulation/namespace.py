@@ -1,7 +1,7 @@
-"""Runs ARM64 programs on this machine, as root: qemu-user behind the kernel's binfmt_misc, in namespaces of their own.
+"""Runs ARM64 programs on this machine, as root: with qemu-user, registered in binfmt_misc, in private namespaces.
 
-All mounts and processes belong to a mount and a PID namespace. When its first process ends, however it ends, the kernel
-kills the others and the mounts are gone with them: a failure leaves nothing to clean up.
+All mounts and processes belong to a mount and a PID namespace. When the namespace's first process ends, for whatever
+reason, the kernel kills the others and removes the mounts: a failure leaves nothing to clean up.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def require_root() -> None:
 
 
 def require_namespaces() -> None:
-    """Raises ConfigError where this machine or user cannot do it; the text says what to do."""
+    """Raises ConfigError where this machine or user cannot run ARM64 programs so; the text says what to do."""
     require_root()
     missing = [package for tool, package in TOOLS.items() if not shutil.which(tool)]
     if missing:
@@ -72,9 +72,9 @@ def require_namespaces() -> None:
 
 
 def command_in_namespace(handler: str, argv: Sequence[str], root: Path | None = None) -> list[str]:
-    """The command line that runs a program, with `root` as its root folder where one is given.
+    """Makes the command line that runs a program in new namespaces, with `root` as its root folder if given.
 
-    `handler` names the entry in binfmt_misc; see `forget`.
+    `handler` names the emulator's entry in binfmt_misc; see `unregister_handler`.
     """
     qemu = shutil.which(QEMU) or QEMU
     return _unshare("sh", "-uc", _SCRIPT, "sh", handler, qemu, str(root.resolve()) if root else "", *argv)
@@ -88,9 +88,9 @@ def run(
     root: Path | None = None,
     on_line: Callable[[str], None] = lambda line: None,
 ) -> None:
-    """Runs a program to its end, its output in a log, of which `hear` gets each line.
+    """Runs a program to its end; appends its output to a log and gives each line to `on_line`.
 
-    Raises JobError with the log's last words when the program fails, DeadlineError when it does not end in time.
+    Raises JobError with the log's last lines when the program fails, DeadlineError when it does not end in time.
     """
     command = [
         "setpriv",
@@ -117,13 +117,13 @@ def run(
 
 
 def unregister_handler(handler: str) -> None:
-    """Takes the emulator out of binfmt_misc, whose entries stay while anybody has it mounted, in whatever namespace."""
+    """Removes the emulator from binfmt_misc, whose entries otherwise stay while any namespace has it mounted."""
     command = ["unshare", "--mount", "sh", "-uc", _FORGET, "sh", handler]
     subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True)
 
 
 def log_tail(log: Path) -> str:
-    """The last lines of a log, in one."""
+    """The last lines of a log, joined to one line."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     return "; ".join(lines[-SHOWN_LINES:]) or "it said nothing"
 

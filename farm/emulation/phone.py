@@ -1,4 +1,4 @@
-"""An emulated phone: listens on a port as a phone's adbd does, and runs what it is told in a private folder."""
+"""An emulated phone: it listens on a port as a phone's adbd does, and runs commands in a private folder."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ NOT_ROOT = b"adbd cannot run as root in production builds\n"
 
 @dataclasses.dataclass(frozen=True)
 class PhoneSettings:
-    """What is emulated; empty words stand for what the SoC's table says.
+    """Which phone is emulated, and how; an empty `model` stands for that of the SoC's table.
 
     Attributes:
-        serial: empty for one made from the SoC, the model and the port.
-        shell_v2: False for an old phone: no exit status, no separate stderr, small packets.
-        rooted: the shell may write what only root may, such as governors.
-        compute_units: cores of this machine that its OpenCL device uses; None for all. Phones that are busy at the
-            same time disturb each other less with one.
-        toybox: commands run in mksh with toybox's programs, as on a phone; this machine must have both.
+        serial: the serial number; empty for one derived from SoC, model and port.
+        shell_v2: False emulates a phone before Android 7: no exit status, no separate stderr, small packets.
+        rooted: whether the shell may write what only root may, such as governors.
+        compute_units: how many cores of this machine the OpenCL device uses; None for all. With one, phones that are
+            busy at the same time disturb each other less.
+        toybox: whether commands run in mksh with toybox's programs, as on a phone; this machine must have both.
     """
 
     soc: str = "sdm845"
@@ -62,11 +62,11 @@ class PhoneSettings:
 
 
 class Phone:
-    """One phone; its methods belong to one event loop.
+    """One phone; all its methods must be called in one event loop.
 
     Args:
         folder: an empty folder of its own.
-        port: where it listens on this machine; 0 for any that is free.
+        port: the port on this machine; 0 for any that is free.
     """
 
     def __init__(self, settings: PhoneSettings, folder: Path, port: int) -> None:
@@ -100,7 +100,7 @@ class Phone:
         self._authorized.set()
 
     async def start(self) -> None:
-        """Listens, and lets its faults begin."""
+        """Begins to listen, and starts the timers of the faults."""
         await self._listen(self._socket)
         self._keep_task(self._tick())
         self._keep_task(limit_cpu(self._limited_processes, lambda: self.state.relative_speed(time.monotonic())))
@@ -108,7 +108,7 @@ class Phone:
             self.inject(fault)
 
     async def close(self) -> None:
-        """Ends everything that runs on it."""
+        """Ends all connections and processes of the phone."""
         for monitor in self._monitors:
             monitor.close()
         if self._server:
@@ -121,7 +121,7 @@ class Phone:
         processes.kill_all(self._folder)
 
     def inject(self, fault: Fault) -> None:
-        """Adds a fault; requests that already run are not concerned."""
+        """Adds a fault; requests that already run are not affected."""
         armed = self._injector.add(fault)
         if fault.matches("", ""):
             self._monitors.append(FaultMonitor([armed], self._apply_fault))
@@ -137,7 +137,7 @@ class Phone:
         self.state.reset()
 
     def go_away(self, away_s: float) -> None:
-        """Resets all connections, and refuses new ones for so long."""
+        """Resets all connections, and refuses new ones for `away_s`."""
         for connection in list(self._connections):
             connection.reset()
         if away_s and self._server:
@@ -146,7 +146,7 @@ class Phone:
             self._keep_task(self._listen_after(away_s))
 
     def reboot(self, away_s: float = REBOOT_AWAY_S) -> None:
-        """Ends all processes and goes away for so long; files stay."""
+        """Ends all processes, and refuses connections for `away_s`; files stay."""
         self.go_away(away_s)
         processes.kill_all(self._folder)
         write_boot_id(self.root)
@@ -212,7 +212,7 @@ class Phone:
     def _monitor(
         self, connection: Connection, request: str, text: str, act_on_command: Callable[[Fault], None]
     ) -> FaultMonitor:
-        """Watches over a request; `act` does what concerns the request's own command."""
+        """Monitors a request; `act_on_command` carries out faults of the request's command."""
 
         def fire(fault: Fault) -> None:
             act_on_command(fault) if fault.target is FaultTarget.COMMAND else self._apply_fault(fault, connection)
@@ -220,7 +220,7 @@ class Phone:
         return self._injector.monitor(request, text, fire)
 
     def _apply_fault(self, fault: Fault, connection: Connection | None = None) -> None:
-        """Lets a fault of the phone, or of its link, happen; without a connection it is that of all."""
+        """Carries out a fault of the phone or of its link; without a connection it affects all of them."""
         match fault.name:
             case "reboot":
                 self.reboot(fault.values["away"])
@@ -257,7 +257,7 @@ class Phone:
     # Time
 
     async def _tick(self) -> None:
-        """Keeps temperatures, clocks and load up to date."""
+        """Updates temperatures, clocks and load at each tick."""
         cores, last_s = os.cpu_count() or 1, time.monotonic()
         while True:
             await asyncio.sleep(TICK_S)
@@ -269,12 +269,12 @@ class Phone:
                 self.reboot()
 
     def _limited_processes(self) -> list[int]:
-        """The processes of the commands that no fault has stopped."""
+        """The processes whose processor time is limited: those of all commands that no fault has stopped."""
         leaders = {program.session for program in self._programs if not program.stopped}
         return [process.number for process in processes.descendants(leaders)]
 
     def _take_used_s(self) -> float:
-        """Processor time that the phone's commands used since the last call."""
+        """Returns the processor time that the phone's commands used since the last call."""
         used, self._uncounted_s = self._uncounted_s, 0.0
         running = dict.fromkeys((program.session for program in self._programs), 0.0)
         for process in processes.descendants(running):
@@ -298,7 +298,7 @@ def _listening(port: int) -> socket.socket:
 
 
 def repeat_to_length(value: str | None, length: int | None) -> str | None:
-    """The text, over and over until it is so long."""
+    """Repeats a text up to the length; without a length returns it as it is."""
     if value is None or length is None:
         return value
     return (value * (length // max(len(value), 1) + 1))[:length]
@@ -313,4 +313,4 @@ async def _refuse_root(stream: AdbStream) -> None:
 
 
 def _ignore_fault(fault: Fault) -> None:
-    """A command's fault cannot happen to a connection."""
+    """Does nothing: a connection has no command that a fault could affect."""

@@ -1,4 +1,4 @@
-"""The services `shell:` (protocols 1 and 2) and `exec:`: one command, its streams, its exit status."""
+"""The phone's services `shell:` (protocols 1 and 2) and `exec:`, each of which runs one command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MonitorCommand = Callable[[str, Callable[[Fault], None]], FaultMonitor]
 
 @dataclasses.dataclass(frozen=True)
 class ShellRequest:
-    """What a service's name asks for."""
+    """The command that a service's name asks for, and how its streams are connected."""
 
     command: str
     stdio: StdioMode
@@ -36,7 +36,7 @@ class ShellRequest:
 
     @classmethod
     def parse(cls, name: str, modern: bool) -> ShellRequest | None:
-        """Reads `exec:COMMAND` and `shell[,v2][,raw|pty][,TERM=NAME]:COMMAND`; None for another service."""
+        """Parses `exec:COMMAND` and `shell[,v2][,raw|pty][,TERM=NAME]:COMMAND`; None for another service."""
         service, _, command = name.partition(":")
         kind, *options = service.split(",")
         if kind == "exec" and not options:
@@ -68,7 +68,7 @@ class CommandSession:
     """Carries a program's streams over an ADB stream.
 
     Attributes:
-        before: what the shell does before the command, for faults that leave it no time at all.
+        prelude: shell code that runs before the command, for faults that happen at its very start.
     """
 
     def __init__(self, stream: AdbStream, framed: bool, root: Path) -> None:
@@ -80,7 +80,7 @@ class CommandSession:
         self._disturbed = asyncio.Event()
 
     def apply_fault(self, fault: Fault) -> None:
-        """Lets a fault of the command happen."""
+        """Carries out a fault of the command."""
         match fault.name:
             case "exit" if self._program:
                 self._program.fail(fault.values["status"])
@@ -98,7 +98,7 @@ class CommandSession:
         self._disturbed.set()
 
     async def run(self, program: RunningCommand, monitor: FaultMonitor) -> None:
-        """Until the program has ended and all is said."""
+        """Moves data until the program has ended and its output is sent."""
         self._program = program
         async with asyncio.TaskGroup() as tasks:
             others = [tasks.create_task(self._feed(program)), tasks.create_task(self._insert_whenever_disturbed())]
@@ -129,7 +129,7 @@ class CommandSession:
             await self._insert()
 
     async def _insert(self) -> None:
-        """Says what faults put among the output."""
+        """Sends what faults insert into the output."""
         inserted, self._inserted = self._inserted, b""
         await self._write(STDOUT, inserted)
         while self._flood_left > 0:
@@ -141,7 +141,7 @@ class CommandSession:
             await self._stream.write(PACKET.pack(kind, len(data)) + data if self._framed else data)
 
     async def _feed(self, program: RunningCommand) -> None:
-        """Gives the program what comes; ends the conversation when the peer closes the stream."""
+        """Passes the peer's input to the program; raises StreamClosed when the peer wants no more output."""
         if not self._framed:
             while data := await self._stream.read():
                 await program.stdin.write(data)

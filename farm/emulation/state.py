@@ -1,4 +1,4 @@
-"""What a phone's programs and sysfs tell of it: temperatures, clocks, load, battery, storage, clock."""
+"""The state that a phone's programs and sysfs show: temperatures, clock rates, load, battery, storage, time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from farm.emulation.socs import Soc
 from farm.emulation.thermal import ThermalState
 
 BATTERY = {"battery_level": "83", "battery_usb": "1"}
-# Type of each thermal zone -> the part of the body that it measures.
+# Type of each thermal zone -> the temperature of ThermalState that it shows.
 ZONES = {
     "adreno": {"cpu-0-0-usr": "chip_c", "gpu0-usr": "chip_c", "quiet-therm-usr": "skin_c", "battery": "battery_c"},
     "mali": {"soc_thermal": "chip_c", "gpu": "chip_c", "skin": "skin_c", "battery": "battery_c"},
@@ -24,7 +24,7 @@ MAX_STATUS = len(thermal.STATUS_FROM_C)
 
 @dataclasses.dataclass(frozen=True)
 class TimedOverride:
-    """Something that a fault keeps as it is, until the time `until_s`."""
+    """A value that a fault sets until the time `until_s`."""
 
     value: float
     until_s: float
@@ -34,10 +34,10 @@ NO_OVERRIDE = TimedOverride(0.0, 0.0)
 
 
 class PhoneState:
-    """Keeps the files up to date that say how the phone is.
+    """Keeps the files up to date that show the phone's state.
 
     Args:
-        folder: where the phone's programs look.
+        folder: the folder that the phone's programs read.
         root: the phone's private folder, which holds sysfs.
     """
 
@@ -56,7 +56,7 @@ class PhoneState:
         self.advance(0.0, 0.0, 0.0)
 
     def advance(self, now_s: float, elapsed_s: float, load: float) -> None:
-        """Lets time pass, with that share of all cores in use, and writes what changed."""
+        """Advances the thermal model by `elapsed_s` at a load (share of all cores in use); writes what changed."""
         self._body = self._body.after(elapsed_s, load, len(self._soc.cores))
         if now_s < self._hot.until_s:
             self._body = dataclasses.replace(ThermalState.at(self._hot.value), load_average=self._body.load_average)
@@ -72,11 +72,11 @@ class PhoneState:
         self._write_if_changed(self._root / "proc/loadavg", f"{averages}1/{600 + len(self._soc.cores)} 4242")
 
     def relative_speed(self, now_s: float) -> float:
-        """What of its full speed the phone computes at, 0 to 1."""
+        """The phone's computing speed as a share of its full speed, 0 to 1."""
         return self._cap / (self._slow.value if now_s < self._slow.until_s else 1.0)
 
     def apply_fault(self, fault: Fault, now_s: float) -> None:
-        """Lets a fault of the phone's state happen."""
+        """Carries out a fault of the phone's state."""
         values = fault.values
         until_s = now_s + (math.inf if values.get("for", 0.0) is None else values.get("for", 0.0))
         match fault.name:
@@ -97,7 +97,7 @@ class PhoneState:
         self.advance(now_s, 0.0, 0.0)
 
     def reset(self) -> None:
-        """Cool, charged, with room and the right time."""
+        """Ends all faults: the phone is cool, charged, has free storage and shows the right time."""
         self._body = ThermalState()
         self._hot, self._throttled, self._slow = NO_OVERRIDE, NO_OVERRIDE, NO_OVERRIDE
         self._write_values({**BATTERY, "clock_offset_s": "0"})
@@ -106,16 +106,16 @@ class PhoneState:
         self.advance(0.0, 0.0, 0.0)
 
     def _set_saver(self, on: bool) -> None:
-        """Battery saver, which Android calls low power mode."""
+        """Sets battery saver, which Android calls low power mode."""
         write(self._folder / "settings/global/low_power", str(int(on)), 0o644)
 
     def free_bytes(self) -> int | None:
-        """What can still be written; None without a limit."""
+        """How many bytes can still be written; None without a limit."""
         limit = read(self._folder / "storage_limit_bytes")
         return max(int(limit) - used_bytes(self._root), 0) if limit else None
 
     def take_reboot_request(self) -> bool:
-        """Whether the phone's own program `reboot` was called since the last time."""
+        """Whether the phone's program `reboot` was called since the last call of this."""
         request = self._folder / "reboot"
         requested = request.exists()
         request.unlink(missing_ok=True)
@@ -153,5 +153,5 @@ class PhoneState:
 
 
 def _milli(celsius: float) -> int:
-    """Millidegrees, in the steps of a tenth that sensors have."""
+    """Converts degrees to millidegrees, in steps of a tenth of a degree, as sensors do."""
     return round(celsius * 10) * 100

@@ -1,7 +1,7 @@
-"""The service `sync:`: files there and back, their attributes, folders, in both versions of each request.
+"""The phone's service `sync:` copies files both ways and lists attributes and folders, in both request versions.
 
-A request is four letters, a length and a path; numbers are little-endian. Version 2 says more of a file (64-bit sizes,
-an error number) and takes flags; none of the compressions is offered.
+A request is four letters, a length and a path; numbers are little-endian. Version 2 tells more of a file (64-bit sizes,
+an error number) and takes flags; compression is not offered.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ MonitorTransfer = Callable[[str, str, Callable[[Fault], None]], FaultMonitor]
 
 
 class SyncError(Exception):
-    """What the peer is told with FAIL."""
+    """An error whose text is sent to the peer with FAIL."""
 
 
 class SyncService:
-    """Answers requests until QUIT.
+    """Serves one stream of requests.
 
     Args:
         root: the phone's private folder.
-        watch_over: starts the watch over a request.
-        free_bytes: what can still be written; None without a limit.
+        monitor_transfer: starts monitoring a request for faults.
+        free_bytes: tells how many bytes can still be written; None without a limit.
         modern: whether version 2 of the requests is known.
     """
 
@@ -53,7 +53,7 @@ class SyncService:
         self._root, self._monitor_transfer, self._free_bytes, self._modern = root, monitor_transfer, free_bytes, modern
 
     async def serve(self, stream: AdbStream) -> None:
-        """Until QUIT, the stream's end or a request that failed, after which the peer starts a new stream."""
+        """Answers requests until QUIT, the stream's end or a failed request, after which adb opens a new stream."""
         try:
             while await self._answer(stream):
                 pass
@@ -160,14 +160,14 @@ class SyncService:
 
 
 class _IncomingFile:
-    """The DATA packets of one file, and DONE with its time."""
+    """A file that the peer sends: DATA packets, then DONE with the modification time."""
 
     def __init__(self, stream: AdbStream) -> None:
         self._stream = stream
         self.modified_s = 0
 
     async def next(self) -> bytes:
-        """The next piece; empty after the last."""
+        """Reads the next piece; empty after the last."""
         while True:
             kind, size = WORD.unpack(await self._stream.read_exactly(WORD.size))
             if kind == b"DONE":
@@ -180,7 +180,7 @@ class _IncomingFile:
 
 
 def _packed_attributes(kind: bytes, path: Path, follow: bool) -> bytes:
-    """A file's attributes in the layout of that answer."""
+    """Packs a file's attributes in the layout of that kind of answer."""
     version_2 = kind in (b"STA2", b"LST2", b"DNT2")
     try:
         status = path.stat() if follow else path.lstat()
@@ -203,7 +203,7 @@ def _framed(data: bytes) -> bytes:
 
 
 def _mode_for_all(mode: int) -> int:
-    """What the owner may, everyone may, as Android's file daemon does it."""
+    """Gives everyone the owner's permissions, as Android's adbd does."""
     owner = mode >> 6 & 7
     return owner << 6 | owner << 3 | owner
 

@@ -14,11 +14,11 @@ from farm.rows.nightly import NightlyRow
 from farm.rows.run_info import RunInfo
 from farm.tables import table
 from farm.tables.compare import compare_table, note_lines, side_text
-from tests.farm.rows.nightly_rows import LEVEL_MS, TIME, nightly_case, noisy
+from tests.farm.rows.nightly_rows import LEVEL_MS, TIME, nightly_case, noisy_samples
 
 
 def test_a_slower_b_is_found_and_said() -> None:
-    found = decide(noisy(10), noisy(10, 1.05 * LEVEL_MS, seed=2), margin_percent=1)
+    found = decide(noisy_samples(10), noisy_samples(10, 1.05 * LEVEL_MS, seed=2), margin_percent=1)
     assert found.outcome == Outcome.SLOWER
     assert found.ratio is not None and found.ratio_ci is not None
     low, high = found.ratio_ci
@@ -29,20 +29,23 @@ def test_a_slower_b_is_found_and_said() -> None:
 
 
 def test_a_faster_b_is_said_with_the_smaller_gain_first() -> None:
-    found = decide(noisy(10), noisy(10, 0.9 * LEVEL_MS, seed=2), margin_percent=1)
+    found = decide(noisy_samples(10), noisy_samples(10, 0.9 * LEVEL_MS, seed=2), margin_percent=1)
     assert found.outcome == Outcome.FASTER and found.ratio_ci is not None
     least, most = 100 * (1 - found.ratio_ci[1]), 100 * (1 - found.ratio_ci[0])
     assert f"% faster ({least:.1f} to {most:.1f})" in found.verdict
 
 
 def test_a_difference_within_the_margin_does_not_count() -> None:
-    found = decide(noisy(20, percent=0.1), noisy(20, 1.008 * LEVEL_MS, 0.1, 2), margin_percent=1)
+    found = decide(noisy_samples(20, percent=0.1), noisy_samples(20, 1.008 * LEVEL_MS, 0.1, 2), margin_percent=1)
     assert found.outcome == Outcome.TOO_SMALL and found.verdict.endswith(": not more than the 1 % that count")
-    assert decide(noisy(20, percent=0.1), noisy(20, 1.008 * LEVEL_MS, 0.1, 2), 0.5).outcome == Outcome.SLOWER
+    assert (
+        decide(noisy_samples(20, percent=0.1), noisy_samples(20, 1.008 * LEVEL_MS, 0.1, 2), 0.5).outcome
+        == Outcome.SLOWER
+    )
 
 
 def test_a_against_a_says_what_would_have_shown() -> None:
-    found = decide(noisy(10), noisy(10, seed=2), margin_percent=1)
+    found = decide(noisy_samples(10), noisy_samples(10, seed=2), margin_percent=1)
     assert found.outcome == Outcome.SAME and found.smallest_percent is not None
     assert found.verdict == (
         f"no difference beyond the noise (the smallest that would show: {found.smallest_percent:.1f} %)"
@@ -50,7 +53,7 @@ def test_a_against_a_says_what_would_have_shown() -> None:
 
 
 def test_a_against_a_is_rarely_called_a_difference_and_what_should_show_does() -> None:
-    trials = [(noisy(10, seed=2 * n), noisy(10, seed=2 * n + 1)) for n in range(300)]
+    trials = [(noisy_samples(10, seed=2 * n), noisy_samples(10, seed=2 * n + 1)) for n in range(300)]
     found = [decide(a, b, margin_percent=0) for a, b in trials]
     alarms = sum(each.outcome != Outcome.SAME for each in found)
     assert alarms <= 9  # 1 % of 300, and what chance adds
@@ -67,7 +70,7 @@ def test_a_against_a_is_rarely_called_a_difference_and_what_should_show_does() -
     ids=["none", "few", "nan", "zero", "few of many"],
 )
 def test_what_cannot_be_decided(a_ms: list[float]) -> None:
-    for found in (decide(a_ms, noisy(10), 1), decide(noisy(10), a_ms, 1)):
+    for found in (decide(a_ms, noisy_samples(10), 1), decide(noisy_samples(10), a_ms, 1)):
         assert found.outcome == Outcome.NONE and found.ratio is None
         assert found.verdict.startswith("not decided: A has ") and "5 of each are needed" in found.verdict
 

@@ -41,7 +41,7 @@ def target(file: Path) -> SshTarget:
         ("# a comment\n|1|damaged|line x y\n[lab]:2222", "unknown"),
     ],
 )
-def test_whether_a_key_is_trusted(tmp_path: Path, line: str, state: str) -> None:
+def test_a_key_is_trusted_by_matching_entries_only(tmp_path: Path, line: str, state: str) -> None:
     file = tmp_path / "known_hosts"
     file.write_text(f"{line}\n")
     judged = ssh_known_hosts.evaluate_key(target(file), KEY)
@@ -54,7 +54,7 @@ def test_whether_a_key_is_trusted(tmp_path: Path, line: str, state: str) -> None
         assert refused.value.kind == f"host-key-{state}"
 
 
-def test_renewing_replaces_this_host_alone(tmp_path: Path) -> None:
+def test_a_renewed_key_replaces_those_of_its_host_only(tmp_path: Path) -> None:
     file = tmp_path / "known_hosts"
     others = [f"lab {ANOTHER}", f"@revoked * {ANOTHER}", "# [lab]:2222", f"*.example {ANOTHER}"]
     file.write_text("\n".join([*others, f"{HASHED} {ANOTHER}", f"[lab]:2222 {ANOTHER}", f"a,[lab]:2222,b {ANOTHER}"]))
@@ -64,7 +64,7 @@ def test_renewing_replaces_this_host_alone(tmp_path: Path) -> None:
     assert ssh_known_hosts.evaluate_key(target(file), KEY).state == "known"
 
 
-def test_global_file_counts_too(tmp_path: Path) -> None:
+def test_keys_in_the_global_file_are_trusted(tmp_path: Path) -> None:
     (tmp_path / "global").write_text(f"[lab]:2222 {SHOWN}\n")
     assert ssh_known_hosts.evaluate_key(target(tmp_path / "known_hosts"), KEY).state == "known"
     assert ssh_known_hosts.known_algorithms(target(tmp_path / "known_hosts")) == [KEY.get_name()]

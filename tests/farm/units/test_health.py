@@ -44,7 +44,7 @@ def outcomes(history: HealthHistory, *oks: bool, start: float = 1000.0) -> Healt
     return history
 
 
-def test_three_of_the_last_five_failures_are_too_many() -> None:
+def test_three_failures_among_five_jobs_begin_a_quarantine() -> None:
     assert outcomes(HealthHistory(), False, True, False, True).quarantine is None
     quarantine = outcomes(HealthHistory(), False, True, False, True, False).quarantine
     assert quarantine is not None
@@ -53,7 +53,7 @@ def test_three_of_the_last_five_failures_are_too_many() -> None:
     assert "in quarantine since" in quarantine.line and "checked again from" in quarantine.line
 
 
-def test_failures_in_quarantine_do_not_put_the_check_off() -> None:
+def test_failures_in_quarantine_do_not_delay_the_check() -> None:
     history = outcomes(HealthHistory(), False, False, False)
     assert outcomes(history, False, False, start=1500.0).quarantine == history.quarantine
 
@@ -62,7 +62,7 @@ def test_old_failures_are_forgotten() -> None:
     assert outcomes(HealthHistory(), False, False, True, True, True, True, False).quarantine is None
 
 
-def test_a_good_check_forgives_and_a_bad_one_waits_longer_each_time() -> None:
+def test_a_passed_check_ends_the_quarantine_and_each_failed_one_doubles_the_delay() -> None:
     history = outcomes(HealthHistory(), False, False, False)
     assert after_check(history, GOOD, 2000.0, POLICY) == HealthHistory()
     delays = []
@@ -91,7 +91,7 @@ def test_a_clock_that_was_set_back_does_not_prolong_it() -> None:
     assert quarantine.is_due(10_600.0) and quarantine.is_due(5.0)
 
 
-def test_what_is_no_fault_of_the_unit_does_not_count(tmp_path: Path) -> None:
+def test_failures_that_are_not_the_units_fault_do_not_count(tmp_path: Path) -> None:
     records = HealthRecords(tmp_path, POLICY)
     for status in (Status.UNSUPPORTED, Status.BUILD_FAILED, Status.WRONG_RESULT, Status.FAILED, Status.OK) * 3:
         records.record_job(UNIT, status, "reason")
@@ -183,7 +183,7 @@ def findings(tmp_path: Path, broken: str = "", probe: Any = lambda transport: "P
     return {each.name: each for each in health_check.check(UNIT, lambda: transport, probe)}
 
 
-def test_a_healthy_unit(tmp_path: Path) -> None:
+def test_a_healthy_unit_passes_every_point(tmp_path: Path) -> None:
     found = findings(tmp_path)
     assert list(found) == ["connection", "files", "state", "farmrt"]
     assert all(each.ok for each in found.values())
@@ -201,12 +201,12 @@ def test_a_healthy_unit(tmp_path: Path) -> None:
         ("full", "state", "0 MB free"),
     ],
 )
-def test_each_point_can_fail(tmp_path: Path, broken: str, point: str, words: str) -> None:
+def test_each_point_of_the_check_can_fail(tmp_path: Path, broken: str, point: str, words: str) -> None:
     found = findings(tmp_path, broken)[point]
     assert not found.ok and words in found.text
 
 
-def test_a_farmrt_that_does_not_start(tmp_path: Path) -> None:
+def test_a_farmrt_that_does_not_start_fails_the_check(tmp_path: Path) -> None:
     def probe(transport: Transport) -> str:
         raise DeviceLostError("probe: ended with exit status 139 (SIGSEGV)\x1b[2J")
 
@@ -214,7 +214,9 @@ def test_a_farmrt_that_does_not_start(tmp_path: Path) -> None:
     assert not found.ok and "139" in found.text and found.text.isprintable()
 
 
-def test_a_mistake_in_the_configuration_is_no_finding(tmp_path: Path) -> None:
+def test_a_mistake_in_the_configuration_is_raised(tmp_path: Path) -> None:
+    """It is the user's mistake and says nothing about the unit's health."""
+
     def probe(transport: Transport) -> str:
         raise ConfigError("pixel: name its target_abis")
 
@@ -222,7 +224,7 @@ def test_a_mistake_in_the_configuration_is_no_finding(tmp_path: Path) -> None:
         findings(tmp_path, probe=probe)
 
 
-def test_a_unit_that_cannot_be_reached(tmp_path: Path) -> None:
+def test_an_unreachable_unit_fails_the_connection_point(tmp_path: Path) -> None:
     def connect() -> Transport:
         raise DeviceLostError("pixel: no route")
 
@@ -237,7 +239,7 @@ def test_a_busy_unit_is_not_checked(tmp_path: Path) -> None:
         health_check.check(UNIT, lambda: LocalTransport(tmp_path / "unit"), lambda transport: "")
 
 
-def test_low_limits_of_a_unit_count(tmp_path: Path) -> None:
+def test_a_units_own_limits_are_checked(tmp_path: Path) -> None:
     unit = dataclasses.replace(UNIT, limits=Limits(free_storage_mb=10**9))
     found = health_check.check(unit, lambda: LocalTransport(tmp_path / "unit"), lambda transport: "")
     assert [each.name for each in found if not each.ok] == ["state"]

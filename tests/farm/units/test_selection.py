@@ -54,12 +54,12 @@ CHOICES: dict[str, tuple[Selection, list[Unit]]] = {
 
 
 @pytest.mark.parametrize("name", CHOICES)
-def test_choices(name: str) -> None:
+def test_options_select_the_units_that_match_all_of_them(name: str) -> None:
     choice, units = CHOICES[name]
     assert select(THERE, choice) == units
 
 
-def test_the_order_of_units_changes_no_choice() -> None:
+def test_the_order_of_units_does_not_change_which_are_selected() -> None:
     for order in itertools.permutations(THERE):
         for choice, units in CHOICES.values():
             assert set(select(order, choice)) == set(units)

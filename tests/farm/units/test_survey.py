@@ -49,7 +49,7 @@ def test_phones_that_are_plugged_in_join_those_of_the_file() -> None:
     assert states(found)["x"] == (UnitState.UNAUTHORIZED, "unlock it")
 
 
-def test_the_file_can_restrict_the_phones() -> None:
+def test_devices_yml_can_restrict_the_phones_to_listed_ones() -> None:
     found = list_entries(Inventory((MI8,), discover_adb=False), {None: [AdbPhone("0123"), AdbPhone("9876")]})
     assert [each.unit.name for each in found] == ["mi8"]
 
@@ -79,14 +79,14 @@ def test_each_adb_server_has_its_own_phones() -> None:
         ("\x1b[31mready", UnitState.OFFLINE),
     ],
 )
-def test_the_servers_words(word: str, state: UnitState) -> None:
+def test_states_of_adb_become_states_of_units(word: str, state: UnitState) -> None:
     (found,) = list_entries(Inventory((MI8,)), {None: [AdbPhone("0123", word)]})
     assert found.state == state
     assert found.reason.isprintable()
     assert (found.reason == "") == (state == UnitState.READY)
 
 
-def test_a_phone_that_is_not_plugged_in_is_said_but_one_in_the_network_is_tried() -> None:
+def test_a_listed_phone_must_be_plugged_in_unless_it_is_in_the_network() -> None:
     assert states(list_entries(Inventory((MI8, WIFI)), {None: []})) == {
         "mi8": (UnitState.NOT_CONNECTED, "no phone with the serial 0123 is plugged in"),
         "wifi": (UnitState.READY, ""),
@@ -107,7 +107,7 @@ def test_a_phone_that_is_not_plugged_in_is_said_but_one_in_the_network_is_tried(
         (AdbPhone("(no serial number)"), "no-serial-number-"),
     ],
 )
-def test_names_of_phones_without_one(phone: AdbPhone, name: str) -> None:
+def test_unlisted_phones_are_named_by_model_and_serial(phone: AdbPhone, name: str) -> None:
     made = unit_name(phone)
     assert made == name if not name.endswith("-") else made.startswith(name) and len(made) == len(name) + 6
     assert SAFE_NAME.fullmatch(made)
@@ -118,7 +118,7 @@ def test_every_name_can_name_a_file(model: str, serial: str) -> None:
     assert SAFE_NAME.fullmatch(unit_name(AdbPhone(serial, model=model)))
 
 
-def test_names_differ() -> None:
+def test_different_phones_have_different_names() -> None:
     named = Unit("MI_8-1", "adb", "unknown", "x", (), serial="0")
     phones = [AdbPhone("1", model="MI_8"), AdbPhone("a b"), AdbPhone("a\tb"), AdbPhone("-")]
     names = [each.unit.name for each in list_entries(Inventory((named,)), {None: phones})]
@@ -159,14 +159,14 @@ def asked(*answers: str | bytes | Exception, unit: Unit = MI8) -> UnitReport:
     return report
 
 
-def test_a_unit_that_is_ready() -> None:
+def test_a_ready_unit_reports_facts_and_state() -> None:
     report = asked(FACTS, STATE, FREE)
     assert (report.state, report.reason) == (UnitState.READY, "")
     assert (report.unit.soc, report.unit.abis, report.unit.model) == ("sdm845", ("arm64-v8a",), "MI 8")
     assert (report.device.temperature_c, report.device.battery_percent, report.device.charging) == (41.5, 80, True)
 
 
-def test_a_unit_that_somebody_holds() -> None:
+def test_a_leased_unit_is_busy() -> None:
     report = asked(FACTS, STATE, HELD)
     assert report.state == UnitState.BUSY
     assert report.holder == report.reason
@@ -174,7 +174,7 @@ def test_a_unit_that_somebody_holds() -> None:
     assert report.holder.isprintable()
 
 
-def test_a_unit_in_quarantine() -> None:
+def test_a_unit_in_quarantine_says_until_when() -> None:
     health.HealthRecords().record_check(MI8, [CheckResult("files", False, "came back changed")])
     report = asked(FACTS, STATE, FREE)
     assert report.state == UnitState.QUARANTINED
@@ -195,13 +195,15 @@ def test_a_unit_in_quarantine() -> None:
         ([DeviceError("x" * 2**20)], UnitState.UNREACHABLE, "xxx"),
     ],
 )
-def test_whatever_goes_wrong_is_a_report(answers: list[str | bytes | Exception], state: UnitState, reason: str) -> None:
+def test_any_error_of_a_unit_becomes_a_report(
+    answers: list[str | bytes | Exception], state: UnitState, reason: str
+) -> None:
     report = asked(*answers)
     assert (report.state, report.reason[: len(reason)]) == (state, reason)
     assert report.reason.isprintable() and len(report.reason) <= survey.MAX_REASON
 
 
-def test_a_unit_that_cannot_be_connected() -> None:
+def test_a_unit_that_cannot_be_connected_is_unreachable() -> None:
     def connect(unit: Unit) -> Transport:
         raise ConfigError(f"{unit.name}: the key of 10.0.0.6 is not known; `farm devices trust board` shows it")
 
@@ -210,13 +212,13 @@ def test_a_unit_that_cannot_be_connected() -> None:
     assert report.reason.startswith("the key of 10.0.0.6 is not known; `farm devices trust board`")
 
 
-def test_a_board_whose_key_is_not_trusted() -> None:
+def test_a_board_whose_host_key_is_unknown_is_untrusted() -> None:
     error = DeviceError("board: shows the host key SHA256:x, which is not known yet", "host-key-unknown")
     report = asked(error, unit=BOARD)
     assert (report.state, report.reason) == (UnitState.UNTRUSTED, "shows the host key SHA256:x, which is not known yet")
 
 
-def test_what_was_learnt_is_remembered_while_a_unit_is_away() -> None:
+def test_cached_facts_are_reported_for_an_absent_unit() -> None:
     asked(FACTS, STATE, FREE)
     facts_cache.update(MI8, driver=DriverFacts(gpu="Adreno 630", driver="512.0"))
     gone = asked(DeviceLostError("gone"))
@@ -227,7 +229,7 @@ def test_what_was_learnt_is_remembered_while_a_unit_is_away() -> None:
     assert survey.report_from_cache(UnitEntry(MI8)).state == UnitState.READY
 
 
-def test_another_phone_of_the_same_name_inherits_nothing() -> None:
+def test_another_phone_of_the_same_name_has_no_cached_facts() -> None:
     asked(FACTS, STATE, FREE)
     other = Unit("mi8", "adb", "unknown", "mi8", (), serial="4567")
     assert asked(DeviceLostError("gone"), unit=other).unit == other
@@ -236,7 +238,7 @@ def test_another_phone_of_the_same_name_inherits_nothing() -> None:
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", '{"identity": 1}', "null", '{"facts": {"soc": "x"}}', "\0" * 70_000]
 )
-def test_a_damaged_memory_is_none(content: str) -> None:
+def test_a_damaged_cache_counts_as_empty(content: str) -> None:
     facts_cache.update(MI8, Facts(soc="sdm845"))
     path = Path("build/units/mi8/known.json")
     assert path.is_file()
@@ -244,7 +246,7 @@ def test_a_damaged_memory_is_none(content: str) -> None:
     assert facts_cache.read(MI8) == facts_cache.CachedFacts(identity=host_lock.connection_key(MI8))
 
 
-def test_a_memory_that_cannot_be_written_is_no_error() -> None:
+def test_a_cache_that_cannot_be_written_is_no_error() -> None:
     Path("build").write_text("a file")
     assert facts_cache.update(MI8, Facts(soc="sdm845")).facts.soc == "sdm845"
 
@@ -262,12 +264,12 @@ def test_a_memory_that_cannot_be_written_is_no_error() -> None:
         (None, DriverFacts(error="no OpenCL driver was found")),
     ],
 )  # fmt: skip
-def test_the_driver_out_of_any_answer(probe: object, driver: DriverFacts) -> None:
+def test_the_driver_is_read_from_any_probe_answer(probe: object, driver: DriverFacts) -> None:
     assert driver_of(probe) == driver
 
 
 @pytest.mark.slow
-def test_all_are_asked_at_the_same_time_and_a_silent_one_holds_nobody_up() -> None:
+def test_units_are_asked_concurrently_and_a_silent_one_delays_no_other() -> None:
     barrier, silence = threading.Barrier(5), threading.Event()
 
     def ask(each: UnitEntry) -> UnitReport:
@@ -287,7 +289,7 @@ def test_all_are_asked_at_the_same_time_and_a_silent_one_holds_nobody_up() -> No
     assert (reports[2].state, reports[2].reason) == (UnitState.UNREACHABLE, "did not answer within 1 s")
 
 
-def test_this_machine(tmp_path: Path) -> None:
+def test_this_machine_is_a_ready_unit(tmp_path: Path) -> None:
     report = survey.inspect(UnitEntry(HOST), lambda unit: LocalTransport(tmp_path / unit.name, os.environ))
     assert (report.unit, report.state) == (HOST, UnitState.READY)
     assert report.device.load_average is not None
