@@ -105,7 +105,7 @@ class EmulatedUnits:
         return self.farm("tune", "tiny.yml", "--all", "--budget", "6", *more)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Runs a command in a process of its own; `finished` reads it to its end."""
+        """Runs a command in a process of its own; `wait_for_result` reads it to its end."""
         program = [sys.executable, "-c", "from farm.cli import main; main()", *arguments, "--json"]
         return subprocess.Popen(program, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 

@@ -1,3 +1,5 @@
+"""SoC keys from the names that devices and people give a chip."""
+
 from __future__ import annotations
 
 import pytest
@@ -44,7 +46,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize(("key", "word"), [(key, word) for key, words in KEYS.items() for word in words])
-def test_the_table_knows_what_devices_and_people_say(key: str, word: str) -> None:
+def test_the_table_maps_names_of_devices_and_people_to_keys(key: str, word: str) -> None:
     assert soc.key_from_table(word) == soc.normalise(word) == key
 
 
@@ -72,7 +74,7 @@ def test_an_unknown_word_is_its_own_key(word: str, key: str) -> None:
         ([], "unknown"),
     ],
 )
-def test_the_most_telling_word_counts(words: list[str], key: str) -> None:
+def test_the_most_precise_name_counts(words: list[str], key: str) -> None:
     assert soc.soc_key(words) == key
 
 
@@ -84,7 +86,7 @@ def test_the_chip_stands_last_in_a_device_tree() -> None:
 
 
 @pytest.mark.parametrize(("number", "key"), [("321", "sdm845"), ("339", "sm8150"), ("33", ""), ("x", ""), ("²", "")])
-def test_qualcomms_numbers(number: str, key: str) -> None:
+def test_qualcomms_chip_numbers_have_keys(number: str, key: str) -> None:
     assert soc.qualcomm_key(number) == key
 
 

@@ -44,7 +44,7 @@ def phone(android_libraries: None, unit: Unit) -> Unit:
     return found
 
 
-def test_it_knows_the_board(phone: Unit) -> None:
+def test_the_android_farmrt_probes_the_board(phone: Unit) -> None:
     with open_unit(phone) as opened:
         assert opened.probe["abi"] == ABI
         assert opened.probe["cpu"]["cores"] == os.cpu_count() and "asimd" in opened.probe["cpu"]["features"]
@@ -52,7 +52,7 @@ def test_it_knows_the_board(phone: Unit) -> None:
         assert "/vendor/lib64/libOpenCL.so" in opened.probe["opencl"]["searched"]
 
 
-def test_models_run_right(phone: Unit, say: CallFarm, tmp_path: Path) -> None:
+def test_models_run_correctly_on_the_cpu_and_in_opencl(phone: Unit, say: CallFarm, tmp_path: Path) -> None:
     deploy(tmp_path, ABI)
     rows = rows_of(say("run", "tiny.yml", "--validate", "--json", "--round", "2"))
     assert [row["runtime"] for row in rows] == ["cpu", "gpu"]

@@ -46,7 +46,7 @@ class TestAndroidsShell(PosixContract):
             assert opened.run(["find", ".", "-mindepth", "1", "-delete"], DEADLINE_S).exit_status == 0
             yield opened
 
-    def test_the_shell_is_mksh(self, transport: Transport) -> None:
+    def test_commands_run_in_mksh_with_toybox(self, transport: Transport) -> None:
         told = transport.run(["sh", "-c", 'echo "$KSH_VERSION"; readlink /system/bin/sha256sum'], DEADLINE_S)
         version, program = told.stdout.decode().splitlines()
         assert "MIRBSD KSH" in version and Path(program).name == "toybox"

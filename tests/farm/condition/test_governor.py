@@ -66,7 +66,7 @@ def test_after_a_kill_the_next_holder_restores_them(tmp_path: Path, shell: str) 
     assert leftovers.clear(board.transport, str(board.sysfs)).governors == 0
 
 
-def test_who_lost_the_lease_leaves_the_successors_governors_alone(tmp_path: Path) -> None:
+def test_after_a_lost_lease_the_successors_governors_are_left_alone(tmp_path: Path) -> None:
     board = Board(tmp_path)
 
     def lost() -> None:
@@ -87,7 +87,7 @@ def test_a_governor_that_may_not_be_written_is_left_out(tmp_path: Path) -> None:
     assert not board.notes.exists()
 
 
-def test_notes_lead_nowhere_else(tmp_path: Path) -> None:
+def test_saved_paths_outside_sysfs_are_not_written(tmp_path: Path) -> None:
     board = Board(tmp_path)
     other = tmp_path / "other_governor"
     other.write_text("mine")
@@ -128,11 +128,11 @@ echo "$task $*" >>{folder}/given
         ("Other", ""),
     ],
 )
-def test_the_best_profile_that_the_unit_has(tmp_path: Path, shell: str, known: str, name: str) -> None:
+def test_the_first_profile_that_the_unit_allows_is_chosen(tmp_path: Path, shell: str, known: str, name: str) -> None:
     assert task_profile.find_profile(make_phone(tmp_path, known, shell)).name == name
 
 
-def test_a_unit_without_profiles(tmp_path: Path) -> None:
+def test_a_unit_without_profiles_runs_commands_unchanged(tmp_path: Path) -> None:
     found = task_profile.find_profile(LocalTransport(tmp_path))
     assert found == TaskProfile()
     assert found.wrap(["./farmrt", "serve"]) == ["./farmrt", "serve"]

@@ -47,7 +47,7 @@ def changed(**members: object) -> DeviceState:
     return COOL.model_copy(update=members)
 
 
-def test_a_fit_unit_starts_at_once() -> None:
+def test_a_ready_unit_starts_at_once() -> None:
     room = SimulatedUnit(COOL)
     assert dataclasses.astuple(room.wait()) == (COOL, 0.0, "")  # type: ignore[call-overload]
     assert (room.messages, room.now_s) == ([], 100.0)
@@ -60,7 +60,7 @@ def test_a_hot_unit_is_waited_for_with_a_visible_reason() -> None:
     assert len(room.messages) == 2
 
 
-def test_waiting_has_a_limit() -> None:
+def test_waiting_ends_after_wait_s() -> None:
     room = SimulatedUnit(changed(temperature_c=48.0))
     with pytest.raises(DeviceError, match=r"pixel: not fit for a job after 600 s of waiting \(wait_s\): 48.0 °C"):
         room.wait()
@@ -92,7 +92,7 @@ def test_a_battery_that_may_charge_is_waited_for(charging: bool | None) -> None:
         ({"low_power": True}, "battery saver is on"),
     ],
 )
-def test_what_does_not_pass_by_itself_is_not_waited_for(members: dict[str, object], words: str) -> None:
+def test_an_obstacle_that_does_not_pass_by_itself_is_an_error_at_once(members: dict[str, object], words: str) -> None:
     room = SimulatedUnit(changed(**members))
     with pytest.raises(DeviceError, match=words):
         room.wait()
@@ -106,7 +106,7 @@ def test_without_limits_only_throttling_and_battery_saver_count() -> None:
     assert [each.reason for each in obstacles(changed(thermal_status=2), Limits())] == ["thermal status moderate"]
 
 
-def test_a_unit_that_tells_nothing_is_fit() -> None:
+def test_a_unit_that_tells_no_values_is_ready() -> None:
     assert obstacles(DeviceState(), LIMITS) == []
 
 
@@ -115,7 +115,7 @@ def test_a_unit_that_tells_nothing_is_fit() -> None:
     st.floats(0, 100),
     st.floats(0, 100),
 )
-def test_whatever_the_weather_waiting_ends_in_time(temperatures: list[float], most_c: float, wait_s: float) -> None:
+def test_waiting_ends_in_time_whatever_the_states(temperatures: list[float], most_c: float, wait_s: float) -> None:
     room = SimulatedUnit(*(changed(temperature_c=value) for value in temperatures))
     limits = Limits(max_start_temp_c=most_c, wait_s=wait_s)
     try:
@@ -164,7 +164,7 @@ def measure_with_retries(room: SimulatedUnit, times: int) -> tuple[list[int], ob
     return samples, measure_unthrottled(measure, room.read, room.sleep, RetryPolicy(times, 30.0), room.messages.append)
 
 
-def test_a_good_sample_is_taken_once() -> None:
+def test_a_good_sample_is_measured_once() -> None:
     taken, found = measure_with_retries(SimulatedUnit(COOL), 2)
     assert (taken, found.cause, found.repeats) == ([0], "", 0)  # type: ignore[attr-defined]
 
@@ -177,7 +177,7 @@ def test_a_throttled_sample_is_measured_again_after_a_rest() -> None:
 
 
 @given(st.integers(0, 5))
-def test_a_unit_that_stays_hot_is_measured_so_often_and_then_marked(times: int) -> None:
+def test_a_unit_that_stays_hot_is_repeated_max_repeats_times_and_marked(times: int) -> None:
     room = SimulatedUnit(SLOWED)
     taken, found = measure_with_retries(room, times)
     assert len(taken) == times + 1

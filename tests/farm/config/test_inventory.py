@@ -1,3 +1,5 @@
+"""devices.yml: every key is read, and every mistake is an error with file, line and key."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -64,7 +66,7 @@ def test_reads_units_in_order(tmp_path: Path) -> None:
     ]
 
 
-def test_without_the_file_there_is_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_file_the_inventory_holds_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert inventory.load_units() == [HOST]
     write(tmp_path, "devices: {box: {transport: local, target_abis: host, target_socs: host}}")
@@ -76,7 +78,7 @@ def test_a_file_that_was_named_must_exist(tmp_path: Path) -> None:
         inventory.load_units(tmp_path / "devices.yml")
 
 
-def test_the_projects_own_file_is_the_host() -> None:
+def test_the_projects_own_file_lists_the_host() -> None:
     assert inventory.load_units(Path(__file__).parents[3] / "devices.yml") == [HOST]
 
 
@@ -158,7 +160,7 @@ def test_what_a_board_and_a_phone_may_say_themselves_is_optional(tmp_path: Path)
         assert board.abi
 
 
-def test_a_phone_has_one_name(tmp_path: Path) -> None:
+def test_two_names_for_one_phone_are_refused(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         "devices:\n  a: {serial: 10.0.0.5:5555}\n  b: {serial: other}\n  c: {transport: adb, address: 10.0.0.5}\n",

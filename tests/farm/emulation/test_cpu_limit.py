@@ -67,7 +67,7 @@ def test_a_slow_phones_processes_get_at_most_their_share() -> None:
         assert psutil.Process(child).status() != psutil.STATUS_STOPPED, "it goes on when nobody holds it any more"
 
 
-def test_pace_follows_throttling_and_faults(tmp_path: Path) -> None:
+def test_speed_follows_throttling_and_faults(tmp_path: Path) -> None:
     folder, root = tmp_path / "state", tmp_path / "root"
     state = PhoneState(folder, root, find_soc("sdm845"), rooted=False)
     assert state.relative_speed(0.0) == 1.0
@@ -79,6 +79,6 @@ def test_pace_follows_throttling_and_faults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("factor", ["0", "0.5", "1000", "nan"])
-def test_a_factor_that_makes_no_sense_is_refused(factor: str) -> None:
+def test_an_impossible_slowdown_factor_is_refused(factor: str) -> None:
     with pytest.raises(ConfigError, match="factor"):
         Fault.parse(f"slow:factor={factor}")

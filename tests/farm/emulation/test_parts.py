@@ -34,14 +34,14 @@ ROOT = Path("/tmp/phone/root")
         ("(cd /data; ls)|cat", "(cd R/data; ls)|cat"),
     ],
 )
-def test_device_paths_of_a_command_lie_in_the_root(command: str, mapped: str) -> None:
+def test_device_paths_in_a_command_are_mapped_into_the_root(command: str, mapped: str) -> None:
     assert map_command(command, ROOT) == mapped.replace("R/", f"{ROOT}/")
 
 
 @pytest.mark.parametrize(
     "command", ["ls /datax /data.old /", "cat /proc/self/x /dev/null", "ls ./data a/data $x/data ${x}/data"]
 )
-def test_other_paths_stay(command: str) -> None:
+def test_other_paths_are_left_unchanged(command: str) -> None:
     assert map_command(command, ROOT) == command
 
 
@@ -65,7 +65,7 @@ def test_output_never_shows_the_root_however_it_is_cut(words: list[bytes], data:
     assert said == re.sub(b"/tmp/phone/root/?", b"/", text)
 
 
-def test_a_line_is_said_at_once() -> None:
+def test_a_line_of_output_is_passed_on_at_once() -> None:
     output = OutputPathMapper(ROOT)
     assert output.feed(b"/tmp/phone/root/data\n") == b"/data\n"
     assert output.feed(b"is /tm") == b"is "
@@ -80,7 +80,7 @@ def test_every_fault_can_be_named_alone_and_with_each_of_its_keys() -> None:
     assert full.values == {"name": "ro.product.model", "value": "a\x1b[31m,b", "length": 1024}
 
 
-def test_a_fault_says_when() -> None:
+def test_a_triggers_keys_are_parsed() -> None:
     fault = Fault.parse("disconnect:at=push,on=model[.]data,bytes=1.5MB,after=500ms,times=2,away=2s")
     assert (fault.at, fault.size_bytes, fault.after_s, fault.times) == ("push", 1536 * 1024, 0.5, 2)
     assert fault.values["away"] == 2.0
@@ -118,7 +118,7 @@ def test_a_wrong_fault_is_told_in_one_line(text: str, reason: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_sizes_and_times() -> None:
+def test_sizes_and_times_are_parsed() -> None:
     assert [read_size(text) for text in ("0", "64K", "1KiB", "1.5mb", "2G")] == [0, 65536, 1024, 1572864, 2 * 1024**3]
     assert [read_time(text) for text in ("500ms", "-2m", "+1h", "3")] == [0.5, -120, 3600, 3]
 
@@ -138,7 +138,7 @@ def test_altering_flips_one_bit_and_truncating_cuts_wherever_the_pieces_end(
     assert differing == ([offset] if offset < len(content) else [])
 
 
-def test_a_fault_happens_so_many_times() -> None:
+def test_a_fault_happens_as_often_as_times_says() -> None:
     happened: list[Fault] = []
     board = FaultInjector([Fault.parse("exit:on=farmrt,times=2"), Fault.parse("disconnect:at=pull,bytes=10")])
     for command in ("./farmrt run", "ls", "./farmrt run", "./farmrt run"):
@@ -185,7 +185,7 @@ def test_governors_choose_clocks_within_the_cap() -> None:
 
 
 @given(st.sampled_from(Command), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.binary(max_size=300))
-def test_packets_survive_the_way(command: Command, arg0: int, arg1: int, payload: bytes) -> None:
+def test_packets_survive_encoding_and_decoding(command: Command, arg0: int, arg1: int, payload: bytes) -> None:
     packet = encode(command, arg0, arg1, payload)
     header = PacketHeader.decode(packet[: HEADER.size])
     header.check(packet[HEADER.size :])
@@ -203,12 +203,12 @@ def test_packets_survive_the_way(command: Command, arg0: int, arg1: int, payload
         (Command.WRTE, 0, 0, MAX_PAYLOAD_BYTES + 1, 0, Command.WRTE ^ 0xFFFFFFFF),
     ],
 )
-def test_what_is_no_packet_is_refused(words: tuple[int, ...]) -> None:
+def test_bytes_that_are_no_packet_are_refused(words: tuple[int, ...]) -> None:
     with pytest.raises(PacketError):
         PacketHeader.decode(HEADER.pack(*words))
 
 
-def test_services_are_wired_as_on_phones() -> None:
+def test_streams_of_services_are_connected_as_on_phones() -> None:
     def wiring(name: str, modern: bool = True) -> tuple[StdioMode, bool] | None:
         asked = ShellRequest.parse(name, modern)
         return (asked.stdio, asked.uses_protocol_2) if asked else None
@@ -224,7 +224,7 @@ def test_services_are_wired_as_on_phones() -> None:
 
 
 @pytest.mark.parametrize("soc", SOCS.values(), ids=list(SOCS))
-def test_the_inventory_knows_each_soc_by_what_the_phone_says(soc: object) -> None:
+def test_each_emulated_soc_is_recognised_by_its_key(soc: object) -> None:
     found = find_soc(str(getattr(soc, "key")))  # noqa: B009
     assert soc_key([found.soc_model]) == found.key
     assert soc_key([found.platform, found.compatible[0], found.hardware]) == found.key

@@ -111,7 +111,7 @@ def test_new_versions_need_no_checksum(phone: EmulatedPhone) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"GET / HTTP/1.0\r\n\r\n        ", bytes(24), os.urandom(4096)])
-def test_what_is_not_adb_ends_the_connection_and_nothing_else(phone: EmulatedPhone, sent: bytes) -> None:
+def test_another_protocol_ends_only_its_connection(phone: EmulatedPhone, sent: bytes) -> None:
     with socket.create_connection(("127.0.0.1", phone.port), PATIENCE_S) as peer:
         peer.sendall(sent)
         with contextlib.suppress(ConnectionError):  # what was not read makes it a reset
@@ -136,7 +136,7 @@ def test_a_command_has_two_outputs_and_an_exit_status(phone: EmulatedPhone) -> N
     assert shell(phone, "cat", b"x" * 300_000).stdout == b"x" * 300_000
 
 
-def test_other_wirings(phone: EmulatedPhone) -> None:
+def test_streams_of_exec_and_terminals(phone: EmulatedPhone) -> None:
     with AdbClient(phone.port) as peer:
         peer.connect()
         assert peer.open("exec:printf 'a\\nb'; echo err >&2").read_all() == b"a\nberr\n"
@@ -146,7 +146,7 @@ def test_other_wirings(phone: EmulatedPhone) -> None:
         assert said.exit_status == 5
 
 
-def test_device_paths_mean_the_phone_s_own_both_ways(phone: EmulatedPhone) -> None:
+def test_device_paths_are_mapped_in_commands_and_in_their_output(phone: EmulatedPhone) -> None:
     said = shell(phone, f"cd {FOLDER} && pwd && echo hello >/sdcard/x && ls -d /sdcard/x && cat /data/none")
     assert said == CommandOutput(b"/data/local/tmp\n/sdcard/x\n", said.stderr, 1)
     assert b"/data/none" in said.stderr
@@ -154,7 +154,7 @@ def test_device_paths_mean_the_phone_s_own_both_ways(phone: EmulatedPhone) -> No
     assert (phone.root / "storage/emulated/0/x").read_text() == "hello\n"
 
 
-def test_android_is_there(phone: EmulatedPhone) -> None:
+def test_commands_find_androids_programs_and_properties(phone: EmulatedPhone) -> None:
     said = shell(phone, "getprop ro.product.cpu.abilist; getprop none fallback; getprop; id -u; command -v python3")
     lines = said.stdout.decode().splitlines()
     assert lines[:2] == ["host", "fallback"]
@@ -179,7 +179,7 @@ def test_only_a_rooted_phone_lets_governors_be_set(phone: EmulatedPhone) -> None
         eventually(lambda: clock.read_text() == "1766400\n")
 
 
-def test_android_s_own_shell_and_programs() -> None:
+def test_with_toybox_commands_run_in_androids_shell() -> None:
     require("toybox", "" if shutil.which("mksh") and shutil.which("toybox") else "mksh or toybox is not installed")
     with EmulatedPhone(PhoneSettings(toybox=True)) as phone:
         said = shell(phone, "echo $KSH_VERSION; readlink -f $(command -v sha256sum); getprop ro.board.platform")
@@ -226,7 +226,7 @@ def test_what_was_detached_runs_on_until_the_phone_ends() -> None:
     assert not folder.exists()
 
 
-def test_a_slow_reader_holds_a_writer_up(phone: EmulatedPhone) -> None:
+def test_a_slow_reader_slows_its_writer_down(phone: EmulatedPhone) -> None:
     with AdbClient(phone.port) as peer:
         peer.connect()
         stream = peer.open("shell,v2,raw:dd if=/dev/zero bs=65536 count=100 2>/dev/null; echo done >/data/done")
@@ -255,7 +255,7 @@ def test_files_go_there_and_back(phone: EmulatedPhone) -> None:
     assert pushed.stat().st_mtime == 1_600_000_000
 
 
-def test_attributes_in_both_versions(phone: EmulatedPhone) -> None:
+def test_attributes_are_told_in_both_request_versions(phone: EmulatedPhone) -> None:
     file = phone.root / "data/x"
     file.write_bytes(b"12345")
     (phone.root / "data/link").symlink_to("x")
@@ -280,7 +280,7 @@ def test_attributes_in_both_versions(phone: EmulatedPhone) -> None:
 
 
 @pytest.mark.parametrize(("request_name", "entry"), [(b"LIST", "<4s3I"), (b"LIS2", "<4sIQQIIIIQqqq")])
-def test_folders_in_both_versions(phone: EmulatedPhone, request_name: bytes, entry: str) -> None:
+def test_folders_are_listed_in_both_request_versions(phone: EmulatedPhone, request_name: bytes, entry: str) -> None:
     names = {"a", "b c", "ü"}
     for name in names:
         (phone.root / "data/local/tmp" / name).write_text(name)
@@ -377,7 +377,7 @@ def answers(phone: EmulatedPhone) -> bool:
         return False
 
 
-def test_the_phone_s_own_reboot(phone: EmulatedPhone) -> None:
+def test_the_phones_reboot_program_reboots_it(phone: EmulatedPhone) -> None:
     boot_file = phone.root / "proc/sys/kernel/random/boot_id"
     boot = boot_file.read_text()
     with pytest.raises((EOFError, ConnectionError)):
@@ -386,7 +386,7 @@ def test_the_phone_s_own_reboot(phone: EmulatedPhone) -> None:
 
 
 @pytest.mark.parametrize("fault", ["stall:on=sleep", "offline"])
-def test_a_stalled_link_stays_and_says_nothing(phone: EmulatedPhone, fault: str) -> None:
+def test_a_stalled_connection_stays_open_and_silent(phone: EmulatedPhone, fault: str) -> None:
     phone.inject(fault)
     with AdbClient(phone.port) as peer:
         peer.socket.settimeout(0.5)
@@ -408,7 +408,7 @@ def test_an_unauthorized_phone_asks_for_keys_until_its_owner_agrees(phone: Emula
         assert peer.run("echo x").stdout == b"x\n"
 
 
-def test_a_command_fails_hangs_talks_nonsense_or_too_much(phone: EmulatedPhone) -> None:
+def test_faults_of_commands_change_status_or_output(phone: EmulatedPhone) -> None:
     phone.inject("exit:on=first,status=139")
     assert shell(phone, "echo first; sleep 100").exit_status == 139
     phone.inject("exit:on=second,bytes=4,status=3")
@@ -473,7 +473,7 @@ def test_storage_is_full_for_pushes_and_for_commands(phone: EmulatedPhone) -> No
     assert shell(phone, f"head -c 200000 /dev/zero >{FOLDER}/written").exit_status == 0
 
 
-def test_the_phone_is_hot_slow_empty_or_wrong(phone: EmulatedPhone) -> None:
+def test_faults_of_the_phone_show_in_its_state(phone: EmulatedPhone) -> None:
     for fault in ("hot:temp=61,for=1h", "throttle:status=4", "battery:level=7,saver=yes", "clock:jump=-1h"):
         phone.inject(fault)
     said = shell(phone, "cat /sys/class/thermal/thermal_zone0/temp; dumpsys battery; dumpsys thermalservice").stdout
@@ -530,7 +530,7 @@ def test_many_phones_in_one_thread_are_cheap() -> None:
     assert threading.active_count() == before
 
 
-def test_wrong_settings_are_told_and_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_settings_are_refused_and_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with EmulatedPhone() as phone:
         for settings, port, reason in (

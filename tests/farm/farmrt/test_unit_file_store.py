@@ -72,7 +72,7 @@ def test_a_file_is_sent_once_and_found_by_its_content(unit: Counting, tmp_path: 
     assert len(names(unit)) == 1
 
 
-def test_what_is_there_costs_one_round_trip(unit: Counting, tmp_path: Path) -> None:
+def test_files_that_the_unit_has_cost_one_round_trip(unit: Counting, tmp_path: Path) -> None:
     files = [make(tmp_path, f"file{number}") for number in range(10)]
     UnitFileStore(unit).put(files)
     store, unit.trips = UnitFileStore(unit), 0
@@ -80,7 +80,7 @@ def test_what_is_there_costs_one_round_trip(unit: Counting, tmp_path: Path) -> N
     assert unit.trips == 1
 
 
-def test_a_program_stays_one_and_keeps_its_name(unit: Counting, tmp_path: Path) -> None:
+def test_a_program_stays_executable_and_keeps_its_name(unit: Counting, tmp_path: Path) -> None:
     script = make(tmp_path, "farm rt", b"#!/bin/sh\nexit 7\n", 0o755)
     remote = UnitFileStore(unit).put([script])[script]
     assert remote.endswith("/farm_rt")
@@ -94,7 +94,7 @@ def test_a_file_that_changes_is_another_file(unit: Counting, tmp_path: Path) -> 
     assert old != new and len(names(unit)) == 2
 
 
-def test_the_longest_unused_goes_first_and_use_is_noted(any_unit: Counting, tmp_path: Path) -> None:
+def test_the_least_recently_used_files_are_removed_first(any_unit: Counting, tmp_path: Path) -> None:
     files = [make(tmp_path, f"file{number}", bytes([number]) * 1000) for number in range(4)]
     with UnitFileStore(any_unit) as store:
         remotes = store.put(files)
@@ -108,7 +108,7 @@ def test_the_longest_unused_goes_first_and_use_is_noted(any_unit: Counting, tmp_
     assert set(names(any_unit)) == {remotes[path] for path in (files[0], files[3], new)}
 
 
-def test_what_the_job_uses_stays_even_beyond_the_limit(unit: Counting, tmp_path: Path) -> None:
+def test_files_of_the_job_stay_even_beyond_the_limit(unit: Counting, tmp_path: Path) -> None:
     files = [make(tmp_path, f"file{number}", bytes([number]) * 1000) for number in range(4)]
     store = UnitFileStore(unit, limit_bytes=10)
     for path in files:
@@ -116,7 +116,7 @@ def test_what_the_job_uses_stays_even_beyond_the_limit(unit: Counting, tmp_path:
     assert len(names(unit)) == 4
 
 
-def test_the_store_takes_no_more_than_half_of_the_room(
+def test_the_store_takes_at_most_half_of_the_storage(
     unit: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = make(tmp_path, "old", b"o" * 1000)
@@ -128,7 +128,7 @@ def test_the_store_takes_no_more_than_half_of_the_room(
     assert names(unit) == [remote]
 
 
-def test_a_full_unit_is_emptied_of_what_nobody_uses(unit: Counting, tmp_path: Path, monkeypatch: Any) -> None:
+def test_on_a_full_unit_unused_files_are_removed(unit: Counting, tmp_path: Path, monkeypatch: Any) -> None:
     old, new = make(tmp_path, "old"), make(tmp_path, "new")
     UnitFileStore(unit).put([old])
     real = unit_file_store.parse
@@ -144,7 +144,7 @@ def test_a_unit_that_is_full_of_other_things_is_an_error(unit: Counting, tmp_pat
         UnitFileStore(unit).put([make(tmp_path, "new")])
 
 
-def test_half_sent_files_are_litter(unit: Counting, tmp_path: Path) -> None:
+def test_incomplete_files_are_removed(unit: Counting, tmp_path: Path) -> None:
     folder = tmp_path / "unit" / "objects" / ("0" * 64)
     folder.mkdir(parents=True)
     (folder / ".data.tmp123456").write_bytes(b"half")
@@ -178,7 +178,7 @@ def test_a_local_file_that_is_not_there_is_an_error(unit: Counting, tmp_path: Pa
         UnitFileStore(unit).put([tmp_path / "missing"])
 
 
-def test_notes_on_the_unit_are_no_files_of_the_store(any_unit: Counting, tmp_path: Path) -> None:
+def test_hidden_files_do_not_belong_to_the_store(any_unit: Counting, tmp_path: Path) -> None:
     (tmp_path / "unit" / ".lease").mkdir()
     (tmp_path / "unit" / ".lease" / "1.beat").write_text("5")
     (tmp_path / "unit" / "scratch").mkdir()
@@ -190,13 +190,13 @@ def test_notes_on_the_unit_are_no_files_of_the_store(any_unit: Counting, tmp_pat
     assert sorted(path.name for path in (tmp_path / "unit").iterdir()) == [".lease"]
 
 
-def test_free_room_is_the_file_systems(unit: Counting, tmp_path: Path) -> None:
+def test_free_bytes_are_those_of_the_file_system(unit: Counting, tmp_path: Path) -> None:
     free_bytes = unit_file_store.read(unit).free_bytes
     assert free_bytes is not None
     assert free_bytes == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.2)
 
 
-def test_free_room_in_all_shells(any_unit: Counting) -> None:
+def test_free_bytes_are_read_in_all_shells(any_unit: Counting) -> None:
     assert unit_file_store.read(any_unit).free_bytes
 
 
@@ -212,7 +212,7 @@ def test_a_name_that_leaves_the_folder_is_never_removed(unit: Counting) -> None:
         unit_file_store.remove(unit, listed.files)
 
 
-def test_cleaning_takes_what_was_not_used_for_so_long(any_unit: Counting, tmp_path: Path) -> None:
+def test_cleaning_removes_files_unused_for_the_given_time(any_unit: Counting, tmp_path: Path) -> None:
     old, new = make(tmp_path, "old", b"o" * 100), make(tmp_path, "new", b"n" * 10)
     remotes = UnitFileStore(any_unit).put([old, new])
     age(tmp_path, remotes[old], 8)

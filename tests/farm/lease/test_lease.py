@@ -134,19 +134,19 @@ def claim_of(job: str, seen: MarkerState, lease_s: float = 60.0) -> Claim:
 # --- one at a time -------------------------------------------------------------------
 
 
-def test_a_unit_has_one_holder_and_the_other_is_told_who(rig: Rig) -> None:
+def test_a_second_claimant_is_refused_and_told_the_holder(rig: Rig) -> None:
     with rig.acquire("a"), pytest.raises(UnitBusyError) as caught, rig.acquire("b"):
         pass
     assert "pixel: held by" in str(caught.value) and "job of a" in str(caught.value)
     assert f"pid {os.getpid()}" in str(caught.value) and "farm devices release pixel --force" in str(caught.value)
 
 
-def test_on_one_host_the_lock_decides(rig: Rig) -> None:
+def test_on_one_host_the_lock_file_decides(rig: Rig) -> None:
     with rig.acquire("a"), pytest.raises(UnitBusyError, match=r"held by .*job of a"), rig.acquire("a"):
         pass
 
 
-def test_the_next_one_gets_the_unit_at_once_and_a_higher_token(rig: Rig) -> None:
+def test_the_next_holder_gets_the_unit_at_once_and_a_higher_token(rig: Rig) -> None:
     tokens = []
     for host in ("a", "b", "a"):
         with rig.acquire(host) as held:
@@ -163,7 +163,7 @@ def test_old_markers_are_cleared_away(rig: Rig) -> None:
     assert sorted(path.name for path in (rig.folder / "unit" / ".lease").iterdir()) == ["5", "5.beat"]
 
 
-def test_who_holds_the_lock_of_this_host_is_alone_there_even_without_a_marker(rig: Rig) -> None:
+def test_the_lock_file_excludes_other_processes_even_without_a_marker(rig: Rig) -> None:
     with rig.acquire("a", ASLEEP):
         shutil.rmtree(rig.folder / "unit" / ".lease")
         with pytest.raises(UnitBusyError, match="being taken or left by another process"), rig.acquire("a"):
@@ -177,7 +177,7 @@ def test_an_error_within_gives_the_unit_back(rig: Rig) -> None:
         pass
 
 
-def test_a_job_outlives_many_times_the_lease(rig: Rig, clock: Clock) -> None:
+def test_renewal_keeps_a_lease_far_beyond_its_duration(rig: Rig, clock: Clock) -> None:
     marker = Marker(rig.transport)
     with rig.acquire("a") as held:
         for _ in range(6):
@@ -188,7 +188,7 @@ def test_a_job_outlives_many_times_the_lease(rig: Rig, clock: Clock) -> None:
         held.check(certain=True)
 
 
-def test_waiting_says_for_whom_and_ends_when_the_unit_is_free(rig: Rig) -> None:
+def test_waiting_names_the_holder_and_ends_when_the_unit_is_free(rig: Rig) -> None:
     said: list[str] = []
     holder = rig.acquire("a")
     holder.__enter__()
@@ -200,7 +200,7 @@ def test_waiting_says_for_whom_and_ends_when_the_unit_is_free(rig: Rig) -> None:
     assert len([line for line in said if "pixel: waiting, held by" in line and "job of a" in line]) == 1
 
 
-def test_waiting_has_an_end(rig: Rig) -> None:
+def test_waiting_ends_after_wait_s(rig: Rig) -> None:
     with rig.acquire("a"), pytest.raises(UnitBusyError), rig.acquire("b", wait_s=0.2):
         pass
 
@@ -235,7 +235,7 @@ def test_racing_threads_never_hold_it_together(tmp_path: Path, shell: str) -> No
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_of_claims_at_once_exactly_one_wins(tmp_path: Path, shell: str) -> None:
+def test_of_concurrent_claims_exactly_one_wins(tmp_path: Path, shell: str) -> None:
     transport = LocalTransport(tmp_path / "unit", shell_environment(shell, tmp_path / "bin"))
     seen = Marker(transport).read()
     claims = [claim_of(f"job {number}", seen) for number in range(8)]
@@ -356,7 +356,7 @@ def running_from(program: Path) -> list[str]:
 # --- late, lost and rebooted ---------------------------------------------------------
 
 
-def test_a_controller_that_wakes_up_late_is_refused(rig: Rig, clock: Clock) -> None:
+def test_a_controller_that_continues_after_its_lease_was_taken_is_refused(rig: Rig, clock: Clock) -> None:
     """It sleeps longer than its lease, as a suspended laptop does; another takes over; then it wants to write."""
     with rig.acquire("a", ASLEEP) as late:
         clock.advance(61)
@@ -372,7 +372,7 @@ def test_a_controller_that_wakes_up_late_is_refused(rig: Rig, clock: Clock) -> N
     assert lease.holder(rig.transport) == ""
 
 
-def test_a_late_controller_goes_on_where_nobody_wanted_the_unit(rig: Rig, clock: Clock) -> None:
+def test_an_expired_lease_is_renewed_if_nobody_claimed_the_unit(rig: Rig, clock: Clock) -> None:
     with rig.acquire("a", ASLEEP) as late:
         clock.advance(61)
         late.check()
@@ -380,7 +380,7 @@ def test_a_late_controller_goes_on_where_nobody_wanted_the_unit(rig: Rig, clock:
             pass
 
 
-def test_the_end_of_a_late_holder_leaves_the_successor_alone(rig: Rig, clock: Clock) -> None:
+def test_ending_an_expired_lease_does_not_end_the_successors(rig: Rig, clock: Clock) -> None:
     with contextlib.ExitStack() as successors:
         with rig.acquire("a", ASLEEP):
             clock.advance(61)
@@ -388,7 +388,7 @@ def test_the_end_of_a_late_holder_leaves_the_successor_alone(rig: Rig, clock: Cl
         held.check(certain=True)
 
 
-def test_a_renewal_between_look_and_claim_wins(transport: LocalTransport, clock: Clock) -> None:
+def test_a_renewal_between_reading_and_claiming_wins(transport: LocalTransport, clock: Clock) -> None:
     marker = Marker(transport)
     first = marker.claim(claim_of("first", marker.read()), marker.read())
     clock.advance(61)
@@ -399,7 +399,7 @@ def test_a_renewal_between_look_and_claim_wins(transport: LocalTransport, clock:
     assert beaten.token == first.token and beaten.claim == first.claim
 
 
-def test_a_claim_upon_old_news_is_withdrawn(transport: LocalTransport) -> None:
+def test_a_claim_made_on_an_outdated_state_is_withdrawn(transport: LocalTransport) -> None:
     """It saw token 1; meanwhile others came and went, and their claims were cleared away."""
     marker = Marker(transport)
     old = marker.claim(claim_of("old", marker.read()), marker.read())
@@ -441,7 +441,7 @@ def test_renewal_survives_a_cut_connection(rig: Rig, clock: Clock) -> None:
     assert lease.holder(rig.transport) == ""
 
 
-def test_a_unit_that_stays_away_is_not_certain(rig: Rig, clock: Clock) -> None:
+def test_a_check_of_an_unreachable_unit_raises(rig: Rig, clock: Clock) -> None:
     faulty = Faulty(rig.transport)
     with rig.acquire("a", transport=faulty) as held:
         faulty.before = cut
@@ -548,7 +548,7 @@ def test_any_claim_text_is_a_claim_or_none(text: str) -> None:
 
 
 @given(st.text(max_size=80), st.integers(), st.floats(), st.floats())
-def test_a_claim_on_the_unit_never_holds_it_for_ever(owner: str, pid: int, uptime_s: float, lease_s: float) -> None:
+def test_no_claim_holds_a_unit_longer_than_the_maximum(owner: str, pid: int, uptime_s: float, lease_s: float) -> None:
     claim = dataclasses.replace(claim_of("x", MarkerState("b", 5.0, 0, None, "")), boot="b")
     text = dataclasses.replace(claim, owner=owner, pid=pid, uptime_s=uptime_s, lease_s=lease_s).text()
     parsed = lease_marker.parse_claim(text)
@@ -563,7 +563,7 @@ def test_a_unit_without_a_clock_is_an_error(output: str) -> None:
         lease_marker.parse(output)
 
 
-def test_litter_and_hostile_files_in_the_folder_block_nobody(rig: Rig) -> None:
+def test_foreign_and_hostile_files_in_the_folder_are_ignored(rig: Rig) -> None:
     folder = rig.folder / "unit" / ".lease"
     folder.mkdir()
     for name in ("007", "9999999999999999999999", "-rf", "a b", "5", "5.beat", "x\ny"):
@@ -586,7 +586,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(transport: LocalTransport, 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.sampled_from(["look a", "look b", "claim a", "claim b", "renew a", "renew b", "end a", "end b"])))
-def test_any_order_of_steps_leaves_one_holder(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
+def test_in_any_order_of_steps_leases_never_overlap(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
     """Two controllers, each of which believes its last answer; the claims that were answered as won never overlap."""
     marker = Marker(LocalTransport(tmp_path_factory.mktemp("unit")))
     known: dict[str, MarkerState] = {}
@@ -608,7 +608,7 @@ def test_any_order_of_steps_leaves_one_holder(tmp_path_factory: pytest.TempPathF
             marker.end(holds.pop(who))
 
 
-def test_lock_identity_is_the_files(tmp_path: Path) -> None:
+def test_the_lock_is_identified_by_its_file(tmp_path: Path) -> None:
     with host_lock.try_lock("x", tmp_path) as one, host_lock.try_lock("y", tmp_path) as other:
         assert one and other and one != other
         with host_lock.try_lock("x", tmp_path) as again:

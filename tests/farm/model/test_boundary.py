@@ -1,3 +1,5 @@
+"""Models cut at the tensors that a deployment file names, and converted to its data formats."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -29,7 +31,7 @@ def both(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, np.
     return expected
 
 
-def test_the_whole_model() -> None:
+def test_a_model_cut_at_its_own_tensors_stays_whole() -> None:
     outputs = both(cut_at_boundary(tiny_model(), [NCHW_X], [Y]), {"x": X})
     assert outputs["y"].shape == (1, 5)
 
@@ -42,7 +44,7 @@ def test_nhwc_tensors_keep_their_names_and_values() -> None:
     np.testing.assert_allclose(turned["act"], plain["act"].transpose(0, 2, 3, 1), rtol=1e-5)
 
 
-def test_an_nhwc_output_of_two_axes_is_no_image() -> None:
+def test_an_nhwc_output_of_two_axes_is_not_transposed() -> None:
     model = cut_at_boundary(tiny_model(), [NCHW_X], [Output("y", (1, 5), "NHWC")])
     assert [node.op_type for node in model.graph.node].count("Transpose") == 0
 
@@ -79,7 +81,7 @@ def test_a_wrong_shape_is_refused_with_both_shapes() -> None:
     assert text == "input 'x': shape 1,3,9,8, but the model reads ?,3,8,8"
 
 
-def test_a_shape_in_the_wrong_order_is_told_in_the_models_order() -> None:
+def test_the_error_of_a_wrong_shape_shows_it_in_the_models_order() -> None:
     text = refused(tiny_model(), Input("x", (1, 3, 8, 8), "float32", "NHWC", (0, 1)))
     assert text == "input 'x': shape 1,3,8,8, which is 1,8,3,8 in the model's order, but the model reads ?,3,8,8"
 
@@ -116,5 +118,5 @@ def test_onnx_runtime_refuses_with_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_channels_are_last_in_nhwc_only() -> None:
+def test_the_channel_axis_is_last_in_nhwc_only() -> None:
     assert [channel_axis(form, 4) for form in ("NCHW", "NHWC", "NONE")] == [1, 3, 1]

@@ -1,3 +1,5 @@
+"""Metrics of outputs against hand-made cases: what passes, what fails, and what NaN and infinity do."""
+
 from __future__ import annotations
 
 import math
@@ -50,7 +52,7 @@ def test_a_nan_never_passes(x: np.ndarray, data: st.DataObject) -> None:
     assert judge_output(spoiled, spoiled, ANYTHING).status == Status.WRONG_RESULT
 
 
-def test_figures_of_a_known_case() -> None:
+def test_metrics_of_a_known_case() -> None:
     metrics = compare(array(3.0, 4.0), array(4.0, 3.0))
     assert metrics.cosine == pytest.approx(24 / 25)
     assert metrics.sqnr_db == pytest.approx(10 * math.log10(25 / 2))
@@ -71,7 +73,9 @@ def test_figures_of_a_known_case() -> None:
         (array(3e38, 3e38), array(3e38, 3e38), 1.0, SQNR_LIMIT_DB),
     ],
 )
-def test_zero_and_extreme_vectors(expected: np.ndarray, actual: np.ndarray, cosine: float, sqnr_db: float) -> None:
+def test_the_cosine_of_zero_and_extreme_vectors_is_defined(
+    expected: np.ndarray, actual: np.ndarray, cosine: float, sqnr_db: float
+) -> None:
     metrics = compare(expected, actual)
     assert metrics.cosine == pytest.approx(cosine)
     assert metrics.sqnr_db == pytest.approx(sqnr_db)
@@ -98,7 +102,7 @@ def test_another_shape_is_wrong() -> None:
     assert found.reason == "shape (3, 1), expected (1, 3)"
 
 
-def test_empty_and_scalar_arrays() -> None:
+def test_empty_and_scalar_arrays_are_compared() -> None:
     assert judge_output(np.zeros((0, 4)), np.zeros((0, 4)), STRICT).status == Status.OK
     assert judge_output(np.float32(2) * np.ones(()), np.ones(()), STRICT).status == Status.WRONG_RESULT
 
@@ -120,7 +124,7 @@ def test_one_wrong_element_fails_though_cosine_and_sqnr_are_high() -> None:
 
 
 @given(st.floats(0.01, 0.99999))
-def test_a_similarity_admits_noise_of_just_that_angle(similarity: float) -> None:
+def test_a_similarity_allows_noise_up_to_its_angle(similarity: float) -> None:
     tangent = math.sqrt(1 / similarity**2 - 1)
     expected = np.array([1.0, 0.0])
     thresholds = thresholds_of_similarity(similarity)

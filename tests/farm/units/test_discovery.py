@@ -1,3 +1,5 @@
+"""The adb server's list of devices is parsed, whatever its size and content."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""USB devices that may be phones, from sysfs."""
+
 from __future__ import annotations
 
 from pathlib import Path
