@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is searched for imports, the tree is not
 
 from farm.config.inventory import Unit
-from farm.emulation.attached import adb_server
+from farm.emulation.phone_unit import private_adb_server
 from farm.jobs.fleet.dispatch import FleetOptions, Job, run_jobs
 from farm.jobs.fleet.progress import UnitWatch
 from farm.jobs.fleet.unit import OpenUnit
@@ -155,7 +155,11 @@ def _numbers(context: click.Context, parameter: click.Parameter, text: str) -> l
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def main(counts: list[int], jobs: int, mean_s: float, as_json: bool) -> None:
     """The time of a fixed list of jobs on more and more units."""
-    with tempfile.TemporaryDirectory() as home, adb_server(Path(home)) as port, phones(max(counts), port) as units:
+    with (
+        tempfile.TemporaryDirectory() as home,
+        private_adb_server(Path(home)) as port,
+        phones(max(counts), port) as units,
+    ):
         for unit in units:
             connect(unit).close()  # adb connects once, and knows them from then on
         found = [measured(units[:count], durations(jobs, mean_s)) for count in counts]

@@ -108,7 +108,7 @@ def ssh_ways(unit: Unit, stack: ExitStack, folder: Path) -> dict[str, Way]:
     ours, there = farm_ways(unit, stack)
     options = _ssh_options(unit, folder)
     shared = ["-o", f"ControlPath={folder / 'control'}"]
-    where = ssh_config.target_of(unit)
+    where = ssh_config.resolve_target(unit)
     login = f"{where.username}@{where.host}"
     subprocess.run(["ssh", *options, *shared, "-o", "ControlMaster=yes", "-fN", login], check=True)
     stack.callback(subprocess.run, ["ssh", *options, *shared, "-O", "exit", login], capture_output=True)
@@ -205,7 +205,7 @@ def _named(files: Sequence[Path], into: str) -> dict[str, Path]:
 
 
 def _ssh_options(unit: Unit, folder: Path) -> list[str]:
-    where = ssh_config.target_of(unit)
+    where = ssh_config.resolve_target(unit)
     known = " ".join(str(path) for path in where.known_hosts)
     options = ["-o", f"Port={where.port}", "-o", f"UserKnownHostsFile={known}", "-o", "BatchMode=yes"]
     return [*options, *(word for path in where.key_files for word in ("-i", str(path)))]
@@ -220,7 +220,7 @@ def main(name: str | None, link: str, rounds: int, as_json: bool) -> None:
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         folder = Path(scratch)
         if name:
-            unit = next(unit for unit in inventory.load() if unit.name == name)
+            unit = next(unit for unit in inventory.load_units() if unit.name == name)
         else:
             unit = stack.enter_context(LOOPBACKS[link](folder))
         ways = WAYS[unit.transport](replace(unit, folder=FOLDERS[unit.transport]), stack, folder)

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all: written under a temporary name beside the target, then renamed."""
+"""Writes files atomically: under a temporary name beside the target, then renamed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime.errors import FarmError
 
 @contextlib.contextmanager
 def replacing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
-    """Opens a new file that takes the place of `path` when the block ends well, and vanishes when it does not.
+    """Opens a new file that replaces `path` when the block succeeds, and is deleted when it fails.
 
     Raises FarmError when the folder or the file cannot be written (full, read-only, not a folder).
     """

@@ -1,4 +1,4 @@
-"""Text that others wrote (devices, model files, programs), made fit for the screen and for reports.
+"""Makes text from outside (devices, model files, programs) safe to show on the screen and in reports.
 
 Control characters would let it steer a terminal, forge lines of a report, or reverse the direction of what stands
 beside it; everything that is shown passes through here once, at the latest where it is printed.
@@ -16,6 +16,6 @@ def one_line(text: str) -> str:
 
 
 def word(text: object, max_characters: int = MAX_WORD) -> str:
-    """A value for people: one line without blanks around it, cut where it is too long."""
+    """A value as short text: one line without surrounding blanks, cut with `...` where it is too long."""
     line = " ".join(one_line(str(text)[: 8 * max_characters]).split())
     return line if len(line) <= max_characters else f"{line[: max_characters - 3]}..."

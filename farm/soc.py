@@ -1,4 +1,4 @@
-"""The SoC key: what `--soc`, target_socs and the names of artifacts call a chip, out of all that devices say of theirs.
+"""Derives the SoC key, by which `--soc`, target_socs and artifacts name a chip, from the names that devices report.
 
 A key is the maker's part number in lower case without variants: `sdm845`, `sm8150`, `kirin970`, `mt6771`,
 `exynos9810`, `rk3399`, `bcm2711`. RULES is the one table; a word that no rule knows is its own key, cleaned.
@@ -76,21 +76,23 @@ _GENERIC = re.compile(
 
 
 def normalise(word: str) -> str:
-    """The key of one word, a user's or a device's; `unknown` where nothing is left of it."""
-    return known_key(word) or _cleaned(word) or UNKNOWN
+    """The key of a name that a user or a device gives a chip; `unknown` where nothing is left of it."""
+    return key_from_table(word) or _cleaned(word) or UNKNOWN
 
 
 def soc_key(words: Iterable[str]) -> str:
-    """The key out of all that a device says, the most telling word first: the first that the table knows, else the
-    first that is no maker's name, else `unknown`."""
-    found = list(words)
-    known = (key for word in found if (key := known_key(word)))
-    cleaned = (key for word in found if (key := _cleaned(word)) and not _GENERIC.fullmatch(key))
-    return next(known, "") or next(cleaned, UNKNOWN)
+    """The key from all names that a device reports, the most precise first.
+
+    It is that of the first name in the table, else the first name that is no maker's, else `unknown`.
+    """
+    all_words = list(words)
+    table_keys = (key for word in all_words if (key := key_from_table(word)))
+    cleaned_words = (key for word in all_words if (key := _cleaned(word)) and not _GENERIC.fullmatch(key))
+    return next(table_keys, "") or next(cleaned_words, UNKNOWN)
 
 
-def known_key(word: str) -> str:
-    """The key that the table gives a word; empty where it knows none."""
+def key_from_table(word: str) -> str:
+    """The key that the table gives a name; empty where no rule matches."""
     lower = word[:MAX_WORD].lower().strip()
     for pattern, key in _RULES:
         if match := pattern.search(lower):
@@ -99,12 +101,12 @@ def known_key(word: str) -> str:
 
 
 def qualcomm_key(soc_id: str) -> str:
-    """The key for Qualcomm's number of a chip; empty where it is another's, or no number."""
+    """The key for a chip's number in Qualcomm's kernels; empty where the number is unknown, or none."""
     return QUALCOMM_IDS.get(int(soc_id), "") if soc_id.isascii() and soc_id.isdigit() and len(soc_id) < 6 else ""
 
 
-def compatible_words(text: str) -> Sequence[str]:
-    """The entries of a device tree's `compatible`, the chip's (which stands last) first, without their makers."""
+def compatible_chips(text: str) -> Sequence[str]:
+    """The entries of a device tree's `compatible`, without makers; in reverse order, since the chip's stands last."""
     entries = [entry for entry in text.split("\0") if entry]
     return [entry.rpartition(",")[2] for entry in reversed(entries[-16:])]
 

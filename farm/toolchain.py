@@ -24,17 +24,17 @@ EMPTY_ARCHIVE = b"!<arch>\n"
 
 
 def environment(base: Mapping[str, str] | None = None, folder: Path = FOLDER) -> dict[str, str]:
-    """The environment (default: this process's) with an `ld` on its PATH, if only ziglang's."""
-    found = dict(os.environ if base is None else base)
+    """Returns the environment (default: this process's) with ziglang's `ld` on PATH where there is no other."""
+    variables = dict(os.environ if base is None else base)
     zig = find_zig()
-    if zig is None or shutil.which("ld", path=found.get("PATH", os.defpath)):
-        return found
-    found["PATH"] = os.pathsep.join([str(_linker_folder(zig, folder)), found.get("PATH", os.defpath)])
-    return found
+    if zig is None or shutil.which("ld", path=variables.get("PATH", os.defpath)):
+        return variables
+    variables["PATH"] = os.pathsep.join([str(_linker_folder(zig, folder)), variables.get("PATH", os.defpath)])
+    return variables
 
 
 def find_zig() -> Path | None:
-    """The executable in the ziglang package."""
+    """The executable in the ziglang package; None where that is not installed."""
     spec = importlib.util.find_spec("ziglang")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -47,13 +47,13 @@ def _linker_folder(zig: Path, folder: Path) -> Path:
     folder = folder.resolve()
     stubs = folder / "lib"
     command = f'exec {shlex.quote(str(zig))} ld.lld "$@" -L {shlex.quote(str(stubs))}'
-    _provide(folder / "ld", f"#!/bin/sh\n{command}\n".encode(), 0o755)
+    _write_if_changed(folder / "ld", f"#!/bin/sh\n{command}\n".encode(), 0o755)
     for name in STUB_LIBRARIES:
-        _provide(stubs / f"lib{name}.a", EMPTY_ARCHIVE, 0o644)
+        _write_if_changed(stubs / f"lib{name}.a", EMPTY_ARCHIVE, 0o644)
     return folder
 
 
-def _provide(path: Path, content: bytes, mode: int) -> None:
+def _write_if_changed(path: Path, content: bytes, mode: int) -> None:
     if not path.is_file() or path.read_bytes() != content:
         with atomic_file.replacing(path, mode) as file:
             file.write(content)

@@ -7,8 +7,8 @@
     build/<library>/opencl/<abi>/<library>_compiled_opencl_kernel.<device model>.<soc>.bin
     build/<library>/opencl/<abi>/manifest.json
 
-On the unit, files lie in the store (farm.device_store); tensors travel as numbered files, since their names may hold
-any character.
+On the unit, files lie in the store of farm.farmrt.unit_file_store. Tensors travel as numbered files, since their names
+may hold any character.
 """
 
 from __future__ import annotations

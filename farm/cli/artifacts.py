@@ -17,7 +17,7 @@ from farm.config.inventory import Unit
 from farm.jobs.fleet.unit import open_unit
 from farm.tables import table
 from farm.tables.tune import artifact_table, content_tables
-from farm.units.selection import Choice
+from farm.units.selection import Selection
 from runtime.artifacts import Fingerprint, KernelSet, TunedSet, fingerprint_of
 from runtime.errors import FormatError, JobError
 from runtime.target import target_from_probe
@@ -71,7 +71,7 @@ def show_file(file: Path, as_json: bool) -> None:
 @options.unit_options
 @click.option("--offline", is_flag=True, help="Do not compare with any unit.")
 @opencl_option
-def verify_files(files: tuple[Path, ...], choice: Choice, offline: bool, opencl: str | None) -> int:
+def verify_files(files: tuple[Path, ...], choice: Selection, offline: bool, opencl: str | None) -> int:
     """Verify FILEs, or all in build/: content, hash in the manifest, and whether a unit of their SoC can use them.
 
     Exit status 1 when anything is wrong.

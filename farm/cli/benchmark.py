@@ -18,7 +18,7 @@ from farm.rows.row import Status
 from farm.tables import table
 from farm.tables.benchmark import sections
 from farm.tables.trace import trace_json
-from farm.units.selection import Choice
+from farm.units.selection import Selection
 
 
 @click.command(name="benchmark")
@@ -35,7 +35,7 @@ from farm.units.selection import Choice
 @options.json_option
 def command(
     model_file: Path,
-    choice: Choice,
+    choice: Selection,
     rounds: int,
     warmup: int,
     load: LoadOptions,

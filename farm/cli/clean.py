@@ -11,13 +11,13 @@ import click
 from farm import safe_text
 from farm.cli import options
 from farm.config.inventory import Unit
-from farm.farmrt import device_store
-from farm.farmrt.device_store import Cleaned
+from farm.farmrt import unit_file_store
+from farm.farmrt.unit_file_store import CleanResult
 from farm.lease import lease
 from farm.tables import table
 from farm.tables.table import Table
 from farm.transport import connect
-from farm.units.selection import Choice
+from farm.units.selection import Selection
 from runtime.errors import FarmError
 
 DAY_S = 86_400.0
@@ -36,7 +36,7 @@ COLUMNS = ("Unit", "Files", "Freed", "Left", "Free before")
     help="Only files that no job used for so long.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-def command(choice: Choice, older_days: float, dry_run: bool) -> int:
+def command(choice: Selection, older_days: float, dry_run: bool) -> int:
     """Remove the files that jobs have left on units.
 
     They are sent again when they are needed. A unit that somebody holds is left alone; exit status 1 then.
@@ -51,21 +51,21 @@ def command(choice: Choice, older_days: float, dry_run: bool) -> int:
     return int(bool(failures))
 
 
-def _clean(unit: Unit, older_s: float, dry_run: bool) -> Cleaned | FarmError:
+def _clean(unit: Unit, older_s: float, dry_run: bool) -> CleanResult | FarmError:
     try:
         with contextlib.closing(connect(unit)) as transport, lease.acquire(unit, transport, "farm clean"):
-            return device_store.clean(transport, older_s, dry_run)
+            return unit_file_store.clean(transport, older_s, dry_run)
     except FarmError as error:
         return error
 
 
-def _table(units: Sequence[Unit], outcomes: Sequence[Cleaned | FarmError], dry_run: bool) -> Table:
+def _table(units: Sequence[Unit], outcomes: Sequence[CleanResult | FarmError], dry_run: bool) -> Table:
     columns = [name.replace("Freed", "Would free") if dry_run else name for name in COLUMNS]
     rows = [[unit.name, *_cells(outcome)] for unit, outcome in zip(units, outcomes, strict=True)]
     return Table("", columns, rows, frozenset({"Unit"}))
 
 
-def _cells(outcome: Cleaned | FarmError) -> list[str]:
+def _cells(outcome: CleanResult | FarmError) -> list[str]:
     if isinstance(outcome, FarmError):
         return ["-"] * (len(COLUMNS) - 1)
     sizes = (outcome.size_bytes, outcome.left_bytes, outcome.free_bytes)

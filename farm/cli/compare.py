@@ -23,7 +23,7 @@ from farm.store import Store
 from farm.store.recorder import Recorder
 from farm.tables import table
 from farm.tables.compare import compare_table, note_lines, side_text
-from farm.units.selection import Choice
+from farm.units.selection import Selection
 from runtime.errors import ConfigError
 
 MARGIN_PERCENT = 1.0
@@ -55,7 +55,7 @@ def command(
     a: str,
     b: str,
     model_file: Path | None,
-    choice: Choice,
+    choice: Selection,
     runtimes: tuple[Runtime, ...],
     turns: int,
     margin_percent: float | None,

@@ -15,7 +15,7 @@ from farm.jobs.convert import ConvertRow, convert_job
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.tables import table
 from farm.tables.table import Table
-from farm.units.selection import Choice
+from farm.units.selection import Selection
 from runtime.errors import NoUnitError
 
 COLUMNS = ("Model", "Unit", "Runtime", "Status", "ONNX nodes", "Operators", "Steps", "MACs", "Weights", "Files")
@@ -28,7 +28,7 @@ LEFT = frozenset({"Model", "Unit", "Runtime", "Status", "Files"})
 @fleet_options("farm convert")
 @click.option("--explain", is_flag=True, help="Say what each pass did.")
 @options.json_option
-def command(model_file: Path, choice: Choice, fleet: FleetOptions, explain: bool, as_json: bool) -> int:
+def command(model_file: Path, choice: Selection, fleet: FleetOptions, explain: bool, as_json: bool) -> int:
     """Convert the models of MODEL.yml: the graph as ONNX, and a plan with its weights for each unit.
 
     The files lie in build/LIBRARY/model, and in build/LIBRARY/code what model_graph_format: code asks for. Without a
@@ -39,7 +39,7 @@ def command(model_file: Path, choice: Choice, fleet: FleetOptions, explain: bool
     return options.finish(rows, as_json, lambda done: _show(done, explain))
 
 
-def _units(choice: Choice, found: Deployment) -> list[Unit]:
+def _units(choice: Selection, found: Deployment) -> list[Unit]:
     try:
         return options.select_units(choice, found)
     except NoUnitError:

@@ -16,7 +16,7 @@ from farm.tables import table
 from farm.tables.nightly import night_tables
 from farm.tables.run import artifact_lines, run_tables
 from farm.tables.tune import tune_table
-from farm.units.selection import Choice
+from farm.units.selection import Selection
 
 MODELS = (Path("models/mobilenet_v1.yml"), Path("models/squeezenet_v11.yml"))
 REPORT = Path("reports/demo.md")
@@ -54,7 +54,7 @@ def command(only: str | None, output: Path, store: str | None) -> int:
 
 
 def _main_job(store: str | None) -> int:
-    units = options.units(Choice(devices=("host",)))
+    units = options.units(Selection(devices=("host",)))
     with store_options.keeping(store) as keeper, view.shown() as watch:
         found = demonstrate([deployment.load(path) for path in MODELS], units, watch, keeper)
     write_report(found, REPORT)

@@ -23,12 +23,12 @@ from farm.lease import lease
 from farm.tables import table
 from farm.tables.devices import devices_json, devices_table
 from farm.transport import Transport, connect, ssh
-from farm.transport.ssh_trust import HostKey
-from farm.units import health, roll_call
-from farm.units.health import Finding, Quarantine
-from farm.units.known_units import Driver
-from farm.units.roll_call import Present, Report, State
-from farm.units.selection import Candidate, Choice, may_fit, select
+from farm.transport.ssh_known_hosts import HostKey
+from farm.units import health, survey
+from farm.units.facts_cache import DriverFacts
+from farm.units.health import CheckResult, Quarantine
+from farm.units.selection import SelectableUnit, Selection, may_match, select
+from farm.units.survey import UnitEntry, UnitReport, UnitState
 from runtime.errors import ConfigError, FarmError
 
 PROBE_DEADLINE_S = 300.0
@@ -53,7 +53,7 @@ NAME = click.argument("name", metavar="NAME")
 )
 @click.pass_context
 def command(
-    context: click.Context, choice: Choice, as_json: bool, probe: bool, watch: bool, every_s: float
+    context: click.Context, choice: Selection, as_json: bool, probe: bool, watch: bool, every_s: float
 ) -> int | None:
     """List the units: those of devices.yml and the phones that are plugged in, and the state of each.
 
@@ -79,7 +79,7 @@ def check_device(name: str, as_json: bool) -> int:
     """
     unit = _named(name, asked=True)
     findings = check_unit(unit)
-    history = health.Records().note_check(unit, findings)
+    history = health.HealthRecords().record_check(unit, findings)
     if as_json:
         members = [{"name": each.name, "ok": each.ok, "text": each.text} for each in findings]
         click.echo(json.dumps({"unit": unit.name, "findings": members}, indent=2))
@@ -133,24 +133,24 @@ def _accepted(key: HostKey, yes: bool) -> bool:
     return accepted
 
 
-def _looker(choice: Choice, probe: bool) -> Callable[[], list[Report]]:
+def _looker(choice: Selection, probe: bool) -> Callable[[], list[UnitReport]]:
     """Looks at all units that are meant."""
 
-    def ask(each: Present) -> Report:
-        if not may_fit(each.unit, choice):
-            return roll_call.recall(each)
-        report = roll_call.ask(each, connect)
-        return _with_driver(report) if probe and report.state == State.READY else report
+    def ask(each: UnitEntry) -> UnitReport:
+        if not may_match(each.unit, choice):
+            return survey.report_from_cache(each)
+        report = survey.inspect(each, connect)
+        return _with_driver(report) if probe and report.state == UnitState.READY else report
 
-    def look() -> list[Report]:
-        reports = roll_call.call(options.present(), ask, PROBE_DEADLINE_S if probe else roll_call.DEADLINE_S)
-        chosen = select([Candidate(each.unit, each.state) for each in reports], choice)
+    def look() -> list[UnitReport]:
+        reports = survey.ask_all(options.present(), ask, PROBE_DEADLINE_S if probe else survey.DEADLINE_S)
+        chosen = select([SelectableUnit(each.unit, each.state) for each in reports], choice)
         return [each for each in reports if each.unit in chosen]
 
     return look
 
 
-def _with_driver(report: Report) -> Report:
+def _with_driver(report: UnitReport) -> UnitReport:
     """The report with the driver that farmrt finds now."""
     try:
         with (
@@ -159,29 +159,31 @@ def _with_driver(report: Report) -> Report:
         ):
             return dataclasses.replace(report, driver=_driver(report.unit, transport))
     except FarmError as error:
-        reason = safe_text.word(error, roll_call.MAX_REASON)
-        return dataclasses.replace(report, state=State.FAILING, reason=reason)
+        reason = safe_text.word(error, survey.MAX_REASON)
+        return dataclasses.replace(report, state=UnitState.FAILING, reason=reason)
 
 
-def _driver(unit: Unit, transport: Transport) -> Driver:
+def _driver(unit: Unit, transport: Transport) -> DriverFacts:
     return probe_unit(unit, transport, find_opencl(unit, None))
 
 
 def _named(name: str, asked: bool = False) -> Unit:
     """The unit of that name."""
-    choice = Choice(devices=(name,))
-    there = options.candidates(choice) if asked else [Candidate(each.unit, each.state) for each in options.present()]
+    choice = Selection(devices=(name,))
+    there = (
+        options.candidates(choice) if asked else [SelectableUnit(each.unit, each.state) for each in options.present()]
+    )
     return select(there, choice)[0]
 
 
-def _show(reports: Sequence[Report], as_json: bool) -> None:
+def _show(reports: Sequence[UnitReport], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(devices_json(reports), indent=2))
     else:
         table.show([devices_table(reports)])
 
 
-def _watch(look: Callable[[], list[Report]], as_json: bool, every_s: float) -> None:
+def _watch(look: Callable[[], list[UnitReport]], as_json: bool, every_s: float) -> None:
     """Until interrupted, which is how it is meant to end."""
     with contextlib.suppress(KeyboardInterrupt):
         if as_json or not sys.stdout.isatty():
@@ -192,7 +194,7 @@ def _watch(look: Callable[[], list[Report]], as_json: bool, every_s: float) -> N
                 time.sleep(every_s)
 
 
-def _watch_plainly(look: Callable[[], list[Report]], as_json: bool, every_s: float) -> None:
+def _watch_plainly(look: Callable[[], list[UnitReport]], as_json: bool, every_s: float) -> None:
     """Every change as a table, or as a line of JSON."""
     before = ""
     while True:
@@ -205,7 +207,7 @@ def _watch_plainly(look: Callable[[], list[Report]], as_json: bool, every_s: flo
         time.sleep(every_s)
 
 
-def _show_findings(findings: Sequence[Finding], quarantine: Quarantine | None) -> None:
+def _show_findings(findings: Sequence[CheckResult], quarantine: Quarantine | None) -> None:
     for each in findings:
         click.echo(safe_text.one_line(f"{'ok ' if each.ok else 'BAD'}  {each.name}: {each.text}"))
     if quarantine:

@@ -58,7 +58,7 @@ def command(action: str, folder: Path, port: int, mirror: str | None, suite: str
 def _show(board: Board, action: str) -> int:
     process = boards.running(board)
     if process is None:
-        click.echo(f"{board.folder}: {'made, not running' if board.made else 'no board'}")
+        click.echo(f"{board.folder}: {'made, not running' if board.exists else 'no board'}")
         return NOT_RUNNING if action == "status" else 0
     port = boards.running_port(board)
     key, known = (shlex.quote(str(path)) for path in (board.key_file, board.known_hosts))

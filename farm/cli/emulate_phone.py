@@ -12,9 +12,9 @@ import click
 
 from farm import safe_text
 from farm.cli import options
-from farm.emulation.emulated import EmulatedPhone, LoopThread
-from farm.emulation.faults import FAULTS, Fault, Kind
+from farm.emulation.faults import FAULTS, Fault, FaultKind
 from farm.emulation.phone import ADDRESS, PhoneSettings
+from farm.emulation.phone_thread import EmulatedPhone, EventLoopThread
 from farm.emulation.properties import SDK_LEVELS
 from farm.emulation.socs import SOCS
 
@@ -22,7 +22,7 @@ DEFAULT_PORT = 5701  # adb looks for Android's own emulators on 5555 to 5585
 LAST_PORT = 65535
 
 
-def _row(name: str, kind: Kind) -> str:
+def _row(name: str, kind: FaultKind) -> str:
     keys = ", ".join(f"{key}={_shown(default)}" for key, default in kind.defaults.items())
     return f"  {name:<13} {kind.help}{f' [{keys}]' if keys else ''}"
 
@@ -113,9 +113,9 @@ def command(
 
 
 @contextlib.contextmanager
-def _running() -> Iterator[tuple[contextlib.ExitStack, LoopThread]]:
+def _running() -> Iterator[tuple[contextlib.ExitStack, EventLoopThread]]:
     """One thread for all phones, which ends after them."""
-    thread = LoopThread()
+    thread = EventLoopThread()
     with contextlib.closing(thread), contextlib.ExitStack() as stack:
         yield stack, thread
 

@@ -15,7 +15,7 @@ from farm.jobs.forecast import forecast_for_file, forecast_job
 from farm.rows.row import Status
 from farm.tables import table as tables
 from farm.tables.forecast import forecast_tables
-from farm.units.selection import ANY, Choice
+from farm.units.selection import ANY, Selection
 
 
 @click.command(name="forecast")
@@ -27,7 +27,7 @@ from farm.units.selection import ANY, Choice
 @options.json_option
 def command(
     model_file: Path,
-    choice: Choice,
+    choice: Selection,
     target_file: Path | None,
     fleet: FleetOptions,
     memory: str | None,

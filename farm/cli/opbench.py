@@ -15,7 +15,7 @@ from farm.jobs.opbench_cases import OpbenchRow
 from farm.rows.row import Status
 from farm.tables import table
 from farm.tables.table import Table
-from farm.units.selection import Choice
+from farm.units.selection import Selection
 from runtime.errors import ConfigError
 from runtime.types import Precision
 
@@ -47,7 +47,7 @@ def command(
     all_variants: bool,
     precision: str | None,
     memory: str | None,
-    choice: Choice,
+    choice: Selection,
     fleet: FleetOptions,
     store: str | None,
     as_json: bool,

@@ -19,9 +19,9 @@ from farm.rows.row import Row, Status
 from farm.store.recorder import Recorder
 from farm.transport import connect
 from farm.transport.adb_server import AdbServer
-from farm.units import discovery, roll_call, usb
-from farm.units.roll_call import Plugged, Present, Report
-from farm.units.selection import ANY, Candidate, Choice, may_fit, select, there_is
+from farm.units import discovery, survey, usb
+from farm.units.selection import ANY, SelectableUnit, Selection, describe_all, may_match, select
+from farm.units.survey import AdbPhone, UnitEntry, UnitReport
 from runtime.errors import FarmError, NoUnitError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -52,7 +52,7 @@ def unit_options(function: Function) -> Function:
         one_per_soc: bool,
         **others: Any,
     ) -> Any:
-        return function(choice=Choice(soc, device, tag, every, one_per_soc), **others)
+        return function(choice=Selection(soc, device, tag, every, one_per_soc), **others)
 
     return _with_options(  # type: ignore[no-any-return]
         called,
@@ -101,12 +101,12 @@ def load_deployment(path: Path) -> Deployment:
     return deployment.load(path)
 
 
-def units(choice: Choice) -> list[Unit]:
+def units(choice: Selection) -> list[Unit]:
     """The units that the user means, of all that there are."""
     return select(candidates(choice), choice)
 
 
-def select_units(choice: Choice, found: Deployment) -> list[Unit]:
+def select_units(choice: Selection, found: Deployment) -> list[Unit]:
     """Units that a command works on: those that the user names, else those that the deployment file is for."""
     there = candidates(choice)
     if choice.names_units:
@@ -114,34 +114,36 @@ def select_units(choice: Choice, found: Deployment) -> list[Unit]:
     suitable = [each for each in there if _suits(each.unit, found)]
     if not suitable:
         wanted = ", ".join((*found.target_abis, *found.target_socs))
-        raise NoUnitError(f"{found.path}: no unit is of its target_abis and target_socs ({wanted}); {there_is(there)}")
+        raise NoUnitError(
+            f"{found.path}: no unit is of its target_abis and target_socs ({wanted}); {describe_all(there)}"
+        )
     return select(suitable, choice)
 
 
-def candidates(choice: Choice = ANY) -> list[Candidate]:
+def candidates(choice: Selection = ANY) -> list[SelectableUnit]:
     """All units. Those that may be meant are asked what they are, where devices.yml does not say all of it."""
 
-    def report(each: Present) -> Report:
+    def report(each: UnitEntry) -> UnitReport:
         open_question = not each.unit.abis or each.unit.soc == soc.UNKNOWN or choice.one_per_soc
-        asked = open_question and may_fit(each.unit, choice)
-        return roll_call.identify(each, connect) if asked else roll_call.recall(each)
+        asked = open_question and may_match(each.unit, choice)
+        return survey.identify(each, connect) if asked else survey.report_from_cache(each)
 
-    return [Candidate(each.unit, each.state) for each in roll_call.call(present(), report)]
+    return [SelectableUnit(each.unit, each.state) for each in survey.ask_all(present(), report)]
 
 
-def present() -> list[Present]:
+def present() -> list[UnitEntry]:
     """All units, none of them asked yet."""
-    found = inventory.read()
-    phones = {port: _phones(port, found) for port in roll_call.adb_ports(found)}
-    return roll_call.present(found, {port: plugged for port, plugged in phones.items() if plugged is not None})
+    found = inventory.load_inventory()
+    phones = {port: _phones(port, found) for port in survey.adb_server_ports(found)}
+    return survey.list_entries(found, {port: plugged for port, plugged in phones.items() if plugged is not None})
 
 
-def _phones(port: int | None, found: Inventory) -> Sequence[Plugged] | None:
+def _phones(port: int | None, found: Inventory) -> Sequence[AdbPhone] | None:
     """The phones of an adb server, which is started only where there may be some; None where it cannot be asked."""
     listed = any(unit.transport == "adb" and unit.adb_server_port == port for unit in found.units)
     server = AdbServer(port)
     try:
-        return discovery.plugged(port) if listed or usb.may_have_phone() or server.is_running() else ()
+        return discovery.adb_phones(port) if listed or usb.may_have_phone() or server.is_running() else ()
     except FarmError:
         return None
 

@@ -14,7 +14,7 @@ from farm.jobs.run import LoadOptions, RunOptions, run_job
 from farm.rows.row import RunRow
 from farm.tables import table
 from farm.tables.run import artifact_lines, run_tables
-from farm.units.selection import Choice
+from farm.units.selection import Selection
 
 
 @click.command(name="run")
@@ -38,7 +38,7 @@ from farm.units.selection import Choice
 @options.json_option
 def command(
     model_file: Path,
-    choice: Choice,
+    choice: Selection,
     rounds: int,
     warmup: int,
     validate: bool,

@@ -18,7 +18,7 @@ from farm.rows.row import TuneRow
 from farm.tables import table
 from farm.tables.run import artifact_lines
 from farm.tables.tune import tune_table
-from farm.units.selection import Choice
+from farm.units.selection import Selection
 from runtime.errors import ConfigError
 from tuner.search import LEVELS
 
@@ -44,7 +44,7 @@ MODELS_FOLDER = Path("models")
 @options.json_option
 def command(
     model_files: tuple[Path, ...],
-    choice: Choice,
+    choice: Selection,
     level: str,
     budget_s: float | None,
     fleet: FleetOptions,

@@ -1,1 +1,1 @@
-"""What state a unit is in, whether it is fit for a job, and the settings that a job needs there."""
+"""A unit's state, whether it is ready for a job, and the settings that a job needs there."""

@@ -1,6 +1,6 @@
-"""What could spoil a measurement, read on the unit by one small script: works in every shell and over every transport.
+"""Reads the state of a unit that can affect a measurement, with one small script for every shell and transport.
 
-The script prints what it finds, and passes over what is not there (no frequency scaling, no sensor, no Android).
+The script prints what it finds and skips what the unit does not have (frequency scaling, a sensor, Android).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ READ_DEADLINE_S = 30.0
 MAX_LINE = 300
 MAX_LINES = 5000
 
-# Changes while a model runs.
-QUICK = r"""
+# What changes while a model runs.
+VOLATILE_SCRIPT = r"""
 show() {
   for file in "$@"; do
     value=
@@ -35,8 +35,8 @@ if command -v dumpsys >/dev/null; then
   dumpsys thermalservice 2>/dev/null | grep -E 'Thermal Status:|Temperature\{|Current .*HAL' | dump thermalservice
 fi
 """
-# Beside that.
-SLOW = r"""
+# The rest.
+STEADY_SCRIPT = r"""
 show $cpu/cpu[0-9]*/cpufreq/scaling_governor /sys/class/devfreq/*/governor \
   /sys/class/power_supply/*/type /sys/class/power_supply/*/capacity \
   /sys/class/power_supply/*/status /sys/class/power_supply/*/temp
@@ -50,13 +50,13 @@ fi
 
 
 def read_state(transport: Transport) -> DeviceState:
-    """State of the unit right now."""
-    return _read(transport, QUICK + SLOW)
+    """Reads the whole state of the unit."""
+    return _read(transport, VOLATILE_SCRIPT + STEADY_SCRIPT)
 
 
 def read_conditions(transport: Transport) -> DeviceState:
-    """Only what changes while a model runs (temperature, clocks, thermal status): cheap enough beside each sample."""
-    return _read(transport, QUICK)
+    """Reads what changes while a model runs (temperature, clocks, thermal status): cheap enough for each sample."""
+    return _read(transport, VOLATILE_SCRIPT)
 
 
 def _read(transport: Transport, script: str) -> DeviceState:
@@ -65,7 +65,7 @@ def _read(transport: Transport, script: str) -> DeviceState:
 
 
 def parse(output: str) -> DeviceState:
-    """The state that a script printed. Android's word counts more than the kernel's, but for the chip's temperature."""
+    """Parses the script's output; Android's values override the kernel's, except for the chip's temperature."""
     files: dict[str, str] = {}
     dumps: dict[str, list[str]] = {}
     for kind, text in _lines(output):
@@ -76,19 +76,19 @@ def parse(output: str) -> DeviceState:
             files[f"cpu MHz {len(files)}"] = text.rpartition(":")[2]
         else:
             dumps.setdefault(kind, []).append(text)
-    kernel, android = linux_state.state(files), android_state.state(dumps)
-    chosen = kernel | _known(android)
+    kernel, android = linux_state.state_members(files), android_state.state_members(dumps)
+    members = kernel | _without_none(android)
     if kernel["temperature_c"] is not None:
-        chosen["temperature_c"] = kernel["temperature_c"]
-    return DeviceState(**chosen, free_bytes=linux_state.free_bytes("".join(dumps.get("free", []))))
+        members["temperature_c"] = kernel["temperature_c"]
+    return DeviceState(**members, free_bytes=linux_state.free_bytes("".join(dumps.get("free", []))))
 
 
 def _lines(output: str) -> Iterator[tuple[str, str]]:
-    """Kind and text of each line."""
+    """Yields kind and text of each line."""
     for line in output.split("\n")[:MAX_LINES]:
         kind, _, text = line[:MAX_LINE].partition(" ")
         yield kind, text
 
 
-def _known(members: dict[str, Any]) -> dict[str, Any]:
+def _without_none(members: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}

@@ -1,7 +1,7 @@
-"""Frequency governors: set to `performance` for a job where the unit allows it, and put back whatever happens.
+"""Sets the frequency governors to `performance` for a job, where the unit allows it, and restores them afterwards.
 
-Before a governor is changed, its value is noted in the file `.governors` of the unit's folder. The end of the job puts
-it back; after a `kill -9` the next lease does (farm.leftovers).
+Before a governor is changed, its value is saved in the file `.governors` of the unit's folder. It is restored when the
+job ends; after a `kill -9`, when the next lease begins (farm.lease.leftovers).
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ exit 0
 
 
 @contextlib.contextmanager
-def performance(
+def performance_governors(
     transport: Transport, check: Callable[[], None] = lambda: None, sysfs: str = SYSFS
 ) -> Iterator[dict[str, str]]:
-    """Lets the unit run at its highest clocks within the block; yields the governors that were set, by their place.
+    """Sets the governors to `performance` for the block; yields those that were set, name -> `performance`.
 
-    `check` raises a JobError when the lease is lost: then the governors are the successor's. Empty where nothing may be
-    changed, as on a phone without root.
+    Yields nothing where the unit allows no change, as a phone without root. `check` raises a JobError when the lease is
+    lost: the governors then belong to the next holder and are left alone.
     """
     answer = transport.run(["sh", "-c", SET, "governors", sysfs], DEADLINE_S).stdout.decode(errors="replace")
     files = [line.removeprefix("set=") for line in answer.splitlines() if line.startswith("set=")]
     try:
-        yield {_place(file): "performance" for file in files[:MAX_GOVERNORS]}
+        yield {_governor_name(file): "performance" for file in files[:MAX_GOVERNORS]}
     finally:
         if files:
             with contextlib.suppress(JobError):
@@ -65,7 +65,7 @@ def performance(
                 transport.run(["sh", "-c", RESTORE, "governors", sysfs], DEADLINE_S)
 
 
-def _place(file: str) -> str:
-    """`policy0`, `cpu3` or `ff9a0000.gpu` of a governor's file."""
+def _governor_name(file: str) -> str:
+    """Names a governor by the folder of its file: `policy0`, `cpu3` or `ff9a0000.gpu`."""
     folders = [part for part in PurePosixPath(file).parts[:-1] if part not in ("cpufreq", "devfreq")]
     return safe_text.word(folders[-1])

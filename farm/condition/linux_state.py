@@ -1,4 +1,4 @@
-"""A unit's state from what the kernel tells in /proc and /sys: the same files on phones and boards. Pure."""
+"""Parses a unit's state from the kernel's files in /proc and /sys, the same on phones and boards. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from farm import safe_text
 MAX_CORES = 256
 KHZ_PER_MHZ, HZ_PER_MHZ = 1000, 1_000_000
 COLDEST_C, HOTTEST_C = -40.0, 150.0
-CHIP = re.compile(
+CHIP_ZONE = re.compile(
     r"cpu|gpu|g3d|soc|cluster|little|mid|big|tsens|x86_pkg|core|mali|exynos|(^|[-_])ap([-_]|$)|acpitz", re.I
 )
-SLOWING = re.compile(r"cpufreq|devfreq|^cpu|gpu|^processor", re.I)
+COOLING_DEVICE = re.compile(r"cpufreq|devfreq|^cpu|gpu|^processor", re.I)
 GPU = re.compile(r"gpu|mali|kgsl|sgx|rogue|pvr|panfrost|etnaviv|v3d", re.I)
 
 
-def state(files: Mapping[str, str]) -> dict[str, Any]:
-    """Members of a DeviceState, from the first lines of files by their path (a folder may come before `/sys`)."""
+def state_members(files: Mapping[str, str]) -> dict[str, Any]:
+    """Members of a DeviceState, from path -> first line of each file (tests put a folder before `/sys`)."""
     load = files_of(files, r"/proc/loadavg").values()
     policies = {int(core): text for core, text in files_of(files, r"/cpu(\d+)/cpufreq/scaling_governor").items()}
     return {
@@ -35,18 +35,18 @@ def state(files: Mapping[str, str]) -> dict[str, Any]:
 
 
 def files_of(files: Mapping[str, str], pattern: str) -> dict[str, str]:
-    """Contents of the files whose path ends so, by the pattern's first group (or the whole match), in order."""
-    found = ((re.search(rf"{pattern}$", path), text) for path, text in files.items())
-    return {match[match.lastindex or 0]: text for match, text in found if match}
+    """Finds files whose path ends with the pattern; returns its first group (or the match) -> the file's content."""
+    matches = ((re.search(rf"{pattern}$", path), text) for path, text in files.items())
+    return {match[match.lastindex or 0]: text for match, text in matches if match}
 
 
 def number(text: str) -> float | None:
-    """A finite number that is written plainly; None for anything else."""
+    """Parses a decimal number without an exponent; None for anything else."""
     return float(text) if re.fullmatch(r"-?\d{1,15}(\.\d{1,9})?", text.strip()) else None
 
 
 def celsius(text: str) -> float | None:
-    """A temperature: thousandths of a degree, on some kernels tenths or whole ones; None where it cannot be one."""
+    """Parses a temperature in thousandths of a degree, on some kernels tenths or whole ones; None if impossible."""
     value = number(text)
     if value is None:
         return None
@@ -55,9 +55,9 @@ def celsius(text: str) -> float | None:
 
 
 def free_bytes(line: str) -> int | None:
-    """What df's line says is available: KiB, before the share in use and the mount point."""
-    words = line.split()
-    kib = number(words[-3]) if len(words) > 3 else None
+    """Parses the available bytes from a line of `df -k`: the KiB before the last two columns (use, mount point)."""
+    columns = line.split()
+    kib = number(columns[-3]) if len(columns) > 3 else None
     return None if kib is None or kib < 0 else int(kib) * 1024
 
 
@@ -66,7 +66,7 @@ def _clocks(files: Mapping[str, str], name: str) -> tuple[float, ...]:
 
 
 def _scaled(texts: Mapping[str, str], divisor: int = 1) -> tuple[float, ...]:
-    """Numbers by core, in the order of the cores."""
+    """The numbers of all cores, in the order of the cores, divided by `divisor`."""
     numbers = ((int(core), number(text)) for core, text in texts.items())
     return tuple(value / divisor for _, value in sorted((c, v) for c, v in numbers if v is not None))[:MAX_CORES]
 
@@ -79,8 +79,8 @@ def _gpu_clock_mhz(files: Mapping[str, str]) -> float | None:
 
 
 def _gpu_files(files: Mapping[str, str], name: str) -> dict[str, str]:
-    found = files_of(files, rf"/devfreq/([^/]+)/{name}")
-    return {place: text for place, text in found.items() if GPU.search(place)}
+    contents = files_of(files, rf"/devfreq/([^/]+)/{name}")
+    return {place: text for place, text in contents.items() if GPU.search(place)}
 
 
 def _gpu_governor(files: Mapping[str, str]) -> dict[str, str]:
@@ -89,7 +89,7 @@ def _gpu_governor(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _core_governors(governors: Mapping[int, str]) -> dict[str, str]:
-    """`{"cpu0-3": "schedutil", "cpu4-7": "performance"}`."""
+    """Groups neighbouring cores of one governor: `{"cpu0-3": "schedutil", "cpu4-7": "performance"}`."""
     ranges: dict[str, str] = {}
     cores = sorted(governors.items())[:MAX_CORES]
     for name, group in groupby(cores, key=lambda item: item[1]):
@@ -100,30 +100,30 @@ def _core_governors(governors: Mapping[int, str]) -> dict[str, str]:
 
 
 def _chip_c(files: Mapping[str, str]) -> float | None:
-    """Hottest of the zones that are the chip's by their type; without such a one the first zone's."""
+    """The temperature of the hottest zone whose type names the chip; of the first zone where none does."""
     types = files_of(files, r"/thermal_zone(\d+)/type")
     zones = {int(zone): celsius(text) for zone, text in files_of(files, r"/thermal_zone(\d+)/temp").items()}
-    chip = [value for zone, value in zones.items() if value is not None and CHIP.search(types.get(str(zone), ""))]
+    chip = [value for zone, value in zones.items() if value is not None and CHIP_ZONE.search(types.get(str(zone), ""))]
     return max(chip) if chip else zones.get(0)
 
 
 def _cooling(files: Mapping[str, str]) -> int | None:
     types = files_of(files, r"/cooling_device(\d+)/type")
     steps = files_of(files, r"/cooling_device(\d+)/cur_state")
-    return highest(text for device, text in steps.items() if SLOWING.search(types.get(device, "")))
+    return highest(text for device, text in steps.items() if COOLING_DEVICE.search(types.get(device, "")))
 
 
 def highest(texts: Iterable[str]) -> int | None:
-    """The highest of some whole numbers."""
+    """The highest number among the texts, as an integer; None where there is none."""
     return max((int(value) for text in texts if (value := number(text)) is not None), default=None)
 
 
 def _battery(files: Mapping[str, str]) -> dict[str, Any]:
-    """The first battery of the power supplies, as laptops, some boards and phones have."""
+    """Members of the first power supply that is a battery; laptops, phones and some boards have one."""
     types = files_of(files, r"/power_supply/([^/]+)/type")
     for name in (name for name, kind in types.items() if kind == "Battery"):
         values = {key: files_of(files, rf"/power_supply/{re.escape(name)}/{key}") for key in _BATTERY_FILES}
-        capacity, status, temperature = (next(iter(found.values()), "") for found in values.values())
+        capacity, status, temperature = (next(iter(contents.values()), "") for contents in values.values())
         percent, tenths = number(capacity), number(temperature)
         return {
             "battery_percent": int(percent) if percent is not None and 0 <= percent <= 100 else None,

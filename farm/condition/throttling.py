@@ -1,4 +1,4 @@
-"""Samples that heat has spoiled: told by the state before and after, measured again after a rest, else marked. Pure."""
+"""Detects throttled samples by the state before and after; measures them again after a pause, or marks them. Pure."""
 
 from __future__ import annotations
 
@@ -6,65 +6,70 @@ import dataclasses
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from farm.condition.readiness import MODERATE, THERMAL_WORDS
+from farm.condition.readiness import MODERATE, THERMAL_STATUS_NAMES
 from farm.rows.row import DeviceState
 
 Value = TypeVar("Value")
-TOLERANCE = 0.99  # clocks are told in whole steps, which differ in rounding
+TOLERANCE = 0.99  # clock limits come in steps whose rounding differs
 
 
 @dataclasses.dataclass(frozen=True)
-class Rest:
-    """How often a throttled sample is measured again at most, and how long the unit rests before each time."""
+class RetryPolicy:
+    """How often a throttled sample is measured again at most, and how long the unit rests before each repeat."""
 
-    times: int = 2
+    max_repeats: int = 2
     rest_s: float = 30.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured(Generic[Value]):
-    """A sample with the state round it; `throttled` says what spoiled it (empty: nothing), after so many repeats."""
+class MeasuredSample(Generic[Value]):
+    """A sample with the unit's state before and after it.
+
+    Attributes:
+        cause: why the sample counts as throttled, even after the repeats; empty for a good one.
+        repeats: how often it was measured again.
+    """
 
     value: Value
     before: DeviceState
     after: DeviceState
-    throttled: str = ""
+    cause: str = ""
     repeats: int = 0
 
 
-def throttled(before: DeviceState, after: DeviceState) -> str:
-    """What slowed the unit down between two looks; empty where nothing tells so."""
+def throttling_cause(before: DeviceState, after: DeviceState) -> str:
+    """Says what slowed the unit down between two readings; empty where nothing did."""
     status = max((state.thermal_status for state in (before, after) if state.thermal_status is not None), default=0)
     if status >= MODERATE:
-        return f"thermal status {THERMAL_WORDS[status]}"
+        return f"thermal status {THERMAL_STATUS_NAMES[status]}"
     if (after.cooling or 0) > 0:
         return f"the kernel slows the chip down (step {after.cooling})"
-    return _lowered(before, after)
+    return _clock_limit_drop(before, after)
 
 
-def measured(
+def measure_unthrottled(
     measure: Callable[[], Value],
     read: Callable[[], DeviceState],
     sleep: Callable[[float], None],
-    rest: Rest | None = None,
+    retry: RetryPolicy | None = None,
     say: Callable[[str], None] = lambda text: None,
-) -> Measured[Value]:
-    """Measures; where the sample was throttled, again after a rest, and at last with the mark that it is so."""
-    rest, repeats = rest or Rest(), 0
+) -> MeasuredSample[Value]:
+    """Measures a sample; repeats a throttled one after a pause, and marks it if the last repeat is throttled too."""
+    retry, repeats = retry or RetryPolicy(), 0
     while True:
         before = read()
         value = measure()
         after = read()
-        reason = throttled(before, after)
-        if not reason or repeats >= rest.times:
-            return Measured(value, before, after, reason, repeats)
+        reason = throttling_cause(before, after)
+        if not reason or repeats >= retry.max_repeats:
+            return MeasuredSample(value, before, after, reason, repeats)
         repeats += 1
-        say(f"throttled ({reason}): rests {rest.rest_s:g} s, then measured again ({repeats} of {rest.times})")
-        sleep(rest.rest_s)
+        say(f"throttled ({reason}): rests {retry.rest_s:g} s, then measured again ({repeats} of {retry.max_repeats})")
+        sleep(retry.rest_s)
 
 
-def _lowered(before: DeviceState, after: DeviceState) -> str:
-    """A core whose highest clock fell."""
+def _clock_limit_drop(before: DeviceState, after: DeviceState) -> str:
+    """Says which core's clock limit fell, and how far; empty where none did."""
     clocks = zip(before.clock_limit_mhz, after.clock_limit_mhz, strict=False)
     for core, (was_mhz, is_mhz) in enumerate(clocks):
         if is_mhz < was_mhz * TOLERANCE:

@@ -1,1 +1,1 @@
-"""What people write: deployment files, devices.yml, and how YAML becomes checked values."""
+"""The files that people write (deployment files, devices.yml), and how their YAML becomes checked values."""

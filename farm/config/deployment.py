@@ -1,4 +1,4 @@
-"""Reads a deployment file: which models, shapes, runtimes, ABIs and SoCs (the keys that MACE users know).
+"""Reads a deployment file: models, shapes, runtimes, ABIs and SoCs, under the keys that MACE users know.
 
     library_name: mobile_squeeze
     target_abis: [host]                     # also as text: host, arm64-v8a
@@ -45,7 +45,7 @@ from farm.config.fields import (
     not_empty,
     split_text,
 )
-from farm.config.yaml_source import KeyPath, Section, Source
+from farm.config.yaml_source import KeyPath, YamlSection, YamlSource
 from runtime.errors import ConfigError
 
 DataFormat = Literal["NCHW", "NHWC", "NONE"]
@@ -102,8 +102,8 @@ def to_graph_order(shape: tuple[int, ...], data_format: DataFormat) -> tuple[int
     return shape
 
 
-class Subgraph(Section):
-    """The model's tensors at its boundary."""
+class Subgraph(YamlSection):
+    """The model's inputs and outputs, and the data to check them with."""
 
     not_yet: ClassVar = {
         "output_data_types": "outputs are float32",
@@ -129,7 +129,7 @@ class Subgraph(Section):
     )
     @classmethod
     def _one_for_each_tensor(cls, values: tuple[Item, ...], info: ValidationInfo) -> tuple[Item, ...]:
-        """Counts agree; a single type, format or range stands for all, and what is optional may be absent."""
+        """Requires a value for each tensor; one type, format or range stands for all; optional lists may be empty."""
         assert info.field_name
         owner = f"{info.field_name.split('_')[0].replace('validation', 'input')}_tensors"
         count = len(info.data.get(owner, values))
@@ -163,12 +163,12 @@ class Subgraph(Section):
 
 
 def _both_types(value: Any) -> Any:
-    """MACE writes `fp32` for a CPU, where storage and arithmetic cannot differ."""
+    """Accepts `fp32`, which MACE writes for a CPU, where storage and arithmetic type cannot differ."""
     return "fp32_fp32" if value == "fp32" else value
 
 
-class Model(Section):
-    """One model with the settings of its deployment; `name` is its key in the file."""
+class Model(YamlSection):
+    """One model with the settings of its deployment."""
 
     not_yet: ClassVar = {
         "weight_file_path": "an ONNX file holds its weights",
@@ -261,7 +261,7 @@ class Model(Section):
         return self.data_type if runtime == "gpu" else "fp32_fp32"
 
 
-class Deployment(Section):
+class Deployment(YamlSection):
     """A whole deployment file."""
 
     not_yet: ClassVar = {
@@ -276,7 +276,7 @@ class Deployment(Section):
     model_graph_format: Form = "file"
     model_data_format: Form = "file"
     models: Annotated[dict[SafeName, Model], AfterValidator(not_empty)]
-    _source: Source = PrivateAttr()
+    _source: YamlSource = PrivateAttr()
 
     @field_validator("model_data_format")
     @classmethod

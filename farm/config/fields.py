@@ -1,4 +1,4 @@
-"""Types of the keys that deployment files and devices.yml share: what each accepts and how it refuses."""
+"""The types of the keys in deployment files and devices.yml: what each accepts, and the error for anything else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Items = TypeVar("Items", bound=Collection[Any])
 
 
 def as_list(value: Any) -> Any:
-    """MACE lets a single item stand for a list of one."""
+    """Accepts a single text for a list of one, as MACE does."""
     return [value] if isinstance(value, str) else value
 
 
@@ -55,7 +55,7 @@ def _ascending(value: tuple[float, float]) -> tuple[float, float]:
 
 
 def _loadable(value: str) -> str:
-    """A location whose scheme can be fetched."""
+    """Refuses a location that cannot be fetched."""
     scheme, separator, _ = value.partition("://")
     if separator and scheme not in ("zoo", "http", "https"):
         raise ValueError(f"{scheme}:// is not supported; use a path, http://, https:// or zoo://")

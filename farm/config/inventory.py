@@ -1,4 +1,4 @@
-"""Reads devices.yml: which units there are.
+"""Reads devices.yml, the list of units.
 
     adb:                        # optional
       discover: all             # every phone that is plugged in is a unit (default); `listed`: only those named below
@@ -29,7 +29,7 @@ from farm import safe_text, soc
 from farm.config import yaml_source
 from farm.config.fields import Abi, Abis, SafeName, SocKey, Text, as_list, not_empty, split_text
 from farm.config.suggestion import suggestion
-from farm.config.yaml_source import Section, Source
+from farm.config.yaml_source import YamlSection, YamlSource
 from runtime.errors import ConfigError
 
 DEFAULT_FILE = Path("devices.yml")
@@ -50,7 +50,7 @@ PASSWORDS = ("password", "passwd", "passphrase", "pin", "secret")
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a unit must fulfil before a job starts on it, how long the job waits until it does, and what it may keep."""
+    """What a unit must fulfil before a job starts, how long the job waits for that, and how much the unit may store."""
 
     max_start_temp_c: float | None = None
     min_battery_percent: int | None = None
@@ -64,9 +64,9 @@ class Unit:
     """One device: its name in devices.yml, how it is reached, and what it is.
 
     Attributes:
-        soc: the SoC key; `unknown` until the unit was asked, where the file does not say it.
-        model: the device model; the unit's name where nobody says it.
-        abis: preferred first; empty until the unit was asked, where the file does not say it.
+        soc: the SoC key; where the file gives none, `unknown` until the unit was asked.
+        model: the device model; the unit's name where it is not known.
+        abis: preferred first; where the file gives none, empty until the unit was asked.
         serial: adb's name of the unit, `address:port` for one in the network.
         address, port, username, key_file, jump: for ssh; None or empty where ~/.ssh/config decides.
         folder: the unit's own folder there; empty for the transport's default.
@@ -99,7 +99,7 @@ class Unit:
 
 @dataclasses.dataclass(frozen=True)
 class Inventory:
-    """The units of the file, in its order, and where others are looked for."""
+    """The units of the file, in its order, and whether the phones of an adb server are added."""
 
     units: tuple[Unit, ...]
     discover_adb: bool = True
@@ -109,8 +109,8 @@ class Inventory:
 HOST = Unit(name="host", transport="local", soc="host", model="host", abis=("host",))
 
 
-def _text(pattern: str, what: str, value: str) -> str:
-    """Text of a form; the error does not repeat it, since a password may have slipped into it."""
+def _matching_text(pattern: str, what: str, value: str) -> str:
+    """Requires text to match a pattern; the error does not repeat the text, since it may hold a password by mistake."""
     if not re.fullmatch(pattern, value):
         raise ValueError(f"this is no {what}")
     return value
@@ -132,21 +132,25 @@ USER_WORD = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
 Address = Annotated[
     str,
     AfterValidator(
-        functools.partial(_text, HOST_WORD, "host name or IP address; the user and the port are keys of their own")
+        functools.partial(
+            _matching_text, HOST_WORD, "host name or IP address; the user and the port are keys of their own"
+        )
     ),
 ]
-Username = Annotated[str, AfterValidator(functools.partial(_text, USER_WORD, "user name"))]
-Jump = Annotated[str, AfterValidator(functools.partial(_text, f"({USER_WORD}@)?{HOST_WORD}", "[user@]host[:port]"))]
+Username = Annotated[str, AfterValidator(functools.partial(_matching_text, USER_WORD, "user name"))]
+Jump = Annotated[
+    str, AfterValidator(functools.partial(_matching_text, f"({USER_WORD}@)?{HOST_WORD}", "[user@]host[:port]"))
+]
 Serial = Annotated[
     str,
     AfterValidator(
-        functools.partial(_text, r"[^\s\x00-\x1f\x7f-\x9f-][!-~]{0,127}", "serial that `adb devices` lists")
+        functools.partial(_matching_text, r"[^\s\x00-\x1f\x7f-\x9f-][!-~]{0,127}", "serial that `adb devices` lists")
     ),
 ]
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
-class _Device(Section):
+class _DeviceSection(YamlSection):
     """One entry of the file."""
 
     refused: ClassVar = dict.fromkeys(
@@ -188,33 +192,33 @@ class _Device(Section):
         return value
 
 
-class _Adb(Section):
+class _AdbSection(YamlSection):
     discover: Literal["all", "listed"] = "all"
     server_port: Port | None = None
 
 
-class _DevicesFile(Section):
-    adb: _Adb = _Adb()
-    devices: Annotated[dict[SafeName, _Device], AfterValidator(not_empty)]
+class _DevicesFile(YamlSection):
+    adb: _AdbSection = _AdbSection()
+    devices: Annotated[dict[SafeName, _DeviceSection], AfterValidator(not_empty)]
 
 
-def load(path: Path | None = None) -> list[Unit]:
-    """The units of the file alone; see `read`."""
-    return list(read(path).units)
+def load_units(path: Path | None = None) -> list[Unit]:
+    """Reads the units of the file alone; see `load_inventory`."""
+    return list(load_inventory(path).units)
 
 
-def read(path: Path | None = None) -> Inventory:
-    """The units of the file; without a path of `./devices.yml`, or only the host where there is none."""
+def load_inventory(path: Path | None = None) -> Inventory:
+    """Reads the file at `path`, by default `./devices.yml`; without either the inventory holds only the host."""
     if path is None and not DEFAULT_FILE.exists():
         return Inventory((HOST,))
     source = yaml_source.load(path or DEFAULT_FILE)
-    found = source.validate(_DevicesFile)
-    units = tuple(_unit(source, name, device, found.adb) for name, device in found.devices.items())
-    _refuse_doubles(source, units)
-    return Inventory(units, found.adb.discover == "all", found.adb.server_port)
+    file = source.validate(_DevicesFile)
+    units = tuple(_unit(source, name, device, file.adb) for name, device in file.devices.items())
+    _refuse_duplicates(source, units)
+    return Inventory(units, file.adb.discover == "all", file.adb.server_port)
 
 
-def _unit(source: Source, name: str, device: _Device, adb: _Adb) -> Unit:
+def _unit(source: YamlSource, name: str, device: _DeviceSection, adb: _AdbSection) -> Unit:
     transport = _transport(source, name, device)
     _check_keys(source, name, device, transport)
     is_local = transport == "local"
@@ -237,47 +241,47 @@ def _unit(source: Source, name: str, device: _Device, adb: _Adb) -> Unit:
     )
 
 
-def _transport(source: Source, name: str, device: _Device) -> str:
-    """The transport, which a serial or an address tells too: MACE's files have no such key."""
-    found = device.transport or ("adb" if device.serial else "ssh" if device.address else "")
-    if not found:
+def _transport(source: YamlSource, name: str, device: _DeviceSection) -> str:
+    """The unit's transport, derived from its serial or address where the key is missing, as in MACE's files."""
+    transport = device.transport or ("adb" if device.serial else "ssh" if device.address else "")
+    if not transport:
         raise source.error(("devices", name, "transport"), "this key is missing (local, ssh or adb)")
-    return found
+    return transport
 
 
-def _check_keys(source: Source, name: str, device: _Device, transport: str) -> None:
+def _check_keys(source: YamlSource, name: str, device: _DeviceSection, transport: str) -> None:
     for key in sorted({key for keys in TRANSPORT_KEYS.values() for key in keys}):
         if getattr(device, key) is not None and key not in TRANSPORT_KEYS[transport]:
             others = " or ".join(other for other, keys in TRANSPORT_KEYS.items() if key in keys)
             raise source.error(
                 ("devices", name, key), f"does not belong to transport: {transport}, but to transport: {others}"
             )
-    where = ("devices", name, "address")
+    address_key = ("devices", name, "address")
     if transport == "ssh" and not device.address:
-        raise source.error(where, "this key is missing; transport: ssh needs it")
+        raise source.error(address_key, "this key is missing; transport: ssh needs it")
     if transport == "adb" and bool(device.serial) == bool(device.address):
         raise source.error(
-            where, "transport: adb needs a serial (see `adb devices`), or the address of a phone in the network"
+            address_key, "transport: adb needs a serial (see `adb devices`), or the address of a phone in the network"
         )
     if transport == "adb" and device.port and not device.address:
         raise source.error(("devices", name, "port"), "belongs to an address; adb_server_port is the adb server's")
 
 
-def _serial(device: _Device, transport: str) -> str:
+def _serial(device: _DeviceSection, transport: str) -> str:
     if transport == "adb" and device.address:
         return f"{device.address}:{device.port or DEFAULT_NETWORK_ADB_PORT}"
     return device.serial or ""
 
 
-def _key_file(source: Source, device: _Device) -> Path | None:
-    """Relative to the file that names it."""
+def _key_file(source: YamlSource, device: _DeviceSection) -> Path | None:
+    """The key file's path, relative to the file that names it."""
     return source.path.parent / Path(device.key_file).expanduser() if device.key_file else None
 
 
-def _refuse_doubles(source: Source, units: tuple[Unit, ...]) -> None:
-    """Two names for one phone would be two jobs at once on it."""
-    seen: dict[tuple[str, int | None], str] = {}
+def _refuse_duplicates(source: YamlSource, units: tuple[Unit, ...]) -> None:
+    """Refuses two names for one phone, which would let two jobs run on it at once."""
+    first_names: dict[tuple[str, int | None], str] = {}
     for unit in units:
-        first = seen.setdefault((unit.serial, unit.adb_server_port), unit.name) if unit.serial else unit.name
+        first = first_names.setdefault((unit.serial, unit.adb_server_port), unit.name) if unit.serial else unit.name
         if first != unit.name:
             raise source.error(("devices", unit.name), f"the same phone as {first!r}; a unit has one name")

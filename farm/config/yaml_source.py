@@ -22,18 +22,18 @@ MAX_SIZE_BYTES = 256 * 1024
 MAX_DEPTH = 20
 
 KeyPath = tuple[str | int, ...]
-SectionType = TypeVar("SectionType", bound="Section")
+SectionType = TypeVar("SectionType", bound="YamlSection")
 
 
-class Section(pydantic.BaseModel):
-    """Base of the models that describe a mapping in a file; `not_yet` and `refused` tell why keys are not accepted."""
+class YamlSection(pydantic.BaseModel):
+    """Base of the models of a mapping in a file; `not_yet` and `refused` map keys to why they are not accepted."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
     not_yet: ClassVar[Mapping[str, str]] = {}
     refused: ClassVar[Mapping[str, str]] = {}
 
 
-class Source:
+class YamlSource:
     """One YAML file: `data` (str, None, list, dict) and the line of each key path."""
 
     def __init__(self, path: Path, data: Any, lines: Mapping[KeyPath, int]) -> None:
@@ -65,7 +65,7 @@ class Source:
         raise self.error(first["loc"], _problem(model, first) + more)
 
 
-def load(path: Path) -> Source:
+def load(path: Path) -> YamlSource:
     """Reads the file; raises ConfigError when it cannot be read or is not the YAML described above."""
     text = _read_text(path)
     try:
@@ -106,16 +106,16 @@ class _Composer:
         self._events = events
         self._lines: dict[KeyPath, int] = {(): 1}
 
-    def compose(self) -> Source:
+    def compose(self) -> YamlSource:
         next(self._events)  # stream start
         if not isinstance(next(self._events), yaml.DocumentStartEvent):
             raise ConfigError(f"{self._path}:1: the file is empty")
         data = self._node(next(self._events), ())
         next(self._events)  # document end
-        after = next(self._events)
-        if isinstance(after, yaml.DocumentStartEvent):
-            raise self._refuse(after, "a second document; one file holds one document")
-        return Source(self._path, data, self._lines)
+        next_event = next(self._events)
+        if isinstance(next_event, yaml.DocumentStartEvent):
+            raise self._refuse(next_event, "a second document; one file holds one document")
+        return YamlSource(self._path, data, self._lines)
 
     def _node(self, event: yaml.Event, key_path: KeyPath) -> Any:
         self._check(event, key_path)
@@ -167,7 +167,7 @@ def _scalar(event: yaml.Event) -> str | None:
     return None if empty else event.value
 
 
-def _problem(model: type[Section], detail: Any) -> str:
+def _problem(model: type[YamlSection], detail: Any) -> str:
     """One phrase for one of pydantic's error records."""
     kind, value = detail["type"], detail["input"]
     if kind == "extra_forbidden":
@@ -185,7 +185,7 @@ def _problem(model: type[Section], detail: Any) -> str:
     return f"{_shown(value)} is not accepted: {detail['msg'].removeprefix('Input ')}"
 
 
-def _unknown_key(section: type[Section], key: str) -> str:
+def _unknown_key(section: type[YamlSection], key: str) -> str:
     if key in section.refused:
         return section.refused[key]
     if key in section.not_yet:
@@ -193,15 +193,15 @@ def _unknown_key(section: type[Section], key: str) -> str:
     return f"unknown key{suggestion(key, list(section.model_fields))}"
 
 
-def _section_at(section: type[Section], key_path: KeyPath) -> type[Section]:
+def _section_at(section: type[YamlSection], key_path: KeyPath) -> type[YamlSection]:
     """The model that describes the mapping at the key path, found by walking the fields' types."""
     kind: Any = section
     for key in key_path:
         fields = getattr(kind, "model_fields", {})
         arguments = (fields[key].annotation,) if key in fields else get_args(kind)  # dict[str, X] or tuple[X, ...]
         kind = arguments[0] if arguments[-1] is ... else arguments[-1]
-    found: type[Section] = kind
-    return found
+    found_section: type[YamlSection] = kind
+    return found_section
 
 
 def _shown(value: Any) -> str:

@@ -61,7 +61,7 @@ class Board:
 
     @property
     def known_hosts(self) -> Path:
-        """The host key, as ssh wants it."""
+        """The known_hosts file with the board's host key."""
         return self.folder / "known_hosts"
 
     @property
@@ -71,12 +71,12 @@ class Board:
 
     @property
     def log(self) -> Path:
-        """What making and running the board printed."""
+        """The log of making and running the board."""
         return self.folder / "log"
 
     @property
-    def made(self) -> bool:
-        """The root and its keys are there."""
+    def exists(self) -> bool:
+        """Whether the board's root and keys have been made."""
         return self.root.is_dir() and self.key_file.is_file()
 
     @property
@@ -95,31 +95,31 @@ class Board:
 
     @property
     def handler(self) -> str:
-        """Name of the emulator in binfmt_misc; no other board's."""
+        """The name of the board's emulator in binfmt_misc, different for every board's folder."""
         return f"farm-board-{hashlib.sha256(os.fsencode(self.folder.resolve())).hexdigest()[:12]}"
 
     @property
     def state_file(self) -> Path:
-        """Names the process of a running board."""
+        """The file that holds process and port of a running board."""
         return self.folder / "running.json"
 
 
 def make(board: Board, say: Say, mirror: tuple[str, str] | None = None) -> None:
-    """Makes the board where it is not there yet.
+    """Makes the board unless it exists.
 
-    Raises ConfigError where this machine cannot (no root, programs missing, no mirror), JobError where making fails.
+    Raises ConfigError where this machine cannot (not root, programs missing, no mirror), JobError where making fails.
     """
-    namespace.check()
+    namespace.require_namespaces()
     with _locked(board):
-        if not board.made:
+        if not board.exists:
             shutil.rmtree(board.root, ignore_errors=True)
             chosen = mirror or debian_root.apt_mirror()
             debian_root.make(board.root, board.folder / "packages", board.log, board.handler, chosen, say)
-            _take_keys(board)
+            _move_keys_out(board)
 
 
 def start(board: Board, say: Say, mirror: tuple[str, str] | None = None) -> None:
-    """Makes the board if it must, starts it, and waits until its sshd answers; port 0 is any that is free."""
+    """Makes the board if needed, starts it, and waits until its sshd answers; port 0 stands for any free one."""
     board = dataclasses.replace(board, port=board.port or _free_port())  # before the making: it names the emulator
     make(board, say, mirror)
     with _locked(board):
@@ -131,27 +131,27 @@ def start(board: Board, say: Say, mirror: tuple[str, str] | None = None) -> None
 
 
 def stop(board: Board) -> bool:
-    """Ends everything that runs on the board; False when it was not running."""
+    """Ends all processes of the board; False when it was not running."""
     process = running(board)
     if not _state(board):
         return False
-    namespace.check_root()
+    namespace.require_root()
     if process:
-        ended = [process, *process.children(recursive=True)]
+        processes = [process, *process.children(recursive=True)]
         process.kill()  # the first process of the board dies with it, and the kernel kills the rest
-        _, alive = psutil.wait_procs(ended, STOP_DEADLINE_S)
+        _, alive = psutil.wait_procs(processes, STOP_DEADLINE_S)
         if alive:
             raise DeadlineError(f"the board's process {alive[0].pid} did not end within {STOP_DEADLINE_S:g} s")
-    namespace.forget(board.handler)
+    namespace.unregister_handler(board.handler)
     board.state_file.unlink(missing_ok=True)
     return process is not None
 
 
 def remove(board: Board, packages: bool = False) -> None:
-    """Stops and deletes the board; with `packages` what was downloaded for it too."""
+    """Stops and deletes the board; with `packages` also the packages that were downloaded for it."""
     if not board.folder.is_dir():
         return
-    namespace.check_root()
+    namespace.require_root()
     stop(board)
     with _locked(board):
         for path in board.folder.iterdir():
@@ -164,7 +164,7 @@ def remove(board: Board, packages: bool = False) -> None:
 
 
 def running(board: Board) -> psutil.Process | None:
-    """The board's process, if it runs."""
+    """The board's first process; None when it does not run."""
     state = _state(board)
     with contextlib.suppress(psutil.Error, KeyError):
         process = psutil.Process(state["pid"])
@@ -174,7 +174,7 @@ def running(board: Board) -> psutil.Process | None:
 
 
 def running_port(board: Board) -> int:
-    """The port of a running board, which may have been started with another one than `board` names."""
+    """The port of a running board, which may differ from that of `board`."""
     return int(_state(board).get("port", board.port))
 
 
@@ -186,22 +186,22 @@ def _state(board: Board) -> dict[str, Any]:
     return state if isinstance(state, dict) else {}
 
 
-def _take_keys(board: Board) -> None:
-    """Moves the user's key pair out of the root; it belongs to who called sudo."""
+def _move_keys_out(board: Board) -> None:
+    """Moves the user's key pair out of the root, and gives it to the user who called sudo."""
     owner = int(os.environ.get("SUDO_UID", "0")), int(os.environ.get("SUDO_GID", "0"))
     for suffix in (".pub", ""):
-        made, kept = board.root / f"{USER_KEY}{suffix}", board.key_file.with_suffix(suffix)
-        shutil.move(made, kept)
-        os.chown(kept, *owner)
+        source, target = board.root / f"{USER_KEY}{suffix}", board.key_file.with_suffix(suffix)
+        shutil.move(source, target)
+        os.chown(target, *owner)
 
 
 def _launch(board: Board) -> psutil.Process:
-    """Starts sshd with the files that say how to reach it."""
+    """Writes known_hosts and devices.yml, starts sshd, and notes its process."""
     public = (board.root / f"{HOST_KEY}.pub").read_text().split()
     atomic_file.write(board.known_hosts, f"[{ADDRESS}]:{board.port} {public[0]} {public[1]}\n".encode())
     entry = {"devices": {"board": board.entry}}
     atomic_file.write(board.devices_file, yaml.safe_dump(entry, sort_keys=False).encode())
-    command = namespace.enter(board.handler, [SSHD, "-D", "-e", "-p", str(board.port)], board.root)
+    command = namespace.command_in_namespace(board.handler, [SSHD, "-D", "-e", "-p", str(board.port)], board.root)
     output = (os.POSIX_SPAWN_OPEN, 1, board.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     files = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), output, (os.POSIX_SPAWN_DUP2, 1, 2)]
     pid = os.posix_spawnp(command[0], command, namespace.ENVIRONMENT, file_actions=files, setsid=True)
@@ -215,7 +215,7 @@ def _wait_for_sshd(board: Board, process: psutil.Process) -> None:
     deadline = time.monotonic() + START_DEADLINE_S
     while not _answers(board.port):
         if running(board) is None:
-            raise JobError(f"the board ended at its start: {namespace.last_words(board.log)}")
+            raise JobError(f"the board ended at its start: {namespace.log_tail(board.log)}")
         if time.monotonic() > deadline:
             process.kill()
             raise DeadlineError(f"the board's sshd did not answer within {START_DEADLINE_S:g} s; see {board.log}")

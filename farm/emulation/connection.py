@@ -1,4 +1,4 @@
-"""One connection of an adb server: the handshake, and the streams that it opens."""
+"""The phone's side of a connection from an adb server: the handshake and the streams."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from farm.emulation import packets
-from farm.emulation.packets import Command, Header, PacketError, encode
-from farm.emulation.streams import Stream, StreamClosed
+from farm.emulation.packets import Command, PacketError, PacketHeader, encode
+from farm.emulation.streams import AdbStream, StreamClosed
 
-Service = Callable[[Stream], Coroutine[Any, Any, None]]
+Service = Callable[[AdbStream], Coroutine[Any, Any, None]]
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with RST
-DRAIN_S = 2.0  # a service may use what arrived for so long after the peer closed its stream
+DRAIN_S = 2.0  # how long a service may still use what arrived after the peer closed its stream
 
 
 @dataclasses.dataclass(frozen=True)
-class Greeting:
-    """How the phone answers a connection: version, what a packet may hold, and the banner with its features."""
+class ConnectReply:
+    """The phone's CNXN packet: protocol version, largest payload, and the banner with its features."""
 
     version: int
     payload_bytes: int
     banner: bytes
 
     @classmethod
-    def make(cls, product: str, model: str, device: str, features: Sequence[str], modern: bool) -> Greeting:
-        """The banner of a phone; an old one knows no features, and sends small packets with checksums."""
+    def make(cls, product: str, model: str, device: str, features: Sequence[str], modern: bool) -> ConnectReply:
+        """Makes a phone's packet; an old phone (not `modern`) has no features, and small packets with checksums."""
         names = {"product.name": product, "product.model": model, "product.device": device}
         text = "device::" + "".join(f"ro.{name}={value};" for name, value in names.items())
         if not modern:
@@ -38,12 +38,12 @@ class Greeting:
 
 
 class Connection:
-    """Speaks ADB over one socket until it ends.
+    """Serves the ADB protocol over one socket.
 
     Args:
-        open_service: the service of a name, or None where the phone has no such.
-        greeting: is asked when a peer comes.
-        authorized: is waited for before the phone greets.
+        open_service: finds a service by its name; None where the phone has none such.
+        connect_reply: makes the answer to a peer that connects.
+        authorized: the event that the phone waits for before it answers.
     """
 
     def __init__(
@@ -51,23 +51,23 @@ class Connection:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         open_service: Callable[[str, Connection], Service | None],
-        greeting: Callable[[], Greeting],
+        connect_reply: Callable[[], ConnectReply],
         authorized: Callable[[], asyncio.Event],
     ) -> None:
         self._reader, self._writer = reader, writer
-        self._open_service, self._greeting, self._authorized = open_service, greeting, authorized
-        self._streams: dict[int, Stream] = {}
+        self._open_service, self._connect_reply, self._authorized = open_service, connect_reply, authorized
+        self._streams: dict[int, AdbStream] = {}
         self._services: dict[int, asyncio.Task[None]] = {}
         self._last_stream = 0
         self._payload_bytes = packets.OLD_MAX_PAYLOAD_BYTES
         self._checksum = True
-        self._flowing = asyncio.Event()
-        self._flowing.set()
+        self._not_stalled = asyncio.Event()
+        self._not_stalled.set()
         self._socket: socket.socket = writer.get_extra_info("socket")
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     async def serve(self) -> None:
-        """Answers packets until the peer goes, the protocol is broken, or `reset`."""
+        """Answers packets until the peer disconnects, breaks the protocol, or `reset` is called."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 while True:
@@ -78,33 +78,33 @@ class Connection:
             self._writer.close()
 
     def stall(self) -> None:
-        """From now on the connection takes nothing and says nothing, but stays."""
-        self._flowing.clear()
+        """Stops reading and writing for good, but leaves the connection open."""
+        self._not_stalled.clear()
 
     def reset(self) -> None:
-        """Breaks the connection off, as a pulled plug does."""
+        """Resets the connection, as a pulled plug does."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self._writer.transport.abort()
         self._reader.feed_eof()
-        self._flowing.set()
+        self._not_stalled.set()
 
-    async def _receive(self) -> tuple[Header, bytes]:
-        await self._flowing.wait()
-        header = Header.decode(await self._reader.readexactly(packets.HEADER.size))
+    async def _receive(self) -> tuple[PacketHeader, bytes]:
+        await self._not_stalled.wait()
+        header = PacketHeader.decode(await self._reader.readexactly(packets.HEADER.size))
         payload = await self._reader.readexactly(header.payload_bytes)
         header.check(payload)
-        await self._flowing.wait()
+        await self._not_stalled.wait()
         return header, payload
 
     async def _send(self, command: Command, arg0: int, arg1: int, payload: bytes = b"") -> None:
-        await self._flowing.wait()
+        await self._not_stalled.wait()
         self._writer.write(encode(command, arg0, arg1, payload, self._checksum))
         await self._writer.drain()
 
-    async def _answer(self, header: Header, payload: bytes, tasks: asyncio.TaskGroup) -> None:
+    async def _answer(self, header: PacketHeader, payload: bytes, tasks: asyncio.TaskGroup) -> None:
         match header.command:
             case Command.CNXN:
-                await self._greet(header, tasks)
+                await self._on_connect(header, tasks)
             case Command.AUTH if header.arg0 == packets.AUTH_SIGNATURE:
                 await self._ask_for_key()  # and after the public key wait for the owner
             case Command.OPEN:
@@ -112,34 +112,36 @@ class Connection:
             case Command.OKAY if stream := self._streams.get(header.arg1):
                 stream.acknowledge()
             case Command.WRTE if stream := self._streams.get(header.arg1):
-                stream.arrive(payload)
+                stream.receive_packet(payload)
             case Command.CLSE if stream := self._streams.get(header.arg1):
-                stream.end()
+                stream.peer_closed()
                 asyncio.get_running_loop().call_later(DRAIN_S, self._services[header.arg1].cancel)
             case Command.WRTE:
                 await self._send(Command.CLSE, 0, header.arg0)
             case Command.STLS | Command.SYNC:
                 raise PacketError(f"{header.command.name}: not offered")
 
-    async def _greet(self, header: Header, tasks: asyncio.TaskGroup) -> None:
-        greeting, authorized = self._greeting(), self._authorized()
+    async def _on_connect(self, header: PacketHeader, tasks: asyncio.TaskGroup) -> None:
+        reply, authorized = self._connect_reply(), self._authorized()
         if not authorized.is_set():
             await self._ask_for_key()
-            tasks.create_task(self._greet_when(authorized, greeting, header))
+            tasks.create_task(self._reply_when_authorized(authorized, reply, header))
         else:
-            await self._welcome(greeting, header)
+            await self._reply(reply, header)
 
-    async def _greet_when(self, authorized: asyncio.Event, greeting: Greeting, header: Header) -> None:
+    async def _reply_when_authorized(
+        self, authorized: asyncio.Event, reply: ConnectReply, header: PacketHeader
+    ) -> None:
         await authorized.wait()
-        await self._welcome(greeting, header)
+        await self._reply(reply, header)
 
-    async def _welcome(self, greeting: Greeting, header: Header) -> None:
-        self._payload_bytes = min(greeting.payload_bytes, header.arg1)
-        await self._send(Command.CNXN, greeting.version, greeting.payload_bytes, greeting.banner)
-        self._checksum = min(greeting.version, header.arg0) < packets.VERSION
+    async def _reply(self, reply: ConnectReply, header: PacketHeader) -> None:
+        self._payload_bytes = min(reply.payload_bytes, header.arg1)
+        await self._send(Command.CNXN, reply.version, reply.payload_bytes, reply.banner)
+        self._checksum = min(reply.version, header.arg0) < packets.VERSION
 
     async def _ask_for_key(self) -> None:
-        """A phone that does not know the computer's key says so by asking for the next one."""
+        """Sends an authentication token: the phone asks so for another key than those that it does not know."""
         await self._send(Command.AUTH, packets.AUTH_TOKEN, 0, os.urandom(packets.TOKEN_BYTES))
 
     async def _open(self, remote: int, name: str, tasks: asyncio.TaskGroup) -> None:
@@ -148,11 +150,11 @@ class Connection:
             await self._send(Command.CLSE, 0, remote)
             return
         self._last_stream = local = self._last_stream + 1
-        stream = self._streams[local] = Stream(local, remote, self._payload_bytes, self._send)
+        stream = self._streams[local] = AdbStream(local, remote, self._payload_bytes, self._send)
         await self._send(Command.OKAY, local, remote)
         self._services[local] = tasks.create_task(self._run(service, stream, local, remote))
 
-    async def _run(self, service: Service, stream: Stream, local: int, remote: int) -> None:
+    async def _run(self, service: Service, stream: AdbStream, local: int, remote: int) -> None:
         try:
             await service(stream)
         except* (StreamClosed, OSError):

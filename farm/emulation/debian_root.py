@@ -1,4 +1,4 @@
-"""Makes the root folder of the emulated board: Debian for ARM64 with sshd, PoCL and a user who may log in with a key.
+"""Makes the emulated board's root folder: Debian for ARM64 with sshd, PoCL and a user who logs in with a key.
 
 Packages come from the Debian mirror that this machine's apt uses, which also checks their signatures; they are kept
 for the next time.
@@ -67,16 +67,18 @@ Say = Callable[[str], None]
 
 
 def make(root: Path, packages_folder: Path, log: Path, handler: str, mirror: tuple[str, str], say: Say) -> None:
-    """Makes `root` whole or not at all; `mirror` is the address and the suite. Raises ConfigError or JobError."""
+    """Makes `root` completely or not at all; `mirror` is address and suite. Raises ConfigError or JobError."""
     _check_folder(root.parent)
     partial = root.with_name(f"{root.name}.partial")
     packages_folder.mkdir(parents=True, exist_ok=True)
-    _salvage(partial, packages_folder)
+    _remove_partial(partial, packages_folder)
     log.write_bytes(b"")
-    known = len(list(packages_folder.glob("*.deb")))
-    say(f"Debian {mirror[1]} for ARM64 from {mirror[0]}; {known} packages are here already")
+    downloaded = len(list(packages_folder.glob("*.deb")))
+    say(f"Debian {mirror[1]} for ARM64 from {mirror[0]}; {downloaded} packages are here already")
     stages = _Stages(say)
-    namespace.run(handler, _mmdebstrap(partial, packages_folder, mirror), log, INSTALL_DEADLINE_S, hear=stages.hear)
+    namespace.run(
+        handler, _mmdebstrap(partial, packages_folder, mirror), log, INSTALL_DEADLINE_S, on_line=stages.on_line
+    )
     stages.begin("making user, keys and sshd's configuration")
     _write_files(partial)
     namespace.run(handler, ["/bin/sh", "-euc", _SETTLE], log, SETTLE_DEADLINE_S, partial)
@@ -85,9 +87,9 @@ def make(root: Path, packages_folder: Path, log: Path, handler: str, mirror: tup
 
 
 def apt_mirror() -> tuple[str, str]:
-    """Address and suite of the Debian mirror in this machine's apt sources."""
-    found = "$(SITE) $(RELEASE) $(COMPONENT) $(ORIGIN)"
-    command = ["apt-get", "indextargets", "--format", found, "Created-By: Packages"]
+    """Address and suite of the Debian mirror in this machine's apt sources; raises ConfigError where there is none."""
+    fields = "$(SITE) $(RELEASE) $(COMPONENT) $(ORIGIN)"
+    command = ["apt-get", "indextargets", "--format", fields, "Created-By: Packages"]
     try:
         lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
     except OSError:
@@ -100,8 +102,8 @@ def apt_mirror() -> tuple[str, str]:
     )
 
 
-def _salvage(partial: Path, packages_folder: Path) -> None:
-    """Deletes what an earlier, interrupted `make` left, but for the packages that it had downloaded whole."""
+def _remove_partial(partial: Path, packages_folder: Path) -> None:
+    """Deletes what an interrupted `make` left, but keeps the packages that it had downloaded completely."""
     for package in partial.glob(f".{ARCHIVES}/*.deb"):
         shutil.move(package, packages_folder / package.name)
     shutil.rmtree(partial, ignore_errors=True)
@@ -137,7 +139,7 @@ def _write_files(root: Path) -> None:
 
 
 def _check_folder(folder: Path) -> None:
-    """A root needs programs, device files and room."""
+    """Refuses a folder whose file system allows no programs or device files, or has too little free storage."""
     folder.mkdir(parents=True, exist_ok=True)
     status = os.statvfs(folder)
     if status.f_flag & (os.ST_NOEXEC | os.ST_NODEV):
@@ -149,24 +151,24 @@ def _check_folder(folder: Path) -> None:
 
 
 class _Stages:
-    """Says how long each stage took; mmdebstrap's are the lines in which it says what it is about to do."""
+    """Says how long each stage took; a stage of mmdebstrap begins with a line of its output."""
 
     def __init__(self, say: Say) -> None:
         self._say = say
         self._name, self._began = "", 0.0
 
-    def hear(self, line: str) -> None:
-        """A line of mmdebstrap's."""
+    def on_line(self, line: str) -> None:
+        """Takes a line of mmdebstrap's output; begins a stage where the line announces one."""
         if line.startswith("I: ") and line.endswith("..."):
             self.begin(line.removeprefix("I: ").removesuffix("..."))
 
     def begin(self, name: str) -> None:
-        """A stage begins, and so the one before ends."""
+        """Ends the current stage and begins the next."""
         self.end()
         self._name, self._began = name, time.monotonic()
 
     def end(self) -> None:
-        """The last stage ends."""
+        """Ends the current stage and says how long it took."""
         if self._name:
             self._say(f"{time.monotonic() - self._began:6.1f} s  {self._name}")
         self._name = ""

@@ -1,4 +1,4 @@
-"""How a phone's commands are started on this machine: the environment they see, the rights they lack."""
+"""How an emulated phone's commands are started on this machine: their environment and their missing rights."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from pathlib import Path
 
 from farm import toolchain
 from farm.emulation.filesystem import map_command
-from farm.emulation.processes import MARK
+from farm.emulation.processes import PHONE_VARIABLE
 from farm.farmrt.drivers import find_drivers
 
-# As a phone's shell, which is not root: what root has write-protected must be so for us too.
+# A phone's shell is not root, so files that root has write-protected must be so for its commands here too.
 WITHOUT_OVERRIDE = ("--bounding-set", "-dac_override,-dac_read_search")
-# A limit on each file stands for a full storage; the signal is ignored, so that the write fails as on a phone.
-LIMITED = 'trap "" XFSZ; ulimit -f "$1"; exec "$2" -c "$3"'
+# A limit on the size of files emulates full storage; the signal is ignored, so that a write fails as on a phone.
+LIMITED_FILE_SIZE = 'trap "" XFSZ; ulimit -f "$1"; exec "$2" -c "$3"'
 LIMIT_UNIT_BYTES = 512
 POCL_LIMITS = ("POCL_CPU_MAX_CU_COUNT", "POCL_MAX_PTHREAD_COUNT")  # of newer and of older versions
 
 
 def make_environment(folder: Path, root: Path, state: Path, compute_units: int | None) -> dict[str, str]:
-    """What the commands of the phone with that folder see; farmrt for this machine finds its OpenCL driver there."""
-    found = toolchain.environment()
+    """Makes the environment of a phone's commands; FARM_OPENCL leads this machine's farmrt to an OpenCL driver."""
+    variables = toolchain.environment()
     drivers = find_drivers()
-    if drivers and not found.get("FARM_OPENCL"):
-        found["FARM_OPENCL"] = str(drivers[0].path)
+    if drivers and not variables.get("FARM_OPENCL"):
+        variables["FARM_OPENCL"] = str(drivers[0].path)
     if compute_units:
-        found |= dict.fromkeys(POCL_LIMITS, str(compute_units))
-    host_path = found.get("PATH", os.defpath)
-    return found | {
-        MARK: str(folder),
+        variables |= dict.fromkeys(POCL_LIMITS, str(compute_units))
+    host_path = variables.get("PATH", os.defpath)
+    return variables | {
+        PHONE_VARIABLE: str(folder),
         "PHONE_ROOT": str(root),
         "PHONE_STATE": str(state),
         "PHONE_HOST_PATH": host_path,
@@ -48,25 +48,25 @@ def make_environment(folder: Path, root: Path, state: Path, compute_units: int |
 
 
 def command_line(command: str, root: Path, free_bytes: int | None, rooted: bool) -> list[str]:
-    """Argument list of a command text; empty text is an interactive shell."""
-    prefix = [] if rooted else list(_prefix())
+    """Makes the argument list that runs a command text; an empty text gives an interactive shell."""
+    prefix = [] if rooted else list(_drop_privileges_prefix())
     mapped, shell = map_command(command, root), shell_of(root)
     if free_bytes is not None and command:
-        return [*prefix, "/bin/sh", "-c", LIMITED, "sh", str(free_bytes // LIMIT_UNIT_BYTES), shell, mapped]
+        return [*prefix, "/bin/sh", "-c", LIMITED_FILE_SIZE, "sh", str(free_bytes // LIMIT_UNIT_BYTES), shell, mapped]
     return [*prefix, shell, *(["-c", mapped] if command else [])]
 
 
 def shell_of(root: Path) -> str:
-    """The shell of the phone's commands."""
+    """The path of the phone's shell on this machine."""
     return f"{root}/system/bin/sh"
 
 
 @functools.cache
-def _prefix() -> tuple[str, ...]:
-    """Gives up root's right to write anything, where we have it and the machine lets us."""
+def _drop_privileges_prefix() -> tuple[str, ...]:
+    """The command prefix that drops root's right to override file permissions; empty where not needed or allowed."""
     program = shutil.which("setpriv")
     if os.geteuid() != 0 or program is None:
         return ()
     prefix = (program, *WITHOUT_OVERRIDE)
-    worked = subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode == 0
-    return prefix if worked else ()
+    allowed = subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode == 0
+    return prefix if allowed else ()

@@ -1,9 +1,9 @@
-"""What an emulated phone can do wrong: `NAME[:key=value,...]`, with a trigger that says when.
+"""Faults that an emulated phone can have: `NAME[:key=value,...]`, where some keys are the trigger.
 
 A request is what the controller asks for: `connect`, `shell COMMAND`, `push PATH`, `pull PATH`, `stat PATH` or
-`list PATH`. A fault fires in every request that `at` (its first word) and `on` (a regular expression in the rest)
-choose: at its start, or once `bytes` of its data (a command's: its output) have passed, or `after` so long. Without
-`at` and `on` it is the phone's own, and counts from its start; what concerns commands or files then concerns all.
+`list PATH`. `at` (the request's first word) and `on` (a regular expression for the rest) select requests. The fault
+happens in each of them: at its start, after `bytes` of its data (of a command: its output), or `after` a time. Without
+`at` and `on`, a fault of commands or files happens in all of them; others happen to the phone, timed from its start.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from farm.config.suggestion import suggestion
 from runtime.errors import ConfigError
 
 REQUESTS = ("connect", "shell", "push", "pull", "stat", "list")
-FLIPPED = 0x20
+FLIPPED_BIT = 0x20
 MAX_FACTOR = 100.0
 
 
-class Concern(enum.Enum):
-    """What a fault spoils."""
+class FaultTarget(enum.Enum):
+    """What a fault affects."""
 
     LINK = "link"
     COMMAND = "command"
@@ -34,43 +34,45 @@ class Concern(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
-    """A row of the table of faults; `defaults` are its own keys, None for one that may be left out."""
+class FaultKind:
+    """What a fault affects, its help text, and its own keys with their defaults; None for a key that may be absent."""
 
-    concern: Concern
+    target: FaultTarget
     help: str
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 FAULTS = {
-    "disconnect": Kind(Concern.LINK, "the link is reset, and refused while `away`", {"away": 0.0}),
-    "reboot": Kind(Concern.LINK, "processes die, the phone is away; files stay", {"away": 3.0}),
-    "stall": Kind(Concern.LINK, "half-open: the link stays, nothing moves on it", {}),
-    "offline": Kind(Concern.PHONE, "takes connections and never answers", {"for": None}),
-    "unauthorized": Kind(Concern.PHONE, "knows no computer's key", {"for": None}),
-    "storage": Kind(Concern.PHONE, "only so much can still be written", {"free": 0}),
-    "alter": Kind(Concern.DATA, "one bit of a file or output flips, `bytes` from its start", {}),
-    "truncate": Kind(Concern.DATA, "a file or output ends after `bytes`, without an error", {}),
-    "exit": Kind(Concern.COMMAND, "the command dies, with this status", {"status": 139}),
-    "hang": Kind(Concern.COMMAND, "the command stands still", {}),
-    "garbage": Kind(Concern.COMMAND, "random bytes among the command's output", {"size": 4096}),
-    "flood": Kind(Concern.COMMAND, "output without an end, or of this size", {"size": None}),
-    "battery": Kind(Concern.PHONE, "how full it is", {"level": 5, "charging": False, "saver": False}),
-    "hot": Kind(Concern.PHONE, "is that hot, kept so `for` a time", {"temp": 60.0, "for": 0.0}),
-    "throttle": Kind(Concern.PHONE, "thermal status (0 to 6), clocks down", {"status": 3, "for": None}),
-    "slow": Kind(Concern.PHONE, "computes so many times slower, and no sensor tells", {"factor": 1.5, "for": None}),
-    "property": Kind(
-        Concern.PHONE,
+    "disconnect": FaultKind(FaultTarget.LINK, "the link is reset, and refused while `away`", {"away": 0.0}),
+    "reboot": FaultKind(FaultTarget.LINK, "processes die, the phone is away; files stay", {"away": 3.0}),
+    "stall": FaultKind(FaultTarget.LINK, "half-open: the link stays, nothing moves on it", {}),
+    "offline": FaultKind(FaultTarget.PHONE, "takes connections and never answers", {"for": None}),
+    "unauthorized": FaultKind(FaultTarget.PHONE, "knows no computer's key", {"for": None}),
+    "storage": FaultKind(FaultTarget.PHONE, "only so much can still be written", {"free": 0}),
+    "alter": FaultKind(FaultTarget.DATA, "one bit of a file or output flips, `bytes` from its start", {}),
+    "truncate": FaultKind(FaultTarget.DATA, "a file or output ends after `bytes`, without an error", {}),
+    "exit": FaultKind(FaultTarget.COMMAND, "the command dies, with this status", {"status": 139}),
+    "hang": FaultKind(FaultTarget.COMMAND, "the command stands still", {}),
+    "garbage": FaultKind(FaultTarget.COMMAND, "random bytes among the command's output", {"size": 4096}),
+    "flood": FaultKind(FaultTarget.COMMAND, "output without an end, or of this size", {"size": None}),
+    "battery": FaultKind(FaultTarget.PHONE, "how full it is", {"level": 5, "charging": False, "saver": False}),
+    "hot": FaultKind(FaultTarget.PHONE, "is that hot, kept so `for` a time", {"temp": 60.0, "for": 0.0}),
+    "throttle": FaultKind(FaultTarget.PHONE, "thermal status (0 to 6), clocks down", {"status": 3, "for": None}),
+    "slow": FaultKind(
+        FaultTarget.PHONE, "computes so many times slower, and no sensor tells", {"factor": 1.5, "for": None}
+    ),
+    "property": FaultKind(
+        FaultTarget.PHONE,
         "another value (with \\x1b escapes, repeated up to `length`), or none",
         {"name": "", "value": None, "length": None},
     ),
-    "clock": Kind(Concern.PHONE, "`date` jumps", {"jump": 3600.0}),
+    "clock": FaultKind(FaultTarget.PHONE, "`date` jumps", {"jump": 3600.0}),
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """One fault and when it happens; `times` None stands for always."""
+    """One fault and its trigger; `times` is how often it happens, None for always."""
 
     name: str
     values: Mapping[str, Any]
@@ -83,145 +85,147 @@ class Fault:
 
     @classmethod
     def parse(cls, text: str) -> Fault:
-        """Reads one specification; raises ConfigError."""
+        """Parses a specification; raises ConfigError."""
         name, _, rest = text.partition(":")
         if name not in FAULTS:
             raise ConfigError(f"--fault {text}: unknown fault {name!r}{suggestion(name, FAULTS)}")
         kind = FAULTS[name]
-        found = _read(text, rest, {*kind.defaults, *TRIGGER})
-        trigger = {field: found.pop(key) for key, field in TRIGGER.items() if key in found}
-        once = kind.concern in (Concern.LINK, Concern.PHONE) and "every_s" not in trigger
-        fault = cls(name, {**kind.defaults, **found}, **{"times": 1 if once else None, **trigger})
-        if fault.size_bytes and not fault.chosen and kind.concern is not Concern.DATA:
+        values = _parse_keys(text, rest, {*kind.defaults, *TRIGGER_FIELDS})
+        trigger = {field: values.pop(key) for key, field in TRIGGER_FIELDS.items() if key in values}
+        happens_once = kind.target in (FaultTarget.LINK, FaultTarget.PHONE) and "every_s" not in trigger
+        fault = cls(name, {**kind.defaults, **values}, **{"times": 1 if happens_once else None, **trigger})
+        if fault.size_bytes and not fault.selects_requests and kind.target is not FaultTarget.DATA:
             raise ConfigError(f"--fault {text}: bytes= needs at= or on=, which say whose")
         if name == "property" and not fault.values["name"]:
             raise ConfigError(f"--fault {text}: needs name=")
         return fault
 
     @property
-    def concern(self) -> Concern:
-        """What it spoils."""
-        return FAULTS[self.name].concern
+    def target(self) -> FaultTarget:
+        """What the fault affects."""
+        return FAULTS[self.name].target
 
     @property
-    def chosen(self) -> bool:
-        """Whether it names requests."""
+    def selects_requests(self) -> bool:
+        """Whether the fault selects requests, by `at` or `on`."""
         return bool(self.at or self.on)
 
-    def concerns(self, request: str, text: str) -> bool:
-        """Whether it happens in that request; `request` is empty for the phone itself."""
-        if self.chosen:
+    def matches(self, request: str, text: str) -> bool:
+        """Whether the fault happens in that request; `request` is empty for the phone itself."""
+        if self.selects_requests:
             return self.at in ("", request) and request != "" and (self.on is None or bool(self.on.search(text)))
-        wanted = {Concern.COMMAND: ("shell",), Concern.DATA: ("push", "pull")}.get(self.concern, ("",))
-        return request in wanted
+        default_requests = {FaultTarget.COMMAND: ("shell",), FaultTarget.DATA: ("push", "pull")}.get(self.target, ("",))
+        return request in default_requests
 
 
 @dataclasses.dataclass
-class Armed:
-    """A fault with the times that it still may happen."""
+class ArmedFault:
+    """A fault and how often it may still happen (None: always)."""
 
     fault: Fault
-    left: int | None
+    remaining: int | None
 
-    def spend(self) -> bool:
-        """Takes one of them; False when none is left."""
-        if self.left is None:
+    def take_one(self) -> bool:
+        """Counts one occurrence; False when none is left."""
+        if self.remaining is None:
             return True
-        self.left -= 1
-        return self.left >= 0
+        self.remaining -= 1
+        return self.remaining >= 0
 
 
-class Board:
-    """The faults of one phone."""
+class FaultInjector:
+    """The faults of one phone, for its requests."""
 
     def __init__(self, faults: Sequence[Fault] = ()) -> None:
-        self._armed = [Armed(fault, fault.times) for fault in faults]
+        self._armed = [ArmedFault(fault, fault.times) for fault in faults]
 
-    def add(self, fault: Fault) -> Armed:
-        """Counts for requests that come from now on."""
-        self._armed.append(Armed(fault, fault.times))
+    def add(self, fault: Fault) -> ArmedFault:
+        """Adds a fault for all requests that start from now on."""
+        self._armed.append(ArmedFault(fault, fault.times))
         return self._armed[-1]
 
-    def watch(self, request: str, text: str, act: Callable[[Fault], None]) -> Watch:
-        """Watches over one request; `act` does what a fault of the link, a command or the phone asks for."""
-        return Watch([armed for armed in self._armed if armed.fault.concerns(request, text)], act)
+    def monitor(self, request: str, text: str, act: Callable[[Fault], None]) -> FaultMonitor:
+        """Monitors one request; `act` carries out faults of the link, the command or the phone."""
+        return FaultMonitor([armed for armed in self._armed if armed.fault.matches(request, text)], act)
 
 
-class Watch:
-    """Counts one request's bytes and time, and lets its faults happen."""
+class FaultMonitor:
+    """Lets the faults of one request happen when its bytes or its time reach their triggers."""
 
-    def __init__(self, armed: Sequence[Armed], act: Callable[[Fault], None]) -> None:
+    def __init__(self, armed: Sequence[ArmedFault], act: Callable[[Fault], None]) -> None:
         self._act = act
         self._position = 0
         self._timers: list[asyncio.TimerHandle] = []
-        self._spoiling = [each for each in armed if each.fault.concern is Concern.DATA and each.spend()]
-        self._due = [each for each in armed if each.fault.concern is not Concern.DATA]
+        self._altering = [fault for fault in armed if fault.fault.target is FaultTarget.DATA and fault.take_one()]
+        self._due = [fault for fault in armed if fault.fault.target is not FaultTarget.DATA]
         self._start_due()
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> FaultMonitor:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """What has not happened will not."""
+        """Cancels the faults that have not happened yet."""
         for timer in self._timers:
             timer.cancel()
 
-    def passed(self, chunk: bytes) -> bytes:
-        """Counts a piece of the request's data; returns what becomes of it."""
+    def transform(self, chunk: bytes) -> bytes:
+        """Counts a piece of the request's data; returns it as the faults alter it."""
         start = self._position
         self._position += len(chunk)
         self._start_due()
-        for each in self._spoiling:
-            chunk = _spoiled(chunk, each.fault.name, each.fault.size_bytes - start)
+        for armed in self._altering:
+            chunk = _altered(chunk, armed.fault.name, armed.fault.size_bytes - start)
         return chunk
 
     def _start_due(self) -> None:
-        ready = [each for each in self._due if each.fault.size_bytes <= self._position]
-        self._due = [each for each in self._due if each.fault.size_bytes > self._position]
-        for each in ready:
-            self._schedule(each, each.fault.after_s or each.fault.every_s or 0.0)
+        ready = [armed for armed in self._due if armed.fault.size_bytes <= self._position]
+        self._due = [armed for armed in self._due if armed.fault.size_bytes > self._position]
+        for armed in ready:
+            self._schedule(armed, armed.fault.after_s or armed.fault.every_s or 0.0)
 
-    def _schedule(self, armed: Armed, delay_s: float) -> None:
+    def _schedule(self, armed: ArmedFault, delay_s: float) -> None:
         if delay_s:
             self._timers.append(asyncio.get_running_loop().call_later(delay_s, self._fire, armed))
         else:
             self._fire(armed)
 
-    def _fire(self, armed: Armed) -> None:
-        if not armed.spend():
+    def _fire(self, armed: ArmedFault) -> None:
+        if not armed.take_one():
             return
         self._act(armed.fault)
         if armed.fault.every_s:
             self._schedule(armed, armed.fault.every_s)
 
 
-def _spoiled(chunk: bytes, name: str, offset: int) -> bytes:
+def _altered(chunk: bytes, name: str, offset: int) -> bytes:
     if name == "truncate":
         return chunk[: max(offset, 0)]
     if not 0 <= offset < len(chunk):
         return chunk
-    return chunk[:offset] + bytes([chunk[offset] ^ FLIPPED]) + chunk[offset + 1 :]
+    return chunk[:offset] + bytes([chunk[offset] ^ FLIPPED_BIT]) + chunk[offset + 1 :]
 
 
-def _read(text: str, rest: str, known: set[str]) -> dict[str, Any]:
-    """The keys of one specification; a comma separates them where `key=` follows."""
-    found: dict[str, Any] = {}
+def _parse_keys(text: str, rest: str, allowed_keys: set[str]) -> dict[str, Any]:
+    """Parses the keys of a specification; a comma separates two keys only where `key=` follows it."""
+    values: dict[str, Any] = {}
     for part in filter(None, re.split(r",(?=[a-z]+=)", rest)):
         key, equals, value = part.partition("=")
-        if key not in known or not equals:
-            raise ConfigError(f"--fault {text}: {key!r}: not one of {', '.join(sorted(known))}{suggestion(key, known)}")
+        if key not in allowed_keys or not equals:
+            raise ConfigError(
+                f"--fault {text}: {key!r}: not one of {', '.join(sorted(allowed_keys))}{suggestion(key, allowed_keys)}"
+            )
         try:
-            found[key] = READERS[key](value)
+            values[key] = KEY_READERS[key](value)
         except (ValueError, re.error) as error:
             raise ConfigError(f"--fault {text}: {key}: {error}") from None
-    return found
+    return values
 
 
 def read_size(text: str) -> int:
-    """Bytes of `64K`, `1.5MB` or `100`."""
+    """Parses a size such as `64K`, `1.5MB` or `100` into bytes."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?)i?B?", text, re.IGNORECASE)
     if not match:
         raise ValueError(f"{text!r} is no size such as 64K or 1MB")
@@ -229,14 +233,14 @@ def read_size(text: str) -> int:
 
 
 def read_time(text: str) -> float:
-    """Seconds of `500ms`, `5s`, `-2m`, `1h` or `3`."""
+    """Parses a time such as `500ms`, `5s`, `-2m`, `1h` or `3` into seconds."""
     match = re.fullmatch(r"([+-]?\d+(?:\.\d+)?)(ms|s|m|h|)", text)
     if not match:
         raise ValueError(f"{text!r} is no time such as 500ms, 5s or 2m")
     return float(match[1]) * {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}[match[2]]
 
 
-def _read_wait(text: str) -> float:
+def _read_duration(text: str) -> float:
     seconds = read_time(text)
     if seconds < 0:
         raise ValueError("cannot be negative")
@@ -249,7 +253,7 @@ def _read_request(text: str) -> str:
     return text
 
 
-def _read_answer(text: str) -> bool:
+def _read_yes_no(text: str) -> bool:
     if text not in ("yes", "no"):
         raise ValueError(f"{text!r} is neither yes nor no")
     return text == "yes"
@@ -260,7 +264,14 @@ def _read_escaped(text: str) -> str:
 
 
 # Key of a trigger -> its field.
-TRIGGER = {"at": "at", "on": "on", "bytes": "size_bytes", "after": "after_s", "every": "every_s", "times": "times"}
+TRIGGER_FIELDS = {
+    "at": "at",
+    "on": "on",
+    "bytes": "size_bytes",
+    "after": "after_s",
+    "every": "every_s",
+    "times": "times",
+}
 
 
 def _read_factor(text: str) -> float:
@@ -270,21 +281,21 @@ def _read_factor(text: str) -> float:
     return factor
 
 
-READERS: dict[str, Callable[[str], Any]] = {
+KEY_READERS: dict[str, Callable[[str], Any]] = {
     "at": _read_request,
     "on": re.compile,
     "bytes": read_size,
-    "after": _read_wait,
-    "every": _read_wait,
+    "after": _read_duration,
+    "every": _read_duration,
     "times": int,
-    "away": _read_wait,
-    "for": _read_wait,
+    "away": _read_duration,
+    "for": _read_duration,
     "free": read_size,
     "size": read_size,
     "status": int,
     "level": int,
-    "charging": _read_answer,
-    "saver": _read_answer,
+    "charging": _read_yes_no,
+    "saver": _read_yes_no,
     "temp": float,
     "factor": _read_factor,
     "name": str,

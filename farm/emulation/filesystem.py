@@ -1,4 +1,4 @@
-"""The phone's private folder: what of Android's tree the farm looks at, and how device paths come to lie in it."""
+"""The phone's private folder: the part of Android's file tree that farm reads, and the mapping of paths to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from farm.emulation.socs import Soc
 from runtime.errors import ConfigError
 
-# Folders of the device that lie in the private folder; of /proc only these files, the rest is this machine's.
+# Folders of the device that are mapped into the private folder; of /proc only some files, the rest is this machine's.
 FOLDERS = (
     "data",
     "sdcard",
@@ -33,7 +33,7 @@ FOLDERS = (
     "bin",
 )
 PROC_FILES = ("cpuinfo", "loadavg", "device-tree", "version", "sys/kernel/random/boot_id")
-# A path starts a word, or follows a quote, `=`, `:` or an operator; `./data`, `a/data` and `$x/data` are none of ours.
+# A device path starts a word, or follows a quote, `=`, `:` or an operator; `./data`, `a/data` and `$x/data` are not.
 DEVICE_PATH = re.compile(
     rf"(?<![\w./~*?$)}}\]-])/(?=(?:{'|'.join(FOLDERS)}|proc/(?:{'|'.join(map(re.escape, PROC_FILES))}))(?![\w.-]))"
 )
@@ -54,8 +54,8 @@ GPU_GOVERNORS = {
 }
 TASK_PROFILES_SINCE = 13
 
-# What Android's toybox has, and the linker that PoCL calls: taken from this machine. Nothing else is on the PATH.
-BORROWED = """
+# The programs of Android's toybox, linked to this machine's; with the linker that PoCL calls they are all of the PATH.
+HOST_PROGRAM_NAMES = """
 awk base64 basename cat chmod chown cksum cmp comm cp cut dd diff dirname du echo egrep env expr false fgrep find flock
 getconf grep gunzip gzip head hostname kill ln ls md5sum mkdir mkfifo mktemp mv nice nohup nproc od paste pgrep pidof
 pkill printenv printf ps pwd readlink realpath renice rm rmdir sed seq setsid sha1sum sha224sum sha256sum sha384sum
@@ -66,14 +66,14 @@ LINKER = "ld"
 
 
 def map_command(command: str, root: Path) -> str:
-    """A command line with every device path in it below `root`."""
+    """Maps every device path in a command line to a path below `root`."""
     return DEVICE_PATH.sub(lambda _: f"{root}/", command)
 
 
-class OutputMap:
-    """Takes the root's own name out of what commands say, so that its paths are those of the device.
+class OutputPathMapper:
+    """Removes the root's name from a command's output, so that paths in it are those of the device.
 
-    A piece may end within that name: what could be its start waits for the next piece.
+    A piece of output may end within that name: bytes that could be its start are held back until the next piece.
     """
 
     def __init__(self, root: Path) -> None:
@@ -82,37 +82,37 @@ class OutputMap:
         self._held = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """What of it, and of what waited, can be said now."""
+        """Maps a piece of output; returns what can be passed on now."""
         data = self._held + chunk
-        ends = (found.end() for found in self._whole.finditer(data))
+        ends = (match.end() for match in self._whole.finditer(data))
         settled = max((end for end in ends if data[end - 1 : end] == b"/" or end < len(data)), default=0)
         longest = min(len(self._root), len(data) - settled)
-        held = next((size for size in range(longest, 0, -1) if data.endswith(self._root[:size])), 0)
-        self._held = data[len(data) - held :]
-        return self._whole.sub(b"/", data[: len(data) - held])
+        held_bytes = next((size for size in range(longest, 0, -1) if data.endswith(self._root[:size])), 0)
+        self._held = data[len(data) - held_bytes :]
+        return self._whole.sub(b"/", data[: len(data) - held_bytes])
 
     def end(self) -> bytes:
-        """What still waited."""
+        """Returns what was held back, at the end of the output."""
         held, self._held = self._held, b""
         return self._whole.sub(b"/", held)
 
 
 def map_path(path: str, root: Path) -> Path:
-    """A path that the sync service was asked for; `..` does not lead out of the root."""
+    """Maps a path of the sync service to one below the root; `..` does not lead out of it."""
     return root / os.path.normpath("/" + path).lstrip("/")
 
 
-def check_root(root: Path) -> None:
-    """A folder whose name a shell would change cannot stand in commands."""
+def check_folder_name(root: Path) -> None:
+    """Refuses a folder whose name a shell would change, since commands contain it."""
     if shlex.quote(str(root)) != str(root):
         raise ConfigError(f"{root}: an emulated phone needs a folder without blanks and quotes; set TMPDIR to one")
 
 
 def make_tree(root: Path, soc: Soc, android: int, rooted: bool, programs: Mapping[str, str]) -> None:
-    """Fills a new private folder; readings (temperatures, clocks, load) are written later.
+    """Makes the phone's file tree; sensor readings (temperatures, clocks, load) are written later by PhoneState.
 
     Args:
-        programs: name -> program of this machine, which the phone has beside its own.
+        programs: name -> program of this machine that the phone has beside its own.
     """
     for folder in EMPTY_FOLDERS:
         (root / folder).mkdir(parents=True)
@@ -135,13 +135,13 @@ def make_tree(root: Path, soc: Soc, android: int, rooted: bool, programs: Mappin
             write(root / "sys/devices/soc0" / name, value)
 
 
-def new_boot(root: Path) -> None:
-    """The kernel's number of this boot."""
+def write_boot_id(root: Path) -> None:
+    """Writes a new boot id, as the kernel has one for each boot."""
     write(root / "proc/sys/kernel/random/boot_id", str(uuid.uuid4()))
 
 
 def write(path: Path, text: str, mode: int = 0o444) -> None:
-    """Writes a line as the kernel shows one: a reader sees the old or the new, never half."""
+    """Writes a line atomically: a reader sees the old or the new one, as of a file of the kernel."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_text(f"{text}\n")
@@ -150,7 +150,7 @@ def write(path: Path, text: str, mode: int = 0o444) -> None:
 
 
 def read(path: Path) -> str:
-    """The line of such a file; empty when it is not there."""
+    """Reads the line of a file; empty when the file is missing."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:
@@ -158,7 +158,7 @@ def read(path: Path) -> str:
 
 
 def used_bytes(root: Path) -> int:
-    """What the files of the folder hold."""
+    """The total size of the files below the folder."""
     total = 0
     for folder, _, names in os.walk(root):
         for name in names:
@@ -167,14 +167,14 @@ def used_bytes(root: Path) -> int:
     return total
 
 
-def own_programs(host_path: str) -> dict[str, str]:
-    """The shell and programs of this machine, by the names that a phone has."""
-    found = {name: shutil.which(name, path=host_path) for name in (*BORROWED.split(), LINKER)}
-    return {"sh": "/bin/sh"} | {name: path for name, path in found.items() if path}
+def host_programs(host_path: str) -> dict[str, str]:
+    """Finds this machine's shell and programs for the names that a phone has; returns name -> path."""
+    paths = {name: shutil.which(name, path=host_path) for name in (*HOST_PROGRAM_NAMES.split(), LINKER)}
+    return {"sh": "/bin/sh"} | {name: path for name, path in paths.items() if path}
 
 
 def toybox_programs(host_path: str) -> dict[str, str]:
-    """Android's shell and its programs, mksh and toybox; this machine's own for what its toybox was built without.
+    """Finds mksh and toybox, Android's shell and programs, with this machine's programs for what its toybox lacks.
 
     Raises ConfigError where this machine lacks them.
     """
@@ -182,11 +182,11 @@ def toybox_programs(host_path: str) -> dict[str, str]:
     if not shell or not toybox:
         raise ConfigError("a phone with toybox needs mksh and toybox on this machine; Debian: apt install mksh toybox")
     names = subprocess.run([toybox], capture_output=True, text=True, check=True).stdout.split()
-    return own_programs(host_path) | dict.fromkeys(names, toybox) | {"sh": shell}
+    return host_programs(host_path) | dict.fromkeys(names, toybox) | {"sh": shell}
 
 
-def _install_programs(folder: Path, android: int, borrowed: Mapping[str, str]) -> None:
-    """The phone's own programs, and links to those of this machine under the other names."""
+def _install_programs(folder: Path, android: int, host_paths: Mapping[str, str]) -> None:
+    """Installs the emulated programs, and links to this machine's programs under the other names."""
     folder.mkdir(parents=True)
     for source in importlib.resources.files("farm.emulation").joinpath("programs").iterdir():
         program = folder / source.name
@@ -194,7 +194,7 @@ def _install_programs(folder: Path, android: int, borrowed: Mapping[str, str]) -
         program.chmod(0o755)
     if android < TASK_PROFILES_SINCE:
         (folder / "settaskprofile").unlink()
-    for name, target in borrowed.items():
+    for name, target in host_paths.items():
         if not (folder / name).exists():
             (folder / name).symlink_to(target)
 
@@ -207,7 +207,7 @@ def _make_proc(proc: Path, soc: Soc) -> None:
     tree.mkdir()
     (tree / "compatible").write_bytes(b"".join(name.encode() + b"\0" for name in soc.compatible))
     (tree / "model").write_bytes(f"{soc.maker} {soc.soc_model}".encode() + b"\0")
-    new_boot(proc.parent)
+    write_boot_id(proc.parent)
 
 
 def _make_gpu(sys: Path, soc: Soc, writable: int) -> None:
@@ -230,6 +230,6 @@ def _make_gpu(sys: Path, soc: Soc, writable: int) -> None:
 
 
 def gpu_devfreq(root: Path, soc: Soc) -> Path:
-    """Folder of the GPU's frequency scaling."""
+    """The folder in sysfs of the GPU's frequency scaling."""
     folder = root / "sys" / soc.gpu.folder
     return folder / "devfreq" if soc.gpu.maker == "adreno" else folder / "devfreq" / folder.name

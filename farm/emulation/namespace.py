@@ -1,7 +1,7 @@
-"""Runs ARM64 programs on this machine, as root: qemu-user behind the kernel's binfmt_misc, in namespaces of their own.
+"""Runs ARM64 programs on this machine, as root: with qemu-user, registered in binfmt_misc, in private namespaces.
 
-All mounts and processes belong to a mount and a PID namespace. When its first process ends, however it ends, the kernel
-kills the others and the mounts are gone with them: a failure leaves nothing to clean up.
+All mounts and processes belong to a mount and a PID namespace. When the namespace's first process ends, for whatever
+reason, the kernel kills the others and removes the mounts: a failure leaves nothing to clean up.
 """
 
 from __future__ import annotations
@@ -53,28 +53,28 @@ _FORGET = f"""
 """
 
 
-def check_root() -> None:
+def require_root() -> None:
     """Raises ConfigError where the user is not root."""
     if os.geteuid() != 0:
         raise ConfigError("an emulated board needs root: sudo .venv/bin/farm emulate board ...")
 
 
-def check() -> None:
-    """Raises ConfigError where this machine or user cannot do it; the text says what to do."""
-    check_root()
+def require_namespaces() -> None:
+    """Raises ConfigError where this machine or user cannot run ARM64 programs so; the text says what to do."""
+    require_root()
     missing = [package for tool, package in TOOLS.items() if not shutil.which(tool)]
     if missing:
         raise ConfigError(f"an emulated board needs more programs; Debian and Ubuntu: apt install {' '.join(missing)}")
     with contextlib.suppress(OSError):
-        done = subprocess.run(_unshare("true"), capture_output=True, text=True)
-        if done.returncode:
-            raise ConfigError(f"this machine does not let root make namespaces ({done.stderr.strip()})")
+        completed = subprocess.run(_unshare("true"), capture_output=True, text=True)
+        if completed.returncode:
+            raise ConfigError(f"this machine does not let root make namespaces ({completed.stderr.strip()})")
 
 
-def enter(handler: str, argv: Sequence[str], root: Path | None = None) -> list[str]:
-    """The command line that runs a program, with `root` as its root folder where one is given.
+def command_in_namespace(handler: str, argv: Sequence[str], root: Path | None = None) -> list[str]:
+    """Makes the command line that runs a program in new namespaces, with `root` as its root folder if given.
 
-    `handler` names the entry in binfmt_misc; see `forget`.
+    `handler` names the emulator's entry in binfmt_misc; see `unregister_handler`.
     """
     qemu = shutil.which(QEMU) or QEMU
     return _unshare("sh", "-uc", _SCRIPT, "sh", handler, qemu, str(root.resolve()) if root else "", *argv)
@@ -86,44 +86,49 @@ def run(
     log: Path,
     deadline_s: float,
     root: Path | None = None,
-    hear: Callable[[str], None] = lambda line: None,
+    on_line: Callable[[str], None] = lambda line: None,
 ) -> None:
-    """Runs a program to its end, its output in a log, of which `hear` gets each line.
+    """Runs a program to its end; appends its output to a log and gives each line to `on_line`.
 
-    Raises JobError with the log's last words when the program fails, DeadlineError when it does not end in time.
+    Raises JobError with the log's last lines when the program fails, DeadlineError when it does not end in time.
     """
-    command = ["setpriv", "--pdeathsig", "KILL", *enter(handler, argv, root)]  # ends also when this process is killed
-    with log.open("a") as kept, _started(command) as process:
+    command = [
+        "setpriv",
+        "--pdeathsig",
+        "KILL",
+        *command_in_namespace(handler, argv, root),
+    ]  # ends also when this process is killed
+    with log.open("a") as log_file, _start(command) as process:
         killer = threading.Timer(deadline_s, process.kill)
         killer.start()
         try:
             for line in process.stdout or ():
-                kept.write(line)
-                hear(line.strip())
+                log_file.write(line)
+                on_line(line.strip())
             status = process.wait()
         finally:
             killer.cancel()
             process.kill()
-            forget(handler)
+            unregister_handler(handler)
     if status == -signal.SIGKILL:
         raise DeadlineError(f"{argv[0]}: did not end within {deadline_s:g} s; see {log}")
     if status:
-        raise JobError(f"{argv[0]}: ended with exit status {status}: {last_words(log)} (all in {log})")
+        raise JobError(f"{argv[0]}: ended with exit status {status}: {log_tail(log)} (all in {log})")
 
 
-def forget(handler: str) -> None:
-    """Takes the emulator out of binfmt_misc, whose entries stay while anybody has it mounted, in whatever namespace."""
+def unregister_handler(handler: str) -> None:
+    """Removes the emulator from binfmt_misc, whose entries otherwise stay while any namespace has it mounted."""
     command = ["unshare", "--mount", "sh", "-uc", _FORGET, "sh", handler]
     subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True)
 
 
-def last_words(log: Path) -> str:
-    """The last lines of a log, in one."""
+def log_tail(log: Path) -> str:
+    """The last lines of a log, joined to one line."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     return "; ".join(lines[-SHOWN_LINES:]) or "it said nothing"
 
 
-def _started(command: Sequence[str]) -> subprocess.Popen[str]:
+def _start(command: Sequence[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

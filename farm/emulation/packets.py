@@ -23,7 +23,7 @@ TOKEN_BYTES = 20
 
 
 class Command(enum.IntEnum):
-    """Four letters, as a number."""
+    """The commands of ADB: four letters, as a little-endian number."""
 
     SYNC = 0x434E5953
     CNXN = 0x4E584E43
@@ -39,12 +39,12 @@ COMMANDS = frozenset(command.value for command in Command)
 
 
 class PacketError(Exception):
-    """The peer broke the protocol."""
+    """The peer violated the protocol."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Header:
-    """What stands before a payload."""
+class PacketHeader:
+    """The header before a payload; the meaning of its arguments depends on the command."""
 
     command: Command
     arg0: int
@@ -53,8 +53,8 @@ class Header:
     checksum: int
 
     @classmethod
-    def decode(cls, data: bytes) -> Header:
-        """Raises PacketError for an unknown command, a wrong magic or a payload over the limit."""
+    def decode(cls, data: bytes) -> PacketHeader:
+        """Parses a header; raises PacketError for an unknown command, a wrong magic or a payload over the limit."""
         command, arg0, arg1, payload_bytes, checksum, magic = HEADER.unpack(data)
         if command ^ WORD != magic or command not in COMMANDS:
             raise PacketError(f"no ADB packet: command {command:#010x}, magic {magic:#010x}")
@@ -63,17 +63,17 @@ class Header:
         return cls(Command(command), arg0, arg1, payload_bytes, checksum)
 
     def check(self, payload: bytes) -> None:
-        """Raises PacketError for a wrong checksum; 0 stands for none."""
+        """Raises PacketError for a payload with another checksum; a checksum of 0 is not checked."""
         if self.checksum and self.checksum != checksum_of(payload):
             raise PacketError(f"{self.command.name}: the checksum is wrong")
 
 
 def encode(command: Command, arg0: int, arg1: int, payload: bytes = b"", checksum: bool = True) -> bytes:
-    """Header and payload."""
+    """Encodes a packet: header and payload."""
     total = checksum_of(payload) if checksum else 0
     return HEADER.pack(command, arg0, arg1, len(payload), total, command ^ WORD) + payload
 
 
 def checksum_of(payload: bytes) -> int:
-    """Sum of the bytes."""
+    """The checksum of a payload: the sum of its bytes."""
     return sum(payload) & WORD

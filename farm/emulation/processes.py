@@ -1,4 +1,4 @@
-"""The phone's commands as processes of this machine: pipes or a terminal, exit status, and an end for each of them."""
+"""Runs a phone's commands as processes of this machine, with pipes or a terminal, and ends each of them surely."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ import psutil
 CHUNK_BYTES = 256 * 1024
 GRACE_S = 0.5  # between SIGHUP and SIGKILL
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
-KILL_ROUNDS = 20  # a process may start another while we kill it
-MARK = "FARM_EMULATED_PHONE"  # environment variable of every process of a phone: its folder
+KILL_ROUNDS = 20  # a process may start another one while it is killed
+PHONE_VARIABLE = "FARM_EMULATED_PHONE"  # environment variable of every process of a phone: its folder
 # A session's leader that opens a terminal gets it as its controlling one.
 ENTER_TERMINAL = 'terminal=$1; shift; : <>"$terminal"; exec "$@"'
 
 
-class Wiring(enum.Enum):
-    """What a command's standard streams are."""
+class StdioMode(enum.Enum):
+    """How a command's standard streams are connected."""
 
     PIPES = "pipes"
     JOINED_PIPES = "pipes, stderr among stdout"
@@ -47,7 +47,7 @@ class Pipe:
         self._waiting: list[asyncio.Event] = []
 
     async def read(self) -> bytes:
-        """What is there; empty at the end."""
+        """Reads what is available, waiting for it; empty at the end."""
         loop = asyncio.get_running_loop()
         while self._open:
             try:
@@ -59,7 +59,7 @@ class Pipe:
         return b""
 
     async def write(self, data: bytes) -> None:
-        """Writes all; what nobody reads any more is dropped."""
+        """Writes all of it; drops what nobody reads any more."""
         loop, rest = asyncio.get_running_loop(), memoryview(data)
         while rest and self._open:
             try:
@@ -70,12 +70,12 @@ class Pipe:
                 break
 
     def resize(self, rows: int, columns: int) -> None:
-        """Tells a terminal its size; a pipe has none."""
+        """Sets a terminal's size; does nothing to a pipe."""
         with contextlib.suppress(OSError):
             fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
 
     def close(self) -> None:
-        """Wakes who reads or writes; may be called twice."""
+        """Closes the end and wakes its readers and writers; may be called twice."""
         if self._open:
             self._open = False
             loop = asyncio.get_running_loop()
@@ -97,24 +97,24 @@ class Pipe:
                 remove(self._descriptor)
 
 
-class Program:
-    """A command that runs, as the leader of its own session.
+class RunningCommand:
+    """A command that was started, as the leader of its own session.
 
     Attributes:
-        stdin, stdout: pipes, or twice the same terminal.
+        stdin, stdout: two pipes, or the same terminal twice.
         stderr: None where it goes with stdout.
         used_s: processor time, once it has ended.
     """
 
-    def __init__(self, argv: list[str], folder: Path, environment: Mapping[str, str], wiring: Wiring) -> None:
+    def __init__(self, argv: list[str], folder: Path, environment: Mapping[str, str], stdio: StdioMode) -> None:
         self.stderr: Pipe | None = None
-        if wiring in (Wiring.PIPES, Wiring.JOINED_PIPES):
-            stderr = subprocess.PIPE if wiring is Wiring.PIPES else subprocess.STDOUT
+        if stdio in (StdioMode.PIPES, StdioMode.JOINED_PIPES):
+            stderr = subprocess.PIPE if stdio is StdioMode.PIPES else subprocess.STDOUT
             self._process = _popen(argv, folder, environment, subprocess.PIPE, stderr)
-            self.stdin, self.stdout, *rest = (Pipe(descriptor) for descriptor in _taken(self._process))
+            self.stdin, self.stdout, *rest = (Pipe(descriptor) for descriptor in _detached_descriptors(self._process))
             self.stderr = rest[0] if rest else None
         else:
-            self._process, terminal = _popen_on_terminal(argv, folder, environment, wiring)
+            self._process, terminal = _popen_on_terminal(argv, folder, environment, stdio)
             self.stdin = self.stdout = Pipe(terminal)
         self._pidfd = os.pidfd_open(self._process.pid)
         self._forced_status: int | None = None
@@ -123,11 +123,11 @@ class Program:
 
     @property
     def session(self) -> int:
-        """Number of its session, which is its process's too."""
+        """The number of the command's session and process."""
         return self._process.pid
 
     async def wait(self) -> int:
-        """Its exit status, as a shell gives it."""
+        """Waits for the end; returns the exit status as a shell does."""
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(self._pidfd, ended.set)
         try:
@@ -139,23 +139,23 @@ class Program:
         return self._forced_status if self._forced_status is not None else 128 - status if status < 0 else status
 
     def signal(self, number: int) -> None:
-        """Sends it to the command's process group."""
+        """Sends a signal to the command's process group."""
         if self._process.returncode is None:  # else the number may be another's
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
 
     def stop(self) -> None:
-        """Lets it stand still for good."""
+        """Stops the command for good."""
         self.stopped = True
         self.signal(signal.SIGSTOP)
 
     def fail(self, exit_status: int) -> None:
-        """Kills it; it seems to have ended with that status."""
+        """Kills the command; its exit status will be the given one."""
         self._forced_status = exit_status
         self.signal(signal.SIGKILL)
 
     async def end(self) -> None:
-        """Hangs up: closes its streams, sends SIGHUP, and SIGKILL to what is left."""
+        """Ends the command: closes its streams, sends SIGHUP, then SIGKILL to what is left."""
         for pipe in (self.stdin, self.stdout, self.stderr):
             if pipe:
                 pipe.close()
@@ -171,7 +171,7 @@ class Program:
             os.close(self._pidfd)
 
     def _reap(self) -> None:
-        """Waits as Popen does, but also takes the processor time."""
+        """Waits for the process as Popen does, and notes its processor time."""
         if self._process.returncode is None:
             _, status, usage = os.wait4(self._process.pid, 0)
             self._process.returncode = os.waitstatus_to_exitcode(status)
@@ -180,7 +180,7 @@ class Program:
 
 @dataclasses.dataclass(frozen=True)
 class Descendant:
-    """A process that a command has started, itself included; `used_s` is its processor time."""
+    """A process that descends from the process `leader`, or is it; `used_s` is its processor time."""
 
     number: int
     leader: int
@@ -188,7 +188,7 @@ class Descendant:
 
 
 def descendants(leaders: Collection[int]) -> list[Descendant]:
-    """The processes that now descend from each leader, also those that made a session of their own."""
+    """Lists the processes that descend from the leaders, and these, even where they made sessions of their own."""
     if not leaders:
         return []
     parents: dict[int, int] = {}
@@ -200,12 +200,12 @@ def descendants(leaders: Collection[int]) -> list[Descendant]:
             number = int(entry.parent.name)
             parents[number] = int(fields[1])
             used[number] = (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
-    found = ((number, _leader(number, parents, leaders)) for number in parents)
-    return [Descendant(number, leader, used[number]) for number, leader in found if leader is not None]
+    numbered = ((number, _leader(number, parents, leaders)) for number in parents)
+    return [Descendant(number, leader, used[number]) for number, leader in numbered if leader is not None]
 
 
 def _leader(number: int, parents: Mapping[int, int], leaders: Collection[int]) -> int | None:
-    """The nearest ancestor that is a leader."""
+    """The process itself or its nearest ancestor that is a leader."""
     while number not in leaders:
         if number not in parents:
             return None
@@ -213,22 +213,22 @@ def _leader(number: int, parents: Mapping[int, int], leaders: Collection[int]) -
     return number
 
 
-def marked(folder: Path) -> Iterator[psutil.Process]:
-    """Every process of the phone with that folder, whatever session it made itself."""
+def phone_processes(folder: Path) -> Iterator[psutil.Process]:
+    """Yields every process of the phone with that folder, whatever its session, by its environment."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get(MARK) == str(folder):
+            if process.environ().get(PHONE_VARIABLE) == str(folder):
                 yield process
 
 
 def kill_all(folder: Path) -> None:
     """Kills every process of the phone."""
     for _ in range(KILL_ROUNDS):
-        found = list(marked(folder))
-        for process in found:
+        alive = list(phone_processes(folder))
+        for process in alive:
             with contextlib.suppress(psutil.Error):
                 process.kill()
-        if not found:
+        if not alive:
             break
 
 
@@ -247,8 +247,8 @@ def _popen(
     )
 
 
-def _taken(process: subprocess.Popen[bytes]) -> list[int]:
-    """The pipes' own descriptors, which no file object closes any more."""
+def _detached_descriptors(process: subprocess.Popen[bytes]) -> list[int]:
+    """Duplicates the descriptors of a process's pipes, so that no file object closes them."""
     files = [file for file in (process.stdin, process.stdout, process.stderr) if file]
     descriptors = [os.dup(file.fileno()) for file in files]
     for file in files:
@@ -257,16 +257,16 @@ def _taken(process: subprocess.Popen[bytes]) -> list[int]:
 
 
 def _popen_on_terminal(
-    argv: list[str], folder: Path, environment: Mapping[str, str], wiring: Wiring
+    argv: list[str], folder: Path, environment: Mapping[str, str], stdio: StdioMode
 ) -> tuple[subprocess.Popen[bytes], int]:
-    ours, theirs = pty.openpty()
+    controller, terminal = pty.openpty()
     try:
-        if wiring is Wiring.RAW_TERMINAL:
-            tty.setraw(theirs)
-        entered = ["/bin/sh", "-c", ENTER_TERMINAL, "sh", os.ttyname(theirs), *argv]
-        return _popen(entered, folder, environment, theirs, theirs), ours
+        if stdio is StdioMode.RAW_TERMINAL:
+            tty.setraw(terminal)
+        entered = ["/bin/sh", "-c", ENTER_TERMINAL, "sh", os.ttyname(terminal), *argv]
+        return _popen(entered, folder, environment, terminal, terminal), controller
     except BaseException:
-        os.close(ours)
+        os.close(controller)
         raise
     finally:
-        os.close(theirs)
+        os.close(terminal)

@@ -1,4 +1,4 @@
-"""Android's properties: one file a property, so that the phone's programs need no server."""
+"""Android's properties, each in a file, so that the phone's `getprop` and `setprop` need no server."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SOC_MODEL_SINCE = 12
 
 
 def sdk_level(android: int) -> int:
-    """API level of an Android version; raises ConfigError for one that is not emulated."""
+    """The API level of an Android version; raises ConfigError for a version that is not emulated."""
     if android not in SDK_LEVELS:
         raise ConfigError(f"--android {android}: not one of {', '.join(map(str, SDK_LEVELS))}")
     return SDK_LEVELS[android]
 
 
 def make_properties(soc: Soc, model: str, serial: str, android: int) -> dict[str, str]:
-    """What `getprop` lists on a phone that has just started."""
+    """Makes the properties of a phone that has just booted."""
     build = hashlib.sha256(f"{soc.key} {android}".encode()).hexdigest()[:8].upper()
     fingerprint = f"{soc.brand}/{soc.device}/{soc.device}:{android}/{build}/1:user/release-keys"
     properties = {
@@ -65,12 +65,12 @@ class PropertyStore:
         self._folder = folder
 
     def get(self, name: str) -> str:
-        """Empty for one that is not there."""
+        """Reads a property; empty where there is none."""
         path = self._folder / name
         return path.read_text() if path.is_file() else ""
 
     def set(self, name: str, value: str | None) -> None:
-        """None removes it."""
+        """Writes a property; a value of None removes it."""
         path = self._folder / name.replace("/", "_")
         if value is None:
             path.unlink(missing_ok=True)

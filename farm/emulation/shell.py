@@ -1,4 +1,4 @@
-"""The services `shell:` (protocols 1 and 2) and `exec:`: one command, its streams, its exit status."""
+"""The phone's services `shell:` (protocols 1 and 2) and `exec:`, each of which runs one command."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from farm.emulation.faults import Fault, Watch
-from farm.emulation.filesystem import OutputMap
-from farm.emulation.processes import Pipe, Program, Wiring
-from farm.emulation.streams import Stream, StreamClosed
+from farm.emulation.faults import Fault, FaultMonitor
+from farm.emulation.filesystem import OutputPathMapper
+from farm.emulation.processes import Pipe, RunningCommand, StdioMode
+from farm.emulation.streams import AdbStream, StreamClosed
 
 # Packets of shell protocol 2: kind, length, data.
 PACKET = struct.Struct("<BI")
@@ -22,72 +22,74 @@ STDIN, STDOUT, STDERR, EXIT, CLOSE_STDIN, WINDOW_SIZE = range(6)
 MAX_PACKET_BYTES = 1024**2
 FLOOD_LINE = b"flood " * 1000 + b"\n"
 
-WatchOver = Callable[[str, Callable[[Fault], None]], Watch]
+MonitorCommand = Callable[[str, Callable[[Fault], None]], FaultMonitor]
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
-    """What a service's name asks for."""
+class ShellRequest:
+    """The command that a service's name asks for, and how its streams are connected."""
 
     command: str
-    wiring: Wiring
-    framed: bool  # shell protocol 2
+    stdio: StdioMode
+    uses_protocol_2: bool  # shell protocol 2
     terminal: str = "dumb"
 
     @classmethod
-    def parse(cls, name: str, modern: bool) -> Asked | None:
-        """Reads `exec:COMMAND` and `shell[,v2][,raw|pty][,TERM=NAME]:COMMAND`; None for another service."""
+    def parse(cls, name: str, modern: bool) -> ShellRequest | None:
+        """Parses `exec:COMMAND` and `shell[,v2][,raw|pty][,TERM=NAME]:COMMAND`; None for another service."""
         service, _, command = name.partition(":")
         kind, *options = service.split(",")
         if kind == "exec" and not options:
-            return cls(command, Wiring.JOINED_PIPES, framed=False)
+            return cls(command, StdioMode.JOINED_PIPES, uses_protocol_2=False)
         if kind != "shell" or (options and not modern):
             return None
         pty = "pty" in options or ("raw" not in options and not command) or not modern
         framed = "v2" in options
         terminal = next((option[5:] for option in options if option.startswith("TERM=")), "dumb")
         # Without framing a terminal ends the command when the stream ends; a modern phone makes it transparent.
-        wiring = Wiring.TERMINAL if pty else Wiring.PIPES if framed else Wiring.RAW_TERMINAL
+        wiring = StdioMode.TERMINAL if pty else StdioMode.PIPES if framed else StdioMode.RAW_TERMINAL
         return cls(command, wiring, framed, terminal)
 
 
-async def serve(stream: Stream, asked: Asked, run: Run, root: Path, watch_over: WatchOver) -> None:
+async def serve(
+    stream: AdbStream, request: ShellRequest, run: Run, root: Path, monitor_command: MonitorCommand
+) -> None:
     """Runs the command until it ends or the peer closes the stream."""
-    conversation = Conversation(stream, asked.framed, root)
-    with watch_over(asked.command, conversation.act) as watch:
-        async with run(dataclasses.replace(asked, command=conversation.before + asked.command)) as program:
-            await conversation.hold(program, watch)
+    session = CommandSession(stream, request.uses_protocol_2, root)
+    with monitor_command(request.command, session.apply_fault) as monitor:
+        async with run(dataclasses.replace(request, command=session.prelude + request.command)) as program:
+            await session.run(program, monitor)
 
 
-Run = Callable[[Asked], AbstractAsyncContextManager[Program]]
+Run = Callable[[ShellRequest], AbstractAsyncContextManager[RunningCommand]]
 
 
-class Conversation:
+class CommandSession:
     """Carries a program's streams over an ADB stream.
 
     Attributes:
-        before: what the shell does before the command, for faults that leave it no time at all.
+        prelude: shell code that runs before the command, for faults that happen at its very start.
     """
 
-    def __init__(self, stream: Stream, framed: bool, root: Path) -> None:
+    def __init__(self, stream: AdbStream, framed: bool, root: Path) -> None:
         self._stream, self._framed, self._root = stream, framed, root
-        self._program: Program | None = None
-        self.before = ""
+        self._program: RunningCommand | None = None
+        self.prelude = ""
         self._inserted = b""
         self._flood_left = 0.0
         self._disturbed = asyncio.Event()
 
-    def act(self, fault: Fault) -> None:
-        """Lets a fault of the command happen."""
+    def apply_fault(self, fault: Fault) -> None:
+        """Carries out a fault of the command."""
         match fault.name:
             case "exit" if self._program:
                 self._program.fail(fault.values["status"])
             case "exit":
-                self.before = f"exit {fault.values['status']}\n"
+                self.prelude = f"exit {fault.values['status']}\n"
             case "hang" if self._program:
                 self._program.stop()
             case "hang":
-                self.before = "kill -STOP $$\n"
+                self.prelude = "kill -STOP $$\n"
             case "garbage":
                 self._inserted += random.Random(fault.values["size"]).randbytes(fault.values["size"])
             case "flood":
@@ -95,15 +97,15 @@ class Conversation:
                 self._flood_left = float("inf") if size is None else size
         self._disturbed.set()
 
-    async def hold(self, program: Program, watch: Watch) -> None:
-        """Until the program has ended and all is said."""
+    async def run(self, program: RunningCommand, monitor: FaultMonitor) -> None:
+        """Moves data until the program has ended and its output is sent."""
         self._program = program
         async with asyncio.TaskGroup() as tasks:
-            others = [tasks.create_task(self._feed(program)), tasks.create_task(self._insert_always())]
+            others = [tasks.create_task(self._feed(program)), tasks.create_task(self._insert_whenever_disturbed())]
             outputs = [(program.stdout, STDOUT)]
             if program.stderr:
                 outputs.append((program.stderr, STDERR))
-            await asyncio.gather(*(self._pump(pipe, kind, watch) for pipe, kind in outputs))
+            await asyncio.gather(*(self._pump(pipe, kind, monitor) for pipe, kind in outputs))
             status = await program.wait()
             await self._insert()
             if self._framed:
@@ -111,35 +113,35 @@ class Conversation:
             for task in others:
                 task.cancel()
 
-    async def _pump(self, pipe: Pipe, kind: int, watch: Watch) -> None:
-        said = OutputMap(self._root)
+    async def _pump(self, pipe: Pipe, kind: int, monitor: FaultMonitor) -> None:
+        mapper = OutputPathMapper(self._root)
         while chunk := await pipe.read():
-            await self._pass_on(kind, said.feed(chunk), watch)
-        await self._pass_on(kind, said.end(), watch)
+            await self._pass_on(kind, mapper.feed(chunk), monitor)
+        await self._pass_on(kind, mapper.end(), monitor)
 
-    async def _pass_on(self, kind: int, data: bytes, watch: Watch) -> None:
-        await self._say(kind, watch.passed(data) if kind == STDOUT else data)
+    async def _pass_on(self, kind: int, data: bytes, monitor: FaultMonitor) -> None:
+        await self._write(kind, monitor.transform(data) if kind == STDOUT else data)
 
-    async def _insert_always(self) -> None:
+    async def _insert_whenever_disturbed(self) -> None:
         while True:
             await self._disturbed.wait()
             self._disturbed.clear()
             await self._insert()
 
     async def _insert(self) -> None:
-        """Says what faults put among the output."""
+        """Sends what faults insert into the output."""
         inserted, self._inserted = self._inserted, b""
-        await self._say(STDOUT, inserted)
+        await self._write(STDOUT, inserted)
         while self._flood_left > 0:
             self._flood_left -= len(FLOOD_LINE)
-            await self._say(STDOUT, FLOOD_LINE)
+            await self._write(STDOUT, FLOOD_LINE)
 
-    async def _say(self, kind: int, data: bytes) -> None:
+    async def _write(self, kind: int, data: bytes) -> None:
         if data:
             await self._stream.write(PACKET.pack(kind, len(data)) + data if self._framed else data)
 
-    async def _feed(self, program: Program) -> None:
-        """Gives the program what comes; ends the conversation when the peer closes the stream."""
+    async def _feed(self, program: RunningCommand) -> None:
+        """Passes the peer's input to the program; raises StreamClosed when the peer wants no more output."""
         if not self._framed:
             while data := await self._stream.read():
                 await program.stdin.write(data)
@@ -151,10 +153,10 @@ class Conversation:
             kind, size = PACKET.unpack(await self._stream.read_exactly(PACKET.size))
             if size > MAX_PACKET_BYTES:
                 raise StreamClosed(f"a packet of {size} bytes")
-            await _take(program, kind, await self._stream.read_exactly(size))
+            await _handle_packet(program, kind, await self._stream.read_exactly(size))
 
 
-async def _take(program: Program, kind: int, data: bytes) -> None:
+async def _handle_packet(program: RunningCommand, kind: int, data: bytes) -> None:
     if kind == STDIN:
         await program.stdin.write(data)
     elif kind == CLOSE_STDIN and program.stdin is not program.stdout:

@@ -1,7 +1,7 @@
-"""The SoCs that a phone can be emulated with: what Android's properties and sysfs say on phones that have them.
+"""The SoCs of emulated phones, with what Android's properties and sysfs say on real phones that have them.
 
-Names are those of real phones, also where they contradict each other: Samsung's platform property names no chip, and
-Qualcomm's newer ones have code names. `ro.soc.model` exists since Android 12.
+The names are those of real phones, even where they are unclear: Samsung's platform property names no chip, and
+Qualcomm's newer chips have code names there. `ro.soc.model` exists since Android 12.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from runtime.errors import ConfigError
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """Cores of one kind."""
+    """A cluster of equal cores, and their range of clocks."""
 
     cores: int
     min_khz: int
@@ -24,7 +24,7 @@ class Cluster:
 
 @dataclasses.dataclass(frozen=True)
 class Gpu:
-    """`folder` is the one in sysfs that holds its devfreq files."""
+    """A GPU; `folder` is the one in sysfs that holds its devfreq files."""
 
     maker: Literal["adreno", "mali"]
     name: str
@@ -35,7 +35,7 @@ class Gpu:
 
 @dataclasses.dataclass(frozen=True)
 class Soc:
-    """One chip, and the phone that it is emulated with unless the user names another model."""
+    """A chip, and the brand, model and device name of the phone that it is emulated in by default."""
 
     key: str
     maker: str
@@ -121,7 +121,7 @@ OTHER_NAMES = {"sdm855": "sm8150", "sdm865": "sm8250", "helio-x20": "mt6797", "h
 
 
 def find_soc(name: str) -> Soc:
-    """The chip of that key, or of another name that people use; raises ConfigError."""
+    """Finds a chip by its key or another common name; raises ConfigError."""
     key = OTHER_NAMES.get(name.lower(), name.lower())
     if key not in SOCS:
         raise ConfigError(f"--soc {name}: no such SoC to emulate{suggestion(name, [*SOCS, *OTHER_NAMES])}")

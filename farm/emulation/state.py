@@ -1,4 +1,4 @@
-"""What a phone's programs and sysfs tell of it: temperatures, clocks, load, battery, storage, clock."""
+"""The state that a phone's programs and sysfs show: temperatures, clock rates, load, battery, storage, time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from farm.emulation import thermal
 from farm.emulation.faults import Fault
 from farm.emulation.filesystem import gpu_devfreq, read, used_bytes, write
 from farm.emulation.socs import Soc
-from farm.emulation.thermal import Body
+from farm.emulation.thermal import ThermalState
 
 BATTERY = {"battery_level": "83", "battery_usb": "1"}
-# Type of each thermal zone -> the part of the body that it measures.
+# Type of each thermal zone -> the temperature of ThermalState that it shows.
 ZONES = {
     "adreno": {"cpu-0-0-usr": "chip_c", "gpu0-usr": "chip_c", "quiet-therm-usr": "skin_c", "battery": "battery_c"},
     "mali": {"soc_thermal": "chip_c", "gpu": "chip_c", "skin": "skin_c", "battery": "battery_c"},
@@ -23,43 +23,43 @@ MAX_STATUS = len(thermal.STATUS_FROM_C)
 
 
 @dataclasses.dataclass(frozen=True)
-class Hold:
-    """Something that a fault keeps as it is, until the time `until_s`."""
+class TimedOverride:
+    """A value that a fault sets until the time `until_s`."""
 
     value: float
     until_s: float
 
 
-NO_HOLD = Hold(0.0, 0.0)
+NO_OVERRIDE = TimedOverride(0.0, 0.0)
 
 
 class PhoneState:
-    """Keeps the files up to date that say how the phone is.
+    """Keeps the files up to date that show the phone's state.
 
     Args:
-        folder: where the phone's programs look.
+        folder: the folder that the phone's programs read.
         root: the phone's private folder, which holds sysfs.
     """
 
     def __init__(self, folder: Path, root: Path, soc: Soc, rooted: bool) -> None:
         self._folder, self._root, self._soc = folder, root, soc
-        self._body = Body()
-        self._hot, self._throttled, self._slow = NO_HOLD, NO_HOLD, NO_HOLD
+        self._body = ThermalState()
+        self._hot, self._throttled, self._slow = NO_OVERRIDE, NO_OVERRIDE, NO_OVERRIDE
         self._cap = 1.0
         self._written: dict[Path, str] = {}
         for name in ("records", "settings/global"):
             (folder / name).mkdir(parents=True)
         for name, value in BATTERY.items():
             write(folder / "battery_default" / name, value, 0o644)
-        self._put({**BATTERY, "rooted": str(int(rooted)), "clock_offset_s": "0", "wakefulness": "Awake"})
+        self._write_values({**BATTERY, "rooted": str(int(rooted)), "clock_offset_s": "0", "wakefulness": "Awake"})
         self._set_saver(False)
         self.advance(0.0, 0.0, 0.0)
 
     def advance(self, now_s: float, elapsed_s: float, load: float) -> None:
-        """Lets time pass, with that share of all cores in use, and writes what changed."""
+        """Advances the thermal model by `elapsed_s` at a load (share of all cores in use); writes what changed."""
         self._body = self._body.after(elapsed_s, load, len(self._soc.cores))
         if now_s < self._hot.until_s:
-            self._body = dataclasses.replace(Body.at(self._hot.value), load_average=self._body.load_average)
+            self._body = dataclasses.replace(ThermalState.at(self._hot.value), load_average=self._body.load_average)
         override = read(self._folder / "status_override")
         status = int(override) if override.isdigit() else self._body.status
         if now_s < self._throttled.until_s:
@@ -69,89 +69,89 @@ class PhoneState:
         self._write_temperatures(status)
         self._write_clocks(load, self._cap)
         averages = f"{self._body.load_average:.2f} " * 3
-        self._update(self._root / "proc/loadavg", f"{averages}1/{600 + len(self._soc.cores)} 4242")
+        self._write_if_changed(self._root / "proc/loadavg", f"{averages}1/{600 + len(self._soc.cores)} 4242")
 
-    def pace(self, now_s: float) -> float:
-        """What of its full speed the phone computes at, 0 to 1."""
+    def relative_speed(self, now_s: float) -> float:
+        """The phone's computing speed as a share of its full speed, 0 to 1."""
         return self._cap / (self._slow.value if now_s < self._slow.until_s else 1.0)
 
-    def suffer(self, fault: Fault, now_s: float) -> None:
-        """Lets a fault of the phone's state happen."""
+    def apply_fault(self, fault: Fault, now_s: float) -> None:
+        """Carries out a fault of the phone's state."""
         values = fault.values
         until_s = now_s + (math.inf if values.get("for", 0.0) is None else values.get("for", 0.0))
         match fault.name:
             case "hot":
-                self._body, self._hot = Body.at(values["temp"]), Hold(values["temp"], until_s)
+                self._body, self._hot = ThermalState.at(values["temp"]), TimedOverride(values["temp"], until_s)
             case "throttle":
-                self._throttled = Hold(values["status"], until_s)
+                self._throttled = TimedOverride(values["status"], until_s)
             case "slow":
-                self._slow = Hold(values["factor"], until_s)
+                self._slow = TimedOverride(values["factor"], until_s)
             case "battery":
-                self._put({"battery_level": str(values["level"]), "battery_usb": str(int(values["charging"]))})
+                self._write_values({"battery_level": str(values["level"]), "battery_usb": str(int(values["charging"]))})
                 self._set_saver(values["saver"])
             case "clock":
-                before = int(read(self._folder / "clock_offset_s") or 0)
-                self._put({"clock_offset_s": str(before + round(values["jump"]))})
+                offset_s = int(read(self._folder / "clock_offset_s") or 0)
+                self._write_values({"clock_offset_s": str(offset_s + round(values["jump"]))})
             case "storage":
-                self._put({"storage_limit_bytes": str(used_bytes(self._root) + values["free"])})
+                self._write_values({"storage_limit_bytes": str(used_bytes(self._root) + values["free"])})
         self.advance(now_s, 0.0, 0.0)
 
-    def recover(self) -> None:
-        """Cool, charged, with room and the right time."""
-        self._body = Body()
-        self._hot, self._throttled, self._slow = NO_HOLD, NO_HOLD, NO_HOLD
-        self._put({**BATTERY, "clock_offset_s": "0"})
+    def reset(self) -> None:
+        """Ends all faults: the phone is cool, charged, has free storage and shows the right time."""
+        self._body = ThermalState()
+        self._hot, self._throttled, self._slow = NO_OVERRIDE, NO_OVERRIDE, NO_OVERRIDE
+        self._write_values({**BATTERY, "clock_offset_s": "0"})
         self._set_saver(False)
         (self._folder / "storage_limit_bytes").unlink(missing_ok=True)
         self.advance(0.0, 0.0, 0.0)
 
     def _set_saver(self, on: bool) -> None:
-        """Battery saver, which Android calls low power mode."""
+        """Sets battery saver, which Android calls low power mode."""
         write(self._folder / "settings/global/low_power", str(int(on)), 0o644)
 
     def free_bytes(self) -> int | None:
-        """What can still be written; None without a limit."""
+        """How many bytes can still be written; None without a limit."""
         limit = read(self._folder / "storage_limit_bytes")
         return max(int(limit) - used_bytes(self._root), 0) if limit else None
 
-    def take_reboot(self) -> bool:
-        """Whether the phone's own program `reboot` was called since the last time."""
+    def take_reboot_request(self) -> bool:
+        """Whether the phone's program `reboot` was called since the last call of this."""
         request = self._folder / "reboot"
-        asked = request.exists()
+        requested = request.exists()
         request.unlink(missing_ok=True)
-        return asked
+        return requested
 
-    def _put(self, values: Mapping[str, str]) -> None:
+    def _write_values(self, values: Mapping[str, str]) -> None:
         for name, value in values.items():
             write(self._folder / name, value, 0o644)
 
     def _write_temperatures(self, status: int) -> None:
-        self._update(self._folder / "thermal_status", str(status))
+        self._write_if_changed(self._folder / "thermal_status", str(status))
         for part in ("chip", "skin", "battery"):
-            self._update(self._folder / f"{part}_mc", str(_milli(getattr(self._body, f"{part}_c"))))
+            self._write_if_changed(self._folder / f"{part}_mc", str(_milli(getattr(self._body, f"{part}_c"))))
         for number, (kind, part) in enumerate(ZONES[self._soc.gpu.maker].items()):
             zone = self._root / f"sys/class/thermal/thermal_zone{number}"
-            self._update(zone / "type", kind)
-            self._update(zone / "temp", str(_milli(getattr(self._body, part))))
+            self._write_if_changed(zone / "type", kind)
+            self._write_if_changed(zone / "temp", str(_milli(getattr(self._body, part))))
 
     def _write_clocks(self, load: float, cap: float) -> None:
         for core, cluster in enumerate(self._soc.cores):
             folder = self._root / f"sys/devices/system/cpu/cpu{core}/cpufreq"
             governor = read(folder / "scaling_governor")
             khz = thermal.clock(governor, cluster.min_khz, cluster.max_khz, load, cap)
-            self._update(folder / "scaling_cur_freq", str(khz))
+            self._write_if_changed(folder / "scaling_cur_freq", str(khz))
         gpu, devfreq = self._soc.gpu, gpu_devfreq(self._root, self._soc)
         hertz = str(thermal.clock(read(devfreq / "governor"), gpu.min_hz, gpu.max_hz, load, cap))
-        self._update(devfreq / "cur_freq", hertz)
+        self._write_if_changed(devfreq / "cur_freq", hertz)
         if gpu.maker == "adreno":
-            self._update(devfreq.parent / "gpuclk", hertz)
+            self._write_if_changed(devfreq.parent / "gpuclk", hertz)
 
-    def _update(self, path: Path, text: str) -> None:
+    def _write_if_changed(self, path: Path, text: str) -> None:
         if self._written.get(path) != text:
             write(path, text)
             self._written[path] = text
 
 
 def _milli(celsius: float) -> int:
-    """Millidegrees, in the steps of a tenth that sensors have."""
+    """Converts degrees to millidegrees, in steps of a tenth of a degree, as sensors do."""
     return round(celsius * 10) * 100

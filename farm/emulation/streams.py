@@ -1,7 +1,7 @@
-"""One ADB stream, seen from the device: bytes both ways, one unacknowledged packet in each direction.
+"""The device's end of an ADB stream, which carries bytes both ways with one unacknowledged packet in each direction.
 
-The peer sends the next packet when we have taken the last one; we may send the next when the peer has. That is all the
-flow control that ADB has, and it makes a slow reader slow down its writer.
+Each side sends its next packet only after the other has acknowledged the last one. ADB has no other flow control; this
+one makes a slow reader slow its writer down.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from collections.abc import Awaitable, Callable
 from farm.emulation.packets import Command, PacketError
 
 Send = Callable[[Command, int, int, bytes], Awaitable[None]]
-MAX_WAITING = 1024
+MAX_UNREAD_PACKETS = 1024
 EARLY_CLOSE = "the other side closed the stream"
 
 
 class StreamClosed(Exception):
-    """The peer wants nothing more from this stream."""
+    """The peer has closed the stream."""
 
 
-class Stream:
+class AdbStream:
     """A stream that the peer opened.
 
     Args:
-        local, remote: the stream's numbers here and there.
-        payload_bytes: what one packet may hold.
+        local, remote: the stream's numbers on the device and at the peer.
+        payload_bytes: the largest payload of a packet.
         send: sends a packet over the connection.
     """
 
@@ -40,7 +40,7 @@ class Stream:
         self._writing = asyncio.Lock()
 
     async def read(self) -> bytes:
-        """What came next, in whatever pieces; empty when the peer has closed."""
+        """Reads the next bytes, as many as one packet brought; empty when the peer has closed the stream."""
         if self._rest:
             rest, self._rest = self._rest, b""
             return rest
@@ -52,7 +52,7 @@ class Stream:
         return payload
 
     async def read_exactly(self, size_bytes: int) -> bytes:
-        """Raises StreamClosed when the peer closes before."""
+        """Reads so many bytes; raises StreamClosed when the peer closes the stream before."""
         parts, missing = [], size_bytes
         while missing > 0:
             part = await self.read()
@@ -64,7 +64,7 @@ class Stream:
         return b"".join(parts)
 
     async def write(self, data: bytes | memoryview) -> None:
-        """Sends all of it; raises StreamClosed when the peer has closed."""
+        """Sends all of the data; raises StreamClosed when the peer has closed the stream."""
         view = memoryview(data)
         async with self._writing:
             for start in range(0, len(view), self.payload_bytes):
@@ -76,19 +76,19 @@ class Stream:
                     Command.WRTE, self._local, self._remote, bytes(view[start : start + self.payload_bytes])
                 )
 
-    def arrive(self, payload: bytes) -> None:
-        """Takes a packet of the peer; adb sends its last ones without waiting. Raises PacketError for too many."""
-        if self._arrived.qsize() >= MAX_WAITING:
+    def receive_packet(self, payload: bytes) -> None:
+        """Queues a packet's payload; raises PacketError for too many, though adb may send its last ones at once."""
+        if self._arrived.qsize() >= MAX_UNREAD_PACKETS:
             raise PacketError("WRTE before the OKAY of those before")
         if payload:
             self._arrived.put_nowait(payload)
 
     def acknowledge(self) -> None:
-        """The peer has taken our last packet."""
+        """Notes that the peer has acknowledged the last packet."""
         self._acknowledged.set()
 
-    def end(self) -> None:
-        """The peer has closed: what arrived can still be read, nothing can be written. May be called twice."""
+    def peer_closed(self) -> None:
+        """Notes that the peer has closed: what arrived can still be read, nothing written. May be called twice."""
         self._ended = True
         self._arrived.put_nowait(b"")
         self._acknowledged.set()

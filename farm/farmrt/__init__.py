@@ -1,1 +1,1 @@
-"""The native runtime as the controller sees it: its drivers, its files on a unit, its process and its answers."""
+"""The controller's side of the native runtime: drivers on this host, files on a unit, the process and its answers."""

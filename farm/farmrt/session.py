@@ -140,8 +140,8 @@ class Session:
 
 def encode_command(name: str, values: Mapping[str, object]) -> str:
     """One command line; docs/farmrt.md has the grammar."""
-    words = [f"{key}={_encode(value)}" for key, value in values.items() if value is not None]
-    return " ".join([name, *words])
+    arguments = [f"{key}={_encode(value)}" for key, value in values.items() if value is not None]
+    return " ".join([name, *arguments])
 
 
 def _encode(value: object) -> str:

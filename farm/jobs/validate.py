@@ -11,7 +11,7 @@ from farm.config.deployment import Runtime
 from farm.jobs.models.prepare import Prepared
 from farm.model import metrics
 from farm.model.boundary import channel_axis
-from farm.model.metrics import Metrics, Thresholds, Verdict
+from farm.model.metrics import Metrics, OutputVerdict, Thresholds
 from farm.rows.row import LayerReport, Status, TensorComparison
 from runtime.graph import Graph
 
@@ -33,7 +33,7 @@ def output_members(
     """Status, reason, the worst figures, and each output's own, in the deployment file's order."""
     thresholds = thresholds_for(prepared, runtime)
     verdicts = {
-        name: metrics.verdict(expected[name], actual[name], thresholds, channel_axis(form, expected[name].ndim))
+        name: metrics.judge_output(expected[name], actual[name], thresholds, channel_axis(form, expected[name].ndim))
         for name, form in prepared.data_formats.items()
     }
     wrong = [f"{name}: {verdict.reason}" for name, verdict in verdicts.items() if verdict.status != Status.OK]
@@ -54,7 +54,7 @@ def layer_members(
     """
     nodes = [node for node in graph.nodes if node.output in actual]
     for node in nodes:
-        verdict = metrics.verdict(expected[node.output], actual[node.output], thresholds)
+        verdict = metrics.judge_output(expected[node.output], actual[node.output], thresholds)
         if verdict.status != Status.OK:
             report = LayerReport(compared=len(nodes), first_departure=_comparison(node.name, verdict))
             reason = f"operator {node.name!r} ({node.op}) is the first that departs: {verdict.reason}"
@@ -65,7 +65,7 @@ def layer_members(
     return members
 
 
-def _comparison(name: str, verdict: Verdict) -> TensorComparison:
+def _comparison(name: str, verdict: OutputVerdict) -> TensorComparison:
     return TensorComparison(name=name, status=verdict.status, reason=verdict.reason, **_figures(verdict.metrics))
 
 

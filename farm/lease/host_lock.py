@@ -1,4 +1,4 @@
-"""One user's processes on a host take turns at a unit: a lock file each unit, which the kernel unlocks at any death."""
+"""A lock file for each unit lets only one process of a user on this host use it; the kernel unlocks it at any death."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
 @contextlib.contextmanager
-def locked(unit: str, folder: Path | None = None) -> Iterator[str | None]:
-    """Holds the lock of a unit, by its identity; yields None where another process has it, else what names the file.
+def try_lock(unit: str, folder: Path | None = None) -> Iterator[str | None]:
+    """Locks a unit, given by its connection key, for the block; yields None where another process has the lock.
 
-    It names the lock file as the kernel sees it, until the host boots again. Who holds the lock and finds that
-    in a claim knows that the claim's maker has let go of it, or is dead.
+    Otherwise yields the identity of the lock file: boot id, device and inode, unique until the host boots again. Who
+    holds the lock and finds this identity in a claim knows that the claim's maker has released the lock or is dead.
 
     Raises FarmError when the lock file cannot be made.
     """
@@ -43,16 +43,16 @@ def locked(unit: str, folder: Path | None = None) -> Iterator[str | None]:
         lock.release()
 
 
-def identity(unit: Unit) -> str:
-    """What tells a unit from all others, whatever devices.yml calls it."""
+def connection_key(unit: Unit) -> str:
+    """How the unit is reached, as text: the same for one unit under any name in devices.yml, different for others."""
     if unit.transport == "local":
         return f"local {(LOCAL_UNITS_FOLDER / unit.name).resolve()}"
-    where = (unit.serial, unit.adb_server_port, unit.address, unit.port, unit.username, unit.jump, unit.folder)
-    return " ".join(map(str, (unit.transport, *where)))
+    address = (unit.serial, unit.adb_server_port, unit.address, unit.port, unit.username, unit.jump, unit.folder)
+    return " ".join(map(str, (unit.transport, *address)))
 
 
 def _runtime_folder() -> Path:
-    """A folder of the user's own that does not outlast the host's boot by much."""
+    """The user's folder for run-time files: in XDG_RUNTIME_DIR where that can be written, else in the temporary one."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     usable = bool(runtime) and os.access(runtime, os.W_OK)  # after `su` it is another user's
     return Path(runtime, "farm") if usable else Path(tempfile.gettempdir(), f"farm-{os.getuid()}")

@@ -4,9 +4,10 @@
         ...
         held.check()  # before whatever a successor must not find overwritten
 
-The lease is renewed by a thread while the block lasts. A holder that dies leaves a marker that counts no longer than
-the lease; on its own host not even that, since the kernel unlocked its file. Each lease has a token, higher than all
-before: a holder that wakes up late finds a higher one and gets a LeaseLostError.
+A thread renews the lease while the block lasts. The marker of a holder that died is valid until its lease expires; on
+the holder's own host it is void at once, since the kernel unlocked the lock file. Each lease has a fencing token that
+is higher than all before: a holder that continues after its lease expired finds a higher token and gets a
+LeaseLostError.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pathlib import Path
 from farm import safe_text
 from farm.config.inventory import Unit
 from farm.lease import host_lock, leftovers
-from farm.lease.marker import Claim, Marker, Seen
+from farm.lease.marker import Claim, Marker, MarkerState
 from farm.transport.base import Transport
 from runtime.errors import FarmError, JobError, LeaseLostError, UnitBusyError
 
@@ -35,8 +36,8 @@ Connect = Callable[[], Transport]
 
 
 @dataclasses.dataclass(frozen=True)
-class Terms:
-    """How long a lease counts from its last renewal, how often it is renewed, and again after a failure."""
+class LeaseTerms:
+    """Durations of a lease: how long it is valid after a renewal, how often it is renewed, or tried again."""
 
     lease_s: float = 60.0
     renew_s: float = 15.0
@@ -44,22 +45,22 @@ class Terms:
     poll_s: float = 2.0
 
 
-TERMS = Terms()
+TERMS = LeaseTerms()
 
 
 class Lease:
-    """A lease that is held; made by `acquire`.
+    """A lease that this process holds; made by `acquire`.
 
     Attributes:
         token: higher than that of every earlier lease of the unit.
         swept: what an earlier holder had left on the unit.
     """
 
-    def __init__(self, unit: str, marker: Marker, seen: Seen, asked_s: float) -> None:
-        assert seen.claim
-        self.token = seen.token
-        self.swept = leftovers.Swept()
-        self._unit, self._marker, self._claim = unit, marker, seen.claim
+    def __init__(self, unit: str, marker: Marker, state: MarkerState, asked_s: float) -> None:
+        assert state.claim
+        self.token = state.token
+        self.cleared = leftovers.ClearedLeftovers()
+        self._unit, self._marker, self._claim = unit, marker, state.claim
         self._lost = ""
         self._trust_from(asked_s)
 
@@ -69,10 +70,10 @@ class Lease:
         return self._lost
 
     def check(self, certain: bool = False) -> None:
-        """Makes sure that nobody else can have the unit.
+        """Makes sure that the lease is still held.
 
-        It costs nothing for half a lease after a renewal: until then nobody can take it, except by force. `certain`
-        asks the unit, and so does any check after that time.
+        For half a lease after a renewal this costs nothing: until then nobody can take the unit, except by force.
+        Later, or with `certain`, the unit is asked.
 
         Raises:
             LeaseLostError: somebody else holds the unit, or did; or it was rebooted.
@@ -80,21 +81,23 @@ class Lease:
         """
         if self._lost:
             raise LeaseLostError(self._lost)
-        if certain or now_s() > self._trusted_until_s:
+        if certain or boot_clock_s() > self._trusted_until_s:
             self.renew()
 
     def renew(self, marker: Marker | None = None) -> None:
-        """Extends the lease; see `check`. It is still ours when it ran out and nobody wanted the unit meanwhile."""
-        asked_s = now_s()
-        seen = (marker or self._marker).renew(self.token)
-        if seen.token != self.token or seen.claim != self._claim:
-            raise self._loss(f"{self._unit}: the lease was lost to {_who(seen)}; nothing more is written there")
-        if seen.boot != self._claim.boot:
+        """Extends the lease; see `check`. An expired lease can still be renewed unless another holder has claimed."""
+        asked_s = boot_clock_s()
+        state = (marker or self._marker).renew(self.token)
+        if state.token != self.token or state.claim != self._claim:
+            raise self._loss(
+                f"{self._unit}: the lease was lost to {_holder_name(state)}; nothing more is written there"
+            )
+        if state.boot != self._claim.boot:
             raise self._loss(f"{self._unit}: was rebooted, which ended the lease")
         self._trust_from(asked_s)
 
     def end(self) -> None:
-        """Gives the unit back, if it can be reached; a successor's lease is another token's."""
+        """Gives the unit back if it can be reached; a successor's lease has another token and is not touched."""
         with contextlib.suppress(JobError):
             self._marker.end(self.token)
 
@@ -114,7 +117,7 @@ def acquire(
     *,
     connect: Connect | None = None,
     wait_s: float = 0.0,
-    terms: Terms = TERMS,
+    terms: LeaseTerms = TERMS,
     say: Callable[[str], None] = lambda text: None,
     locks: Path | None = None,
 ) -> Iterator[Lease]:
@@ -122,118 +125,118 @@ def acquire(
 
     Args:
         unit: the unit.
-        transport: the way to it.
-        job: what it is wanted for, shown to those who wait.
-        connect: opens a second way, for the renewing thread; without it both share the first.
+        transport: a connection to it.
+        job: what the unit is used for, shown to those who wait.
+        connect: opens a second connection for the renewing thread; without it both share the first.
         wait_s: how long to wait for a unit that somebody else holds.
         terms: durations.
-        say: told once for whom we wait, again when the holder changes.
+        say: called with the holder that we wait for, at first and whenever it changes.
         locks: folder of the lock files, the user's own by default.
 
     Raises:
         UnitBusyError: somebody else holds the unit, and still did after `wait_s`.
-        JobError: the unit cannot be reached, or keeps no lease.
+        JobError: the unit cannot be reached, or cannot store a lease.
     """
-    deadline_s, told = now_s() + wait_s, ""
+    deadline_s, announced = boot_clock_s() + wait_s, ""
     while True:
-        with host_lock.locked(host_lock.identity(unit), locks) as lock:
-            asked_s, attempt = now_s(), _attempt(transport, job, lock, terms)
+        with host_lock.try_lock(host_lock.connection_key(unit), locks) as lock:
+            asked_s, attempt = boot_clock_s(), _try_claim(transport, job, lock, terms)
             if attempt.won:
-                held = Lease(unit.name, Marker(transport), attempt.seen, asked_s)
-                with _renewed(held, connect, terms):
-                    held.swept = leftovers.sweep(transport)
-                    yield held
+                lease = Lease(unit.name, Marker(transport), attempt.state, asked_s)
+                with _keep_renewed(lease, connect, terms):
+                    lease.cleared = leftovers.clear(transport)
+                    yield lease
                 return
-        if now_s() >= deadline_s:
+        if boot_clock_s() >= deadline_s:
             raise UnitBusyError(
-                f"{unit.name}: {attempt.line}; wait for it (jobs have --wait), or {_force(unit)} ends that job"
+                f"{unit.name}: {attempt.line}; wait for it (jobs have --wait), or {_force_command(unit)} ends that job"
             )
-        if told != attempt.holder:
+        if announced != attempt.holder:
             say(f"{unit.name}: waiting, {attempt.line}")
-            told = attempt.holder
-        time.sleep(min(terms.poll_s, max(0.0, deadline_s - now_s())))
+            announced = attempt.holder
+        time.sleep(min(terms.poll_s, max(0.0, deadline_s - boot_clock_s())))
 
 
 def holder(transport: Transport) -> str:
-    """Who holds the unit, since when and until when; empty where nobody does."""
-    seen = Marker(transport).look()
-    return _holder_line(seen) if seen.remaining_s else ""
+    """Describes who holds the unit, since when and until when; empty where nobody does."""
+    state = Marker(transport).read()
+    return _holder_line(state) if state.remaining_s else ""
 
 
 def release(unit: Unit, transport: Transport, force: bool = False, locks: Path | None = None) -> str:
-    """Ends a lease that its holder left behind, or with `force` any; returns what was done, as a line.
+    """Ends the lease of a dead holder, or with `force` any lease; returns a line that says what was done.
 
     Raises:
-        UnitBusyError: the holder is alive, as far as can be told.
+        UnitBusyError: the holder may be alive.
     """
     marker = Marker(transport)
-    with host_lock.locked(host_lock.identity(unit), locks) as lock:
-        seen = marker.look()
-        before = _holder_line(seen)
-        if seen.remaining_s and not _is_stale(seen, lock) and not force:
-            raise UnitBusyError(f"{unit.name}: {before}; {_force(unit)} ends that job all the same")
-        taken = _claimed(transport, "released by hand", lock or "", TERMS, seen)
-        if taken is None:
+    with host_lock.try_lock(host_lock.connection_key(unit), locks) as lock:
+        state = marker.read()
+        holder_line = _holder_line(state)
+        if state.remaining_s and not _is_stale(state, lock) and not force:
+            raise UnitBusyError(f"{unit.name}: {holder_line}; {_force_command(unit)} ends that job all the same")
+        claimed = _claim(transport, "released by hand", lock or "", TERMS, state)
+        if claimed is None:
             raise UnitBusyError(f"{unit.name}: was taken by somebody else in this moment")
-        swept = leftovers.sweep(transport)
-        marker.end(taken.token)
-    return f"{unit.name}: {f'freed, was {before}' if seen.remaining_s else 'was free'}{swept.line}"
+        cleared = leftovers.clear(transport)
+        marker.end(claimed.token)
+    return f"{unit.name}: {f'freed, was {holder_line}' if state.remaining_s else 'was free'}{cleared.line}"
 
 
-def now_s() -> float:
-    """This host's clock that counts suspended time too, and that nobody sets."""
+def boot_clock_s() -> float:
+    """Seconds since boot, suspended time included; a clock that nobody can set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Attempt:
-    """What came of wanting a unit: the marker after it, with our claim if it was won."""
+class _AcquireAttempt:
+    """The result of trying to claim a unit: the marker afterwards, which holds our claim if we won."""
 
-    seen: Seen
+    state: MarkerState
     won: bool = False
 
     @property
     def holder(self) -> str:
-        """Identifies the holder."""
-        return self.seen.claim.nonce if self.seen.claim else "nobody"
+        """What tells this holder from any other."""
+        return self.state.claim.nonce if self.state.claim else "nobody"
 
     @property
     def line(self) -> str:
-        """Who holds the unit."""
-        return _holder_line(self.seen) if self.seen.remaining_s else "being taken or left by another process"
+        """Describes who holds the unit."""
+        return _holder_line(self.state) if self.state.remaining_s else "being taken or left by another process"
 
 
-def _attempt(transport: Transport, job: str, lock: str | None, terms: Terms) -> _Attempt:
-    """Claims the unit where it is free; without the lock of this host another process is busy with it."""
-    seen = Marker(transport).look()
-    if lock is None or (seen.remaining_s and not _is_stale(seen, lock)):
-        return _Attempt(seen)
-    taken = _claimed(transport, job, lock, terms, seen)
-    return _Attempt(taken or seen, won=taken is not None)
+def _try_claim(transport: Transport, job: str, lock: str | None, terms: LeaseTerms) -> _AcquireAttempt:
+    """Claims the unit if it is free; `lock` is None where another process of this host has the unit."""
+    state = Marker(transport).read()
+    if lock is None or (state.remaining_s and not _is_stale(state, lock)):
+        return _AcquireAttempt(state)
+    claimed = _claim(transport, job, lock, terms, state)
+    return _AcquireAttempt(claimed or state, won=claimed is not None)
 
 
-def _is_stale(seen: Seen, lock: str | None) -> bool:
-    """Whether the holder is dead for sure: it held the lock file that is ours now."""
-    return lock is not None and seen.claim is not None and seen.claim.lock == lock
+def _is_stale(state: MarkerState, lock: str | None) -> bool:
+    """Whether the holder is certainly dead: its claim names the lock file that this process holds now."""
+    return lock is not None and state.claim is not None and state.claim.lock == lock
 
 
-def _claimed(transport: Transport, job: str, lock: str, terms: Terms, seen: Seen) -> Seen | None:
+def _claim(transport: Transport, job: str, lock: str, terms: LeaseTerms, state: MarkerState) -> MarkerState | None:
     claim = Claim(
-        owner=safe_text.word(f"{_user()}@{socket.gethostname()}"),
+        owner=safe_text.word(f"{_user_name()}@{socket.gethostname()}"),
         pid=os.getpid(),
         job=safe_text.word(job),
         nonce=secrets.token_hex(8),
         lock=lock,
-        boot=seen.boot,
-        uptime_s=seen.uptime_s,
+        boot=state.boot,
+        uptime_s=state.uptime_s,
         lease_s=terms.lease_s,
     )
-    after = Marker(transport).claim(claim, seen)
+    after = Marker(transport).claim(claim, state)
     return after if after.claim == claim else None
 
 
-def _user() -> str:
-    """Who we are; a container's user may have no name."""
+def _user_name() -> str:
+    """The name of this process's user, or the number: a container's user may have no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -241,36 +244,36 @@ def _user() -> str:
 
 
 @contextlib.contextmanager
-def _renewed(held: Lease, connect: Connect | None, terms: Terms) -> Iterator[None]:
-    """Renews a lease by a thread within the block, and ends it after."""
+def _keep_renewed(lease: Lease, connect: Connect | None, terms: LeaseTerms) -> Iterator[None]:
+    """Runs the renewing thread for the block; ends the lease afterwards."""
     stop = threading.Event()
-    thread = threading.Thread(target=_renew, args=(held, connect, terms, stop), name="lease", daemon=True)
+    thread = threading.Thread(target=_renew_until, args=(lease, connect, terms, stop), name="lease", daemon=True)
     thread.start()
     try:
         yield
     finally:
         stop.set()
         thread.join(JOIN_S)
-        held.end()
+        lease.end()
 
 
-def _renew(held: Lease, connect: Connect | None, terms: Terms, stop: threading.Event) -> None:
-    """Renews until told to stop, or until the lease is lost; a unit that cannot be reached is tried again."""
-    own: Transport | None = None
+def _renew_until(lease: Lease, connect: Connect | None, terms: LeaseTerms, stop: threading.Event) -> None:
+    """Renews the lease until `stop` is set or the lease is lost; connects again after a failure."""
+    own_transport: Transport | None = None
     delay_s = terms.renew_s
-    while not stop.wait(delay_s) and not held.lost:
+    while not stop.wait(delay_s) and not lease.lost:
         try:
-            if connect and own is None:
-                own = connect()
+            if connect and own_transport is None:
+                own_transport = connect()
             if not stop.is_set():  # to connect may have taken long
-                held.renew(Marker(own) if own else None)
+                lease.renew(Marker(own_transport) if own_transport else None)
             delay_s = terms.renew_s
         except LeaseLostError:
             break
         except FarmError:
-            _close(own)
-            own, delay_s = None, terms.retry_s
-    _close(own)
+            _close(own_transport)
+            own_transport, delay_s = None, terms.retry_s
+    _close(own_transport)
 
 
 def _close(transport: Transport | None) -> None:
@@ -279,20 +282,20 @@ def _close(transport: Transport | None) -> None:
             transport.close()
 
 
-def _force(unit: Unit) -> str:
+def _force_command(unit: Unit) -> str:
     return f"`farm devices release {unit.name} --force`"
 
 
-def _who(seen: Seen) -> str:
-    return f"{seen.claim.owner} ({seen.claim.job})" if seen.claim else "somebody else"
+def _holder_name(state: MarkerState) -> str:
+    return f"{state.claim.owner} ({state.claim.job})" if state.claim else "somebody else"
 
 
-def _holder_line(seen: Seen) -> str:
-    """`held by alice@lab (pid 4242, tune resnet50) since 12:31:05, for 43 s more unless it is renewed`."""
-    if seen.claim is None:
+def _holder_line(state: MarkerState) -> str:
+    """For people: `held by alice@lab (pid 4242, tune resnet50) since 12:31:05, for 43 s more unless it is renewed`."""
+    if state.claim is None:
         return "held by nobody"
-    since = datetime.datetime.now().astimezone() - datetime.timedelta(seconds=seen.held_s)
+    since = datetime.datetime.now().astimezone() - datetime.timedelta(seconds=state.held_s)
     return (
-        f"held by {seen.claim.owner} (pid {seen.claim.pid}, {seen.claim.job}) since {since:%Y-%m-%d %H:%M:%S}, "
-        f"for {seen.remaining_s:.0f} s more unless it is renewed"
+        f"held by {state.claim.owner} (pid {state.claim.pid}, {state.claim.job}) since {since:%Y-%m-%d %H:%M:%S}, "
+        f"for {state.remaining_s:.0f} s more unless it is renewed"
     )

@@ -1,4 +1,4 @@
-"""What a dead holder left on a unit: programs that still run, governors that it had set. A new lease clears it away."""
+"""Clears what a dead holder left on a unit, at the begin of a new lease: running programs, and governors it had set."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ done
 
 
 @dataclasses.dataclass(frozen=True)
-class Swept:
-    """Number of programs that were ended, and of governors that got their old value back."""
+class ClearedLeftovers:
+    """How many programs were ended, and how many governors got their old value back."""
 
     programs: int = 0
     governors: int = 0
 
     @property
     def line(self) -> str:
-        """`; programs ended that were still running: 1`, empty where there was nothing."""
+        """For people: `; programs ended that were still running: 1`; empty where nothing was left."""
         ended = f"; programs ended that were still running: {self.programs}" if self.programs else ""
         return ended + (f"; governors put back: {self.governors}" if self.governors else "")
 
 
-def sweep(transport: Transport, sysfs: str = governor.SYSFS) -> Swept:
-    """Clears away; only the holder of the lease may."""
+def clear(transport: Transport, sysfs: str = governor.SYSFS) -> ClearedLeftovers:
+    """Ends programs and restores governors; only the holder of the lease may call this."""
     completed = transport.run(["sh", "-c", END_PROGRAMS + governor.RESTORE, "sweep", sysfs], DEADLINE_S)
     lines = set(completed.stdout.decode(errors="replace").splitlines())
-    return Swept(*(sum(line.startswith(word) for line in lines) for word in ("killed=", "restored=")))
+    return ClearedLeftovers(*(sum(line.startswith(word) for line in lines) for word in ("killed=", "restored=")))

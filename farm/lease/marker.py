@@ -1,17 +1,17 @@
-"""The lease's marker on the unit: who holds it, so that controllers agree who know nothing of each other.
+"""The lease's marker on the unit, by which controllers that do not know of each other agree on who holds it.
 
 In the folder `.lease` on the unit:
 
-    <token>        a symbolic link that leads nowhere; its text is the claim (JSON). The highest token holds the unit
+    <token>        a dangling symbolic link, whose target is the claim's text (JSON). The highest token holds the unit
     <token>.beat   the unit's uptime when the holder last renewed, or `ended`
 
-A symbolic link is made in one step, with its text, and never over another: of two that claim one token one wins, on
-every file system of phones and boards (Android lets its shell make these, but no hard links). Each writes only under
-its own token, so a late holder cannot undo its successor's claim. A renewal is written first and the highest token read
-afterwards; a claim is made first and the last renewal read again afterwards, and withdrawn if there was a new one:
-whatever the order, one of the two sees the other.
+A symbolic link is created with its text in one atomic step, and never replaces another. So of two controllers that
+claim one token exactly one wins, on every file system of phones and boards (Android's shell may make symbolic links,
+but no hard links). Each controller writes only under its own token, so a late holder cannot undo its successor's
+claim. A renewal is written before the highest token is read. A claim is made before the last renewal is read once
+more, and withdrawn if there was a new one. So whatever the order, one of the two notices the other.
 
-Time is the unit's uptime and its boot id: one clock for all controllers, which nobody sets.
+Times are the unit's uptime, valid for one boot id: one clock for all controllers, which nobody can set.
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ echo "claim=$(readlink "$top" 2>/dev/null)"
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """What a holder says of itself.
+    """What a holder writes about itself.
 
     Attributes:
         owner: user and host, for people.
         job: what it does there, for people.
-        nonce: unlike any other claim's.
-        lock: identifies the lock file that it holds on its own host, see farm.host_lock.
-        boot, uptime_s: the unit's, at the claim.
-        lease_s: how long it counts from the claim or the last renewal.
+        nonce: random, so that no two claims are equal.
+        lock: identity of the lock file that the holder has on its own host, see farm.lease.host_lock.
+        boot, uptime_s: the unit's boot id and uptime when the claim was made.
+        lease_s: how long it is valid after the claim or the last renewal.
     """
 
     owner: str
@@ -92,62 +92,67 @@ class Claim:
     lease_s: float
 
     def text(self) -> str:
-        """As a line."""
+        """The claim as a line of JSON."""
         return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
-    """The marker and the unit's clock at one moment; `claim` is None where nobody made one that can be read."""
+class MarkerState:
+    """The marker and the unit's clock at one moment; `claim` is None where there is none that can be read.
+
+    Attributes:
+        token: the highest token; 0 where there is none.
+        heartbeat: the uptime of the last renewal as text, ENDED, or empty where there was none.
+    """
 
     boot: str
     uptime_s: float
     token: int
     claim: Claim | None
-    beat: str
+    heartbeat: str
 
     @property
     def remaining_s(self) -> float:
-        """How long the lease still lasts; 0 where nobody holds one: it ended, ran out, or the unit rebooted."""
-        if self.claim is None or self.beat == ENDED or self.claim.boot != self.boot:
+        """Seconds until the lease expires; 0 where nobody holds one: it ended, it expired, or the unit rebooted."""
+        if self.claim is None or self.heartbeat == ENDED or self.claim.boot != self.boot:
             return 0.0
-        last_s = max(self.claim.uptime_s, _number(self.beat))
+        last_s = max(self.claim.uptime_s, _seconds(self.heartbeat))
         if last_s > self.uptime_s:  # rebooted, on a unit without boot id
             return 0.0
         return max(0.0, last_s + self.claim.lease_s - self.uptime_s)
 
     @property
     def held_s(self) -> float:
-        """How long ago the claim was made."""
+        """Seconds since the claim was made."""
         return max(0.0, self.uptime_s - self.claim.uptime_s) if self.claim else 0.0
 
 
 class Marker:
-    """The marker of one unit. Every method is one command there and returns what is seen after it."""
+    """Reads and writes the marker of a unit; each method runs one command there and returns the marker afterwards."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def look(self) -> Seen:
-        """Changes nothing."""
+    def read(self) -> MarkerState:
+        """Reads the marker; changes nothing."""
         return self._run("look")
 
-    def claim(self, claim: Claim, seen: Seen) -> Seen:
-        """Claims the token after the one that was seen; the claim that comes back is ours if that went well."""
-        if seen.token >= MAX_TOKEN:
+    def claim(self, claim: Claim, state: MarkerState) -> MarkerState:
+        """Claims the token after that of `state`; the returned state holds `claim` if that succeeded."""
+        if state.token >= MAX_TOKEN:
             raise DeviceError("the folder .lease on the unit holds no sensible token; remove it there")
-        return self._run("claim", str(seen.token + 1), claim.text(), str(seen.token), seen.beat)
+        return self._run("claim", str(state.token + 1), claim.text(), str(state.token), state.heartbeat)
 
-    def renew(self, token: int) -> Seen:
-        """Says that the holder of a token is alive; whether it still is the holder is in what comes back."""
+    def renew(self, token: int) -> MarkerState:
+        """Writes the heartbeat of a token; the returned state tells whether that token still holds the unit."""
         return self._run("renew", str(token))
 
-    def end(self, token: int) -> Seen:
+    def end(self, token: int) -> MarkerState:
         """Gives a token up."""
         return self._run("end", str(token))
 
-    def _run(self, *words: str) -> Seen:
-        completed = self._transport.run(["sh", "-c", SCRIPT, "lease", *words], DEADLINE_S)
+    def _run(self, *arguments: str) -> MarkerState:
+        completed = self._transport.run(["sh", "-c", SCRIPT, "lease", *arguments], DEADLINE_S)
         if completed.exit_status:
             reason = safe_text.word(completed.stderr.decode(errors="replace"), 200)
             raise DeviceError(
@@ -156,35 +161,35 @@ class Marker:
         return parse(completed.stdout.decode(errors="replace"))
 
 
-def parse(output: str) -> Seen:
-    """What the script printed.
+def parse(output: str) -> MarkerState:
+    """Parses what the script printed.
 
     Raises:
         DeviceError: the unit tells no uptime, or something else answered.
     """
     values = dict(line.split("=", 1) for line in output.split("\n") if "=" in line)
-    uptime_s, token = _number(values.get("uptime", "")), values.get("token", "")
+    uptime_s, token = _seconds(values.get("uptime", "")), values.get("token", "")
     if uptime_s <= 0 or not (token.isascii() and token.isdigit() and len(token) < 20):
         raise DeviceError("the unit does not tell its uptime, so nobody can hold a lease there")
     claim = parse_claim(values.get("claim", ""))
-    return Seen(safe_text.word(values.get("boot", "")), uptime_s, int(token), claim, values.get("beat", ""))
+    return MarkerState(safe_text.word(values.get("boot", "")), uptime_s, int(token), claim, values.get("beat", ""))
 
 
 def parse_claim(text: str) -> Claim | None:
-    """A claim as it was written; None where it is none, or holds what no claim can."""
+    """Parses a claim; None where the text is none, or has impossible values."""
     try:
         values: dict[str, Any] = json.loads(text[:MAX_CLAIM_BYTES])
-        words = {name: safe_text.word(values[name]) for name in ("owner", "job", "nonce", "lock", "boot")}
+        texts = {name: safe_text.word(values[name]) for name in ("owner", "job", "nonce", "lock", "boot")}
         claim = Claim(
-            **words, pid=int(values["pid"]), uptime_s=float(values["uptime_s"]), lease_s=float(values["lease_s"])
+            **texts, pid=int(values["pid"]), uptime_s=float(values["uptime_s"]), lease_s=float(values["lease_s"])
         )
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     return claim if 0 < claim.lease_s <= MAX_LEASE_S and claim.uptime_s >= 0 else None
 
 
-def _number(text: str) -> float:
-    """A number of seconds; 0 where it is none."""
+def _seconds(text: str) -> float:
+    """Parses a number of seconds; 0 for anything else."""
     try:
         value = float(text)
     except ValueError:

@@ -1,1 +1,1 @@
-"""Models: fetched, cut at their boundary, computed by the oracle, compared with it."""
+"""Fetches models, cuts them at the deployment's boundary, and compares outputs with reference outputs."""

@@ -1,7 +1,7 @@
-"""The model as the deployment file bounds it: only what lies between its inputs and outputs, in its data formats.
+"""Cuts a model at the inputs and outputs that the deployment file names, and converts these to its data formats.
 
-Importer and oracle both get this model, so that arrays have the application's order everywhere. A tensor whose format
-is NHWC keeps its name and gets a transposition; the model's own tensor in NCHW order is then called `<name>:nchw`.
+Importer and oracle both get the cut model, so that arrays have the application's order everywhere. A tensor whose
+format is NHWC keeps its name and gets a transposition; the model's own tensor, in NCHW order, becomes `<name>:nchw`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ ELEMENT_TYPES = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32}
 IR_VERSION_WITH_FREE_INITIALIZERS = 4  # before it, every initializer had to be an input too
 
 
-def bounded(model: onnx.ModelProto, inputs: Sequence[Input], outputs: Sequence[Output]) -> onnx.ModelProto:
-    """The model from `inputs` to `outputs`; either may be intermediate tensors.
+def cut_at_boundary(model: onnx.ModelProto, inputs: Sequence[Input], outputs: Sequence[Output]) -> onnx.ModelProto:
+    """Cuts the model to what lies between `inputs` and `outputs`, which may be intermediate tensors.
 
     Raises:
         ModelError: a tensor is not in the model, or an input of the model that is needed is not among `inputs`.
@@ -44,22 +44,22 @@ def bounded(model: onnx.ModelProto, inputs: Sequence[Input], outputs: Sequence[O
 
 
 def channel_axis(data_format: DataFormat, rank: int) -> int:
-    """Where the channels of a tensor lie."""
+    """The axis of a tensor that holds its channels."""
     return rank - 1 if data_format == "NHWC" else 1
 
 
 def _is_nhwc(tensor: Input | Output) -> bool:
-    """Whether a transposition is needed: of an output without a shape the rank is unknown, so it counts as an image."""
+    """Whether a transposition is needed; an output without a shape, whose rank is unknown, counts as an image."""
     return tensor.data_format == "NHWC" and (tensor.shape is None or len(tensor.shape) == 4)
 
 
 def _needed_nodes(model: onnx.ModelProto, inputs: Sequence[str], outputs: Sequence[str]) -> list[onnx.NodeProto]:
-    """The nodes that outputs depend on, as far back as the inputs, in the model's order."""
+    """The nodes between the inputs and the outputs, in the model's order."""
     producers = {name: node for node in model.graph.node for name in node.output if name}
-    known = {*producers, *(value.name for value in (*model.graph.input, *model.graph.initializer))}
+    tensor_names = {*producers, *(value.name for value in (*model.graph.input, *model.graph.initializer))}
     for kind, names in (("input", inputs), ("output", outputs)):
         for name in names:
-            if name not in known:
+            if name not in tensor_names:
                 raise ModelError(f"{kind} tensor {name!r} is not in the model; it has {_tensors(model, kind)}")
     needed: set[int] = set()
     pending = list(outputs)
@@ -73,10 +73,10 @@ def _needed_nodes(model: onnx.ModelProto, inputs: Sequence[str], outputs: Sequen
 
 
 def _check_inputs(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], inputs: Sequence[Input]) -> None:
-    given = {tensor.name for tensor in inputs} | {tensor.name for tensor in model.graph.initializer}
+    provided = {tensor.name for tensor in inputs} | {tensor.name for tensor in model.graph.initializer}
     read = {name for node in nodes for name in node.input}
     for value in model.graph.input:
-        if value.name in read and value.name not in given:
+        if value.name in read and value.name not in provided:
             raise ModelError(f"the model reads the input {value.name!r}, which input_tensors does not name")
     declared = {value.name: value for value in model.graph.input}
     for tensor in inputs:
@@ -85,7 +85,7 @@ def _check_inputs(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], input
 
 
 def _check_shape(value: onnx.ValueInfoProto, tensor: Input) -> None:
-    """Type and shape of the deployment file against the model's; symbolic sizes fit anything."""
+    """Refuses a type or shape that differs from the model's; a symbolic size matches any."""
     declared = value.type.tensor_type
     if declared.elem_type != ELEMENT_TYPES[tensor.data_type]:
         kind = TensorProto.DataType.Name(declared.elem_type)
@@ -93,10 +93,12 @@ def _check_shape(value: onnx.ValueInfoProto, tensor: Input) -> None:
     if not declared.HasField("shape"):
         return
     sizes = [dim.dim_value or None for dim in declared.shape.dim]
-    given = tensor.graph_shape
-    if len(sizes) != len(given) or any(size not in (None, wanted) for size, wanted in zip(sizes, given, strict=True)):
+    deployed = tensor.graph_shape
+    if len(sizes) != len(deployed) or any(
+        size not in (None, wanted) for size, wanted in zip(sizes, deployed, strict=True)
+    ):
         shown = ",".join("?" if size is None else str(size) for size in sizes)
-        order = f", which is {','.join(map(str, given))} in the model's order" if given != tensor.shape else ""
+        order = f", which is {','.join(map(str, deployed))} in the model's order" if deployed != tensor.shape else ""
         raise ModelError(
             f"input {tensor.name!r}: shape {','.join(map(str, tensor.shape))}{order}, but the model reads {shown}"
         )

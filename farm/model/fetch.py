@@ -1,4 +1,4 @@
-"""Resolves what a deployment file points to (zoo://, http(s)://, a path beside the file) to local, checked files.
+"""Resolves the locations in a deployment file (zoo://, http(s)://, a path beside the file) to local, checked files.
 
 Everything that is made or downloaded lies in the cache folder and can be deleted at any time:
 
@@ -60,7 +60,7 @@ class Fetcher:
         """The model's ONNX file, its checksum verified where the deployment file gives one."""
         model = self._deployment.models[model_name]
         key_path = ("models", model_name, "model_file_path")
-        with self._located(key_path):
+        with self._errors_located_at(key_path):
             return self._resolve(model.model_file_path, model.model_sha256_checksum)
 
     def validation_inputs(self, model_name: str) -> dict[str, Array]:
@@ -69,7 +69,7 @@ class Fetcher:
         arrays = {}
         for index, (location, tensor) in enumerate(zip(subgraph.validation_inputs_data, subgraph.inputs, strict=False)):
             key_path = ("models", model_name, "subgraphs", 0, "validation_inputs_data", index)
-            with self._located(key_path):
+            with self._errors_located_at(key_path):
                 arrays[tensor.name] = load_array(self._resolve(location, None), tensor)
         return arrays
 
@@ -85,8 +85,8 @@ class Fetcher:
         return path
 
     @contextlib.contextmanager
-    def _located(self, key_path: KeyPath) -> Iterator[None]:
-        """Puts file, line and key before the text of an error."""
+    def _errors_located_at(self, key_path: KeyPath) -> Iterator[None]:
+        """Adds the deployment file's name, line and key to errors within the block."""
         try:
             yield
         except (ConfigError, ModelError) as error:
@@ -102,29 +102,29 @@ class Fetcher:
         path = self._cache / "downloads" / _key(url, checksum or "")
         if checksum and path.exists() and sha256_of(path) == checksum:
             return path
-        known = {} if checksum else _read_notes(path)
+        conditions = {} if checksum else _read_conditions(path)
         try:
-            self._receive(url, known, path, checksum)
+            self._receive(url, conditions, path, checksum)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             hint = "; model_sha256_checksum would let the copy in the cache serve" if path.exists() else ""
             raise ConfigError(f"{url} cannot be fetched: {str(error) or type(error).__name__}{hint}") from None
         return path
 
-    def _receive(self, url: str, known: dict[str, str], path: Path, checksum: str | None) -> None:
+    def _receive(self, url: str, conditions: dict[str, str], path: Path, checksum: str | None) -> None:
         """Downloads unless the server says that nothing changed."""
-        headers = {"Accept-Encoding": "identity", **known}
+        headers = {"Accept-Encoding": "identity", **conditions}
         timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
         with httpx.stream("GET", url, headers=headers, follow_redirects=True, timeout=timeout) as response:
-            if response.status_code == httpx.codes.NOT_MODIFIED and known:
+            if response.status_code == httpx.codes.NOT_MODIFIED and conditions:
                 return
             if response.status_code != httpx.codes.OK:
                 raise ConfigError(f"{url} cannot be fetched: HTTP status {response.status_code}")
-            _notes_file(path).unlink(missing_ok=True)  # never beside a file that they do not describe
+            _conditions_file(path).unlink(missing_ok=True)  # never beside a file that they do not describe
             with atomic_file.replacing(path) as file:
                 digest = self._copy(response, file)
                 if checksum:
                     _verify(url, digest, checksum)
-            atomic_file.write(_notes_file(path), json.dumps(_conditions(response)).encode())
+            atomic_file.write(_conditions_file(path), json.dumps(_conditions_of(response)).encode())
 
     def _copy(self, response: httpx.Response, file: BinaryIO) -> str:
         """Streams the body into the file; returns its SHA-256."""
@@ -152,8 +152,8 @@ def load_array(path: Path, tensor: Input) -> Array:
     except (ValueError, EOFError, OSError) as error:
         raise ConfigError(f"{path} is not a NumPy .npy file: {error}") from None
     if array.shape != tensor.shape or array.dtype != tensor.data_type:
-        wanted, given = (tensor.data_type, list(tensor.shape)), (str(array.dtype), list(array.shape))
-        raise ConfigError(f"{path} holds {given[0]} {given[1]}; the input {tensor.name!r} is {wanted[0]} {wanted[1]}")
+        wanted = f"{tensor.data_type} {list(tensor.shape)}"
+        raise ConfigError(f"{path} holds {array.dtype} {list(array.shape)}; the input {tensor.name!r} is {wanted}")
     if not np.isfinite(array).all():
         raise ConfigError(f"{path} holds NaN or infinity")
     return np.array(array)
@@ -173,28 +173,32 @@ def _local_file(path: Path) -> Path:
     return path
 
 
-def _verify(location: str, found: str, expected: str) -> None:
-    if found != expected:
-        raise ConfigError(f"{location} has the checksum {found}, not {expected} as model_sha256_checksum says")
+def _verify(location: str, actual: str, expected: str) -> None:
+    if actual != expected:
+        raise ConfigError(f"{location} has the checksum {actual}, not {expected} as model_sha256_checksum says")
 
 
-def _notes_file(path: Path) -> Path:
+def _conditions_file(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def _conditions(response: httpx.Response) -> dict[str, str]:
+def _conditions_of(response: httpx.Response) -> dict[str, str]:
     """The headers by which the next request asks whether the file changed."""
     pairs = (("If-None-Match", "etag"), ("If-Modified-Since", "last-modified"))
     return {condition: response.headers[name] for condition, name in pairs if name in response.headers}
 
 
-def _read_notes(path: Path) -> dict[str, str]:
-    """The conditions that the last download left; none (download again) when either file is gone or damaged."""
+def _read_conditions(path: Path) -> dict[str, str]:
+    """Reads the conditions that the last download stored; none (download again) when a file is gone or damaged."""
     try:
-        known = json.loads(_notes_file(path).read_text()) if path.exists() else {}
+        conditions = json.loads(_conditions_file(path).read_text()) if path.exists() else {}
     except (OSError, ValueError):
         return {}
-    return {key: value for key, value in known.items() if isinstance(value, str)} if isinstance(known, dict) else {}
+    return (
+        {key: value for key, value in conditions.items() if isinstance(value, str)}
+        if isinstance(conditions, dict)
+        else {}
+    )
 
 
 def _zoo_source_hash() -> str:

@@ -1,4 +1,4 @@
-"""How far an output departs from what was expected, and whether that is too far. Pure functions of two arrays.
+"""Measures how far an output departs from the expected one, and decides whether that is too far. Pure.
 
 All sums run in double precision. Elements that are the same infinity in both arrays agree and are left out of the sums;
 any other infinity, and every NaN, makes the comparison fail.
@@ -29,7 +29,7 @@ class Metrics:
 
     Attributes:
         cosine: cosine similarity, 1 for equal directions and for two zero vectors; 0 where one is zero or not finite.
-        sqnr_db: signal to quantization noise ratio, 10 log10(sum e^2 / sum (e - a)^2), within +-300 dB.
+        sqnr_db: signal to quantization noise ratio, 10 log10(sum e^2 / sum (e - a)^2), limited to +-300 dB.
         pixel_accuracy: share of pixels whose largest channel is the expected one.
         max_abs_error: largest |a - e|; infinite where an infinity or a NaN stands alone.
         max_rel_error: largest |a - e| / |e| among elements of at least a thousandth of the largest |e|.
@@ -64,7 +64,7 @@ class Thresholds:
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class OutputVerdict:
     """Status `ok` or `wrong_result`, the reason of the latter, and the metrics where the shapes agree."""
 
     status: Status
@@ -118,30 +118,30 @@ def compare(expected: Array, actual: Array, channel_axis: int = 1) -> Metrics:
         )
 
 
-def verdict(expected: Array, actual: Array, thresholds: Thresholds, channel_axis: int = 1) -> Verdict:
-    """Whether `actual` passes for `expected`, and why not."""
+def judge_output(expected: Array, actual: Array, thresholds: Thresholds, channel_axis: int = 1) -> OutputVerdict:
+    """Decides whether `actual` is close enough to `expected`."""
     if expected.shape != actual.shape:
-        return Verdict(Status.WRONG_RESULT, f"shape {actual.shape}, expected {expected.shape}", None)
+        return OutputVerdict(Status.WRONG_RESULT, f"shape {actual.shape}, expected {expected.shape}", None)
     metrics = compare(expected, actual, channel_axis)
     reason = "; ".join(_objections(metrics, thresholds))
-    return Verdict(Status.WRONG_RESULT if reason else Status.OK, reason, metrics)
+    return OutputVerdict(Status.WRONG_RESULT if reason else Status.OK, reason, metrics)
 
 
 def worst(metrics: Iterable[Metrics]) -> Metrics | None:
     """The worst of every figure over several tensors; None over none."""
-    rows = list(metrics)
-    if not rows:
+    tensors = list(metrics)
+    if not tensors:
         return None
     return Metrics(
-        cosine=min(row.cosine for row in rows),
-        sqnr_db=min(row.sqnr_db for row in rows),
-        pixel_accuracy=min(row.pixel_accuracy for row in rows),
-        max_abs_error=max(row.max_abs_error for row in rows),
-        max_rel_error=max(row.max_rel_error for row in rows),
-        scale=max(row.scale for row in rows),
-        nan_count=sum(row.nan_count for row in rows),
-        inf_count=sum(row.inf_count for row in rows),
-        expected_nan_count=sum(row.expected_nan_count for row in rows),
+        cosine=min(row.cosine for row in tensors),
+        sqnr_db=min(row.sqnr_db for row in tensors),
+        pixel_accuracy=min(row.pixel_accuracy for row in tensors),
+        max_abs_error=max(row.max_abs_error for row in tensors),
+        max_rel_error=max(row.max_rel_error for row in tensors),
+        scale=max(row.scale for row in tensors),
+        nan_count=sum(row.nan_count for row in tensors),
+        inf_count=sum(row.inf_count for row in tensors),
+        expected_nan_count=sum(row.expected_nan_count for row in tensors),
     )
 
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime as the oracle: what a model's outputs should be."""
+"""Computes a model's reference outputs with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ERRORS_ONLY = 3
 
 
 def expected_outputs(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Outputs by name for inputs by name, both in the model's order; ModelError where ONNX Runtime refuses it."""
+    """Runs the model: name -> input gives name -> output; raises ModelError where ONNX Runtime refuses it."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = ERRORS_ONLY
     try:

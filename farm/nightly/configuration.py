@@ -33,12 +33,12 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, field_validator
 
-from farm.condition.throttling import Rest
+from farm.condition.throttling import RetryPolicy
 from farm.config import yaml_source
 from farm.config.deployment import Runtime
 from farm.config.fields import SafeName, Text, as_list, not_empty
-from farm.config.yaml_source import KeyPath, Section, Source
-from farm.units.selection import Choice
+from farm.config.yaml_source import KeyPath, YamlSection, YamlSource
+from farm.units.selection import Selection
 from runtime.errors import ConfigError
 
 DEFAULT_SETTING = "default"
@@ -48,7 +48,7 @@ LAST_GOOD = "last_good"
 JobName = Literal["validate", "benchmark", "tune_check"]
 
 
-class Selector(Section):
+class Selector(YamlSection):
     """Selects the units that match all given keys."""
 
     soc: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
@@ -58,12 +58,12 @@ class Selector(Section):
     one_per_soc: bool = False
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> Selection:
         """The selector as a choice among units."""
-        return Choice(self.soc, self.device, self.tag, self.all, self.one_per_soc)
+        return Selection(self.soc, self.device, self.tag, self.all, self.one_per_soc)
 
 
-class Setting(Section):
+class Setting(YamlSection):
     """How a model is loaded: `tuned` and `kernels` are a file or `none`; without them those of the build folder."""
 
     tuned: Text | None = None
@@ -71,7 +71,7 @@ class Setting(Section):
     memory: Literal["buffer", "image"] | None = None
 
 
-class NightlyConfiguration(Section):
+class NightlyConfiguration(YamlSection):
     """The content of a nightly.yml."""
 
     name: SafeName = ""
@@ -96,7 +96,7 @@ class NightlyConfiguration(Section):
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
     commit: str = ""
     notify_command: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
-    _source: Source = PrivateAttr()
+    _source: YamlSource = PrivateAttr()
 
     @field_validator("repeats")
     @classmethod
@@ -121,9 +121,9 @@ class NightlyConfiguration(Section):
         return [self.path.parent / name for name in self.models]
 
     @property
-    def rest(self) -> Rest:
+    def rest(self) -> RetryPolicy:
         """How often and how long a throttled unit may rest."""
-        return Rest(self.most_rests, self.rest_seconds)
+        return RetryPolicy(self.most_rests, self.rest_seconds)
 
     def error(self, key_path: KeyPath, problem: str) -> ConfigError:
         """Makes the error `file:line: key: problem`."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from farm import safe_text
 from farm.tables.table import Table
-from farm.units.roll_call import Report, State
+from farm.units.survey import UnitReport, UnitState
 
 COLUMNS = ("Unit", "Transport", "Model", "SoC", "ABI", "GPU (driver)", "System", "°C", "Battery", "State")
 LEFT = frozenset(COLUMNS) - {"°C", "Battery"}
@@ -15,17 +15,17 @@ MAX_GPU = 40
 MAX_MODEL = 30
 
 
-def devices_table(reports: Sequence[Report]) -> Table:
+def devices_table(reports: Sequence[UnitReport]) -> Table:
     """A line for each unit."""
     return Table("", COLUMNS, [_cells(report) for report in reports], LEFT)
 
 
-def devices_json(reports: Sequence[Report]) -> dict[str, Any]:
+def devices_json(reports: Sequence[UnitReport]) -> dict[str, Any]:
     """All that is known of each unit; None or empty where it does not tell."""
     return {"devices": [_members(report) for report in reports]}
 
 
-def _cells(report: Report) -> list[str]:
+def _cells(report: UnitReport) -> list[str]:
     unit, device = report.unit, report.device
     return [
         unit.name,
@@ -41,24 +41,24 @@ def _cells(report: Report) -> list[str]:
     ]
 
 
-def state_text(report: Report) -> str:
+def state_text(report: UnitReport) -> str:
     """`unauthorized: what to do`."""
-    reason = report.reason or report.driver.error * (report.state == State.READY)
+    reason = report.reason or report.driver.error * (report.state == UnitState.READY)
     return safe_text.one_line(f"{report.state}: {reason}" if reason else str(report.state))
 
 
-def _gpu(report: Report) -> str:
+def _gpu(report: UnitReport) -> str:
     gpu = safe_text.word(report.driver.gpu or report.facts.gpu, MAX_GPU)
     driver = safe_text.word(report.driver.driver, MAX_GPU)
     return (f"{gpu} ({driver})" if gpu and driver else gpu) or "-"
 
 
-def _battery(report: Report) -> str:
+def _battery(report: UnitReport) -> str:
     percent, charging = report.device.battery_percent, report.device.charging
     return "-" if percent is None else f"{percent} %{' +' if charging else ''}"
 
 
-def _members(report: Report) -> dict[str, Any]:
+def _members(report: UnitReport) -> dict[str, Any]:
     unit, device = report.unit, report.device
     return {
         "name": unit.name,

@@ -1,4 +1,4 @@
-"""Ways to reach a unit: one interface (base), one file a transport."""
+"""Transports connect to units: base.py declares the interface, and each transport implements it in a file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 from farm import toolchain
 from farm.config.inventory import Unit
 from farm.transport import adb, ssh
-from farm.transport.base import Completed, Process, Transport
+from farm.transport.base import CompletedProgram, Process, Transport
 from farm.transport.local import LocalTransport
 from runtime.errors import ConfigError
 
-__all__ = ["Completed", "Process", "Transport", "connect"]
+__all__ = ["CompletedProgram", "Process", "Transport", "connect"]
 
 UNITS_FOLDER = Path("build/units")
 
 
 def connect(unit: Unit, units_folder: Path = UNITS_FOLDER) -> Transport:
-    """Opens the way to the unit; the host's own folder lies in `units_folder`."""
+    """Connects to a unit by its transport; a local unit's folder lies in `units_folder`."""
     if unit.transport == "local":
         return LocalTransport(units_folder / unit.name, toolchain.environment())
     if unit.transport == "ssh":

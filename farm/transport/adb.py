@@ -1,4 +1,4 @@
-"""Phones over adb: what posix.py needs of a link, by way of the adb server of this machine."""
+"""Connects to phones over adb: implements the link that posix.py needs, through the adb server of this machine."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from pathlib import Path
 from typing import BinaryIO
 
 from farm.config.inventory import Unit
-from farm.transport.adb_channel import OldShellChannel, ShellV2Channel, old_command_line
-from farm.transport.adb_server import AdbDevice, AdbServer, Refused
-from farm.transport.adb_sync import Sync
+from farm.transport.adb_channel import LegacyShellChannel, ShellV2Channel, legacy_command_line
+from farm.transport.adb_server import AdbDevice, AdbRefusedError, AdbServer
+from farm.transport.adb_sync import SyncClient
 from farm.transport.channel import Channel
-from farm.transport.posix import Part, PosixTransport
+from farm.transport.posix import PosixTransport, Transfer
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, FarmError, JobError
 
 DEFAULT_FOLDER = "/data/local/tmp/farm"
 CONNECT_S = 20.0
-SETTLE_S = 10.0  # a phone that was plugged in or restarted just now takes so long to answer
+SETTLE_S = 10.0  # how long a phone that was just plugged in or restarted may take to answer
 SETTLE_POLL_S = 0.3
-REDIAL_S = 3.0  # an address that refuses may belong to a phone whose network comes back this moment
-SILENCE_S = 8.0  # after so long without a sign of the phone it is asked
-ANSWER_S = 12.0  # and must answer in this time: lost phones are noticed within 20 s
+REDIAL_S = 3.0  # how long an address is dialled again: the phone's network may be coming back
+SILENCE_S = 8.0  # the phone is probed when nothing came from it for so long
+ANSWER_S = 12.0  # and must answer within this time, so that a lost phone is noticed within 20 s
 OLD_COMMAND_BYTES = 3000  # phones before Android 7 take packets of 4 KiB
 COMMAND_BYTES = 32_000
-PASSING = ("offline", "connecting", "authorizing", "host")
+TRANSIENT_STATES = ("offline", "connecting", "authorizing", "host")
 ABSENT = "absent"
 
-# What a state of `adb devices` means, and what to do.
+# State that `adb devices` shows -> what it means, and what the user can do.
 REMEDIES = {
     "unauthorized": "it has not allowed this computer: accept the dialogue on its screen (tick `always allow`)",
     "authorizing": "it asks whether to allow this computer: accept the dialogue on its screen",
@@ -49,17 +49,17 @@ REMEDIES = {
     "host": "it is in host mode: restart it into Android",
     ABSENT: "adb does not see it: plug it in and turn USB debugging on, or check its address",
 }
-REFUSALS = ("unauthorized", "no permissions")
+REFUSED_STATES = ("unauthorized", "no permissions")
 
 
 def connect(unit: Unit) -> AdbTransport:
-    """Opens the way to a unit whose transport is adb.
+    """Connects to a unit whose transport is adb.
 
     Raises DeviceLostError (absent, offline), DeviceError (not allowed) or DeadlineError, each with what to do.
     """
     server = AdbServer(unit.adb_server_port)
-    serial = unit.serial or _only(unit, server)
-    _settle(unit.name, server, serial)
+    serial = unit.serial or _only_serial(unit, server)
+    _wait_until_ready(unit.name, server, serial)
     features = server.query(f"host-serial:{serial}:features", time.monotonic() + CONNECT_S).split(",")
     return AdbTransport(unit, server, serial, features)
 
@@ -73,57 +73,59 @@ class AdbTransport(PosixTransport):
         super().__init__(unit.name, unit.folder or DEFAULT_FOLDER)
         self._server, self._serial = server, serial
         self._has_shell_v2 = "shell_v2" in features
-        self._seen_s = time.monotonic()
+        self._last_sign_s = time.monotonic()
 
     def _open(self, command_line: str, deadline: float) -> Channel:
-        line = self._sent_as_file(command_line, deadline) if self._is_long(command_line) else command_line
+        line = self._send_as_file(command_line, deadline) if self._is_long(command_line) else command_line
         if self._has_shell_v2:
-            return ShellV2Channel(self._service(f"shell,v2,raw:{line}", deadline), self._name, self._check)
+            return ShellV2Channel(self._open_service(f"shell,v2,raw:{line}", deadline), self._name, self._check_alive)
         marker = secrets.token_hex(16)
-        old_line = old_command_line(line, marker, self._folder)
-        return OldShellChannel(self._service(f"exec:{old_line}", deadline), self._name, self._check, marker)
+        old_line = legacy_command_line(line, marker, self._folder)
+        return LegacyShellChannel(
+            self._open_service(f"exec:{old_line}", deadline), self._name, self._check_alive, marker
+        )
 
-    def _send(self, parts: Sequence[Part], deadline_s: float) -> None:
+    def _send(self, parts: Sequence[Transfer], deadline_s: float) -> None:
         deadline = time.monotonic() + deadline_s
-        with self._service("sync:", deadline) as connection:
+        with self._open_service("sync:", deadline) as connection:
             files = [(local, f"{self._folder}/{part}") for local, part in parts]
-            Sync(connection, self._name, self._check).send(files, deadline)
+            SyncClient(connection, self._name, self._check_alive).send(files, deadline)
 
     def _fetch(self, remote: str, file: BinaryIO, deadline_s: float) -> None:
         deadline = time.monotonic() + deadline_s
-        with self._service("sync:", deadline) as connection:
-            Sync(connection, self._name, self._check).receive(f"{self._folder}/{remote}", file, deadline)
+        with self._open_service("sync:", deadline) as connection:
+            SyncClient(connection, self._name, self._check_alive).receive(f"{self._folder}/{remote}", file, deadline)
 
     def _is_long(self, line: str) -> bool:
         return len(os.fsencode(line)) > (COMMAND_BYTES if self._has_shell_v2 else OLD_COMMAND_BYTES)
 
-    def _sent_as_file(self, line: str, deadline: float) -> str:
-        """A command line that no packet holds goes as a file, which removes itself."""
+    def _send_as_file(self, line: str, deadline: float) -> str:
+        """Sends a command line that is too long for a packet as a script that removes itself; returns what runs it."""
         path, folder = f"{self._folder}.{secrets.token_hex(8)}", shlex.quote(self._folder)
         enter, then, program = line.partition(" && exec ")
         script = enter.replace(folder, '"$1"') + then + program
-        with tempfile.NamedTemporaryFile() as file, self._service("sync:", deadline) as connection:
+        with tempfile.NamedTemporaryFile() as file, self._open_service("sync:", deadline) as connection:
             file.write(b'rm -f -- "$0"\n' + os.fsencode(script) + b"\n")
             file.flush()
-            Sync(connection, self._name, self._check).send([(Path(file.name), path)], deadline)
+            SyncClient(connection, self._name, self._check_alive).send([(Path(file.name), path)], deadline)
         return f"exec sh {shlex.quote(path)} {folder}"
 
-    def _service(self, service: str, deadline: float) -> socket.socket:
-        """A connection to a service of the phone; one in the network is connected again where the server forgot it."""
+    def _open_service(self, service: str, deadline: float) -> socket.socket:
+        """Opens a service of the phone; first connects a phone in the network again if the adb server lost it."""
         deadline = min(deadline, time.monotonic() + CONNECT_S)
         try:
             connection = self._server.open(service, deadline, self._serial)
-        except Refused as error:
-            _settle(self._name, self._server, self._serial, deadline)
-            connection = self._again(service, deadline, error)
+        except AdbRefusedError as error:
+            _wait_until_ready(self._name, self._server, self._serial, deadline)
+            connection = self._reopen(service, deadline, error)
         except DeadlineError:
             raise DeviceLostError(f"{self._name}: does not answer") from None
         except FarmError as error:
             raise type(error)(f"{self._name}: {error}") from None
-        self._seen_s = time.monotonic()
+        self._last_sign_s = time.monotonic()
         return connection
 
-    def _again(self, service: str, deadline: float, error: Refused) -> socket.socket:
+    def _reopen(self, service: str, deadline: float, error: AdbRefusedError) -> socket.socket:
         try:
             return self._server.open(service, deadline, self._serial)
         except DeadlineError:
@@ -131,9 +133,9 @@ class AdbTransport(PosixTransport):
         except FarmError:
             raise DeviceLostError(f"{self._name}: adb says: {error}") from None
 
-    def _check(self) -> None:
-        """Nothing has come for a while: asks whether the phone is still there; raises DeviceLostError."""
-        if time.monotonic() - self._seen_s < SILENCE_S:
+    def _check_alive(self) -> None:
+        """Runs `true` on a phone that has been silent for SILENCE_S; raises DeviceLostError unless it answers."""
+        if time.monotonic() - self._last_sign_s < SILENCE_S:
             return
         deadline = time.monotonic() + ANSWER_S
         try:
@@ -145,39 +147,42 @@ class AdbTransport(PosixTransport):
             raise DeviceLostError(f"{self._name}: does not answer any more") from None
         except (JobError, OSError) as error:
             raise DeviceLostError(f"{self._name}: is gone: {error}") from None
-        self._seen_s = time.monotonic()
+        self._last_sign_s = time.monotonic()
 
 
 def remedy(state: str) -> str:
-    """What to do about a state; empty for the good one."""
+    """What the user can do about a state that adb reports; empty for `device`, the state of a usable phone."""
     return "" if state == "device" else REMEDIES.get(state, f"adb says `{state}`: restart it into Android")
 
 
-def _only(unit: Unit, server: AdbServer) -> str:
-    """The serial of the only phone."""
-    found = server.devices(time.monotonic() + CONNECT_S)
-    if len(found) != 1:
-        there = ", ".join(each.serial for each in found) or "none"
-        raise DeviceError(f"{unit.name}: name its serial in devices.yml; adb sees these phones: {there}")
-    return found[0].serial
+def _only_serial(unit: Unit, server: AdbServer) -> str:
+    """The serial of the only phone that adb sees; raises DeviceError where there are none or several."""
+    phones = server.devices(time.monotonic() + CONNECT_S)
+    if len(phones) != 1:
+        serials = ", ".join(phone.serial for phone in phones) or "none"
+        raise DeviceError(f"{unit.name}: name its serial in devices.yml; adb sees these phones: {serials}")
+    return phones[0].serial
 
 
-def _settle(name: str, server: AdbServer, serial: str, deadline: float | None = None) -> None:
-    """Waits until a phone is ready, which it is soon after it was plugged in; raises what keeps it from being so."""
-    begun = time.monotonic()
-    end = min(deadline or math.inf, begun + SETTLE_S)
-    patience = dict.fromkeys(PASSING, end)
+def _wait_until_ready(name: str, server: AdbServer, serial: str, deadline: float | None = None) -> None:
+    """Waits until adb reports the phone as usable.
+
+    Raises DeviceError (not allowed) or DeviceLostError when it stays in another state; the text says what to do.
+    """
+    start_s = time.monotonic()
+    end = min(deadline or math.inf, start_s + SETTLE_S)
+    deadlines = dict.fromkeys(TRANSIENT_STATES, end)
     if ":" in serial:
-        patience[ABSENT] = min(end, begun + REDIAL_S)
-    while (state := _reached_state(name, server, serial)) != "device":
-        if time.monotonic() >= patience.get(state, 0.0):
-            kind = DeviceError if state in REFUSALS else DeviceLostError
-            raise kind(f"{name}: {serial} is {state}: {remedy(state)}")
+        deadlines[ABSENT] = min(end, start_s + REDIAL_S)
+    while (state := _connected_state(name, server, serial)) != "device":
+        if time.monotonic() >= deadlines.get(state, 0.0):
+            error_type = DeviceError if state in REFUSED_STATES else DeviceLostError
+            raise error_type(f"{name}: {serial} is {state}: {remedy(state)}")
         time.sleep(SETTLE_POLL_S)
 
 
-def _reached_state(name: str, server: AdbServer, serial: str) -> str:
-    """The state of a phone; one in the network that the server does not know is connected first."""
+def _connected_state(name: str, server: AdbServer, serial: str) -> str:
+    """The phone's state; a phone in the network that the adb server does not know is connected first."""
     state = _state(name, server, serial)
     if state == ABSENT and ":" in serial:
         with contextlib.suppress(JobError):
@@ -188,7 +193,7 @@ def _reached_state(name: str, server: AdbServer, serial: str) -> str:
 
 def _state(name: str, server: AdbServer, serial: str) -> str:
     try:
-        found: list[AdbDevice] = server.devices(time.monotonic() + CONNECT_S)
+        phones: list[AdbDevice] = server.devices(time.monotonic() + CONNECT_S)
     except FarmError as error:
         raise type(error)(f"{name}: {error}") from None
-    return next((each.state for each in found if each.serial == serial), ABSENT)
+    return next((phone.state for phone in phones if phone.serial == serial), ABSENT)

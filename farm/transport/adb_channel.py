@@ -1,4 +1,4 @@
-"""A command on a phone, over a connection that the adb server made: shell protocol 2, and what old phones have."""
+"""Runs one command on a phone over an adb connection: by shell protocol 2, or by `exec:` on phones before Android 7."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ FRAME = struct.Struct("<BI")
 STDIN, STDOUT, STDERR, EXIT, CLOSE_STDIN = range(5)
 MAX_FRAME_BYTES = base.MAX_OUTPUT_BYTES + 1
 LOOK_S = 1.0
-OVERREAD = b"\n" * 4096  # toybox's and busybox's `head -c` take up to so many bytes more than they print
+READ_AHEAD_PADDING = b"\n" * 4096  # toybox's and busybox's `head -c` take up to so many bytes more than they print
 
-Alive = Callable[[], None]
+CheckAlive = Callable[[], None]
 
 
 class _SocketChannel(ABC):
-    """What both kinds of channel share: a socket that never blocks, and what waits to be sent.
+    """Base of both channels: a non-blocking socket with a buffer of what is not sent yet.
 
     Args:
-        alive: called while nothing comes; raises DeviceLostError when the phone does not answer any more.
+        check_alive: called while nothing arrives; raises DeviceLostError when the phone no longer answers.
     """
 
-    def __init__(self, connection: socket.socket, name: str, alive: Alive) -> None:
+    def __init__(self, connection: socket.socket, name: str, check_alive: CheckAlive) -> None:
         connection.setblocking(False)
-        self._connection, self._name, self._alive = connection, name, alive
+        self._connection, self._name, self._check_alive = connection, name, check_alive
         self._unsent = bytearray()
         self._received = bytearray()
         self._status: int | None = None
@@ -45,16 +45,16 @@ class _SocketChannel(ABC):
 
     @property
     def exhausted(self) -> bool:
-        """See Channel.exhausted; the status comes after all output."""
+        """See Channel.exhausted: the phone sends the exit status after all output."""
         return self._status is not None
 
     def wait(self, timeout_s: float, writing: bool) -> None:
         """See Channel.wait."""
         self._flush()
-        wanted = [self._connection] if writing or self._unsent else []
-        readable, writable, _ = select.select([self._connection], wanted, [], min(timeout_s, LOOK_S))
+        writers = [self._connection] if writing or self._unsent else []
+        readable, writable, _ = select.select([self._connection], writers, [], min(timeout_s, LOOK_S))
         if not readable and not writable:
-            self._alive()
+            self._check_alive()
 
     def receive(self) -> tuple[bytes, bytes]:
         """See Channel.receive."""
@@ -70,7 +70,7 @@ class _SocketChannel(ABC):
         if not chunk:
             raise self._lost("the connection ended before the program")
         self._received += chunk
-        return self._parsed()
+        return self._take_output()
 
     def send(self, data: memoryview) -> int:
         """See Channel.send."""
@@ -79,10 +79,10 @@ class _SocketChannel(ABC):
         self._flush()
         if self._unsent:
             return 0
-        taken = data[:CHUNK_BYTES]
-        self._unsent += self._framed(bytes(taken))
+        accepted = data[:CHUNK_BYTES]
+        self._unsent += self._framed(bytes(accepted))
         self._flush()
-        return len(taken)
+        return len(accepted)
 
     def end_input(self) -> None:
         """See Channel.end_input."""
@@ -111,19 +111,19 @@ class _SocketChannel(ABC):
 
     @abstractmethod
     def _framed(self, data: bytes) -> bytes:
-        """A piece of the input as it travels."""
+        """Encodes a piece of the command's input for the wire."""
 
     @abstractmethod
     def _end_of_input(self) -> bytes:
-        """The end of the input as it travels."""
+        """Encodes the end of the command's input for the wire."""
 
     @abstractmethod
-    def _parsed(self) -> tuple[bytes, bytes]:
-        """Takes stdout and stderr out of what was received, and the status when it is there."""
+    def _take_output(self) -> tuple[bytes, bytes]:
+        """Decodes what was received into stdout and stderr, and notes the exit status when it has come."""
 
 
 class ShellV2Channel(_SocketChannel):
-    """Frames of kind, length and content (Android's shell_protocol.h)."""
+    """Shell protocol 2: every frame is a kind, a length and content (Android's shell_protocol.h)."""
 
     def _framed(self, data: bytes) -> bytes:
         return FRAME.pack(STDIN, len(data)) + data
@@ -131,7 +131,7 @@ class ShellV2Channel(_SocketChannel):
     def _end_of_input(self) -> bytes:
         return FRAME.pack(CLOSE_STDIN, 0)
 
-    def _parsed(self) -> tuple[bytes, bytes]:
+    def _take_output(self) -> tuple[bytes, bytes]:
         outputs = {STDOUT: bytearray(), STDERR: bytearray()}
         while len(self._received) >= FRAME.size and self._status is None:
             kind, size = FRAME.unpack_from(self._received)
@@ -148,43 +148,43 @@ class ShellV2Channel(_SocketChannel):
         return bytes(outputs[STDOUT]), bytes(outputs[STDERR])
 
 
-class OldShellChannel(_SocketChannel):
-    """`exec:` of phones before Android 7, one stream each way; see `old_command_line`.
+class LegacyShellChannel(_SocketChannel):
+    """`exec:` of phones before Android 7, which has one stream in each direction; see `legacy_command_line`.
 
-    What the program prints goes up to an unguessable word that only the shell knows. Then come the exit status, the
-    length of stderr, and stderr, which the shell has kept in a file.
+    The stream carries stdout, then the unguessable marker, then the exit status, the length of stderr, and stderr
+    itself, which the phone's shell has kept in a file until then.
     """
 
-    def __init__(self, connection: socket.socket, name: str, alive: Alive, marker: str) -> None:
-        super().__init__(connection, name, alive)
+    def __init__(self, connection: socket.socket, name: str, check_alive: CheckAlive, marker: str) -> None:
+        super().__init__(connection, name, check_alive)
         self._marker = marker.encode()
         self._ended = False
 
     def _framed(self, data: bytes) -> bytes:
-        return b"%d\n" % len(data) + data + OVERREAD
+        return b"%d\n" % len(data) + data + READ_AHEAD_PADDING
 
     def _end_of_input(self) -> bytes:
         return b"0\n"
 
-    def _parsed(self) -> tuple[bytes, bytes]:
+    def _take_output(self) -> tuple[bytes, bytes]:
         stdout = b"" if self._ended else self._before_marker()
         return stdout, self._trailer() if self._ended else b""
 
     def _before_marker(self) -> bytes:
         at = self._received.find(self._marker)
         self._ended = at >= 0
-        size = at if self._ended else len(self._received) - self._begun()
+        size = at if self._ended else len(self._received) - self._partial_marker_bytes()
         stdout = bytes(self._received[:size])
         del self._received[: size + (len(self._marker) if self._ended else 0)]
         return stdout
 
-    def _begun(self) -> int:
-        """How many bytes at the end may be the beginning of the marker."""
+    def _partial_marker_bytes(self) -> int:
+        """How many of the last received bytes may be the beginning of the marker."""
         lengths = range(min(len(self._marker) - 1, len(self._received)), 0, -1)
         return next((length for length in lengths if self._received.endswith(self._marker[:length])), 0)
 
     def _trailer(self) -> bytes:
-        """stderr when all of it is there, with the status."""
+        """stderr once all of it has come (and notes the exit status); empty before."""
         line, line_end, stderr = self._received.partition(b"\n")
         if not line_end:
             return b""
@@ -197,11 +197,11 @@ class OldShellChannel(_SocketChannel):
         return bytes(stderr[: int(size)])
 
 
-def old_command_line(line: str, marker: str, folder: str) -> str:
-    """Runs a command line where there are no exit status, no stderr and no end of input.
+def legacy_command_line(line: str, marker: str, folder: str) -> str:
+    """Wraps a command line for a service that has no exit status, no stderr and no end of input.
 
-    Input comes in pieces, each after its length and before empty lines, the end as a length of 0. The status is printed
-    while the first part of the pipeline still waits for input: it ends when the connection does.
+    Input is sent in pieces: the length in a line, the bytes, then empty lines as padding; a length of 0 ends it. The
+    shell prints the exit status while the pipeline's first part still waits for input, which ends with the connection.
     """
     errors = shlex.quote(f"{folder.rstrip('/')}.{marker}")
     feed = 'while read -r n; do case $n in "") ;; 0) break ;; *) head -c "$n" ;; esac; done'

@@ -1,8 +1,8 @@
-"""The adb server of this machine: asked over its socket, started where none runs, never stopped.
+"""A client of this machine's adb server; it starts the server where none runs, and never stops it.
 
-Requests are a length in four hexadecimal digits and a service's name; the answer is `OKAY`, or `FAIL` and a text
-(Android's SERVICES.TXT and protocol.txt). Every version of the server understands what is asked here, so that one of
-another version than our `adb` is used as it is; the `adb` program itself would end it, and all connections of others.
+A request is a length in four hexadecimal digits and a service's name; the answer is `OKAY`, or `FAIL` and a text
+(Android's SERVICES.TXT and protocol.txt). Every version of the server understands the requests made here. So a running
+server of another version is used as it is, where the `adb` program would end it together with everyone's connections.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ MAX_SERVICE_BYTES = 0xFFFF
 MAX_LIST_BYTES = 16 * 1024**2
 
 
-class Refused(DeviceError):
-    """The server or the device answered FAIL; the text is theirs."""
+class AdbRefusedError(DeviceError):
+    """The server or the device answered FAIL; the message is the text that came with it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class AdbDevice:
-    """A device that the server knows: its state in the server's word (`device` is the good one), and its model."""
+    """A device as the adb server lists it; `state` is the server's own word, `device` for a usable one."""
 
     serial: str
     state: str
@@ -44,13 +44,13 @@ class AdbDevice:
 
 
 class AdbServer:
-    """The server on a port: that of the unit, else ANDROID_ADB_SERVER_PORT, else adb's standard one."""
+    """The server on a port: the given one, else ANDROID_ADB_SERVER_PORT, else adb's standard port."""
 
     def __init__(self, port: int | None = None) -> None:
-        self.port = port or _port_of_environment()
+        self.port = port or _default_port()
 
     def open(self, service: str, deadline: float, serial: str = "") -> socket.socket:
-        """A connection to a service of the server or, with a serial, of a device; in blocking mode, with a timeout.
+        """Connects to a service of the server or, with a serial, of a device; the socket blocks, with a timeout.
 
         Raises:
             Refused: the server knows no such device, or the device refuses.
@@ -60,26 +60,26 @@ class AdbServer:
         connection = self._connected(deadline)
         try:
             if serial:
-                self._ask(connection, f"host:transport:{serial}", deadline)
-            self._ask(connection, service, deadline)
+                self._request(connection, f"host:transport:{serial}", deadline)
+            self._request(connection, service, deadline)
         except BaseException:
             connection.close()
             raise
         return connection
 
     def query(self, service: str, deadline: float) -> str:
-        """What a service of the server answers."""
+        """Asks a service of the server; returns its answer."""
         with self.open(service, deadline) as connection:
-            return self._text(connection, deadline)
+            return self._read_text(connection, deadline)
 
     def devices(self, deadline: float) -> list[AdbDevice]:
-        """All devices that the server knows."""
+        """Lists all devices that the server knows."""
         with self.open("host:devices-l", deadline) as connection:
-            lines = without_length(self._all(connection, deadline)).decode(errors="replace").split("\n")
-        return [found for line in lines if (found := parse_device(line))]
+            lines = strip_length_prefix(self._read_all(connection, deadline)).decode(errors="replace").split("\n")
+        return [device for line in lines if (device := parse_device(line))]
 
     def connect(self, address: str, deadline: float) -> str:
-        """Lets the server connect to a device in the network; what it says of that."""
+        """Makes the server connect to a device in the network; returns the server's message."""
         return self.query(f"host:connect:{address}", deadline)
 
     def version(self, deadline: float) -> int:
@@ -91,7 +91,7 @@ class AdbServer:
             raise DeviceError(f"port {self.port} is no adb server: its version is {answer!r}") from None
 
     def is_running(self) -> bool:
-        """Whether a server listens."""
+        """Whether a server listens on the port."""
         try:
             socket.create_connection((HOST, self.port), 1.0).close()
         except OSError:
@@ -104,11 +104,11 @@ class AdbServer:
         except ConnectionRefusedError:
             self._start(deadline)
         except OSError as error:
-            raise self._gone(error) from None
+            raise self._lost(error) from None
         try:
             return self._connect(deadline)
         except OSError as error:
-            raise self._gone(error) from None
+            raise self._lost(error) from None
 
     def _connect(self, deadline: float) -> socket.socket:
         connection = socket.create_connection((HOST, self.port), _remaining(deadline))
@@ -116,7 +116,7 @@ class AdbServer:
         return connection
 
     def _start(self, deadline: float) -> None:
-        """Starts a server, unless somebody else does so at this moment."""
+        """Starts a server; a lock file keeps several processes of this user from starting it at once."""
         lock = FileLock(Path(tempfile.gettempdir(), f"farm-{os.getuid()}-adb-{self.port}.lock"))
         try:
             with lock.acquire(timeout=_remaining(deadline)):
@@ -125,36 +125,36 @@ class AdbServer:
         except Timeout:
             raise DeadlineError(f"adb server on port {self.port}: somebody else's start of it takes too long") from None
 
-    def _ask(self, connection: socket.socket, service: str, deadline: float) -> None:
+    def _request(self, connection: socket.socket, service: str, deadline: float) -> None:
         request = service.encode(errors="surrogateescape")
         if len(request) > MAX_SERVICE_BYTES:
             raise DeviceError(f"adb: a request of {len(request)} bytes is too long")
         try:
             connection.settimeout(_remaining(deadline))
             connection.sendall(b"%04x" % len(request) + request)
-            answer = self._exactly(connection, 4, deadline)
+            answer = self._read_exactly(connection, 4, deadline)
         except TimeoutError:
             raise DeadlineError(f"adb server on port {self.port}: no answer to {service[:60]!r}") from None
         except OSError as error:
-            raise self._gone(error) from None
+            raise self._lost(error) from None
         if answer == b"FAIL":
-            raise Refused(self._text(connection, deadline))
+            raise AdbRefusedError(self._read_text(connection, deadline))
         if answer != b"OKAY":
             raise DeviceError(f"port {self.port} is no adb server: it answers {answer!r}")
 
-    def _text(self, connection: socket.socket, deadline: float) -> str:
+    def _read_text(self, connection: socket.socket, deadline: float) -> str:
         try:
-            size = int(self._exactly(connection, 4, deadline), 16)
-            return self._exactly(connection, size, deadline).decode(errors="replace")
+            size = int(self._read_exactly(connection, 4, deadline), 16)
+            return self._read_exactly(connection, size, deadline).decode(errors="replace")
         except ValueError:
             raise DeviceError(f"port {self.port} is no adb server: its answer has no length") from None
         except TimeoutError:
             raise DeadlineError(f"adb server on port {self.port}: its answer does not end") from None
         except OSError as error:
-            raise self._gone(error) from None
+            raise self._lost(error) from None
 
-    def _all(self, connection: socket.socket, deadline: float) -> bytes:
-        """What comes until the server closes the connection."""
+    def _read_all(self, connection: socket.socket, deadline: float) -> bytes:
+        """Reads until the server closes the connection."""
         received = bytearray()
         try:
             while len(received) < MAX_LIST_BYTES:
@@ -165,10 +165,10 @@ class AdbServer:
         except TimeoutError:
             raise DeadlineError(f"adb server on port {self.port}: its answer does not end") from None
         except OSError as error:
-            raise self._gone(error) from None
+            raise self._lost(error) from None
         return bytes(received)
 
-    def _exactly(self, connection: socket.socket, size_bytes: int, deadline: float) -> bytes:
+    def _read_exactly(self, connection: socket.socket, size_bytes: int, deadline: float) -> bytes:
         received = bytearray()
         while len(received) < size_bytes:
             connection.settimeout(_remaining(deadline))
@@ -178,26 +178,26 @@ class AdbServer:
             received += chunk
         return bytes(received)
 
-    def _gone(self, error: OSError) -> DeviceLostError:
+    def _lost(self, error: OSError) -> DeviceLostError:
         return DeviceLostError(f"adb server on port {self.port}: {error.strerror or error}")
 
 
 def find_adb() -> str:
-    """The `adb` on PATH, else the one that the adbutils package carries; raises ConfigError where there is none."""
-    found = shutil.which("adb")
+    """The path of `adb`: from PATH, else from the adbutils package; raises ConfigError where there is none."""
+    program = shutil.which("adb")
     spec = importlib.util.find_spec("adbutils")
     for location in spec.submodule_search_locations or () if spec else ():
-        carried = Path(location, "binaries", "adb")
-        found = found or (str(carried) if os.access(carried, os.X_OK) else None)
-    if not found:
+        bundled = Path(location, "binaries", "adb")
+        program = program or (str(bundled) if os.access(bundled, os.X_OK) else None)
+    if not program:
         raise ConfigError("adb: there is no such program here; install Android's platform tools (apt install adb)")
-    return found
+    return program
 
 
-def without_length(answer: bytes) -> bytes:
-    """A list without the length before it: four digits, but more above 64 KiB, which one phone's name can bring about.
+def strip_length_prefix(answer: bytes) -> bytes:
+    """Removes the length before a list of devices; raises DeviceError where there is none.
 
-    Raises DeviceError where there is no such length.
+    The length has four hexadecimal digits, and more for a list above 64 KiB, which one phone's long name can cause.
     """
     for digits in range(4, 9):
         with contextlib.suppress(ValueError):
@@ -207,35 +207,35 @@ def without_length(answer: bytes) -> bytes:
 
 
 def parse_device(line: str) -> AdbDevice | None:
-    """A line of `host:devices-l`: serial, state (of one or more words), and `key:value` words."""
+    """Parses a line of `host:devices-l`: serial, state (one or more words), `key:value` words; None for no device."""
     serial, _, rest = line.strip().partition(" ")
-    words = rest.split()
-    if not serial or not words:
+    fields = rest.split()
+    if not serial or not fields:
         return None
-    keys = dict(word.split(":", 1) for word in words if ":" in word)
-    if words[0] == "no" and words[1:2] and words[1].startswith("permissions"):
+    keys = dict(word.split(":", 1) for word in fields if ":" in word)
+    if fields[0] == "no" and fields[1:2] and fields[1].startswith("permissions"):
         return AdbDevice(serial, "no permissions")
-    return AdbDevice(serial, words[0], keys.get("model", ""))
+    return AdbDevice(serial, fields[0], keys.get("model", ""))
 
 
 def _start_server(port: int, timeout_s: float) -> None:
     command = [find_adb(), "-P", str(port), "start-server"]
     try:
-        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout_s)
+        completed = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout_s)
     except subprocess.TimeoutExpired:
         raise DeadlineError(f"adb server on port {port}: did not start within {timeout_s:.0f} s") from None
     except OSError as error:
         raise DeviceLostError(f"adb server on port {port}: {command[0]}: {error.strerror}") from None
-    if done.returncode:
-        words = " ".join(done.stderr.decode(errors="replace").split())
-        raise DeviceLostError(f"adb server on port {port}: cannot be started: {words}")
+    if completed.returncode:
+        message = " ".join(completed.stderr.decode(errors="replace").split())
+        raise DeviceLostError(f"adb server on port {port}: cannot be started: {message}")
 
 
-def _port_of_environment() -> int:
-    word = os.environ.get("ANDROID_ADB_SERVER_PORT", "")
-    if word and not (word.isdigit() and 0 < int(word) < 65536):
-        raise ConfigError(f"ANDROID_ADB_SERVER_PORT: {word!r} is no port")
-    return int(word or STANDARD_PORT)
+def _default_port() -> int:
+    value = os.environ.get("ANDROID_ADB_SERVER_PORT", "")
+    if value and not (value.isdigit() and 0 < int(value) < 65536):
+        raise ConfigError(f"ANDROID_ADB_SERVER_PORT: {value!r} is no port")
+    return int(value or STANDARD_PORT)
 
 
 def _remaining(deadline: float) -> float:

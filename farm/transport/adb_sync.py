@@ -1,4 +1,4 @@
-"""Files to and from a phone by adb's sync service (Android's SYNC.TXT): one connection, all files one after another."""
+"""Copies files to and from a phone by adb's sync service (Android's SYNC.TXT): all files over one connection."""
 
 from __future__ import annotations
 
@@ -15,74 +15,74 @@ from runtime.errors import DeadlineError, DeviceError, DeviceLostError, JobError
 
 ENTRY = struct.Struct("<4sI")
 DATA_BYTES = 64 * 1024  # the most that the protocol allows in a piece
-PIECES = 16  # so many go out at once
+PIECES = 16  # pieces that are joined into one write
 MAX_TEXT_BYTES = 64 * 1024
 POLL_S = 1.0
 REGULAR = 0o100000
 
 
-class Sync:
-    """A connection to the service.
+class SyncClient:
+    """A client of the sync service.
 
     Args:
-        connection: on which the service was opened.
-        name: the unit's, for errors.
-        alive: called while nothing moves; raises DeviceLostError when the phone does not answer any more.
+        connection: the socket on which the service was opened.
+        name: the unit's name, for errors.
+        check_alive: called while nothing moves; raises DeviceLostError when the phone no longer answers.
     """
 
-    def __init__(self, connection: socket.socket, name: str, alive: Callable[[], None]) -> None:
+    def __init__(self, connection: socket.socket, name: str, check_alive: Callable[[], None]) -> None:
         connection.setblocking(False)
-        self._connection, self._name, self._alive = connection, name, alive
+        self._connection, self._name, self._check_alive = connection, name, check_alive
         self._received = bytearray()
 
     def send(self, files: Sequence[tuple[Path, str]], deadline: float) -> None:
-        """Copies local files to absolute paths; answers are read while the next files are on their way.
+        """Copies local files to absolute paths on the phone, and reads its answers while the next files are sent.
 
         Raises DeviceError (refused, full storage), DeviceLostError, DeadlineError.
         """
         answers = 0
         for chunk in _joined(files):
             self._write(chunk, deadline)
-            answers += self._answers_there()
+            answers += self._take_answers()
         while answers < len(files):
-            self._await(deadline, writing=False)
-            answers += self._answers_there()
+            self._wait(deadline, writing=False)
+            answers += self._take_answers()
 
     def receive(self, path: str, file: BinaryIO, deadline: float) -> None:
         """Copies the content of a file on the phone."""
         self._write(_request(b"RECV", path.encode()), deadline)
         while True:
-            kind, size = ENTRY.unpack(self._exactly(ENTRY.size, deadline))
+            kind, size = ENTRY.unpack(self._read_exactly(ENTRY.size, deadline))
             if kind == b"DONE":
                 return
             if kind == b"DATA" and size <= DATA_BYTES:
-                file.write(self._exactly(size, deadline))
+                file.write(self._read_exactly(size, deadline))
             else:
-                raise self._refused(kind, self._exactly(min(size, MAX_TEXT_BYTES), deadline))
+                raise self._refused(kind, self._read_exactly(min(size, MAX_TEXT_BYTES), deadline))
 
-    def _answers_there(self) -> int:
-        """Takes the answers that have come; DeviceError for one that is no OKAY."""
+    def _take_answers(self) -> int:
+        """Removes the answers that have arrived and counts them; raises DeviceError for one that is not OKAY."""
         self._read()
         count = 0
         while len(self._received) >= ENTRY.size:
             kind, size = ENTRY.unpack_from(self._received)
             if kind != b"OKAY":
-                raise self._refused(kind, self._text(size))
+                raise self._refused(kind, self._answer_text(size))
             del self._received[: ENTRY.size]
             count += 1
         return count
 
-    def _text(self, size_bytes: int) -> bytes:
+    def _answer_text(self, size_bytes: int) -> bytes:
         deadline = time.monotonic() + POLL_S
-        wanted = min(size_bytes, MAX_TEXT_BYTES)
-        while len(self._received) < ENTRY.size + wanted and time.monotonic() < deadline:
-            self._await(deadline, writing=False)
+        text_bytes = min(size_bytes, MAX_TEXT_BYTES)
+        while len(self._received) < ENTRY.size + text_bytes and time.monotonic() < deadline:
+            self._wait(deadline, writing=False)
             self._read()
-        return bytes(self._received[ENTRY.size : ENTRY.size + wanted])
+        return bytes(self._received[ENTRY.size : ENTRY.size + text_bytes])
 
     def _refused(self, kind: bytes, text: bytes) -> DeviceError:
-        words = " ".join(text.decode(errors="replace").split()) if kind == b"FAIL" else f"sync answer {kind!r}"
-        return DeviceError(f"{self._name}: {words or 'the phone refuses the file'}")
+        reason = " ".join(text.decode(errors="replace").split()) if kind == b"FAIL" else f"sync answer {kind!r}"
+        return DeviceError(f"{self._name}: {reason or 'the phone refuses the file'}")
 
     def _write(self, data: bytes | bytearray, deadline: float) -> None:
         rest = memoryview(data)
@@ -90,18 +90,18 @@ class Sync:
             try:
                 rest = rest[self._connection.send(rest) :]
             except BlockingIOError:
-                self._await(deadline, writing=True)
+                self._wait(deadline, writing=True)
             except OSError as error:
-                self._tell_why()
+                self._raise_refusal()
                 raise self._lost(error.strerror or str(error)) from None
 
-    def _tell_why(self) -> None:
-        """A phone that refuses a file says so before it hangs up."""
-        self._answers_there()
+    def _raise_refusal(self) -> None:
+        """Raises the refusal that a phone sends before it closes the connection, if there is one."""
+        self._take_answers()
 
-    def _exactly(self, size_bytes: int, deadline: float) -> bytes:
+    def _read_exactly(self, size_bytes: int, deadline: float) -> bytes:
         while len(self._received) < size_bytes:
-            self._await(deadline, writing=False)
+            self._wait(deadline, writing=False)
             self._read()
         taken = bytes(self._received[:size_bytes])
         del self._received[:size_bytes]
@@ -118,19 +118,19 @@ class Sync:
             raise self._lost("the phone closed the connection")
         self._received += chunk
 
-    def _await(self, deadline: float, writing: bool) -> None:
+    def _wait(self, deadline: float, writing: bool) -> None:
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             raise DeadlineError(f"{self._name}: the transfer takes too long")
         writers = [self._connection] if writing else []
         readable, writable, _ = select.select([self._connection], writers, [], min(remaining, POLL_S))
         if not readable and not writable:
-            self._alive()
+            self._check_alive()
         elif writing and readable and not writable:
-            self._answers_or_wait()
+            self._receive_and_wait()
 
-    def _answers_or_wait(self) -> None:
-        """Something came while nothing could be sent: it is kept, and not looked at again at once."""
+    def _receive_and_wait(self) -> None:
+        """Reads what arrived while nothing could be sent, then waits for room, so that the caller does not spin."""
         self._read()
         select.select([], [self._connection], [], POLL_S)
 
@@ -139,7 +139,7 @@ class Sync:
 
 
 def _joined(files: Sequence[tuple[Path, str]]) -> Iterator[bytearray]:
-    """The stream of all files, small pieces joined to large ones."""
+    """Encodes the files as a stream; joins small pieces, so that many small files need few writes."""
     joined = bytearray()
     for piece in _pieces(files):
         joined += piece

@@ -1,4 +1,4 @@
-"""The boundary to a unit: run a program there, keep one running, send a file, fetch a file.
+"""The interface to a unit: run a program there, keep one running, send a file, fetch a file.
 
 Paths on the unit are relative, with `/`, and start at the unit's own folder, which is also the working directory of
 programs; a path that leaves it is refused. A program is an argument list and never passes through a shell; one whose
@@ -26,8 +26,8 @@ MAX_LINE_BYTES = 4 * 1024**2
 
 
 @dataclasses.dataclass(frozen=True)
-class Completed:
-    """A program that ended; `stdout` is empty where the caller gave a stream for it."""
+class CompletedProgram:
+    """The result of a program that ended; `stdout` is empty where the caller gave a stream for it."""
 
     exit_status: int
     stdout: bytes
@@ -52,7 +52,7 @@ class Process(Protocol):
 
 
 class Transport(Protocol):
-    """The way to one unit."""
+    """A connection to one unit."""
 
     def run(
         self,
@@ -60,7 +60,7 @@ class Transport(Protocol):
         deadline_s: float,
         stdin: BinaryIO | None = None,
         stdout: BinaryIO | None = None,
-    ) -> Completed:
+    ) -> CompletedProgram:
         """Runs a program to its end, with input from and output to the given streams.
 
         Raises DeadlineError when the deadline passes, DeviceError when stdout or stderr is captured and exceeds
@@ -71,21 +71,21 @@ class Transport(Protocol):
         """Starts a program that stays."""
 
     def push(self, files: Mapping[str, Path]) -> list[str]:
-        """Copies files, path on the unit -> local file; returns those that were not there unchanged.
+        """Copies files, given as path on the unit -> local file; returns the paths that had to be sent.
 
-        One check of all hashes goes before; each copy's hash is verified on the unit. A copy is executable if its
-        original is, and appears whole or not at all.
+        Files whose hash and mode are the same on the unit are not sent; one request checks all of them. Each copy's
+        hash is verified on the unit. A copy is executable if its original is, and appears whole or not at all.
         """
 
     def pull(self, remote: str, local: Path) -> None:
         """Copies a file from the unit and verifies its hash; the local file appears whole or not at all."""
 
     def close(self) -> None:
-        """Ends what is still running and lets the unit go."""
+        """Ends the processes that still run and closes the connection."""
 
 
 def check_remote(remote: str) -> str:
-    """Refuses a path that would leave the unit's folder."""
+    """Returns the path; raises DeviceError for one that would leave the unit's folder."""
     parts = remote.split("/")
     if not remote or remote.startswith("/") or ".." in parts or "\0" in remote or parts[-1] in ("", "."):
         raise DeviceError(f"{remote!r} is no file name inside the unit's folder")
@@ -93,7 +93,7 @@ def check_remote(remote: str) -> str:
 
 
 def check_line(line: str) -> bytes:
-    """A command line as bytes; it must be one line."""
+    """Encodes a line with its end; raises DeviceError for text of several lines."""
     if "\n" in line or "\r" in line:
         raise DeviceError(f"a command must be one line: {line!r}")
     return line.encode() + b"\n"

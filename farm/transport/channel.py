@@ -1,4 +1,4 @@
-"""A command on a unit beyond a link: what a transport supplies (Channel), and its streams served with deadlines."""
+"""A command on a remote unit: the interface that a transport implements (Channel), and its streams with deadlines."""
 
 from __future__ import annotations
 
@@ -24,34 +24,37 @@ class Channel(Protocol):
 
     @property
     def exit_status(self) -> int | None:
-        """The command's, 128 + N after signal N; None while it runs."""
+        """The command's exit status, 128 + N after signal N; None while it runs."""
 
     @property
     def exhausted(self) -> bool:
-        """Both outputs have ended, and all of them was received."""
+        """Whether both outputs have ended and all of them has been received."""
 
     def wait(self, timeout_s: float, writing: bool) -> None:
-        """Until there is output, the end or (`writing`) room for input, or some time within the timeout."""
+        """Waits for output, for the end or (`writing`) for room for input; may return earlier."""
 
     def receive(self) -> tuple[bytes, bytes]:
-        """What came on stdout and on stderr; empty where nothing did."""
+        """Returns what has arrived on stdout and on stderr; empty where nothing has."""
 
     def send(self, data: memoryview) -> int:
-        """How much of the input was taken, 0 for now; raises BrokenPipeError when the command reads no more."""
+        """Sends input; returns how many bytes were accepted, possibly 0.
+
+        Raises BrokenPipeError when the command does not read its input any more.
+        """
 
     def end_input(self) -> None:
-        """The command gets an end of file; may be called twice."""
+        """Ends the command's input; may be called twice."""
 
     def close(self) -> None:
-        """Lets the channel go, whatever still runs; may be called twice and never raises."""
+        """Closes the channel, even if the command still runs; may be called twice and never raises."""
 
 
 class RemoteStreams:
-    """See transport.program.Streams.
+    """See transport.program.ProgramStreams.
 
     Args:
         channel: a command that prints `marker`, its process group and a line end on stdout before anything of its own.
-        marker: unguessable, so that what a login shell prints before is told from it.
+        marker: unguessable, so that what a login shell prints before it is never taken for it.
         kill: ends a process group on the unit, over another channel; may raise JobError.
     """
 
@@ -77,7 +80,7 @@ class RemoteStreams:
 
     @property
     def finished(self) -> bool:
-        """See Streams.finished; output counts as read when nothing came for SILENCE_S after the program's end."""
+        """See ProgramStreams.finished; after the program's end, SILENCE_S without output ends the output too."""
         if self._status is not None:
             return True
         if self._channel.exit_status is None:
@@ -86,19 +89,19 @@ class RemoteStreams:
 
     @property
     def feeding(self) -> bool:
-        """See Streams.feeding."""
+        """See ProgramStreams.feeding."""
         return self._feeding
 
     def feed(self, source: BinaryIO, then_close: bool) -> None:
-        """See Streams.feed."""
+        """See ProgramStreams.feed."""
         self._source, self._close_when_fed, self._feeding = source, then_close, True
 
     def collect(self, stdout: Sink, stderr: Sink) -> None:
-        """See Streams.collect."""
+        """See ProgramStreams.collect."""
         self._stdout, self._stderr = stdout, stderr
 
     def step(self, deadline: float) -> bool:
-        """See Streams.step."""
+        """See ProgramStreams.step."""
         while True:
             moved = self._receive()
             if self._send() or moved:
@@ -110,7 +113,7 @@ class RemoteStreams:
             self._channel.wait(remaining, self._feeding)
 
     def end(self, grace_s: float = 0.0) -> int:
-        """See Streams.end; KILLED where the unit cannot be asked any more.
+        """See ProgramStreams.end; KILLED where the unit no longer tells the exit status.
 
         Raises DeviceError once when the command ended before the program (no folder, no setsid).
         """
@@ -119,16 +122,16 @@ class RemoteStreams:
         try:
             self._await_end(grace_s)
         finally:
-            self._status = self._ended()
+            self._status = self._kill_and_reap()
             self._channel.close()
         if self._group is None and self._channel.exit_status is not None:
-            said = bytes(self._heading + self._early_stderr).decode(errors="replace")
-            words = safe_text.one_line(" ".join(said.split()))[-MAX_WORDS:]
-            raise DeviceError(f"{self._name}: cannot be started: {words or f'exit status {self._status}'}")
+            output = bytes(self._heading + self._early_stderr).decode(errors="replace")
+            message = safe_text.one_line(" ".join(output.split()))[-MAX_WORDS:]
+            raise DeviceError(f"{self._name}: cannot be started: {message or f'exit status {self._status}'}")
         return self._status
 
     def _await_end(self, grace_s: float) -> None:
-        """Lets the program end by itself, with what it still has to say."""
+        """Gives the program time to end by itself, and passes its last output on."""
         deadline = time.monotonic() + grace_s
         self._feeding = False
         with contextlib.suppress(JobError):
@@ -137,8 +140,8 @@ class RemoteStreams:
             while not self.finished and self.step(deadline):
                 pass
 
-    def _ended(self) -> int:
-        """Kills the program if it still runs; one that is only about to run, as soon as it does."""
+    def _kill_and_reap(self) -> int:
+        """Kills the program if it still runs, as soon as its process group is known; returns the exit status."""
         self._stdout = self._stderr = _ignore
         deadline = time.monotonic() + KILL_WAIT_S
         with contextlib.suppress(JobError):
@@ -157,20 +160,20 @@ class RemoteStreams:
             self._on_stdout(stdout)
         if stderr:
             self._on_stderr(stderr)
-        came = bool(stdout or stderr)
-        if self._channel.exit_status is not None and (came or self._silent_until is None):
+        received = bool(stdout or stderr)
+        if self._channel.exit_status is not None and (received or self._silent_until is None):
             self._silent_until = time.monotonic() + SILENCE_S
             return True
-        return came
+        return received
 
     def _on_stdout(self, chunk: bytes) -> None:
         if self._group is not None:
             self._stdout(chunk)
             return
         self._heading += chunk
-        _, found, rest = self._heading.partition(self._marker)
+        _, marker, rest = self._heading.partition(self._marker)
         number, line_end, output = rest.partition(b"\n")
-        if found and line_end:
+        if marker and line_end:
             self._group = _process_group(bytes(number))
             self._heading = bytearray()
             if output:
@@ -206,7 +209,7 @@ class RemoteStreams:
 
 
 def _process_group(digits: bytes) -> int:
-    """What the unit said; never 0 or 1, whose group would be everything."""
+    """Parses a process group's number; refuses 0 and 1, since killing those groups would kill everything."""
     if not (digits.isdigit() and len(digits) < 10 and int(digits) > 1):
         raise DeviceLostError(f"the unit answers {digits[:40]!r} where a process number belongs")
     return int(digits)

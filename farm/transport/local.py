@@ -1,4 +1,4 @@
-"""The host as a unit: programs run in a private folder on this machine."""
+"""The transport of the host: programs run in a private folder on this machine."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import BinaryIO
 
 from farm import atomic_file
 from farm.transport import base
-from farm.transport.base import Completed
-from farm.transport.program import LineProcess, complete
+from farm.transport.base import CompletedProgram
+from farm.transport.program import LineProcess, run_to_end
 from farm.transport.streams import CHUNK_BYTES, LocalStreams
 from runtime.errors import DeviceError, FarmError, JobError
 
@@ -33,14 +33,14 @@ class LocalTransport:
         deadline_s: float,
         stdin: BinaryIO | None = None,
         stdout: BinaryIO | None = None,
-    ) -> Completed:
+    ) -> CompletedProgram:
         """See Transport.run."""
         started = time.monotonic()
         try:
             streams = LocalStreams(self._popen(argv))
         except OSError as error:
             return _not_started(argv[0], error)
-        return complete(argv[0], streams, deadline_s, started, stdin, stdout)
+        return run_to_end(argv[0], streams, deadline_s, started, stdin, stdout)
 
     def start(self, argv: Sequence[str]) -> LineProcess:
         """See Transport.start."""
@@ -53,7 +53,7 @@ class LocalTransport:
 
     def push(self, files: Mapping[str, Path]) -> list[str]:
         """See Transport.push."""
-        return [remote for remote, local in files.items() if self._copied(local, remote)]
+        return [remote for remote, local in files.items() if self._copy_if_changed(local, remote)]
 
     def pull(self, remote: str, local: Path) -> None:
         """See Transport.pull."""
@@ -67,8 +67,8 @@ class LocalTransport:
         while self._processes:
             self._processes.pop().close()
 
-    def _copied(self, local: Path, remote: str) -> bool:
-        """Copies a file, unless it is there unchanged."""
+    def _copy_if_changed(self, local: Path, remote: str) -> bool:
+        """Copies a file unless the unit has the same content and mode; returns whether it was copied."""
         target = self._path(remote)
         mode = 0o755 if os.access(local, os.X_OK) else 0o644
         digest = _sha256(local)
@@ -102,9 +102,9 @@ class LocalTransport:
         return path
 
 
-def _not_started(name: str, error: OSError) -> Completed:
+def _not_started(name: str, error: OSError) -> CompletedProgram:
     status = base.NOT_FOUND if isinstance(error, FileNotFoundError) else base.NOT_EXECUTABLE
-    return Completed(status, b"", f"{name}: {error.strerror}\n".encode())
+    return CompletedProgram(status, b"", f"{name}: {error.strerror}\n".encode())
 
 
 def _copy(source: Path, target: Path, mode: int) -> None:

@@ -1,8 +1,8 @@
-"""What every unit with a POSIX shell shares, whatever the link: dash, bash, mksh with toybox, busybox.
+"""The base of all transports to a remote unit with a POSIX shell: dash, bash, mksh with toybox, busybox.
 
-A program leads a session of its own on the unit (`setsid`), under a shell that waits for it, kills what it left in its
-process group and passes its status on. It tells the group's number before it becomes the program, so that the group
-can be killed from outside. Files are sent into a folder of their own (`push-...`), verified there and then renamed.
+A program leads a session of its own on the unit (`setsid`). A shell waits for it, kills what it left in its process
+group and passes its exit status on. The program's shell prints the group's number before it becomes the program, so
+that the group can be killed from outside. Files are sent into a folder `push-...`, verified there and then renamed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any, BinaryIO, cast
 
 from farm import atomic_file, safe_text
 from farm.transport import base, posix_scripts
-from farm.transport.base import Completed
+from farm.transport.base import CompletedProgram
 from farm.transport.channel import Channel, RemoteStreams
-from farm.transport.posix_scripts import Seen, State, command_line
-from farm.transport.program import MAX_WORDS, LineProcess, complete
+from farm.transport.posix_scripts import FileState, PathStatus, command_line
+from farm.transport.program import MAX_WORDS, LineProcess, run_to_end
 from runtime.errors import DeviceError, JobError
 
 OPEN_S = 20.0
@@ -36,11 +36,11 @@ FILES_S = 60.0
 MIN_BYTES_PER_S = 256 * 1024
 MAX_FILE_BYTES = 4 * 1024**3
 
-Part = tuple[Path, str]
+Transfer = tuple[Path, str]
 
 
-class _Hashed(io.RawIOBase):
-    """Writes to a file, hashes what it writes, and refuses what is larger than any file of ours."""
+class _HashingWriter(io.RawIOBase):
+    """Writes to a file and hashes what it writes; refuses more than MAX_FILE_BYTES."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file, self._name = file, name
@@ -63,8 +63,8 @@ class PosixTransport(ABC):
     """A unit behind a link; a subclass opens the link and supplies `_open` and `_send`.
 
     Args:
-        name: the unit's name, which every error starts with.
-        folder: the unit's own folder, absolute or starting with `~/`; made when it is missing.
+        name: the unit's name; every error starts with it.
+        folder: the unit's folder for farm, absolute or starting with `~/`; made when it is missing.
     """
 
     max_command_bytes = 100_000  # Linux allows 128 KiB for the argument of `sh -c`
@@ -81,14 +81,14 @@ class PosixTransport(ABC):
         """
 
     @abstractmethod
-    def _send(self, parts: Sequence[Part], deadline_s: float) -> None:
-        """Copies local files to new paths below the unit's folder, executable iff they are; makes their folders.
+    def _send(self, parts: Sequence[Transfer], deadline_s: float) -> None:
+        """Copies local files to new paths below the unit's folder, keeps the executable bit, and makes folders.
 
         Nobody reads the paths before the copies are verified. Raises DeviceError (full storage).
         """
 
     def _fetch(self, remote: str, file: BinaryIO, deadline_s: float) -> None:
-        """Copies the content of a file below the unit's folder; it is verified afterwards."""
+        """Copies a file below the unit's folder into `file`; the caller verifies the content."""
         completed = self.run(["cat", f"./{remote}"], deadline_s, stdout=file)
         if completed.exit_status:
             raise self._refused(completed)
@@ -99,11 +99,11 @@ class PosixTransport(ABC):
         deadline_s: float,
         stdin: BinaryIO | None = None,
         stdout: BinaryIO | None = None,
-    ) -> Completed:
+    ) -> CompletedProgram:
         """See Transport.run."""
         started = time.monotonic()
         streams = self._start(argv, started + deadline_s)
-        return complete(f"{self._name}: {argv[0]}", streams, deadline_s, started, stdin, stdout)
+        return run_to_end(f"{self._name}: {argv[0]}", streams, deadline_s, started, stdin, stdout)
 
     def start(self, argv: Sequence[str]) -> LineProcess:
         """See Transport.start."""
@@ -114,22 +114,24 @@ class PosixTransport(ABC):
     def push(self, files: Mapping[str, Path]) -> list[str]:
         """See Transport.push."""
         with ThreadPoolExecutor(1) as pool:  # hashes while the unit does, and while new files travel
-            states = {remote: pool.submit(_state, local) for remote, local in files.items()}
-            there = self._look(files)
+            states = {remote: pool.submit(_local_state, local) for remote, local in files.items()}
+            statuses = self._inspect(files)
             changed = [
-                remote for remote, seen in there.items() if seen.state is None or seen.state != states[remote].result()
+                remote
+                for remote, status in statuses.items()
+                if status.state is None or status.state != states[remote].result()
             ]
             if changed:
-                self._bring({remote: (files[remote], there[remote], states[remote]) for remote in changed})
+                self._install({remote: (files[remote], statuses[remote], states[remote]) for remote in changed})
             return changed
 
     def pull(self, remote: str, local: Path) -> None:
         """See Transport.pull."""
-        state = self._look([remote])[remote].state
+        state = self._inspect([remote])[remote].state
         if state is None:
             raise DeviceError(f"{self._name}: {remote}: no such file on the unit")
         with atomic_file.replacing(local) as file:
-            hashed = _Hashed(file, f"{self._name}: {remote}")
+            hashed = _HashingWriter(file, f"{self._name}: {remote}")
             self._fetch(remote, cast(BinaryIO, hashed), FETCH_S)
             if hashed.digest != state[1]:
                 raise DeviceError(f"{self._name}: {remote}: arrived with another content than the unit has")
@@ -148,7 +150,7 @@ class PosixTransport(ABC):
         return RemoteStreams(self._open(line, deadline), f"{self._name}: {argv[0]}", marker, self._kill)
 
     def _kill(self, group: int) -> None:
-        """Kills a process group over a channel of its own."""
+        """Kills a process group over a separate channel."""
         deadline = time.monotonic() + KILL_S
         channel = self._open(f"kill -9 -{group}", deadline)
         try:
@@ -158,63 +160,69 @@ class PosixTransport(ABC):
         finally:
             channel.close()
 
-    def _look(self, remotes: Iterable[str]) -> dict[str, Seen]:
-        """What is at these paths. One round trip for a batch."""
-        found: dict[str, Seen] = {}
+    def _inspect(self, remotes: Iterable[str]) -> dict[str, PathStatus]:
+        """Reads what is at each path, with one round trip a batch."""
+        statuses: dict[str, PathStatus] = {}
         for batch in self._batches([[base.check_remote(remote)] for remote in remotes]):
             names = [name for [name] in batch]
-            lines = self._script(posix_scripts.LOOK, [f"./{name}" for name in names])
-            found |= zip(names, posix_scripts.parse_look(lines, len(names)), strict=True)
-        for name, seen in found.items():
-            if seen.outside:
+            lines = self._run_script(posix_scripts.INSPECT, [f"./{name}" for name in names])
+            statuses |= zip(names, posix_scripts.parse_inspection(lines, len(names)), strict=True)
+        for name, status in statuses.items():
+            if status.outside:
                 raise DeviceError(f"{self._name}: {name}: a link that leaves the unit's folder")
-        return found
+        return statuses
 
-    def _bring(self, files: Mapping[str, tuple[Path, Seen, Future[State]]]) -> None:
-        """Sends, verifies and renames."""
+    def _install(self, files: Mapping[str, tuple[Path, PathStatus, Future[FileState]]]) -> None:
+        """Sends the files into a folder of this push, verifies their hashes, and moves them to their places."""
         deadline_s = FILES_S + sum(_size_bytes(local) for local, _, _ in files.values()) / MIN_BYTES_PER_S
         push = f"push-{secrets.token_hex(8)}"
-        parts, moves = self._plan(push, {remote: seen for remote, (_, seen, _) in files.items()})
+        parts, moves = self._plan_transfers(push, {remote: status for remote, (_, status, _) in files.items()})
         try:
             self._send([(files[remote][0], part) for remote, part in parts.items()], deadline_s)
-            arrived = self._look(parts.values())
+            arrived = self._inspect(parts.values())
             for remote, (local, _, state) in files.items():
                 if arrived[parts[remote]].state != state.result():
                     raise DeviceError(f"{self._name}: {remote}: arrived with another content than {local} has")
             *others, last = self._batches([[f"./{part}", into] for part, into in moves.items()])
-            for batch, done in [*((each, "") for each in others), (last, push)]:
-                self._script(posix_scripts.INSTALL, [done, *(argument for pair in batch for argument in pair)])
+            for batch, finished_push in [*((batch, "") for batch in others), (last, push)]:
+                self._run_script(
+                    posix_scripts.INSTALL, [finished_push, *(argument for pair in batch for argument in pair)]
+                )
         except JobError:
             with contextlib.suppress(JobError):
                 self.run(["rm", "-rf", push], FILES_S)
             raise
 
-    def _plan(self, push: str, files: Mapping[str, Seen]) -> tuple[dict[str, str], dict[str, str]]:
-        """Where each file is sent below `push`, and which folders' contents then move into which that are there."""
+    def _plan_transfers(self, push: str, files: Mapping[str, PathStatus]) -> tuple[dict[str, str], dict[str, str]]:
+        """Decides where each file is sent below `push`, and which folders' contents are moved afterwards.
+
+        Returns:
+            path on the unit -> path below `push`; folder below `push` -> existing folder that gets its content.
+        """
         parts: dict[str, str] = {}
         numbers: dict[str, int] = {}
-        for remote, seen in files.items():
-            if seen.is_folder:
+        for remote, status in files.items():
+            if status.is_folder:
                 raise DeviceError(f"{self._name}: {remote}: cannot be written: a folder is in its place")
-            words = remote.split("/")
-            split = len(words) - 1 - seen.missing
-            number = numbers.setdefault("/".join([".", *words[:split]]), len(numbers))
-            parts[remote] = "/".join([push, str(number), *words[split:]])
+            components = remote.split("/")
+            split = len(components) - 1 - status.missing
+            number = numbers.setdefault("/".join([".", *components[:split]]), len(numbers))
+            parts[remote] = "/".join([push, str(number), *components[split:]])
         return parts, {f"{push}/{number}": into for into, number in numbers.items()}
 
-    def _script(self, script: str, arguments: Sequence[str]) -> list[bytes]:
-        """Lines that a script of ours prints; DeviceError with its words when it fails."""
+    def _run_script(self, script: str, arguments: Sequence[str]) -> list[bytes]:
+        """Runs a script on the unit and returns its output's lines; raises DeviceError with its stderr if it fails."""
         completed = self.run(["sh", "-c", script, "sh", *arguments], SCRIPT_S)
         if completed.exit_status:
             raise self._refused(completed)
         return completed.stdout.splitlines()
 
-    def _refused(self, completed: Completed) -> DeviceError:
-        words = safe_text.word(completed.stderr.decode(errors="replace"), MAX_WORDS)
-        return DeviceError(f"{self._name}: {words or f'exit status {completed.exit_status}'}")
+    def _refused(self, completed: CompletedProgram) -> DeviceError:
+        message = safe_text.word(completed.stderr.decode(errors="replace"), MAX_WORDS)
+        return DeviceError(f"{self._name}: {message or f'exit status {completed.exit_status}'}")
 
     def _batches(self, items: Sequence[list[str]]) -> Iterator[list[list[str]]]:
-        """Groups of arguments that fit in one command line."""
+        """Groups items so that each group's arguments fit in one command line."""
         batch: list[list[str]] = []
         room = limit = self.max_command_bytes // 2
         for item in items:
@@ -228,7 +236,7 @@ class PosixTransport(ABC):
             yield batch
 
 
-def _state(local: Path) -> State:
+def _local_state(local: Path) -> FileState:
     try:
         with local.open("rb") as file:
             return os.access(local, os.X_OK), hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""Shell scripts that run on units (dash, bash, mksh with toybox, busybox), and what they print, read again."""
+"""Shell scripts that run on units (dash, bash, mksh with toybox, busybox), and the parsers of what they print."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.errors import DeviceError
 # Arguments: marker, command. The program's shell prints the marker and its process group, then becomes the program. The
 # shell that waits shows nothing of its own ("Killed") and holds none of the program's streams.
 # `kill -9 -GROUP` is the one form that all shells understand.
-LEAD = """\
+LAUNCH = """\
 exec 3<&0 4>&2 2>/dev/null
 setsid sh -c 'printf "%s%s\\n" "$1" $$; shift; exec "$@"' sh "$@" <&3 3<&- 2>&4 4>&- &
 exec <&- 3<&- >&- 4>&-
@@ -25,7 +25,7 @@ exit $status
 # Arguments: files. Prints for each file `outside` (of the unit's folder), `folder`, `none N` (N of its folders are
 # missing too), `file -` or `file x` (executable); then the hashes of those files in the same order. An odd name, which
 # sha256sum would escape or break, has its hash in its own line.
-LOOK = r"""
+INSPECT = r"""
 cd -P . && root=$PWD || exit
 odd='*[\\
 ]*'
@@ -77,66 +77,66 @@ find . -maxdepth 1 -name 'push-*' -mtime +1 -exec rm -rf {} + 2>/dev/null
 exit 0
 """
 
-NONSENSE = "the unit's answer about its files makes no sense; are sha256sum and a POSIX shell there?"
+UNREADABLE_ANSWER = "the unit's answer about its files makes no sense; are sha256sum and a POSIX shell there?"
 _ANSWER = re.compile(rb"outside|folder|none (\d{1,4})|file ([x-])(?: \\?([0-9a-f]{64})\b.*)?")
 _HASH = re.compile(rb"\\?([0-9a-f]{64}) [ *].*")
 
-State = tuple[bool, str]  # whether a file is executable, and its SHA-256
+FileState = tuple[bool, str]  # whether a file is executable, and its SHA-256
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
-    """What is at a path on the unit.
+class PathStatus:
+    """What was found at a path on the unit.
 
     Attributes:
-        state: of a regular file; None for anything else.
-        outside: the path leaves the unit's folder by a link.
+        state: mode and hash of a regular file; None for anything else.
+        outside: whether the path leaves the unit's folder through a link.
         missing: how many of the folders that lead there are missing.
     """
 
-    state: State | None = None
+    state: FileState | None = None
     outside: bool = False
     is_folder: bool = False
     missing: int = 0
 
 
 def command_line(folder: str, marker: str, argv: Sequence[str]) -> str:
-    """A line for the unit's login shell: makes the folder where it is missing, and runs the program in it."""
+    """The line for the unit's login shell that makes the folder if it is missing and runs the program in it."""
     if any("\0" in argument for argument in argv):
         raise DeviceError(f"{argv[0]!r}: an argument cannot hold a zero byte")
-    where = _quoted_folder(folder)
-    enter = f"cd {where} 2>/dev/null || {{ mkdir -p -m 700 {where} && cd {where}; }}"
-    return f"{{ {enter}; }} && exec sh -c {' '.join(map(shlex.quote, [LEAD, 'sh', marker, *argv]))}"
+    quoted = _quoted_folder(folder)
+    enter = f"cd {quoted} 2>/dev/null || {{ mkdir -p -m 700 {quoted} && cd {quoted}; }}"
+    return f"{{ {enter}; }} && exec sh -c {' '.join(map(shlex.quote, [LAUNCH, 'sh', marker, *argv]))}"
 
 
-def parse_look(lines: Sequence[bytes], count: int) -> list[Seen]:
-    """What LOOK says of each file."""
+def parse_inspection(lines: Sequence[bytes], count: int) -> list[PathStatus]:
+    """Parses the output of INSPECT: one status for each file; raises DeviceError for anything else."""
     hashes = iter(lines[count:])
-    seen = [_seen(line, hashes) for line in lines[:count]]
-    if len(seen) != count or next(hashes, None) is not None:
-        raise DeviceError(NONSENSE)
-    return seen
+    statuses = [_path_status(line, hashes) for line in lines[:count]]
+    if len(statuses) != count or next(hashes, None) is not None:
+        raise DeviceError(UNREADABLE_ANSWER)
+    return statuses
 
 
-def _seen(line: bytes, hashes: Iterator[bytes]) -> Seen:
+def _path_status(line: bytes, hashes: Iterator[bytes]) -> PathStatus:
     answer = _ANSWER.fullmatch(line)
     if not answer:
-        raise DeviceError(NONSENSE)
+        raise DeviceError(UNREADABLE_ANSWER)
     if not answer[2]:
-        return Seen(outside=line == b"outside", is_folder=line == b"folder", missing=int(answer[1] or 0))
+        return PathStatus(outside=line == b"outside", is_folder=line == b"folder", missing=int(answer[1] or 0))
     digest = answer[3] or _hash(next(hashes, b""))
     if not digest:
-        raise DeviceError(NONSENSE)
-    return Seen(state=(answer[2] == b"x", digest.decode()))
+        raise DeviceError(UNREADABLE_ANSWER)
+    return PathStatus(state=(answer[2] == b"x", digest.decode()))
 
 
 def _hash(line: bytes) -> bytes:
-    found = _HASH.fullmatch(line)
-    return found[1] if found else b""
+    match = _HASH.fullmatch(line)
+    return match[1] if match else b""
 
 
 def _quoted_folder(folder: str) -> str:
-    """A leading `~/` is the home of the unit's user; everything else is quoted."""
+    """Quotes a folder for the shell; a leading `~/` stands for the home of the unit's user."""
     if folder.startswith("~/"):
         return f'"$HOME"/{shlex.quote(folder[2:])}'
     return shlex.quote(folder if folder.startswith("/") else f"./{folder}")

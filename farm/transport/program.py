@@ -1,4 +1,4 @@
-"""A program on a unit, run to its end or answering line by line: the same over every transport."""
+"""Runs a program on a unit to its end, or keeps one that answers line by line; the same over every transport."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Protocol, Self
 
 from farm import safe_text
 from farm.transport import base
-from farm.transport.base import Completed
+from farm.transport.base import CompletedProgram
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, JobError, ProcessEndedError
 
 STDERR_TAIL_BYTES = 4096
@@ -22,8 +22,8 @@ GRACE_S = 2.0
 Sink = Callable[[bytes], Any]
 
 
-class Streams(Protocol):
-    """Moves data between a running program and its callers; as a context it kills the program at the end."""
+class ProgramStreams(Protocol):
+    """Moves data between a running program and its callers; leaving it as a context kills the program."""
 
     broken: bool  # the program does not read its input any more
 
@@ -35,29 +35,34 @@ class Streams(Protocol):
 
     @property
     def finished(self) -> bool:
-        """The program ended and its output was read."""
+        """Whether the program has ended and its output has been read."""
 
     @property
     def feeding(self) -> bool:
-        """Some of the input is still to be written."""
+        """Whether some of the input is still to be written."""
 
     def feed(self, source: BinaryIO, then_close: bool) -> None:
-        """Lets the following steps write the whole source to stdin."""
+        """Sets the source that the following steps write to stdin."""
 
     def collect(self, stdout: Sink, stderr: Sink) -> None:
-        """Lets the following steps hand the output to the sinks."""
+        """Sets the sinks that the following steps give the output to."""
 
     def step(self, deadline: float) -> bool:
-        """Waits for data or the end and deals with it; False when `deadline` (monotonic clock) passes first."""
+        """Waits for data or the end and handles it; False when `deadline` (monotonic clock) passes first."""
 
     def end(self, grace_s: float = 0.0) -> int:
-        """Ends the input, waits `grace_s` for the program, kills its group; its exit status as a shell gives it."""
+        """Ends the input, waits `grace_s` for the program, kills its group; returns the exit status as a shell does."""
 
 
-def complete(
-    name: str, streams: Streams, deadline_s: float, started: float, stdin: BinaryIO | None, stdout: BinaryIO | None
-) -> Completed:
-    """Serves a program to its end; see Transport.run. `started` is when the deadline began to count."""
+def run_to_end(
+    name: str,
+    streams: ProgramStreams,
+    deadline_s: float,
+    started: float,
+    stdin: BinaryIO | None,
+    stdout: BinaryIO | None,
+) -> CompletedProgram:
+    """Moves a program's data until it ends; see Transport.run. `started` is when the deadline began to count."""
     captured, errors = BytesIO(), BytesIO()
     with streams:
         streams.feed(stdin or BytesIO(), then_close=True)
@@ -66,13 +71,13 @@ def complete(
         while not streams.finished:
             if not streams.step(started + deadline_s) and not streams.finished:
                 raise DeadlineError(f"{name}: did not end within {deadline_s:g} s")
-        return Completed(streams.end(), captured.getvalue(), errors.getvalue())
+        return CompletedProgram(streams.end(), captured.getvalue(), errors.getvalue())
 
 
 class LineProcess:
     """See transport.base.Process."""
 
-    def __init__(self, name: str, streams: Streams) -> None:
+    def __init__(self, name: str, streams: ProgramStreams) -> None:
         self._name = name
         self._received = bytearray()
         self._stderr = bytearray()
@@ -105,7 +110,7 @@ class LineProcess:
         return self._streams.end(GRACE_S)
 
     def _step(self, deadline: float, problem: str) -> None:
-        """Moves data; kills the process and raises when it is late, gone, or prints without end."""
+        """Moves data once; kills the process and raises when it is late, has ended, or prints without end."""
         if self._streams.finished:
             raise self._lost()
         try:
@@ -126,12 +131,14 @@ class LineProcess:
 
     def _lost(self) -> DeviceLostError:
         status = self.close()
-        words = safe_text.one_line(" ".join(self._stderr.decode(errors="replace").split()))[-MAX_WORDS:]
-        return ProcessEndedError(f"{self._name}: ended with {described(status)}{f': {words}' if words else ''}")
+        last_words = safe_text.one_line(" ".join(self._stderr.decode(errors="replace").split()))[-MAX_WORDS:]
+        return ProcessEndedError(
+            f"{self._name}: ended with {describe_status(status)}{f': {last_words}' if last_words else ''}"
+        )
 
 
 def limited(sink: Sink, name: str, limit_bytes: int) -> Sink:
-    """The sink, until it has taken `limit_bytes`: then DeviceError."""
+    """Wraps a sink so that it raises DeviceError after `limit_bytes`."""
     taken = 0
 
     def take(chunk: bytes) -> None:
@@ -144,7 +151,7 @@ def limited(sink: Sink, name: str, limit_bytes: int) -> Sink:
     return take
 
 
-def described(status: int) -> str:
-    """`exit status 139 (SIGSEGV)`."""
+def describe_status(status: int) -> str:
+    """Writes an exit status for people: `exit status 139 (SIGSEGV)`."""
     names = {128 + number: number.name for number in signal.Signals}
     return f"exit status {status}{f' ({names[status]})' if status in names else ''}"

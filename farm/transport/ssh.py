@@ -1,4 +1,4 @@
-"""Boards over SSH (paramiko): what posix.py needs of a link, and files sent as one tar stream."""
+"""Connects to boards over SSH (paramiko): implements the link that posix.py needs, and sends files as a tar stream."""
 
 from __future__ import annotations
 
@@ -15,69 +15,69 @@ import paramiko
 
 from farm import safe_text
 from farm.config.inventory import Unit
-from farm.transport import ssh_config, ssh_link, ssh_trust
+from farm.transport import ssh_config, ssh_connection, ssh_known_hosts
 from farm.transport.channel import CHUNK_BYTES, KILLED
-from farm.transport.posix import Part, PosixTransport
-from farm.transport.ssh_link import Link, Patience
-from farm.transport.ssh_trust import HostKey
+from farm.transport.posix import PosixTransport, Transfer
+from farm.transport.ssh_connection import SshConnection, SshTimeouts
+from farm.transport.ssh_known_hosts import HostKey
 from runtime.errors import DeviceError, DeviceLostError, JobError
 
 DEFAULT_FOLDER = "~/.farm-unit"
-STATUS_POLL_S = 0.25  # an exit status that comes without the end of the output wakes nobody
-WINDOW_POLL_S = 0.002  # neither does room for input
+STATUS_POLL_S = 0.25  # paramiko wakes no reader for an exit status that comes without the end of the output
+WINDOW_POLL_S = 0.002  # nor a writer when there is room for input
 
 
-def connect(unit: Unit, patience: Patience | None = None) -> SshTransport:
-    """Opens the way to a unit whose transport is ssh; raises ConfigError, DeviceError or DeadlineError."""
-    target = ssh_config.target_of(unit)
-    return SshTransport(unit, lambda: ssh_link.connect(unit.name, target, patience or Patience()))
+def connect(unit: Unit, timeouts: SshTimeouts | None = None) -> SshTransport:
+    """Connects to a unit whose transport is ssh; raises ConfigError, DeviceError or DeadlineError."""
+    target = ssh_config.resolve_target(unit)
+    return SshTransport(unit, lambda: ssh_connection.connect(unit.name, target, timeouts or SshTimeouts()))
 
 
-def host_key_of(unit: Unit, patience: Patience | None = None) -> HostKey:
-    """The host key that is to be trusted next: of a jump host on the way, else the unit's own (state `known` if it is).
+def host_key_of(unit: Unit, timeouts: SshTimeouts | None = None) -> HostKey:
+    """Fetches the first host key on the way to the unit that is not trusted yet; the unit's own where all are.
 
-    `HostKey` tells host, fingerprint and state; raises ConfigError, DeviceError or DeadlineError.
+    Jump hosts come first. Raises ConfigError, DeviceError or DeadlineError.
     """
-    return ssh_link.host_key(unit.name, ssh_config.target_of(unit), patience or Patience())
+    return ssh_connection.host_key(unit.name, ssh_config.resolve_target(unit), timeouts or SshTimeouts())
 
 
 def trust(key: HostKey) -> None:
-    """Adds the key to known_hosts, in place of other keys of that host; raises ConfigError."""
-    ssh_trust.remember(key)
+    """Adds the key to known_hosts, where it replaces other keys of that host; raises ConfigError."""
+    ssh_known_hosts.add_key(key)
 
 
 class SshTransport(PosixTransport):
     """See transport.base.Transport."""
 
-    def __init__(self, unit: Unit, new_link: Callable[[], Link]) -> None:
+    def __init__(self, unit: Unit, new_connection: Callable[[], SshConnection]) -> None:
         super().__init__(unit.name, unit.folder or DEFAULT_FOLDER)
-        self._unit, self._new_link = unit, new_link
-        self._link = new_link()
+        self._unit, self._new_connection = unit, new_connection
+        self._connection = new_connection()
 
     def close(self) -> None:
         """See Transport.close."""
         super().close()
-        self._link.close()
+        self._connection.close()
 
     def _open(self, command_line: str, deadline: float) -> SshChannel:
-        channel = self._link.open(deadline)
+        channel = self._connection.open(deadline)
         try:
             channel.exec_command(os.fsencode(command_line))
         except (paramiko.SSHException, OSError, EOFError) as error:
             channel.close()
-            self._link.settle()
+            self._connection.settle_and_check()
             raise DeviceLostError(f"{self._name}: its sshd runs no command: {safe_text.word(error, 300)}") from None
-        return SshChannel(channel, self._link)
+        return SshChannel(channel, self._connection)
 
     def _kill(self, group: int) -> None:
-        """Over a connection of its own where sshd allows no other session on this one."""
+        """Kills a process group; connects anew where sshd allows no further session on this connection."""
         try:
             super()._kill(group)
         except DeviceError:
-            with contextlib.closing(SshTransport(self._unit, self._new_link)) as other:
+            with contextlib.closing(SshTransport(self._unit, self._new_connection)) as other:
                 PosixTransport._kill(other, group)
 
-    def _send(self, parts: Sequence[Part], deadline_s: float) -> None:
+    def _send(self, parts: Sequence[Transfer], deadline_s: float) -> None:
         source = cast(BinaryIO, TarStream(parts))
         completed = self.run(["tar", "-x", "-m", "-o", "-f", "-"], deadline_s, stdin=source)
         if completed.exit_status:
@@ -87,8 +87,8 @@ class SshTransport(PosixTransport):
 class SshChannel:
     """See transport.channel.Channel."""
 
-    def __init__(self, channel: paramiko.Channel, link: Link) -> None:
-        self._channel, self._link = channel, link
+    def __init__(self, channel: paramiko.Channel, connection: SshConnection) -> None:
+        self._channel, self._connection = channel, connection
         self._readable = channel.fileno()
 
     @property
@@ -97,7 +97,7 @@ class SshChannel:
         if not self._channel.exit_status_ready():
             return None
         if self._channel.exit_status == -1:  # closed without a status: the shell was killed, or the link is gone
-            self._link.settle()
+            self._connection.settle_and_check()
             return KILLED
         return self._channel.exit_status
 
@@ -105,7 +105,7 @@ class SshChannel:
     def exhausted(self) -> bool:
         """See Channel.exhausted."""
         if not self._channel.eof_received and self._channel.closed:
-            self._link.settle()
+            self._connection.settle_and_check()
         ended = bool(self._channel.eof_received) or self._channel.closed
         return ended and not self._channel.recv_ready() and not self._channel.recv_stderr_ready()
 
@@ -125,14 +125,14 @@ class SshChannel:
     def send(self, data: memoryview) -> int:
         """See Channel.send."""
         if self._channel.closed or self._channel.eof_sent:
-            self._link.settle()
+            self._connection.settle_and_check()
             raise BrokenPipeError
         if not self._channel.send_ready():
             return 0
         try:
-            return self._channel.send(bytes(data[: ssh_link.PACKET_BYTES]))
+            return self._channel.send(bytes(data[: ssh_connection.PACKET_BYTES]))
         except (OSError, EOFError, paramiko.SSHException):
-            self._link.settle()
+            self._connection.settle_and_check()
             raise BrokenPipeError from None
 
     def end_input(self) -> None:
@@ -147,22 +147,22 @@ class SshChannel:
 
 
 class TarStream(io.RawIOBase):
-    """The files as one tar archive, made while it is read."""
+    """A readable stream of the files as one tar archive, which is made while it is read."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[Transfer]) -> None:
         self._pieces = _archive(parts)
         self._rest = memoryview(b"")
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes, as many as there are at once but not more than `size`; empty at the end."""
+        """Returns the next bytes, at most `size`; empty at the end."""
         if not self._rest:
             self._rest = memoryview(next(self._pieces, b""))
-        taken, self._rest = self._rest[:size], self._rest[size:]
-        return bytes(taken)
+        chunk, self._rest = self._rest[:size], self._rest[size:]
+        return bytes(chunk)
 
 
-def _archive(parts: Sequence[Part]) -> Iterator[bytes]:
-    """Small files are joined to large pieces."""
+def _archive(parts: Sequence[Transfer]) -> Iterator[bytes]:
+    """Yields the archive; joins small files into large pieces."""
     joined = bytearray()
     for piece in _blocks(parts):
         joined += piece
@@ -173,7 +173,7 @@ def _archive(parts: Sequence[Part]) -> Iterator[bytes]:
     yield bytes(joined)
 
 
-def _blocks(parts: Sequence[Part]) -> Iterator[bytes]:
+def _blocks(parts: Sequence[Transfer]) -> Iterator[bytes]:
     for local, name in parts:
         try:
             with local.open("rb") as file:

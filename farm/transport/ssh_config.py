@@ -1,4 +1,4 @@
-"""How a unit is reached over SSH: devices.yml first, then ~/.ssh/config, then ssh's defaults."""
+"""Resolves how a unit is reached over SSH: from devices.yml, then ~/.ssh/config, then ssh's defaults."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ MAX_INCLUDES = 16
 
 
 @dataclasses.dataclass(frozen=True)
-class Target:
-    """One host on the way.
+class SshTarget:
+    """A host to connect to, with all that the connection needs.
 
     Attributes:
-        key_files: to log in with, in this order, beside the agent's keys.
+        key_files: private keys to log in with, in this order, before the agent's keys.
         known_hosts: files of trusted host keys; a new one goes into the first.
-        connect_s: None where the configuration does not say it.
+        connect_s: timeout of the connection; None where the configuration gives none.
         jump: the host through which this one is reached.
     """
 
@@ -36,21 +36,21 @@ class Target:
     key_files: tuple[Path, ...]
     known_hosts: tuple[Path, ...]
     connect_s: float | None = None
-    jump: Target | None = None
+    jump: SshTarget | None = None
 
     @property
     def label(self) -> str:
-        """`user@host:port`, for people."""
+        """The host for people: `user@host:port`."""
         return f"{self.username}@{self.host}:{self.port}"
 
     @property
-    def known_as(self) -> str:
-        """Name in known_hosts."""
+    def known_hosts_name(self) -> str:
+        """The host's name in known_hosts."""
         return self.host if self.port == DEFAULT_PORT else f"[{self.host}]:{self.port}"
 
 
-def target_of(unit: Unit) -> Target:
-    """Where the unit is and how to get there; raises ConfigError for a configuration that cannot be used."""
+def resolve_target(unit: Unit) -> SshTarget:
+    """Resolves the unit's address and settings; raises ConfigError for a configuration that cannot be used."""
     files = (unit.key_file,) if unit.key_file else ()
     return _Resolver(unit.name).resolve(unit.address, unit.username, unit.port, files, unit.jump)
 
@@ -71,29 +71,29 @@ class _Resolver:
 
     def resolve(
         self, alias: str, username: str = "", port: int | None = None, files: tuple[Path, ...] = (), jump: str = ""
-    ) -> Target:
-        """A host by its alias; what the arguments give counts more than the file."""
+    ) -> SshTarget:
+        """Resolves a host by its alias; the arguments override the file."""
         try:
-            found = self._config.lookup(alias)
-            port = port or int(found.get("port", DEFAULT_PORT))
-            connect_s = float(found["connecttimeout"]) if "connecttimeout" in found else None
+            options = self._config.lookup(alias)
+            port = port or int(options.get("port", DEFAULT_PORT))
+            connect_s = float(options["connecttimeout"]) if "connecttimeout" in options else None
         except (ValueError, ImportError, paramiko.SSHException) as error:
             raise ConfigError(f"{self._file}: Host {alias}: {error}") from None
-        hops = jump or str(found.get("proxyjump") or "none")
-        if hops == "none" and found.get("proxycommand", "none") != "none":
+        hops = jump or str(options.get("proxyjump") or "none")
+        if hops == "none" and options.get("proxycommand", "none") != "none":
             raise ConfigError(f"{self._file}: Host {alias}: ProxyCommand is not supported; use ProxyJump")
-        return Target(
-            host=found["hostname"].strip("[]"),
+        return SshTarget(
+            host=options["hostname"].strip("[]"),
             port=port,
-            username=username or found.get("user") or getpass.getuser(),
-            key_files=(*files, *(Path(name).expanduser() for name in found.get("identityfile", ()))) or self._keys(),
-            known_hosts=self._known_hosts(found.get("userknownhostsfile", "")),
+            username=username or options.get("user") or getpass.getuser(),
+            key_files=(*files, *(Path(name).expanduser() for name in options.get("identityfile", ()))) or self._keys(),
+            known_hosts=self._known_hosts(options.get("userknownhostsfile", "")),
             connect_s=connect_s,
             jump=None if hops == "none" else self._jump(hops),
         )
 
-    def _jump(self, hops: str) -> Target:
-        """The last host of `a,b,c`, reached through those before it."""
+    def _jump(self, hops: str) -> SshTarget:
+        """Resolves a ProxyJump `a,b,c`: the last host, reached through those before it."""
         self._left -= 1
         if self._left < 0:
             raise ConfigError(f"{self._unit}: more than {MAX_JUMPS} jump hosts; does a ProxyJump lead in a circle?")
@@ -112,7 +112,7 @@ class _Resolver:
 
 
 def _lines(path: Path, home: Path, left: int = MAX_INCLUDES) -> list[str]:
-    """Lines of the file with those that it includes, which paramiko does not read."""
+    """The file's lines with those of the files that it includes: paramiko ignores `Include`."""
     lines: list[str] = []
     for line in path.read_text().splitlines():
         include = re.fullmatch(r"\s*include[\s=]+(.+)", line, re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""A local process and its three streams, served by one thread with total deadlines."""
+"""The three streams of a local process, served in the caller's thread with total deadlines."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ DRAIN_S = 1.0
 
 
 class LocalStreams:
-    """Moves data between a process (leader of its own group) and its callers, and notices its end.
+    """Moves data between a process, which leads its own process group, and its callers.
 
-    The end of the process counts, not the end of its output: whatever it left in its process group is killed then, and
-    what a descendant that left the group still prints is waited for only DRAIN_S.
+    The program counts as ended when the process ends, even if its output is still open: what it left in its process
+    group is killed, and output of a descendant that left the group is awaited for DRAIN_S only.
     """
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -48,28 +48,28 @@ class LocalStreams:
 
     @property
     def finished(self) -> bool:
-        """The process ended and its output was read."""
+        """Whether the process has ended and its output has been read."""
         if self._drain_until is None:
             return self._process.returncode is not None
         return self._outputs == 0 or time.monotonic() > self._drain_until
 
     @property
     def feeding(self) -> bool:
-        """Some of the input is still to be written."""
+        """Whether some of the input is still to be written."""
         return not self._stdin.closed and self._stdin in self._selector.get_map()
 
     def feed(self, source: BinaryIO, then_close: bool) -> None:
-        """Lets the following steps write the whole source to stdin."""
+        """Sets the source that the following steps write to stdin."""
         self._source, self._close_when_fed = source, then_close
         self._selector.register(self._stdin, selectors.EVENT_WRITE, self._on_writable)
 
     def collect(self, stdout: Sink, stderr: Sink) -> None:
-        """Lets the following steps hand the output to the sinks."""
+        """Sets the sinks that the following steps give the output to."""
         self._collect(self._process.stdout, stdout)
         self._collect(self._process.stderr, stderr)
 
     def step(self, deadline: float) -> bool:
-        """Waits for data or the end and deals with it; False when `deadline` (monotonic clock) passes first."""
+        """Waits for data or the end and handles it; False when `deadline` (monotonic clock) passes first."""
         remaining = (deadline if self._drain_until is None else self._drain_until) - time.monotonic()
         if remaining <= 0:
             return False
@@ -79,7 +79,7 @@ class LocalStreams:
         return bool(events)
 
     def end(self, grace_s: float = 0.0) -> int:
-        """Ends the input, waits `grace_s` for the process, kills its group; its exit status as a shell gives it."""
+        """Ends the input, waits `grace_s` for the process, kills its group; returns the exit status as a shell does."""
         if self._process.returncode is None:
             self._stop_feeding(close=True)
             try:
@@ -133,7 +133,7 @@ class LocalStreams:
             self._stdin.close()
 
     def _kill_group(self) -> None:
-        """The process is not reaped yet, so that its number still names its own group."""
+        """Kills the process's group; the process is not reaped yet, so that its number still names that group."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

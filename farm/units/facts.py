@@ -1,7 +1,7 @@
-"""What a unit says it is: model, SoC, ABIs, system, GPU, asked with one small script that every shell understands.
+"""Reads what a unit is (model, SoC, ABIs, system, GPU) with one small script that every shell understands.
 
-All of it is the word of a device: missing, wrong, endless or hostile for all we know. What comes out is bounded, fits
-on one line, and can name a file where it has to.
+A device's answers may be missing, wrong, endless or hostile. So every fact is cut to a bounded length and to one line,
+and is safe as part of a file name where it is used as one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PROPERTIES = (
     "ro.build.version.sdk",
     "ro.hardware.egl",
 )
-# The name of an answer -> the file.
+# Name of an answer -> the file that it is read from.
 FILES = {
     "compatible": "/proc/device-tree/compatible",
     "tree-model": "/proc/device-tree/model",
@@ -75,7 +75,7 @@ BOARD_ABIS: Mapping[str, Abi] = {
 
 
 class Facts(Record):
-    """What a unit is; empty where it does not say. `os` is `Android 14 (API 34)` or `Debian 12`."""
+    """What a unit is; members are empty where it does not tell. `os` reads as `Android 14 (API 34)` or `Debian 12`."""
 
     model: str = ""
     soc: str = soc.UNKNOWN
@@ -85,25 +85,28 @@ class Facts(Record):
 
 
 def read_facts(transport: Transport) -> Facts:
-    """Asks the unit; raises JobError where it cannot be reached."""
+    """Reads the facts from the unit; raises JobError where it cannot be reached."""
     answer = transport.run(["sh", "-c", SCRIPT], DEADLINE_S).stdout[:MAX_OUTPUT_BYTES]
     return parse(answer.decode(errors="replace"))
 
 
 def parse(output: str, host_machine: str = "") -> Facts:
-    """Facts from what the script printed; a machine as this one (or `host_machine`) runs what this one runs."""
+    """Parses the script's output.
+
+    A unit whose machine type (`uname -m`) is `host_machine`, by default this host's, gets the ABI `host`.
+    """
     values = dict(_values(output))
     return Facts(
         model=_first(values, "ro.product.model", "tree-model", "product"),
-        soc=soc.soc_key(_soc_words(values)),
+        soc=soc.soc_key(_soc_names(values)),
         abis=_abis(values, host_machine or platform.machine()),
-        os=_system(values),
+        os=_os_name(values),
         gpu=_first(values, "adreno", "mali", "ro.hardware.egl"),
     )
 
 
 def complete(unit: Unit, facts: Facts) -> Unit:
-    """The unit with what the inventory leaves open; the file's word counts more than the device's."""
+    """Fills what devices.yml leaves open with the unit's facts; what the file says is kept."""
     return dataclasses.replace(
         unit,
         soc=facts.soc if unit.soc == soc.UNKNOWN else unit.soc,
@@ -113,7 +116,7 @@ def complete(unit: Unit, facts: Facts) -> Unit:
 
 
 def _values(output: str) -> Iterator[tuple[str, str]]:
-    """Name and text of each answer, the first of a name last, so that it counts."""
+    """Yields name and text of each answer, in reverse order, so that in a dictionary the first of a name wins."""
     parts = re.split(rf"^{MARK}(\S{{1,60}})$", output, flags=re.MULTILINE)
     pairs = list(zip(parts[1::2], parts[2::2], strict=True))
     for name, text in reversed(pairs):
@@ -121,16 +124,16 @@ def _values(output: str) -> Iterator[tuple[str, str]]:
 
 
 def _first(values: Mapping[str, str], *names: str) -> str:
-    """The first of some answers that is not empty, as text for people."""
-    words = (safe_text.word(values.get(name, "").replace("\0", "")) for name in names)
-    return next((word for word in words if word), "")
+    """The first answer that is not empty, made safe to print."""
+    texts = (safe_text.word(values.get(name, "").replace("\0", "")) for name in names)
+    return next((word for word in texts if word), "")
 
 
-def _soc_words(values: Mapping[str, str]) -> Iterator[str]:
-    """What the unit says of its SoC, the most telling first."""
+def _soc_names(values: Mapping[str, str]) -> Iterator[str]:
+    """Yields the names that the unit gives its SoC, the most precise first."""
     for name in ("ro.soc.model", "ro.board.platform", "ro.hardware.chipname", "ro.chipname", "ro.mediatek.platform"):
         yield values.get(name, "")
-    yield from soc.compatible_words(values.get("compatible", ""))
+    yield from soc.compatible_chips(values.get("compatible", ""))
     yield values.get("ro.hardware", "")
     yield values.get("soc0-machine", "")
     number = values.get("soc0-id", "").strip()
@@ -141,8 +144,8 @@ def _soc_words(values: Mapping[str, str]) -> Iterator[str]:
 def _abis(values: Mapping[str, str], host_machine: str) -> tuple[Abi, ...]:
     android = values.get("ro.product.cpu.abilist") or values.get("ro.product.cpu.abi")
     if android:
-        known = {str(abi): abi for abi in get_args(Abi) if abi not in BOARD_ABIS.values()}
-        return _unique(known.get(word.strip()) for word in android.split(","))
+        android_abis = {str(abi): abi for abi in get_args(Abi) if abi not in BOARD_ABIS.values()}
+        return _unique(android_abis.get(word.strip()) for word in android.split(","))
     machine = values.get("machine", "").strip()
     if values.get("bits", "").strip() == "32" and machine == "aarch64":
         machine = "armhf"
@@ -155,10 +158,10 @@ def _unique(abis: Iterator[Abi | None]) -> tuple[Abi, ...]:
     return tuple(dict.fromkeys(abi for abi in abis if abi))
 
 
-def _system(values: Mapping[str, str]) -> str:
+def _os_name(values: Mapping[str, str]) -> str:
     release = _first(values, "ro.build.version.release")
     if release:
         api = _first(values, "ro.build.version.sdk")
         return safe_text.word(f"Android {release}{f' (API {api})' if api else ''}")
-    named = dict(re.findall(r'^(NAME|VERSION_ID)="?([^"\n]*)"?$', values.get("os-release", ""), re.MULTILINE))
-    return safe_text.word(f"{named.get('NAME', '').removesuffix(' GNU/Linux')} {named.get('VERSION_ID', '')}")
+    os_release = dict(re.findall(r'^(NAME|VERSION_ID)="?([^"\n]*)"?$', values.get("os-release", ""), re.MULTILINE))
+    return safe_text.word(f"{os_release.get('NAME', '').removesuffix(' GNU/Linux')} {os_release.get('VERSION_ID', '')}")

@@ -1,7 +1,7 @@
-"""Units that fail too often are left alone for a while: quarantine, and the check that ends it.
+"""Quarantine: units that fail too often get no jobs until they pass a health check.
 
-Of each unit this host remembers how the last jobs ended. A unit that failed too many of them, or its check, is in
-quarantine: jobs pass it over until the time of the next check, which the first job after that makes.
+This host remembers how the last jobs on each unit ended. A unit that failed too many of them, or a health check, is in
+quarantine: jobs skip it until its next check is due. The first job after that time runs the check.
 """
 
 from __future__ import annotations
@@ -26,13 +26,18 @@ from runtime.errors import DeviceError, FarmError
 FOLDER = BUILD_FOLDER / "health"
 LOCK_TIMEOUT_S = 10.0
 MAX_REASON = 300
-# What tells of the unit itself, and not of a model, a driver that refuses it, or the user.
-UNITS_FAULTS = frozenset({Status.TIMEOUT, Status.DEVICE_LOST})
+# Failures that count against the unit; others come from the model, from a driver that refuses it, or from the user.
+UNIT_FAULTS = frozenset({Status.TIMEOUT, Status.DEVICE_LOST})
 
 
 @dataclasses.dataclass(frozen=True)
-class Policy:
-    """So many failures among the last jobs mean quarantine; the time to the next check doubles with each that fails."""
+class QuarantinePolicy:
+    """When a unit goes into quarantine, and when it is checked again.
+
+    Attributes:
+        failures, of_last: quarantine begins at so many failures among the last `of_last` jobs.
+        recheck_s: time until the first check; it doubles with each check that fails, up to `longest_s`.
+    """
 
     failures: int = 3
     of_last: int = 5
@@ -40,23 +45,23 @@ class Policy:
     longest_s: float = 3600.0
 
 
-POLICY = Policy()
+POLICY = QuarantinePolicy()
 
 
-class _Record(BaseModel):
+class _FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Outcome(_Record):
-    """How a job ended on the unit; times are Unix times."""
+class JobOutcome(_FrozenModel):
+    """How a job ended on the unit; `time` is a Unix time."""
 
     time: float
     ok: bool
     reason: str = ""
 
 
-class Quarantine(_Record):
-    """Why a unit is left alone, since when, and when it is checked again."""
+class Quarantine(_FrozenModel):
+    """Why a unit gets no jobs, since when, and when it is checked again (Unix times)."""
 
     reason: str
     since: float
@@ -64,103 +69,105 @@ class Quarantine(_Record):
     failed_checks: int = 0
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time for a check; also when the clock was set back."""
+        """Whether a check is due; also true when the clock was set back to before the quarantine."""
         return now >= self.recheck_at or now < self.since
 
     @property
     def line(self) -> str:
-        """`in quarantine since 2026-03-01 12:30: 3 of the last 5 jobs failed; checked again from 12:40 on`."""
+        """For people: `in quarantine since 2026-03-01 12:30: 3 of 5 jobs failed; checked again from ... 12:40 on`."""
         since, again = (time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) for at in (self.since, self.recheck_at))
         return f"in quarantine since {since}: {self.reason}; checked again from {again} on"
 
 
-class History(_Record):
-    """What is remembered of a unit."""
+class HealthHistory(_FrozenModel):
+    """The last outcomes on a unit, and its quarantine if it is in one."""
 
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[JobOutcome, ...] = ()
     quarantine: Quarantine | None = None
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
-    """One point of a check."""
+class CheckResult:
+    """The result of one point of a health check; `text` holds readings, or why it failed."""
 
     name: str
     ok: bool
     text: str = ""
 
 
-def after_job(history: History, outcome: Outcome, policy: Policy = POLICY) -> History:
-    """What is remembered after a job; a unit in quarantine stays there."""
+def after_job(history: HealthHistory, outcome: JobOutcome, policy: QuarantinePolicy = POLICY) -> HealthHistory:
+    """Adds a job's outcome to the history; too many failures begin a quarantine, and no job ends one."""
     outcomes = (*history.outcomes, outcome)[-policy.of_last :]
-    failed = [each for each in outcomes if not each.ok]
+    failed = [past for past in outcomes if not past.ok]
     quarantine = history.quarantine
     if quarantine is None and len(failed) >= policy.failures:
         reason = f"{len(failed)} of the last {len(outcomes)} jobs failed, the last one: {failed[-1].reason}"
         quarantine = Quarantine(reason=reason, since=outcome.time, recheck_at=outcome.time + policy.recheck_s)
-    return History(outcomes=outcomes, quarantine=quarantine)
+    return HealthHistory(outcomes=outcomes, quarantine=quarantine)
 
 
-def after_check(history: History, findings: list[Finding], now: float, policy: Policy = POLICY) -> History:
-    """A good check forgives everything; a bad one means quarantine, each time for longer."""
-    bad = [each for each in findings if not each.ok]
-    if not bad:
-        return History()
+def after_check(
+    history: HealthHistory, results: list[CheckResult], now: float, policy: QuarantinePolicy = POLICY
+) -> HealthHistory:
+    """The history after a check: a passed one clears it; a failed one begins or prolongs a quarantine."""
+    failed = [result for result in results if not result.ok]
+    if not failed:
+        return HealthHistory()
     before = history.quarantine
     failed_checks = before.failed_checks + 1 if before else 1
     delay_s = min(policy.recheck_s * 2 ** min(failed_checks - 1, 30), policy.longest_s)
-    reason = safe_text.word("; ".join(f"{each.name}: {each.text}" for each in bad), MAX_REASON)
+    reason = safe_text.word("; ".join(f"{result.name}: {result.text}" for result in failed), MAX_REASON)
     since = before.since if before and before.since <= now else now
     quarantine = Quarantine(reason=reason, since=since, recheck_at=now + delay_s, failed_checks=failed_checks)
-    return History(outcomes=history.outcomes, quarantine=quarantine)
+    return HealthHistory(outcomes=history.outcomes, quarantine=quarantine)
 
 
-class Records:
-    """The histories of all units, a file each."""
+class HealthRecords:
+    """Keeps the health history of each unit in a file."""
 
-    def __init__(self, folder: Path = FOLDER, policy: Policy = POLICY) -> None:
+    def __init__(self, folder: Path = FOLDER, policy: QuarantinePolicy = POLICY) -> None:
         self._folder, self._policy = folder, policy
 
-    def read(self, unit: Unit) -> History:
-        """What is remembered of a unit; nothing where the file is not there, or damaged."""
+    def read(self, unit: Unit) -> HealthHistory:
+        """Reads a unit's history; it is empty where the file is missing or damaged."""
         try:
-            return History.model_validate_json(self._file(unit).read_bytes())
+            return HealthHistory.model_validate_json(self._file(unit).read_bytes())
         except (OSError, ValidationError):
-            return History()
+            return HealthHistory()
 
-    def note_job(self, unit: Unit, status: Status, reason: str = "", now: float | None = None) -> History:
-        """Remembers how a job ended; one that failed through no fault of the unit counts as good."""
-        ok = status not in UNITS_FAULTS
-        outcome = Outcome(time=_now(now), ok=ok, reason="" if ok else safe_text.word(reason, MAX_REASON))
+    def record_job(self, unit: Unit, status: Status, reason: str = "", now: float | None = None) -> HealthHistory:
+        """Records how a job ended; a failure that is not the unit's fault counts as a success."""
+        ok = status not in UNIT_FAULTS
+        outcome = JobOutcome(time=_now(now), ok=ok, reason="" if ok else safe_text.word(reason, MAX_REASON))
         with self._changing(unit):
             history = after_job(self.read(unit), outcome, self._policy)
             self._write(unit, history)
         return history
 
-    def note_check(self, unit: Unit, findings: list[Finding], now: float | None = None) -> History:
-        """Remembers the outcome of a check."""
+    def record_check(self, unit: Unit, results: list[CheckResult], now: float | None = None) -> HealthHistory:
+        """Records the results of a health check."""
         with self._changing(unit):
-            history = after_check(self.read(unit), findings, _now(now), self._policy)
+            history = after_check(self.read(unit), results, _now(now), self._policy)
             self._write(unit, history)
         return history
 
-    def admit(self, unit: Unit, check: Callable[[], list[Finding]], now: float | None = None) -> None:
-        """Lets a job at a unit; one in quarantine is checked first, when that is due.
+    def admit(self, unit: Unit, check: Callable[[], list[CheckResult]], now: float | None = None) -> None:
+        """Decides whether a job may use a unit; checks a unit in quarantine first when its check is due.
 
         Raises:
-            DeviceError: the unit is in quarantine, and stays there.
+            DeviceError: the unit is in quarantine, and remains so.
         """
         quarantine = self.read(unit).quarantine
         if quarantine and quarantine.is_due(_now(now)):
-            quarantine = self.note_check(unit, check(), now).quarantine
+            quarantine = self.record_check(unit, check(), now).quarantine
         if quarantine:
             raise DeviceError(f"{unit.name}: {quarantine.line}; `farm devices check {unit.name}` checks it now")
 
     def _file(self, unit: Unit) -> Path:
-        digest = hashlib.sha256(host_lock.identity(unit).encode()).hexdigest()[:8]
+        digest = hashlib.sha256(host_lock.connection_key(unit).encode()).hexdigest()[:8]
         return self._folder / f"{file_part(unit.name)}.{digest}.json"
 
-    def _write(self, unit: Unit, history: History) -> None:
+    def _write(self, unit: Unit, history: HealthHistory) -> None:
         atomic_file.write(self._file(unit), history.model_dump_json(indent=1).encode())
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Which piece of hardware a unit is: told apart from others of its model, without telling its serial number."""
+"""Identifies a unit's hardware by a hash of its serial number, so that reports need not show the number itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from farm.transport.base import Transport
 
 DEADLINE_S = 20.0
 MAX_BYTES = 4096
-# The first that says something counts: a phone's serial, a board's, a machine's, an installation's.
+# The first that is not empty counts: a phone's serial number, a board's, a machine's, an installation's.
 SCRIPT = r"""
 if command -v getprop >/dev/null; then getprop ro.serialno; fi
 for file in /proc/device-tree/serial-number /sys/class/dmi/id/product_uuid /etc/machine-id; do
@@ -19,8 +19,8 @@ exit 0
 
 
 def read_identity(transport: Transport) -> str:
-    """Twelve hexadecimal digits, the same each time; empty where the unit says nothing. Raises JobError."""
-    said = transport.run(["sh", "-c", SCRIPT], DEADLINE_S).stdout[:MAX_BYTES]
-    words = [line.strip(b" \t\r\0") for line in said.split(b"\n")]
-    first = next(filter(None, words), b"")
+    """Returns twelve hexadecimal digits, the same each time; empty where the unit has no number. Raises JobError."""
+    output = transport.run(["sh", "-c", SCRIPT], DEADLINE_S).stdout[:MAX_BYTES]
+    serials = [line.strip(b" \t\r\0") for line in output.split(b"\n")]
+    first = next(filter(None, serials), b"")
     return hashlib.sha256(first).hexdigest()[:12] if first else ""

@@ -1,7 +1,7 @@
-"""Which units a command works on: a pure choice among those that there are.
+"""Selects the units that a command works on. Pure.
 
-Options of one kind add up (any of them), options of different kinds narrow down (all of them). A word that fits no unit
-is an error and not a smaller choice, since a misspelt name must not make a job quietly do less.
+Several values of one option select units that match any of them; different options select units that match all. A value
+that matches no unit is an error: else a misspelt name would make a job quietly do less.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ MAX_LISTED = 20
 
 
 @dataclasses.dataclass(frozen=True)
-class Candidate:
-    """A unit, and the word for the state that it is in."""
+class SelectableUnit:
+    """A unit that may be selected, and the name of its state."""
 
     unit: Unit
     state: str = READY
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
-    """What the user asked for.
+class Selection:
+    """Which units the user asked for; empty members select all.
 
     Attributes:
         socs: any of these SoCs, under whatever name the table in farm.soc knows them.
         devices: any of these units, by name or serial.
         tags: any of these tags.
-        every: all units there are, also those that the command would not take by itself.
-        one_per_soc: of each SoC the first unit that is ready, or the first where none is.
+        every: all units, also those that the command would leave out by default.
+        one_per_soc: only the first unit of each SoC that is ready, or the first where none is.
     """
 
     socs: tuple[str, ...] = ()
@@ -46,39 +46,41 @@ class Choice:
 
     @property
     def names_units(self) -> bool:
-        """Whether the user said which units, so that the command does not choose among them."""
+        """Whether the user named units, so that the command does not choose by itself."""
         return bool(self.socs or self.devices or self.tags or self.every)
 
 
-ANY = Choice()
+ANY = Selection()
 
 
-def select(candidates: Sequence[Candidate], choice: Choice = ANY) -> list[Unit]:
-    """The units that are meant, in the order of the inventory; raises NoUnitError that says what there is."""
-    for option, words, words_of in _OPTIONS:
-        _check_words(option, words(choice), [words_of(each.unit) for each in candidates], candidates)
-    chosen = [each for each in candidates if _fits(each.unit, choice)]
+def select(candidates: Sequence[SelectableUnit], selection: Selection = ANY) -> list[Unit]:
+    """Selects units, in the order of the inventory; raises NoUnitError, which lists all units, where none matches."""
+    for option, wanted_names, names_of in _OPTIONS:
+        _refuse_unknown(
+            option, wanted_names(selection), [names_of(candidate.unit) for candidate in candidates], candidates
+        )
+    chosen = [candidate for candidate in candidates if _matches(candidate.unit, selection)]
     if not chosen:
-        raise NoUnitError(f"no unit {_wanted(choice)}; {there_is(candidates)}")
-    return [each.unit for each in (one_per_soc(chosen) if choice.one_per_soc else chosen)]
+        raise NoUnitError(f"no unit {_wanted(selection)}; {describe_all(candidates)}")
+    return [candidate.unit for candidate in (one_per_soc(chosen) if selection.one_per_soc else chosen)]
 
 
-def may_fit(unit: Unit, choice: Choice) -> bool:
-    """Whether a unit can be meant, of which perhaps not even the SoC is known yet."""
-    return _fits(unit, dataclasses.replace(choice, socs=()) if unit.soc == soc.UNKNOWN else choice)
+def may_match(unit: Unit, selection: Selection) -> bool:
+    """Whether a unit matches, or may do so once its SoC is known."""
+    return _matches(unit, dataclasses.replace(selection, socs=()) if unit.soc == soc.UNKNOWN else selection)
 
 
-def one_per_soc(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Of each SoC the first candidate that is ready, or the first where none is."""
-    first: dict[str, Candidate] = {}
-    for each in sorted(candidates, key=lambda each: each.state != READY):
-        first.setdefault(soc.normalise(each.unit.soc), each)
-    return [each for each in candidates if first[soc.normalise(each.unit.soc)] is each]
+def one_per_soc(candidates: Sequence[SelectableUnit]) -> list[SelectableUnit]:
+    """Keeps of each SoC the first candidate that is ready, or the first where none is."""
+    first: dict[str, SelectableUnit] = {}
+    for candidate in sorted(candidates, key=lambda candidate: candidate.state != READY):
+        first.setdefault(soc.normalise(candidate.unit.soc), candidate)
+    return [candidate for candidate in candidates if first[soc.normalise(candidate.unit.soc)] is candidate]
 
 
-def there_is(candidates: Sequence[Candidate]) -> str:
-    """All units in one sentence, and how to get more."""
-    shown = [_described(each) for each in candidates[:MAX_LISTED]]
+def describe_all(candidates: Sequence[SelectableUnit]) -> str:
+    """Describes all units in one sentence, with how to add more."""
+    shown = [_described(candidate) for candidate in candidates[:MAX_LISTED]]
     shown += [f"and {len(candidates) - MAX_LISTED} more"] if len(candidates) > MAX_LISTED else []
     return (
         f"there are: {', '.join(shown) or 'none'}; to add one, plug in a phone with USB debugging, or write an entry "
@@ -98,36 +100,46 @@ def _tags(unit: Unit) -> Collection[str]:
     return unit.tags
 
 
-# Option, its words in a choice, and those that a unit answers to.
-_Words = Callable[[Choice], Sequence[str]]
-_OPTIONS: tuple[tuple[str, _Words, Callable[[Unit], Collection[str]]], ...] = (
+# Option; the values that a selection gives it; the values of a unit that match it.
+_WantedNames = Callable[[Selection], Sequence[str]]
+_OPTIONS: tuple[tuple[str, _WantedNames, Callable[[Unit], Collection[str]]], ...] = (
     ("--soc", lambda choice: [soc.normalise(word) for word in choice.socs], _socs),
     ("--device", lambda choice: choice.devices, _names),
     ("--tag", lambda choice: choice.tags, _tags),
 )
 
 
-def _fits(unit: Unit, choice: Choice) -> bool:
-    return all(not words(choice) or set(words(choice)) & set(words_of(unit)) for _, words, words_of in _OPTIONS)
+def _matches(unit: Unit, selection: Selection) -> bool:
+    return all(
+        not wanted_names(selection) or set(wanted_names(selection)) & set(names_of(unit))
+        for _, wanted_names, names_of in _OPTIONS
+    )
 
 
-def _check_words(
-    option: str, words: Iterable[str], known: Sequence[Collection[str]], candidates: Sequence[Candidate]
+def _refuse_unknown(
+    option: str,
+    wanted_names: Iterable[str],
+    names_of_units: Sequence[Collection[str]],
+    candidates: Sequence[SelectableUnit],
 ) -> None:
-    there = {word for words_of_unit in known for word in words_of_unit}
-    for word in words:
-        if word not in there:
-            hint = suggestion(word, there) if there else ""
+    existing = {name for unit_names in names_of_units for name in unit_names}
+    for name in wanted_names:
+        if name not in existing:
+            hint = suggestion(name, existing) if existing else ""
             near = hint if "did you mean" in hint else ""
-            raise NoUnitError(f"{option} {word}: no such unit{near}; {there_is(candidates)}")
+            raise NoUnitError(f"{option} {name}: no such unit{near}; {describe_all(candidates)}")
 
 
-def _wanted(choice: Choice) -> str:
-    words = [f"{option} {' or '.join(words(choice))}" for option, words, _ in _OPTIONS if words(choice)]
-    return f"fits {' and '.join(words)} at once" if words else "is there"
+def _wanted(selection: Selection) -> str:
+    wanted_names = [
+        f"{option} {' or '.join(wanted_names(selection))}"
+        for option, wanted_names, _ in _OPTIONS
+        if wanted_names(selection)
+    ]
+    return f"fits {' and '.join(wanted_names)} at once" if wanted_names else "is there"
 
 
-def _described(candidate: Candidate) -> str:
+def _described(candidate: SelectableUnit) -> str:
     unit = candidate.unit
     abi = [f"ABI {unit.abi}"] if unit.abis else []
     tags = [f"tags {' '.join(unit.tags)}"] if unit.tags else []

@@ -70,7 +70,7 @@ def _is_true(browser: Browser, script: str, number: int, _driver: object) -> boo
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("whose", ["report", "hostile"])
-def test_nothing_to_complain_of(
+def test_pages_log_no_error_and_request_local_files_only(
     browser: Browser, request: pytest.FixtureRequest, whose: str, kind: str, theme: str
 ) -> None:
     browser.size(SCREEN_PX)
@@ -126,7 +126,7 @@ def shown(browser: Browser) -> list[list[str]]:
     return found
 
 
-def test_filters(browser: Browser, report: Path) -> None:
+def test_filters_hide_rows(browser: Browser, report: Path) -> None:
     browser.size(SCREEN_PX)
     browser.open(report / "index.html")
     count = len(shown(browser))
@@ -142,7 +142,7 @@ def test_filters(browser: Browser, report: Path) -> None:
     assert shown(browser) == []
 
 
-def test_sorting_by_click(browser: Browser, report: Path) -> None:
+def test_a_click_on_a_heading_sorts(browser: Browser, report: Path) -> None:
     browser.size(SCREEN_PX)
     browser.open(report / "index.html")
     heads = browser.driver.find_elements("css selector", "#series thead th")
@@ -161,7 +161,7 @@ def test_sorting_by_click(browser: Browser, report: Path) -> None:
     assert "pixel" in " ".join(shown(browser)[0])
 
 
-def test_sorting_by_keyboard(browser: Browser, report: Path) -> None:
+def test_a_key_on_a_heading_sorts(browser: Browser, report: Path) -> None:
     browser.size(SCREEN_PX)
     browser.open(report / "index.html")
     head = browser.driver.find_elements("css selector", "#series thead th")[2]
@@ -241,7 +241,7 @@ def test_the_theme_can_be_chosen_and_is_remembered(browser: Browser, report: Pat
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_can_be_read(browser: Browser, report: Path, kind: str, theme: str) -> None:
+def test_text_has_enough_contrast(browser: Browser, report: Path, kind: str, theme: str) -> None:
     browser.size(SCREEN_PX)
     browser.theme(theme)
     browser.open(page(report, kind))
@@ -252,7 +252,7 @@ def test_text_can_be_read(browser: Browser, report: Path, kind: str, theme: str)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_headings_tables_and_charts_are_told_to_those_who_do_not_see(browser: Browser, report: Path, kind: str) -> None:
+def test_headings_tables_and_charts_are_named_for_screen_readers(browser: Browser, report: Path, kind: str) -> None:
     browser.open(page(report, kind))
     levels = browser.run("return [...document.querySelectorAll('h1,h2,h3,h4')].map((each) => Number(each.tagName[1]))")
     assert levels[0] == 1 and levels.count(1) == 1

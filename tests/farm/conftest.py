@@ -1,4 +1,4 @@
-"""The command line, as the tests call it, and a bench of emulated phones."""
+"""Fixtures: calling the command line, and emulated phones for tests of whole jobs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from farm import cli
-from tests.farm.adb_servers import adb_server
-from tests.farm.bench import Bench, quicken
+from farm.emulation.phone_unit import private_adb_server
+from tests.farm.emulated_units import EmulatedUnits, shorten_waits
 
-Say = Callable[..., tuple[int, str, str]]
+CallFarm = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def farm(capsys: pytest.CaptureFixture[str]) -> Say:
+def farm(capsys: pytest.CaptureFixture[str]) -> CallFarm:
     """Calls `farm` with these arguments; returns exit status, stdout and stderr."""
 
     def call(*arguments: str) -> tuple[int, str, str]:
@@ -37,15 +37,15 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="module")
 def adb_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Of an adb server that belongs to the tests of a module."""
-    with adb_server(tmp_path_factory.mktemp("adb")) as port:
+    with private_adb_server(tmp_path_factory.mktemp("adb")) as port:
         yield port
 
 
 @pytest.fixture
-def bench(
+def emulated(
     adb_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Bench]:
+) -> Iterator[EmulatedUnits]:
     """A working directory with a small network, and emulated phones; what is waited for takes a second or two."""
-    quicken(monkeypatch)
-    with Bench(tmp_path, adb_port, monkeypatch, capsys) as found:
+    shorten_waits(monkeypatch)
+    with EmulatedUnits(tmp_path, adb_port, monkeypatch, capsys) as found:
         yield found

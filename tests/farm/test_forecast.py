@@ -16,7 +16,7 @@ from runtime.errors import ConfigError
 from runtime.lowering.lower import Options, lower
 from runtime.target import Target
 from tests.farm.jobs.fleet.test_unit import probe
-from tests.farm.models import write_deployment
+from tests.farm.model.tiny_model import write_deployment
 from tests.runtime.graphs import GraphMaker
 
 TARGET = Target(soc="x", abi="x", gpu_family="unknown", memory="buffer", allow_cpu=True)

@@ -1,3 +1,5 @@
+"""SoC keys from the names that devices and people give a chip."""
+
 from __future__ import annotations
 
 import pytest
@@ -44,8 +46,8 @@ KEYS = {
 
 
 @pytest.mark.parametrize(("key", "word"), [(key, word) for key, words in KEYS.items() for word in words])
-def test_the_table_knows_what_devices_and_people_say(key: str, word: str) -> None:
-    assert soc.known_key(word) == soc.normalise(word) == key
+def test_the_table_maps_names_of_devices_and_people_to_keys(key: str, word: str) -> None:
+    assert soc.key_from_table(word) == soc.normalise(word) == key
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -72,19 +74,19 @@ def test_an_unknown_word_is_its_own_key(word: str, key: str) -> None:
         ([], "unknown"),
     ],
 )
-def test_the_most_telling_word_counts(words: list[str], key: str) -> None:
+def test_the_most_precise_name_counts(words: list[str], key: str) -> None:
     assert soc.soc_key(words) == key
 
 
 def test_the_chip_stands_last_in_a_device_tree() -> None:
     text = "pine64,rockpro64-v2.1\0pine64,rockpro64\0rockchip,rk3399\0"
-    assert soc.compatible_words(text) == ["rk3399", "rockpro64", "rockpro64-v2.1"]
-    assert soc.soc_key(soc.compatible_words("raspberrypi,4-model-b\0brcm,bcm2711\0")) == "bcm2711"
-    assert soc.soc_key(soc.compatible_words("acme,board\0acme,chip7\0")) == "chip7"
+    assert soc.compatible_chips(text) == ["rk3399", "rockpro64", "rockpro64-v2.1"]
+    assert soc.soc_key(soc.compatible_chips("raspberrypi,4-model-b\0brcm,bcm2711\0")) == "bcm2711"
+    assert soc.soc_key(soc.compatible_chips("acme,board\0acme,chip7\0")) == "chip7"
 
 
 @pytest.mark.parametrize(("number", "key"), [("321", "sdm845"), ("339", "sm8150"), ("33", ""), ("x", ""), ("²", "")])
-def test_qualcomms_numbers(number: str, key: str) -> None:
+def test_qualcomms_chip_numbers_have_keys(number: str, key: str) -> None:
     assert soc.qualcomm_key(number) == key
 
 
@@ -92,7 +94,7 @@ def test_the_emulated_chips_have_the_keys_that_phones_with_them_get() -> None:
     for chip in SOCS.values():
         assert soc.soc_key(["", chip.platform, chip.hardware]) == chip.key
         assert soc.soc_key([chip.soc_model, chip.platform, chip.hardware]) == chip.key
-        assert soc.soc_key(soc.compatible_words("\0".join(chip.compatible))) == chip.key
+        assert soc.soc_key(soc.compatible_chips("\0".join(chip.compatible))) == chip.key
         assert soc.qualcomm_key(str(chip.soc_id)) == (chip.key if chip.soc_id else "")
     assert {word: soc.normalise(word) for word in OTHER_NAMES} == OTHER_NAMES
 

@@ -1,3 +1,5 @@
+"""ziglang's linker stands in for a missing `ld`."""
+
 from __future__ import annotations
 
 import ctypes
@@ -23,7 +25,7 @@ def test_without_ziglang_nothing_changes(tmp_path: Path, monkeypatch: pytest.Mon
     assert toolchain.environment({"PATH": str(tmp_path)}, tmp_path / "toolchain") == {"PATH": str(tmp_path)}
 
 
-def test_where_there_is_none_ziglangs_is_offered(tmp_path: Path) -> None:
+def test_without_a_linker_ziglangs_is_offered(tmp_path: Path) -> None:
     environment = toolchain.environment({"PATH": "/nowhere", "HOME": "/home/x"}, tmp_path / "tool chain")
     first, rest = environment["PATH"].split(os.pathsep)
     assert (first, rest, environment["HOME"]) == (str(tmp_path / "tool chain"), "/nowhere", "/home/x")
@@ -31,14 +33,14 @@ def test_where_there_is_none_ziglangs_is_offered(tmp_path: Path) -> None:
     assert answer.stdout.startswith("LLD")
 
 
-def test_it_is_written_once(tmp_path: Path) -> None:
+def test_the_linker_script_is_written_once(tmp_path: Path) -> None:
     toolchain.environment({"PATH": "/nowhere"}, tmp_path)
     before = (tmp_path / "ld").stat().st_mtime_ns
     toolchain.environment({"PATH": "/nowhere"}, tmp_path)
     assert (tmp_path / "ld").stat().st_mtime_ns == before
 
 
-def test_it_links_as_pocl_does_where_no_development_files_are(tmp_path: Path) -> None:
+def test_it_links_as_pocl_does_without_development_files(tmp_path: Path) -> None:
     """The libraries that PoCL names are not on the search path, as on a machine without a compiler."""
     zig = toolchain.find_zig()
     assert zig

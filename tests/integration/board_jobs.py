@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from farm.emulation.debian_root import SOC
-from tests.farm.models import write_deployment
+from tests.farm.model.tiny_model import write_deployment
 
 MOBILENET = f"""\
 library_name: small

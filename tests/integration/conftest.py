@@ -18,7 +18,7 @@ from farm.emulation.board import Board
 from farm.transport import Transport, connect
 from tests.conftest import require
 
-Say = Callable[..., tuple[int, str, str]]
+CallFarm = Callable[..., tuple[int, str, str]]
 
 DEADLINE_S = 60.0
 TREE = Path(__file__).parents[2]
@@ -27,10 +27,10 @@ TREE = Path(__file__).parents[2]
 @pytest.fixture(scope="session")
 def board() -> Board:
     """The running board; FARM_BOARD names its folder where it is not the default."""
-    found = Board(Path(os.environ.get("FARM_BOARD", TREE / boards.DEFAULT_FOLDER)))
-    absent = f"no emulated board runs in {found.folder}; as root: farm emulate board start"
-    require("board", "" if boards.running(found) else absent)
-    return found
+    running_board = Board(Path(os.environ.get("FARM_BOARD", TREE / boards.DEFAULT_FOLDER)))
+    absent = f"no emulated board runs in {running_board.folder}; as root: farm emulate board start"
+    require("board", "" if boards.running(running_board) else absent)
+    return running_board
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def listed(board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Uni
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     monkeypatch.chdir(tmp_path)
-    (found,) = inventory.load()
+    (found,) = inventory.load_units()
     return found
 
 
@@ -63,7 +63,7 @@ def unit(listed: Unit, transport: Transport) -> Unit:
 
 
 @pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Say:
+def say(capsys: pytest.CaptureFixture[str]) -> CallFarm:
     """Runs a command line; returns exit status, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:

@@ -15,7 +15,7 @@ from farm.emulation.board import Board
 from farm.jobs.fleet.unit import open_unit
 from tests.conftest import require
 from tests.integration.board_jobs import deploy, rows_of
-from tests.integration.conftest import Say
+from tests.integration.conftest import CallFarm
 from tests.native import qemu
 
 pytestmark = pytest.mark.slow
@@ -40,11 +40,11 @@ def phone(android_libraries: None, unit: Unit) -> Unit:
     entries = yaml.safe_load(Path("devices.yml").read_text())
     entries["devices"]["board"]["target_abis"] = [ABI]
     Path("devices.yml").write_text(yaml.safe_dump(entries))
-    (found,) = inventory.load()
+    (found,) = inventory.load_units()
     return found
 
 
-def test_it_knows_the_board(phone: Unit) -> None:
+def test_the_android_farmrt_probes_the_board(phone: Unit) -> None:
     with open_unit(phone) as opened:
         assert opened.probe["abi"] == ABI
         assert opened.probe["cpu"]["cores"] == os.cpu_count() and "asimd" in opened.probe["cpu"]["features"]
@@ -52,7 +52,7 @@ def test_it_knows_the_board(phone: Unit) -> None:
         assert "/vendor/lib64/libOpenCL.so" in opened.probe["opencl"]["searched"]
 
 
-def test_models_run_right(phone: Unit, say: Say, tmp_path: Path) -> None:
+def test_models_run_correctly_on_the_cpu_and_in_opencl(phone: Unit, say: CallFarm, tmp_path: Path) -> None:
     deploy(tmp_path, ABI)
     rows = rows_of(say("run", "tiny.yml", "--validate", "--json", "--round", "2"))
     assert [row["runtime"] for row in rows] == ["cpu", "gpu"]

@@ -13,7 +13,7 @@ from farm.transport import Transport
 from farm.units.facts import read_facts
 from runtime.errors import DeadlineError
 from tests.integration.board_jobs import MOBILENET, deploy, rows_of
-from tests.integration.conftest import DEADLINE_S, Say
+from tests.integration.conftest import DEADLINE_S, CallFarm
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,9 @@ def pushed(unit: Unit, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_from_model_to_artifacts(unit: Unit, say: Say, pushed: list[str], tmp_path: Path) -> None:
+def test_a_model_is_converted_run_profiled_and_tuned(
+    unit: Unit, say: CallFarm, pushed: list[str], tmp_path: Path
+) -> None:
     deploy(tmp_path)
     assert say("convert", "tiny.yml")[0] == 0
 
@@ -69,13 +71,13 @@ def test_from_model_to_artifacts(unit: Unit, say: Say, pushed: list[str], tmp_pa
     assert (used["tuned"]["match"], used["kernels"]["match"], used["kernels"]["built"]) == ("exact", "exact", 0)
 
 
-def test_a_network_of_the_zoo(unit: Unit, say: Say, tmp_path: Path) -> None:
+def test_a_network_of_the_zoo_runs_correctly(unit: Unit, say: CallFarm, tmp_path: Path) -> None:
     (tmp_path / "small.yml").write_text(MOBILENET)
     (row,) = rows_of(say("run", "small.yml", "--validate", "--json", "--round", "2"))
     assert row["cosine"] > 0.9999 and row["nan_count"] == 0
 
 
-def test_it_says_what_it_is(transport: Transport) -> None:
+def test_the_boards_facts_are_read(transport: Transport) -> None:
     found = read_facts(transport)
     assert (found.soc, found.model, found.abis) == (SOC, MODEL, ("arm64",))
     assert found.os.startswith("Debian")

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from farm.config.inventory import Unit
-from farm.emulation.emulated import EmulatedPhone
 from farm.emulation.phone import PhoneSettings
+from farm.emulation.phone_thread import EmulatedPhone
+from farm.emulation.phone_unit import private_adb_server
 from farm.transport import Transport, connect
 from farm.transport.adb_server import AdbServer
 from tests.conftest import require
-from tests.farm.adb_servers import adb_server
 from tests.farm.transport.contract import PosixContract
 
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ def unit(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     require("mksh", f"not on this machine: {' and '.join(missing)}" if missing else "")
     home: Path = tmp_path_factory.mktemp("adb")
     settings = PhoneSettings(toybox=True, shell_v2=request.param, android=14 if request.param else 6)
-    with adb_server(home) as port, EmulatedPhone(settings) as phone:
+    with private_adb_server(home) as port, EmulatedPhone(settings) as phone:
         serial = f"127.0.0.1:{phone.port}"
         AdbServer(port).connect(serial, time.monotonic() + DEADLINE_S)
         yield Unit("phone", "adb", "sdm845", "phone", ("host",), serial=serial, adb_server_port=port)
@@ -46,7 +46,7 @@ class TestAndroidsShell(PosixContract):
             assert opened.run(["find", ".", "-mindepth", "1", "-delete"], DEADLINE_S).exit_status == 0
             yield opened
 
-    def test_the_shell_is_mksh(self, transport: Transport) -> None:
+    def test_commands_run_in_mksh_with_toybox(self, transport: Transport) -> None:
         told = transport.run(["sh", "-c", 'echo "$KSH_VERSION"; readlink /system/bin/sha256sum'], DEADLINE_S)
         version, program = told.stdout.decode().splitlines()
         assert "MIRBSD KSH" in version and Path(program).name == "toybox"

@@ -91,7 +91,7 @@ def run_turns(opened: OpenUnit, a: Rehearsal, b: Rehearsal, turns: int, seed: in
                 init_ms=half.init_ms,
                 first_ms=half.first_ms,
                 samples=half.samples,
-                throttled=found.throttled,
+                throttled=found.cause,
                 state_before=found.before,
                 state_after=found.after,
             )

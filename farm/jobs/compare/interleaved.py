@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from farm.condition.throttling import Rest
+from farm.condition.throttling import RetryPolicy
 from farm.farmrt.session import Answer
 from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s
 from farm.jobs.models.prepare import TestData
@@ -67,7 +67,7 @@ class Comparison:
 
 
 def compare(
-    opened: OpenUnit, files: TunedFiles, data: TestData, effort: Effort | None = None, rest: Rest | None = None
+    opened: OpenUnit, files: TunedFiles, data: TestData, effort: Effort | None = None, rest: RetryPolicy | None = None
 ) -> Comparison:
     """Loads a model twice, without and with its artifacts, and runs both in turns."""
     effort = effort or Effort()

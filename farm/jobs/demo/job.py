@@ -9,7 +9,7 @@ from pathlib import Path
 from farm.config.deployment import Deployment
 from farm.config.inventory import Unit
 from farm.emulation import PhoneSettings
-from farm.emulation.attached import attached_phone
+from farm.emulation.phone_unit import emulated_phone_unit
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
 from farm.jobs.fleet.progress import Watch
 from farm.jobs.run import NO_ARTIFACT, LoadOptions, RunOptions, run_job
@@ -74,7 +74,7 @@ def demonstrate(deployments: Sequence[Deployment], units: Sequence[Unit], watch:
         runs += kept(run_job(deployment, units, RunOptions(validate=True, load=_UNTUNED), watch=watch))
         profiles += kept(benchmark_job(deployment, units, BenchmarkOptions(rounds=20, load=_UNTUNED), watch=watch))
     tunings = list(kept(tune_job(deployments, units, TuneOptions(SearchOptions("quick")), watch=watch)))
-    with attached_phone(PHONE, PhoneSettings(soc="sdm845", model="MI 8")) as phone:
+    with emulated_phone_unit(PHONE, PhoneSettings(soc="sdm845", model="MI 8")) as phone:
         quick = TuneOptions(SearchOptions("quick", PHONE_BUDGET_S))
         tunings += kept(tune_job(deployments[-1:], [phone], quick, watch=watch))
     return Demo(runs, profiles, tunings)

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from farm.config import deployment
 from farm.config.inventory import Unit
 from farm.emulation import EmulatedPhone, PhoneSettings
-from farm.emulation.attached import adb_server, attached
+from farm.emulation.phone_unit import private_adb_server, unit_of_phone
 from farm.jobs.fleet.dispatch import FLEET
 from farm.jobs.fleet.progress import UNWATCHED, Watch
 from farm.jobs.nightly import run as nightly_run
@@ -73,9 +73,9 @@ def _inject(number: int, phones: Sequence[EmulatedPhone]) -> str:
 def _farm(folder: Path) -> Iterator[tuple[list[Unit], list[EmulatedPhone]]]:
     """The phones, and each as a unit."""
     with ExitStack() as stack:
-        port = stack.enter_context(adb_server(folder))
+        port = stack.enter_context(private_adb_server(folder))
         phones = [
             stack.enter_context(EmulatedPhone(PhoneSettings(soc="sdm845", model="MI 8", serial=name, compute_units=1)))
             for name in PHONES
         ]
-        yield [attached(name, phone, port) for name, phone in zip(PHONES, phones, strict=True)], phones
+        yield [unit_of_phone(name, phone, port) for name, phone in zip(PHONES, phones, strict=True)], phones

@@ -228,7 +228,7 @@ class _Worker(Generic[Outcome]):
             except ConfigError:
                 raise
             except FarmError as error:
-                health.Records().note_job(self._unit, status_of(error), str(error))
+                health.HealthRecords().record_job(self._unit, status_of(error), str(error))
                 if not self._may_return(error):
                     self._fleet.give_up(self._unit, error)
                     self._watch.ended(str(error))

@@ -7,10 +7,10 @@ from farm.jobs.fleet.opencl_library import find_opencl
 from farm.jobs.fleet.probe import probe_unit
 from farm.transport import Transport, connect
 from farm.units import health_check
-from farm.units.health import Finding
+from farm.units.health import CheckResult
 
 
-def check_unit(unit: Unit) -> list[Finding]:
+def check_unit(unit: Unit) -> list[CheckResult]:
     """All points of the check; raises UnitBusyError when somebody else holds the unit."""
     return health_check.check(unit, lambda: connect(unit), lambda transport: _driver(unit, transport))
 

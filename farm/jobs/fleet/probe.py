@@ -8,7 +8,7 @@ import json
 from farm.config.inventory import HOST, Unit
 from farm.farmrt.drivers import Driver
 from farm.transport import Transport, connect
-from farm.units import known_units
+from farm.units import facts_cache
 from runtime.errors import DeviceError
 from runtime.native.build import build_farmrt
 
@@ -20,14 +20,14 @@ def probe_driver(driver: Driver) -> str:
     """Device and version of a driver. Raises JobError when farmrt cannot be built or the driver does not work."""
     with contextlib.closing(connect(HOST)) as transport:
         answer, exit_status = _probe(HOST, transport, str(driver.path))
-    found = known_units.driver_of(answer)
+    found = facts_cache.driver_of(answer)
     if found.error:
         raise DeviceError(f"does not work: farmrt probe ended with status {exit_status}")
     return f"{found.gpu}, {found.opencl}"
 
 
-def probe_unit(unit: Unit, transport: Transport, opencl: str | None = None) -> known_units.Driver:
-    """The OpenCL device of a unit, also kept for later (farm.known_units); its lease must be held.
+def probe_unit(unit: Unit, transport: Transport, opencl: str | None = None) -> facts_cache.DriverFacts:
+    """The OpenCL device of a unit, also kept for later (farm.units.facts_cache); its lease must be held.
 
     `opencl` names the library; None leaves the search to farmrt.
 
@@ -37,8 +37,8 @@ def probe_unit(unit: Unit, transport: Transport, opencl: str | None = None) -> k
     answer, exit_status = _probe(unit, transport, opencl)
     if not isinstance(answer, dict):
         raise DeviceError(f"farmrt does not run there: `farmrt probe` ended with exit status {exit_status}")
-    driver = known_units.driver_of(answer)
-    known_units.note(unit, driver=driver)
+    driver = facts_cache.driver_of(answer)
+    facts_cache.update(unit, driver=driver)
     return driver
 
 

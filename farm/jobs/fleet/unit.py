@@ -17,13 +17,13 @@ import numpy.typing as npt
 from farm import atomic_file
 from farm.condition import governor, task_profile
 from farm.condition.device_state import read_conditions, read_state
-from farm.condition.readiness import BYTES_PER_MB, wait_until_fit
+from farm.condition.readiness import BYTES_PER_MB, wait_until_ready
 from farm.condition.task_profile import TaskProfile
-from farm.condition.throttling import Measured, Rest, measured
+from farm.condition.throttling import MeasuredSample, RetryPolicy, measure_unthrottled
 from farm.config.deployment import Runtime
 from farm.config.inventory import Unit
-from farm.farmrt.device_store import Store
 from farm.farmrt.session import Answer, Session
+from farm.farmrt.unit_file_store import UnitFileStore
 from farm.jobs.fleet.health_check import check_unit
 from farm.jobs.fleet.opencl_library import find_opencl
 from farm.jobs.fleet.progress import UnitWatch
@@ -33,7 +33,7 @@ from farm.lease import lease
 from farm.lease.lease import Lease
 from farm.rows.row import DeviceState, Status
 from farm.transport import Transport, connect
-from farm.units import health, known_units
+from farm.units import facts_cache, health
 from farm.workspace import Workspace, data_file
 from runtime.errors import JobError, UnsupportedError
 from runtime.native.build import build_farmrt
@@ -65,7 +65,7 @@ class Way:
     unit: Unit
     transport: Transport
     lease: Lease
-    store: Store
+    store: UnitFileStore
     watch: UnitWatch
     opencl: str | None
     task_profile: TaskProfile
@@ -85,7 +85,7 @@ class OpenUnit:
         self.unit, self.transport, self.watch, self.lease = way.unit, way.transport, way.watch, way.lease
         self.session = session
         self.probe = session.command("probe", opencl=way.opencl, deadline_s=PROBE_DEADLINE_S)
-        known_units.note(way.unit, driver=known_units.driver_of(self.probe))
+        facts_cache.update(way.unit, driver=facts_cache.driver_of(self.probe))
 
     @property
     def opencl_library(self) -> str:
@@ -104,14 +104,14 @@ class OpenUnit:
         with self.way.session() as session:
             yield OpenUnit(self.way, session)
 
-    def cool(self, measure: Callable[[], Value], rest: Rest | None = None) -> tuple[Value, dict[str, Any]]:
+    def cool(self, measure: Callable[[], Value], rest: RetryPolicy | None = None) -> tuple[Value, dict[str, Any]]:
         """Measures, again after a rest where heat slowed the unit down; the members of a row that tell of it."""
         found = self.measured(measure, rest)
-        return found.value, {"throttled": found.throttled, "repeats": found.repeats}
+        return found.value, {"throttled": found.cause, "repeats": found.repeats}
 
-    def measured(self, measure: Callable[[], Value], rest: Rest | None = None) -> Measured[Value]:
+    def measured(self, measure: Callable[[], Value], rest: RetryPolicy | None = None) -> MeasuredSample[Value]:
         """Measures as `cool` does; with the conditions before and after."""
-        return measured(measure, self.conditions, time.sleep, rest, self.watch.stage)
+        return measure_unthrottled(measure, self.conditions, time.sleep, rest, self.watch.stage)
 
     def conditions(self) -> DeviceState:
         """Temperature, clocks and thermal status right now."""
@@ -119,7 +119,7 @@ class OpenUnit:
 
     def note_job(self, status: Status, reason: str) -> None:
         """Remembers how a job ended, for the unit's health."""
-        health.Records().note_job(self.unit, status, reason)
+        health.HealthRecords().record_job(self.unit, status, reason)
 
     def answers(self) -> bool:
         """Whether the unit itself is still there, whatever became of farmrt."""
@@ -239,15 +239,15 @@ def open_unit(
     library = find_opencl(unit, opencl)
     watch = watch or UnitWatch(unit.name)
     watch.stage("connecting")
-    health.Records().admit(unit, lambda: check_unit(unit))
+    health.HealthRecords().admit(unit, lambda: check_unit(unit))
     with (
         contextlib.closing(_reached(unit, watch)) as transport,
         lease.acquire(unit, transport, purpose, connect=lambda: connect(unit), wait_s=wait_s, say=watch.stage) as held,
         _made_ready(unit, transport, held, watch) as conditions,
-        Store(transport, unit.limits.store_mb * BYTES_PER_MB, held.check) as store,
+        UnitFileStore(transport, unit.limits.store_mb * BYTES_PER_MB, held.check) as store,
     ):
         watch.stage("farmrt")
-        profile = task_profile.find(transport)
+        profile = task_profile.find_profile(transport)
         conditions = conditions | ({"task_profile": profile.name} if profile.name else {})
         way = Way(unit, transport, held, store, watch, library, profile, conditions)
         with way.session() as session:
@@ -263,11 +263,11 @@ def _reached(unit: Unit, watch: UnitWatch) -> Transport:
 @contextlib.contextmanager
 def _made_ready(unit: Unit, transport: Transport, held: Lease, watch: UnitWatch) -> Iterator[dict[str, Any]]:
     """Waits until the unit is fit for a job, and lets it run at its highest clocks meanwhile; what was done."""
-    fit = wait_until_fit(
+    fit = wait_until_ready(
         unit.name, lambda: watch.state(read_state(transport)), unit.limits, time.monotonic, time.sleep, watch.stage
     )
     waited = {"waited_s": round(fit.waited_s, 1), "waited_for": fit.waited_for} if fit.waited_for else {}
-    with governor.performance(transport, held.check) as governors:
+    with governor.performance_governors(transport, held.check) as governors:
         yield waited | ({"governors": governors} if governors else {})
 
 

@@ -79,7 +79,7 @@ def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool =
     outputs = settings.subgraph.outputs + (_checked(settings) if check else ())
     path = fetcher.model_file(name)
     with _located(source, name):
-        model = boundary.bounded(load_onnx(path), settings.subgraph.inputs, outputs)
+        model = boundary.cut_at_boundary(load_onnx(path), settings.subgraph.inputs, outputs)
         graph, reports = convert(model)
         graph.name = name
         _check_outputs(graph, outputs)

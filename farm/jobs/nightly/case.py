@@ -73,7 +73,7 @@ def measure_block(opened: OpenUnit, subject: Subject, nightly: NightlyConfigurat
         init_ms=init_ms,
         first_ms=timed["first_ms"],
         samples=tuple(sample / NS_PER_MS for sample in timed["wall_ns"]),
-        throttled=found.throttled,
+        throttled=found.cause,
         state_before=found.before,
         state_after=found.after,
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from farm.condition.throttling import Rest, throttled
+from farm.condition.throttling import RetryPolicy, throttling_cause
 from farm.farmrt.session import Answer
 from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared
@@ -21,7 +21,7 @@ from tuner.trial import Candidate, Trial, TrialStatus
 WORKSPACE = Workspace("tuning")  # trial plans belong to no library
 LEAST_TRIAL_DEADLINE_S = 5.0
 LOOK_S = 10.0
-REST = Rest()
+REST = RetryPolicy()
 MS_PER_S = 1e3
 
 
@@ -64,8 +64,8 @@ class UnitTrials:
 
     def _rest_if_throttled(self) -> None:
         """Waits until the unit runs as it did at the beginning, or has rested often enough."""
-        for _ in range(REST.times):
-            reason = throttled(self._conditions, self._opened.conditions())
+        for _ in range(REST.max_repeats):
+            reason = throttling_cause(self._conditions, self._opened.conditions())
             if not reason:
                 break
             self._opened.watch.stage(f"throttled ({reason}): rests {REST.rest_s:g} s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from farm import artifacts
-from farm.condition.throttling import Rest
+from farm.condition.throttling import RetryPolicy
 from farm.config.deployment import Runtime
 from farm.jobs.compare.interleaved import Comparison, Effort, TunedFiles, compare
 from farm.jobs.fleet.job_rows import Members
@@ -28,7 +28,7 @@ def check_tuned(
     data: TestData,
     memory: str | None = None,
     effort: Effort = QUICK,
-    rest: Rest | None = None,
+    rest: RetryPolicy | None = None,
 ) -> Members:
     """Members of a NightlyRow that tell of the stored tuned files; status and reason only where the outputs are wrong.
 

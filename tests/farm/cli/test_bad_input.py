@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from farm import cli
-from tests.farm.models import deployment_text, tiny_model, write_deployment
+from tests.farm.model.tiny_model import deployment_text, tiny_model, write_deployment
 
 NAN_WEIGHTS = np.full((4, 3, 3, 3), np.nan)
 GOOD = tiny_model().SerializeToString()

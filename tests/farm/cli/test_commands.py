@@ -13,7 +13,7 @@ import pytest
 from farm import cli
 from farm.model.oracle import expected_outputs
 from farm.store import Store
-from tests.farm.models import tiny_model, write_deployment
+from tests.farm.model.tiny_model import tiny_model, write_deployment
 
 pytestmark = pytest.mark.opencl
 

@@ -13,9 +13,9 @@ import pytest
 from farm.cli import compare as compare_command
 from farm.decision.comparison import CompareRow
 from farm.store import Store
-from tests.farm.conftest import Say
-from tests.farm.models import deployment_text, write_deployment
-from tests.farm.stored import nightly_case
+from tests.farm.conftest import CallFarm
+from tests.farm.model.tiny_model import deployment_text, write_deployment
+from tests.farm.rows.nightly_rows import nightly_case
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def deployment(own_folder: Path) -> None:
 
 
 @pytest.fixture
-def say(farm: Say) -> Say:
+def say(farm: CallFarm) -> CallFarm:
     """Runs `farm compare`."""
     return functools.partial(farm, "compare")
 
@@ -51,7 +51,7 @@ def kept() -> list[dict[str, Any]]:
 
 @pytest.mark.usefixtures("runs")
 class TestStoredRuns:
-    def test_a_slower_case_is_said_kept_and_makes_the_exit_status(self, say: Say) -> None:
+    def test_a_slower_case_is_said_kept_and_makes_the_exit_status(self, say: CallFarm) -> None:
         status, out, err = say("good", "run:2")
         assert status == 1
         assert err == "gone (gpu, default) on u: only in A\n"
@@ -61,39 +61,39 @@ class TestStoredRuns:
         assert body[1].startswith("n ") and "no difference beyond the noise" in body[1]
         assert [row["outcome"] for row in kept()] == ["slower", "same"]
 
-    def test_json_is_what_is_kept(self, say: Say) -> None:
+    def test_json_is_what_is_kept(self, say: CallFarm) -> None:
         status, out, _ = say("run:1", "run:3", "--json")
         assert status == 0
         assert json.loads(out)["rows"] == kept()
         assert [row["job"] for row in kept()] == ["compare"] * 2
 
-    def test_latest_is_the_last_night_and_no_comparison(self, say: Say) -> None:
+    def test_latest_is_the_last_night_and_no_comparison(self, say: CallFarm) -> None:
         say("run:1", "run:2")
         status, out, _ = say("good", "run:latest")
         assert status == 0 and "B: run:latest (run 3, " in out
 
-    def test_the_margin(self, say: Say) -> None:
+    def test_the_margin(self, say: CallFarm) -> None:
         assert say("run:1", "run:2", "--margin", "30")[0] == 0
 
     @pytest.mark.parametrize("run", ["run:9", "run:x", "run:", "run:-1", "run:1e3"])
-    def test_a_run_that_is_not_there(self, say: Say, run: str) -> None:
+    def test_a_run_that_is_not_there(self, say: CallFarm, run: str) -> None:
         status, out, err = say("good", run)
         assert (status, out) == (2, "")
         assert err.startswith(f"error: run {run[4:]}: not in reports/farm.db; the newest are 3 (nightly, 20")
 
-    def test_a_run_without_cases(self, say: Say) -> None:
+    def test_a_run_without_cases(self, say: CallFarm) -> None:
         say("run:1", "run:3")  # is kept as run 4
         status, _, err = say("run:1", "run:4")
         assert status == 2 and "run 4 (farm compare run:1 run:3) measured no nightly cases" in err
 
-    def test_runs_without_a_common_case(self, say: Say) -> None:
+    def test_runs_without_a_common_case(self, say: CallFarm) -> None:
         with Store.open() as store:
             store.add(store.begin("other", "farm nightly other.yml"), [nightly_case("other")])
         status, _, err = say("run:1", "run:4")
         assert status == 2 and err.endswith("error: run:1 and run:4 have no case in common\n")
 
 
-def test_without_any_run(say: Say) -> None:
+def test_without_any_run(say: CallFarm) -> None:
     status, _, err = say("run:1", "run:latest")
     assert (status, err) == (
         2,
@@ -101,7 +101,7 @@ def test_without_any_run(say: Say) -> None:
     )
 
 
-def test_another_store(say: Say, tmp_path: Path) -> None:
+def test_another_store(say: CallFarm, tmp_path: Path) -> None:
     status, _, err = say("run:1", "run:2", "--store", "elsewhere.db")
     assert status == 2 and "not in elsewhere.db" in err
 
@@ -123,21 +123,21 @@ def test_another_store(say: Say, tmp_path: Path) -> None:
         (["tiny.yml"], "Missing argument 'B'"),
     ],
 )
-def test_what_is_refused(say: Say, tmp_path: Path, arguments: list[str], text: str) -> None:
+def test_what_is_refused(say: CallFarm, tmp_path: Path, arguments: list[str], text: str) -> None:
     (tmp_path / "folder").mkdir()
     status, out, err = say(*arguments)
     assert (status, out) == (2, "") and text in err and err.count("\n") == 1
     assert kept() == []
 
 
-def test_a_name_is_a_baseline_before_it_is_a_branch(say: Say) -> None:
+def test_a_name_is_a_baseline_before_it_is_a_branch(say: CallFarm) -> None:
     with Store.open() as store:
         store.set_baseline("main", store.begin("nightly", "farm nightly"))
     status, _, err = say("main", "HEAD")
     assert status == 2 and "main is a stored run, HEAD is a build of farm" in err
 
 
-def test_no_unit(say: Say) -> None:
+def test_no_unit(say: CallFarm) -> None:
     status, _, err = say("tiny.yml", "tiny.yml", "--soc", "sdm845")
     assert status == 3 and "--soc sdm845: no such unit" in err
 
@@ -147,7 +147,7 @@ def test_no_unit(say: Say) -> None:
 
 @pytest.mark.slow
 @pytest.mark.opencl
-def test_two_models_are_measured_printed_and_kept(say: Say) -> None:
+def test_two_models_are_measured_printed_and_kept(say: CallFarm) -> None:
     Path("b.yml").write_text(deployment_text(runtime="cpu+gpu"))
     status, out, err = say("tiny.yml", "b.yml", "--turns", "5", "--margin", "90", "--json")
     (row,) = json.loads(out)["rows"]
@@ -181,7 +181,7 @@ def rows_then(error: BaseException) -> Any:
     return job
 
 
-def test_an_interruption_keeps_the_rows_before_it(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_keeps_the_rows_before_it(say: CallFarm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare_command, "compare_job", rows_then(KeyboardInterrupt()))
     status, out, err = say("tiny.yml", "tiny.yml")
     assert (status, out) == (130, "") and err.endswith("error: interrupted\n")

@@ -17,32 +17,32 @@ from farm.rows.row import DeviceState
 from farm.tables.devices import devices_json, devices_table
 from farm.tables.table import plain
 from farm.transport import Transport
-from farm.transport.ssh_trust import HostKey
-from farm.units import roll_call
+from farm.transport.ssh_known_hosts import HostKey
+from farm.units import survey
 from farm.units.facts import Facts
-from farm.units.health import Finding, Records
-from farm.units.known_units import Driver
-from farm.units.roll_call import Present, Report, State
+from farm.units.facts_cache import DriverFacts
+from farm.units.health import CheckResult, HealthRecords
+from farm.units.survey import UnitEntry, UnitReport, UnitState
 from runtime.errors import DeviceLostError
 
 Say = Callable[..., tuple[int, str, str]]
 
-PHONE = Report(
+PHONE = UnitReport(
     Unit("mi8", "adb", "sdm845", "MI 8", ("arm64-v8a", "armeabi-v7a"), tags=("lab",), serial="0123"),
-    State.BUSY,
+    UnitState.BUSY,
     "held by alice@lab (pid 42, tune)",
     Facts(model="MI 8", soc="sdm845", os="Android 10 (API 29)", gpu="adreno"),
-    Driver(gpu="Adreno 630", driver="OpenCL 2.0 QUALCOMM build", opencl="OpenCL 2.0"),
+    DriverFacts(gpu="Adreno 630", driver="OpenCL 2.0 QUALCOMM build", opencl="OpenCL 2.0"),
     DeviceState(temperature_c=41.5, battery_percent=80, charging=True),
     "held by alice@lab (pid 42, tune)",
 )
 ESCAPE = "\x1b]0;owned\x07\u202e\n[red]"
-HOSTILE = Report(
+HOSTILE = UnitReport(
     Unit("odd", "adb", "unknown", ESCAPE * 100, (), serial=ESCAPE),
-    State.OFFLINE,
+    UnitState.OFFLINE,
     ESCAPE,
     Facts(model=ESCAPE, os=ESCAPE, gpu=ESCAPE * 100),
-    Driver(gpu="", driver=ESCAPE, error=ESCAPE),
+    DriverFacts(gpu="", driver=ESCAPE, error=ESCAPE),
     holder=ESCAPE,
     listed=False,
 )
@@ -52,7 +52,7 @@ HOSTILE = Report(
 def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Say:
     """Calls farm in an empty folder, where no adb server runs; returns status, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("farm.units.discovery.plugged", lambda port: [])
+    monkeypatch.setattr("farm.units.discovery.adb_phones", lambda port: [])
 
     def call(*arguments: str) -> tuple[int, str, str]:
         status = cli.call(arguments)
@@ -79,7 +79,7 @@ def test_the_table_has_a_line_for_each_unit() -> None:
 
 
 def test_what_is_not_known_is_a_dash() -> None:
-    board = Report(Unit("board", "ssh", "unknown", "board", ()), State.UNREACHABLE, "no route")
+    board = UnitReport(Unit("board", "ssh", "unknown", "board", ()), UnitState.UNREACHABLE, "no route")
     line = plain(devices_table([board])).splitlines()[-1]
     assert [cell.strip() for cell in line.split(" | ")] == [
         "board", "ssh", "-", "unknown", "-", "-", "-", "-", "-", "unreachable: no route"
@@ -87,7 +87,7 @@ def test_what_is_not_known_is_a_dash() -> None:
 
 
 def test_a_unit_without_a_driver_says_so() -> None:
-    board = Report(HOST, State.READY, driver=Driver(error="no OpenCL driver was found"))
+    board = UnitReport(HOST, UnitState.READY, driver=DriverFacts(error="no OpenCL driver was found"))
     assert plain(devices_table([board])).splitlines()[-1].endswith("| ready: no OpenCL driver was found")
 
 
@@ -149,10 +149,10 @@ def test_a_mistake_in_the_file(say: Say) -> None:
 def test_watching_a_pipe_prints_each_change(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_json: bool
 ) -> None:
-    looks: list[list[Report]] = [[PHONE], [PHONE], [HOSTILE]]
+    looks: list[list[UnitReport]] = [[PHONE], [PHONE], [HOSTILE]]
     monkeypatch.setattr("time.sleep", lambda seconds: None)
 
-    def look() -> list[Report]:
+    def look() -> list[UnitReport]:
         if not looks:
             raise KeyboardInterrupt
         return looks.pop(0)
@@ -181,7 +181,7 @@ def test_release(say: Say) -> None:
 
 def test_check_begins_and_ends_a_quarantine(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health_check, "_driver", lambda unit, transport: "Adreno 630\x1b[2J")
-    Records().note_check(HOST, [Finding("files", False, "came back changed")])
+    HealthRecords().record_check(HOST, [CheckResult("files", False, "came back changed")])
     assert json.loads(say("devices", "--json")[1])["devices"][0]["state"] == "quarantined"
     status, out, _ = say("devices", "check", "host")
     assert status == 0
@@ -221,18 +221,18 @@ def test_only_units_that_may_be_meant_are_asked(say: Say, monkeypatch: pytest.Mo
     )
     asked: list[str] = []
 
-    def identify(each: Present, connect: Any) -> Report:
+    def identify(each: UnitEntry, connect: Any) -> UnitReport:
         asked.append(each.unit.name)
-        return roll_call.recall(each)
+        return survey.report_from_cache(each)
 
-    monkeypatch.setattr(roll_call, "identify", identify)
+    monkeypatch.setattr(survey, "identify", identify)
     for choice, units in {
-        options.Choice(): {"unknown", "other", "phone"},
-        options.Choice(devices=("known",)): set(),
-        options.Choice(socs=("rk3399",)): {"unknown", "other", "phone"},
-        options.Choice(tags=("lab",)): {"unknown"},
-        options.Choice(tags=("lab", "desk"), one_per_soc=True): {"unknown", "other"},
-        options.Choice(one_per_soc=True): {"known", "unknown", "other", "phone"},
+        options.Selection(): {"unknown", "other", "phone"},
+        options.Selection(devices=("known",)): set(),
+        options.Selection(socs=("rk3399",)): {"unknown", "other", "phone"},
+        options.Selection(tags=("lab",)): {"unknown"},
+        options.Selection(tags=("lab", "desk"), one_per_soc=True): {"unknown", "other"},
+        options.Selection(one_per_soc=True): {"known", "unknown", "other", "phone"},
     }.items():
         asked.clear()
         assert len(options.candidates(choice)) == 4

@@ -21,7 +21,7 @@ from farm.store import Store
 from runtime.errors import DeviceLostError
 from runtime.kernels.spec import Variant
 from runtime.lowering.trials import TrialLaunch
-from tests.farm.models import deployment_text, write_deployment
+from tests.farm.model.tiny_model import deployment_text, write_deployment
 from tuner.trial import Candidate, Trial, TrialStatus, validated
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]

@@ -12,7 +12,7 @@ from farm.condition import device_state, linux_state
 from farm.condition.device_state import parse, read_conditions, read_state
 from farm.rows.row import DeviceState
 from farm.transport.local import LocalTransport
-from tests.farm.shells import SHELLS, shell_environment
+from tests.farm.transport.unit_shells import SHELLS, shell_environment
 
 SYSFS = {
     **{f"devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq": str(300_000 + core) for core in range(12)},
@@ -87,7 +87,7 @@ def make_unit(folder: Path, monkeypatch: pytest.MonkeyPatch, shell: str = "sh", 
         path = folder / "sys" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
-    for script in ("QUICK", "SLOW"):
+    for script in ("VOLATILE_SCRIPT", "STEADY_SCRIPT"):
         moved = getattr(device_state, script).replace("/sys/", f"{folder}/sys/")
         monkeypatch.setattr(device_state, script, moved)
     programs = folder / "programs"
@@ -100,7 +100,7 @@ def make_unit(folder: Path, monkeypatch: pytest.MonkeyPatch, shell: str = "sh", 
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_phone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+def test_a_phones_state_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
     state = read_state(make_unit(tmp_path, monkeypatch, shell))
     assert state.load_average is not None and state.free_bytes and state.free_bytes > 1_000_000
     assert state.clock_mhz == tuple((300_000 + core) / 1000 for core in range(12))
@@ -124,12 +124,12 @@ def test_conditions_are_what_changes_while_a_model_runs(tmp_path: Path, monkeypa
     assert state.clock_limit_mhz and state.battery_percent is None
 
 
-def test_this_machine(tmp_path: Path) -> None:
+def test_this_machines_state_is_read(tmp_path: Path) -> None:
     state = read_state(LocalTransport(tmp_path))
     assert state.load_average is not None and state.clock_mhz and state.free_bytes
 
 
-def test_without_frequency_files_the_cpus_word_counts() -> None:
+def test_without_frequency_files_clocks_come_from_cpuinfo() -> None:
     state = parse("mhz cpu MHz\t\t: 2596.128\nmhz cpu MHz\t\t: 2600.0\n")
     assert state.clock_mhz == (2596.128, 2600.0)
 
@@ -138,12 +138,12 @@ def test_nothing_is_known_of_a_unit_that_tells_nothing() -> None:
     assert parse("") == DeviceState()
 
 
-def test_a_phone_whose_sensors_its_shell_may_not_read_has_the_thermal_services() -> None:
+def test_temperatures_come_from_the_thermal_service_where_sysfs_is_unreadable() -> None:
     lines = "\n".join(f"thermalservice {line}" for line in THERMAL.splitlines())
     assert parse(lines).temperature_c == 46.25
 
 
-def test_an_old_thermal_service_has_only_remembered_temperatures() -> None:
+def test_an_old_thermal_services_cached_temperatures_are_used() -> None:
     lines = "thermalservice Thermal Status: 3\nthermalservice Temperature{mValue=41.0, mType=0, mName=CPU, mStatus=0}"
     assert (parse(lines).thermal_status, parse(lines).temperature_c) == (3, 41.0)
 
@@ -152,12 +152,12 @@ def test_an_old_thermal_service_has_only_remembered_temperatures() -> None:
     ("text", "celsius"),
     [("41500", 41.5), ("41", 41.0), ("415", 41.5), ("-5000", -5.0), ("-40000000", None), ("", None), ("hot", None)],
 )
-def test_kernels_count_degrees_in_different_units(text: str, celsius: float | None) -> None:
+def test_temperatures_in_any_kernels_unit_are_understood(text: str, celsius: float | None) -> None:
     assert linux_state.celsius(text) == celsius
 
 
 @pytest.mark.parametrize(("text", "on"), [("1", True), ("0", False), ("null", False), ("Error: no service", None)])
-def test_low_power(text: str, on: bool | None) -> None:
+def test_battery_saver_is_read_from_the_setting(text: str, on: bool | None) -> None:
     assert parse(f"low_power {text}").low_power is on
 
 
@@ -165,11 +165,11 @@ def test_low_power(text: str, on: bool | None) -> None:
     ("lines", "on"),
     [("power mWakefulness=Awake", True), ("power mWakefulness=Asleep", False), ("power Display Power: state=ON", True)],
 )
-def test_screen(lines: str, on: bool) -> None:
+def test_the_screen_is_read_from_old_and_new_dumps(lines: str, on: bool) -> None:
     assert parse(lines).screen_on is on
 
 
-def test_a_battery_of_another_scale_and_one_that_lies() -> None:
+def test_battery_levels_are_scaled_and_impossible_ones_left_out() -> None:
     assert parse("battery   level: 50\nbattery   scale: 200\n").battery_percent == 25
     assert parse("battery   level: 500\nbattery   scale: 0\n").battery_percent is None
 

@@ -11,7 +11,7 @@ from farm.condition.task_profile import TaskProfile
 from farm.lease import leftovers
 from farm.transport.local import LocalTransport
 from runtime.errors import LeaseLostError
-from tests.farm.shells import SHELLS, shell_environment
+from tests.farm.transport.unit_shells import SHELLS, shell_environment
 
 GOVERNORS = {
     "devices/system/cpu/cpufreq/policy0/scaling_governor": "schedutil",
@@ -40,7 +40,7 @@ class Board:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_governors_are_set_within_the_block_and_restored_after(tmp_path: Path, shell: str) -> None:
     board = Board(tmp_path, shell)
-    with governor.performance(board.transport, sysfs=str(board.sysfs)) as changed:
+    with governor.performance_governors(board.transport, sysfs=str(board.sysfs)) as changed:
         assert changed == {"policy0": "performance", "cpu0": "performance", "ff9a0000.gpu": "performance"}
         during = board.governors()
         assert list(during.values()) == ["performance"] * 4 + ["bw_hwmon"]
@@ -49,7 +49,7 @@ def test_governors_are_set_within_the_block_and_restored_after(tmp_path: Path, s
 
 def test_an_error_within_restores_them(tmp_path: Path) -> None:
     board = Board(tmp_path)
-    with pytest.raises(ZeroDivisionError), governor.performance(board.transport, sysfs=str(board.sysfs)):
+    with pytest.raises(ZeroDivisionError), governor.performance_governors(board.transport, sysfs=str(board.sysfs)):
         raise ZeroDivisionError
     assert board.governors() == GOVERNORS
 
@@ -57,22 +57,22 @@ def test_an_error_within_restores_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_after_a_kill_the_next_holder_restores_them(tmp_path: Path, shell: str) -> None:
     board = Board(tmp_path, shell)
-    never_left = governor.performance(board.transport, sysfs=str(board.sysfs))
+    never_left = governor.performance_governors(board.transport, sysfs=str(board.sysfs))
     never_left.__enter__()
     assert board.governors() != GOVERNORS
-    swept = leftovers.sweep(board.transport, str(board.sysfs))
+    swept = leftovers.clear(board.transport, str(board.sysfs))
     assert swept.governors == 3 and swept.line == "; governors put back: 3"
     assert board.governors() == GOVERNORS
-    assert leftovers.sweep(board.transport, str(board.sysfs)).governors == 0
+    assert leftovers.clear(board.transport, str(board.sysfs)).governors == 0
 
 
-def test_who_lost_the_lease_leaves_the_successors_governors_alone(tmp_path: Path) -> None:
+def test_after_a_lost_lease_the_successors_governors_are_left_alone(tmp_path: Path) -> None:
     board = Board(tmp_path)
 
     def lost() -> None:
         raise LeaseLostError("pixel: lost")
 
-    with governor.performance(board.transport, lost, str(board.sysfs)):
+    with governor.performance_governors(board.transport, lost, str(board.sysfs)):
         pass
     assert board.governors() != GOVERNORS and board.notes.exists()
 
@@ -82,17 +82,17 @@ def test_a_governor_that_may_not_be_written_is_left_out(tmp_path: Path) -> None:
     for name in GOVERNORS:
         (board.sysfs / name).unlink()
         (board.sysfs / name).mkdir()  # also root cannot write that
-    with governor.performance(board.transport, sysfs=str(board.sysfs)) as changed:
+    with governor.performance_governors(board.transport, sysfs=str(board.sysfs)) as changed:
         assert changed == {}
     assert not board.notes.exists()
 
 
-def test_notes_lead_nowhere_else(tmp_path: Path) -> None:
+def test_saved_paths_outside_sysfs_are_not_written(tmp_path: Path) -> None:
     board = Board(tmp_path)
     other = tmp_path / "other_governor"
     other.write_text("mine")
     board.notes.write_text(f"{other} x\n{board.sysfs}/../other_governor x\n")
-    leftovers.sweep(board.transport, str(board.sysfs))
+    leftovers.clear(board.transport, str(board.sysfs))
     assert other.read_text() == "mine"
 
 
@@ -128,12 +128,12 @@ echo "$task $*" >>{folder}/given
         ("Other", ""),
     ],
 )
-def test_the_best_profile_that_the_unit_has(tmp_path: Path, shell: str, known: str, name: str) -> None:
-    assert task_profile.find(make_phone(tmp_path, known, shell)).name == name
+def test_the_first_profile_that_the_unit_allows_is_chosen(tmp_path: Path, shell: str, known: str, name: str) -> None:
+    assert task_profile.find_profile(make_phone(tmp_path, known, shell)).name == name
 
 
-def test_a_unit_without_profiles(tmp_path: Path) -> None:
-    found = task_profile.find(LocalTransport(tmp_path))
+def test_a_unit_without_profiles_runs_commands_unchanged(tmp_path: Path) -> None:
+    found = task_profile.find_profile(LocalTransport(tmp_path))
     assert found == TaskProfile()
     assert found.wrap(["./farmrt", "serve"]) == ["./farmrt", "serve"]
 
@@ -141,7 +141,7 @@ def test_a_unit_without_profiles(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_program_runs_under_the_profile_in_the_same_process(tmp_path: Path, shell: str) -> None:
     transport = make_phone(tmp_path, "MaxPerformance", shell)
-    wrapped = task_profile.find(transport).wrap(["sh", "-c", 'echo "$$ $1"', "sh", "a b'c"])
+    wrapped = task_profile.find_profile(transport).wrap(["sh", "-c", 'echo "$$ $1"', "sh", "a b'c"])
     process, words = transport.run(wrapped, 10.0).stdout.decode().strip().split(" ", 1)
     assert words == "a b'c"
     assert (tmp_path / "given").read_text().splitlines()[-1] == f"{process} MaxPerformance"

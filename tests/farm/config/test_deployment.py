@@ -1,3 +1,5 @@
+"""Deployment files: every key is read, and every mistake is an error with file, line and key."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -55,7 +57,7 @@ def test_reads_every_key(tmp_path: Path) -> None:
     assert (model.winograd, model.obfuscate, model.limit_opencl_kernel_time) == (2, False, False)
 
 
-def test_one_format_counts_for_all_tensors_and_turns_shapes(tmp_path: Path) -> None:
+def test_one_format_stands_for_all_tensors_and_reorders_shapes(tmp_path: Path) -> None:
     image, mask = load(tmp_path, VALID).models["net"].subgraph.inputs
     assert (image.name, image.shape, image.graph_shape) == ("image", (1, 224, 224, 3), (1, 3, 224, 224))
     assert (mask.data_format, mask.graph_shape) == ("NHWC", (1, 5))
@@ -67,7 +69,7 @@ def test_format_defaults_to_onnx_own_order(tmp_path: Path) -> None:
     assert (output.data_format, output.graph_shape) == ("NCHW", (1, 1000))
 
 
-def test_ranges_as_text_and_as_lists(tmp_path: Path) -> None:
+def test_ranges_may_be_text_or_lists(tmp_path: Path) -> None:
     text = VALID.replace("        input_data", '        input_ranges: ["0,255", [-2, 0.5]]\n        input_data')
     assert [tensor.value_range for tensor in load(tmp_path, text).models["net"].subgraph.inputs] == [
         (0.0, 255.0),
@@ -80,7 +82,7 @@ def test_absent_output_shapes_are_left_to_the_graph(tmp_path: Path) -> None:
     assert load(tmp_path, text).models["net"].subgraph.outputs[0].shape is None
 
 
-def test_mace_spelling_of_a_cpu_model(tmp_path: Path) -> None:
+def test_maces_spelling_of_a_cpu_model_is_accepted(tmp_path: Path) -> None:
     text = VALID.replace("runtime: cpu+gpu", "runtime: cpu\n    data_type: fp32")
     model = load(tmp_path, text).models["net"]
     assert (model.runtimes, model.data_type) == (("cpu",), "fp32_fp32")
@@ -206,7 +208,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_yaml_is_one_line(tmp_path: Path, name: str) -> None:
+def test_hostile_yaml_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
     content, message = HOSTILE[name]
     assert refusal(tmp_path, content).startswith(message)
 
@@ -217,7 +219,7 @@ def test_of_several_mistakes_the_first_is_told(tmp_path: Path) -> None:
     assert refusal(tmp_path, text).endswith("(and 1 more)")
 
 
-def test_missing_file_and_folder(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none.yml: cannot be read: No such file or directory"):
         deployment.load(tmp_path / "none.yml")
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):

@@ -1,3 +1,5 @@
+"""YAML becomes plain data with lines; a damaged file is refused in one line."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -45,7 +47,7 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(
         assert len(str(error)) < 1000
 
 
-def test_a_line_is_that_of_the_key_or_of_what_holds_it(tmp_path: Path) -> None:
+def test_the_line_is_the_keys_or_that_of_the_enclosing_key(tmp_path: Path) -> None:
     path = tmp_path / "x.yml"
     path.write_text("a:\n  b:\n    - one\n    - two\nc: {d: e}\n")
     source = yaml_source.load(path)

@@ -23,11 +23,11 @@ from farm.rows.nightly import NightlyRow
 from farm.rows.run_info import RunInfo
 from farm.tables import table
 from farm.tables.compare import compare_table, note_lines, side_text
-from tests.farm.stored import LEVEL_MS, TIME, nightly_case, noisy
+from tests.farm.rows.nightly_rows import LEVEL_MS, TIME, nightly_case, noisy_samples
 
 
 def test_a_slower_b_is_decided_and_described() -> None:
-    found = decide(noisy(10), noisy(10, 1.05 * LEVEL_MS, seed=2), margin_percent=1)
+    found = decide(noisy_samples(10), noisy_samples(10, 1.05 * LEVEL_MS, seed=2), margin_percent=1)
     assert found.outcome == ComparisonOutcome.SLOWER
     assert found.ratio is not None and found.ratio_ci is not None
     low, high = found.ratio_ci
@@ -38,20 +38,23 @@ def test_a_slower_b_is_decided_and_described() -> None:
 
 
 def test_a_faster_b_is_described_with_the_smaller_gain_first() -> None:
-    found = decide(noisy(10), noisy(10, 0.9 * LEVEL_MS, seed=2), margin_percent=1)
+    found = decide(noisy_samples(10), noisy_samples(10, 0.9 * LEVEL_MS, seed=2), margin_percent=1)
     assert found.outcome == ComparisonOutcome.FASTER and found.ratio_ci is not None
     least, most = 100 * (1 - found.ratio_ci[1]), 100 * (1 - found.ratio_ci[0])
     assert f"% faster ({least:.1f} to {most:.1f})" in found.verdict
 
 
 def test_a_difference_within_the_margin_does_not_count() -> None:
-    found = decide(noisy(20, percent=0.1), noisy(20, 1.008 * LEVEL_MS, 0.1, 2), margin_percent=1)
+    found = decide(noisy_samples(20, percent=0.1), noisy_samples(20, 1.008 * LEVEL_MS, 0.1, 2), margin_percent=1)
     assert found.outcome == ComparisonOutcome.TOO_SMALL and found.verdict.endswith(": not more than the 1 % that count")
-    assert decide(noisy(20, percent=0.1), noisy(20, 1.008 * LEVEL_MS, 0.1, 2), 0.5).outcome == ComparisonOutcome.SLOWER
+    assert (
+        decide(noisy_samples(20, percent=0.1), noisy_samples(20, 1.008 * LEVEL_MS, 0.1, 2), 0.5).outcome
+        == ComparisonOutcome.SLOWER
+    )
 
 
 def test_without_a_difference_the_smallest_detectable_one_is_named() -> None:
-    found = decide(noisy(10), noisy(10, seed=2), margin_percent=1)
+    found = decide(noisy_samples(10), noisy_samples(10, seed=2), margin_percent=1)
     assert found.outcome == ComparisonOutcome.SAME and found.smallest_percent is not None
     assert found.verdict == (
         f"no difference beyond the noise (the smallest that would show: {found.smallest_percent:.1f} %)"
@@ -59,7 +62,7 @@ def test_without_a_difference_the_smallest_detectable_one_is_named() -> None:
 
 
 def test_false_alarms_are_rare_and_the_named_smallest_difference_is_detected() -> None:
-    trials = [(noisy(10, seed=2 * n), noisy(10, seed=2 * n + 1)) for n in range(300)]
+    trials = [(noisy_samples(10, seed=2 * n), noisy_samples(10, seed=2 * n + 1)) for n in range(300)]
     found = [decide(a, b, margin_percent=0) for a, b in trials]
     alarms = sum(each.outcome != ComparisonOutcome.SAME for each in found)
     assert alarms <= 9  # 1 % of 300, and what chance adds
@@ -76,7 +79,7 @@ def test_false_alarms_are_rare_and_the_named_smallest_difference_is_detected() -
     ids=["none", "few", "nan", "zero", "few of many"],
 )
 def test_too_few_figures_give_no_decision(a_ms: list[float]) -> None:
-    for found in (decide(a_ms, noisy(10), 1), decide(noisy(10), a_ms, 1)):
+    for found in (decide(a_ms, noisy_samples(10), 1), decide(noisy_samples(10), a_ms, 1)):
         assert found.outcome == ComparisonOutcome.NONE and found.ratio is None
         assert found.verdict.startswith("not decided: A has ") and "5 of each are needed" in found.verdict
 

@@ -103,7 +103,7 @@ def wait_until(happened: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_new_and_old_shells(adb: Adb) -> None:
+def test_exit_status_and_stderr_depend_on_the_shell_protocol(adb: Adb) -> None:
     command = "echo out; echo err >&2; exit 7"
     with EmulatedPhone() as phone:
         said = adb("-s", connect(adb, phone), "shell", command)

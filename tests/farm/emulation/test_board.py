@@ -34,9 +34,9 @@ def board(tmp_path: Path) -> Board:
 def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs run without namespaces, so that no root is needed."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(namespace, "check", lambda: None)
-    monkeypatch.setattr(namespace, "forget", lambda handler: None)
-    monkeypatch.setattr(namespace, "enter", lambda handler, argv, root=None: list(argv))
+    monkeypatch.setattr(namespace, "require_namespaces", lambda: None)
+    monkeypatch.setattr(namespace, "unregister_handler", lambda handler: None)
+    monkeypatch.setattr(namespace, "command_in_namespace", lambda handler, argv, root=None: list(argv))
 
 
 @pytest.fixture
@@ -49,10 +49,10 @@ def made(board: Board, as_root: None) -> Board:
 
 
 def replace_sshd(monkeypatch: pytest.MonkeyPatch, *command: str) -> None:
-    monkeypatch.setattr(namespace, "enter", lambda handler, argv, root=None: list(command))
+    monkeypatch.setattr(namespace, "command_in_namespace", lambda handler, argv, root=None: list(command))
 
 
-def test_only_root_may(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_other_than_root_is_refused(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     for action in (lambda: boards.make(board, silent), lambda: boards.start(board, silent)):
         with pytest.raises(ConfigError, match="needs root: sudo"):
@@ -66,16 +66,16 @@ def test_missing_programs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(namespace.shutil, "which", lambda tool: None if "qemu" in tool else tool)
     with pytest.raises(ConfigError, match=r"apt install qemu-user-static$"):
-        namespace.check()
+        namespace.require_namespaces()
 
 
-def test_a_machine_without_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_namespaces_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(namespace.shutil, "which", lambda tool: tool)
     refused = SimpleNamespace(returncode=1, stderr="unshare: Operation not permitted\n")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: refused)
     with pytest.raises(ConfigError, match=r"does not let root make namespaces \(unshare: Operation not permitted\)"):
-        namespace.check()
+        namespace.require_namespaces()
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_machine_without_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
         ("", None),
     ],
 )
-def test_the_mirror_is_apts(listed: str, found: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mirror_comes_from_apts_sources(listed: str, found: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=listed))
     if found:
         assert debian_root.apt_mirror() == ("http://m/debian", found)
@@ -95,7 +95,7 @@ def test_the_mirror_is_apts(listed: str, found: str | None, monkeypatch: pytest.
             debian_root.apt_mirror()
 
 
-def test_a_folder_where_nothing_can_be_executed(board: Board, as_root: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_mounted_noexec_is_refused(board: Board, as_root: None, monkeypatch: pytest.MonkeyPatch) -> None:
     full: dict[str, Any] = {"f_bavail": 1 << 30, "f_frsize": 4096}
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_NOEXEC, **full))
     with pytest.raises(ConfigError, match="noexec or nodev; name another: --folder PATH"):
@@ -105,7 +105,7 @@ def test_a_folder_where_nothing_can_be_executed(board: Board, as_root: None, mon
         boards.make(board, silent, MIRROR)
 
 
-def test_a_failed_make_shows_the_last_words_and_keeps_whole_packages(
+def test_a_failed_make_shows_the_logs_end_and_keeps_whole_packages(
     board: Board, as_root: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archives = board.root.with_name("root.partial") / debian_root.ARCHIVES.strip("/")
@@ -115,7 +115,7 @@ def test_a_failed_make_shows_the_last_words_and_keeps_whole_packages(
     monkeypatch.setattr(debian_root, "_mmdebstrap", lambda *_: ["sh", "-c", "echo E: no such host; exit 25"])
     with pytest.raises(JobError, match=r"sh: ended with exit status 25: E: no such host \(all in .*log\)"):
         boards.make(board, silent, MIRROR)
-    assert not board.made
+    assert not board.exists
     assert [path.name for path in (board.folder / "packages").iterdir()] == ["whole.deb"]
 
 
@@ -124,7 +124,7 @@ def test_a_program_that_never_ends_is_killed(tmp_path: Path, as_root: None) -> N
         namespace.run("handler", ["sleep", "100"], tmp_path / "log", 0.2)
 
 
-def test_one_command_at_a_time(board: Board, as_root: None) -> None:
+def test_a_second_command_for_a_board_is_refused(board: Board, as_root: None) -> None:
     with boards._locked(board), pytest.raises(ConfigError, match="another command is making or starting this board"):
         boards.make(board, silent, MIRROR)
 
@@ -139,7 +139,7 @@ with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
 """
 
 
-def test_start_and_stop(made: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_board_is_started_and_stopped(made: Board, monkeypatch: pytest.MonkeyPatch) -> None:
     board, said = Board(made.folder, boards._free_port()), []
     replace_sshd(monkeypatch, sys.executable, "-c", SERVER, str(board.port))
     boards.start(board, said.append)
@@ -154,14 +154,14 @@ def test_start_and_stop(made: Board, monkeypatch: pytest.MonkeyPatch) -> None:
     assert boards.running(board) is None and not boards.stop(board)
 
 
-def test_a_board_that_ends_at_its_start(made: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_board_that_ends_at_its_start_shows_the_log(made: Board, monkeypatch: pytest.MonkeyPatch) -> None:
     board = Board(made.folder, boards._free_port())
     replace_sshd(monkeypatch, "sh", "-c", "echo 'no hostkeys available'; exit 1")
     with pytest.raises(JobError, match="the board ended at its start: no hostkeys available"):
         boards.start(board, silent)
 
 
-def test_a_port_in_use(made: Board) -> None:
+def test_a_port_in_use_is_refused(made: Board) -> None:
     with socket.create_server((boards.ADDRESS, 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(ConfigError, match=f"port {port} of 127.0.0.1 is in use; name another: --port NUMBER"):

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.emulation import thermal
-from farm.emulation.faults import FAULTS, Board, Fault, read_size, read_time
-from farm.emulation.filesystem import OutputMap, map_command, map_path
-from farm.emulation.packets import HEADER, MAX_PAYLOAD_BYTES, Command, Header, PacketError, encode
-from farm.emulation.shell import Asked, Wiring
+from farm.emulation.faults import FAULTS, Fault, FaultInjector, read_size, read_time
+from farm.emulation.filesystem import OutputPathMapper, map_command, map_path
+from farm.emulation.packets import HEADER, MAX_PAYLOAD_BYTES, Command, PacketError, PacketHeader, encode
+from farm.emulation.shell import ShellRequest, StdioMode
 from farm.emulation.socs import SOCS, find_soc
-from farm.emulation.thermal import AMBIENT_C, Body
+from farm.emulation.thermal import AMBIENT_C, ThermalState
 from farm.soc import soc_key
 from runtime.errors import ConfigError
 
@@ -34,14 +34,14 @@ ROOT = Path("/tmp/phone/root")
         ("(cd /data; ls)|cat", "(cd R/data; ls)|cat"),
     ],
 )
-def test_device_paths_of_a_command_lie_in_the_root(command: str, mapped: str) -> None:
+def test_device_paths_in_a_command_are_mapped_into_the_root(command: str, mapped: str) -> None:
     assert map_command(command, ROOT) == mapped.replace("R/", f"{ROOT}/")
 
 
 @pytest.mark.parametrize(
     "command", ["ls /datax /data.old /", "cat /proc/self/x /dev/null", "ls ./data a/data $x/data ${x}/data"]
 )
-def test_other_paths_stay(command: str) -> None:
+def test_other_paths_are_left_unchanged(command: str) -> None:
     assert map_command(command, ROOT) == command
 
 
@@ -55,7 +55,7 @@ def test_paths_of_files_stay_in_the_root(path: str) -> None:
     st.lists(st.sampled_from([b"/", b"/tmp", b"/tmp/phone/root", b"/data", b"\n", b"/tmp/phone/roo", b"x"])), st.data()
 )
 def test_output_never_shows_the_root_however_it_is_cut(words: list[bytes], data: st.DataObject) -> None:
-    text, output, said = b"".join(words), OutputMap(ROOT), b""
+    text, output, said = b"".join(words), OutputPathMapper(ROOT), b""
     rest = text
     while rest:
         size = data.draw(st.integers(1, len(rest)))
@@ -65,8 +65,8 @@ def test_output_never_shows_the_root_however_it_is_cut(words: list[bytes], data:
     assert said == re.sub(b"/tmp/phone/root/?", b"/", text)
 
 
-def test_a_line_is_said_at_once() -> None:
-    output = OutputMap(ROOT)
+def test_a_line_of_output_is_passed_on_at_once() -> None:
+    output = OutputPathMapper(ROOT)
     assert output.feed(b"/tmp/phone/root/data\n") == b"/data\n"
     assert output.feed(b"is /tm") == b"is "
     assert output.feed(b"p\n") == b"/tmp\n"
@@ -80,13 +80,13 @@ def test_every_fault_can_be_named_alone_and_with_each_of_its_keys() -> None:
     assert full.values == {"name": "ro.product.model", "value": "a\x1b[31m,b", "length": 1024}
 
 
-def test_a_fault_says_when() -> None:
+def test_a_triggers_keys_are_parsed() -> None:
     fault = Fault.parse("disconnect:at=push,on=model[.]data,bytes=1.5MB,after=500ms,times=2,away=2s")
     assert (fault.at, fault.size_bytes, fault.after_s, fault.times) == ("push", 1536 * 1024, 0.5, 2)
     assert fault.values["away"] == 2.0
-    assert fault.concerns("push", "/data/model.data")
-    assert not fault.concerns("pull", "/data/model.data")
-    assert not fault.concerns("push", "/data/other")
+    assert fault.matches("push", "/data/model.data")
+    assert not fault.matches("pull", "/data/model.data")
+    assert not fault.matches("push", "/data/other")
     assert Fault.parse("reboot:every=5s").times is None
     assert Fault.parse("reboot").times == 1
     assert Fault.parse("exit:on=farmrt").times is None
@@ -118,7 +118,7 @@ def test_a_wrong_fault_is_told_in_one_line(text: str, reason: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_sizes_and_times() -> None:
+def test_sizes_and_times_are_parsed() -> None:
     assert [read_size(text) for text in ("0", "64K", "1KiB", "1.5mb", "2G")] == [0, 65536, 1024, 1572864, 2 * 1024**3]
     assert [read_time(text) for text in ("500ms", "-2m", "+1h", "3")] == [0.5, -120, 3600, 3]
 
@@ -127,31 +127,33 @@ def test_sizes_and_times() -> None:
 def test_altering_flips_one_bit_and_truncating_cuts_wherever_the_pieces_end(
     content: bytes, offset: int, piece: int
 ) -> None:
-    board = Board([Fault.parse(f"alter:at=pull,bytes={offset}"), Fault.parse(f"truncate:at=push,bytes={offset}")])
+    board = FaultInjector(
+        [Fault.parse(f"alter:at=pull,bytes={offset}"), Fault.parse(f"truncate:at=push,bytes={offset}")]
+    )
     pieces = [content[start : start + piece] for start in range(0, len(content), piece)]
-    with board.watch("pull", "/x", lambda _: None) as pull, board.watch("push", "/x", lambda _: None) as push:
-        altered, cut = b"".join(map(pull.passed, pieces)), b"".join(map(push.passed, pieces))
+    with board.monitor("pull", "/x", lambda _: None) as pull, board.monitor("push", "/x", lambda _: None) as push:
+        altered, cut = b"".join(map(pull.transform, pieces)), b"".join(map(push.transform, pieces))
     assert cut == content[:offset]
     differing = [index for index, pair in enumerate(zip(content, altered, strict=True)) if pair[0] != pair[1]]
     assert differing == ([offset] if offset < len(content) else [])
 
 
-def test_a_fault_happens_so_many_times() -> None:
+def test_a_fault_happens_as_often_as_times_says() -> None:
     happened: list[Fault] = []
-    board = Board([Fault.parse("exit:on=farmrt,times=2"), Fault.parse("disconnect:at=pull,bytes=10")])
+    board = FaultInjector([Fault.parse("exit:on=farmrt,times=2"), Fault.parse("disconnect:at=pull,bytes=10")])
     for command in ("./farmrt run", "ls", "./farmrt run", "./farmrt run"):
-        with board.watch("shell", command, happened.append):
+        with board.monitor("shell", command, happened.append):
             pass
     assert [fault.name for fault in happened] == ["exit", "exit"]
-    with board.watch("pull", "/x", happened.append) as watch:
-        watch.passed(b"123456789")
+    with board.monitor("pull", "/x", happened.append) as watch:
+        watch.transform(b"123456789")
         assert len(happened) == 2
-        watch.passed(b"0")
+        watch.transform(b"0")
     assert happened[-1].name == "disconnect"
 
 
 def test_load_heats_and_rest_cools() -> None:
-    idle = Body()
+    idle = ThermalState()
     assert idle.after(3600, 0.0, 8).chip_c == pytest.approx(idle.chip_c, abs=0.5)
     loaded = idle
     for _ in range(600):
@@ -166,7 +168,7 @@ def test_load_heats_and_rest_cools() -> None:
 
 @given(st.floats(0, 1), st.floats(0, 1e4), st.floats(AMBIENT_C, 100))
 def test_temperatures_stay_sane_and_do_not_depend_on_the_step(load: float, elapsed_s: float, start_c: float) -> None:
-    body = Body.at(start_c)
+    body = ThermalState.at(start_c)
     whole, half = body.after(elapsed_s, load, 8), body.after(elapsed_s / 2, load, 8).after(elapsed_s / 2, load, 8)
     assert half.skin_c == pytest.approx(whole.skin_c, abs=1e-6)
     for celsius in (dataclasses.astuple(whole))[:3]:
@@ -183,9 +185,9 @@ def test_governors_choose_clocks_within_the_cap() -> None:
 
 
 @given(st.sampled_from(Command), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.binary(max_size=300))
-def test_packets_survive_the_way(command: Command, arg0: int, arg1: int, payload: bytes) -> None:
+def test_packets_survive_encoding_and_decoding(command: Command, arg0: int, arg1: int, payload: bytes) -> None:
     packet = encode(command, arg0, arg1, payload)
-    header = Header.decode(packet[: HEADER.size])
+    header = PacketHeader.decode(packet[: HEADER.size])
     header.check(packet[HEADER.size :])
     assert (header.command, header.arg0, header.arg1) == (command, arg0, arg1)
     if any(payload):  # a sum of 0 stands for none
@@ -201,28 +203,28 @@ def test_packets_survive_the_way(command: Command, arg0: int, arg1: int, payload
         (Command.WRTE, 0, 0, MAX_PAYLOAD_BYTES + 1, 0, Command.WRTE ^ 0xFFFFFFFF),
     ],
 )
-def test_what_is_no_packet_is_refused(words: tuple[int, ...]) -> None:
+def test_bytes_that_are_no_packet_are_refused(words: tuple[int, ...]) -> None:
     with pytest.raises(PacketError):
-        Header.decode(HEADER.pack(*words))
+        PacketHeader.decode(HEADER.pack(*words))
 
 
-def test_services_are_wired_as_on_phones() -> None:
-    def wiring(name: str, modern: bool = True) -> tuple[Wiring, bool] | None:
-        asked = Asked.parse(name, modern)
-        return (asked.wiring, asked.framed) if asked else None
+def test_streams_of_services_are_connected_as_on_phones() -> None:
+    def wiring(name: str, modern: bool = True) -> tuple[StdioMode, bool] | None:
+        asked = ShellRequest.parse(name, modern)
+        return (asked.stdio, asked.uses_protocol_2) if asked else None
 
-    assert wiring("shell,v2,raw:ls") == (Wiring.PIPES, True)
-    assert wiring("shell,v2,TERM=xterm,pty:ls") == (Wiring.TERMINAL, True)
-    assert wiring("shell,v2,TERM=xterm,pty:") == (Wiring.TERMINAL, True)
-    assert wiring("shell:ls") == (Wiring.RAW_TERMINAL, False)
-    assert wiring("shell:ls", modern=False) == (Wiring.TERMINAL, False)
-    assert wiring("exec:ls") == (Wiring.JOINED_PIPES, False)
+    assert wiring("shell,v2,raw:ls") == (StdioMode.PIPES, True)
+    assert wiring("shell,v2,TERM=xterm,pty:ls") == (StdioMode.TERMINAL, True)
+    assert wiring("shell,v2,TERM=xterm,pty:") == (StdioMode.TERMINAL, True)
+    assert wiring("shell:ls") == (StdioMode.RAW_TERMINAL, False)
+    assert wiring("shell:ls", modern=False) == (StdioMode.TERMINAL, False)
+    assert wiring("exec:ls") == (StdioMode.JOINED_PIPES, False)
     assert wiring("shell,v2,raw:ls", modern=False) is None
     assert wiring("jdwp:1") is None
 
 
 @pytest.mark.parametrize("soc", SOCS.values(), ids=list(SOCS))
-def test_the_inventory_knows_each_soc_by_what_the_phone_says(soc: object) -> None:
+def test_each_emulated_soc_is_recognised_by_its_key(soc: object) -> None:
     found = find_soc(str(getattr(soc, "key")))  # noqa: B009
     assert soc_key([found.soc_model]) == found.key
     assert soc_key([found.platform, found.compatible[0], found.hardware]) == found.key

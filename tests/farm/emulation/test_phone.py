@@ -18,12 +18,12 @@ import psutil
 import pytest
 
 from farm.emulation import EmulatedPhone, PhoneSettings, packets
-from farm.emulation.emulated import LoopThread
 from farm.emulation.packets import Command
-from farm.emulation.processes import marked
+from farm.emulation.phone_thread import EventLoopThread
+from farm.emulation.processes import phone_processes
 from runtime.errors import ConfigError
 from tests.conftest import require
-from tests.farm.adb_peer import Peer, Said, unframed
+from tests.farm.emulation.adb_client import AdbClient, CommandOutput, decode_output
 
 pytestmark = pytest.mark.slow
 
@@ -38,9 +38,9 @@ def phone() -> Iterator[EmulatedPhone]:
         yield found
 
 
-def shell(phone: EmulatedPhone, command: str, stdin: bytes = b"") -> Said:
-    with Peer(phone.port) as peer:
-        peer.greet()
+def shell(phone: EmulatedPhone, command: str, stdin: bytes = b"") -> CommandOutput:
+    with AdbClient(phone.port) as peer:
+        peer.connect()
         return peer.run(command, stdin)
 
 
@@ -57,7 +57,7 @@ def ended(process: psutil.Process) -> bool:
     return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
-def sync_push(peer: Peer, path: str, content: bytes, mode: int = 0o100644) -> bytes:
+def sync_push(peer: AdbClient, path: str, content: bytes, mode: int = 0o100644) -> bytes:
     stream = peer.open("sync:")
     target = f"{path},{mode}".encode()
     pieces = [content[start : start + 65536] for start in range(0, len(content), 65536)]
@@ -69,7 +69,7 @@ def sync_push(peer: Peer, path: str, content: bytes, mode: int = 0o100644) -> by
     return kind + stream.read(size)
 
 
-def sync_pull(peer: Peer, path: str) -> bytes:
+def sync_pull(peer: AdbClient, path: str) -> bytes:
     stream, name = peer.open("sync:"), path.encode()
     stream.write(WORD.pack(b"RECV", len(name)) + name)
     content = b""
@@ -86,16 +86,16 @@ def sync_pull(peer: Peer, path: str) -> bytes:
 
 
 def test_the_banner_tells_of_the_phone(phone: EmulatedPhone) -> None:
-    with Peer(phone.port) as peer:
-        header, banner = peer.greet()
+    with AdbClient(phone.port) as peer:
+        header, banner = peer.connect()
     assert (header.command, header.arg0, header.arg1) == (Command.CNXN, packets.VERSION, 1024**2)
     assert banner.startswith(b"device::ro.product.name=dipper;ro.product.model=MI 8;ro.product.device=dipper;features=")
     assert {b"shell_v2", b"stat_v2", b"ls_v2", b"sendrecv_v2"} <= set(banner.partition(b"features=")[2].split(b","))
 
 
 def test_an_old_phone_has_no_features_small_packets_and_checksums() -> None:
-    with EmulatedPhone(PhoneSettings(shell_v2=False)) as phone, Peer(phone.port) as peer:
-        header, banner = peer.greet()
+    with EmulatedPhone(PhoneSettings(shell_v2=False)) as phone, AdbClient(phone.port) as peer:
+        header, banner = peer.connect()
         assert (header.arg0, header.arg1) == (packets.VERSION_WITH_CHECKSUM, 4096)
         assert b"features" not in banner
         assert peer.open("exec:head -c 10000 /dev/zero | tr '\\0' x").read_all() == b"x" * 10000
@@ -104,14 +104,14 @@ def test_an_old_phone_has_no_features_small_packets_and_checksums() -> None:
 
 
 def test_new_versions_need_no_checksum(phone: EmulatedPhone) -> None:
-    with Peer(phone.port) as peer:
-        peer.greet()
+    with AdbClient(phone.port) as peer:
+        peer.connect()
         peer.run("echo x")
         assert not peer.checksummed
 
 
 @pytest.mark.parametrize("sent", [b"GET / HTTP/1.0\r\n\r\n        ", bytes(24), os.urandom(4096)])
-def test_what_is_not_adb_ends_the_connection_and_nothing_else(phone: EmulatedPhone, sent: bytes) -> None:
+def test_another_protocol_ends_only_its_connection(phone: EmulatedPhone, sent: bytes) -> None:
     with socket.create_connection(("127.0.0.1", phone.port), PATIENCE_S) as peer:
         peer.sendall(sent)
         with contextlib.suppress(ConnectionError):  # what was not read makes it a reset
@@ -120,8 +120,8 @@ def test_what_is_not_adb_ends_the_connection_and_nothing_else(phone: EmulatedPho
 
 
 def test_an_unknown_service_is_refused(phone: EmulatedPhone) -> None:
-    with Peer(phone.port) as peer:
-        peer.greet()
+    with AdbClient(phone.port) as peer:
+        peer.connect()
         peer.send(Command.OPEN, 1, 0, b"framebuffer:\0")
         header, _ = peer.receive()
         assert (header.command, header.arg0, header.arg1) == (Command.CLSE, 0, 1)
@@ -131,30 +131,30 @@ def test_an_unknown_service_is_refused(phone: EmulatedPhone) -> None:
 
 
 def test_a_command_has_two_outputs_and_an_exit_status(phone: EmulatedPhone) -> None:
-    assert shell(phone, "echo out; echo err >&2; exit 7") == Said(b"out\n", b"err\n", 7)
+    assert shell(phone, "echo out; echo err >&2; exit 7") == CommandOutput(b"out\n", b"err\n", 7)
     assert shell(phone, "kill -9 $$").exit_status == 137
     assert shell(phone, "cat", b"x" * 300_000).stdout == b"x" * 300_000
 
 
-def test_other_wirings(phone: EmulatedPhone) -> None:
-    with Peer(phone.port) as peer:
-        peer.greet()
+def test_streams_of_exec_and_terminals(phone: EmulatedPhone) -> None:
+    with AdbClient(phone.port) as peer:
+        peer.connect()
         assert peer.open("exec:printf 'a\\nb'; echo err >&2").read_all() == b"a\nberr\n"
         assert peer.open("shell:printf 'a\\nb'; echo err >&2").read_all() == b"a\nberr\n"
-        said = unframed(peer.open("shell,v2,TERM=xterm,pty:tty; echo $TERM; exit 5").read_all())
+        said = decode_output(peer.open("shell,v2,TERM=xterm,pty:tty; echo $TERM; exit 5").read_all())
         assert re.fullmatch(rb"/dev/pts/\d+\r\nxterm\r\n", said.stdout)
         assert said.exit_status == 5
 
 
-def test_device_paths_mean_the_phone_s_own_both_ways(phone: EmulatedPhone) -> None:
+def test_device_paths_are_mapped_in_commands_and_in_their_output(phone: EmulatedPhone) -> None:
     said = shell(phone, f"cd {FOLDER} && pwd && echo hello >/sdcard/x && ls -d /sdcard/x && cat /data/none")
-    assert said == Said(b"/data/local/tmp\n/sdcard/x\n", said.stderr, 1)
+    assert said == CommandOutput(b"/data/local/tmp\n/sdcard/x\n", said.stderr, 1)
     assert b"/data/none" in said.stderr
     assert str(phone.root).encode() not in said.stderr
     assert (phone.root / "storage/emulated/0/x").read_text() == "hello\n"
 
 
-def test_android_is_there(phone: EmulatedPhone) -> None:
+def test_commands_find_androids_programs_and_properties(phone: EmulatedPhone) -> None:
     said = shell(phone, "getprop ro.product.cpu.abilist; getprop none fallback; getprop; id -u; command -v python3")
     lines = said.stdout.decode().splitlines()
     assert lines[:2] == ["host", "fallback"]
@@ -179,7 +179,7 @@ def test_only_a_rooted_phone_lets_governors_be_set(phone: EmulatedPhone) -> None
         eventually(lambda: clock.read_text() == "1766400\n")
 
 
-def test_android_s_own_shell_and_programs() -> None:
+def test_with_toybox_commands_run_in_androids_shell() -> None:
     require("toybox", "" if shutil.which("mksh") and shutil.which("toybox") else "mksh or toybox is not installed")
     with EmulatedPhone(PhoneSettings(toybox=True)) as phone:
         said = shell(phone, "echo $KSH_VERSION; readlink -f $(command -v sha256sum); getprop ro.board.platform")
@@ -192,14 +192,14 @@ def test_android_s_own_shell_and_programs() -> None:
 def test_task_profiles_are_recorded_since_android_13(phone: EmulatedPhone) -> None:
     assert shell(phone, "settaskprofile $$ SCHED_SP_TOP_APP").exit_status == 0
     assert shell(phone, "settaskprofile $$ Unknown").exit_status == 1
-    assert [record.split()[1:] for record in phone.records("settaskprofile")] == [["SCHED_SP_TOP_APP"]]
+    assert [record.split()[1:] for record in phone.recorded_calls("settaskprofile")] == [["SCHED_SP_TOP_APP"]]
     with EmulatedPhone(PhoneSettings(android=12)) as older:
         assert shell(older, "settaskprofile $$ SCHED_SP_TOP_APP").exit_status == 127
 
 
 def test_closing_a_stream_hangs_up_its_command(phone: EmulatedPhone) -> None:
-    with Peer(phone.port) as peer:
-        peer.greet()
+    with AdbClient(phone.port) as peer:
+        peer.connect()
         stream = peer.open("shell,v2,raw:(sleep 100 & echo $!; wait)")
         child = psutil.Process(int(stream.read_until(b"\n")[5:]))
         stream.close()
@@ -207,8 +207,8 @@ def test_closing_a_stream_hangs_up_its_command(phone: EmulatedPhone) -> None:
 
 
 def test_losing_the_connection_hangs_up_its_commands(phone: EmulatedPhone) -> None:
-    with Peer(phone.port) as peer:
-        peer.greet()
+    with AdbClient(phone.port) as peer:
+        peer.connect()
         stream = peer.open("shell,v2,raw:echo $$; exec sleep 100")
         process = psutil.Process(int(stream.read_until(b"\n")[5:]))
     eventually(lambda: ended(process))
@@ -220,19 +220,19 @@ def test_what_was_detached_runs_on_until_the_phone_ends() -> None:
         process = psutil.Process(int(said.stdout))
         folder = phone.root.parent
         assert process.is_running()
-        assert [found.pid for found in marked(folder)]
+        assert [found.pid for found in phone_processes(folder)]
     assert ended(process)
-    assert not list(marked(folder))
+    assert not list(phone_processes(folder))
     assert not folder.exists()
 
 
-def test_a_slow_reader_holds_a_writer_up(phone: EmulatedPhone) -> None:
-    with Peer(phone.port) as peer:
-        peer.greet()
+def test_a_slow_reader_slows_its_writer_down(phone: EmulatedPhone) -> None:
+    with AdbClient(phone.port) as peer:
+        peer.connect()
         stream = peer.open("shell,v2,raw:dd if=/dev/zero bs=65536 count=100 2>/dev/null; echo done >/data/done")
         time.sleep(0.2)
         assert not (phone.root / "data/done").exists()
-        assert len(unframed(stream.read_all()).stdout) == 65536 * 100
+        assert len(decode_output(stream.read_all()).stdout) == 65536 * 100
         assert (phone.root / "data/done").exists()
 
 
@@ -241,8 +241,8 @@ def test_a_slow_reader_holds_a_writer_up(phone: EmulatedPhone) -> None:
 
 def test_files_go_there_and_back(phone: EmulatedPhone) -> None:
     content = os.urandom(300_001)
-    with Peer(phone.port) as peer:
-        peer.greet()
+    with AdbClient(phone.port) as peer:
+        peer.connect()
         assert sync_push(peer, f"{FOLDER}/new/a b", content, 0o100755) == b"OKAY"
         assert sync_pull(peer, f"{FOLDER}/new/a b") == content
         assert sync_push(peer, f"{FOLDER}/empty", b"") == b"OKAY"
@@ -255,7 +255,7 @@ def test_files_go_there_and_back(phone: EmulatedPhone) -> None:
     assert pushed.stat().st_mtime == 1_600_000_000
 
 
-def test_attributes_in_both_versions(phone: EmulatedPhone) -> None:
+def test_attributes_are_told_in_both_request_versions(phone: EmulatedPhone) -> None:
     file = phone.root / "data/x"
     file.write_bytes(b"12345")
     (phone.root / "data/link").symlink_to("x")
@@ -265,8 +265,8 @@ def test_attributes_in_both_versions(phone: EmulatedPhone) -> None:
         stream.write(WORD.pack(request, len(path)) + path)
         return stream.read(size_bytes)
 
-    with Peer(phone.port) as peer:
-        peer.greet()
+    with AdbClient(phone.port) as peer:
+        peer.connect()
         mode, size, modified = struct.unpack("<3I", ask(b"STAT", b"/data/x", 16)[4:])
         assert (mode, size, modified) == (file.stat().st_mode, 5, int(file.stat().st_mtime))
         assert struct.unpack("<3I", ask(b"STAT", b"/data/none", 16)[4:]) == (0, 0, 0)
@@ -280,13 +280,13 @@ def test_attributes_in_both_versions(phone: EmulatedPhone) -> None:
 
 
 @pytest.mark.parametrize(("request_name", "entry"), [(b"LIST", "<4s3I"), (b"LIS2", "<4sIQQIIIIQqqq")])
-def test_folders_in_both_versions(phone: EmulatedPhone, request_name: bytes, entry: str) -> None:
+def test_folders_are_listed_in_both_request_versions(phone: EmulatedPhone, request_name: bytes, entry: str) -> None:
     names = {"a", "b c", "ü"}
     for name in names:
         (phone.root / "data/local/tmp" / name).write_text(name)
     layout, found, path = struct.Struct(f"{entry}I"), set(), FOLDER.encode()
-    with Peer(phone.port) as peer:
-        peer.greet()
+    with AdbClient(phone.port) as peer:
+        peer.connect()
         stream = peer.open("sync:")
         stream.write(WORD.pack(request_name, len(path)) + path)
         while (fields := layout.unpack(stream.read(layout.size)))[0] != b"DONE":
@@ -304,8 +304,8 @@ def test_folders_in_both_versions(phone: EmulatedPhone, request_name: bytes, ent
     ],
 )
 def test_a_request_that_cannot_be_served_fails_alone(phone: EmulatedPhone, request_bytes: bytes) -> None:
-    with Peer(phone.port) as peer:
-        peer.greet()
+    with AdbClient(phone.port) as peer:
+        peer.connect()
         stream = peer.open("sync:")
         stream.write(request_bytes)
         assert stream.read_all()[:4] == b"FAIL"
@@ -318,15 +318,15 @@ def test_a_request_that_cannot_be_served_fails_alone(phone: EmulatedPhone, reque
 @pytest.mark.parametrize("fault", ["disconnect:at=push,bytes=100K", "reboot:at=push,bytes=100K,away=200ms"])
 def test_the_link_breaks_in_the_middle_of_a_push_and_comes_back(phone: EmulatedPhone, fault: str) -> None:
     phone.inject(fault)
-    with Peer(phone.port) as peer:
-        peer.greet()
+    with AdbClient(phone.port) as peer:
+        peer.connect()
         with pytest.raises((EOFError, ConnectionError)):
             sync_push(peer, f"{FOLDER}/x", os.urandom(2_000_000))
 
     def pushed() -> bool:
         try:
-            with Peer(phone.port) as peer:
-                peer.greet()
+            with AdbClient(phone.port) as peer:
+                peer.connect()
                 return sync_push(peer, f"{FOLDER}/x", b"again") == b"OKAY"
         except (EOFError, ConnectionError):
             return False
@@ -337,8 +337,8 @@ def test_the_link_breaks_in_the_middle_of_a_push_and_comes_back(phone: EmulatedP
 def test_a_loose_contact_breaks_again_and_again(phone: EmulatedPhone) -> None:
     phone.inject("disconnect:every=150ms")
     for _ in range(3):
-        with Peer(phone.port) as peer:
-            peer.greet()
+        with AdbClient(phone.port) as peer:
+            peer.connect()
             with pytest.raises((EOFError, ConnectionError)):
                 peer.run("sleep 5")
     phone.clear_faults()
@@ -362,8 +362,8 @@ def test_a_reboot_ends_processes_and_keeps_files(phone: EmulatedPhone) -> None:
     shell(phone, "setsid sleep 100 </dev/null >/dev/null 2>&1 &")
     phone.inject("reboot:away=300ms")
     with pytest.raises(ConnectionError):
-        Peer(phone.port)
-    assert not list(marked(phone.root.parent))
+        AdbClient(phone.port)
+    assert not list(phone_processes(phone.root.parent))
     eventually(lambda: answers(phone))
     said = shell(phone, f"cat {FOLDER}/kept; cat /proc/sys/kernel/random/boot_id").stdout
     assert said.startswith(b"kept\n")
@@ -377,7 +377,7 @@ def answers(phone: EmulatedPhone) -> bool:
         return False
 
 
-def test_the_phone_s_own_reboot(phone: EmulatedPhone) -> None:
+def test_the_phones_reboot_program_reboots_it(phone: EmulatedPhone) -> None:
     boot_file = phone.root / "proc/sys/kernel/random/boot_id"
     boot = boot_file.read_text()
     with pytest.raises((EOFError, ConnectionError)):
@@ -386,12 +386,12 @@ def test_the_phone_s_own_reboot(phone: EmulatedPhone) -> None:
 
 
 @pytest.mark.parametrize("fault", ["stall:on=sleep", "offline"])
-def test_a_stalled_link_stays_and_says_nothing(phone: EmulatedPhone, fault: str) -> None:
+def test_a_stalled_connection_stays_open_and_silent(phone: EmulatedPhone, fault: str) -> None:
     phone.inject(fault)
-    with Peer(phone.port) as peer:
+    with AdbClient(phone.port) as peer:
         peer.socket.settimeout(0.5)
         with pytest.raises(TimeoutError):
-            peer.greet()
+            peer.connect()
             peer.run("sleep 0; echo x")
     phone.clear_faults()
     assert answers(phone)
@@ -399,8 +399,8 @@ def test_a_stalled_link_stays_and_says_nothing(phone: EmulatedPhone, fault: str)
 
 def test_an_unauthorized_phone_asks_for_keys_until_its_owner_agrees(phone: EmulatedPhone) -> None:
     phone.inject("unauthorized")
-    with Peer(phone.port) as peer:
-        assert peer.greet()[0].command is Command.AUTH
+    with AdbClient(phone.port) as peer:
+        assert peer.connect()[0].command is Command.AUTH
         peer.send(Command.AUTH, packets.AUTH_SIGNATURE, 0, bytes(256))
         assert peer.receive()[0].command is Command.AUTH
         phone.clear_faults()
@@ -408,7 +408,7 @@ def test_an_unauthorized_phone_asks_for_keys_until_its_owner_agrees(phone: Emula
         assert peer.run("echo x").stdout == b"x\n"
 
 
-def test_a_command_fails_hangs_talks_nonsense_or_too_much(phone: EmulatedPhone) -> None:
+def test_faults_of_commands_change_status_or_output(phone: EmulatedPhone) -> None:
     phone.inject("exit:on=first,status=139")
     assert shell(phone, "echo first; sleep 100").exit_status == 139
     phone.inject("exit:on=second,bytes=4,status=3")
@@ -421,33 +421,33 @@ def test_a_command_fails_hangs_talks_nonsense_or_too_much(phone: EmulatedPhone) 
     phone.inject("flood:on=fourth,size=3MB")
     assert len(shell(phone, "echo fourth").stdout) > 3_000_000
     phone.inject("hang:on=fifth")
-    with Peer(phone.port) as peer:
-        peer.greet()
+    with AdbClient(phone.port) as peer:
+        peer.connect()
         stream = peer.open("shell,v2,raw:echo fifth")
         peer.socket.settimeout(0.5)
         with pytest.raises(TimeoutError):
             stream.read_all()
-    eventually(lambda: not list(marked(phone.root.parent)))
+    eventually(lambda: not list(phone_processes(phone.root.parent)))
 
 
 def test_a_hanging_command_can_be_killed_from_another_stream(phone: EmulatedPhone) -> None:
     phone.inject("hang:on=marker,bytes=1")
-    with Peer(phone.port) as peer, Peer(phone.port) as other:
-        peer.greet()
-        other.greet()
+    with AdbClient(phone.port) as peer, AdbClient(phone.port) as other:
+        peer.connect()
+        other.connect()
         stream = peer.open("shell,v2,raw:echo $$; exec sleep 100 # marker")
         session = int(stream.read_until(b"\n")[5:])
         eventually(lambda: psutil.Process(session).status() == psutil.STATUS_STOPPED)
         assert other.run(f"kill -9 -{session}").exit_status == 0
-        assert unframed(stream.read_all()).exit_status == 128 + signal.SIGKILL
+        assert decode_output(stream.read_all()).exit_status == 128 + signal.SIGKILL
 
 
 def test_files_arrive_altered_or_short(phone: EmulatedPhone) -> None:
     content = os.urandom(200_000)
     phone.inject("alter:on=flipped,bytes=150000")
     phone.inject("truncate:on=short,bytes=1000")
-    with Peer(phone.port) as peer:
-        peer.greet()
+    with AdbClient(phone.port) as peer:
+        peer.connect()
         for name in ("flipped", "short", "whole"):
             assert sync_push(peer, f"{FOLDER}/{name}", content) == b"OKAY"
         flipped, short, whole = (
@@ -460,8 +460,8 @@ def test_files_arrive_altered_or_short(phone: EmulatedPhone) -> None:
 
 def test_storage_is_full_for_pushes_and_for_commands(phone: EmulatedPhone) -> None:
     phone.inject("storage:free=100K")
-    with Peer(phone.port) as peer:
-        peer.greet()
+    with AdbClient(phone.port) as peer:
+        peer.connect()
         assert sync_push(peer, f"{FOLDER}/small", bytes(50_000)) == b"OKAY"
         assert sync_push(peer, f"{FOLDER}/big", bytes(80_000)) == b"FAILNo space left on device"
         said = peer.run(f"cat >{FOLDER}/written; echo $?", bytes(200_000))
@@ -473,7 +473,7 @@ def test_storage_is_full_for_pushes_and_for_commands(phone: EmulatedPhone) -> No
     assert shell(phone, f"head -c 200000 /dev/zero >{FOLDER}/written").exit_status == 0
 
 
-def test_the_phone_is_hot_slow_empty_or_wrong(phone: EmulatedPhone) -> None:
+def test_faults_of_the_phone_show_in_its_state(phone: EmulatedPhone) -> None:
     for fault in ("hot:temp=61,for=1h", "throttle:status=4", "battery:level=7,saver=yes", "clock:jump=-1h"):
         phone.inject(fault)
     said = shell(phone, "cat /sys/class/thermal/thermal_zone0/temp; dumpsys battery; dumpsys thermalservice").stdout
@@ -495,16 +495,16 @@ def test_properties_are_missing_hostile_or_endless(phone: EmulatedPhone) -> None
     assert shell(phone, "getprop ro.board.platform").stdout == b"\n"
     assert shell(phone, "getprop ro.product.model").stdout == b"\x1b[31mred\n"
     assert len(shell(phone, "getprop ro.hardware").stdout) == 102_401
-    with Peer(phone.port) as peer:
-        assert b"\x1b[31mred" in peer.greet()[1]
+    with AdbClient(phone.port) as peer:
+        assert b"\x1b[31mred" in peer.connect()[1]
 
 
 def test_work_heats_the_phone(phone: EmulatedPhone) -> None:
     zone = phone.root / "sys/class/thermal/thermal_zone0/temp"
     clock = phone.root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq"
     assert (int(zone.read_text()), int(clock.read_text())) == (31_000, 300_000)
-    with Peer(phone.port) as peer:
-        peer.greet()
+    with AdbClient(phone.port) as peer:
+        peer.connect()
         peer.open("shell,v2,raw:while :; do :; done")
         eventually(lambda: int(zone.read_text()) > 32_000 and int(clock.read_text()) > 300_000)
     eventually(lambda: int(clock.read_text()) == 300_000)
@@ -515,7 +515,7 @@ def test_work_heats_the_phone(phone: EmulatedPhone) -> None:
 
 def test_many_phones_in_one_thread_are_cheap() -> None:
     before = threading.active_count()
-    thread = LoopThread()
+    thread = EventLoopThread()
     phones = [EmulatedPhone(PhoneSettings(serial=f"S{number}"), thread=thread) for number in range(4)]
     try:
         for phone in phones:
@@ -530,7 +530,7 @@ def test_many_phones_in_one_thread_are_cheap() -> None:
     assert threading.active_count() == before
 
 
-def test_wrong_settings_are_told_and_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_settings_are_refused_and_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with EmulatedPhone() as phone:
         for settings, port, reason in (

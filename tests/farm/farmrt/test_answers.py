@@ -1,3 +1,5 @@
+"""farmrt's answers are checked where they come in: a wrong one ends the session."""
+
 from __future__ import annotations
 
 import json
@@ -73,16 +75,16 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize("command", ANSWERS)
-def test_good_answers(command: str) -> None:
+def test_good_answers_pass(command: str) -> None:
     assert problem(command, GOOD[command]) == ""
 
 
 @pytest.mark.parametrize(("command", "wrong", "text"), BAD)
-def test_wrong_types(command: str, wrong: dict[str, Any], text: str) -> None:
+def test_wrong_or_missing_members_are_named(command: str, wrong: dict[str, Any], text: str) -> None:
     assert problem(command, GOOD[command] | wrong).startswith(text)
 
 
-def test_a_unit_without_opencl_is_no_mistake() -> None:
+def test_a_probe_without_opencl_passes() -> None:
     assert problem("probe", PROBE | {"opencl": {"library": None, "device": None, "error": "none found"}}) == ""
 
 
@@ -97,7 +99,7 @@ def test_other_commands_may_answer_anything() -> None:
     ),
     st.sampled_from(["abi", "cpu", "opencl", *DEVICE]),
 )
-def test_what_passes_makes_a_target(value: Any, name: str) -> None:
+def test_a_probe_that_passes_makes_a_target(value: Any, name: str) -> None:
     probe = PROBE | ({name: value} if name in PROBE else {"opencl": OPENCL | {"device": DEVICE | {name: value}}})
     if not problem("probe", probe):
         target_from_probe(probe, "sdm845")
@@ -129,7 +131,7 @@ def test_a_wrong_answer_ends_the_session(answering: Any) -> None:
 @pytest.mark.parametrize(
     "line", ['{"ok":' + "[" * 100_000, '{"ok": 1' + "0" * 10_000 + "}", "{" * 1000, '{"ok": "yes"}']
 )
-def test_what_is_no_answer(answering: Any, line: str) -> None:
+def test_text_that_is_no_answer_is_an_error(answering: Any, line: str) -> None:
     with answering(line) as session, pytest.raises(DeviceError, match="cannot be read") as caught:
         session.command("run")
     assert len(str(caught.value)) < 400

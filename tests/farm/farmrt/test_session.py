@@ -83,7 +83,7 @@ def test_answers_become_dicts(session: Session) -> None:
 
 
 @pytest.mark.parametrize("text", ["a b", "100%", "line\nbreak", "größe", "-DA=1 -DB=2", "tab\there", "a+b&c;$(d)"])
-def test_values_survive_the_line(session: Session, text: str) -> None:
+def test_values_survive_encoding_in_a_line(session: Session, text: str) -> None:
     answer = session.command("echo", options=text)
     assert unquote(answer["values"]["options"]) == text
 
@@ -138,7 +138,7 @@ def test_a_hang_that_farmrt_reports_is_a_deadline(session: Session) -> None:
     assert not session.alive
 
 
-def test_noise_between_answers_is_passed_over(session: Session) -> None:
+def test_lines_that_are_no_answers_are_skipped(session: Session) -> None:
     assert session.command("noise")["after"] == "noise"
 
 
@@ -150,12 +150,12 @@ def test_an_unreadable_answer_ends_the_session(session: Session, command: str) -
     assert not session.alive
 
 
-def test_a_partial_line_is_no_answer(session: Session) -> None:
+def test_a_partial_line_does_not_count_as_an_answer(session: Session) -> None:
     with pytest.raises(DeviceLostError, match="exit status 0"):
         session.command("partial")
 
 
-def test_close_twice(session: Session) -> None:
+def test_a_session_may_be_closed_twice(session: Session) -> None:
     session.close()
     session.close()
     assert not session.alive

@@ -13,19 +13,19 @@ import pytest
 from benchmarks.loopback import free_port, make_key
 from farm.condition import governor, task_profile
 from farm.condition.device_state import read_conditions, read_state
-from farm.condition.readiness import unfit, wait_until_fit
-from farm.condition.throttling import Rest, measured
+from farm.condition.readiness import obstacles, wait_until_ready
+from farm.condition.throttling import RetryPolicy, measure_unthrottled
 from farm.config.inventory import Limits, Unit
-from farm.emulation.emulated import EmulatedPhone
 from farm.emulation.phone import PhoneSettings
-from farm.farmrt import device_store
-from farm.farmrt.device_store import Store
+from farm.emulation.phone_thread import EmulatedPhone
+from farm.farmrt import unit_file_store
+from farm.farmrt.unit_file_store import UnitFileStore
 from farm.lease import lease
-from farm.lease.lease import Terms
+from farm.lease.lease import LeaseTerms
 from farm.transport import adb, adb_server, ssh
 from farm.transport.base import Transport
 from runtime.errors import JobError, LeaseLostError, UnitBusyError
-from tests.farm.sshd import running_sshd
+from tests.farm.transport.openssh_server import running_sshd
 
 DEADLINE_S = 60.0
 
@@ -37,7 +37,7 @@ class Behind:
         self.unit, self.connect, self._locks = unit, connect, locks
 
     def acquire(
-        self, transport: Transport, host: str, terms: Terms = lease.TERMS
+        self, transport: Transport, host: str, terms: LeaseTerms = lease.TERMS
     ) -> contextlib.AbstractContextManager[lease.Lease]:
         """As a controller on that host does."""
         locks = self._locks / host
@@ -127,7 +127,7 @@ def test_one_holder_and_the_next_token(behind: Behind, transport: Transport) -> 
 
 @pytest.mark.slow
 def test_a_job_that_is_released_by_force_is_told_in_time(behind: Behind, transport: Transport) -> None:
-    with behind.acquire(transport, "a", Terms(lease_s=60.0, renew_s=0.2)) as held:
+    with behind.acquire(transport, "a", LeaseTerms(lease_s=60.0, renew_s=0.2)) as held:
         assert "freed, was held by" in lease.release(behind.unit, transport, force=True)
         end = time.monotonic() + DEADLINE_S
         while not held.lost:
@@ -139,7 +139,7 @@ def test_a_job_that_is_released_by_force_is_told_in_time(behind: Behind, transpo
 
 @pytest.mark.slow
 def test_what_a_dead_job_left_running_is_ended(behind: Behind, transport: Transport, tmp_path: Path) -> None:
-    store = Store(transport)
+    store = UnitFileStore(transport)
     program = make_program(tmp_path)
     remote = store.put([program])[program]
     script = 'setsid "$1" 1000 >/dev/null 2>&1 </dev/null & echo $!; sleep 0.3'
@@ -148,7 +148,7 @@ def test_what_a_dead_job_left_running_is_ended(behind: Behind, transport: Transp
     process = found.stdout.decode().partition("/proc/")[2].partition("/")[0]
     assert started.exit_status == 0 and is_running(process)
     with behind.acquire(transport, "a") as held:
-        assert held.swept.programs == 1
+        assert held.cleared.programs == 1
         end = time.monotonic() + DEADLINE_S
         while is_running(process):
             assert time.monotonic() < end
@@ -159,7 +159,7 @@ def test_what_a_dead_job_left_running_is_ended(behind: Behind, transport: Transp
 def test_files_that_are_there_are_not_sent_again(behind: Behind, transport: Transport, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.write_bytes(b"x" * 100_000)
-    with behind.acquire(transport, "a") as held, Store(transport, check=held.check) as store:
+    with behind.acquire(transport, "a") as held, UnitFileStore(transport, check=held.check) as store:
         remote = store.put([data])[data]
     assert transport.run(["cat", remote], DEADLINE_S).stdout == data.read_bytes()
     assert transport.push({remote: data}) == []
@@ -174,7 +174,7 @@ def test_state_is_read(behind: Behind, transport: Transport) -> None:
 
 @pytest.mark.slow
 def test_the_lease_outlives_the_jobs_own_connection(behind: Behind, transport: Transport) -> None:
-    terms = Terms(lease_s=5.0, renew_s=0.3, retry_s=0.3)
+    terms = LeaseTerms(lease_s=5.0, renew_s=0.3, retry_s=0.3)
     with contextlib.closing(behind.connect()) as own, behind.acquire(own, "a", terms) as held:
         own.close()
         time.sleep(5.5)
@@ -225,7 +225,7 @@ def test_a_hot_phone_is_waited_for(faulty: tuple[EmulatedPhone, Behind]) -> None
             time.sleep(0.2)
 
         read = lambda: read_state(transport)  # noqa: E731
-        fit = wait_until_fit("phone", read, limits, time.monotonic, sleep, said.append)
+        fit = wait_until_ready("phone", read, limits, time.monotonic, sleep, said.append)
         assert fit.waited_for.startswith("80.0 °C, above max_start_temp_c 50") and len(said) == 1
 
 
@@ -234,7 +234,7 @@ def test_battery_saver_and_an_empty_battery_are_refused(faulty: tuple[EmulatedPh
     found, behind = faulty
     with contextlib.closing(behind.connect()) as transport:
         found.inject("battery:level=5,charging=no,saver=yes")
-        reasons = [each.reason for each in unfit(read_state(transport), Limits(min_battery_percent=20))]
+        reasons = [each.reason for each in obstacles(read_state(transport), Limits(min_battery_percent=20))]
         assert len(reasons) == 2 and "plug it in" in reasons[0] and "battery saver" in reasons[1]
 
 
@@ -251,8 +251,8 @@ def test_a_throttled_sample_is_measured_again(faulty: tuple[EmulatedPhone, Behin
         def rest(seconds: float) -> None:
             found.clear_faults()
 
-        outcome = measured(measure, lambda: read_conditions(transport), rest, Rest(times=1))
-        assert (len(taken), outcome.throttled, outcome.repeats) == (2, "thermal status severe", 1)
+        outcome = measure_unthrottled(measure, lambda: read_conditions(transport), rest, RetryPolicy(max_repeats=1))
+        assert (len(taken), outcome.cause, outcome.repeats) == (2, "thermal status severe", 1)
 
 
 @pytest.mark.slow
@@ -260,13 +260,13 @@ def test_governors_and_task_profile_of_a_rooted_phone(faulty: tuple[EmulatedPhon
     found, behind = faulty
     with contextlib.closing(behind.connect()) as transport, behind.acquire(transport, "a") as held:
         before = read_state(transport).governors
-        with governor.performance(transport, held.check) as changed:
+        with governor.performance_governors(transport, held.check) as changed:
             assert "kgsl-3d0" in changed and "cpu7" in changed
             assert set(read_state(transport).governors.values()) == {"performance"}
         assert read_state(transport).governors == before
-        profile = task_profile.find(transport)
+        profile = task_profile.find_profile(transport)
         assert transport.run(profile.wrap(["true"]), DEADLINE_S).exit_status == 0
-    words = found.records("settaskprofile")[-1].split()
+    words = found.recorded_calls("settaskprofile")[-1].split()
     assert words[1:] == list(profile.profiles)
 
 
@@ -277,9 +277,9 @@ def test_a_full_phone_keeps_what_the_job_uses(faulty: tuple[EmulatedPhone, Behin
     old.write_bytes(b"o" * 3_000_000)
     new.write_bytes(b"n" * 2_000_000)
     with contextlib.closing(behind.connect()) as transport:
-        with Store(transport) as store:
+        with UnitFileStore(transport) as store:
             store.put([old])
         found.inject("storage:free=1000000")
-        with Store(transport) as store:
+        with UnitFileStore(transport) as store:
             remote = store.put([new])[new]
-        assert [file.name for file in device_store.read(transport).objects()] == [remote]
+        assert [file.name for file in unit_file_store.read(transport).removal_order()] == [remote]

@@ -13,7 +13,7 @@ import pytest
 
 from farm.emulation import EmulatedPhone
 from farm.transport import adb
-from tests.farm.bench import Bench, finished, is_clean, running_on
+from tests.farm.emulated_units import EmulatedUnits, farmrt_processes, is_clean, wait_for_result
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 RUN = ("run", "tiny.yml", "--all")
@@ -22,16 +22,16 @@ JOURNAL = Path("build/tuning/sdm845.jsonl")
 
 
 @contextlib.contextmanager
-def busy(bench: Bench, phone: EmulatedPhone, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def busy(emulated: EmulatedUnits, phone: EmulatedPhone, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A controller in a process of its own, from the moment that its farmrt runs; killed at the end."""
-    with killed(bench, lambda: bool(running_on(phone)), *arguments) as process:
+    with killed(emulated, lambda: bool(farmrt_processes(phone)), *arguments) as process:
         yield process
 
 
 @contextlib.contextmanager
-def killed(bench: Bench, moment: Callable[[], bool], *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def killed(emulated: EmulatedUnits, moment: Callable[[], bool], *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A controller in a process of its own, from some moment; killed at the end."""
-    process = bench.start(*arguments)
+    process = emulated.start(*arguments)
     try:
         until(moment)
         yield process
@@ -48,22 +48,22 @@ def until(there: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_of_two_controllers_one_waits_and_both_do_their_jobs(bench: Bench) -> None:
-    phone = bench.phone()
-    with busy(bench, phone, *RUN, "--round", "20000") as first:
-        second = bench.run("--wait", "60")
-        done = finished(first)
+def test_of_two_controllers_one_waits_and_both_do_their_jobs(emulated: EmulatedUnits) -> None:
+    phone = emulated.phone()
+    with busy(emulated, phone, *RUN, "--round", "20000") as first:
+        second = emulated.run("--wait", "60")
+        done = wait_for_result(first)
     assert (done.status, done.row["status"]) == (0, "ok"), done
     assert (second.status, second.row["status"]) == (0, "ok"), second
     assert second.row["time"] >= done.row["time"], "one after the other"
     assert is_clean(phone)
 
 
-def test_who_does_not_wait_is_told_who_holds_the_phone(bench: Bench) -> None:
-    phone = bench.phone()
-    with busy(bench, phone, *TUNE) as first:
-        second = bench.run("--wait", "0")
-        done = finished(first)
+def test_who_does_not_wait_is_told_who_holds_the_phone(emulated: EmulatedUnits) -> None:
+    phone = emulated.phone()
+    with busy(emulated, phone, *TUNE) as first:
+        second = emulated.run("--wait", "0")
+        done = wait_for_result(first)
     assert (done.status, done.row["status"]) == (0, "ok"), done
     assert (second.status, second.row["status"]) == (1, "failed"), second
     for words in ("mi8: held by", f"pid {first.pid}", "--wait", "farm devices release mi8 --force"):
@@ -76,17 +76,17 @@ def lease(phone: EmulatedPhone) -> bool:
 
 MOMENTS: dict[str, Callable[[EmulatedPhone], bool]] = {
     "at the lease": lease,
-    "when farmrt runs": lambda phone: bool(running_on(phone)),
+    "when farmrt runs": lambda phone: bool(farmrt_processes(phone)),
     "when the model is there": lambda phone: len(list((phone.root / "data/local/tmp/farm/objects").glob("*/data"))) > 1,
 }
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_run_that_is_killed_blocks_nobody(bench: Bench, moment: str) -> None:
-    phone = bench.phone()
-    with killed(bench, lambda: MOMENTS[moment](phone), *RUN, "--round", "100000"):
+def test_a_run_that_is_killed_blocks_nobody(emulated: EmulatedUnits, moment: str) -> None:
+    phone = emulated.phone()
+    with killed(emulated, lambda: MOMENTS[moment](phone), *RUN, "--round", "100000"):
         pass
-    again = bench.run("--wait", "0")
+    again = emulated.run("--wait", "0")
     assert (again.status, again.row["status"]) == (0, "ok"), again
     assert is_clean(phone)
 
@@ -99,43 +99,43 @@ def known_of(lines: Sequence[str]) -> int:
 
 
 @pytest.mark.parametrize("trials", [1, 30])
-def test_a_search_that_is_killed_goes_on_from_its_journal(bench: Bench, trials: int) -> None:
-    phone = bench.phone()
-    with killed(bench, lambda: JOURNAL.is_file() and JOURNAL.read_bytes().count(b"\n") > trials, *TUNE):
+def test_a_search_that_is_killed_goes_on_from_its_journal(emulated: EmulatedUnits, trials: int) -> None:
+    phone = emulated.phone()
+    with killed(emulated, lambda: JOURNAL.is_file() and JOURNAL.read_bytes().count(b"\n") > trials, *TUNE):
         pass
     kept = JOURNAL.read_text().splitlines()
-    done = bench.tune("--wait", "0")
+    done = emulated.tune("--wait", "0")
     assert (done.status, done.row["status"], done.row["tuned"]["match"]) == (0, "ok", "exact"), done
     assert f"mi8: {known_of(kept)} trials are known from before" in done.err
     assert JOURNAL.read_text().splitlines()[: len(kept)] == kept
     assert is_clean(phone)
 
 
-def test_a_tuning_that_is_killed_while_artifacts_are_made_is_repeated(bench: Bench) -> None:
-    phone = bench.phone()
-    process = bench.start(*TUNE)
+def test_a_tuning_that_is_killed_while_artifacts_are_made_is_repeated(emulated: EmulatedUnits) -> None:
+    phone = emulated.phone()
+    process = emulated.start(*TUNE)
     assert process.stderr
     for line in process.stderr:
         if "compiling the tuned kernels" in line:
             break
     process.kill()
     process.communicate()
-    done = bench.tune("--wait", "0")
+    done = emulated.tune("--wait", "0")
     assert (done.status, done.row["status"], done.row["kernels"]["match"]) == (0, "ok", "exact"), done
     folder = Path(done.row["artifacts"][0]).parent
     assert len([path for path in folder.iterdir() if path.suffix == ".bin"]) == 2
     assert is_clean(phone)
 
 
-def test_fifty_phones_of_which_ten_fail(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fifty_phones_of_which_ten_fail(emulated: EmulatedUnits, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adb, "ANSWER_S", 60.0)  # so many of them share this machine
     faults = ["offline", "unauthorized", "exit:at=shell,on=farmrt", "disconnect:at=push,away=300", "storage:at=push"]
-    phones = {f"p{number:02}": bench.phone(f"p{number:02}") for number in range(50)}
+    phones = {f"p{number:02}": emulated.phone(f"p{number:02}") for number in range(50)}
     failing = list(phones)[::5]
     for number, name in enumerate(failing):
         phones[name].inject(faults[number % len(faults)])
-    (bench.folder / "tiny.yml").write_text((bench.folder / "tiny.yml").read_text().replace("gpu", "cpu"))
-    done = bench.farm("run", "tiny.yml", "--all", "--round", "1", "--warmup", "0", "--retries", "0")
+    (emulated.folder / "tiny.yml").write_text((emulated.folder / "tiny.yml").read_text().replace("gpu", "cpu"))
+    done = emulated.farm("run", "tiny.yml", "--all", "--round", "1", "--warmup", "0", "--retries", "0")
     assert done.status == 1 and len(done.rows) == 50
     bad = {row["unit"]: row for row in done.rows if row["status"] != "ok"}
     assert sorted(bad) == sorted(failing), done.err

@@ -14,15 +14,15 @@ from farm.jobs.tune import trials
 from runtime.kernels.source import program_source
 from runtime.kernels.spec import Kernel
 from runtime.plan import encode
-from tests.farm.bench import Bench, is_clean
+from tests.farm.emulated_units import EmulatedUnits, is_clean
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 ENDLESS = "volatile int still = 1; while (still) { }"
 
 
 @pytest.fixture
-def phone(bench: Bench) -> EmulatedPhone:
-    return bench.phone()
+def phone(emulated: EmulatedUnits) -> EmulatedPhone:
+    return emulated.phone()
 
 
 def hang(kernel: Kernel, text: str) -> str:
@@ -48,26 +48,28 @@ def hung_candidates(journal: Path) -> list[str]:
     return [json.dumps([trial["kernel"], trial["key"], trial["variant"], trial["local"]]) for trial in trials]
 
 
-def test_kernels_that_do_not_build_are_a_row_with_the_compilers_words(bench: Bench, phone: EmulatedPhone) -> None:
+def test_kernels_that_do_not_build_are_a_row_with_the_compilers_words(
+    emulated: EmulatedUnits, phone: EmulatedPhone
+) -> None:
     with changed_source(lambda _, text: f"{text}\n#error no such instruction here\n"):
-        done = bench.run()
+        done = emulated.run()
     assert (done.status, done.row["status"]) == (1, "build_failed"), done
     assert "no such instruction here" in done.row["reason"]
-    again = bench.run()
+    again = emulated.run()
     assert (again.status, again.row["status"]) == (0, "ok"), again
     assert is_clean(phone)
 
 
 def test_a_candidate_that_never_ends_costs_one_trial_and_is_not_tried_again(
-    bench: Bench, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch
+    emulated: EmulatedUnits, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trials, "LEAST_TRIAL_DEADLINE_S", 2.0)
     journal = Path("build/tuning/sdm845.jsonl")
     with changed_source(hang):
-        done = bench.tune("--budget", "30")
+        done = emulated.tune("--budget", "30")
         assert (done.status, done.row["status"]) == (0, "ok"), done
         assert hung_candidates(journal)
-        again = bench.tune()
+        again = emulated.tune()
     assert (again.status, again.row["status"]) == (0, "ok"), again
     hung = hung_candidates(journal)
     assert len(hung) == len(set(hung))

@@ -11,20 +11,27 @@ from typing import Any
 import pytest
 
 from farm.emulation import EmulatedPhone
-from tests.farm.adb_servers import adb_server
-from tests.farm.bench import Bench, Done, at_command, is_clean, kill_server, quicken
+from farm.emulation.phone_unit import private_adb_server
+from tests.farm.emulated_units import (
+    CommandResult,
+    EmulatedUnits,
+    do_before_command,
+    is_clean,
+    kill_server,
+    shorten_waits,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 
 
 @pytest.fixture
-def bench(
+def emulated(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> Iterator[Bench]:
-    quicken(monkeypatch)
+) -> Iterator[EmulatedUnits]:
+    shorten_waits(monkeypatch)
     with contextlib.ExitStack() as stack:
-        port = stack.enter_context(adb_server(tmp_path_factory.mktemp("adb")))
-        yield stack.enter_context(Bench(tmp_path, port, monkeypatch, capsys))
+        port = stack.enter_context(private_adb_server(tmp_path_factory.mktemp("adb")))
+        yield stack.enter_context(EmulatedUnits(tmp_path, port, monkeypatch, capsys))
 
 
 STAGES = ["connect", "lease", "push", "probe", "load", "run", "output", "pull"]
@@ -41,30 +48,30 @@ def unplug_in(stage: str, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch)
     if stage in REQUESTS:
         phone.inject(f"disconnect:{REQUESTS[stage]},away=1")
     else:
-        at_command(monkeypatch, stage, lambda: phone.inject("disconnect:away=1"))
+        do_before_command(monkeypatch, stage, lambda: phone.inject("disconnect:away=1"))
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_job_whose_phone_is_unplugged_is_done_when_it_is_back(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, stage: str
+    emulated: EmulatedUnits, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
-    phone = bench.phone()
+    phone = emulated.phone()
     unplug_in(stage, phone, monkeypatch)
-    done = bench.run()
+    done = emulated.run()
     assert (done.status, done.row["status"]) == (0, "ok"), done
     assert is_clean(phone)
 
 
 @pytest.mark.parametrize("stage", STAGES[1:])
 def test_without_retries_it_is_a_row_and_the_next_command_works(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, stage: str
+    emulated: EmulatedUnits, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
-    phone = bench.phone()
+    phone = emulated.phone()
     unplug_in(stage, phone, monkeypatch)
-    done = bench.run("--retries", "0")
+    done = emulated.run("--retries", "0")
     assert (done.status, done.row["status"]) == (1, "device_lost"), done
     assert "mi8" in done.row["reason"] and "tiny on mi8 (gpu): device_lost: " in done.err
-    again = bench.run("--wait", "10")
+    again = emulated.run("--wait", "10")
     assert (again.status, again.row["status"]) == (0, "ok"), again
     assert is_clean(phone)
 
@@ -73,18 +80,18 @@ def test_without_retries_it_is_a_row_and_the_next_command_works(
 def test_a_killed_adb_server_is_started_again_and_the_job_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, command: str
 ) -> None:
-    quicken(monkeypatch)
+    shorten_waits(monkeypatch)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with adb_server(tmp_path) as port, Bench(tmp_path, port, monkeypatch, capsys) as bench:
-        phone = bench.phone()
-        at_command(monkeypatch, "trial" if command == "tune" else "run", lambda: kill_server(port))
-        done: Done = bench.tune() if command == "tune" else bench.run()
+    with private_adb_server(tmp_path) as port, EmulatedUnits(tmp_path, port, monkeypatch, capsys) as emulated:
+        phone = emulated.phone()
+        do_before_command(monkeypatch, "trial" if command == "tune" else "run", lambda: kill_server(port))
+        done: CommandResult = emulated.tune() if command == "tune" else emulated.run()
         assert (done.status, done.row["status"]) == (0, "ok"), done
         assert is_clean(phone)
 
 
-def test_a_restart_while_tuning_costs_no_trial(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    phone = bench.phone()
+def test_a_restart_while_tuning_costs_no_trial(emulated: EmulatedUnits, monkeypatch: pytest.MonkeyPatch) -> None:
+    phone = emulated.phone()
     journal = Path("build/tuning/sdm845.jsonl")
     kept: list[str] = []
 
@@ -92,8 +99,8 @@ def test_a_restart_while_tuning_costs_no_trial(bench: Bench, monkeypatch: pytest
         kept.extend(journal.read_text().splitlines())
         phone.inject("reboot:away=1")
 
-    at_command(monkeypatch, "trial", restart, skip=12)
-    done = bench.tune("--budget", "30")
+    do_before_command(monkeypatch, "trial", restart, skip=12)
+    done = emulated.tune("--budget", "30")
     assert (done.status, done.row["status"], done.row["tuned"]["match"]) == (0, "ok", "exact"), done
     lines = journal.read_text().splitlines()
     assert len(kept) > 4 and lines[: len(kept)] == kept and len(lines) > len(kept)
@@ -101,17 +108,17 @@ def test_a_restart_while_tuning_costs_no_trial(bench: Bench, monkeypatch: pytest
 
 
 def test_another_phone_of_the_soc_ends_the_search_of_one_that_stays_away(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    emulated: EmulatedUnits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    phones = [bench.phone("first"), bench.phone("second")]
+    phones = [emulated.phone("first"), emulated.phone("second")]
     gone = threading.Event()
 
     def unplug() -> None:
         gone.set()
         phones[0].inject("disconnect:away=300")
 
-    at_command(monkeypatch, "trial", unplug, skip=8)
-    done = bench.tune("--retries", "0")
+    do_before_command(monkeypatch, "trial", unplug, skip=8)
+    done = emulated.tune("--retries", "0")
     assert gone.is_set() and done.status == 1
     statuses = {row["unit"]: row["status"] for row in done.rows}
     assert statuses == {"first": "device_lost", "second": "ok"}, done

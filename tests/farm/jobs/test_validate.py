@@ -15,7 +15,7 @@ from farm.model.metrics import default_thresholds, thresholds_of_similarity
 from farm.rows.row import Status
 from runtime.evaluate import evaluate
 from runtime.types import Precision
-from tests.farm.models import write_deployment
+from tests.farm.model.tiny_model import write_deployment
 
 
 def prepared(folder: Path, **keys: str) -> Prepared:

@@ -23,15 +23,15 @@ from hypothesis import strategies as st
 from farm.config.inventory import HOST
 from farm.lease import host_lock, lease
 from farm.lease import marker as lease_marker
-from farm.lease.lease import Lease, Terms
-from farm.lease.marker import Claim, Marker, Seen
-from farm.transport.base import Completed, Transport
+from farm.lease.lease import Lease, LeaseTerms
+from farm.lease.marker import Claim, Marker, MarkerState
+from farm.transport.base import CompletedProgram, Transport
 from farm.transport.local import LocalTransport
 from runtime.errors import DeviceError, DeviceLostError, LeaseLostError, UnitBusyError
-from tests.farm.shells import SHELLS, shell_environment
+from tests.farm.transport.unit_shells import SHELLS, shell_environment
 
-QUICK = Terms(lease_s=60.0, renew_s=0.1, retry_s=0.05, poll_s=0.05)
-ASLEEP = Terms(lease_s=60.0, renew_s=1e6)  # its renewing thread never gets to run
+QUICK = LeaseTerms(lease_s=60.0, renew_s=0.1, retry_s=0.05, poll_s=0.05)
+ASLEEP = LeaseTerms(lease_s=60.0, renew_s=1e6)  # its renewing thread never gets to run
 WAIT_S = 60.0
 UNIT = dataclasses.replace(HOST, name="pixel")
 
@@ -76,7 +76,7 @@ class Clock:
 def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(tmp_path)
     monkeypatch.setattr(lease_marker, "SCRIPT", clock.script(lease_marker.SCRIPT))
-    monkeypatch.setattr(lease, "now_s", clock.host_s)
+    monkeypatch.setattr(lease, "boot_clock_s", clock.host_s)
     return clock
 
 
@@ -92,7 +92,7 @@ class Rig:
         self.folder, self.transport = folder, transport
 
     def acquire(
-        self, host: str = "a", terms: Terms = QUICK, wait_s: float = 0.0, **others: Any
+        self, host: str = "a", terms: LeaseTerms = QUICK, wait_s: float = 0.0, **others: Any
     ) -> contextlib.AbstractContextManager[Lease]:
         transport = others.pop("transport", self.transport)
         return lease.acquire(
@@ -112,7 +112,7 @@ class Faulty:
         self._inner = inner
         self.before: Callable[[Sequence[str]], None] = lambda argv: None
 
-    def run(self, argv: Sequence[str], *others: Any, **more: Any) -> Completed:
+    def run(self, argv: Sequence[str], *others: Any, **more: Any) -> CompletedProgram:
         self.before(argv)
         return self._inner.run(argv, *others, **more)
 
@@ -127,26 +127,26 @@ def eventually(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def claim_of(job: str, seen: Seen, lease_s: float = 60.0) -> Claim:
+def claim_of(job: str, seen: MarkerState, lease_s: float = 60.0) -> Claim:
     return Claim("user@host", 1, job, f"nonce of {job}", "lock", seen.boot, seen.uptime_s, lease_s)
 
 
 # --- one at a time -------------------------------------------------------------------
 
 
-def test_a_unit_has_one_holder_and_the_other_is_told_who(rig: Rig) -> None:
+def test_a_second_claimant_is_refused_and_told_the_holder(rig: Rig) -> None:
     with rig.acquire("a"), pytest.raises(UnitBusyError) as caught, rig.acquire("b"):
         pass
     assert "pixel: held by" in str(caught.value) and "job of a" in str(caught.value)
     assert f"pid {os.getpid()}" in str(caught.value) and "farm devices release pixel --force" in str(caught.value)
 
 
-def test_on_one_host_the_lock_decides(rig: Rig) -> None:
+def test_on_one_host_the_lock_file_decides(rig: Rig) -> None:
     with rig.acquire("a"), pytest.raises(UnitBusyError, match=r"held by .*job of a"), rig.acquire("a"):
         pass
 
 
-def test_the_next_one_gets_the_unit_at_once_and_a_higher_token(rig: Rig) -> None:
+def test_the_next_holder_gets_the_unit_at_once_and_a_higher_token(rig: Rig) -> None:
     tokens = []
     for host in ("a", "b", "a"):
         with rig.acquire(host) as held:
@@ -163,7 +163,7 @@ def test_old_markers_are_cleared_away(rig: Rig) -> None:
     assert sorted(path.name for path in (rig.folder / "unit" / ".lease").iterdir()) == ["5", "5.beat"]
 
 
-def test_who_holds_the_lock_of_this_host_is_alone_there_even_without_a_marker(rig: Rig) -> None:
+def test_the_lock_file_excludes_other_processes_even_without_a_marker(rig: Rig) -> None:
     with rig.acquire("a", ASLEEP):
         shutil.rmtree(rig.folder / "unit" / ".lease")
         with pytest.raises(UnitBusyError, match="being taken or left by another process"), rig.acquire("a"):
@@ -177,18 +177,18 @@ def test_an_error_within_gives_the_unit_back(rig: Rig) -> None:
         pass
 
 
-def test_a_job_outlives_many_times_the_lease(rig: Rig, clock: Clock) -> None:
+def test_renewal_keeps_a_lease_far_beyond_its_duration(rig: Rig, clock: Clock) -> None:
     marker = Marker(rig.transport)
     with rig.acquire("a") as held:
         for _ in range(6):
             clock.advance(50)
-            eventually(lambda: marker.look().remaining_s == QUICK.lease_s)
+            eventually(lambda: marker.read().remaining_s == QUICK.lease_s)
             with pytest.raises(UnitBusyError), rig.acquire("b"):
                 pass
         held.check(certain=True)
 
 
-def test_waiting_says_for_whom_and_ends_when_the_unit_is_free(rig: Rig) -> None:
+def test_waiting_names_the_holder_and_ends_when_the_unit_is_free(rig: Rig) -> None:
     said: list[str] = []
     holder = rig.acquire("a")
     holder.__enter__()
@@ -200,7 +200,7 @@ def test_waiting_says_for_whom_and_ends_when_the_unit_is_free(rig: Rig) -> None:
     assert len([line for line in said if "pixel: waiting, held by" in line and "job of a" in line]) == 1
 
 
-def test_waiting_has_an_end(rig: Rig) -> None:
+def test_waiting_ends_after_wait_s(rig: Rig) -> None:
     with rig.acquire("a"), pytest.raises(UnitBusyError), rig.acquire("b", wait_s=0.2):
         pass
 
@@ -235,11 +235,11 @@ def test_racing_threads_never_hold_it_together(tmp_path: Path, shell: str) -> No
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_of_claims_at_once_exactly_one_wins(tmp_path: Path, shell: str) -> None:
+def test_of_concurrent_claims_exactly_one_wins(tmp_path: Path, shell: str) -> None:
     transport = LocalTransport(tmp_path / "unit", shell_environment(shell, tmp_path / "bin"))
-    seen = Marker(transport).look()
+    seen = Marker(transport).read()
     claims = [claim_of(f"job {number}", seen) for number in range(8)]
-    answers: dict[str, Seen] = {}
+    answers: dict[str, MarkerState] = {}
 
     def work(claim: Claim) -> None:
         answers[claim.job] = Marker(transport).claim(claim, seen)
@@ -251,7 +251,7 @@ def test_of_claims_at_once_exactly_one_wins(tmp_path: Path, shell: str) -> None:
         thread.join()
     winners = [claim for claim in claims if answers[claim.job].claim == claim]
     assert len(winners) == 1
-    assert Marker(transport).look().claim == winners[0]
+    assert Marker(transport).read().claim == winners[0]
 
 
 # --- death ---------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def test_kill_9_on_this_host_blocks_nobody(rig: Rig) -> None:
     with doomed(rig.folder / "unit", rig.folder / "a", lease_s=600.0) as (process, token):
         process.send_signal(signal.SIGKILL)
         process.wait()
-        assert Marker(rig.transport).look().remaining_s > 0
+        assert Marker(rig.transport).read().remaining_s > 0
         with rig.acquire("a") as held:
             assert held.token > token
 
@@ -320,7 +320,7 @@ def test_programs_of_a_dead_holder_are_ended(rig: Rig) -> None:
         assert running_from(sleeper)
         with rig.acquire("a") as held:
             eventually(lambda: not running_from(sleeper))
-            assert held.swept.programs == 1
+            assert held.cleared.programs == 1
 
 
 def test_an_emulated_farmrt_of_a_dead_holder_is_ended(rig: Rig) -> None:
@@ -337,7 +337,7 @@ def test_an_emulated_farmrt_of_a_dead_holder_is_ended(rig: Rig) -> None:
         try:
             with rig.acquire("a") as held:
                 assert left.wait(WAIT_S) == -signal.SIGKILL
-                assert held.swept.programs == 1
+                assert held.cleared.programs == 1
             assert (other.poll(), unknown.poll()) == (None, None)
         finally:
             for process in (left, other, unknown):
@@ -356,7 +356,7 @@ def running_from(program: Path) -> list[str]:
 # --- late, lost and rebooted ---------------------------------------------------------
 
 
-def test_a_controller_that_wakes_up_late_is_refused(rig: Rig, clock: Clock) -> None:
+def test_a_controller_that_continues_after_its_lease_was_taken_is_refused(rig: Rig, clock: Clock) -> None:
     """It sleeps longer than its lease, as a suspended laptop does; another takes over; then it wants to write."""
     with rig.acquire("a", ASLEEP) as late:
         clock.advance(61)
@@ -372,7 +372,7 @@ def test_a_controller_that_wakes_up_late_is_refused(rig: Rig, clock: Clock) -> N
     assert lease.holder(rig.transport) == ""
 
 
-def test_a_late_controller_goes_on_where_nobody_wanted_the_unit(rig: Rig, clock: Clock) -> None:
+def test_an_expired_lease_is_renewed_if_nobody_claimed_the_unit(rig: Rig, clock: Clock) -> None:
     with rig.acquire("a", ASLEEP) as late:
         clock.advance(61)
         late.check()
@@ -380,7 +380,7 @@ def test_a_late_controller_goes_on_where_nobody_wanted_the_unit(rig: Rig, clock:
             pass
 
 
-def test_the_end_of_a_late_holder_leaves_the_successor_alone(rig: Rig, clock: Clock) -> None:
+def test_ending_an_expired_lease_does_not_end_the_successors(rig: Rig, clock: Clock) -> None:
     with contextlib.ExitStack() as successors:
         with rig.acquire("a", ASLEEP):
             clock.advance(61)
@@ -388,33 +388,33 @@ def test_the_end_of_a_late_holder_leaves_the_successor_alone(rig: Rig, clock: Cl
         held.check(certain=True)
 
 
-def test_a_renewal_between_look_and_claim_wins(transport: LocalTransport, clock: Clock) -> None:
+def test_a_renewal_between_reading_and_claiming_wins(transport: LocalTransport, clock: Clock) -> None:
     marker = Marker(transport)
-    first = marker.claim(claim_of("first", marker.look()), marker.look())
+    first = marker.claim(claim_of("first", marker.read()), marker.read())
     clock.advance(61)
-    expired = marker.look()
+    expired = marker.read()
     assert not expired.remaining_s
     marker.renew(first.token)
     beaten = marker.claim(claim_of("second", expired), expired)
     assert beaten.token == first.token and beaten.claim == first.claim
 
 
-def test_a_claim_upon_old_news_is_withdrawn(transport: LocalTransport) -> None:
+def test_a_claim_made_on_an_outdated_state_is_withdrawn(transport: LocalTransport) -> None:
     """It saw token 1; meanwhile others came and went, and their claims were cleared away."""
     marker = Marker(transport)
-    old = marker.claim(claim_of("old", marker.look()), marker.look())
-    stale = marker.look()
+    old = marker.claim(claim_of("old", marker.read()), marker.read())
+    stale = marker.read()
     marker.end(old.token)
     for name in ("next", "last"):
-        seen = marker.look()
+        seen = marker.read()
         last = marker.claim(claim_of(name, seen), seen)
     assert marker.claim(claim_of("stale", stale), stale).claim == last.claim
-    assert marker.look().token == last.token
+    assert marker.read().token == last.token
 
 
 def test_a_check_is_free_while_the_lease_is_fresh(rig: Rig) -> None:
     faulty = Faulty(rig.transport)
-    with rig.acquire("a", Terms(), transport=faulty) as held:
+    with rig.acquire("a", LeaseTerms(), transport=faulty) as held:
         asked: list[Sequence[str]] = []
         faulty.before = asked.append
         for _ in range(100):
@@ -436,12 +436,12 @@ def test_renewal_survives_a_cut_connection(rig: Rig, clock: Clock) -> None:
             held.check(certain=True)
         clock.advance(61)
         faulty.before = lambda argv: None
-        eventually(lambda: Marker(rig.transport).look().remaining_s > 0)
+        eventually(lambda: Marker(rig.transport).read().remaining_s > 0)
         held.check(certain=True)
     assert lease.holder(rig.transport) == ""
 
 
-def test_a_unit_that_stays_away_is_not_certain(rig: Rig, clock: Clock) -> None:
+def test_a_check_of_an_unreachable_unit_raises(rig: Rig, clock: Clock) -> None:
     faulty = Faulty(rig.transport)
     with rig.acquire("a", transport=faulty) as held:
         faulty.before = cut
@@ -464,7 +464,7 @@ def test_renewal_opens_its_own_connection_again_after_a_failure(rig: Rig, clock:
     with rig.acquire("a", connect=connect) as held:
         eventually(lambda: len(opened) == 2)
         clock.advance(59)
-        eventually(lambda: Marker(rig.transport).look().remaining_s == QUICK.lease_s)
+        eventually(lambda: Marker(rig.transport).read().remaining_s == QUICK.lease_s)
         held.check(certain=True)
     assert len(opened) == 2
 
@@ -548,11 +548,11 @@ def test_any_claim_text_is_a_claim_or_none(text: str) -> None:
 
 
 @given(st.text(max_size=80), st.integers(), st.floats(), st.floats())
-def test_a_claim_on_the_unit_never_holds_it_for_ever(owner: str, pid: int, uptime_s: float, lease_s: float) -> None:
-    claim = dataclasses.replace(claim_of("x", Seen("b", 5.0, 0, None, "")), boot="b")
+def test_no_claim_holds_a_unit_longer_than_the_maximum(owner: str, pid: int, uptime_s: float, lease_s: float) -> None:
+    claim = dataclasses.replace(claim_of("x", MarkerState("b", 5.0, 0, None, "")), boot="b")
     text = dataclasses.replace(claim, owner=owner, pid=pid, uptime_s=uptime_s, lease_s=lease_s).text()
     parsed = lease_marker.parse_claim(text)
-    seen = Seen("b", 5.0, 1, parsed, "nonsense")
+    seen = MarkerState("b", 5.0, 1, parsed, "nonsense")
     assert 0 <= seen.remaining_s <= lease_marker.MAX_LEASE_S
     assert parsed is None or parsed.owner.isprintable()
 
@@ -563,7 +563,7 @@ def test_a_unit_without_a_clock_is_an_error(output: str) -> None:
         lease_marker.parse(output)
 
 
-def test_litter_and_hostile_files_in_the_folder_block_nobody(rig: Rig) -> None:
+def test_foreign_and_hostile_files_in_the_folder_are_ignored(rig: Rig) -> None:
     folder = rig.folder / "unit" / ".lease"
     folder.mkdir()
     for name in ("007", "9999999999999999999999", "-rf", "a b", "5", "5.beat", "x\ny"):
@@ -580,40 +580,40 @@ def test_litter_and_hostile_files_in_the_folder_block_nobody(rig: Rig) -> None:
 def test_a_folder_that_cannot_be_written_is_an_error(transport: LocalTransport, tmp_path: Path) -> None:
     (tmp_path / "unit" / ".lease").write_text("a file")
     with pytest.raises(DeviceError, match="the lease cannot be kept on the unit"):
-        Marker(transport).look()
+        Marker(transport).read()
 
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.sampled_from(["look a", "look b", "claim a", "claim b", "renew a", "renew b", "end a", "end b"])))
-def test_any_order_of_steps_leaves_one_holder(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
+def test_in_any_order_of_steps_leases_never_overlap(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
     """Two controllers, each of which believes its last answer; the claims that were answered as won never overlap."""
     marker = Marker(LocalTransport(tmp_path_factory.mktemp("unit")))
-    known: dict[str, Seen] = {}
+    known: dict[str, MarkerState] = {}
     holds: dict[str, int] = {}
     count = 0
     for step in steps:
         action, who = step.split()
         if action == "look":
-            known[who] = marker.look()
+            known[who] = marker.read()
         elif action == "claim" and who in known and not known[who].remaining_s:
             count += 1
             claim = claim_of(f"{who}{count}", known[who])
             if marker.claim(claim, known.pop(who)).claim == claim:
                 assert not holds
-                holds[who] = marker.look().token
+                holds[who] = marker.read().token
         elif action == "renew" and who in holds:
             assert marker.renew(holds[who]).token == holds[who]
         elif action == "end" and who in holds:
             marker.end(holds.pop(who))
 
 
-def test_lock_identity_is_the_files(tmp_path: Path) -> None:
-    with host_lock.locked("x", tmp_path) as one, host_lock.locked("y", tmp_path) as other:
+def test_the_lock_is_identified_by_its_file(tmp_path: Path) -> None:
+    with host_lock.try_lock("x", tmp_path) as one, host_lock.try_lock("y", tmp_path) as other:
         assert one and other and one != other
-        with host_lock.locked("x", tmp_path) as again:
+        with host_lock.try_lock("x", tmp_path) as again:
             assert again is None
-    with host_lock.locked("x", tmp_path) as later:
+    with host_lock.try_lock("x", tmp_path) as later:
         assert later == one
 
 
@@ -622,5 +622,5 @@ def test_the_lock_folder_is_one_that_the_user_can_write(tmp_path: Path, monkeypa
     for runtime, folder in ((tmp_path / "run", "run/farm"), (tmp_path / "missing", f"tmp/farm-{os.getuid()}")):
         (tmp_path / "run").mkdir(exist_ok=True)
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-        with host_lock.locked("unit") as lock:
+        with host_lock.try_lock("unit") as lock:
             assert lock and len(list((tmp_path / folder).glob("*.lock"))) == 1

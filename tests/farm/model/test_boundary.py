@@ -1,3 +1,5 @@
+"""Models cut at the tensors that a deployment file names, and converted to its data formats."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -6,12 +8,12 @@ import pytest
 from onnx import TensorProto, helper
 
 from farm.config.deployment import Input, Output
-from farm.model.boundary import bounded, channel_axis
+from farm.model.boundary import channel_axis, cut_at_boundary
 from farm.model.oracle import expected_outputs
 from runtime.convert import convert
 from runtime.errors import ModelError
 from runtime.evaluate import evaluate
-from tests.farm.models import FLOAT, model_of, tiny_model
+from tests.farm.model.tiny_model import FLOAT, model_of, tiny_model
 
 X = np.random.default_rng(0).uniform(-1, 1, (1, 3, 8, 8)).astype(np.float32)
 NCHW_X = Input("x", (1, 3, 8, 8), "float32", "NCHW", (-1.0, 1.0))
@@ -29,34 +31,34 @@ def both(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, np.
     return expected
 
 
-def test_the_whole_model() -> None:
-    outputs = both(bounded(tiny_model(), [NCHW_X], [Y]), {"x": X})
+def test_a_model_cut_at_its_own_tensors_stays_whole() -> None:
+    outputs = both(cut_at_boundary(tiny_model(), [NCHW_X], [Y]), {"x": X})
     assert outputs["y"].shape == (1, 5)
 
 
 def test_nhwc_tensors_keep_their_names_and_values() -> None:
-    plain = both(bounded(tiny_model(), [NCHW_X], [Y, Output("act", None, "NCHW")]), {"x": X})
-    model = bounded(tiny_model(), [NHWC_X], [Y, Output("act", (1, 8, 8, 4), "NHWC")])
+    plain = both(cut_at_boundary(tiny_model(), [NCHW_X], [Y, Output("act", None, "NCHW")]), {"x": X})
+    model = cut_at_boundary(tiny_model(), [NHWC_X], [Y, Output("act", (1, 8, 8, 4), "NHWC")])
     turned = both(model, {"x": X.transpose(0, 2, 3, 1)})
     np.testing.assert_allclose(turned["y"], plain["y"], rtol=1e-5)
     np.testing.assert_allclose(turned["act"], plain["act"].transpose(0, 2, 3, 1), rtol=1e-5)
 
 
-def test_an_nhwc_output_of_two_axes_is_no_image() -> None:
-    model = bounded(tiny_model(), [NCHW_X], [Output("y", (1, 5), "NHWC")])
+def test_an_nhwc_output_of_two_axes_is_not_transposed() -> None:
+    model = cut_at_boundary(tiny_model(), [NCHW_X], [Output("y", (1, 5), "NHWC")])
     assert [node.op_type for node in model.graph.node].count("Transpose") == 0
 
 
 def test_an_intermediate_tensor_as_input_leaves_out_what_computes_it() -> None:
     middle = Input("mean", (1, 4, 1, 1), "float32", "NCHW", (-1.0, 1.0))
-    model = bounded(tiny_model(), [middle], [Y])
+    model = cut_at_boundary(tiny_model(), [middle], [Y])
     assert [node.op_type for node in model.graph.node] == ["Flatten", "Gemm"]
     assert {tensor.name for tensor in model.graph.initializer} == {"dense", "shift"}
     both(model, {"mean": np.ones((1, 4, 1, 1), np.float32)})
 
 
 def test_only_what_an_output_needs_is_kept() -> None:
-    model = bounded(tiny_model(), [NCHW_X], [Output("conv", None, "NCHW")])
+    model = cut_at_boundary(tiny_model(), [NCHW_X], [Output("conv", None, "NCHW")])
     assert [node.op_type for node in model.graph.node] == ["Conv"]
 
 
@@ -65,12 +67,12 @@ def test_models_of_the_first_versions_list_weights_as_inputs() -> None:
     model.ir_version = 3
     for tensor in model.graph.initializer:
         model.graph.input.append(helper.make_tensor_value_info(tensor.name, FLOAT, tensor.dims))
-    both(bounded(model, [NCHW_X], [Y]), {"x": X})
+    both(cut_at_boundary(model, [NCHW_X], [Y]), {"x": X})
 
 
 def refused(model: onnx.ModelProto, tensor: Input, output: Output = Y) -> str:
     with pytest.raises(ModelError) as caught:
-        bounded(model, [tensor], [output])
+        cut_at_boundary(model, [tensor], [output])
     return str(caught.value)
 
 
@@ -79,7 +81,7 @@ def test_a_wrong_shape_is_refused_with_both_shapes() -> None:
     assert text == "input 'x': shape 1,3,9,8, but the model reads ?,3,8,8"
 
 
-def test_a_shape_in_the_wrong_order_is_told_in_the_models_order() -> None:
+def test_the_error_of_a_wrong_shape_shows_it_in_the_models_order() -> None:
     text = refused(tiny_model(), Input("x", (1, 3, 8, 8), "float32", "NHWC", (0, 1)))
     assert text == "input 'x': shape 1,3,8,8, which is 1,8,3,8 in the model's order, but the model reads ?,3,8,8"
 
@@ -116,5 +118,5 @@ def test_onnx_runtime_refuses_with_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_channels_are_last_in_nhwc_only() -> None:
+def test_the_channel_axis_is_last_in_nhwc_only() -> None:
     assert [channel_axis(form, 4) for form in ("NCHW", "NHWC", "NONE")] == [1, 3, 1]

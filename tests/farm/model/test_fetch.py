@@ -1,3 +1,5 @@
+"""Models and arrays from files, the zoo and HTTP servers, checked and cached."""
+
 from __future__ import annotations
 
 import hashlib
@@ -106,12 +108,12 @@ def test_local_path_starts_beside_the_file(tmp_path: Path, monkeypatch: pytest.M
     assert make_fetcher(tmp_path, "net.onnx", with_checksum(CHECKSUM)).model_file("net") == tmp_path / "net.onnx"
 
 
-def test_missing_local_file_and_folder(tmp_path: Path) -> None:
+def test_a_missing_local_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     assert refusal(make_fetcher(tmp_path, "none.onnx")).endswith("none.onnx does not exist")
     assert refusal(make_fetcher(tmp_path, ".")).endswith("is not a file")
 
 
-def test_wrong_checksum_of_a_local_file(tmp_path: Path) -> None:
+def test_a_local_file_with_another_checksum_is_refused(tmp_path: Path) -> None:
     (tmp_path / "net.onnx").write_bytes(CONTENT + b"!")
     message = refusal(make_fetcher(tmp_path, "net.onnx", with_checksum(CHECKSUM)))
     assert f"not {CHECKSUM} as model_sha256_checksum says" in message
@@ -130,7 +132,7 @@ def test_zoo_model_is_built_anew_when_the_zoo_changed(tmp_path: Path, monkeypatc
     assert make_fetcher(tmp_path, ZOO_URL).model_file("net") != path
 
 
-def test_mistakes_in_a_zoo_url(tmp_path: Path) -> None:
+def test_mistakes_in_a_zoo_url_name_the_key(tmp_path: Path) -> None:
     assert "did you mean 'mobilenet_v1'" in refusal(make_fetcher(tmp_path, "zoo://mobilnet_v1"))
     assert "unknown option 'widht'" in refusal(make_fetcher(tmp_path, "zoo://mobilenet_v1?widht=1"))
 
@@ -175,7 +177,7 @@ def test_server_without_etags_is_asked_each_time(tmp_path: Path, server: Server)
 
 
 @pytest.mark.parametrize("notes", [b"", b"[1]", b'{"If-None-Match": 3}', b"\xff"])
-def test_damaged_notes_mean_a_new_download(tmp_path: Path, server: Server, notes: bytes) -> None:
+def test_damaged_conditions_cause_a_new_download(tmp_path: Path, server: Server, notes: bytes) -> None:
     server.etag = '"1"'
     fetcher = make_fetcher(tmp_path, f"{server.url}/model")
     path = fetcher.model_file("net")
@@ -188,7 +190,7 @@ def test_redirect_is_followed(tmp_path: Path, server: Server) -> None:
     assert make_fetcher(tmp_path, f"{server.url}/moved").model_file("net").read_bytes() == CONTENT
 
 
-def test_progress_is_told(tmp_path: Path, server: Server) -> None:
+def test_progress_is_reported_while_downloading(tmp_path: Path, server: Server) -> None:
     calls: list[tuple[int, int | None]] = []
     fetcher = make_fetcher(tmp_path, f"{server.url}/model", progress=lambda *call: calls.append(call))
     fetcher.model_file("net")
@@ -196,7 +198,7 @@ def test_progress_is_told(tmp_path: Path, server: Server) -> None:
     assert calls == sorted(calls)
 
 
-def test_too_large_by_announcement_or_in_fact(tmp_path: Path, server: Server) -> None:
+def test_a_download_above_the_limit_is_refused_announced_or_not(tmp_path: Path, server: Server) -> None:
     fetcher = make_fetcher(tmp_path, f"{server.url}/model", max_download_bytes=1000)
     assert f"has {len(CONTENT)} bytes, more than the limit of 1000" in refusal(fetcher)
     server.announced = -1
@@ -210,7 +212,7 @@ def test_truncated_download_is_not_kept(tmp_path: Path, server: Server) -> None:
     assert files_of(tmp_path) == []
 
 
-def test_status_and_unreachable_server(tmp_path: Path, server: Server) -> None:
+def test_an_error_status_and_an_unreachable_server_are_errors(tmp_path: Path, server: Server) -> None:
     assert "HTTP status 404" in refusal(make_fetcher(tmp_path, f"{server.url}/none"))
     fetcher = make_fetcher(tmp_path, f"{server.url}/model")
     fetcher.model_file("net")
@@ -261,7 +263,7 @@ def test_files_that_are_no_arrays_are_refused(tmp_path: Path, content: bytes) ->
         make_fetcher(tmp_path, "net.onnx").validation_inputs("net")
 
 
-def test_array_whose_header_claims_more_than_the_file_holds(tmp_path: Path) -> None:
+def test_an_array_whose_header_claims_more_than_the_file_holds_is_refused(tmp_path: Path) -> None:
     with (tmp_path / "x.npy").open("wb") as file:
         header = {"descr": "<f4", "fortran_order": False, "shape": (1 << 40, 1 << 20)}
         np.lib.format.write_array_header_1_0(file, header)

@@ -1,3 +1,5 @@
+"""Metrics of outputs against hand-made cases: what passes, what fails, and what NaN and infinity do."""
+
 from __future__ import annotations
 
 import math
@@ -14,8 +16,8 @@ from farm.model.metrics import (
     Thresholds,
     compare,
     default_thresholds,
+    judge_output,
     thresholds_of_similarity,
-    verdict,
     worst,
 )
 from farm.rows.row import Status
@@ -33,7 +35,7 @@ def array(*values: float) -> np.ndarray:
 
 @given(finite)
 def test_an_array_agrees_with_itself(x: np.ndarray) -> None:
-    found = verdict(x, x.copy(), STRICT)
+    found = judge_output(x, x.copy(), STRICT)
     assert (found.status, found.reason) == (Status.OK, "")
     assert found.metrics is not None
     assert found.metrics.cosine == pytest.approx(1.0) and found.metrics.sqnr_db == SQNR_LIMIT_DB
@@ -45,12 +47,12 @@ def test_an_array_agrees_with_itself(x: np.ndarray) -> None:
 def test_a_nan_never_passes(x: np.ndarray, data: st.DataObject) -> None:
     spoiled = x.copy()
     spoiled.flat[data.draw(st.integers(0, x.size - 1))] = np.nan
-    assert verdict(x, spoiled, ANYTHING).status == Status.WRONG_RESULT
-    assert verdict(spoiled, x, ANYTHING).status == Status.WRONG_RESULT
-    assert verdict(spoiled, spoiled, ANYTHING).status == Status.WRONG_RESULT
+    assert judge_output(x, spoiled, ANYTHING).status == Status.WRONG_RESULT
+    assert judge_output(spoiled, x, ANYTHING).status == Status.WRONG_RESULT
+    assert judge_output(spoiled, spoiled, ANYTHING).status == Status.WRONG_RESULT
 
 
-def test_figures_of_a_known_case() -> None:
+def test_metrics_of_a_known_case() -> None:
     metrics = compare(array(3.0, 4.0), array(4.0, 3.0))
     assert metrics.cosine == pytest.approx(24 / 25)
     assert metrics.sqnr_db == pytest.approx(10 * math.log10(25 / 2))
@@ -71,41 +73,43 @@ def test_figures_of_a_known_case() -> None:
         (array(3e38, 3e38), array(3e38, 3e38), 1.0, SQNR_LIMIT_DB),
     ],
 )
-def test_zero_and_extreme_vectors(expected: np.ndarray, actual: np.ndarray, cosine: float, sqnr_db: float) -> None:
+def test_the_cosine_of_zero_and_extreme_vectors_is_defined(
+    expected: np.ndarray, actual: np.ndarray, cosine: float, sqnr_db: float
+) -> None:
     metrics = compare(expected, actual)
     assert metrics.cosine == pytest.approx(cosine)
     assert metrics.sqnr_db == pytest.approx(sqnr_db)
 
 
 def test_a_zero_output_is_wrong() -> None:
-    found = verdict(array(0, 1), array(0, 0), STRICT)
+    found = judge_output(array(0, 1), array(0, 0), STRICT)
     assert found.status == Status.WRONG_RESULT
     assert "cosine 0.000000 < 0.9999" in found.reason
 
 
 def test_the_same_infinity_agrees_and_another_does_not() -> None:
-    assert verdict(array(1, np.inf), array(1, np.inf), STRICT).status == Status.OK
+    assert judge_output(array(1, np.inf), array(1, np.inf), STRICT).status == Status.OK
     for actual in (array(1, -np.inf), array(np.inf, np.inf), array(1, 7)):
-        assert verdict(array(1, np.inf), actual, STRICT).status == Status.WRONG_RESULT
-    found = verdict(array(1, 2), array(1, np.inf), ANYTHING)
+        assert judge_output(array(1, np.inf), actual, STRICT).status == Status.WRONG_RESULT
+    found = judge_output(array(1, 2), array(1, np.inf), ANYTHING)
     assert found.reason == "0 NaN and 1 unexpected infinities in the output"
     assert found.metrics is not None and found.metrics.sqnr_db == -SQNR_LIMIT_DB
 
 
 def test_another_shape_is_wrong() -> None:
-    found = verdict(np.zeros((1, 3), np.float32), np.zeros((3, 1), np.float32), ANYTHING)
+    found = judge_output(np.zeros((1, 3), np.float32), np.zeros((3, 1), np.float32), ANYTHING)
     assert found.status == Status.WRONG_RESULT and found.metrics is None
     assert found.reason == "shape (3, 1), expected (1, 3)"
 
 
-def test_empty_and_scalar_arrays() -> None:
-    assert verdict(np.zeros((0, 4)), np.zeros((0, 4)), STRICT).status == Status.OK
-    assert verdict(np.float32(2) * np.ones(()), np.ones(()), STRICT).status == Status.WRONG_RESULT
+def test_empty_and_scalar_arrays_are_compared() -> None:
+    assert judge_output(np.zeros((0, 4)), np.zeros((0, 4)), STRICT).status == Status.OK
+    assert judge_output(np.float32(2) * np.ones(()), np.ones(()), STRICT).status == Status.WRONG_RESULT
 
 
 def test_a_wrong_scale_fails_though_its_cosine_is_one() -> None:
     x = np.random.default_rng(1).normal(size=100).astype(np.float32)
-    found = verdict(x, 2 * x, thresholds_of_similarity(0.9))
+    found = judge_output(x, 2 * x, thresholds_of_similarity(0.9))
     assert found.metrics is not None and found.metrics.cosine == pytest.approx(1.0)
     assert found.status == Status.WRONG_RESULT and "SQNR" in found.reason
 
@@ -114,18 +118,18 @@ def test_one_wrong_element_fails_though_cosine_and_sqnr_are_high() -> None:
     x = np.random.default_rng(1).normal(size=10**6).astype(np.float32)
     actual = x.copy()
     actual[5] += 0.5
-    found = verdict(x, actual, STRICT)
+    found = judge_output(x, actual, STRICT)
     assert found.metrics is not None and found.metrics.cosine > 0.9999 and found.metrics.sqnr_db > 60
     assert found.status == Status.WRONG_RESULT and found.reason.startswith("error 0.5 is")
 
 
 @given(st.floats(0.01, 0.99999))
-def test_a_similarity_admits_noise_of_just_that_angle(similarity: float) -> None:
+def test_a_similarity_allows_noise_up_to_its_angle(similarity: float) -> None:
     tangent = math.sqrt(1 / similarity**2 - 1)
     expected = np.array([1.0, 0.0])
     thresholds = thresholds_of_similarity(similarity)
-    assert verdict(expected, np.array([1.0, tangent * 0.999]), thresholds).status == Status.OK
-    assert verdict(expected, np.array([1.0, tangent * 1.001]), thresholds).status == Status.WRONG_RESULT
+    assert judge_output(expected, np.array([1.0, tangent * 0.999]), thresholds).status == Status.OK
+    assert judge_output(expected, np.array([1.0, tangent * 1.001]), thresholds).status == Status.WRONG_RESULT
 
 
 def test_pixels_are_compared_along_the_channels() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from farm.nightly import configuration
 from farm.nightly.configuration import NightlyConfiguration
-from farm.units.selection import Choice
+from farm.units.selection import Selection
 from runtime.errors import ConfigError
 
 
@@ -53,10 +53,10 @@ notify_command: [notify, --verdict]
     found = read(tmp_path, text)
     assert found.title == "pixels" and found.runtimes == ("gpu",)
     assert [each.choice for each in found.units] == [
-        Choice(socs=("sdm845", "sm8550"), tags=("quiet",)),
-        Choice(devices=("host",), one_per_soc=True),
+        Selection(socs=("sdm845", "sm8550"), tags=("quiet",)),
+        Selection(devices=("host",), one_per_soc=True),
     ]
-    assert found.settings["untuned"].memory == "image" and found.rest.times == 1
+    assert found.settings["untuned"].memory == "image" and found.rest.max_repeats == 1
 
 
 @pytest.mark.parametrize(

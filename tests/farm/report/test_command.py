@@ -10,8 +10,8 @@ import pytest
 
 from farm.rows.row import Status
 from farm.store import Store
-from tests.farm.conftest import Say
-from tests.farm.stored import nightly_case
+from tests.farm.conftest import CallFarm
+from tests.farm.rows.nightly_rows import nightly_case
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def in_a_folder_of_its_own(own_folder: Path) -> None:
 
 
 @pytest.fixture
-def say(farm: Say) -> Say:
+def say(farm: CallFarm) -> CallFarm:
     """Runs `farm report`."""
     return functools.partial(farm, "report")
 
@@ -37,7 +37,7 @@ def nights() -> None:
 
 
 @pytest.mark.usefixtures("nights")
-def test_the_newest_night(say: Say) -> None:
+def test_the_newest_night(say: CallFarm) -> None:
     status, out, err = say()
     sentence, index = out.splitlines()
     assert (status, err) == (0, "")
@@ -48,7 +48,7 @@ def test_the_newest_night(say: Say) -> None:
 
 @pytest.mark.usefixtures("nights")
 @pytest.mark.parametrize("name", ["1", "run:1"])
-def test_a_night_by_its_number(say: Say, name: str) -> None:
+def test_a_night_by_its_number(say: CallFarm, name: str) -> None:
     status, out, _ = say("--run", name, "-o", "there/report", "--format", "junit,json", "--json")
     answer = json.loads(out)
     assert (status, answer["outcome"], answer["index"]) == (0, "nothing worse", "there/report")
@@ -66,13 +66,13 @@ def test_a_night_by_its_number(say: Say, name: str) -> None:
         (["-o", "."], "holds something else than a report"),
     ],
 )
-def test_what_is_refused(say: Say, arguments: list[str], told: str) -> None:
+def test_what_is_refused(say: CallFarm, arguments: list[str], told: str) -> None:
     status, out, err = say(*arguments)
     assert (status, out) == (2, "")
     assert told in err and len(err.splitlines()) == 1
     assert sorted(path.name for path in Path().iterdir()) == ["reports"]
 
 
-def test_without_a_store(say: Say) -> None:
+def test_without_a_store(say: CallFarm) -> None:
     status, _, err = say()
     assert status == 2 and "no store there" in err

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from farm import cli
 from farm.store import Store, pruning, schema
-from tests.farm.conftest import Say
+from tests.farm.conftest import CallFarm
 from tests.farm.store.rows import a_block, a_nightly_row, a_row
 
 
@@ -23,7 +23,7 @@ def in_a_folder_of_its_own(own_folder: Path) -> None:
 
 
 @pytest.fixture
-def say(farm: Say) -> Say:
+def say(farm: CallFarm) -> CallFarm:
     """Runs `farm store`."""
     return functools.partial(farm, "store")
 
@@ -42,7 +42,7 @@ def nights(store: Store, count: int, name: str = "lab") -> list[int]:
     return runs
 
 
-def test_info_counts_runs_rows_and_series(url: str, say: Say) -> None:
+def test_info_counts_runs_rows_and_series(url: str, say: CallFarm) -> None:
     with Store.open(url) as store:
         nights(store, 2)
         store.begin("\x1b[31mrun", "farm run")
@@ -58,7 +58,7 @@ def test_info_counts_runs_rows_and_series(url: str, say: Say) -> None:
     assert [(run["id"], run["rows"], run["state"]) for run in told["runs"]] == [(3, 0, "running")]
 
 
-def test_commands_that_only_read_create_no_store(say: Say) -> None:
+def test_commands_that_only_read_create_no_store(say: CallFarm) -> None:
     for arguments in (["info"], ["export", "x.jsonl"], ["prune", "--keep", "1"]):
         assert say(*arguments) == (
             2,
@@ -68,7 +68,7 @@ def test_commands_that_only_read_create_no_store(say: Say) -> None:
     assert list(Path().iterdir()) == []
 
 
-def test_export_and_import(url: str, say: Say) -> None:
+def test_export_and_import(url: str, say: CallFarm) -> None:
     with Store.open(url) as store:
         nights(store, 2)
     assert say("export", "all.jsonl", "--store", url) == (0, "", "")
@@ -92,7 +92,7 @@ def test_export_to_standard_output_and_as_tables(capfdbinary: Any) -> None:
     assert capfdbinary.readouterr().out.decode().splitlines() == [f"flat/{name}.csv" for name in names]
 
 
-def test_an_export_that_cannot_be_written_is_an_error(say: Say) -> None:
+def test_an_export_that_cannot_be_written_is_an_error(say: CallFarm) -> None:
     with Store.open() as store:
         nights(store, 1)
     Path("file").touch()
@@ -124,7 +124,7 @@ def test_prune_by_time_deletes_series_without_points(store: Store) -> None:
         assert connection.execute(sa.select(sa.func.count()).select_from(schema.series)).scalar() == 0
 
 
-def test_prune_shrinks_the_file(tmp_path: Path, say: Say) -> None:
+def test_prune_shrinks_the_file(tmp_path: Path, say: CallFarm) -> None:
     path = tmp_path / "reports/farm.db"
     with Store.open() as store:
         store.add(store.begin("run", ""), [a_row(unit=f"u{n}", reason="x" * 5000) for n in range(200)])
@@ -134,7 +134,7 @@ def test_prune_shrinks_the_file(tmp_path: Path, say: Say) -> None:
     assert path.stat().st_size < size / 5
 
 
-def test_prune_without_a_limit_is_a_usage_error(say: Say) -> None:
+def test_prune_without_a_limit_is_a_usage_error(say: CallFarm) -> None:
     assert say("prune") == (2, "", "error: which runs? --before DATE, --keep N, or both\n")
     with Store.open() as store:
         nights(store, 3)

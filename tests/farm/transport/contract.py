@@ -22,7 +22,9 @@ ODD_NAMES = ["with space", "quo'te", 'dou"ble', "$HOME", "back\\slash", "new\nli
 DEADLINE_S = 60.0
 
 
-def run_shell(transport: Transport, script: str, *arguments: str, deadline_s: float = DEADLINE_S) -> base.Completed:
+def run_shell(
+    transport: Transport, script: str, *arguments: str, deadline_s: float = DEADLINE_S
+) -> base.CompletedProgram:
     return transport.run(["sh", "-c", script, "sh", *arguments], deadline_s)
 
 
@@ -49,7 +51,7 @@ class TransportContract:
     def test_death_by_signal_is_128_and_its_number(self, transport: Transport) -> None:
         assert run_shell(transport, "kill -SEGV $$").exit_status == 139
 
-    def test_output_that_looks_like_a_status_fools_nobody(self, transport: Transport) -> None:
+    def test_output_that_looks_like_an_exit_status_is_output(self, transport: Transport) -> None:
         completed = run_shell(transport, "echo 0; echo $?; echo 'exit status 0'; exit 3")
         assert completed.exit_status == 3
 
@@ -79,9 +81,10 @@ class TransportContract:
         assert completed.stdout == content
 
     def test_no_input_is_an_end_of_file(self, transport: Transport) -> None:
-        assert transport.run(["cat"], DEADLINE_S) == base.Completed(0, b"", b"")
+        assert transport.run(["cat"], DEADLINE_S) == base.CompletedProgram(0, b"", b"")
 
     def test_input_that_nobody_reads_is_no_error(self, transport: Transport) -> None:
+        """A program may end without reading its input, as `head` does."""
         assert transport.run(["true"], DEADLINE_S, stdin=io.BytesIO(b"x" * 3_000_000)).exit_status == 0
 
     def test_output_goes_to_the_given_stream(self, transport: Transport) -> None:
@@ -94,14 +97,14 @@ class TransportContract:
         completed = run_shell(transport, script)
         assert (len(completed.stdout), len(completed.stderr)) == (5_000_000, 5_000_000)
 
-    def test_endless_output_is_an_error_not_a_full_memory(
+    def test_endless_output_is_an_error_and_is_not_kept_in_memory(
         self, transport: Transport, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(base, "MAX_OUTPUT_BYTES", 100_000)
         with pytest.raises(DeviceError, match="yes: printed more than 100000 bytes"):
             transport.run(["yes"], DEADLINE_S)
 
-    def test_deadline_is_total_even_while_output_comes(self, transport: Transport) -> None:
+    def test_the_deadline_counts_from_the_start_even_while_output_comes(self, transport: Transport) -> None:
         with pytest.raises(DeadlineError, match=r"sh: did not end within 0.2 s"):
             run_shell(transport, "while :; do echo tick; sleep 0.02; done", deadline_s=0.2)
 
@@ -152,7 +155,7 @@ class TransportContract:
         transport.pull("file", tmp_path / "back")
         assert (tmp_path / "back").read_bytes() == content
 
-    def test_push_of_a_missing_file(self, transport: Transport, tmp_path: Path) -> None:
+    def test_push_of_a_missing_local_file_is_an_error(self, transport: Transport, tmp_path: Path) -> None:
         with pytest.raises(JobError, match="No such file"):
             transport.push({"file": tmp_path / "missing"})
 
@@ -211,7 +214,7 @@ class TransportContract:
             process.write_line("anyone there?")
         assert process.close() == 139
 
-    def test_write_to_a_process_that_ended(self, transport: Transport) -> None:
+    def test_writing_to_a_process_that_ended_says_so(self, transport: Transport) -> None:
         process = transport.start(["true"])
         with pytest.raises(DeviceLostError, match="exit status 0"):
             for _ in range(1000):
@@ -233,26 +236,30 @@ class TransportContract:
         assert process.close() == 137
         wait_until_ended(process_id)
 
-    def test_process_that_floods_its_output(self, transport: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_process_that_floods_its_output_is_killed(
+        self, transport: Transport, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(base, "MAX_LINE_BYTES", 100_000)
         process = transport.start(["cat", "/dev/zero"])
         with pytest.raises(DeviceError, match="printed more than 100000 bytes"):
             process.read_line(DEADLINE_S)
         assert process.close() == 137
 
-    def test_flood_of_stderr_keeps_the_last_words(self, transport: Transport) -> None:
+    def test_of_a_flood_on_stderr_the_end_is_kept(self, transport: Transport) -> None:
+        """The end usually says why the program failed."""
         process = transport.start(["sh", "-c", "head -c 1000000 /dev/zero >&2; echo ' last' >&2; echo done; cat"])
         assert process.read_line(DEADLINE_S) == "done"
         process.close()
         with pytest.raises(DeviceLostError, match=r"last$"):
             process.read_line(DEADLINE_S)
 
-    def test_a_command_is_one_line(self, transport: Transport) -> None:
+    def test_a_command_of_several_lines_is_refused(self, transport: Transport) -> None:
+        """farmrt would read the second line as another command."""
         process = transport.start(["cat"])
         with pytest.raises(DeviceError, match="one line"):
             process.write_line("load a\nrun b")
 
-    def test_start_of_a_missing_program(self, transport: Transport) -> None:
+    def test_starting_a_missing_program_is_an_error(self, transport: Transport) -> None:
         with pytest.raises(JobError):
             transport.start(["./no-such-program"]).read_line(DEADLINE_S)
 
@@ -263,11 +270,11 @@ class TransportContract:
         wait_until_ended(process_id)
 
     @pytest.mark.parametrize("argument", ["x" * 30_000, "a\tb\x01c", "'" * 50, "~", "$(echo no)", "`echo no`", "!1"])
-    def test_more_arguments_arrive_as_they_are(self, transport: Transport, argument: str) -> None:
+    def test_long_and_odd_arguments_arrive_unchanged(self, transport: Transport, argument: str) -> None:
         assert run_shell(transport, 'printf %s "$1"', argument).stdout == argument.encode()
 
     @pytest.mark.parametrize("status", [126, 127])
-    def test_a_programs_own_126_and_127(self, transport: Transport, status: int) -> None:
+    def test_a_program_may_itself_exit_with_126_or_127(self, transport: Transport, status: int) -> None:
         assert run_shell(transport, f"exit {status}").exit_status == status
 
     def test_ten_megabytes_in_and_out(self, transport: Transport) -> None:
@@ -283,7 +290,7 @@ class TransportContract:
     def test_program_that_closes_its_output_and_stays(self, transport: Transport) -> None:
         assert run_shell(transport, "exec >&- 2>&-; sleep 0.3; exit 5").exit_status == 5
 
-    def test_a_batch_is_pushed_where_it_changed(self, transport: Transport, tmp_path: Path) -> None:
+    def test_of_a_batch_only_changed_files_are_pushed(self, transport: Transport, tmp_path: Path) -> None:
         files = {}
         for index in range(30):
             local = tmp_path / f"file {index}"
@@ -300,7 +307,7 @@ class TransportContract:
         numbers = {int(line.split()[-1]) for line in executable.stdout.decode().splitlines()}
         assert numbers == set(range(1, 30, 2))
 
-    def test_an_empty_batch_is_no_work(self, transport: Transport) -> None:
+    def test_an_empty_batch_pushes_nothing(self, transport: Transport) -> None:
         assert transport.push({}) == []
 
     def test_push_through_a_link_that_leaves_is_refused(self, transport: Transport, tmp_path: Path) -> None:
@@ -312,7 +319,7 @@ class TransportContract:
                 transport.push({name: tmp_path / "source"})
         assert not list((tmp_path / "outside").iterdir())
 
-    def test_a_refused_push_leaves_no_parts(self, transport: Transport, tmp_path: Path) -> None:
+    def test_a_refused_push_leaves_no_temporary_files(self, transport: Transport, tmp_path: Path) -> None:
         (tmp_path / "source").write_bytes(b"x")
         run_shell(transport, "mkdir folder")
         with pytest.raises(DeviceError):
@@ -344,9 +351,10 @@ class PosixContract(TransportContract):
     """What transports over a link (farm.transport.posix) add to the contract."""
 
     @pytest.mark.parametrize(("age", "remains"), [({"seconds": 90}, True), ({"hours": 20}, True), ({"days": 3}, False)])
-    def test_only_what_died_days_ago_is_cleared_away(
+    def test_only_old_leftovers_of_pushes_are_removed(
         self, transport: Transport, tmp_path: Path, age: dict[str, int], remains: bool
     ) -> None:
+        """A folder of a recent push may belong to another controller that is pushing now."""
         (tmp_path / "source").write_bytes(b"x")
         then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(**age)
         run_shell(transport, 'mkdir push-1; TZ=UTC touch -t "$1" push-1', then.strftime("%Y%m%d%H%M.%S"))

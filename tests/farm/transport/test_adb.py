@@ -15,12 +15,12 @@ import pytest
 
 from farm.config.inventory import Unit
 from farm.emulation import EmulatedPhone, PhoneSettings
+from farm.emulation.phone_unit import private_adb_server
 from farm.transport import adb
 from farm.transport.adb import AdbTransport, remedy
 from farm.transport.adb_server import AdbDevice, AdbServer, find_adb, parse_device
 from farm.transport.base import Transport
 from runtime.errors import DeviceError, DeviceLostError, JobError, ProcessEndedError
-from tests.farm.adb_servers import adb_server
 from tests.farm.transport.contract import DEADLINE_S, PosixContract, run_shell, wait_until_ended
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with adb_server(tmp_path_factory.mktemp("adb")) as found:
+    with private_adb_server(tmp_path_factory.mktemp("adb")) as found:
         yield found
 
 
@@ -91,7 +91,7 @@ def transport(phone: EmulatedPhone, port: int) -> Iterator[AdbTransport]:
     opened.close()
 
 
-def test_many_files_travel_together(transport: AdbTransport, tmp_path: Path) -> None:
+def test_many_files_are_pushed_over_one_connection(transport: AdbTransport, tmp_path: Path) -> None:
     files = {}
     for number in range(200):
         path = tmp_path / str(number)
@@ -103,7 +103,7 @@ def test_many_files_travel_together(transport: AdbTransport, tmp_path: Path) -> 
     assert transport.push(files) == ["many/7"]
 
 
-def test_long_command_lines(transport: AdbTransport) -> None:
+def test_command_lines_longer_than_a_packet_run(transport: AdbTransport) -> None:
     argument = "x" * 50_000
     assert run_shell(transport, 'printf %s "$1"', argument).stdout == argument.encode()
 
@@ -142,7 +142,7 @@ def test_a_file_that_is_altered_on_its_way_back_is_refused(
     assert not (tmp_path / "back").exists()
 
 
-def test_a_program_that_dies_is_no_lost_phone(transport: AdbTransport) -> None:
+def test_a_program_that_dies_does_not_count_as_a_lost_phone(transport: AdbTransport) -> None:
     process = transport.start(["sh", "-c", "read line; echo last words >&2; kill -SEGV $$"])
     process.write_line("go")
     with pytest.raises(ProcessEndedError, match=r"139 \(SIGSEGV\): last words"):
@@ -196,7 +196,7 @@ def test_a_reset_in_each_stage_is_a_lost_phone(
     transport.close()
 
 
-def test_a_link_that_stands_still_is_noticed(phone: EmulatedPhone, transport: AdbTransport, quick: None) -> None:
+def test_a_stalled_connection_is_noticed(phone: EmulatedPhone, transport: AdbTransport, quick: None) -> None:
     process = transport.start(["sh", "-c", "echo there; sleep 1000"])
     assert process.read_line(DEADLINE_S) == "there"
     phone.inject("stall")
@@ -206,7 +206,7 @@ def test_a_link_that_stands_still_is_noticed(phone: EmulatedPhone, transport: Ad
     assert time.monotonic() - begun < 30
 
 
-def test_a_silent_program_is_no_lost_phone(transport: AdbTransport, quick: None) -> None:
+def test_a_silent_program_does_not_count_as_a_lost_phone(transport: AdbTransport, quick: None) -> None:
     assert run_shell(transport, "sleep 3; echo done").stdout == b"done\n"
 
 
@@ -253,7 +253,7 @@ def test_phones_that_may_not_be_used_say_why(
         adb.connect(unit_of(phone, port))
 
 
-def test_a_phone_that_is_not_there(port: int, quick: None) -> None:
+def test_an_absent_phone_is_an_error_with_what_to_do(port: int, quick: None) -> None:
     unit = Unit("gone", "adb", "sdm845", "x", ("host",), serial="0123456789", adb_server_port=port)
     with pytest.raises(DeviceLostError, match="gone: 0123456789 is absent: adb does not see it"):
         adb.connect(unit)
@@ -273,11 +273,11 @@ NO_PERMISSIONS = "no permissions (user in plugdev group; are your udev rules wro
         ("* daemon", ("*", "daemon")),
     ],
 )
-def test_lines_of_the_server(line: str, device: tuple[str, ...] | None) -> None:
+def test_lines_of_the_servers_device_list_are_parsed(line: str, device: tuple[str, ...] | None) -> None:
     assert parse_device(line) == (AdbDevice(*device) if device else None)
 
 
-def test_every_state_has_a_remedy_but_the_good_one() -> None:
+def test_every_state_but_device_has_a_remedy() -> None:
     assert remedy("device") == ""
     assert all(remedy(state) for state in (*adb.REMEDIES, "something new"))
 
@@ -304,7 +304,7 @@ def test_a_server_of_another_version_is_used_as_it_is(tmp_path: Path) -> None:
     assert asked == ["host:version", "host:devices-l"]
 
 
-def test_what_is_no_adb_server_is_told() -> None:
+def test_another_program_on_the_port_is_an_error() -> None:
     import socketserver
 
     class Web(socketserver.StreamRequestHandler):

@@ -19,15 +19,15 @@ from farm import transport as transports
 from farm.config.inventory import Unit
 from farm.transport import ssh
 from farm.transport.base import Transport
-from farm.transport.ssh_link import Patience
+from farm.transport.ssh_connection import SshTimeouts
 from runtime.errors import ConfigError, DeadlineError, DeviceError, DeviceLostError
 from tests.conftest import require
-from tests.farm.shells import SHELLS, shell_environment
-from tests.farm.ssh_server import Proxy, SshServer
-from tests.farm.sshd import running_sshd
 from tests.farm.transport.contract import DEADLINE_S, ODD_NAMES, PosixContract, run_shell, wait_until_ended
+from tests.farm.transport.openssh_server import running_sshd
+from tests.farm.transport.ssh_server import BreakableProxy, SshServer
+from tests.farm.transport.unit_shells import SHELLS, shell_environment
 
-SHORT = Patience(connect_s=10.0, idle_s=0.1, dead_s=0.5)
+SHORT = SshTimeouts(connect_s=10.0, idle_s=0.1, dead_s=0.5)
 
 
 @pytest.fixture(autouse=True)
@@ -147,7 +147,7 @@ def test_a_key_with_a_passphrase_belongs_into_the_agent(server: SshServer, board
         transports.connect(dataclasses.replace(board, key_file=tmp_path / "locked"))
 
 
-def test_a_key_of_the_agent(
+def test_a_key_of_the_agent_logs_in(
     server: SshServer, key: paramiko.PKey, board: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require("sshd", "" if shutil.which("ssh-agent") else "no ssh-agent on this machine")
@@ -162,7 +162,7 @@ def test_a_key_of_the_agent(
     agent.wait()
 
 
-def test_a_unit_cannot_write_to_the_screen(board: Unit) -> None:
+def test_a_units_messages_cannot_steer_the_terminal(board: Unit) -> None:
     opened = transports.connect(board)
     process = opened.start(["sh", "-c", r"printf '\033[2J\007evil' >&2; exit 1"])
     with pytest.raises(DeviceLostError) as lost:
@@ -171,17 +171,17 @@ def test_a_unit_cannot_write_to_the_screen(board: Unit) -> None:
     opened.close()
 
 
-def test_nobody_listens_there(board: Unit) -> None:
+def test_a_refused_connection_says_what_to_check(board: Unit) -> None:
     with pytest.raises(DeviceError, match=r"connection refused; is sshd running"):
         transports.connect(dataclasses.replace(board, port=free_port()))
 
 
-def test_a_name_that_is_not_found(board: Unit) -> None:
+def test_an_unknown_host_name_says_so(board: Unit) -> None:
     with pytest.raises(DeviceError, match=r"the name 'board.invalid' is not found .*devices.yml"):
         transports.connect(dataclasses.replace(board, address="board.invalid"))
 
 
-def test_what_is_no_ssh_server(tmp_path: Path) -> None:
+def test_another_server_on_the_port_is_an_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         unit = unit_at(listening.getsockname()[1], tmp_path / "key")
 
@@ -196,28 +196,28 @@ def test_what_is_no_ssh_server(tmp_path: Path) -> None:
         thread.join()
 
 
-def test_connecting_has_one_deadline_for_all(server: SshServer, tmp_path: Path) -> None:
-    with Proxy(server.port) as proxy:
+def test_one_deadline_covers_all_stages_of_connecting(server: SshServer, tmp_path: Path) -> None:
+    with BreakableProxy(server.port) as proxy:
         proxy.stall()
         began = time.monotonic()
         with pytest.raises(DeadlineError, match=r"no connection to .* within 0.3 s"):
-            ssh.connect(unit_at(proxy.port, tmp_path / "key"), Patience(connect_s=0.3))
+            ssh.connect(unit_at(proxy.port, tmp_path / "key"), SshTimeouts(connect_s=0.3))
         assert time.monotonic() - began < DEADLINE_S
 
 
 @pytest.fixture
-def proxy(server: SshServer) -> Iterator[Proxy]:
-    with Proxy(server.port) as running:
+def proxy(server: SshServer) -> Iterator[BreakableProxy]:
+    with BreakableProxy(server.port) as running:
         yield running
 
 
 @pytest.fixture
-def behind(proxy: Proxy, tmp_path: Path) -> Unit:
+def behind(proxy: BreakableProxy, tmp_path: Path) -> Unit:
     """The board, reached through the proxy."""
     return trusted(unit_at(proxy.port, tmp_path / "key"))
 
 
-def test_a_cut_connection_while_a_program_runs(behind: Unit, proxy: Proxy) -> None:
+def test_a_connection_cut_while_a_program_runs_is_a_lost_device(behind: Unit, proxy: BreakableProxy) -> None:
     opened = transports.connect(behind)
     process = opened.start(["sh", "-c", "echo ready; cat"])
     assert process.read_line(DEADLINE_S) == "ready"
@@ -230,7 +230,9 @@ def test_a_cut_connection_while_a_program_runs(behind: Unit, proxy: Proxy) -> No
 
 
 @pytest.mark.slow
-def test_a_cut_connection_while_files_are_sent(behind: Unit, proxy: Proxy, server: SshServer, tmp_path: Path) -> None:
+def test_a_connection_cut_while_files_are_sent_is_a_lost_device(
+    behind: Unit, proxy: BreakableProxy, server: SshServer, tmp_path: Path
+) -> None:
     (tmp_path / "large").write_bytes(bytes(8_000_000))
     opened = transports.connect(behind)
     opened.run(["true"], DEADLINE_S)
@@ -245,7 +247,7 @@ def test_a_cut_connection_while_files_are_sent(behind: Unit, proxy: Proxy, serve
 
 
 @pytest.mark.slow
-def test_a_half_open_connection_is_noticed(behind: Unit, proxy: Proxy) -> None:
+def test_a_half_open_connection_is_noticed(behind: Unit, proxy: BreakableProxy) -> None:
     opened = ssh.connect(behind, SHORT)
     process = opened.start(["sh", "-c", "echo ready; cat"])
     assert process.read_line(DEADLINE_S) == "ready"
@@ -259,7 +261,9 @@ def test_a_half_open_connection_is_noticed(behind: Unit, proxy: Proxy) -> None:
 
 
 @pytest.mark.slow
-def test_a_half_open_connection_while_files_are_sent(behind: Unit, proxy: Proxy, tmp_path: Path) -> None:
+def test_a_half_open_connection_is_noticed_while_files_are_sent(
+    behind: Unit, proxy: BreakableProxy, tmp_path: Path
+) -> None:
     (tmp_path / "large").write_bytes(bytes(30_000_000))
     opened = ssh.connect(behind, SHORT)
     opened.run(["true"], DEADLINE_S)
@@ -269,7 +273,7 @@ def test_a_half_open_connection_while_files_are_sent(behind: Unit, proxy: Proxy,
     opened.close()
 
 
-def test_no_session_is_left(server: SshServer, board: Unit) -> None:
+def test_a_server_at_its_session_limit_is_an_error_with_what_to_do(server: SshServer, board: Unit) -> None:
     server.max_sessions = 1
     opened = transports.connect(board)
     process = opened.start(["cat"])
@@ -280,7 +284,7 @@ def test_no_session_is_left(server: SshServer, board: Unit) -> None:
     opened.close()
 
 
-def test_over_a_jump_host(server: SshServer, key: paramiko.PKey, tmp_path: Path, home: Path) -> None:
+def test_a_unit_is_reached_over_a_jump_host(server: SshServer, key: paramiko.PKey, tmp_path: Path, home: Path) -> None:
     with SshServer(tmp_path / "jump", key) as jump:
         (home / ".ssh/config").write_text(f"Host 127.0.0.1\n  IdentityFile {tmp_path / 'key'}\n")
         unit = unit_at(server.port, tmp_path / "key", jump=f"me@127.0.0.1:{jump.port}")
@@ -294,7 +298,9 @@ def test_over_a_jump_host(server: SshServer, key: paramiko.PKey, tmp_path: Path,
             transports.connect(dataclasses.replace(unit, port=free_port()))
 
 
-def test_a_jump_host_that_is_cut(server: SshServer, key: paramiko.PKey, tmp_path: Path, home: Path) -> None:
+def test_a_jump_host_that_is_cut_is_a_lost_device(
+    server: SshServer, key: paramiko.PKey, tmp_path: Path, home: Path
+) -> None:
     with SshServer(tmp_path / "jump", key) as jump:
         (home / ".ssh/config").write_text(f"Host 127.0.0.1\n  IdentityFile {tmp_path / 'key'}\n")
         opened = transports.connect(trusted(unit_at(server.port, tmp_path / "key", jump=f"127.0.0.1:{jump.port}")))
@@ -320,7 +326,7 @@ def test_the_users_ssh_configuration_is_honoured(
     assert not (home / ".ssh/known_hosts").exists()
 
 
-def test_a_folder_that_cannot_be_made(board: Unit) -> None:
+def test_a_folder_that_cannot_be_made_is_an_error(board: Unit) -> None:
     opened = transports.connect(dataclasses.replace(board, folder="/dev/null/unit"))
     with pytest.raises(DeviceError, match=r"board: true: cannot be started: .*/dev/null"):
         opened.run(["true"], DEADLINE_S)
@@ -337,7 +343,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", tmp_path / "disk"], check=True)
 
 
-def test_a_disk_that_is_full(board: Unit, small_disk: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_that_says_so(board: Unit, small_disk: Path, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(3_000_000))
     (tmp_path / "small").write_bytes(b"small")
     opened = transports.connect(dataclasses.replace(board, folder=str(small_disk / "unit")))
@@ -349,7 +355,7 @@ def test_a_disk_that_is_full(board: Unit, small_disk: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_batch_that_needs_many_command_lines(board: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_may_need_many_command_lines(board: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("farm.transport.posix.PosixTransport.max_command_bytes", 3000)
     files = {f"{'long' * 20}/{index % 50}/{index}": tmp_path / f"{index}" for index in range(100)}
     for local in files.values():
@@ -398,7 +404,9 @@ def test_scripts_work_in_every_shell(
     opened.close()
 
 
-def test_a_real_sshd_at_its_session_limit(tmp_path: Path, key: paramiko.PKey, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_are_killed_even_at_a_real_sshds_session_limit(
+    tmp_path: Path, key: paramiko.PKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("farm.transport.program.GRACE_S", 0.1)
     public = f"{key.get_name()} {key.get_base64()}\n"
     with running_sshd(tmp_path / "sshd", public, "MaxSessions=1") as (port, host_key):
@@ -414,7 +422,7 @@ def test_a_real_sshd_at_its_session_limit(tmp_path: Path, key: paramiko.PKey, mo
         wait_until_ended(process_id)
 
 
-def test_configuration_that_cannot_be_used(board: Unit, home: Path) -> None:
+def test_a_configuration_that_cannot_be_used_is_refused(board: Unit, home: Path) -> None:
     config = home / ".ssh/config"
     for text, problem in [
         ("Host *\n  ProxyCommand nc %h %p\n", "ProxyCommand is not supported; use ProxyJump"),

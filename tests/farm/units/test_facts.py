@@ -1,3 +1,5 @@
+"""Facts of phones and boards, from good, missing and hostile answers."""
+
 from __future__ import annotations
 
 import shlex
@@ -10,12 +12,12 @@ from hypothesis import strategies as st
 from farm import transport
 from farm.config.fields import SAFE_NAME
 from farm.config.inventory import HOST, Unit
-from farm.emulation.emulated import EmulatedPhone
 from farm.emulation.phone import PhoneSettings
+from farm.emulation.phone_thread import EmulatedPhone
 from farm.emulation.socs import SOCS
 from farm.units import facts
 from farm.units.facts import Facts
-from tests.farm.adb_peer import Peer
+from tests.farm.emulation.adb_client import AdbClient
 
 
 def answers_of(values: dict[str, str]) -> str:
@@ -46,7 +48,7 @@ BOARD = answers_of(
 )
 
 
-def test_a_phone() -> None:
+def test_facts_of_a_phone_are_parsed() -> None:
     assert facts.parse(PHONE) == Facts(
         model="MI 8", soc="sdm845", abis=("arm64-v8a", "armeabi-v7a"), os="Android 10 (API 29)", gpu="adreno"
     )
@@ -54,7 +56,7 @@ def test_a_phone() -> None:
     assert facts.parse(PHONE + answers_of({"mali": "Mali-G76 10 cores r0p1 0x72110001\n"})).gpu.startswith("Mali-G76")
 
 
-def test_a_board() -> None:
+def test_facts_of_a_board_are_parsed() -> None:
     assert facts.parse(BOARD) == Facts(
         model="Pine64 RockPro64 v2.1", soc="rk3399", abis=("arm64", "armhf"), os="Debian 12"
     )
@@ -76,7 +78,7 @@ def test_a_board() -> None:
         ({"ro.product.cpu.abilist": "../../etc\n", "machine": "aarch64"}, ()),
     ],
 )
-def test_abis(answers: dict[str, str], abis: tuple[str, ...]) -> None:
+def test_abis_come_from_android_packages_or_machine(answers: dict[str, str], abis: tuple[str, ...]) -> None:
     assert facts.parse(answers_of(answers), host_machine="x86_64").abis == abis
 
 
@@ -88,7 +90,7 @@ def test_qualcomms_number_counts_only_on_their_chips() -> None:
     assert facts.parse(answers_of({"hardware": "Hardware\t: Qualcomm Technologies, Inc SDM660\n"})).soc == "sdm660"
 
 
-def test_nothing_at_all() -> None:
+def test_no_output_gives_empty_facts() -> None:
     assert facts.parse("") == facts.parse("sh: getprop: not found\n") == Facts()
 
 
@@ -126,7 +128,7 @@ def check(found: Facts) -> None:
         assert word.isprintable() and len(word) <= 80
 
 
-def test_this_machine_is_asked_with_the_very_script(tmp_path: Path) -> None:
+def test_the_script_runs_on_this_machine(tmp_path: Path) -> None:
     opened = transport.connect(HOST, tmp_path)
     found = facts.read_facts(opened)
     assert found.abis == ("host",)
@@ -139,15 +141,15 @@ def test_this_machine_is_asked_with_the_very_script(tmp_path: Path) -> None:
 @pytest.mark.parametrize("android", [10, 14])
 def test_the_script_finds_what_an_emulated_phone_has(key: str, android: int) -> None:
     chip = SOCS[key]
-    with EmulatedPhone(PhoneSettings(soc=key, android=android)) as phone, Peer(phone.port) as peer:
-        peer.greet()
+    with EmulatedPhone(PhoneSettings(soc=key, android=android)) as phone, AdbClient(phone.port) as peer:
+        peer.connect()
         found = facts.parse(peer.run(shlex.join(["sh", "-c", facts.SCRIPT])).stdout.decode())
     assert (found.soc, found.model, found.abis) == (key, chip.model, ("host",))
     assert found.os.startswith(f"Android {android} (API ")
     assert found.gpu == chip.gpu.name
 
 
-def test_the_files_word_counts_more_than_the_devices() -> None:
+def test_devices_yml_overrides_the_facts() -> None:
     said = Facts(model="MI 8", soc="sdm845", abis=("arm64-v8a",))
     phone = Unit("phone", "adb", "unknown", "phone", ())
     assert facts.complete(phone, said) == Unit("phone", "adb", "sdm845", "MI 8", ("arm64-v8a",))

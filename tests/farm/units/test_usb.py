@@ -1,3 +1,5 @@
+"""USB devices that may be phones, from sysfs."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -15,7 +17,7 @@ def plug(sysfs: Path, name: str, *, interface: str) -> None:
         (folder / file).write_text(f"{value}\n")
 
 
-def test_a_phone_is_told_from_a_keyboard(tmp_path: Path) -> None:
+def test_only_a_device_with_adbs_interface_counts_as_a_phone(tmp_path: Path) -> None:
     assert not may_have_phone(tmp_path, "linux")
     plug(tmp_path, "1-1:1.0", interface="03 01 01")
     plug(tmp_path, "1-2:1.0", interface="ff 42 03")  # fastboot
@@ -26,5 +28,5 @@ def test_a_phone_is_told_from_a_keyboard(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("system", ["darwin", "win32"])
-def test_where_nobody_tells_there_may_be_one(tmp_path: Path, system: str) -> None:
+def test_systems_without_sysfs_may_always_have_a_phone(tmp_path: Path, system: str) -> None:
     assert may_have_phone(tmp_path, system)

@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from farm.condition.throttling import Measured
+from farm.condition.throttling import MeasuredSample
 from farm.config import deployment, inventory
 from farm.config.inventory import Unit
 from farm.decision.comparison import CompareRow, ComparisonOutcome, Side
 from farm.emulation import PhoneSettings
-from farm.emulation.attached import attached_phone
+from farm.emulation.phone_unit import emulated_phone_unit
 from farm.jobs.compare import bundle, checkout, contender
 from farm.jobs.compare.builds import CompareOptions, compare_job
 from farm.jobs.compare.contender import Contender
 from farm.jobs.fleet.unit import OpenUnit
 from farm.rows.row import DeviceState, Status
 from runtime.errors import ConfigError
-from tests.farm.models import deployment_text, tiny_model, write_deployment
+from tests.farm.model.tiny_model import deployment_text, tiny_model, write_deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 ROOT = Path(bundle.__file__).resolve().parents[3]
@@ -131,9 +131,9 @@ def test_a_build_that_cannot_make_the_model_is_a_row(tmp_path: Path, model: Path
 def test_turns_that_heat_spoiled_are_left_out(model: Path, monkeypatch: pytest.MonkeyPatch, hot: int) -> None:
     turns = iter(range(7))
 
-    def measured(self: OpenUnit, measure: Any, rest: object = None) -> Measured[Any]:
+    def measured(self: OpenUnit, measure: Any, rest: object = None) -> MeasuredSample[Any]:
         reason = "thermal status severe" if next(turns) < hot else ""
-        return Measured(measure(), DeviceState(), DeviceState(), reason, 2)
+        return MeasuredSample(measure(), DeviceState(), DeviceState(), reason, 2)
 
     monkeypatch.setattr(OpenUnit, "measured", measured)
     (row,) = compared(*contender.models(model, model), dataclasses.replace(FEW, turns=7))
@@ -148,7 +148,7 @@ def test_turns_that_heat_spoiled_are_left_out(model: Path, monkeypatch: pytest.M
 
 
 def test_on_an_emulated_phone(model: Path) -> None:
-    with attached_phone("mi8", PhoneSettings(soc="sdm845")) as unit:
+    with emulated_phone_unit("mi8", PhoneSettings(soc="sdm845")) as unit:
         (row,) = compared(*contender.models(model, model), units=[unit])
     assert (row.status, row.reason, row.unit, row.soc) == (Status.OK, "", "mi8", "sdm845")
     assert row.cosine == 1.0 and row.outcome in (ComparisonOutcome.SAME, ComparisonOutcome.TOO_SMALL)

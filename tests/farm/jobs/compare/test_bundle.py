@@ -15,7 +15,7 @@ from farm.jobs.compare.bundle import ENTRIES, Probed, check_makes_bundles, make_
 from farm.jobs.compare.checkout import Checkout
 from farm.jobs.fleet.unit import open_unit
 from runtime.errors import BuildError, ConfigError, FormatError, UnsupportedError
-from tests.farm.models import write_deployment
+from tests.farm.model.tiny_model import write_deployment
 
 ROOT = Path(bundle.__file__).resolve().parents[3]
 

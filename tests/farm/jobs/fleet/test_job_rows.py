@@ -28,7 +28,7 @@ from runtime.errors import (
     ProcessEndedError,
     UnsupportedError,
 )
-from tests.farm.models import write_deployment
+from tests.farm.model.tiny_model import write_deployment
 
 
 class FakeSession:

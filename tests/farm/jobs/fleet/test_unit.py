@@ -18,7 +18,7 @@ from farm.jobs.models.prepare import Prepared, prepare
 from farm.model.fetch import Fetcher
 from runtime.errors import ConfigError, UnsupportedError
 from runtime.types import Precision
-from tests.farm.models import write_deployment
+from tests.farm.model.tiny_model import write_deployment
 
 SYSTEM = Driver(Path("/lib/libpocl.so"), "system", "PoCL")
 PYPI = Driver(Path("/site/libpocl.so"), "pypi", "PoCL")

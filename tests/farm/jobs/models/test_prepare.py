@@ -12,7 +12,7 @@ from farm.jobs.models.prepare import Failed, Prepared, TestData, given_inputs, p
 from farm.model.fetch import Fetcher
 from runtime.errors import ConfigError, ModelError, UnsupportedError
 from runtime.types import Precision
-from tests.farm.models import tiny_model, write_deployment
+from tests.farm.model.tiny_model import tiny_model, write_deployment
 
 
 def prepared(path: Path, check: bool = False) -> Prepared:

@@ -15,8 +15,8 @@ from farm import cli
 from farm.rows.nightly import NightlyRow
 from farm.rows.run_info import RunInfo
 from farm.store import Store
-from tests.farm.bench import Bench, finished, is_clean
-from tests.farm.models import write_deployment
+from tests.farm.emulated_units import EmulatedUnits, is_clean, wait_for_result
+from tests.farm.model.tiny_model import write_deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 
@@ -52,8 +52,8 @@ def stored() -> tuple[RunInfo, list[NightlyRow]]:
         return run, store.nightly_rows(run.id)
 
 
-def test_nights_are_measured_stored_and_reported(bench: Bench, capsys: Any) -> None:
-    phone = bench.phone()
+def test_nights_are_measured_stored_and_reported(emulated: EmulatedUnits, capsys: Any) -> None:
+    phone = emulated.phone()
     for _ in range(2):
         status, verdict, err = nightly(capsys)
         assert (status, verdict["outcome"]) == (0, "nothing worse"), err
@@ -68,8 +68,8 @@ def test_nights_are_measured_stored_and_reported(bench: Bench, capsys: Any) -> N
     assert is_clean(phone)
 
 
-def test_the_plan_is_shown_and_nothing_measured(bench: Bench, capsys: Any) -> None:
-    bench.phone()
+def test_the_plan_is_shown_and_nothing_measured(emulated: EmulatedUnits, capsys: Any) -> None:
+    emulated.phone()
     assert nightly(capsys)[0] == 0
     status, plan, _ = nightly(capsys, "--dry-run")
     (unit,) = plan["units"]
@@ -79,10 +79,10 @@ def test_the_plan_is_shown_and_nothing_measured(bench: Bench, capsys: Any) -> No
         assert len(store.runs()) == 1
 
 
-def test_a_run_that_was_killed_goes_on_where_it_was(bench: Bench, capsys: Any) -> None:
-    bench.phone()
+def test_a_run_that_was_killed_goes_on_where_it_was(emulated: EmulatedUnits, capsys: Any) -> None:
+    emulated.phone()
     Path("lab.yml").write_text(FILE.replace("repeats: 2", "repeats: 40"))
-    process = bench.start("nightly", "lab.yml")
+    process = emulated.start("nightly", "lab.yml")
     noted: list[tuple[str, dict[str, Any]]] = []
     end_s = time.monotonic() + 300
     while len(noted) < 4:
@@ -97,7 +97,7 @@ def test_a_run_that_was_killed_goes_on_where_it_was(bench: Bench, capsys: Any) -
         (run,) = store.runs(name="lab")
         noted = [data for key, data in store.progress(run.id) if key != "plan"]
     assert run.state == "interrupted"
-    finished(process)
+    wait_for_result(process)
     status, verdict, err = nightly(capsys, "--resume", "--wait", "120")
     assert (status, verdict["run"]) == (0, run.id), err
     _, (row,) = stored()
@@ -106,8 +106,8 @@ def test_a_run_that_was_killed_goes_on_where_it_was(bench: Bench, capsys: Any) -
     assert nightly(capsys, "--resume")[0] == 2
 
 
-def test_only_what_was_interrupted_and_is_the_same_goes_on(bench: Bench, capsys: Any) -> None:
-    bench.phone()
+def test_only_what_was_interrupted_and_is_the_same_goes_on(emulated: EmulatedUnits, capsys: Any) -> None:
+    emulated.phone()
     status, _, err = nightly(capsys, "--resume")
     assert status == 2 and "there is no run yet" in err
     assert nightly(capsys)[0] == 0
@@ -118,8 +118,8 @@ def test_only_what_was_interrupted_and_is_the_same_goes_on(bench: Bench, capsys:
     assert status == 2 and "has changed since run 1" in err
 
 
-def test_a_phone_that_stays_away_is_told_and_the_other_measured(bench: Bench, capsys: Any) -> None:
-    phones = [bench.phone("first"), bench.phone("second")]
+def test_a_phone_that_stays_away_is_told_and_the_other_measured(emulated: EmulatedUnits, capsys: Any) -> None:
+    phones = [emulated.phone("first"), emulated.phone("second")]
     assert nightly(capsys)[0] == 0
     phones[0].inject("disconnect:away=600")
     status, verdict, _ = nightly(capsys)
@@ -133,8 +133,8 @@ def test_a_phone_that_stays_away_is_told_and_the_other_measured(bench: Bench, ca
     assert {row.unit: row.status for row in rows} == {"first": "device_lost", "second": "ok"}
 
 
-def test_a_hot_phone_is_left_out_and_no_alarm(bench: Bench, capsys: Any) -> None:
-    phone = bench.phone()
+def test_a_hot_phone_is_left_out_and_no_alarm(emulated: EmulatedUnits, capsys: Any) -> None:
+    phone = emulated.phone()
     phone.inject("throttle:status=4,at=shell,on=farmrt.*serve")
     status, verdict, err = nightly(capsys)
     assert status == 0, err
@@ -143,17 +143,17 @@ def test_a_hot_phone_is_left_out_and_no_alarm(bench: Bench, capsys: Any) -> None
     assert all("thermal status" in block.throttled for block in row.blocks)
 
 
-def test_a_wrong_result_is_no_good_night(bench: Bench, capsys: Any) -> None:
-    bench.phone()
-    write_deployment(bench.folder, data_type="fp16_fp32", validation_threshold="{GPU: 1.0}")
+def test_a_wrong_result_is_no_good_night(emulated: EmulatedUnits, capsys: Any) -> None:
+    emulated.phone()
+    write_deployment(emulated.folder, data_type="fp16_fp32", validation_threshold="{GPU: 1.0}")
     status, verdict, _ = nightly(capsys)
     assert (status, verdict["outcome"]) == (1, "worse")
     assert [each["verdict"] for each in verdict["series"] if each["metric"] == "latency_ms"] == ["wrong_result"]
 
 
-def test_no_unit_and_a_model_that_is_missing(bench: Bench, capsys: Any) -> None:
+def test_no_unit_and_a_model_that_is_missing(emulated: EmulatedUnits, capsys: Any) -> None:
     Path("lab.yml").write_text(FILE.replace("{all: yes}", "{soc: sm8550}"))
-    bench.phone()
+    emulated.phone()
     status, _, err = nightly(capsys)
     assert status == 3 and "sm8550" in err
     Path("lab.yml").write_text(FILE.replace("tiny.yml", "nothing.yml"))
@@ -161,8 +161,8 @@ def test_no_unit_and_a_model_that_is_missing(bench: Bench, capsys: Any) -> None:
     assert status == 2 and "nothing.yml" in err
 
 
-def test_a_command_is_told(bench: Bench, capsys: Any) -> None:
-    bench.phone()
+def test_a_command_is_told(emulated: EmulatedUnits, capsys: Any) -> None:
+    emulated.phone()
     script = "import sys; open('told.json', 'w').write(sys.stdin.read())"
     command = json.dumps([sys.executable, "-c", script])
     Path("lab.yml").write_text(f"{FILE}notify_command: {command}\n")
@@ -173,8 +173,8 @@ def test_a_command_is_told(bench: Bench, capsys: Any) -> None:
     assert status == 1 and "notify_command /nowhere/notify" in err
 
 
-def test_what_the_budget_does_not_reach_is_a_row_that_says_so(bench: Bench, capsys: Any) -> None:
-    bench.phone()
+def test_what_the_budget_does_not_reach_is_a_row_that_says_so(emulated: EmulatedUnits, capsys: Any) -> None:
+    emulated.phone()
     Path("lab.yml").write_text(f"{FILE}budget_minutes: 0.00001\n")
     status, verdict, _ = nightly(capsys)
     assert status == 1 and "budget_minutes" in verdict["series"][0]["reason"]

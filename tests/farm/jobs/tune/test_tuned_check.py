@@ -14,7 +14,7 @@ import pytest
 from farm import artifacts, cli
 from farm.config import deployment, inventory
 from farm.emulation import PhoneSettings
-from farm.emulation.attached import attached_phone
+from farm.emulation.phone_unit import emulated_phone_unit
 from farm.jobs.compare.interleaved import Effort
 from farm.jobs.fleet.unit import OpenUnit, open_unit
 from farm.jobs.models.prepare import Prepared, TestData, prepare
@@ -22,7 +22,7 @@ from farm.jobs.tune.tuned_check import check_tuned, verdict
 from farm.model import fetch
 from farm.rows.nightly import NightlyRow
 from runtime.artifacts import decode_tuned, encode_tuned
-from tests.farm.models import write_deployment
+from tests.farm.model.tiny_model import write_deployment
 from tuner.statistics import Ratio
 
 LITTLE = Effort(turns=5, turn_ms=1.0)
@@ -139,7 +139,7 @@ class TestOnThisMachine:
         assert stored.verdict() == "not measured: thermal status severe"
 
     def test_the_files_of_another_device_model_are_not_those_of_a_phone(self, stored: Stored) -> None:
-        with attached_phone("mi8", PhoneSettings(soc="sdm845")) as unit, open_unit(unit) as opened:
+        with emulated_phone_unit("mi8", PhoneSettings(soc="sdm845")) as unit, open_unit(unit) as opened:
             assert dataclasses.replace(stored, opened=opened).verdict() == "no tuned files"
 
 

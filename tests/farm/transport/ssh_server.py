@@ -155,7 +155,7 @@ class _Session(paramiko.ServerInterface):
             _relay(channel, onward)
 
 
-class Proxy:
+class BreakableProxy:
     """Forwards connections to a port until it is told to break them."""
 
     def __init__(self, port: int) -> None:
@@ -239,16 +239,16 @@ def _pump(pipe: IO[bytes], send: object) -> None:
             send(chunk)
 
 
-def _relay(channel: paramiko.Channel, onward: socket.socket) -> None:
+def _relay(channel: paramiko.Channel, destination: socket.socket) -> None:
     while True:
-        readable, _, _ = select.select([channel, onward], [], [])
+        readable, _, _ = select.select([channel, destination], [], [])
         if channel in readable:
             chunk = channel.recv(CHUNK_BYTES)
             if not chunk:
                 return
-            onward.sendall(chunk)
-        if onward in readable:
-            chunk = onward.recv(CHUNK_BYTES)
+            destination.sendall(chunk)
+        if destination in readable:
+            chunk = destination.recv(CHUNK_BYTES)
             if not chunk:
                 return
             channel.sendall(chunk)

@@ -7,8 +7,8 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from farm.transport import ssh_trust
-from farm.transport.ssh_config import Target
+from farm.transport import ssh_known_hosts
+from farm.transport.ssh_config import SshTarget
 from runtime.errors import DeviceError
 
 KEY = paramiko.ECDSAKey.generate()
@@ -18,8 +18,8 @@ ANOTHER = f"{OTHER.get_name()} {OTHER.get_base64()}"
 HASHED = paramiko.HostKeys.hash_host("[lab]:2222")
 
 
-def target(file: Path) -> Target:
-    return Target("lab", 2222, "me", (), (file, file.with_name("global")))
+def target(file: Path) -> SshTarget:
+    return SshTarget("lab", 2222, "me", (), (file, file.with_name("global")))
 
 
 @pytest.mark.parametrize(
@@ -41,30 +41,30 @@ def target(file: Path) -> Target:
         ("# a comment\n|1|damaged|line x y\n[lab]:2222", "unknown"),
     ],
 )
-def test_whether_a_key_is_trusted(tmp_path: Path, line: str, state: str) -> None:
+def test_a_key_is_trusted_by_matching_entries_only(tmp_path: Path, line: str, state: str) -> None:
     file = tmp_path / "known_hosts"
     file.write_text(f"{line}\n")
-    judged = ssh_trust.judge(target(file), KEY)
+    judged = ssh_known_hosts.evaluate_key(target(file), KEY)
     assert (judged.state, judged.fingerprint) == (state, KEY.fingerprint)
     if state == "known":
-        ssh_trust.check("board", judged)
+        ssh_known_hosts.require_trusted("board", judged)
     else:
         with pytest.raises(DeviceError, match=r"^board: \[lab\]:2222 shows the host key SHA256:") as refused:
-            ssh_trust.check("board", judged)
+            ssh_known_hosts.require_trusted("board", judged)
         assert refused.value.kind == f"host-key-{state}"
 
 
-def test_renewing_replaces_this_host_alone(tmp_path: Path) -> None:
+def test_a_renewed_key_replaces_those_of_its_host_only(tmp_path: Path) -> None:
     file = tmp_path / "known_hosts"
     others = [f"lab {ANOTHER}", f"@revoked * {ANOTHER}", "# [lab]:2222", f"*.example {ANOTHER}"]
     file.write_text("\n".join([*others, f"{HASHED} {ANOTHER}", f"[lab]:2222 {ANOTHER}", f"a,[lab]:2222,b {ANOTHER}"]))
-    ssh_trust.remember(ssh_trust.judge(target(file), KEY))
+    ssh_known_hosts.add_key(ssh_known_hosts.evaluate_key(target(file), KEY))
     assert file.read_text().splitlines() == [*others, f"a,b {ANOTHER}", f"[lab]:2222 {SHOWN}"]
     assert file.stat().st_mode & 0o777 == 0o600
-    assert ssh_trust.judge(target(file), KEY).state == "known"
+    assert ssh_known_hosts.evaluate_key(target(file), KEY).state == "known"
 
 
-def test_global_file_counts_too(tmp_path: Path) -> None:
+def test_keys_in_the_global_file_are_trusted(tmp_path: Path) -> None:
     (tmp_path / "global").write_text(f"[lab]:2222 {SHOWN}\n")
-    assert ssh_trust.judge(target(tmp_path / "known_hosts"), KEY).state == "known"
-    assert ssh_trust.known_algorithms(target(tmp_path / "known_hosts")) == [KEY.get_name()]
+    assert ssh_known_hosts.evaluate_key(target(tmp_path / "known_hosts"), KEY).state == "known"
+    assert ssh_known_hosts.known_algorithms(target(tmp_path / "known_hosts")) == [KEY.get_name()]

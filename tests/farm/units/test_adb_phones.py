@@ -13,11 +13,11 @@ import pytest
 
 from farm import cli
 from farm.cli import options
-from farm.emulation.emulated import EmulatedPhone
 from farm.emulation.phone import PhoneSettings
+from farm.emulation.phone_thread import EmulatedPhone
+from farm.emulation.phone_unit import private_adb_server
 from farm.transport.adb_server import AdbServer
-from farm.units.selection import Choice
-from tests.farm.adb_servers import adb_server
+from farm.units.selection import Selection
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ List = Callable[..., list[dict[str, Any]]]
 @pytest.fixture
 def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.chdir(tmp_path)
-    with adb_server(tmp_path) as found:
+    with private_adb_server(tmp_path) as found:
         monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", str(found))
         yield found
 
@@ -70,43 +70,50 @@ def test_phones_are_found_without_being_listed(plug: Any, listed: List) -> None:
     assert mi8["temperature_c"] > 0 and 0 < mi8["battery_percent"] <= 100 and not mi8["listed"]
     assert [each["name"] for each in listed("--soc", "SDM845")] == [mi8["name"]]
     assert [each["soc"] for each in listed("--soc", "msmnile")] == ["sm8150"]
-    assert [unit.soc for unit in options.units(Choice(devices=(mi8["serial"],)))] == ["sdm845"]
+    assert [unit.soc for unit in options.units(Selection(devices=(mi8["serial"],)))] == ["sdm845"]
 
 
-def test_the_file_names_and_restricts_them(plug: Any, listed: List) -> None:
+def test_devices_yml_names_and_restricts_the_phones(plug: Any, listed: List) -> None:
     named, other = plug(soc="sdm845"), plug(soc="sdm845")
-    entry = f"  bench: {{transport: adb, address: 127.0.0.1, port: {named.port}, tags: lab, models: My phone}}\n"
+    entry = f"  emulated: {{transport: adb, address: 127.0.0.1, port: {named.port}, tags: lab, models: My phone}}\n"
     Path("devices.yml").write_text(f"devices:\n{entry}")
-    bench, found = listed()
-    assert (bench["name"], bench["model"], bench["soc"], bench["listed"]) == ("bench", "My phone", "sdm845", True)
+    emulated, found = listed()
+    assert (emulated["name"], emulated["model"], emulated["soc"], emulated["listed"]) == (
+        "emulated",
+        "My phone",
+        "sdm845",
+        True,
+    )
     assert found["serial"] == f"127.0.0.1:{other.port}"
     assert len(listed("--soc", "sdm845", "--one-per-soc")) == 1
     Path("devices.yml").write_text(f"adb: {{discover: listed}}\ndevices:\n{entry}")
-    assert [each["name"] for each in listed()] == ["bench"]
+    assert [each["name"] for each in listed()] == ["emulated"]
 
 
-def test_a_phone_that_is_away_is_what_it_was(port: int, plug: Any, listed: List) -> None:
+def test_an_absent_phone_shows_its_cached_facts(port: int, plug: Any, listed: List) -> None:
     phone = plug(soc="sdm845")
-    Path("devices.yml").write_text(f"devices: {{bench: {{transport: adb, address: 127.0.0.1, port: {phone.port}}}}}\n")
+    Path("devices.yml").write_text(
+        f"devices: {{emulated: {{transport: adb, address: 127.0.0.1, port: {phone.port}}}}}\n"
+    )
     assert listed()[0]["state"] == "ready"
     phone.inject("disconnect:away=60")
     time.sleep(0.5)
-    (bench,) = listed()
-    assert (bench["soc"], bench["abis"]) == ("sdm845", ["host"])
-    assert bench["state"] in ("offline", "unreachable") and bench["reason"]
+    (emulated,) = listed()
+    assert (emulated["soc"], emulated["abis"]) == ("sdm845", ["host"])
+    assert emulated["state"] in ("offline", "unreachable") and emulated["reason"]
 
 
-def test_unauthorized(plug: Any, listed: List) -> None:
+def test_an_unauthorized_phone_says_what_to_do(plug: Any, listed: List) -> None:
     plug("unauthorized", soc="sdm845")
     (phone,) = (each for each in listed() if each["transport"] == "adb")
     assert (phone["state"], phone["soc"]) == ("unauthorized", "unknown")
     assert "screen" in phone["reason"]
 
 
-def test_a_usb_phone_that_is_not_there(port: int, listed: List) -> None:
-    Path("devices.yml").write_text("devices: {bench: {serial: 0123456789}}\n")
-    (bench,) = listed()
-    assert bench["state"] == "not connected" and "0123456789" in bench["reason"]
+def test_a_missing_usb_phone_says_so(port: int, listed: List) -> None:
+    Path("devices.yml").write_text("devices: {emulated: {serial: 0123456789}}\n")
+    (emulated,) = listed()
+    assert emulated["state"] == "not connected" and "0123456789" in emulated["reason"]
 
 
 HOSTILE = {
@@ -122,7 +129,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_an_odd_phone_says_is_a_line_of_plain_text(
+def test_hostile_properties_are_shown_as_a_line_of_plain_text(
     plug: Any, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     phone = plug(f"property:{HOSTILE[name]}", soc="sdm845")
@@ -132,5 +139,5 @@ def test_what_an_odd_phone_says_is_a_line_of_plain_text(
         text = captured.out + captured.err
         assert len(text) < 5000 and "Traceback" not in text
         assert all(line.isprintable() for line in text.splitlines())
-    assert [unit.soc for unit in options.units(Choice(devices=(f"127.0.0.1:{phone.port}",)))] == ["sdm845"]
+    assert [unit.soc for unit in options.units(Selection(devices=(f"127.0.0.1:{phone.port}",)))] == ["sdm845"]
     assert all(path.resolve().is_relative_to(Path.cwd()) for path in Path("build").rglob("*"))

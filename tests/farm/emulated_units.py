@@ -17,12 +17,12 @@ import pytest
 
 from farm import cli
 from farm.emulation import EmulatedPhone, PhoneSettings
-from farm.emulation.emulated import LoopThread
+from farm.emulation.phone_thread import EventLoopThread
 from farm.farmrt.session import Session
 from farm.jobs.fleet import dispatch
 from farm.transport import adb
 from farm.transport.adb_server import find_adb
-from tests.farm.models import write_deployment
+from tests.farm.model.tiny_model import write_deployment
 
 END_S = 180.0
 ENTRY = """  {name}:
@@ -35,7 +35,7 @@ ENTRY = """  {name}:
 
 
 @dataclasses.dataclass(frozen=True)
-class Done:
+class CommandResult:
     """A command that ended: exit status, rows and what it said."""
 
     status: int
@@ -49,7 +49,7 @@ class Done:
         return row
 
 
-class Bench:
+class EmulatedUnits:
     """The folder is the working directory as long as the block lasts. Phones end with it.
 
     Args:
@@ -63,11 +63,11 @@ class Bench:
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
         self.folder, self.server, self._capsys = folder, server, capsys
         self._phones = contextlib.ExitStack()
-        self._thread: LoopThread | None = None
+        self._thread: EventLoopThread | None = None
         write_deployment(folder)
         (folder / "devices.yml").write_text("devices:\n")
 
-    def __enter__(self) -> Bench:
+    def __enter__(self) -> EmulatedUnits:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -76,19 +76,19 @@ class Bench:
     def phone(self, name: str = "mi8", soc: str = "sdm845") -> EmulatedPhone:
         """Starts a phone and writes it into devices.yml."""
         if self._thread is None:
-            self._thread = LoopThread()
+            self._thread = EventLoopThread()
             self._phones.callback(self._thread.close)
         phone = self._phones.enter_context(EmulatedPhone(PhoneSettings(soc=soc), thread=self._thread))
         with (self.folder / "devices.yml").open("a") as file:
             file.write(ENTRY.format(name=name, phone=phone.port, server=self.server, soc=soc))
         return phone
 
-    def farm(self, *arguments: str) -> Done:
+    def farm(self, *arguments: str) -> CommandResult:
         """Runs a job in this process."""
         self._capsys.readouterr()
         status = cli.call([*arguments, "--json"])
         captured = self._capsys.readouterr()
-        return Done(status, json.loads(captured.out)["rows"] if captured.out else [], captured.err)
+        return CommandResult(status, json.loads(captured.out)["rows"] if captured.out else [], captured.err)
 
     def text(self, *arguments: str) -> str:
         """All that a job that goes well prints."""
@@ -96,27 +96,27 @@ class Bench:
         assert cli.call(arguments) == 0
         return "".join(self._capsys.readouterr())
 
-    def run(self, *more: str) -> Done:
+    def run(self, *more: str) -> CommandResult:
         """`farm run` on the phones."""
         return self.farm("run", "tiny.yml", "--all", "--validate", "--round", "3", *more)
 
-    def tune(self, *more: str) -> Done:
+    def tune(self, *more: str) -> CommandResult:
         """`farm tune` on the phones."""
         return self.farm("tune", "tiny.yml", "--all", "--budget", "6", *more)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Runs a command in a process of its own; `finished` reads it to its end."""
+        """Runs a command in a process of its own; `wait_for_result` reads it to its end."""
         program = [sys.executable, "-c", "from farm.cli import main; main()", *arguments, "--json"]
         return subprocess.Popen(program, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def finished(process: subprocess.Popen[str]) -> Done:
+def wait_for_result(process: subprocess.Popen[str]) -> CommandResult:
     """What came of a command in another process."""
     out, err = process.communicate(timeout=END_S)
-    return Done(process.returncode, json.loads(out)["rows"] if out else [], err)
+    return CommandResult(process.returncode, json.loads(out)["rows"] if out else [], err)
 
 
-def running_on(phone: EmulatedPhone) -> list[psutil.Process]:
+def farmrt_processes(phone: EmulatedPhone) -> list[psutil.Process]:
     """The farmrt processes of a phone."""
     root = str(phone.root.resolve())
     found = []
@@ -132,7 +132,7 @@ def is_clean(phone: EmulatedPhone) -> bool:
     """Whether nothing runs there any more, and every file of the store is whole: its folder's name is its hash."""
     objects = [path for path in (phone.root / "data/local/tmp/farm/objects").glob("*/*") if path.is_file()]
     whole = (hashlib.sha256(path.read_bytes()).hexdigest() == path.parent.name for path in objects)
-    return not running_on(phone) and all(whole)
+    return not farmrt_processes(phone) and all(whole)
 
 
 def kill_server(port: int) -> None:
@@ -140,20 +140,20 @@ def kill_server(port: int) -> None:
     subprocess.run([find_adb(), "-P", str(port), "kill-server"], check=False, capture_output=True, timeout=60)
 
 
-def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
+def shorten_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """What otherwise takes many seconds takes one or two: to notice that a phone is gone, and that it is back."""
     for name, value_s in {"SILENCE_S": 0.5, "ANSWER_S": 5.0, "SETTLE_S": 8.0, "REDIAL_S": 8.0}.items():
         monkeypatch.setattr(adb, name, value_s)
     monkeypatch.setattr(dispatch, "POLL_S", 0.3)
 
 
-def at_command(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], object], skip: int = 0) -> None:
+def do_before_command(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], object], skip: int = 0) -> None:
     """Lets something happen once, just before farmrt gets a command for the first time (after `skip` others)."""
-    waiting, send = [*[lambda: None] * skip, act], Session.command
+    actions, send = [*[lambda: None] * skip, act], Session.command
 
     def command(self: Session, asked: str, /, **values: Any) -> Any:
-        if asked == name and waiting:
-            waiting.pop(0)()
+        if asked == name and actions:
+            actions.pop(0)()
         return send(self, asked, **values)
 
     monkeypatch.setattr(Session, "command", command)

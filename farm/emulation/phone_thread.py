@@ -1,4 +1,4 @@
-"""Emulated phones for programs without an event loop: one thread serves any number of them."""
+"""Runs emulated phones in a thread with an event loop, for programs without one; a thread serves any number of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from farm.emulation.phone import Phone, PhoneSettings
 Result = TypeVar("Result")
 
 
-class LoopThread:
+class EventLoopThread:
     """An event loop in a thread of its own."""
 
     def __init__(self) -> None:
@@ -24,34 +24,36 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="emulated phones", daemon=True)
         self._thread.start()
 
-    def do(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Runs a coroutine there to its end."""
+    def run_coroutine(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Runs a coroutine in the loop to its end; returns its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def call(self, function: Callable[[], Result]) -> Result:
-        """Calls a function there."""
+        """Calls a function in the loop's thread; returns its result."""
 
         async def called() -> Result:
             return function()
 
-        return self.do(called())
+        return self.run_coroutine(called())
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Stops the loop and ends the thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
 
 class EmulatedPhone:
-    """A phone that runs while the `with` block does; all that it kept is deleted at its end.
+    """A phone that runs for the `with` block; its files are deleted afterwards.
 
     Args:
-        port: where it listens on 127.0.0.1; 0 for any that is free.
-        thread: serves it; of its own unless given.
+        port: the port on 127.0.0.1; 0 for any that is free.
+        thread: the thread that serves the phone; a new one by default.
     """
 
-    def __init__(self, settings: PhoneSettings | None = None, port: int = 0, thread: LoopThread | None = None) -> None:
+    def __init__(
+        self, settings: PhoneSettings | None = None, port: int = 0, thread: EventLoopThread | None = None
+    ) -> None:
         self._settings, self._port = settings or PhoneSettings(), port
         self._given_thread = thread
 
@@ -59,8 +61,8 @@ class EmulatedPhone:
         self._folder = Path(tempfile.mkdtemp(prefix="farm-phone-"))
         try:
             self._phone = Phone(self._settings, self._folder, self._port)
-            self._thread = self._given_thread or LoopThread()
-            self._thread.do(self._phone.start())
+            self._thread = self._given_thread or EventLoopThread()
+            self._thread.run_coroutine(self._phone.start())
         except BaseException:
             shutil.rmtree(self._folder)
             raise
@@ -68,7 +70,7 @@ class EmulatedPhone:
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._thread.do(self._phone.close())
+            self._thread.run_coroutine(self._phone.close())
         finally:
             if self._thread is not self._given_thread:
                 self._thread.close()
@@ -76,22 +78,22 @@ class EmulatedPhone:
 
     @property
     def port(self) -> int:
-        """Where `adb connect` finds it."""
+        """The port for `adb connect`."""
         return self._phone.port
 
     @property
     def serial(self) -> str:
-        """Its `ro.serialno`."""
+        """The phone's `ro.serialno`."""
         return self._phone.serial
 
     @property
     def soc(self) -> str:
-        """Its SoC key."""
+        """The phone's SoC key."""
         return self._settings.soc
 
     @property
     def model(self) -> str:
-        """Its name."""
+        """The phone's model name."""
         return self._phone.model
 
     @property
@@ -100,7 +102,7 @@ class EmulatedPhone:
         return self._phone.root
 
     def inject(self, fault: Fault | str) -> None:
-        """Adds a fault, or the one that the text specifies; requests that already run are not concerned."""
+        """Adds a fault, given as such or as its specification; requests that already run are not affected."""
         parsed = Fault.parse(fault) if isinstance(fault, str) else fault
         self._thread.call(lambda: self._phone.inject(parsed))
 
@@ -108,7 +110,7 @@ class EmulatedPhone:
         """Ends all faults but those that cannot be undone: links stay broken, files altered, properties changed."""
         self._thread.call(self._phone.clear_faults)
 
-    def records(self, program: str) -> list[str]:
-        """Arguments of each call of one of the phone's programs that only record: settaskprofile, svc, input."""
+    def recorded_calls(self, program: str) -> list[str]:
+        """The arguments of each call of a program that only records its calls: settaskprofile, svc or input."""
         file = self._phone.state_folder / "records" / program
         return file.read_text().splitlines() if file.is_file() else []

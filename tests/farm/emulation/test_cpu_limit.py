@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from farm.emulation.cpu_limit import limit_cpu
 from farm.emulation.faults import Fault
-from farm.emulation.pace import keep_pace
 from farm.emulation.processes import descendants
 from farm.emulation.socs import find_soc
 from farm.emulation.state import PhoneState
@@ -52,7 +52,7 @@ def test_descendants_are_found_beyond_their_session() -> None:
 @pytest.mark.slow
 def test_a_slow_phones_processes_get_at_most_their_share() -> None:
     async def hold(child: int) -> float:
-        task = asyncio.create_task(keep_pace(lambda: [child], lambda: 0.25))
+        task = asyncio.create_task(limit_cpu(lambda: [child], lambda: 0.25))
         await asyncio.sleep(0.2)
         before, began_s = psutil.Process(child).cpu_times().user, time.monotonic()
         await asyncio.sleep(1.5)
@@ -67,18 +67,18 @@ def test_a_slow_phones_processes_get_at_most_their_share() -> None:
         assert psutil.Process(child).status() != psutil.STATUS_STOPPED, "it goes on when nobody holds it any more"
 
 
-def test_pace_follows_throttling_and_faults(tmp_path: Path) -> None:
+def test_speed_follows_throttling_and_faults(tmp_path: Path) -> None:
     folder, root = tmp_path / "state", tmp_path / "root"
     state = PhoneState(folder, root, find_soc("sdm845"), rooted=False)
-    assert state.pace(0.0) == 1.0
-    state.suffer(Fault.parse("throttle:status=3,for=10s"), 0.0)
-    assert state.pace(1.0) == CLOCK_CAPS[3]
-    state.recover()
-    state.suffer(Fault.parse("slow:factor=2,for=10s"), 0.0)
-    assert (state.pace(1.0), state.pace(11.0)) == (0.5, 1.0)
+    assert state.relative_speed(0.0) == 1.0
+    state.apply_fault(Fault.parse("throttle:status=3,for=10s"), 0.0)
+    assert state.relative_speed(1.0) == CLOCK_CAPS[3]
+    state.reset()
+    state.apply_fault(Fault.parse("slow:factor=2,for=10s"), 0.0)
+    assert (state.relative_speed(1.0), state.relative_speed(11.0)) == (0.5, 1.0)
 
 
 @pytest.mark.parametrize("factor", ["0", "0.5", "1000", "nan"])
-def test_a_factor_that_makes_no_sense_is_refused(factor: str) -> None:
+def test_an_impossible_slowdown_factor_is_refused(factor: str) -> None:
     with pytest.raises(ConfigError, match="factor"):
         Fault.parse(f"slow:factor={factor}")

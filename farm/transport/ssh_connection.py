@@ -1,7 +1,7 @@
-"""An SSH connection to a unit, over jump hosts where there are some: made within a deadline, watched while it lasts.
+"""An SSH connection to a unit, over jump hosts where there are any; made within a deadline and watched while it lasts.
 
-Nobody is asked for a password: keys from files and from the agent only. A link on which nothing was heard for
-`dead_s`, in spite of requests that every SSH server answers, is closed; whoever uses it gets a DeviceLostError.
+The login uses keys from files and from the agent; nobody is asked for a password. A silent connection is sent requests
+that every SSH server answers. One that stays silent for `dead_s` is closed, and its users get a DeviceLostError.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 import paramiko
 
 from farm import safe_text
-from farm.transport import ssh_trust
-from farm.transport.ssh_config import Target
-from farm.transport.ssh_trust import HostKey
+from farm.transport import ssh_known_hosts
+from farm.transport.ssh_config import SshTarget
+from farm.transport.ssh_known_hosts import HostKey
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, FarmError
 
 WINDOW_BYTES = 8 * 1024**2
@@ -32,8 +32,8 @@ KeyCheck = Callable[[HostKey], None]
 
 
 @dataclasses.dataclass(frozen=True)
-class Patience:
-    """How long to wait for a connection; for how long it may be silent until asked, and until given up."""
+class SshTimeouts:
+    """How long connecting may take, and after how much silence a connection is sent a request, and is given up."""
 
     connect_s: float = 30.0
     idle_s: float = 8.0
@@ -41,30 +41,30 @@ class Patience:
 
 
 class _Packetizer(paramiko.packet.Packetizer):
-    """Knows when something was heard."""
+    """Notes when the last message arrived."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
-        self.heard = time.monotonic()
+        self.last_heard_s = time.monotonic()
 
     def read_message(self) -> tuple[int, paramiko.Message]:
         message = super().read_message()
-        self.heard = time.monotonic()
+        self.last_heard_s = time.monotonic()
         return message
 
 
-class Link:
+class SshConnection:
     """One authenticated connection, and those to the jump hosts that it goes through; see `connect`."""
 
-    def __init__(self, unit: str, transports: Sequence[paramiko.Transport], patience: Patience) -> None:
-        self._unit, self._transports, self._patience = unit, list(transports), patience
+    def __init__(self, unit: str, transports: Sequence[paramiko.Transport], timeouts: SshTimeouts) -> None:
+        self._unit, self._transports, self._timeouts = unit, list(transports), timeouts
         self._opening = threading.Lock()  # paramiko keeps one refusal a transport
         self._closed = threading.Event()
         self._reason = ""
         threading.Thread(target=self._watch, name=f"ssh {unit}", daemon=True).start()
 
     def open(self, deadline: float) -> paramiko.Channel:
-        """A session; `deadline` on the monotonic clock."""
+        """Opens a session; `deadline` is a time of the monotonic clock."""
         remaining = deadline - time.monotonic()
         if not self._opening.acquire(timeout=max(0.0, remaining)):
             raise DeadlineError(f"{self._unit}: no session within the deadline")
@@ -72,13 +72,13 @@ class Link:
             return self._transports[-1].open_session(timeout=max(0.1, deadline - time.monotonic()))
         except paramiko.ChannelException as error:
             raise DeviceError(
-                f"{self._unit}: its sshd refuses another session ({_words(error)}): end other jobs there, or raise "
-                "MaxSessions in its /etc/ssh/sshd_config",
+                f"{self._unit}: its sshd refuses another session ({_error_text(error)}): end other jobs there, or "
+                "raise MaxSessions in its /etc/ssh/sshd_config",
                 "session-limit",
             ) from None
         except (paramiko.SSHException, OSError, EOFError) as error:
             self.check()
-            raise DeadlineError(f"{self._unit}: no session within the deadline: {_words(error)}") from None
+            raise DeadlineError(f"{self._unit}: no session within the deadline: {_error_text(error)}") from None
         finally:
             self._opening.release()
 
@@ -88,69 +88,78 @@ class Link:
         if self._closed.is_set() or not last.is_active():
             raise DeviceLostError(f"{self._unit}: the SSH connection {self._reason or 'broke'}")
 
-    def settle(self) -> None:
-        """Waits, very briefly, until a break that closed a channel has reached the connection too; then `check`."""
+    def settle_and_check(self) -> None:
+        """Waits briefly until a broken connection is noticed as such, then does `check`.
+
+        A break closes the channels a moment before the connection counts as closed.
+        """
         self._transports[-1].join(0.2)
         self.check()
 
     def close(self, reason: str = "was closed") -> None:
-        """Ends it; every channel on it fails with the reason."""
+        """Closes the connection; all its channels then fail with the reason."""
         self._reason = self._reason or reason
         self._closed.set()
         for transport in reversed(self._transports):
-            _cut(transport)
+            _close_socket(transport)
 
     def _watch(self) -> None:
-        """Asks when it is silent, and ends it when nobody answers."""
-        while not self._closed.wait(self._patience.idle_s / 2):
+        """Sends keepalive requests over a silent connection, and closes one that stays silent."""
+        while not self._closed.wait(self._timeouts.idle_s / 2):
             for transport in self._transports:
                 packetizer = transport.packetizer
                 assert isinstance(packetizer, _Packetizer)
-                silent_s = time.monotonic() - packetizer.heard
-                if silent_s > self._patience.dead_s:
+                silent_s = time.monotonic() - packetizer.last_heard_s
+                if silent_s > self._timeouts.dead_s:
                     return self.close(f"is dead: nothing was heard for {silent_s:.0f} s")
-                if silent_s > self._patience.idle_s:  # in a thread of its own: it blocks when nothing is taken either
-                    ask = threading.Thread(target=_ask, args=(transport,), name=f"ssh {self._unit} ask", daemon=True)
-                    ask.start()
+                if silent_s > self._timeouts.idle_s:  # in a thread of its own: it blocks when nothing is taken either
+                    keepalive = threading.Thread(
+                        target=_send_keepalive, args=(transport,), name=f"ssh {self._unit} ask", daemon=True
+                    )
+                    keepalive.start()
         return None
 
 
-def connect(unit: str, target: Target, patience: Patience) -> Link:
+def connect(unit: str, target: SshTarget, timeouts: SshTimeouts) -> SshConnection:
     """Connects and logs in; raises DeviceError (refused, with a remedy) or DeadlineError."""
-    return Link(unit, _Attempt(unit, lambda key: ssh_trust.check(unit, key)).within(target, patience), patience)
+    return SshConnection(
+        unit,
+        _ConnectAttempt(unit, lambda key: ssh_known_hosts.require_trusted(unit, key)).run(target, timeouts),
+        timeouts,
+    )
 
 
-def host_key(unit: str, target: Target, patience: Patience) -> HostKey:
-    """The first key on the way to the unit that is not trusted; the unit's own if all are."""
+def host_key(unit: str, target: SshTarget, timeouts: SshTimeouts) -> HostKey:
+    """Fetches the first host key on the way to the unit that is not trusted; the unit's own if all are."""
     try:
-        _Attempt(unit, _Found.raise_if_untrusted, only_key=True).within(target, patience)
-    except _Found as found:
+        _ConnectAttempt(unit, _HostKeyFound.raise_if_untrusted, only_key=True).run(target, timeouts)
+    except _HostKeyFound as found:
         return found.key
     raise AssertionError("an attempt for the key alone ends with the key")
 
 
-class _Found(Exception):
+class _HostKeyFound(Exception):
     def __init__(self, key: HostKey) -> None:
         self.key = key
 
     @staticmethod
     def raise_if_untrusted(key: HostKey) -> None:
         if key.state != "known":
-            raise _Found(key)
+            raise _HostKeyFound(key)
 
 
-class _Attempt:
-    """One try to connect, in a thread, since neither name resolution nor key exchange has a total deadline."""
+class _ConnectAttempt:
+    """One attempt to connect, in a thread, since neither name resolution nor key exchange has a total deadline."""
 
     def __init__(self, unit: str, check: KeyCheck, only_key: bool = False) -> None:
-        self._unit, self._check, self._only_key = unit, check, only_key
+        self._unit, self._check, self._key_only = unit, check, only_key
         self._transports: list[paramiko.Transport] = []
         self._error: Exception | None = None
         self._abandoned = False
 
-    def within(self, target: Target, patience: Patience) -> list[paramiko.Transport]:
-        """The connections, the unit's own last."""
-        connect_s = target.connect_s or patience.connect_s
+    def run(self, target: SshTarget, timeouts: SshTimeouts) -> list[paramiko.Transport]:
+        """Connects within the deadline; returns the connections to the jump hosts and, last, to the unit."""
+        connect_s = target.connect_s or timeouts.connect_s
         thread = threading.Thread(target=self._run, args=(target, connect_s), daemon=True)
         thread.start()
         thread.join(connect_s)
@@ -163,7 +172,7 @@ class _Attempt:
             raise error
         return self._transports
 
-    def _run(self, target: Target, connect_s: float) -> None:
+    def _run(self, target: SshTarget, connect_s: float) -> None:
         try:
             self._connect(target, connect_s, last=True)
         except Exception as error:  # raised again where somebody waits for it
@@ -171,10 +180,10 @@ class _Attempt:
         if self._abandoned:
             self._cut()
 
-    def _connect(self, target: Target, connect_s: float, last: bool) -> None:
+    def _connect(self, target: SshTarget, connect_s: float, last: bool) -> None:
         if target.jump:
             self._connect(target.jump, connect_s, last=False)
-        with self._explained(target):
+        with self._translated_errors(target):
             transport = paramiko.Transport(
                 self._socket(target, connect_s),
                 default_window_size=WINDOW_BYTES,
@@ -183,15 +192,15 @@ class _Attempt:
             )
             self._transports.append(transport)
             transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = connect_s
-            _prefer(transport, ssh_trust.known_algorithms(target))
+            _set_preferences(transport, ssh_known_hosts.known_algorithms(target))
             transport.start_client(timeout=connect_s)
-            key = ssh_trust.judge(target, transport.get_remote_server_key())
+            key = ssh_known_hosts.evaluate_key(target, transport.get_remote_server_key())
             self._check(key)
-            if last and self._only_key:
-                raise _Found(key)
+            if last and self._key_only:
+                raise _HostKeyFound(key)
             _log_in(transport, target)
 
-    def _socket(self, target: Target, connect_s: float) -> socket.socket | paramiko.Channel:
+    def _socket(self, target: SshTarget, connect_s: float) -> socket.socket | paramiko.Channel:
         if self._transports:
             address = (target.host, target.port)
             return self._transports[-1].open_channel("direct-tcpip", address, ("127.0.0.1", 0), timeout=connect_s)
@@ -203,12 +212,12 @@ class _Attempt:
         return opened
 
     @contextlib.contextmanager
-    def _explained(self, target: Target) -> Iterator[None]:
-        """Every failure as one line with what to do."""
+    def _translated_errors(self, target: SshTarget) -> Iterator[None]:
+        """Turns every failure into a FarmError whose one line says what to do."""
         where = f"{self._unit}: {target.label}"
         try:
             yield
-        except (FarmError, _Found):
+        except (FarmError, _HostKeyFound):
             raise
         except socket.gaierror as error:
             raise DeviceError(
@@ -216,7 +225,7 @@ class _Attempt:
                 "unreachable",
             ) from None
         except paramiko.ChannelException as error:
-            raise DeviceError(f"{where}: the jump host cannot reach it ({_words(error)})", "unreachable") from None
+            raise DeviceError(f"{where}: the jump host cannot reach it ({_error_text(error)})", "unreachable") from None
         except ConnectionRefusedError:
             raise DeviceError(
                 f"{where}: connection refused; is sshd running there (systemctl start ssh), on this port?",
@@ -228,26 +237,29 @@ class _Attempt:
             raise DeviceError(f"{where}: login refused: {safe_text.word(error, 1000)}", "login") from None
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise DeviceError(
-                f"{where}: no SSH connection: {_words(error)}; is an SSH server there, or too busy (MaxStartups)?",
+                f"{where}: no SSH connection: {_error_text(error)}; is an SSH server there, or too busy (MaxStartups)?",
                 "unreachable",
             ) from None
 
     def _cut(self) -> None:
         for transport in reversed(self._transports):
-            _cut(transport)
+            _close_socket(transport)
 
 
-def _log_in(transport: paramiko.Transport, target: Target) -> None:
-    """With the first key that is accepted; raises AuthenticationException that says what was tried and what to do."""
-    notes, tried = [], 0
+def _log_in(transport: paramiko.Transport, target: SshTarget) -> None:
+    """Logs in with the first key that is accepted.
+
+    Raises AuthenticationException, whose text says what was tried and what to do.
+    """
+    problems, tried = [], 0
     for path in target.key_files:
         try:
             key = paramiko.PKey.from_path(path)
         except (paramiko.PasswordRequiredException, TypeError):
-            notes.append(f"{path} has a passphrase (bring it to the agent: ssh-add {path})")
+            problems.append(f"{path} has a passphrase (bring it to the agent: ssh-add {path})")
             continue
         except (OSError, ValueError, paramiko.SSHException, paramiko.pkey.UnknownKeyType) as error:
-            notes.append(f"{path} cannot be read ({_words(error)})")
+            problems.append(f"{path} cannot be read ({_error_text(error)})")
             continue
         tried += 1
         if _accepted(transport, target, key):
@@ -259,11 +271,11 @@ def _log_in(transport: paramiko.Transport, target: Target) -> None:
                 return
     copy_key = f"ssh-copy-id -p {target.port} {target.username}@{target.host}"
     raise paramiko.AuthenticationException(
-        "; ".join([f"{tried} key(s) tried", *notes, f"bring yours there: {copy_key}"])
+        "; ".join([f"{tried} key(s) tried", *problems, f"bring yours there: {copy_key}"])
     )
 
 
-def _accepted(transport: paramiko.Transport, target: Target, key: paramiko.PKey) -> bool:
+def _accepted(transport: paramiko.Transport, target: SshTarget, key: paramiko.PKey) -> bool:
     try:
         transport.auth_publickey(target.username, key)
     except paramiko.AuthenticationException:
@@ -272,28 +284,28 @@ def _accepted(transport: paramiko.Transport, target: Target, key: paramiko.PKey)
     return transport.is_authenticated()
 
 
-def _prefer(transport: paramiko.Transport, algorithms: Sequence[str]) -> None:
-    """Host keys that are known first, so that a host with several is not taken for another; fast ciphers."""
+def _set_preferences(transport: paramiko.Transport, algorithms: Sequence[str]) -> None:
+    """Prefers fast ciphers, and the algorithms of known host keys, so that a host with several shows a known one."""
     options = transport.get_security_options()
-    known = {*algorithms, *(("rsa-sha2-512", "rsa-sha2-256") if "ssh-rsa" in algorithms else ())}
-    options.key_types = tuple(sorted(options.key_types, key=lambda name: name not in known))
+    preferred = {*algorithms, *(("rsa-sha2-512", "rsa-sha2-256") if "ssh-rsa" in algorithms else ())}
+    options.key_types = tuple(sorted(options.key_types, key=lambda name: name not in preferred))
     options.ciphers = tuple(sorted(options.ciphers, key=lambda name: name not in FAST_CIPHERS))
 
 
-def _ask(transport: paramiko.Transport) -> None:
-    """Every server answers an unknown request, if only by a refusal."""
+def _send_keepalive(transport: paramiko.Transport) -> None:
+    """Sends a request that every server answers, if only by refusing it."""
     with contextlib.suppress(Exception):
         transport.global_request("keepalive@openssh.com", wait=True)
 
 
-def _cut(transport: paramiko.Transport) -> None:
-    """Ends it without waiting for anybody: the reading thread meets a closed socket."""
+def _close_socket(transport: paramiko.Transport) -> None:
+    """Closes the socket under a connection at once; its reading thread then ends by itself."""
     with contextlib.suppress(Exception):
         if isinstance(transport.sock, socket.socket):
             transport.sock.shutdown(socket.SHUT_RDWR)
         transport.sock.close()
 
 
-def _words(error: Exception) -> str:
-    """What it says, which may come from the unit."""
+def _error_text(error: Exception) -> str:
+    """The error's text, made safe to print since it may come from the unit."""
     return safe_text.word(error, 300) or type(error).__name__

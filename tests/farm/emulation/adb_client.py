@@ -8,15 +8,15 @@ import struct
 from types import TracebackType
 
 from farm.emulation import packets
-from farm.emulation.packets import HEADER, Command, Header, encode
+from farm.emulation.packets import HEADER, Command, PacketHeader, encode
 
 TIMEOUT_S = 10.0
-PIECE = struct.Struct("<BI")
+FRAME = struct.Struct("<BI")
 BANNER = b"host::features=shell_v2,cmd,stat_v2,ls_v2,sendrecv_v2"
 
 
 @dataclasses.dataclass
-class Said:
+class CommandOutput:
     """What a command of shell protocol 2 said; `exit_status` None when the stream ended without."""
 
     stdout: bytes = b""
@@ -24,7 +24,7 @@ class Said:
     exit_status: int | None = None
 
 
-class Peer:
+class AdbClient:
     """A connection to a phone; every wait is limited."""
 
     def __init__(self, port: int, version: int = packets.VERSION) -> None:
@@ -33,13 +33,13 @@ class Peer:
         self._streams = 0
         self.checksummed = True
 
-    def __enter__(self) -> Peer:
+    def __enter__(self) -> AdbClient:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.socket.close()
 
-    def greet(self) -> tuple[Header, bytes]:
+    def connect(self) -> tuple[PacketHeader, bytes]:
         """Says who we are; what the phone answers."""
         self.send(Command.CNXN, self._version, packets.MAX_PAYLOAD_BYTES, BANNER)
         return self.receive()
@@ -47,8 +47,8 @@ class Peer:
     def send(self, command: Command, arg0: int, arg1: int, payload: bytes = b"") -> None:
         self.socket.sendall(encode(command, arg0, arg1, payload))
 
-    def receive(self) -> tuple[Header, bytes]:
-        header = Header.decode(self._exactly(HEADER.size))
+    def receive(self) -> tuple[PacketHeader, bytes]:
+        header = PacketHeader.decode(self._exactly(HEADER.size))
         payload = self._exactly(header.payload_bytes)
         header.check(payload)
         if payload:
@@ -65,11 +65,11 @@ class Peer:
         assert header.command is Command.OKAY, header
         return OpenStream(self, self._streams, header.arg0)
 
-    def run(self, command: str, stdin: bytes = b"") -> Said:
+    def run(self, command: str, stdin: bytes = b"") -> CommandOutput:
         """Runs a command by shell protocol 2."""
         stream = self.open(f"shell,v2,raw:{command}")
-        stream.write(PIECE.pack(0, len(stdin)) + stdin + PIECE.pack(4, 0))
-        return unframed(stream.read_all())
+        stream.write(FRAME.pack(0, len(stdin)) + stdin + FRAME.pack(4, 0))
+        return decode_output(stream.read_all())
 
     def _exactly(self, size_bytes: int) -> bytes:
         data = b""
@@ -84,7 +84,7 @@ class Peer:
 class OpenStream:
     """A stream that the phone accepted."""
 
-    def __init__(self, peer: Peer, local: int, remote: int) -> None:
+    def __init__(self, peer: AdbClient, local: int, remote: int) -> None:
         self._peer, self._local, self._remote = peer, local, remote
         self._received = bytearray()
         self.closed = False
@@ -116,7 +116,7 @@ class OpenStream:
     def close(self) -> None:
         self._peer.send(Command.CLSE, self._local, self._remote)
 
-    def _step(self) -> Header:
+    def _step(self) -> PacketHeader:
         header, payload = self._peer.receive()
         if header.command is Command.WRTE:
             self._received += payload
@@ -126,17 +126,17 @@ class OpenStream:
         return header
 
 
-def unframed(data: bytes) -> Said:
+def decode_output(data: bytes) -> CommandOutput:
     """The pieces of shell protocol 2, put together by kind."""
-    said, at = Said(), 0
+    output, at = CommandOutput(), 0
     while at < len(data):
-        kind, size = PIECE.unpack_from(data, at)
-        piece = data[at + PIECE.size : at + PIECE.size + size]
-        at += PIECE.size + size
+        kind, size = FRAME.unpack_from(data, at)
+        piece = data[at + FRAME.size : at + FRAME.size + size]
+        at += FRAME.size + size
         if kind == 1:
-            said.stdout += piece
+            output.stdout += piece
         elif kind == 2:
-            said.stderr += piece
+            output.stderr += piece
         elif kind == 3:
-            said.exit_status = piece[0]
-    return said
+            output.exit_status = piece[0]
+    return output

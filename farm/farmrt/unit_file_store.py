@@ -1,9 +1,9 @@
-"""Files on a unit, named by their content: sent once, whatever model or job they belong to, until the room is needed.
+"""The content-addressed store of files on a unit: a file is sent once, whatever models and jobs use it.
 
-    objects/<SHA-256>/<name>     the name is `data`, or the program's own for an executable, as `ps` shows it
+    objects/<SHA-256>/<name>     the name is `data`, or the program's own for an executable, so that `ps` shows it
 
-The time of a file is when it was last used. When there is no room for more, those go that were not used for longest;
-the running job's stay.
+A file's modification time is when it was last used. When room is needed, the least recently used files are removed, but
+never those of the running job.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from farm.transport.base import Transport
 from runtime.errors import DeviceError, JobError
 
 FOLDER = "objects/"
-PUSHING = "push-"  # folders of farm.transport.posix in which files arrive
+PUSH_PREFIX = "push-"  # folders of farm.transport.posix in which files arrive
 DEFAULT_LIMIT_BYTES = DEFAULT_STORE_MB * 1_000_000
 SHARE_OF_ROOM = 0.5
 DEADLINE_S = 60.0
@@ -33,7 +33,7 @@ BATCH = 300  # names in one command line
 
 _WHOLE = re.compile(FOLDER + r"[0-9a-f]{64}/[A-Za-z0-9_-][A-Za-z0-9_.-]{0,59}")
 
-# The unit's clock, the last line of df, and all files (time, bytes, name) but farm's own notes there.
+# Prints the unit's clock, the last line of df, and all files (time, bytes, name) but hidden ones: farm's own notes.
 LIST = r"""
 echo "now $(date +%s)"
 echo "free $(df -k . 2>/dev/null | tail -n 1)"
@@ -48,39 +48,39 @@ exit 0
 
 
 @dataclasses.dataclass(frozen=True)
-class Stored:
-    """A file on the unit: its path, its size, and how long ago it was used."""
+class UnitFile:
+    """A file in the unit's folder: its path, its size, and how long ago it was used."""
 
     name: str
     size_bytes: int
     idle_s: float
 
     @property
-    def is_litter(self) -> bool:
-        """Whether it was never sent to its end."""
-        return self.name.startswith(PUSHING) or (self.name.startswith(FOLDER) and not _WHOLE.fullmatch(self.name))
+    def is_incomplete(self) -> bool:
+        """Whether the file was never sent completely."""
+        return self.name.startswith(PUSH_PREFIX) or (self.name.startswith(FOLDER) and not _WHOLE.fullmatch(self.name))
 
 
 @dataclasses.dataclass(frozen=True)
-class Contents:
-    """All files in the unit's folder, and the room beside them; None where the unit does not tell."""
+class UnitFolder:
+    """All files in the unit's folder, and the free storage; None where the unit does not tell it."""
 
-    files: tuple[Stored, ...]
+    files: tuple[UnitFile, ...]
     free_bytes: int | None
 
-    def objects(self) -> list[Stored]:
-        """The store's files in the order in which they should go: litter first, then what was not used for longest."""
-        stored = (file for file in self.files if file.name.startswith(FOLDER) or file.is_litter)
-        return sorted(stored, key=lambda file: (not file.is_litter, -file.idle_s, file.name))
+    def removal_order(self) -> list[UnitFile]:
+        """The store's files in the order of removal: incomplete ones first, then the least recently used."""
+        stored = (file for file in self.files if file.name.startswith(FOLDER) or file.is_incomplete)
+        return sorted(stored, key=lambda file: (not file.is_incomplete, -file.idle_s, file.name))
 
 
-class Store:
-    """The store of one unit, for one job; used as a context it notes at the end what was used.
+class UnitFileStore:
+    """The file store of one unit, for one job; leaving it as a context records which files were used.
 
     Args:
-        transport: the way to the unit.
-        limit_bytes: the most that it may hold; in any case no more than half of the room there is.
-        check: raises a JobError when the lease is lost: then nothing is written, removed or noted any more.
+        transport: a connection to the unit.
+        limit_bytes: the most that the store may hold; it never takes more than half of the storage it could have.
+        check: raises a JobError when the lease is lost; the store then changes nothing any more.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Store:
         self._transport, self._check = transport, check
         self._limit_bytes = DEFAULT_LIMIT_BYTES if limit_bytes is None else limit_bytes
         self._used: set[str] = set()
-        self._known: dict[tuple[Path, int, int], str] = {}
+        self._digests: dict[tuple[Path, int, int], str] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -98,12 +98,12 @@ class Store:
         self.close()
 
     def put(self, paths: Iterable[Path]) -> dict[Path, str]:
-        """Brings files to the unit where it does not have them; returns their paths there.
+        """Sends the files that the unit does not have; returns local path -> path on the unit.
 
-        Files that are there cost one round trip in all.
+        Files that the unit has cost one round trip in all.
 
         Raises:
-            DeviceError: there is no room, even without what is not in use.
+            DeviceError: there is no room, even after removing what is not in use.
             JobError: a file cannot be read, the unit cannot be reached, or the lease is lost.
         """
         remotes = {path: self._remote(path) for path in paths}
@@ -117,34 +117,34 @@ class Store:
                 raise
             sent = self._transport.push(files)
         if sent:
-            self._trim()
+            self._enforce_limit()
         return remotes
 
     def close(self) -> None:
-        """Notes what was used; may be called twice."""
+        """Records which files were used; may be called twice."""
         names, self._used = sorted(self._used), set()
         with contextlib.suppress(JobError):
             self._check()
             for batch in _batches(names):
                 self._transport.run(["touch", "-c", "--", *batch], DEADLINE_S)
 
-    def _trim(self) -> None:
-        """Keeps the limit."""
+    def _enforce_limit(self) -> None:
+        """Removes files until the store is within its limit."""
         contents = read(self._transport)
-        size_bytes = sum(file.size_bytes for file in contents.objects())
+        size_bytes = sum(file.size_bytes for file in contents.removal_order())
         room_bytes = size_bytes + (contents.free_bytes if contents.free_bytes is not None else self._limit_bytes)
         self._remove(contents, size_bytes - min(self._limit_bytes, int(room_bytes * SHARE_OF_ROOM)))
 
     def _make_room(self, wanted_bytes: int) -> bool:
-        """Removes what makes room for so much; False when nothing could go."""
+        """Removes files until `wanted_bytes` are free; False when there was nothing to remove."""
         contents = read(self._transport)
         return self._remove(contents, wanted_bytes - (contents.free_bytes or 0)) > 0
 
-    def _remove(self, contents: Contents, excess_bytes: int) -> int:
-        """Removes files that the job does not use, until so much is gone; returns how many."""
+    def _remove(self, contents: UnitFolder, excess_bytes: int) -> int:
+        """Removes files that the job does not use, until `excess_bytes` are gone; returns how many files."""
         victims = []
-        for file in contents.objects():
-            if file.name not in self._used and (excess_bytes > 0 or file.is_litter):
+        for file in contents.removal_order():
+            if file.name not in self._used and (excess_bytes > 0 or file.is_incomplete):
                 victims.append(file)
                 excess_bytes -= file.size_bytes
         self._check()
@@ -156,26 +156,26 @@ class Store:
         try:
             status = path.stat()
             key = (path, status.st_size, status.st_mtime_ns)
-            if key not in self._known:
+            if key not in self._digests:
                 with path.open("rb") as file:
-                    self._known[key] = hashlib.file_digest(file, "sha256").hexdigest()
+                    self._digests[key] = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise JobError(f"{path}: cannot be read: {error.strerror}") from None
-        return self._known[key]
+        return self._digests[key]
 
     def _remote(self, path: Path) -> str:
-        """Where the file belongs on the unit."""
+        """The file's path on the unit."""
         name = re.sub(r"^\.|[^A-Za-z0-9_.-]", "_", path.name)[:60] if os.access(path, os.X_OK) else "data"
         return f"{FOLDER}{self.sha256(path)}/{name}"
 
 
-def read(transport: Transport) -> Contents:
-    """What is in the unit's folder."""
+def read(transport: Transport) -> UnitFolder:
+    """Lists the unit's folder."""
     return parse(transport.run(["sh", "-c", LIST, "list"], DEADLINE_S).stdout.decode(errors="replace"))
 
 
-def parse(output: str) -> Contents:
-    """What the script printed; lines that are none of its own (a name with a line end) are passed over."""
+def parse(output: str) -> UnitFolder:
+    """Parses what the script printed; skips lines that are not its own, which a name with a line end causes."""
     files, now_s, free_bytes = [], 0, None
     for line in output.splitlines():
         match line.split(" ", 3):
@@ -184,21 +184,21 @@ def parse(output: str) -> Contents:
             case ["free", *_]:
                 free_bytes = linux_state.free_bytes(line.removeprefix("free "))
             case ["file", time_s, size, name] if _is_number(time_s) and _is_number(size) and name.startswith("./"):
-                files.append(Stored(name[2:], int(size), max(0.0, now_s - int(time_s))))
+                files.append(UnitFile(name[2:], int(size), max(0.0, now_s - int(time_s))))
             case _:
                 pass
-    return Contents(tuple(files), free_bytes)
+    return UnitFolder(tuple(files), free_bytes)
 
 
-def remove(transport: Transport, files: Sequence[Stored]) -> None:
-    """Removes files; only the holder of the lease may."""
+def remove(transport: Transport, files: Sequence[UnitFile]) -> None:
+    """Removes files from the unit; only the holder of the lease may call this."""
     for batch in _batches([base.check_remote(file.name) for file in files]):
         transport.run(["sh", "-c", REMOVE, "remove", *batch], DEADLINE_S)
 
 
 @dataclasses.dataclass(frozen=True)
-class Cleaned:
-    """What was removed from a unit, or would be; how much is left, and how much room there was before."""
+class CleanResult:
+    """What was removed from a unit, or would be, what is left, and the free storage before."""
 
     files: int
     size_bytes: int
@@ -206,15 +206,15 @@ class Cleaned:
     free_bytes: int | None
 
 
-def clean(transport: Transport, older_s: float = 0.0, dry_run: bool = False) -> Cleaned:
-    """Removes all files that were not used for so long, of the store or not; only the holder of the lease may."""
+def clean(transport: Transport, older_s: float = 0.0, dry_run: bool = False) -> CleanResult:
+    """Removes all files not used for `older_s`, in the store or not; only the holder of the lease may call this."""
     contents = read(transport)
-    old = [file for file in contents.files if file.idle_s >= older_s or file.is_litter]
+    unused = [file for file in contents.files if file.idle_s >= older_s or file.is_incomplete]
     if not dry_run:
-        remove(transport, old)
-    size_bytes = sum(file.size_bytes for file in old)
+        remove(transport, unused)
+    size_bytes = sum(file.size_bytes for file in unused)
     left_bytes = sum(file.size_bytes for file in contents.files) - size_bytes
-    return Cleaned(len(old), size_bytes, left_bytes, contents.free_bytes)
+    return CleanResult(len(unused), size_bytes, left_bytes, contents.free_bytes)
 
 
 def _batches(names: Sequence[str]) -> Iterable[Sequence[str]]:

@@ -1,7 +1,7 @@
-"""Which host keys are trusted: OpenSSH's known_hosts files, read and kept.
+"""Reads and extends OpenSSH's known_hosts files, which say which host keys are trusted.
 
-A key that is not known is refused, and so is one that is not the known one; `farm devices trust NAME` shows the
-fingerprint and adds or renews it.
+A host whose key is unknown, or differs from the known one, is refused. `farm devices trust NAME` shows the key's
+fingerprint, and adds the key or replaces the old one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Literal
 import paramiko
 
 from farm import atomic_file
-from farm.transport.ssh_config import Target
+from farm.transport.ssh_config import SshTarget
 from runtime.errors import ConfigError, DeviceError
 
 REVOKED = "@revoked"
@@ -28,11 +28,11 @@ class HostKey:
     """A key with which a host proved who it is.
 
     Attributes:
-        host: its name in known_hosts: `host` or `[host]:port`.
+        host: the host's name in known_hosts: `host` or `[host]:port`.
         algorithm: `ssh-ed25519`, ...
         key: base64, as known_hosts holds it.
-        file: where it is, or would be, trusted.
-        state: whether it is trusted; `changed` means that another key is known for this host.
+        file: the known_hosts file that holds the key, or would get it.
+        state: whether the key is trusted; `changed` means that known_hosts has another key for this host.
     """
 
     host: str
@@ -49,7 +49,7 @@ class HostKey:
 
     @property
     def line(self) -> str:
-        """For known_hosts."""
+        """The key as a line of known_hosts."""
         return f"{self.host} {self.algorithm} {self.key}"
 
 
@@ -60,16 +60,16 @@ class _Entry:
     algorithm: str
     key: str
 
-    def concerns(self, host: str) -> bool:
-        return any(_matches(name, host) for name in self.names) and not any(
-            name.startswith("!") and _matches(name[1:], host) for name in self.names
+    def matches(self, host: str) -> bool:
+        return any(_name_matches(name, host) for name in self.names) and not any(
+            name.startswith("!") and _name_matches(name[1:], host) for name in self.names
         )
 
 
-def judge(target: Target, key: paramiko.PKey) -> HostKey:
-    """Whether the key that the host showed is trusted."""
-    host, algorithm, text = target.known_as, key.get_name(), key.get_base64()
-    entries = [entry for entry in _entries(target.known_hosts) if entry.concerns(host)]
+def evaluate_key(target: SshTarget, key: paramiko.PKey) -> HostKey:
+    """Looks the key that a host showed up in known_hosts; the result's state says whether it is trusted."""
+    host, algorithm, text = target.known_hosts_name, key.get_name(), key.get_base64()
+    entries = [entry for entry in _entries(target.known_hosts) if entry.matches(host)]
     state: Literal["known", "unknown", "changed", "revoked"] = "unknown"
     if any(entry.key == text and entry.marker == REVOKED for entry in entries):
         state = "revoked"
@@ -80,16 +80,16 @@ def judge(target: Target, key: paramiko.PKey) -> HostKey:
     return HostKey(host, algorithm, text, target.known_hosts[0], state)
 
 
-def known_algorithms(target: Target) -> list[str]:
-    """Algorithms of the keys that are known for the host: it should prove one of them."""
+def known_algorithms(target: SshTarget) -> list[str]:
+    """The algorithms of the keys that known_hosts has for the host; the host is asked for a key of one of these."""
     return [
         entry.algorithm
         for entry in _entries(target.known_hosts)
-        if entry.concerns(target.known_as) and not entry.marker
+        if entry.matches(target.known_hosts_name) and not entry.marker
     ]
 
 
-def check(unit: str, key: HostKey) -> None:
+def require_trusted(unit: str, key: HostKey) -> None:
     """Raises DeviceError for a key that is not trusted; `kind` is `host-key-` and its state."""
     shown = f"{unit}: {key.host} shows the host key {key.fingerprint} ({key.algorithm})"
     if key.state == "revoked":
@@ -108,25 +108,25 @@ def check(unit: str, key: HostKey) -> None:
         )
 
 
-def remember(key: HostKey) -> None:
+def add_key(key: HostKey) -> None:
     """Adds the key to its known_hosts file, in place of other keys of that host; raises ConfigError."""
     try:
-        old = key.file.read_text(errors="surrogateescape") if key.file.exists() else ""
+        text = key.file.read_text(errors="surrogateescape") if key.file.exists() else ""
     except OSError as error:
         raise ConfigError(f"{key.file}: cannot be read: {error.strerror}") from None
-    kept = [line for text in old.splitlines() if (line := _without(text, key.host)) is not None]
+    other_lines = [kept for line in text.splitlines() if (kept := _line_without_host(line, key.host)) is not None]
     key.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    content = "".join(f"{line}\n" for line in [*kept, key.line])
+    content = "".join(f"{line}\n" for line in [*other_lines, key.line])
     with atomic_file.replacing(key.file.resolve(), 0o600) as file:
         file.write(content.encode(errors="surrogateescape"))
 
 
-def _without(line: str, host: str) -> str | None:
-    """The line without this host; None when nothing is left of it. Patterns and marked lines stay."""
-    entry = _parsed(line)
+def _line_without_host(line: str, host: str) -> str | None:
+    """Removes a host from a line; None where it names no other. Patterns and lines with a marker stay as they are."""
+    entry = _parse_line(line)
     if entry is None or entry.marker:
         return line
-    names = [name for name in entry.names if name != host and not (name.startswith("|") and _matches(name, host))]
+    names = [name for name in entry.names if name != host and not (name.startswith("|") and _name_matches(name, host))]
     if len(names) == len(entry.names):
         return line
     return f"{','.join(names)} {line.split(maxsplit=1)[1]}" if names else None
@@ -139,21 +139,21 @@ def _entries(files: Iterable[Path]) -> Iterator[_Entry]:
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
         for line in text.splitlines():
-            entry = _parsed(line)
+            entry = _parse_line(line)
             if entry is not None:
                 yield entry
 
 
-def _parsed(line: str) -> _Entry | None:
-    words = line.split()
-    marker = words.pop(0) if words and words[0].startswith("@") else ""
-    if len(words) < 3 or words[0].startswith("#"):
+def _parse_line(line: str) -> _Entry | None:
+    fields = line.split()
+    marker = fields.pop(0) if fields and fields[0].startswith("@") else ""
+    if len(fields) < 3 or fields[0].startswith("#"):
         return None
-    return _Entry(marker, tuple(words[0].split(",")), words[1], words[2])
+    return _Entry(marker, tuple(fields[0].split(",")), fields[1], fields[2])
 
 
-def _matches(name: str, host: str) -> bool:
-    """A name, a pattern with `*` and `?`, or a hash of one."""
+def _name_matches(name: str, host: str) -> bool:
+    """Whether an entry's name, which may be a pattern with `*` and `?` or a hashed name, stands for the host."""
     if name.startswith("|1|"):
         try:
             return paramiko.HostKeys.hash_host(host, name) == name

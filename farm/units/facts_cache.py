@@ -1,0 +1,87 @@
+"""Caches the facts of each unit, and what farmrt found of its OpenCL driver, for when the unit cannot be asked.
+
+Each unit has a file `build/units/<name>/known.json`, which is valid only for the device that it was read from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from farm import atomic_file, safe_text
+from farm.config.inventory import Unit
+from farm.lease import host_lock
+from farm.rows.row import Record
+from farm.units.facts import Facts
+from runtime.errors import FarmError
+
+FOLDER = Path("build/units")
+FILE = "known.json"
+MAX_FILE_BYTES = 64 * 1024
+MAX_DRIVER = 200
+
+
+class DriverFacts(Record):
+    """A unit's OpenCL device and driver as farmrt finds them, or why there is none (`error`). All empty: not probed."""
+
+    gpu: str = ""
+    driver: str = ""
+    opencl: str = ""
+    error: str = ""
+
+
+class CachedFacts(Record):
+    """What is known of one device; `identity` is its host_lock.connection_key."""
+
+    identity: str
+    facts: Facts = Facts()
+    driver: DriverFacts = DriverFacts()
+
+
+def read(unit: Unit, folder: Path = FOLDER) -> CachedFacts:
+    """Reads what is known of a unit; nothing where the file is missing, damaged, or of another device."""
+    with contextlib.suppress(OSError, ValidationError):
+        with _file(unit, folder).open("rb") as file:
+            cached = CachedFacts.model_validate_json(file.read(MAX_FILE_BYTES))
+        if cached.identity == host_lock.connection_key(unit):
+            return cached
+    return CachedFacts(identity=host_lock.connection_key(unit))
+
+
+def update(
+    unit: Unit, facts: Facts | None = None, driver: DriverFacts | None = None, folder: Path = FOLDER
+) -> CachedFacts:
+    """Replaces what is given in the unit's file, and returns the whole; a file that cannot be written is no error."""
+    before = read(unit, folder)
+    cached = CachedFacts(identity=before.identity, facts=facts or before.facts, driver=driver or before.driver)
+    if cached != before:
+        with contextlib.suppress(FarmError):
+            atomic_file.write(_file(unit, folder), cached.model_dump_json(indent=1).encode())
+    return cached
+
+
+def driver_of(probe: object) -> DriverFacts:
+    """Takes the driver out of the answer of `farmrt probe`, whatever the types of the answer's members are."""
+    opencl = _mapping(_mapping(probe).get("opencl"))
+    device = _mapping(opencl.get("device"))
+    if not device:
+        return DriverFacts(error=_text(opencl.get("error")) or "no OpenCL driver was found")
+    return DriverFacts(
+        gpu=_text(device.get("name")), driver=_text(device.get("driver")), opencl=_text(opencl.get("platform_version"))
+    )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    return safe_text.word(value, MAX_DRIVER) if isinstance(value, str) else ""
+
+
+def _file(unit: Unit, folder: Path) -> Path:
+    return folder / unit.name / FILE
