@@ -21,7 +21,8 @@ from filelock import FileLock
 from pydantic import Field, ValidationError
 
 from farm import atomic_file
-from farm.rows.row import Latency, Record
+from farm.rows.latency import Latency
+from farm.rows.record import Record
 from farm.workspace import BUILD_FOLDER
 from runtime.artifacts import (
     Fingerprint,

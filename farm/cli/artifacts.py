@@ -20,7 +20,6 @@ from farm.tables.tune import artifact_table, content_tables
 from farm.units.selection import Choice
 from runtime.artifacts import Fingerprint, KernelSet, TunedSet, fingerprint_of
 from runtime.errors import FormatError, JobError
-from runtime.target import target_from_probe
 
 FILES = click.argument("files", metavar="[FILE ...]", nargs=-1, type=options.FILE)
 
@@ -102,7 +101,7 @@ def _fingerprint(unit: Unit, opencl: str | None) -> Fingerprint | None:
     """What files for the unit must be valid for; None and a line on stderr where it cannot be asked."""
     try:
         with open_unit(unit, opencl) as opened:
-            return fingerprint_of(target_from_probe(opened.probe, unit.soc))
+            return fingerprint_of(opened.probe.target(unit.soc))
     except JobError as error:
         click.echo(safe_text.one_line(f"not compared with a unit: {error}"), err=True)
         return None

@@ -13,8 +13,8 @@ from farm.cli.fleet_options import fleet_options
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.run import LoadOptions
-from farm.rows.profile import BenchmarkRow
-from farm.rows.row import Status
+from farm.rows.benchmark import BenchmarkRow
+from farm.rows.status import Status
 from farm.tables import table
 from farm.tables.benchmark import sections
 from farm.tables.trace import trace_json
@@ -51,8 +51,8 @@ def command(
     """
     found = options.load_deployment(model_file)
     units = options.select_units(choice, found)
-    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as watch:
-        rows = list(keeper.kept(benchmark_job(found, units, BenchmarkOptions(rounds, warmup, load), fleet, watch)))
+    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as progress:
+        rows = list(keeper.kept(benchmark_job(found, units, BenchmarkOptions(rounds, warmup, load), fleet, progress)))
     if trace:
         atomic_file.write(trace, trace_json(rows).encode())
     return options.finish(rows, as_json, _show, keeper)

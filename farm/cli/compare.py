@@ -11,13 +11,14 @@ import click
 from farm.cli import FAILED, options, store_options, view
 from farm.cli.fleet_options import fleet_options
 from farm.config.deployment import Runtime
-from farm.decision.comparison import CompareRow, is_worse
+from farm.decision.comparison import is_worse
 from farm.jobs.compare import contender
 from farm.jobs.compare.builds import CompareOptions, compare_job
 from farm.jobs.compare.contender import Contender
 from farm.jobs.compare.runs import compare_runs, only_in_one
 from farm.jobs.compare.stored_runs import PREFIX, stored_run
 from farm.jobs.fleet.dispatch import FleetOptions
+from farm.rows.compare import CompareRow
 from farm.safe_text import one_line
 from farm.store import Store
 from farm.store.recorder import Keeper
@@ -82,8 +83,8 @@ def command(
     margin_percent = MARGIN_PERCENT if margin_percent is None else margin_percent
     asked = CompareOptions(turns, margin_percent, runtimes or ("cpu", "gpu"), memory, secrets.randbelow(2**32))
     units = options.select_units(choice, options.load_deployment(both[0].model_file))
-    with store_options.keeping(store) as keeper, view.shown() as watch:
-        rows = list(keeper.kept(compare_job(both, units, asked, fleet, watch)))
+    with store_options.keeping(store) as keeper, view.shown() as progress:
+        rows = list(keeper.kept(compare_job(both, units, asked, fleet, progress)))
     return _finish(rows, as_json, keeper)
 
 

@@ -11,8 +11,9 @@ from farm.cli import options
 from farm.cli.fleet_options import fleet_options
 from farm.config.deployment import Deployment
 from farm.config.inventory import Unit
-from farm.jobs.convert import ConvertRow, convert_job
+from farm.jobs.convert import convert_job
 from farm.jobs.fleet.dispatch import FleetOptions
+from farm.rows.convert import ConvertRow
 from farm.tables import table
 from farm.tables.table import Table
 from farm.units.selection import Choice

@@ -9,10 +9,10 @@ import click
 
 from farm.cli import options
 from farm.cli.fleet_options import fleet_options
-from farm.forecast import ForecastRow
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.forecast import forecast_for_file, forecast_job
-from farm.rows.row import Status
+from farm.rows.forecast import ForecastRow
+from farm.rows.status import Status
 from farm.tables import table as tables
 from farm.tables.forecast import forecast_tables
 from farm.units.selection import ANY, Choice

@@ -58,8 +58,8 @@ def command(
             return _show_plan(nightly, places, opened, as_json)
         run = nightly_run.resume(opened, nightly) if resume else _begun(opened, nightly)
         try:
-            with view.shown() as watch:
-                night = nightly_run.measure(opened, run, nightly, places, fleet, store_options.tell, watch)
+            with view.shown() as progress:
+                night = nightly_run.measure(opened, run, nightly, places, fleet, store_options.tell, progress)
         except KeyboardInterrupt:
             click.echo(f"interrupted; `farm nightly {nightly_file} --resume` goes on from here", err=True)
             return INTERRUPTED

@@ -11,8 +11,8 @@ from farm.cli import options, store_options, view
 from farm.cli.fleet_options import fleet_options
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.opbench import OpbenchOptions, list_benchmarks, opbench_job
-from farm.jobs.opbench_cases import OpbenchRow
-from farm.rows.row import Status
+from farm.rows.opbench import OpbenchRow
+from farm.rows.status import Status
 from farm.tables import table
 from farm.tables.table import Table
 from farm.units.selection import Choice
@@ -64,8 +64,8 @@ def command(
         for name in list_benchmarks(units, asked, fleet):
             click.echo(name)
         return 0
-    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as watch:
-        rows = list(keeper.kept(opbench_job(units, asked, fleet, watch)))
+    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as progress:
+        rows = list(keeper.kept(opbench_job(units, asked, fleet, progress)))
     if not rows:
         raise ConfigError(f"--filter {pattern}: no benchmark of these units matches; --list names them")
     return options.finish(rows, as_json, _show, keeper)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +16,8 @@ from farm.config.deployment import Deployment
 from farm.config.inventory import Inventory, Unit
 from farm.jobs.run import LoadOptions
 from farm.rows import row as results
-from farm.rows.row import Row, Status
+from farm.rows.row import Row
+from farm.rows.status import Status
 from farm.store.recorder import Keeper
 from farm.transport import connect
 from farm.transport.adb_server import AdbServer
@@ -157,7 +159,7 @@ def finish(
     """Prints all rows, says on stderr why any is not ok, and returns the exit status: 1 also where one was not kept."""
     found = list(rows)
     if as_json:
-        click.echo(results.to_json(found))
+        click.echo(json.dumps({"rows": [row.model_dump(mode="json") for row in found]}, allow_nan=False))
     else:
         show(found)
     tell_failures(found)

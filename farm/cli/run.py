@@ -11,7 +11,7 @@ from farm.cli import options, store_options, view
 from farm.cli.fleet_options import fleet_options
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.run import LoadOptions, RunOptions, run_job
-from farm.rows.row import RunRow
+from farm.rows.run import RunRow
 from farm.tables import table
 from farm.tables.run import artifact_lines, run_tables
 from farm.units.selection import Choice
@@ -57,8 +57,8 @@ def command(
     found = options.load_deployment(model_file)
     units = options.select_units(choice, found)
     asked = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load)
-    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as watch:
-        rows = list(keeper.kept(run_job(found, units, asked, fleet, watch)))
+    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as progress:
+        rows = list(keeper.kept(run_job(found, units, asked, fleet, progress)))
     return options.finish(rows, as_json, _show, keeper)
 
 

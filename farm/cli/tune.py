@@ -14,7 +14,7 @@ from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.tune.job import TuneOptions, tune_job
 from farm.jobs.tune.search import SearchOptions, journal_file
-from farm.rows.row import TuneRow
+from farm.rows.tune import TuneRow
 from farm.tables import table
 from farm.tables.run import artifact_lines
 from farm.tables.tune import tune_table
@@ -63,8 +63,8 @@ def command(
     found = [deployment.load(path) for path in model_files or _all_models()]
     asked = TuneOptions(SearchOptions(level, budget_s, memory))
     try:
-        with store_options.keeping(store) as keeper, view.shown() as watch:
-            rows = list(keeper.kept(tune_job(found, units, asked, fleet, watch)))
+        with store_options.keeping(store) as keeper, view.shown() as progress:
+            rows = list(keeper.kept(tune_job(found, units, asked, fleet, progress)))
     except KeyboardInterrupt:
         return _interrupted(units)
     return options.finish(rows, as_json, _show, keeper)

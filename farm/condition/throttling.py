@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from farm.condition.readiness import MODERATE, THERMAL_WORDS
-from farm.rows.row import DeviceState
+from farm.rows.device_state import DeviceState
 
 Value = TypeVar("Value")
 TOLERANCE = 0.99  # clocks are told in whole steps, which differ in rounding

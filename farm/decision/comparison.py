@@ -1,87 +1,27 @@
-"""What a comparison of A with B gives: its row, and the decision on samples of both, in words. Pure."""
+"""The decision on the samples of A and B, in words and as the figures of a row. Pure."""
 
 from __future__ import annotations
 
 import dataclasses
-import enum
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal
-
-from pydantic import Field
 
 from farm.decision.samples import Comparison, compare_samples, logarithms
+from farm.rows.compare import CompareFigures, CompareRow, ComparisonOutcome, Side
 from farm.rows.nightly import Block
-from farm.rows.row import Figure, Latency, Record, RunRow, Status
+from farm.rows.status import Status
 
 SIGNIFICANT = 0.01
 LEAST_BLOCKS = 5  # of each: with fewer, Mann-Whitney's p cannot fall below SIGNIFICANT
 _Z_95 = 1.96
 _Z_SHOWN = 2.576 + 1.282  # found at SIGNIFICANT, two-sided, in nine of ten comparisons
 
-Kind = Literal["run", "model", "build"]
-
-
-class Outcome(enum.StrEnum):
-    """What became of B against A; `slower` is the confirmed regression."""
-
-    NONE = "none"  # not compared
-    SAME = "same"
-    TOO_SMALL = "too_small"  # there is a difference, of less than what counts
-    FASTER = "faster"
-    SLOWER = "slower"
-
-
-class Side(Record):
-    """One of the two: what the user called it, and what it is.
-
-    `commit` and `changed` (there were changes since) tell of a build, `run` of a stored run. Times are medians over
-    the blocks; `latency_ms` is over all samples of blocks that heat did not spoil.
-    """
-
-    name: str = ""
-    kind: Kind = "build"
-    commit: str = ""
-    changed: bool = False
-    run: int | None = None
-    model: str = ""
-    versions: dict[str, str] = Field(default_factory=dict)
-    fingerprint: dict[str, str] = Field(default_factory=dict)
-    latency_ms: Latency | None = None
-    init_ms: Figure = None
-    first_ms: Figure = None
-    memory_bytes: dict[str, int] = Field(default_factory=dict)
-
-
-class CompareRow(RunRow):
-    """A compared with B: one model in one runtime on one unit. The figures of outputs are B's against A's.
-
-    `latency_ms`, `init_ms`, `first_ms` and `memory_bytes` are B's. `ratio` is B's median over A's with its 95 %
-    confidence interval; `p_value` is Mann-Whitney's, `effect` Cliff's delta (positive: B takes longer), both over
-    the medians of blocks. `smallest_percent` is what would have been found in nine of ten comparisons. `notes` say
-    what else differs. `blocks` are what was measured for this row, arm `a` and `b`; stored runs have theirs already.
-    """
-
-    job: str = "compare"
-    a: Side = Side()
-    b: Side = Side()
-    outcome: Outcome = Outcome.NONE
-    verdict: str = ""
-    ratio: Figure = None
-    ratio_ci: tuple[float, float] | None = None
-    p_value: Figure = None
-    effect: Figure = None
-    smallest_percent: Figure = None
-    margin_percent: float = 0.0
-    notes: tuple[str, ...] = ()
-    blocks: tuple[Block, ...] = ()
-
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
     """The figures of a CompareRow of the same names."""
 
-    outcome: Outcome
+    outcome: ComparisonOutcome
     verdict: str
     ratio: float | None = None
     ratio_ci: tuple[float, float] | None = None
@@ -96,19 +36,44 @@ def decide(a_ms: Sequence[float], b_ms: Sequence[float], margin_percent: float) 
     found = compare_samples(a_ms, b_ms)
     if found is None or min(counts) < LEAST_BLOCKS:
         text = f"A has {counts[0]} blocks that count, B {counts[1]}; {LEAST_BLOCKS} of each are needed"
-        return Decision(Outcome.NONE, f"not decided: {text}")
+        return Decision(ComparisonOutcome.NONE, f"not decided: {text}")
     smallest = max(_smallest_percent(found.low, found.high), margin_percent)
     outcome = _outcome(found, margin_percent)
     verdict = _in_words(outcome, found, smallest, margin_percent)
     return Decision(outcome, verdict, found.ratio, (found.low, found.high), found.p_value, found.effect, smallest)
 
 
-def _outcome(found: Comparison, margin_percent: float) -> Outcome:
+def compare_figures(
+    a: Side,
+    b: Side,
+    decision: Decision,
+    margin_percent: float,
+    notes: Sequence[str] = (),
+    blocks: Sequence[Block] = (),
+) -> CompareFigures:
+    """The figures of a row; `notes` are added to what differs between the sides anyway."""
+    return CompareFigures(
+        a=a,
+        b=b,
+        outcome=decision.outcome,
+        verdict=decision.verdict,
+        ratio=decision.ratio,
+        ratio_ci=decision.ratio_ci,
+        p_value=decision.p_value,
+        effect=decision.effect,
+        smallest_percent=decision.smallest_percent,
+        margin_percent=margin_percent,
+        notes=(*differences(a, b), *notes),
+        blocks=tuple(blocks),
+    )
+
+
+def _outcome(found: Comparison, margin_percent: float) -> ComparisonOutcome:
     if found.p_value >= SIGNIFICANT or found.low <= 1 <= found.high:
-        return Outcome.SAME
+        return ComparisonOutcome.SAME
     if abs(found.ratio - 1) * 100 <= margin_percent:
-        return Outcome.TOO_SMALL
-    return Outcome.SLOWER if found.ratio > 1 else Outcome.FASTER
+        return ComparisonOutcome.TOO_SMALL
+    return ComparisonOutcome.SLOWER if found.ratio > 1 else ComparisonOutcome.FASTER
 
 
 def _smallest_percent(low: float, high: float) -> float:
@@ -117,13 +82,15 @@ def _smallest_percent(low: float, high: float) -> float:
     return 100 * math.expm1(_Z_SHOWN * error)
 
 
-def _in_words(outcome: Outcome, found: Comparison, smallest_percent: float, margin_percent: float) -> str:
-    if outcome == Outcome.SAME:
+def _in_words(outcome: ComparisonOutcome, found: Comparison, smallest_percent: float, margin_percent: float) -> str:
+    if outcome == ComparisonOutcome.SAME:
         return f"no difference beyond the noise (the smallest that would show: {smallest_percent:.1f} %)"
     word, near, far = ("slower", found.low, found.high) if found.ratio > 1 else ("faster", found.high, found.low)
     percent, least, most = (f"{100 * abs(ratio - 1):.1f}" for ratio in (found.ratio, near, far))
     text = f"B is {percent} % {word} ({least} to {most}), {p_text(found.p_value)}"
-    return f"{text}: not more than the {margin_percent:g} % that count" if outcome == Outcome.TOO_SMALL else text
+    return (
+        f"{text}: not more than the {margin_percent:g} % that count" if outcome == ComparisonOutcome.TOO_SMALL else text
+    )
 
 
 def p_text(p_value: float) -> str:
@@ -133,7 +100,7 @@ def p_text(p_value: float) -> str:
 
 def is_worse(row: CompareRow) -> bool:
     """Whether a row makes the exit status 1: a confirmed regression, or a job that failed."""
-    return row.outcome == Outcome.SLOWER or row.status != Status.OK
+    return row.outcome == ComparisonOutcome.SLOWER or row.status != Status.OK
 
 
 def worst_first(rows: Iterable[CompareRow]) -> list[CompareRow]:

@@ -13,8 +13,8 @@ import numpy as np
 from farm.decision.noise import Array, Model, centre, fit
 from farm.decision.rules import Rules
 from farm.decision.steps import Step, find_steps
-from farm.rows.row import Status
 from farm.rows.series import Point, typical
+from farm.rows.status import Status
 
 KNOWN_TIMES = 3
 MODEL_WINDOWS = 2  # windows of nights that the noise is estimated from

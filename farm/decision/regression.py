@@ -22,8 +22,8 @@ from farm.decision.nights import Nights, has_figure, since_exchange
 from farm.decision.rules import RULES, Rules
 from farm.decision.samples import compare_samples
 from farm.decision.timed import Timed, Twin
-from farm.rows.row import Status
 from farm.rows.series import Metric, Nature, Point
+from farm.rows.status import Status
 
 Z_95 = 1.96
 

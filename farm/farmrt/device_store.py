@@ -74,7 +74,7 @@ class Contents:
         return sorted(stored, key=lambda file: (not file.is_litter, -file.idle_s, file.name))
 
 
-class Store:
+class DeviceStore:
     """The store of one unit, for one job; used as a context it notes at the end what was used.
 
     Args:

@@ -24,8 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from farm.forecast import CONVERSION_MARK
-from farm.rows.row import Figure, Row
+from farm.rows.forecast import CONVERSION_MARK
 from runtime.graph import Graph, Node, TensorInfo
 from runtime.kernels.source import build_options
 from runtime.kernels.spec import Variant
@@ -106,18 +105,6 @@ class Benchmark:
             "local": local,
             "block": step.kernel.block(variant) if step.kernel.block else 0,
         }
-
-
-class OpbenchRow(Row):
-    """One benchmark; `model` is its name. `spread_percent` is the half-width of the median's 95 % interval."""
-
-    job: str = "opbench"
-    time_ns: Figure = None
-    iterations: int | None = None
-    input_mb_s: Figure = None
-    gmacps: Figure = None
-    spread_percent: Figure = None
-    min_ns: Figure = None
 
 
 def benchmarks(case: Case, target: Target, all_variants: bool = False) -> Iterator[Benchmark]:

@@ -12,9 +12,10 @@ from farm.decision.judgement import ChangePoint
 from farm.nightly.night import CaseReport, SeriesReport
 from farm.report.figures import NONE, commit, interval, moment, percent, utc
 from farm.report.words import case_title
+from farm.rows.device_state import DeviceState
 from farm.rows.nightly import Block, NightlyRow, OperatorTime
-from farm.rows.row import DeviceState, Status
 from farm.rows.series import Point
+from farm.rows.status import Status
 from farm.safe_text import word
 
 Chart = dict[str, Any]

@@ -12,8 +12,9 @@ from farm.nightly.night import CaseReport, DeviceReport, SeriesReport
 from farm.report import charts
 from farm.report.figures import NONE, change, digits, figure, interval, milliseconds
 from farm.report.words import WORDS, Word, case_title, rank
+from farm.rows.device_state import DeviceState
+from farm.rows.latency import Latency
 from farm.rows.nightly import NightlyRow
-from farm.rows.row import DeviceState, Latency
 from farm.rows.series import Metric
 from farm.tables.table import size
 

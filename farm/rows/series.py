@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from farm.rows.nightly import Block, NightlyRow
-from farm.rows.row import Status
+from farm.rows.status import Status
 
 
 class Nature(enum.StrEnum):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from farm.rows.profile import BenchmarkRow, MacsSummary, Operator, OperatorType, Rounds, by_time
+from farm.rows.benchmark import BenchmarkRow, MacsSummary, Operator, OperatorType, Rounds
+from farm.rows.profile import by_time
 from farm.tables.table import Table, shape
 
 ROUND_COLUMNS = ("round", "first(ms)", "curr(ms)", "min(ms)", "max(ms)", "avg(ms)", "std")

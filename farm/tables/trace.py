@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from farm.rows.profile import BenchmarkRow, Operator
+from farm.rows.benchmark import BenchmarkRow, Operator
 
 THREADS = {"gpu": 1, "cpu": 2}
 US_PER_MS = 1000.0

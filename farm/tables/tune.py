@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from farm.artifacts import Artifact
-from farm.rows.row import TuneRow
+from farm.rows.tune import TuneRow
 from farm.tables.table import Table, milliseconds, size
 from runtime.artifacts import KernelSet, TunedEntry, TunedSet
 

@@ -10,7 +10,7 @@ import pytest
 
 from farm import artifacts
 from farm.artifacts import MANIFEST_NAME, ModelRecord, SetRecord
-from farm.rows.row import Latency
+from farm.rows.latency import Latency
 from runtime.artifacts import Fingerprint, KernelSet, TunedEntry, TunedSet, encode_tuned
 from runtime.errors import ConfigError, FarmError, FormatError
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from farm.config import deployment
 from farm.config.deployment import Deployment, Runtime
-from farm.decision.comparison import Side
 from farm.jobs.compare import checkout
 from farm.jobs.compare.bundle import Bundle, Probed, check_makes_bundles, make_bundle, make_bundle_with
 from farm.jobs.compare.checkout import Checkout
+from farm.rows.compare import Side
 from runtime.errors import ConfigError
 
 

@@ -10,8 +10,8 @@ from farm.decision.judgement import Judgement
 from farm.decision.regression import asks_twin, compare_points, judge, twin_of
 from farm.nightly.file import LAST_GOOD, SERIES
 from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
+from farm.rows.device_state import DeviceState
 from farm.rows.nightly import NightlyRow
-from farm.rows.row import DeviceState
 from farm.rows.run_info import RunInfo
 from farm.rows.series import Case, Metric, Point, Series, SeriesKey, case_of
 from farm.store import Store

@@ -13,7 +13,7 @@ from farm import cli
 from farm.cli import devices, options
 from farm.config.inventory import HOST, Unit
 from farm.jobs.fleet import health_check
-from farm.rows.row import DeviceState
+from farm.rows.device_state import DeviceState
 from farm.tables.devices import devices_json, devices_table
 from farm.tables.table import plain
 from farm.transport import Transport

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from farm.decision.comparison import CompareRow, Outcome, Side, decide, differences, is_worse, p_text, worst_first
+from farm.decision.comparison import decide, differences, is_worse, p_text, worst_first
 from farm.jobs.compare.runs import StoredRun, compare_runs, only_in_one
+from farm.rows.compare import CompareRow, ComparisonOutcome, Side
 from farm.rows.nightly import NightlyRow
 from farm.rows.run_info import RunInfo
 from farm.tables import table
@@ -19,7 +20,7 @@ from tests.farm.stored import LEVEL_MS, TIME, nightly_case, noisy
 
 def test_a_slower_b_is_found_and_said() -> None:
     found = decide(noisy(10), noisy(10, 1.05 * LEVEL_MS, seed=2), margin_percent=1)
-    assert found.outcome == Outcome.SLOWER
+    assert found.outcome == ComparisonOutcome.SLOWER
     assert found.ratio is not None and found.ratio_ci is not None
     low, high = found.ratio_ci
     assert low < found.ratio < high and low < 1.05 < high and found.effect == 1.0
@@ -30,20 +31,20 @@ def test_a_slower_b_is_found_and_said() -> None:
 
 def test_a_faster_b_is_said_with_the_smaller_gain_first() -> None:
     found = decide(noisy(10), noisy(10, 0.9 * LEVEL_MS, seed=2), margin_percent=1)
-    assert found.outcome == Outcome.FASTER and found.ratio_ci is not None
+    assert found.outcome == ComparisonOutcome.FASTER and found.ratio_ci is not None
     least, most = 100 * (1 - found.ratio_ci[1]), 100 * (1 - found.ratio_ci[0])
     assert f"% faster ({least:.1f} to {most:.1f})" in found.verdict
 
 
 def test_a_difference_within_the_margin_does_not_count() -> None:
     found = decide(noisy(20, percent=0.1), noisy(20, 1.008 * LEVEL_MS, 0.1, 2), margin_percent=1)
-    assert found.outcome == Outcome.TOO_SMALL and found.verdict.endswith(": not more than the 1 % that count")
-    assert decide(noisy(20, percent=0.1), noisy(20, 1.008 * LEVEL_MS, 0.1, 2), 0.5).outcome == Outcome.SLOWER
+    assert found.outcome == ComparisonOutcome.TOO_SMALL and found.verdict.endswith(": not more than the 1 % that count")
+    assert decide(noisy(20, percent=0.1), noisy(20, 1.008 * LEVEL_MS, 0.1, 2), 0.5).outcome == ComparisonOutcome.SLOWER
 
 
 def test_a_against_a_says_what_would_have_shown() -> None:
     found = decide(noisy(10), noisy(10, seed=2), margin_percent=1)
-    assert found.outcome == Outcome.SAME and found.smallest_percent is not None
+    assert found.outcome == ComparisonOutcome.SAME and found.smallest_percent is not None
     assert found.verdict == (
         f"no difference beyond the noise (the smallest that would show: {found.smallest_percent:.1f} %)"
     )
@@ -52,12 +53,12 @@ def test_a_against_a_says_what_would_have_shown() -> None:
 def test_a_against_a_is_rarely_called_a_difference_and_what_should_show_does() -> None:
     trials = [(noisy(10, seed=2 * n), noisy(10, seed=2 * n + 1)) for n in range(300)]
     found = [decide(a, b, margin_percent=0) for a, b in trials]
-    alarms = sum(each.outcome != Outcome.SAME for each in found)
+    alarms = sum(each.outcome != ComparisonOutcome.SAME for each in found)
     assert alarms <= 9  # 1 % of 300, and what chance adds
     smallest = float(np.median([each.smallest_percent for each in found if each.smallest_percent]))
     assert 0.5 < smallest < 4.0
     shifted = [decide(a, [value * (1 + smallest / 100) for value in b], 0) for a, b in trials]
-    share = sum(each.outcome == Outcome.SLOWER for each in shifted) / len(shifted)
+    share = sum(each.outcome == ComparisonOutcome.SLOWER for each in shifted) / len(shifted)
     assert 0.75 < share < 0.99
 
 
@@ -68,12 +69,12 @@ def test_a_against_a_is_rarely_called_a_difference_and_what_should_show_does() -
 )
 def test_what_cannot_be_decided(a_ms: list[float]) -> None:
     for found in (decide(a_ms, noisy(10), 1), decide(noisy(10), a_ms, 1)):
-        assert found.outcome == Outcome.NONE and found.ratio is None
+        assert found.outcome == ComparisonOutcome.NONE and found.ratio is None
         assert found.verdict.startswith("not decided: A has ") and "5 of each are needed" in found.verdict
 
 
 def test_all_the_same_figure() -> None:
-    assert decide([1.0] * 10, [1.0] * 10, 1).outcome == Outcome.SAME
+    assert decide([1.0] * 10, [1.0] * 10, 1).outcome == ComparisonOutcome.SAME
 
 
 def test_p_in_words() -> None:
@@ -142,7 +143,12 @@ def test_runs_are_compared_case_by_case() -> None:
         night(2, nightly_case(level_ms=11, seed=2), nightly_case("other"), nightly_case("new")),
     )
     slow, same = worst_first(compare_runs(a, b, margin_percent=4))
-    assert (slow.model, slow.outcome, same.model, same.outcome) == ("m", Outcome.SLOWER, "other", Outcome.SAME)
+    assert (slow.model, slow.outcome, same.model, same.outcome) == (
+        "m",
+        ComparisonOutcome.SLOWER,
+        "other",
+        ComparisonOutcome.SAME,
+    )
     assert (slow.a.run, slow.b.run, slow.job, slow.margin_percent) == (1, 2, "compare", 4.0)
     assert slow.b.latency_ms == slow.latency_ms and slow.latency_ms and len(slow.latency_ms.samples) == 24
     assert only_in_one(a, b) == ["gone (gpu, default) on u: only in A", "new (gpu, default) on u: only in B"]
@@ -160,9 +166,9 @@ def test_throttled_blocks_are_left_out() -> None:
     blocks = tuple(block.model_copy(update={"throttled": "hot"}) for block in hot.blocks)
     mixed = nightly_case(seed=2).model_copy(update={"blocks": (*nightly_case(seed=2).blocks, *blocks)})
     (found,) = compare_runs(night(1, nightly_case()), night(2, mixed), 4)
-    assert found.outcome == Outcome.SAME
+    assert found.outcome == ComparisonOutcome.SAME
     (found,) = compare_runs(night(1, nightly_case()), night(2, hot.model_copy(update={"blocks": blocks})), 4)
-    assert found.outcome == Outcome.NONE and "B 0" in found.verdict and not is_worse(found)
+    assert found.outcome == ComparisonOutcome.NONE and "B 0" in found.verdict and not is_worse(found)
 
 
 @pytest.mark.parametrize("status", ["wrong_result", "failed", "device_lost"])

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.farmrt import device_store
-from farm.farmrt.device_store import Contents, Store
+from farm.farmrt.device_store import Contents, DeviceStore
 from farm.transport.local import LocalTransport
 from runtime.errors import DeviceError, JobError, LeaseLostError
 from tests.farm.shells import SHELLS, shell_environment
@@ -66,29 +66,29 @@ def age(folder: Path, remote: str, days: int) -> None:
 
 def test_a_file_is_sent_once_and_found_by_its_content(unit: Counting, tmp_path: Path) -> None:
     first, second = make(tmp_path, "a.plan", b"same"), make(tmp_path, "b.data", b"same")
-    remotes = Store(unit).put([first])
+    remotes = DeviceStore(unit).put([first])
     assert (tmp_path / "unit" / remotes[first]).read_bytes() == b"same"
-    assert Store(unit).put([second])[second] == remotes[first]
+    assert DeviceStore(unit).put([second])[second] == remotes[first]
     assert len(names(unit)) == 1
 
 
 def test_what_is_there_costs_one_round_trip(unit: Counting, tmp_path: Path) -> None:
     files = [make(tmp_path, f"file{number}") for number in range(10)]
-    Store(unit).put(files)
-    store, unit.trips = Store(unit), 0
+    DeviceStore(unit).put(files)
+    store, unit.trips = DeviceStore(unit), 0
     store.put(files)
     assert unit.trips == 1
 
 
 def test_a_program_stays_one_and_keeps_its_name(unit: Counting, tmp_path: Path) -> None:
     script = make(tmp_path, "farm rt", b"#!/bin/sh\nexit 7\n", 0o755)
-    remote = Store(unit).put([script])[script]
+    remote = DeviceStore(unit).put([script])[script]
     assert remote.endswith("/farm_rt")
     assert unit.run([remote], 10.0).exit_status == 7
 
 
 def test_a_file_that_changes_is_another_file(unit: Counting, tmp_path: Path) -> None:
-    store, path = Store(unit), make(tmp_path, "x", b"one")
+    store, path = DeviceStore(unit), make(tmp_path, "x", b"one")
     old = store.put([path])[path]
     new = store.put([make(tmp_path, "x", b"two!")])[path]
     assert old != new and len(names(unit)) == 2
@@ -96,13 +96,13 @@ def test_a_file_that_changes_is_another_file(unit: Counting, tmp_path: Path) -> 
 
 def test_the_longest_unused_goes_first_and_use_is_noted(any_unit: Counting, tmp_path: Path) -> None:
     files = [make(tmp_path, f"file{number}", bytes([number]) * 1000) for number in range(4)]
-    with Store(any_unit) as store:
+    with DeviceStore(any_unit) as store:
         remotes = store.put(files)
     for days, path in zip((5, 4, 3, 2), files, strict=True):
         age(tmp_path, remotes[path], days)
-    with Store(any_unit) as store:
+    with DeviceStore(any_unit) as store:
         store.put([files[0]])  # the oldest is used again
-    with Store(any_unit, limit_bytes=3000) as store:
+    with DeviceStore(any_unit, limit_bytes=3000) as store:
         new = make(tmp_path, "new", b"n" * 1000)
         remotes |= store.put([new])
     assert set(names(any_unit)) == {remotes[path] for path in (files[0], files[3], new)}
@@ -110,7 +110,7 @@ def test_the_longest_unused_goes_first_and_use_is_noted(any_unit: Counting, tmp_
 
 def test_what_the_job_uses_stays_even_beyond_the_limit(unit: Counting, tmp_path: Path) -> None:
     files = [make(tmp_path, f"file{number}", bytes([number]) * 1000) for number in range(4)]
-    store = Store(unit, limit_bytes=10)
+    store = DeviceStore(unit, limit_bytes=10)
     for path in files:
         store.put([path])
     assert len(names(unit)) == 4
@@ -120,28 +120,28 @@ def test_the_store_takes_no_more_than_half_of_the_room(
     unit: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = make(tmp_path, "old", b"o" * 1000)
-    Store(unit).put([old])
+    DeviceStore(unit).put([old])
     real = device_store.parse
     monkeypatch.setattr(device_store, "parse", lambda output: Contents(real(output).files, free_bytes=1000))
     new = make(tmp_path, "new", b"n" * 1000)
-    remote = Store(unit).put([new])[new]
+    remote = DeviceStore(unit).put([new])[new]
     assert names(unit) == [remote]
 
 
 def test_a_full_unit_is_emptied_of_what_nobody_uses(unit: Counting, tmp_path: Path, monkeypatch: Any) -> None:
     old, new = make(tmp_path, "old"), make(tmp_path, "new")
-    Store(unit).put([old])
+    DeviceStore(unit).put([old])
     real = device_store.parse
     monkeypatch.setattr(device_store, "parse", lambda output: Contents(real(output).files, free_bytes=0))
     unit.full = 1
-    remote = Store(unit).put([new])[new]
+    remote = DeviceStore(unit).put([new])[new]
     assert names(unit) == [remote]
 
 
 def test_a_unit_that_is_full_of_other_things_is_an_error(unit: Counting, tmp_path: Path) -> None:
     unit.full = 2
     with pytest.raises(DeviceError, match="no space left"):
-        Store(unit).put([make(tmp_path, "new")])
+        DeviceStore(unit).put([make(tmp_path, "new")])
 
 
 def test_half_sent_files_are_litter(unit: Counting, tmp_path: Path) -> None:
@@ -151,31 +151,31 @@ def test_half_sent_files_are_litter(unit: Counting, tmp_path: Path) -> None:
     (tmp_path / "unit" / "push-0123456789abcdef").mkdir()
     (tmp_path / "unit" / "push-0123456789abcdef" / "0").write_bytes(b"half")
     path = make(tmp_path, "x")
-    remote = Store(unit).put([path])[path]
+    remote = DeviceStore(unit).put([path])[path]
     assert names(unit) == [remote]
     assert sorted(path.name for path in (tmp_path / "unit").iterdir()) == ["objects"]
     assert not folder.exists()
 
 
 def test_without_the_lease_nothing_is_sent_or_removed(unit: Counting, tmp_path: Path) -> None:
-    Store(unit).put([make(tmp_path, "mine")])
+    DeviceStore(unit).put([make(tmp_path, "mine")])
     before = names(unit)
 
     def lost() -> None:
         raise LeaseLostError("pixel: lost")
 
-    with pytest.raises(LeaseLostError), Store(unit, limit_bytes=1, check=lost) as store:
+    with pytest.raises(LeaseLostError), DeviceStore(unit, limit_bytes=1, check=lost) as store:
         store.put([make(tmp_path, "other")])
     assert names(unit) == before
     checks = iter([lambda: None, lost])
     with pytest.raises(LeaseLostError):
-        Store(unit, limit_bytes=1, check=lambda: next(checks)()).put([make(tmp_path, "other")])
+        DeviceStore(unit, limit_bytes=1, check=lambda: next(checks)()).put([make(tmp_path, "other")])
     assert set(before) < set(names(unit))
 
 
 def test_a_local_file_that_is_not_there_is_an_error(unit: Counting, tmp_path: Path) -> None:
     with pytest.raises(JobError, match="missing: cannot be read"):
-        Store(unit).put([tmp_path / "missing"])
+        DeviceStore(unit).put([tmp_path / "missing"])
 
 
 def test_notes_on_the_unit_are_no_files_of_the_store(any_unit: Counting, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_a_name_that_leaves_the_folder_is_never_removed(unit: Counting) -> None:
 
 def test_cleaning_takes_what_was_not_used_for_so_long(any_unit: Counting, tmp_path: Path) -> None:
     old, new = make(tmp_path, "old", b"o" * 100), make(tmp_path, "new", b"n" * 10)
-    remotes = Store(any_unit).put([old, new])
+    remotes = DeviceStore(any_unit).put([old, new])
     age(tmp_path, remotes[old], 8)
     (tmp_path / "unit" / ".governors").write_text("")
     week_s = 7 * 86_400.0

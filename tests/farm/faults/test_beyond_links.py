@@ -19,7 +19,7 @@ from farm.config.inventory import Limits, Unit
 from farm.emulation.emulated import EmulatedPhone
 from farm.emulation.phone import PhoneSettings
 from farm.farmrt import device_store
-from farm.farmrt.device_store import Store
+from farm.farmrt.device_store import DeviceStore
 from farm.lease import lease
 from farm.lease.lease import Terms
 from farm.transport import adb, adb_server, ssh
@@ -139,7 +139,7 @@ def test_a_job_that_is_released_by_force_is_told_in_time(behind: Behind, transpo
 
 @pytest.mark.slow
 def test_what_a_dead_job_left_running_is_ended(behind: Behind, transport: Transport, tmp_path: Path) -> None:
-    store = Store(transport)
+    store = DeviceStore(transport)
     program = make_program(tmp_path)
     remote = store.put([program])[program]
     script = 'setsid "$1" 1000 >/dev/null 2>&1 </dev/null & echo $!; sleep 0.3'
@@ -159,7 +159,7 @@ def test_what_a_dead_job_left_running_is_ended(behind: Behind, transport: Transp
 def test_files_that_are_there_are_not_sent_again(behind: Behind, transport: Transport, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.write_bytes(b"x" * 100_000)
-    with behind.acquire(transport, "a") as held, Store(transport, check=held.check) as store:
+    with behind.acquire(transport, "a") as held, DeviceStore(transport, check=held.check) as store:
         remote = store.put([data])[data]
     assert transport.run(["cat", remote], DEADLINE_S).stdout == data.read_bytes()
     assert transport.push({remote: data}) == []
@@ -277,9 +277,9 @@ def test_a_full_phone_keeps_what_the_job_uses(faulty: tuple[EmulatedPhone, Behin
     old.write_bytes(b"o" * 3_000_000)
     new.write_bytes(b"n" * 2_000_000)
     with contextlib.closing(behind.connect()) as transport:
-        with Store(transport) as store:
+        with DeviceStore(transport) as store:
             store.put([old])
         found.inject("storage:free=1000000")
-        with Store(transport) as store:
+        with DeviceStore(transport) as store:
             remote = store.put([new])[new]
         assert [file.name for file in device_store.read(transport).objects()] == [remote]

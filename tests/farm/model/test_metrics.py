@@ -18,7 +18,7 @@ from farm.model.metrics import (
     verdict,
     worst,
 )
-from farm.rows.row import Status
+from farm.rows.status import Status
 from runtime.types import Precision
 
 STRICT = Thresholds(0.9999, 60.0, 1e-3)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.rows.row import Status
+from farm.rows.status import Status
 from farm.store import Store
 from tests.farm.conftest import Say
 from tests.farm.stored import nightly_case

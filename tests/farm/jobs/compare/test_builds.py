@@ -15,14 +15,15 @@ import pytest
 from farm.condition.throttling import Measured
 from farm.config import deployment, inventory
 from farm.config.inventory import Unit
-from farm.decision.comparison import CompareRow, Outcome, Side
 from farm.emulation import PhoneSettings
 from farm.emulation.attached import attached_phone
 from farm.jobs.compare import bundle, checkout, contender
 from farm.jobs.compare.builds import CompareOptions, compare_job
 from farm.jobs.compare.contender import Contender
 from farm.jobs.fleet.unit import OpenUnit
-from farm.rows.row import DeviceState, Status
+from farm.rows.compare import CompareRow, ComparisonOutcome, Side
+from farm.rows.device_state import DeviceState
+from farm.rows.status import Status
 from runtime.errors import ConfigError
 from tests.farm.models import deployment_text, tiny_model, write_deployment
 
@@ -80,7 +81,10 @@ def test_two_versions_of_a_model(tmp_path: Path, model: Path) -> None:
     assert (row.status, row.reason, row.runtime) == (Status.OK, "", "gpu")
     assert (row.a.name, row.b.name, row.a.kind) == ("tiny.yml", "narrow.yml", "model")
     assert (
-        row.outcome != Outcome.NONE and row.ratio and row.ratio_ci and row.ratio_ci[0] <= row.ratio <= row.ratio_ci[1]
+        row.outcome != ComparisonOutcome.NONE
+        and row.ratio
+        and row.ratio_ci
+        and row.ratio_ci[0] <= row.ratio <= row.ratio_ci[1]
     )
     assert row.cosine is not None and row.cosine > 0.999 and row.sqnr_db is not None and 40 < row.sqnr_db < 150
     assert [block.arm for block in row.blocks] == ["a", "b"] * 5
@@ -104,7 +108,7 @@ def test_a_build_whose_outputs_depart_is_wrong(tmp_path: Path, model: Path) -> N
     wrong = pretender(tmp_path / "wrong", before=f"words[0] = {str(path)!r}")
     (row,) = compared(*builds(model, pretender(tmp_path / "right"), wrong))
     assert row.status == Status.WRONG_RESULT and row.reason.startswith("B's outputs depart from A's: y: ")
-    assert row.outcome != Outcome.NONE
+    assert row.outcome != ComparisonOutcome.NONE
 
 
 def test_a_build_whose_farmrt_dies_is_a_row_that_says_which(tmp_path: Path, model: Path) -> None:
@@ -112,7 +116,7 @@ def test_a_build_whose_farmrt_dies_is_a_row_that_says_which(tmp_path: Path, mode
     a, b = builds(model, pretender(tmp_path / "right"), pretender(tmp_path / "dead", after=dead))
     (row,) = compared(a, b)
     assert row.status != Status.OK and row.reason.startswith("B: ") and "7" in row.reason
-    assert (row.a, row.b, row.outcome) == (a.side, b.side, Outcome.NONE)
+    assert (row.a, row.b, row.outcome) == (a.side, b.side, ComparisonOutcome.NONE)
     (row,) = compared(b, a)
     assert row.reason.startswith("A: ")
 
@@ -139,7 +143,7 @@ def test_turns_that_heat_spoiled_are_left_out(model: Path, monkeypatch: pytest.M
         len(each.samples) for each in row.blocks[2 * hot :: 2]
     )
     if hot == 2:
-        assert row.status == Status.OK and row.outcome in (Outcome.SAME, Outcome.TOO_SMALL)
+        assert row.status == Status.OK and row.outcome in (ComparisonOutcome.SAME, ComparisonOutcome.TOO_SMALL)
     else:
         assert row.status == Status.FAILED and row.reason.startswith("not decided: A has 2 blocks that count, B 2; 5 ")
 
@@ -148,7 +152,7 @@ def test_on_an_emulated_phone(model: Path) -> None:
     with attached_phone("mi8", PhoneSettings(soc="sdm845")) as unit:
         (row,) = compared(*contender.models(model, model), units=[unit])
     assert (row.status, row.reason, row.unit, row.soc) == (Status.OK, "", "mi8", "sdm845")
-    assert row.cosine == 1.0 and row.outcome in (Outcome.SAME, Outcome.TOO_SMALL)
+    assert row.cosine == 1.0 and row.outcome in (ComparisonOutcome.SAME, ComparisonOutcome.TOO_SMALL)
 
 
 @pytest.fixture
@@ -194,13 +198,18 @@ def test_a_commit_that_slows_down_is_found_and_one_that_does_nothing_is_not(repo
     options = CompareOptions(turns=10, margin_percent=25.0, seed=1)
     before, after = contender.build("before", path), contender.build("after", path)
     rows = {row.runtime: row for row in compared(before, after, options)}
-    assert {runtime: row.outcome for runtime, row in rows.items()} == {"cpu": Outcome.SLOWER, "gpu": Outcome.SLOWER}
+    assert {runtime: row.outcome for runtime, row in rows.items()} == {
+        "cpu": ComparisonOutcome.SLOWER,
+        "gpu": ComparisonOutcome.SLOWER,
+    }
     assert all(row.ratio and row.ratio > 1.5 for row in rows.values())
     assert all(row.status == Status.OK and row.cosine == 1.0 for row in rows.values()), "eight times gives the same"
     assert rows["gpu"].a.commit == before.side.commit != rows["gpu"].b.commit
     assert any(note.startswith("source hash: ") for note in rows["gpu"].notes)
     again = compared(before, before, options)
-    assert {row.outcome for row in again} <= {Outcome.SAME, Outcome.TOO_SMALL}, [row.verdict for row in again]
+    assert {row.outcome for row in again} <= {ComparisonOutcome.SAME, ComparisonOutcome.TOO_SMALL}, [
+        row.verdict for row in again
+    ]
 
 
 # --- what is refused before anything is measured
