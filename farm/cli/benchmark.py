@@ -9,6 +9,7 @@ import click
 
 from farm import atomic_file
 from farm.cli import options, store_options, view
+from farm.cli.envelope import CommandResult
 from farm.cli.fleet_options import fleet_options
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
 from farm.jobs.fleet.dispatch import FleetOptions
@@ -43,7 +44,7 @@ def command(
     trace: Path | None,
     store: str | None,
     as_json: bool,
-) -> int:
+) -> CommandResult:
     """Profile the models of MODEL.yml, operator by operator.
 
     Warm-up, rounds without and with operator times, operators in run order and by time, by type, multiply-accumulates

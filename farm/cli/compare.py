@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from farm.cli import FAILED, options, store_options, view
+from farm.cli.envelope import CommandResult
 from farm.cli.fleet_options import fleet_options
 from farm.config.deployment import Runtime
 from farm.decision.comparison import is_worse
@@ -64,7 +65,7 @@ def command(
     fleet: FleetOptions,
     store: str | None,
     as_json: bool,
-) -> int:
+) -> CommandResult:
     """Is B slower than A?
 
     A and B are two stored runs (run:ID, run:latest, or the name of a baseline), two deployment files, or two builds of
@@ -130,10 +131,10 @@ def _contenders(kind: str, a: str, b: str, model_file: Path | None) -> tuple[Con
     return contender.build(a, model_file), contender.build(b, model_file)
 
 
-def _finish(rows: Sequence[CompareRow], as_json: bool, keeper: Keeper) -> int:
-    """Prints the rows; the exit status."""
+def _finish(rows: Sequence[CompareRow], as_json: bool, keeper: Keeper) -> CommandResult:
+    """Shows the rows; the exit status is 1 where B is worse."""
     worse = FAILED if any(map(is_worse, rows)) else 0
-    return max(options.finish(rows, as_json, _show, keeper), worse)
+    return options.finish(rows, as_json, _show, keeper, worse)
 
 
 def _show(rows: Sequence[CompareRow]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from farm.cli import options
+from farm.cli.envelope import CommandResult
 from farm.cli.fleet_options import fleet_options
 from farm.config.deployment import Deployment
 from farm.config.inventory import Unit
@@ -29,7 +30,7 @@ LEFT = frozenset({"Model", "Unit", "Runtime", "Status", "Files"})
 @fleet_options("farm convert")
 @click.option("--explain", is_flag=True, help="Say what each pass did.")
 @options.json_option
-def command(model_file: Path, choice: Choice, fleet: FleetOptions, explain: bool, as_json: bool) -> int:
+def command(model_file: Path, choice: Choice, fleet: FleetOptions, explain: bool, as_json: bool) -> CommandResult:
     """Convert the models of MODEL.yml: the graph as ONNX, and a plan with its weights for each unit.
 
     The files lie in build/LIBRARY/model, and in build/LIBRARY/code what model_graph_format: code asks for. Without a

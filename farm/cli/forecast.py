@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from farm.cli import options
+from farm.cli.envelope import CommandResult
 from farm.cli.fleet_options import fleet_options
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.forecast import forecast_for_file, forecast_job
@@ -32,7 +33,7 @@ def command(
     fleet: FleetOptions,
     memory: str | None,
     as_json: bool,
-) -> int:
+) -> CommandResult:
     """Say what the models of MODEL.yml will do, before anything runs.
 
     Which operator runs where and why, where a format is converted, multiply-accumulates, weights and memory.

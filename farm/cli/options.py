@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,12 +10,13 @@ from typing import Any, TypeVar
 import click
 
 from farm import safe_text, soc
+from farm.cli import INTERRUPTED
+from farm.cli.envelope import INTERRUPTION, OPTION, Document, Problem
 from farm.config import deployment, inventory
 from farm.config.deployment import Deployment
 from farm.config.inventory import Inventory, Unit
 from farm.jobs.run import LoadOptions
-from farm.rows import row as results
-from farm.rows.row import Row
+from farm.rows.row import Row, exit_status
 from farm.rows.status import Status
 from farm.store.recorder import Keeper
 from farm.transport import connect
@@ -33,7 +33,7 @@ MODEL_FILE = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path)
 
 model_argument = click.argument("model_file", metavar="MODEL.yml", type=MODEL_FILE)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+json_option = click.option(OPTION, "as_json", is_flag=True, help="Print JSON.")
 rounds_option = click.option(
     "--round", "rounds", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Measured rounds."
 )
@@ -154,16 +154,28 @@ def _suits(unit: Unit, found: Deployment) -> bool:
 
 
 def finish(
-    rows: Iterable[RowType], as_json: bool, show: Callable[[Sequence[RowType]], None], keeper: Keeper | None = None
-) -> int:
-    """Prints all rows, says on stderr why any is not ok, and returns the exit status: 1 also where one was not kept."""
-    found = list(rows)
-    if as_json:
-        click.echo(json.dumps({"rows": [row.model_dump(mode="json") for row in found]}, allow_nan=False))
-    else:
-        show(found)
-    tell_failures(found)
-    return max(results.exit_status(found), keeper.exit_status if keeper else 0)
+    rows: Iterable[RowType],
+    as_json: bool,
+    show: Callable[[Sequence[RowType]], None],
+    keeper: Keeper | None = None,
+    least_status: int = 0,
+) -> int | Document:
+    """Shows all rows, or makes a document of them, and says on stderr why any is not ok.
+
+    The exit status is 1 where one is not ok or was not kept, and no less than `least_status`.
+    """
+    shown = list(rows)
+    if not as_json:
+        show(shown)
+    tell_failures(shown)
+    status = max(exit_status(shown), keeper.exit_status if keeper else 0, least_status)
+    return Document(status, shown) if as_json else status
+
+
+def interrupted(text: str, as_json: bool) -> int | Document:
+    """Says on stderr how to go on after Ctrl-C; the exit status, or a document that says so too."""
+    click.echo(text, err=True)
+    return Document(INTERRUPTED, problem=Problem(text, INTERRUPTION)) if as_json else INTERRUPTED
 
 
 def tell_failures(rows: Iterable[Row]) -> None:

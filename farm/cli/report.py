@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from farm.cli import options, store_options
+from farm.cli.envelope import CommandResult, Document
 from farm.jobs.compare.stored_runs import LATEST, PREFIX, find_run
 from farm.jobs.nightly.stored_night import load_night
 from farm.nightly.file import SERIES
@@ -25,7 +25,7 @@ def _formats(_context: click.Context, _option: click.Parameter, value: str) -> l
     wanted = {name.strip() for name in value.split(",")}
     if unknown := sorted(wanted - set(Format)):
         raise click.BadParameter(f"unknown format {unknown[0]!r}; there are {', '.join(Format)}")
-    return [each for each in Format if each in wanted]
+    return [name for name in Format if name in wanted]
 
 
 @click.command(name="report")
@@ -44,7 +44,7 @@ def _formats(_context: click.Context, _option: click.Parameter, value: str) -> l
 @options.json_option
 def command(
     run: str, baseline: str, output: Path | None, formats: list[Format], store: str | None, as_json: bool
-) -> None:
+) -> CommandResult:
     """Write the report of a night: pages, Markdown, JUnit XML, JSON, traces (docs/reports.md).
 
     The night is judged anew, by what the store knows today. A report that is in FOLDER already is replaced as a whole.
@@ -53,9 +53,9 @@ def command(
         night = load_night(opened, find_run(opened, run.removeprefix(PREFIX)).id, baseline)
     written = write_reports(night, output or REPORTS / slug(night.run.name), formats)
     if as_json:
-        click.echo(json.dumps({"outcome": night.outcome, "headline": headline(night), **_paths(written)}))
-    else:
-        click.echo(f"{one_line(headline(night))}\n{written.index}")
+        return Document(members={"outcome": night.outcome, "headline": headline(night), **_paths(written)})
+    click.echo(f"{one_line(headline(night))}\n{written.index}")
+    return 0
 
 
 def _paths(written: ReportFiles) -> dict[str, object]:

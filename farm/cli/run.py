@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from farm.cli import options, store_options, view
+from farm.cli.envelope import CommandResult
 from farm.cli.fleet_options import fleet_options
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.run import LoadOptions, RunOptions, run_job
@@ -49,7 +50,7 @@ def command(
     fleet: FleetOptions,
     store: str | None,
     as_json: bool,
-) -> int:
+) -> CommandResult:
     """Run the models of MODEL.yml on every unit, time them, and compare their outputs.
 
     Each unit, model and runtime gives one row; exit status 1 when any is not ok. Rows are kept in the store.

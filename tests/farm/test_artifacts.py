@@ -47,7 +47,7 @@ def evidence(model: str = "net", gain: float = 20.0) -> ModelRecord:
     )
 
 
-def texts(findings: list[artifacts.Finding]) -> list[tuple[bool, str]]:
+def texts(findings: list[artifacts.ArtifactFinding]) -> list[tuple[bool, str]]:
     return [(each.good, each.text) for each in findings]
 
 
