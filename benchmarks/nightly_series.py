@@ -20,7 +20,7 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
-from farm.rows.series import Point, typical
+from farm.rows.series import Point, trimmed_mean
 
 BLOCKS = 6
 NIGHTS = 365
@@ -125,7 +125,7 @@ class SimulatedSeries:
     def values(self) -> Array:
         """Each night's figure, for rules that do not look at the device state."""
         points = (self.night(number) for number in range(self.nights))
-        return np.array([typical(point.runs or self._blocks(point.run, BLOCKS)) for point in points])
+        return np.array([trimmed_mean(point.runs or self._blocks(point.run, BLOCKS)) for point in points])
 
     def _blocks(self, number: int, count: int, burst: float = 0.0) -> list[float]:
         noise = self._random.normal(0, self._world.noise * BLOCKS**0.5, count)

@@ -50,10 +50,10 @@ def command(
     Warm-up, rounds without and with operator times, operators in run order and by time, by type, multiply-accumulates
     and a summary. All times are in milliseconds, rates in 10^9 a second.
     """
-    found = options.load_deployment(model_file)
-    units = options.select_units(choice, found)
+    source = options.load_deployment(model_file)
+    units = options.select_units(choice, source)
     with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as progress:
-        rows = list(keeper.kept(benchmark_job(found, units, BenchmarkOptions(rounds, warmup, load), fleet, progress)))
+        rows = list(keeper.kept(benchmark_job(source, units, BenchmarkOptions(rounds, warmup, load), fleet, progress)))
     if trace:
         atomic_file.write(trace, trace_json(rows).encode())
     return options.finish(rows, as_json, _show, keeper)

@@ -76,16 +76,16 @@ def command(
     """
     kind = _common_kind(a, b, store)
     if kind == "run":
-        found = _of_runs(a, b, store, MARGIN_OF_RUNS_PERCENT if margin_percent is None else margin_percent)
+        compared = _of_runs(a, b, store, MARGIN_OF_RUNS_PERCENT if margin_percent is None else margin_percent)
         with store_options.keeping(store) as keeper:
-            rows = list(keeper.kept(found))
+            rows = list(keeper.kept(compared))
         return _finish(rows, as_json, keeper)
     both = _contenders(kind, a, b, model_file)
     margin_percent = MARGIN_PERCENT if margin_percent is None else margin_percent
-    asked = CompareOptions(turns, margin_percent, runtimes or ("cpu", "gpu"), memory, secrets.randbelow(2**32))
+    wanted = CompareOptions(turns, margin_percent, runtimes or ("cpu", "gpu"), memory, secrets.randbelow(2**32))
     units = options.select_units(choice, options.load_deployment(both[0].model_file))
     with store_options.keeping(store) as keeper, view.shown() as progress:
-        rows = list(keeper.kept(compare_job(both, units, asked, fleet, progress)))
+        rows = list(keeper.kept(compare_job(both, units, wanted, fleet, progress)))
     return _finish(rows, as_json, keeper)
 
 

@@ -36,14 +36,14 @@ def command(model_file: Path, choice: Choice, fleet: FleetOptions, explain: bool
     The files lie in build/LIBRARY/model, and in build/LIBRARY/code what model_graph_format: code asks for. Without a
     unit of the deployment file's ABIs and SoCs only the graph is made.
     """
-    found = options.load_deployment(model_file)
-    rows = convert_job(found, _units(choice, found), fleet)
+    source = options.load_deployment(model_file)
+    rows = convert_job(source, _units(choice, source), fleet)
     return options.finish(rows, as_json, lambda done: _show(done, explain))
 
 
-def _units(choice: Choice, found: Deployment) -> list[Unit]:
+def _units(choice: Choice, source: Deployment) -> list[Unit]:
     try:
-        return options.select_units(choice, found)
+        return options.select_units(choice, source)
     except NoUnitError:
         if choice.names_units:
             raise

@@ -81,7 +81,7 @@ def check_device(name: str, as_json: bool) -> CommandResult:
 
     Exit status 1 when a point of the check is bad.
     """
-    unit = _named(name, asked=True)
+    unit = _named(name, with_facts=True)
     findings = check_unit(unit)
     history = health.Records().note_check(unit, findings)
     status = int(not all(finding.ok for finding in findings))
@@ -145,16 +145,16 @@ def _accepted(key: HostKey, yes: bool) -> bool:
 def _looker(choice: Choice, probe: bool) -> Callable[[], list[Report]]:
     """Looks at all units that are meant."""
 
-    def ask(each: Present) -> Report:
-        if not may_fit(each.unit, choice):
-            return roll_call.recall(each)
-        report = roll_call.ask(each, connect)
+    def ask(entry: Present) -> Report:
+        if not may_fit(entry.unit, choice):
+            return roll_call.recall(entry)
+        report = roll_call.ask(entry, connect)
         return _with_driver(report) if probe and report.state == State.READY else report
 
     def look() -> list[Report]:
         reports = roll_call.call(options.present(), ask, PROBE_DEADLINE_S if probe else roll_call.DEADLINE_S)
-        chosen = select([Candidate(each.unit, each.state) for each in reports], choice)
-        return [each for each in reports if each.unit in chosen]
+        chosen = select([Candidate(report.unit, report.state) for report in reports], choice)
+        return [report for report in reports if report.unit in chosen]
 
     return look
 
@@ -176,11 +176,12 @@ def _driver(unit: Unit, transport: Transport) -> Driver:
     return probe_unit(unit, transport, find_opencl(unit, None))
 
 
-def _named(name: str, asked: bool = False) -> Unit:
+def _named(name: str, with_facts: bool = False) -> Unit:
     """The unit of that name."""
     choice = Choice(devices=(name,))
-    there = options.candidates(choice) if asked else [Candidate(each.unit, each.state) for each in options.present()]
-    return select(there, choice)[0]
+    if with_facts:
+        return select(options.candidates(choice), choice)[0]
+    return select([Candidate(entry.unit, entry.state) for entry in options.present()], choice)[0]
 
 
 def _watch(look: Callable[[], list[Report]], as_json: bool, every_s: float) -> None:

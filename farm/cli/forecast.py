@@ -38,13 +38,13 @@ def command(
 
     Which operator runs where and why, where a format is converted, multiply-accumulates, weights and memory.
     """
-    found = options.load_deployment(model_file)
+    source = options.load_deployment(model_file)
     if target_file:
         if choice != ANY or fleet.opencl:
             raise click.UsageError("--target-file takes the place of units and --opencl")
-        rows = forecast_for_file(found, target_file, memory)
+        rows = forecast_for_file(source, target_file, memory)
     else:
-        rows = forecast_job(found, options.select_units(choice, found), memory, fleet)
+        rows = forecast_job(source, options.select_units(choice, source), memory, fleet)
     return options.finish(rows, as_json, _show)
 
 

@@ -77,11 +77,11 @@ def load_options(function: Function) -> Function:
     def called(tuned: Path | None, kernels: Path | None, memory: str | None, **others: Any) -> Any:
         return function(load=LoadOptions(tuned, kernels, memory), **others)
 
-    found = "[default: the file that tuning left in build/, if any]"
+    default = "[default: the file that tuning left in build/, if any]"
     return _with_options(  # type: ignore[no-any-return]
         called,
-        click.option("--tuned", metavar="FILE|none", type=FILE, help=f"Tuned parameters.  {found}"),
-        click.option("--kernels", metavar="FILE|none", type=FILE, help=f"Compiled kernels.  {found}"),
+        click.option("--tuned", metavar="FILE|none", type=FILE, help=f"Tuned parameters.  {default}"),
+        click.option("--kernels", metavar="FILE|none", type=FILE, help=f"Compiled kernels.  {default}"),
         memory_option,
     )
 
@@ -108,39 +108,39 @@ def units(choice: Choice) -> list[Unit]:
     return select(candidates(choice), choice)
 
 
-def select_units(choice: Choice, found: Deployment) -> list[Unit]:
+def select_units(choice: Choice, source: Deployment) -> list[Unit]:
     """Units that a command works on: those that the user names, else those that the deployment file is for."""
     there = candidates(choice)
     if choice.names_units:
         return select(there, choice)
-    suitable = [each for each in there if _suits(each.unit, found)]
+    suitable = [candidate for candidate in there if _suits(candidate.unit, source)]
     if not suitable:
-        wanted = ", ".join((*found.target_abis, *found.target_socs))
-        raise NoUnitError(f"{found.path}: no unit is of its target_abis and target_socs ({wanted}); {there_is(there)}")
+        wanted = ", ".join((*source.target_abis, *source.target_socs))
+        raise NoUnitError(f"{source.path}: no unit is of its target_abis and target_socs ({wanted}); {there_is(there)}")
     return select(suitable, choice)
 
 
 def candidates(choice: Choice = ANY) -> list[Candidate]:
     """All units. Those that may be meant are asked what they are, where devices.yml does not say all of it."""
 
-    def report(each: Present) -> Report:
-        open_question = not each.unit.abis or each.unit.soc == soc.UNKNOWN or choice.one_per_soc
-        asked = open_question and may_fit(each.unit, choice)
-        return roll_call.identify(each, connect) if asked else roll_call.recall(each)
+    def report(entry: Present) -> Report:
+        open_question = not entry.unit.abis or entry.unit.soc == soc.UNKNOWN or choice.one_per_soc
+        is_asked = open_question and may_fit(entry.unit, choice)
+        return roll_call.identify(entry, connect) if is_asked else roll_call.recall(entry)
 
-    return [Candidate(each.unit, each.state) for each in roll_call.call(present(), report)]
+    return [Candidate(report.unit, report.state) for report in roll_call.call(present(), report)]
 
 
 def present() -> list[Present]:
     """All units, none of them asked yet."""
-    found = inventory.read()
-    phones = {port: _phones(port, found) for port in roll_call.adb_ports(found)}
-    return roll_call.present(found, {port: plugged for port, plugged in phones.items() if plugged is not None})
+    known = inventory.read()
+    phones = {port: _phones(port, known) for port in roll_call.adb_ports(known)}
+    return roll_call.present(known, {port: plugged for port, plugged in phones.items() if plugged is not None})
 
 
-def _phones(port: int | None, found: Inventory) -> Sequence[Plugged] | None:
+def _phones(port: int | None, known: Inventory) -> Sequence[Plugged] | None:
     """The phones of an adb server, which is started only where there may be some; None where it cannot be asked."""
-    listed = any(unit.transport == "adb" and unit.adb_server_port == port for unit in found.units)
+    listed = any(unit.transport == "adb" and unit.adb_server_port == port for unit in known.units)
     server = AdbServer(port)
     try:
         return discovery.plugged(port) if listed or usb.may_have_phone() or server.is_running() else ()
@@ -148,9 +148,9 @@ def _phones(port: int | None, found: Inventory) -> Sequence[Plugged] | None:
         return None
 
 
-def _suits(unit: Unit, found: Deployment) -> bool:
-    wanted = {soc.normalise(word) for word in found.target_socs}
-    return bool(set(unit.abis) & set(found.target_abis)) and (not wanted or soc.normalise(unit.soc) in wanted)
+def _suits(unit: Unit, source: Deployment) -> bool:
+    wanted = {soc.normalise(word) for word in source.target_socs}
+    return bool(set(unit.abis) & set(source.target_abis)) and (not wanted or soc.normalise(unit.soc) in wanted)
 
 
 def finish(

@@ -11,7 +11,7 @@ from farm.cli.envelope import CommandResult, Document
 from farm.jobs.compare.stored_runs import LATEST, PREFIX, find_run
 from farm.jobs.nightly.stored_night import load_night
 from farm.nightly.file import SERIES
-from farm.report import Format, ReportFiles, write_reports
+from farm.report import ReportFiles, ReportFormat, write_reports
 from farm.report.names import slug
 from farm.report.words import headline
 from farm.safe_text import one_line
@@ -20,12 +20,12 @@ from farm.store import Store
 REPORTS = Path("reports")
 
 
-def _formats(_context: click.Context, _option: click.Parameter, value: str) -> list[Format]:
+def _formats(_context: click.Context, _option: click.Parameter, value: str) -> list[ReportFormat]:
     """Formats with commas between them."""
     wanted = {name.strip() for name in value.split(",")}
-    if unknown := sorted(wanted - set(Format)):
-        raise click.BadParameter(f"unknown format {unknown[0]!r}; there are {', '.join(Format)}")
-    return [name for name in Format if name in wanted]
+    if unknown := sorted(wanted - set(ReportFormat)):
+        raise click.BadParameter(f"unknown format {unknown[0]!r}; there are {', '.join(ReportFormat)}")
+    return [name for name in ReportFormat if name in wanted]
 
 
 @click.command(name="report")
@@ -37,13 +37,13 @@ def _formats(_context: click.Context, _option: click.Parameter, value: str) -> l
     "formats",
     metavar="FORMAT[,...]",
     callback=_formats,
-    default=",".join(Format),
-    help=f"Any of {', '.join(Format)}.  [default: all]",
+    default=",".join(ReportFormat),
+    help=f"Any of {', '.join(ReportFormat)}.  [default: all]",
 )
 @store_options.store_option
 @options.json_option
 def command(
-    run: str, baseline: str, output: Path | None, formats: list[Format], store: str | None, as_json: bool
+    run: str, baseline: str, output: Path | None, formats: list[ReportFormat], store: str | None, as_json: bool
 ) -> CommandResult:
     """Write the report of a night: pages, Markdown, JUnit XML, JSON, traces (docs/reports.md).
 

@@ -55,11 +55,11 @@ def command(
 
     Each unit, model and runtime gives one row; exit status 1 when any is not ok. Rows are kept in the store.
     """
-    found = options.load_deployment(model_file)
-    units = options.select_units(choice, found)
-    asked = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load)
+    source = options.load_deployment(model_file)
+    units = options.select_units(choice, source)
+    wanted = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load)
     with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as progress:
-        rows = list(keeper.kept(run_job(found, units, asked, fleet, progress)))
+        rows = list(keeper.kept(run_job(source, units, wanted, fleet, progress)))
     return options.finish(rows, as_json, _show, keeper)
 
 

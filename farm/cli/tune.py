@@ -61,11 +61,11 @@ def command(
     same command is given again.
     """
     units = options.units(choice)
-    found = [deployment.load(path) for path in model_files or _all_models()]
-    asked = TuneOptions(SearchOptions(level, budget_s, memory))
+    sources = [deployment.load(path) for path in model_files or _all_models()]
+    wanted = TuneOptions(SearchOptions(level, budget_s, memory))
     try:
         with store_options.keeping(store) as keeper, view.shown() as progress:
-            rows = list(keeper.kept(tune_job(found, units, asked, fleet, progress)))
+            rows = list(keeper.kept(tune_job(sources, units, wanted, fleet, progress)))
     except KeyboardInterrupt:
         return options.interrupted(_how_to_go_on(units), as_json)
     return options.finish(rows, as_json, _show, keeper)

@@ -13,7 +13,7 @@ import numpy as np
 from farm.decision.noise import Array, Model, centre, fit
 from farm.decision.rules import Rules
 from farm.decision.steps import Step, find_steps
-from farm.rows.series import Point, typical
+from farm.rows.series import Point, trimmed_mean
 from farm.rows.status import Status
 
 KNOWN_TIMES = 3
@@ -107,4 +107,4 @@ def _summary(point: Point) -> tuple[float, int, float]:
     values = [math.log(value) for value in point.runs if 0 < value < math.inf]
     mean, count = sum(values) / len(values), len(values)
     variance = sum((value - mean) ** 2 for value in values) / (count - 1) if count > 1 else math.nan
-    return typical(values), count, variance
+    return trimmed_mean(values), count, variance

@@ -21,7 +21,7 @@ from farm.decision.judgement import Judgement, Look, Verdict
 from farm.decision.nights import Nights, level_of
 from farm.decision.rules import Rules
 from farm.decision.samples import logarithms
-from farm.rows.series import Metric, Point, typical
+from farm.rows.series import Metric, Point, trimmed_mean
 
 TELLS_NOTHING = 0.05  # share of the variance that further measurements would have to take away
 HALF = 0.5
@@ -121,7 +121,7 @@ class Timed:
         """What confirms a change; empty when nothing does."""
         again = logarithms(self._tonight.runs[len(self._tonight.runs) - self._tonight.reruns :])
         is_measured_again = bool(self._tonight.reruns and len(again))
-        if is_measured_again and not self._is_shown_by(typical(list(again)), look):
+        if is_measured_again and not self._is_shown_by(trimmed_mean(list(again)), look):
             return ""
         if self._is_confirmed_by_twin(look):
             return "confirmed by its twin"

@@ -17,7 +17,7 @@ from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
 from farm.jobs.fleet.job_rows import is_ok
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, write_plan
-from farm.jobs.opbench_cases import CASES, SEED, Benchmark, Case, benchmarks, spread_percent
+from farm.jobs.opbench_cases import CASES, SEED, Benchmark, OperatorCase, benchmarks, spread_percent
 from farm.rows.opbench import OpbenchFigures, OpbenchResult, OpbenchRow
 from farm.rows.result import Conditions, make_row
 from farm.rows.row import Failure, Identity, Provenance, UnitStates, row_fingerprint
@@ -98,13 +98,13 @@ def _targets(opened: OpenUnit, options: OpbenchOptions) -> Iterator[Target]:
                 yield opened.probe.target(opened.unit.soc, memory=memory, precision=precision)
 
 
-def _matching(case: Case, target: Target, options: OpbenchOptions) -> list[Benchmark]:
+def _matching(case: OperatorCase, target: Target, options: OpbenchOptions) -> list[Benchmark]:
     """The benchmarks of a case that match; none where the device's limits do not admit the operator."""
     try:
-        found = list(benchmarks(case, target, options.all_variants))
+        of_case = list(benchmarks(case, target, options.all_variants))
     except UnsupportedError:
         return []
-    return [benchmark for benchmark in found if options.pattern.search(benchmark.name)]
+    return [benchmark for benchmark in of_case if options.pattern.search(benchmark.name)]
 
 
 def _case_rows(opened: OpenUnit, of_case: Sequence[Benchmark], options: OpbenchOptions) -> Iterator[OpbenchRow]:

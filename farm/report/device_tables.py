@@ -174,7 +174,7 @@ def _p90_ms(row: NightlyRow) -> float | None:
 
 
 def _of(case: CaseReport, metric: Metric) -> SeriesReport | None:
-    return next((each for each in case.series if each.key.metric == metric), None)
+    return next((report for report in case.series if report.key.metric == metric), None)
 
 
 def _figure(case: CaseReport, metric: Metric) -> str:

@@ -42,7 +42,7 @@ class Rounds(Record):
         )
 
 
-class Operator(Record):
+class ProfiledOperator(Record):
     """One operator (a step of the plan). `percent` is its share of all operators' time; `start_ms` and `last_ms` are of
     the last round.
     """
@@ -112,7 +112,7 @@ class ProfiledRounds(Record):
     """
 
     with_statistics: Rounds | None = None
-    ops: tuple[Operator, ...] = ()
+    ops: tuple[ProfiledOperator, ...] = ()
     op_types: tuple[OperatorType, ...] = ()
     macs: MacsSummary | None = None
     ops_summary: Rounds | None = None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from farm.rows.benchmark import NS_PER_MS, MacsSummary, Operator, OperatorType, ProfiledRounds, Rounds
+from farm.rows.benchmark import NS_PER_MS, MacsSummary, OperatorType, ProfiledOperator, ProfiledRounds, Rounds
 from farm.rows.record import Record
 from runtime.plan.plan import Step
 from runtime.plan.records import StepKind
@@ -21,20 +21,20 @@ class StepTimes(Record):
     ns: tuple[float, ...] = Field(min_length=1)
 
 
-def operators(steps: Sequence[Step], times: Sequence[StepTimes]) -> list[Operator]:
+def operators(steps: Sequence[Step], times: Sequence[StepTimes]) -> list[ProfiledOperator]:
     """Operators in run order."""
     averages = [statistics.fmean(time.ns) for time in times]
     total = sum(averages)
-    found, cumulative = [], 0.0
+    ops, cumulative = [], 0.0
     for step, time, average in zip(steps, times, averages, strict=True):
         percent = share(average, total)
         cumulative += percent
-        found.append(_operator(step, time, average, percent, cumulative))
-    return found
+        ops.append(_operator(step, time, average, percent, cumulative))
+    return ops
 
 
-def _operator(step: Step, time: StepTimes, average_ns: float, percent: float, cumulative: float) -> Operator:
-    return Operator(
+def _operator(step: Step, time: StepTimes, average_ns: float, percent: float, cumulative: float) -> ProfiledOperator:
+    return ProfiledOperator(
         name=step.name,
         type=step.op,
         device="cpu" if step.kind == StepKind.CPU else "gpu",
@@ -55,31 +55,31 @@ def _operator(step: Step, time: StepTimes, average_ns: float, percent: float, cu
     )
 
 
-def by_time(ops: Sequence[Operator], limit: int = 10) -> list[Operator]:
+def by_time(ops: Sequence[ProfiledOperator], limit: int = 10) -> list[ProfiledOperator]:
     """The operators that take longest, cumulated in that order."""
-    found, cumulative = [], 0.0
+    slowest, cumulative = [], 0.0
     for op in sorted(ops, key=lambda op: -op.avg_ms)[:limit]:
         cumulative += op.percent
-        found.append(op.model_copy(update={"cdf_percent": cumulative}))
-    return found
+        slowest.append(op.model_copy(update={"cdf_percent": cumulative}))
+    return slowest
 
 
-def by_type(ops: Sequence[Operator], rounds: int) -> list[OperatorType]:
-    """Operator types, the one that takes longest first."""
-    groups: dict[str, list[Operator]] = {}
+def by_type(ops: Sequence[ProfiledOperator], rounds: int) -> list[OperatorType]:
+    """ProfiledOperator types, the one that takes longest first."""
+    groups: dict[str, list[ProfiledOperator]] = {}
     for op in ops:
         groups.setdefault(op.type, []).append(op)
     ordered = sorted(groups.items(), key=lambda item: -sum(op.avg_ms for op in item[1]))
-    total, cumulative, found = sum(op.avg_ms for op in ops), 0.0, []
+    total, cumulative, types = sum(op.avg_ms for op in ops), 0.0, []
     for kind, members in ordered:
         average = sum(op.avg_ms for op in members)
         cumulative += share(average, total)
-        found.append(_operator_type(kind, members, average, share(average, total), cumulative, rounds))
-    return found
+        types.append(_operator_type(kind, members, average, share(average, total), cumulative, rounds))
+    return types
 
 
 def _operator_type(
-    kind: str, members: Sequence[Operator], average_ms: float, percent: float, cumulative: float, rounds: int
+    kind: str, members: Sequence[ProfiledOperator], average_ms: float, percent: float, cumulative: float, rounds: int
 ) -> OperatorType:
     macs = sum(op.macs for op in members)
     return OperatorType(

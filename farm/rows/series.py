@@ -125,10 +125,10 @@ class Point:
     @property
     def value(self) -> float | None:
         """The night's figure; None where there is none."""
-        return typical(self.runs) if self.runs else None
+        return trimmed_mean(self.runs) if self.runs else None
 
 
-def typical(values: Sequence[float]) -> float:
+def trimmed_mean(values: Sequence[float]) -> float:
     """The mean without a fifth of the values on either end, at least one of three: odd ones do not move it much."""
     ordered = sorted(values)
     cut = max(len(ordered) // 5, 1) if len(ordered) > 2 else 0
@@ -170,14 +170,14 @@ def points_of(row: NightlyRow, run: int, commit: str = "") -> dict[SeriesKey, Po
         Metric.INIT: [block.init_ms for block in good],
         Metric.FIRST: [block.first_ms for block in good],
     }
-    found = {
+    points = {
         metric: Point(runs=tuple(runs), arms=arms, reruns=reruns, spoiled=spoiled, **common)
         for metric, runs in timed.items()
         if row.blocks or (metric == Metric.LATENCY and row.status != Status.OK)
     }
     for metric, value in _single_figures(row).items():
-        found[metric] = Point(runs=(value,), arms=("",), **common)
-    return {SeriesKey(case, metric): point for metric, point in found.items()}
+        points[metric] = Point(runs=(value,), arms=("",), **common)
+    return {SeriesKey(case, metric): point for metric, point in points.items()}
 
 
 def _single_figures(row: NightlyRow) -> dict[Metric, float]:

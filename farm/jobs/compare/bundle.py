@@ -54,7 +54,7 @@ class _Described(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=())
 
 
-class Tensor(_Described):
+class OutputTensor(_Described):
     """An output of the plan."""
 
     name: str
@@ -70,7 +70,7 @@ class Bundle(_Described):
     library: str
     model: str
     runtime: str
-    outputs: tuple[Tensor, ...]
+    outputs: tuple[OutputTensor, ...]
     fingerprint: dict[str, str]
     settings: dict[str, Any]
     limit_kernel_time: bool
@@ -110,7 +110,7 @@ def make_bundle(model_file: Path, model: str, runtime: Runtime, probed: Probed, 
         library=source.library_name,
         model=model,
         runtime=runtime,
-        outputs=tuple(Tensor(name=tensor.name, shape=tensor.shape) for tensor in plan.outputs),
+        outputs=tuple(OutputTensor(name=tensor.name, shape=tensor.shape) for tensor in plan.outputs),
         fingerprint=row_fingerprint(target),
         settings={"data_type": prepared.settings.data_type_on(runtime), "memory": target.memory},
         limit_kernel_time=prepared.settings.limit_opencl_kernel_time,

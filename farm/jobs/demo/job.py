@@ -16,7 +16,7 @@ from farm.jobs.run import NO_ARTIFACT, LoadOptions, RunOptions, run_job
 from farm.jobs.tune.job import TuneOptions, tune_job
 from farm.jobs.tune.search import SearchOptions
 from farm.report import markdown
-from farm.report.markdown import Section
+from farm.report.markdown import ReportSection
 from farm.rows.benchmark import BenchmarkRow
 from farm.rows.profile import by_time
 from farm.rows.row import Row
@@ -95,15 +95,15 @@ def write_report(demo: Demo, path: Path) -> None:
     run, tuned = demo.runs[0], "\n".join([*artifact_lines(demo.tunings), *demo.artifacts])
     machine = f"{run.device_model}, {run.fingerprint.get('gpu', '')}, {run.fingerprint.get('driver', '')}; {run.time}"
     profiles = [
-        Section(f"Operators of {row.model}", "", [table for table in sections(row) if table.title != "Warm Up"])
+        ReportSection(f"Operators of {row.model}", "", [table for table in sections(row) if table.title != "Warm Up"])
         for row in demo.profiles
     ]
     markdown.write(
         path,
         "farm on this machine",
         [
-            Section("Validation against ONNX Runtime, untuned", machine, tuple(run_tables(demo.runs))),
-            Section("Tuning: default and tuned, measured in turns", tuned, [tune_table(demo.tunings)]),
+            ReportSection("Validation against ONNX Runtime, untuned", machine, tuple(run_tables(demo.runs))),
+            ReportSection("Tuning: default and tuned, measured in turns", tuned, [tune_table(demo.tunings)]),
             *profiles,
         ],
     )

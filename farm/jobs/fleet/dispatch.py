@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 from farm.config.inventory import Unit
 from farm.jobs.fleet.progress import SILENT, ProgressView, UnitProgress
-from farm.jobs.fleet.schedule import Schedule, Task
+from farm.jobs.fleet.schedule import Schedule, UnitTask
 from farm.jobs.fleet.unit import OpenUnit, open_unit
 from farm.rows.status import status_of
 from farm.units import health
@@ -104,8 +104,8 @@ class _Fleet(Generic[Outcome]):
     ) -> None:
         self.units = list(dict.fromkeys(unit for job in jobs for unit in job.units))
         self._options, self._progress, self._opener = options, progress, opener
-        self._schedule = Schedule([Task(job, [unit.name for unit in job.units], job.cost) for job in jobs])
-        self._attempts: dict[Task[Job[Outcome]], int] = {}
+        self._schedule = Schedule([UnitTask(job, [unit.name for unit in job.units], job.cost) for job in jobs])
+        self._attempts: dict[UnitTask[Job[Outcome]], int] = {}
         self._changed = threading.Condition()
         self._results: queue.Queue[Outcome | BaseException | None] = queue.Queue()
         self._opened: dict[str, OpenUnit] = {}
@@ -161,7 +161,7 @@ class _Fleet(Generic[Outcome]):
                 self._changed.wait()
             return True
 
-    def take(self, unit: Unit) -> Task[Job[Outcome]] | None:
+    def take(self, unit: Unit) -> UnitTask[Job[Outcome]] | None:
         """The next job of a unit."""
         with self._changed:
             return self._schedule.take(unit.name)
@@ -175,13 +175,13 @@ class _Fleet(Generic[Outcome]):
             for task in skipped:
                 self._results.put(task.work.failed(task.work.units[0], Skipped(SKIPPED)))
 
-    def finish(self, task: Task[Job[Outcome]]) -> None:
+    def finish(self, task: UnitTask[Job[Outcome]]) -> None:
         """A job has ended."""
         with self._changed:
             self._schedule.done(task)
             self._changed.notify_all()
 
-    def put_back(self, task: Task[Job[Outcome]]) -> bool:
+    def put_back(self, task: UnitTask[Job[Outcome]]) -> bool:
         """Lets a job whose unit was lost be done again, unless that happened too often."""
         with self._changed:
             self._attempts[task] = self._attempts.get(task, 0) + 1

@@ -40,15 +40,15 @@ class Published:
     record: SetRecord
 
 
-def collect(opened: OpenUnit, library: str, found: Sequence[Tuned], settings: Mapping[str, Any]) -> Published:
+def collect(opened: OpenUnit, library: str, models: Sequence[Tuned], settings: Mapping[str, Any]) -> Published:
     """Writes the two files of a library and their manifest from what was found for its models."""
     workspace = Workspace(library)
     names = (opened.unit.abi, opened.device_model, opened.unit.soc)
     tuned_file, kernels_file = workspace.tuned_file(*names), workspace.kernels_file(*names)
-    fingerprint = fingerprint_of(found[0].target)
-    verdicts = {verdict.launch.key: verdict for model in found for verdict in model.verdicts}
+    fingerprint = fingerprint_of(models[0].target)
+    verdicts = {verdict.launch.key: verdict for model in models for verdict in model.verdicts}
     tuned = TunedSet(fingerprint, opened.device_model, tuple(_entries(verdicts.values())))
-    kernels = _compiled(opened, found, tuned)
+    kernels = _compiled(opened, models, tuned)
     record = SetRecord(
         fingerprint=dataclasses.asdict(fingerprint),
         device_model=opened.device_model,
@@ -56,7 +56,7 @@ def collect(opened: OpenUnit, library: str, found: Sequence[Tuned], settings: Ma
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         versions=versions(),
         settings=dict(settings),
-        launches=tuple(_launch_record(verdict, found) for verdict in verdicts.values()),
+        launches=tuple(_launch_record(verdict, models) for verdict in verdicts.values()),
     )
     opened.lease.check(certain=True)  # a successor may have published since
     artifacts.publish(tuned_file, tuned, kernels_file, kernels, record)
@@ -83,8 +83,8 @@ def _entry(verdict: Verdict) -> TunedEntry:
     )
 
 
-def _launch_record(verdict: Verdict, found: Sequence[Tuned]) -> LaunchRecord:
-    names = {use_name(model.prepared) for model in found}
+def _launch_record(verdict: Verdict, models: Sequence[Tuned]) -> LaunchRecord:
+    names = {use_name(model.prepared) for model in models}
     return LaunchRecord(
         key=verdict.launch.key,
         kernel=verdict.launch.kernel.name,
@@ -97,12 +97,12 @@ def _launch_record(verdict: Verdict, found: Sequence[Tuned]) -> LaunchRecord:
     )
 
 
-def _compiled(opened: OpenUnit, found: Sequence[Tuned], tuned: TunedSet) -> KernelSet:
+def _compiled(opened: OpenUnit, models: Sequence[Tuned], tuned: TunedSet) -> KernelSet:
     """Programs of all tuned models, each after a run, so that a driver that compiles late has compiled them."""
     with TemporaryDirectory() as folder:
         tuned_file = Path(folder, "tuned.bin")
         tuned_file.write_bytes(encode_tuned([tuned]))
-        sets = [_saved(opened, model, tuned_file, Path(folder, "kernels.bin")) for model in found]
+        sets = [_saved(opened, model, tuned_file, Path(folder, "kernels.bin")) for model in models]
     binaries = merge_kernels(sets)[0][0].binaries
     return KernelSet(_common([kernels.fingerprint for kernels in sets]), tuned.device_model, binaries)
 

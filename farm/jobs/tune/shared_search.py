@@ -18,7 +18,7 @@ POLL_S = 0.2
 
 
 @dataclasses.dataclass(eq=False)
-class _Search(Generic[Found]):
+class _RunningSearch(Generic[Found]):
     """A search that is on or has ended."""
 
     crew: Crew
@@ -38,7 +38,7 @@ class SharedSearch(Generic[Found]):
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._changed = threading.Condition()
-        self._searches: dict[object, _Search[Found]] = {}
+        self._searches: dict[object, _RunningSearch[Found]] = {}
 
     def result(
         self, key: object, unit: str, bring: Callable[[], UnitTrials], lead: Callable[[Crew, UnitTrials], Found]
@@ -79,15 +79,17 @@ class SharedSearch(Generic[Found]):
             search = self._searches.get(key)
             return search.found if search else None
 
-    def _begun(self, unit: str, trials: UnitTrials) -> _Search[Found]:
+    def _begun(self, unit: str, trials: UnitTrials) -> _RunningSearch[Found]:
         standard = Standard.of(trials.launches)
-        return _Search(Crew([self._member(unit, trials, standard)], self._capacity), standard)
+        return _RunningSearch(Crew([self._member(unit, trials, standard)], self._capacity), standard)
 
     def _member(self, unit: str, trials: UnitTrials, standard: Standard) -> Member:
         """A unit that is alone keeps its own scale."""
         return Member(unit, Normalised(trials, standard) if self._capacity > 1 else trials)
 
-    def _lead(self, search: _Search[Found], trials: UnitTrials, lead: Callable[[Crew, UnitTrials], Found]) -> None:
+    def _lead(
+        self, search: _RunningSearch[Found], trials: UnitTrials, lead: Callable[[Crew, UnitTrials], Found]
+    ) -> None:
         try:
             search.found = lead(search.crew, trials)
         except FarmError as error:
@@ -98,14 +100,14 @@ class SharedSearch(Generic[Found]):
                 self._changed.notify_all()
             search.crew.dismiss()
 
-    def _help(self, search: _Search[Found], unit: str, trials: UnitTrials) -> None:
+    def _help(self, search: _RunningSearch[Found], unit: str, trials: UnitTrials) -> None:
         """Lends a unit to a search until that ends, or the unit is lost."""
         search.crew.join(self._member(unit, trials, search.standard))
         with self._changed:
             while not search.ended and unit not in search.crew.lost:
                 self._changed.wait(POLL_S)
 
-    def _outcome(self, search: _Search[Found], unit: str) -> Found:
+    def _outcome(self, search: _RunningSearch[Found], unit: str) -> Found:
         if unit in search.crew.lost:
             raise search.crew.lost[unit]
         if search.error:

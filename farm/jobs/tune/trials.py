@@ -39,10 +39,10 @@ class UnitTrials:
     """
 
     def __init__(
-        self, opened: OpenUnit, found: TrialPlan, plan_file: Path, clock: Callable[[], float] = time.monotonic
+        self, opened: OpenUnit, trial_plan: TrialPlan, plan_file: Path, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.launches = tuple(launch for launch in found.launches if launch.uses)
-        self._opened, self._inputs, self._plan_file, self._clock = opened, found.inputs, plan_file, clock
+        self.launches = tuple(launch for launch in trial_plan.launches if launch.uses)
+        self._opened, self._inputs, self._plan_file, self._clock = opened, trial_plan.inputs, plan_file, clock
         start_s = clock()
         self._conditions = opened.conditions()
         self._prepare()
@@ -111,10 +111,10 @@ class UnitTrials:
 def trials_on(opened: OpenUnit, models: Sequence[Prepared], target: Target, name: str) -> UnitTrials:
     """Lowers the distinct launches of some models with one target and options, and brings them to the unit."""
     graphs = [dataclasses.replace(model.graph, name=use_name(model)) for model in models]
-    found = trial_plan(graphs, target, models[0].options())
+    lowered = trial_plan(graphs, target, models[0].options())
     plan_file = WORKSPACE.plan_file(name, opened.unit.abi, opened.unit.soc, "gpu")
-    write_plan(found.plan, plan_file)
-    return UnitTrials(opened, found, plan_file)
+    write_plan(lowered.plan, plan_file)
+    return UnitTrials(opened, lowered, plan_file)
 
 
 def use_name(model: Prepared) -> str:

@@ -37,7 +37,7 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 for name in [name for name in sys.modules if name == "farm" or name.startswith("farm.")]:
     del sys.modules[name]
-import farm.jobs.bundle as bundle
+import farm.jobs.compare.bundle as bundle
 bundle._source = lambda: Path({source!r})
 words = sys.argv[1:]
 folder = Path(words[-1])
@@ -57,9 +57,9 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def pretender(folder: Path, before: str = "", after: str = "") -> Path:
     """A checkout of farm whose bundles are this farm's, but for what these lines do."""
-    (folder / "farm/jobs").mkdir(parents=True)
-    (folder / "farm/__init__.py").touch()
-    (folder / "farm/jobs/__init__.py").touch()
+    (folder / "farm/jobs/compare").mkdir(parents=True)
+    for package in ("farm", "farm/jobs", "farm/jobs/compare"):
+        (folder / package / "__init__.py").touch()
     program = PRETENDER.format(root=str(ROOT), source=str(folder), before=before, after=after)
     (folder / "farm/jobs/compare/bundle.py").write_text(program)
     return folder
