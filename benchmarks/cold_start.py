@@ -53,7 +53,7 @@ def _words(opened: OpenUnit, workspace: Workspace, prepared: Prepared, inputs: M
 
 
 def _on_unit(opened: OpenUnit, path: Path) -> str:
-    return opened.way.store.put([path])[path]
+    return opened.connection.store.put([path])[path]
 
 
 def _input_on_unit(opened: OpenUnit, value: Array) -> str:

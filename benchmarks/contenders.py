@@ -17,8 +17,8 @@ from farm.jobs.benchmark import profile
 from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.run import LoadOptions, load_model
-from farm.jobs.validate import output_members
-from farm.rows.row import Status
+from farm.jobs.validate import compare_outputs
+from farm.rows.status import Status
 from runtime.errors import ModelError
 from runtime.plan.plan import Plan
 
@@ -85,14 +85,14 @@ class Farmrt:
 
     def turn(self, rounds: int, warmup: int) -> list[float]:
         """See Contender."""
-        answer = self._opened.session.command("run", rounds=rounds, warmup=warmup, deadline_s=FIRST_ROUND_DEADLINE_S)
-        return [ns / NS_PER_MS for ns in answer["wall_ns"]]
+        answer = self._opened.session.run(rounds, FIRST_ROUND_DEADLINE_S, warmup)
+        return [ns / NS_PER_MS for ns in answer.wall_ns]
 
     def verdict(self, expected: Mapping[str, Array]) -> tuple[Status, str]:
         """Whether the outputs of the last round are right, and why not."""
         outputs = self._opened.read_outputs(self._loaded.plan)
-        members = output_members(self._loaded.prepared, "gpu", expected, outputs)
-        return members["status"], members["reason"]
+        ending = compare_outputs(self._loaded.prepared, "gpu", expected, outputs).ending
+        return ending.status, ending.reason
 
     def shares(self, rounds: int) -> tuple[float, float]:
         """The operators' sum as a share of the wall time, and the convolutions' as a share of that sum."""

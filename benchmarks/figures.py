@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from farm.rows.row import Figure, Latency, Record, Status
+from farm.rows.latency import Latency
+from farm.rows.record import Figure, Record
+from farm.rows.status import Status
 from tuner.statistics import Ratio
 
 ONNX_RUNTIME = "ONNX Runtime"

@@ -64,9 +64,10 @@ def busy_ticks(stat: str) -> int:
 def described(driver: drivers.Driver) -> Driver:
     """What farmrt's probe says of a driver."""
     with open_unit(HOST, str(driver.path)) as opened:
-        opencl = opened.probe["opencl"]
-    version = " ".join(str(opencl["platform_version"]).split())
-    return Driver(origin=driver.origin, name=driver.name, version=version, device=opencl["device"]["name"])
+        opencl = opened.probe.opencl
+    assert opencl.device, f"{driver.path}: no device"
+    version = " ".join((opencl.platform_version or "").split())
+    return Driver(origin=driver.origin, name=driver.name, version=version, device=opencl.device.name)
 
 
 def farmrt() -> Program:

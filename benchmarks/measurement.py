@@ -24,7 +24,9 @@ from farm.jobs.fleet.unit import OpenUnit, open_unit
 from farm.jobs.run import NO_ARTIFACT, LoadOptions
 from farm.jobs.tune.job import TuneOptions, tune_job
 from farm.jobs.tune.search import SearchOptions
-from farm.rows.row import Latency, Status, TuneRow
+from farm.rows.latency import Latency
+from farm.rows.status import Status
+from farm.rows.tune import TuneRow
 from runtime.lowering.lower import lower
 from tuner.statistics import ratio_of_medians
 

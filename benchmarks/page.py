@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from benchmarks import notes
 from benchmarks.figures import ONNX_RUNTIME, Entrant, Interval, Report, Run, Start, Tuning
-from farm.rows.row import Latency, Status
+from farm.rows.latency import Latency
+from farm.rows.status import Status
 
 AIMS = {
     "system": {

@@ -70,7 +70,7 @@ def recording(model: str, opencl: str | None) -> dict[str, Any]:
         for launch, row in zip(trials.launches, content["launches"], strict=True):
             row["locals"] = {each.name: table_local_size(launch, each, target) for each in launch.kernel.variants}
         limits = {"compute_units": target.compute_units, "max_work_group_size": target.max_work_group_size}
-        return content | limits | {"driver": opened.probe["opencl"]["platform_version"]}
+        return content | limits | {"driver": opened.probe.opencl.platform_version}
 
 
 def table_local_size(launch: TrialLaunch, variant: Variant, target: Target) -> LocalSize:

@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is 
 from farm.config.inventory import Unit
 from farm.emulation.phone_unit import private_adb_server
 from farm.jobs.fleet.dispatch import FleetOptions, Job, run_jobs
-from farm.jobs.fleet.progress import UnitWatch
+from farm.jobs.fleet.progress import UnitProgress
 from farm.jobs.fleet.unit import OpenUnit
 from farm.lease import lease
 from farm.tables.table import Table, show
@@ -102,7 +102,7 @@ def _job(units: Sequence[Unit], seconds: float) -> Job[str]:
 
 
 @contextlib.contextmanager
-def _opened(unit: Unit, options: FleetOptions, watch: UnitWatch) -> Iterator[OpenUnit]:
+def _opened(unit: Unit, options: FleetOptions, progress: UnitProgress) -> Iterator[OpenUnit]:
     """A connection and the lease, without farmrt."""
     with (
         contextlib.closing(connect(unit)) as transport,

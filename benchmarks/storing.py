@@ -17,8 +17,9 @@ import sqlalchemy as sa
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from farm.rows.device_state import DeviceState
 from farm.rows.nightly import Block, NightlyRow
-from farm.rows.row import DeviceState, Status
+from farm.rows.status import Status
 from farm.store import Store, schema
 
 METRICS = 4  # latency, initialisation, first run, memory

@@ -21,7 +21,8 @@ from filelock import FileLock
 from pydantic import Field, ValidationError
 
 from farm import atomic_file
-from farm.rows.row import Latency, Record
+from farm.rows.latency import Latency
+from farm.rows.record import Record
 from farm.workspace import BUILD_FOLDER
 from runtime.artifacts import (
     Fingerprint,
@@ -98,7 +99,7 @@ class Manifest(Record):
 
     def with_set(self, new: SetRecord) -> Manifest:
         """The manifest with a set in the place of the one of its fingerprint and device model, if there is one."""
-        others = tuple(each for each in self.sets if not _same(each, new))
+        others = tuple(known for known in self.sets if not _same(known, new))
         return self.model_copy(update={"sets": (*others, new)})
 
 
@@ -152,8 +153,8 @@ def add_evidence(folder: Path, record: SetRecord, evidence: ModelRecord) -> None
     """Adds a model's figures to a published set."""
     with _locked(folder):
         manifest = read_manifest(folder)
-        known = next((each for each in manifest.sets if _same(each, record)), record)
-        models = (*(each for each in known.models if each.model != evidence.model), evidence)
+        known = next((known for known in manifest.sets if _same(known, record)), record)
+        models = (*(model for model in known.models if model.model != evidence.model), evidence)
         _write_manifest(folder, manifest.with_set(known.model_copy(update={"models": models})))
 
 
@@ -167,9 +168,11 @@ def _others(path: Path, new: TunedSet | KernelSet) -> list[Any]:
         return []
     wanted = new.fingerprint
     return [
-        each
-        for each in sets
-        if type(each) is type(new) and each.fingerprint != wanted and each.fingerprint.source_hash == wanted.source_hash
+        other
+        for other in sets
+        if type(other) is type(new)
+        and other.fingerprint != wanted
+        and other.fingerprint.source_hash == wanted.source_hash
     ]
 
 
@@ -219,7 +222,7 @@ def find(build_folder: Path = BUILD_FOLDER) -> list[Path]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
+class ArtifactFinding:
     """One thing that was verified of a file."""
 
     path: Path
@@ -227,42 +230,46 @@ class Finding:
     text: str
 
 
-def verify(path: Path, devices: Mapping[str, Fingerprint]) -> list[Finding]:
+def verify(path: Path, devices: Mapping[str, Fingerprint]) -> list[ArtifactFinding]:
     """Checks a file's content, its hash against the manifest beside it, and its sets against units, given by name."""
     try:
         artifact = read(path)
     except (ConfigError, FormatError) as error:
-        return [Finding(path, False, str(error))]
-    count = sum(_entry_count(each) for each in artifact.sets)
-    found = [Finding(path, True, f"whole: {len(artifact.sets)} sets, {count} entries")]
-    found += _against_manifest(path)
-    return found + [_against_unit(path, artifact.sets, name, device) for name, device in devices.items()]
+        return [ArtifactFinding(path, False, str(error))]
+    count = sum(_entry_count(one_set) for one_set in artifact.sets)
+    findings = [ArtifactFinding(path, True, f"whole: {len(artifact.sets)} sets, {count} entries")]
+    findings += _against_manifest(path)
+    return findings + [_against_unit(path, artifact.sets, name, device) for name, device in devices.items()]
 
 
-def _entry_count(each: TunedSet | KernelSet) -> int:
-    return len(each.entries) if isinstance(each, TunedSet) else len(each.binaries)
+def _entry_count(one_set: TunedSet | KernelSet) -> int:
+    return len(one_set.entries) if isinstance(one_set, TunedSet) else len(one_set.binaries)
 
 
-def _against_manifest(path: Path) -> list[Finding]:
+def _against_manifest(path: Path) -> list[ArtifactFinding]:
     if not (path.parent / MANIFEST_NAME).exists():
         return []
     try:
         record = read_manifest(path.parent).files.get(path.name)
     except FormatError as error:
-        return [Finding(path, False, str(error))]
+        return [ArtifactFinding(path, False, str(error))]
     if record is None:
-        return [Finding(path, False, "not in the manifest")]
+        return [ArtifactFinding(path, False, "not in the manifest")]
     same = hashlib.sha256(path.read_bytes()).hexdigest() == record.sha256
-    return [Finding(path, same, "SHA-256 as in the manifest" if same else "SHA-256 differs from the manifest's")]
+    return [
+        ArtifactFinding(path, same, "SHA-256 as in the manifest" if same else "SHA-256 differs from the manifest's")
+    ]
 
 
-def _against_unit(path: Path, sets: Sequence[TunedSet | KernelSet], name: str, device: Fingerprint) -> Finding:
+def _against_unit(path: Path, sets: Sequence[TunedSet | KernelSet], name: str, device: Fingerprint) -> ArtifactFinding:
     """Whether one set is for this device; if not, what the nearest one differs in."""
-    differences = [_differences(each.fingerprint, device) for each in sets]
+    differences = [_differences(one_set.fingerprint, device) for one_set in sets]
     nearest = min(differences, key=len, default=["no set"])
     if not nearest:
-        return Finding(path, True, f"valid for unit {name!r}")
-    return Finding(path, False, f"not for unit {name!r}: {'; '.join(nearest)}; run `farm tune --soc {device.soc}`")
+        return ArtifactFinding(path, True, f"valid for unit {name!r}")
+    return ArtifactFinding(
+        path, False, f"not for unit {name!r}: {'; '.join(nearest)}; run `farm tune --soc {device.soc}`"
+    )
 
 
 def _differences(one: Fingerprint, other: Fingerprint) -> list[str]:
@@ -275,19 +282,19 @@ def merge(paths: Iterable[Path], output: Path) -> list[Replacement]:
 
     Raises ConfigError when the files are not all of one kind.
     """
-    found = [read(path) for path in paths]
-    first = found[0]
-    for other in found:
+    files = [read(path) for path in paths]
+    first = files[0]
+    for other in files:
         if other.kind != first.kind:
             raise ConfigError(
                 f"{other.path}: {other.kind}, but {first.path} holds {first.kind}; merge one kind at a time"
             )
-    everything = [each for artifact in found for each in artifact.sets]
+    sets = [one_set for artifact in files for one_set in artifact.sets]
     if first.kind == "tuned parameters":
-        tuned, choices = merge_tuned(each for each in everything if isinstance(each, TunedSet))
+        tuned, choices = merge_tuned(one_set for one_set in sets if isinstance(one_set, TunedSet))
         content = encode_tuned(tuned)
     else:
-        kernels, choices = merge_kernels(each for each in everything if isinstance(each, KernelSet))
+        kernels, choices = merge_kernels(one_set for one_set in sets if isinstance(one_set, KernelSet))
         content = encode_kernels(kernels)
     atomic_file.write(output, content)
     return choices

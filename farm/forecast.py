@@ -2,62 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from farm.rows.row import Record, Row
+from farm.rows.forecast import ForecastFigures, PlannedOperator
 from runtime.plan.plan import Plan, Step
 from runtime.plan.records import StepKind
 
-CONVERSION_MARK = "->"  # the lowering notes a conversion as `NHWC -> FLAT`
 
-
-class PlannedOperator(Record):
-    """One step of a plan. `note` says why it is on the CPU, or what it converts."""
-
-    name: str
-    type: str
-    device: str
-    kernel: str
-    variant: str
-    macs: int
-    output_shape: tuple[int, ...]
-    note: str
-
-    @property
-    def is_conversion(self) -> bool:
-        """Whether the step only changes how a tensor lies in memory."""
-        return CONVERSION_MARK in self.note
-
-
-class ForecastRow(Row):
-    """What one model will do on one unit; `cpu_fallbacks` and `conversions` are counts of operators."""
-
-    job: str = "forecast"
-    operators: tuple[PlannedOperator, ...] = ()
-    gpu_operators: int | None = None
-    cpu_fallbacks: int | None = None
-    conversions: int | None = None
-    macs: int | None = None
-    weights_bytes: int | None = None
-    activations_peak_bytes: int | None = None
-    activations_sum_bytes: int | None = None
-
-
-def forecast(plan: Plan) -> Mapping[str, Any]:
-    """The members of a ForecastRow that a plan tells."""
+def forecast(plan: Plan) -> ForecastFigures:
+    """The figures that a plan tells."""
     operators = tuple(_operator(step) for step in plan.steps)
     on_cpu = sum(operator.device == "cpu" for operator in operators)
-    return {
-        "operators": operators,
-        "gpu_operators": len(operators) - on_cpu,
-        "cpu_fallbacks": on_cpu if plan.target.memory != "cpu" else 0,
-        "conversions": sum(operator.is_conversion for operator in operators),
-        "macs": plan.macs,
-        "weights_bytes": plan.weights_bytes,
-        "activations_peak_bytes": plan.peak_bytes,
-        "activations_sum_bytes": plan.sum_bytes,
-    }
+    return ForecastFigures(
+        operators=operators,
+        gpu_operators=len(operators) - on_cpu,
+        cpu_fallbacks=on_cpu if plan.target.memory != "cpu" else 0,
+        conversions=sum(operator.is_conversion for operator in operators),
+        macs=plan.macs,
+        weights_bytes=plan.weights_bytes,
+        activations_peak_bytes=plan.peak_bytes,
+        activations_sum_bytes=plan.sum_bytes,
+    )
 
 
 def _operator(step: Step) -> PlannedOperator:

@@ -1,7 +1,8 @@
 """The command line: one file a command, imported when it is called or listed.
 
-A command returns its exit status, or None for 0. Every mistake ends here as one line on stderr. Exit status: 0 done,
-1 a job failed, 2 usage or configuration, 3 no unit matches, 130 interrupted.
+A command returns its exit status (None for 0), or under --json a document, which is printed here. Every mistake ends
+here as one line on stderr, and under --json as a document, too. Exit status: 0 done, 1 a job failed, 2 usage or
+configuration, 3 no unit matches, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Sequence
 
 import click
 
+from farm.cli import envelope
+from farm.cli.envelope import Document, Problem
 from farm.config.suggestion import suggestion
 from farm.safe_text import one_line
 from runtime.errors import FarmError
@@ -81,23 +84,27 @@ def main() -> None:
 def call(arguments: Sequence[str]) -> int:
     """Runs one command line; returns its exit status."""
     try:
-        status = farm.main(list(arguments), prog_name="farm", standalone_mode=False, obj=tuple(arguments))
+        result = farm.main(list(arguments), prog_name="farm", standalone_mode=False, obj=tuple(arguments))
+        if isinstance(result, Document):
+            _print(result, arguments)
+            result = result.exit_status
         sys.stdout.flush()
-        return status if isinstance(status, int) else 0
+        return result if isinstance(result, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
     except click.ClickException as error:
-        return _complain(_usage_text(error), error.exit_code)
+        return _complain(error, _usage_text(error), error.exit_code, arguments)
     except FarmError as error:
-        return _complain(str(error), error.exit_status)
-    except (click.Abort, KeyboardInterrupt):
-        return _complain("interrupted", INTERRUPTED)
+        return _complain(error, str(error), error.exit_status, arguments)
+    except (click.Abort, KeyboardInterrupt) as error:
+        return _complain(error, "interrupted", INTERRUPTED, arguments)
     except BrokenPipeError:  # the reader of our output has gone, as `farm ... | head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except OSError as error:
-        return _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error), FAILED)
+        text = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return _complain(error, text, FAILED, arguments)
 
 
 def _usage_text(error: click.ClickException) -> str:
@@ -105,7 +112,15 @@ def _usage_text(error: click.ClickException) -> str:
     return f"{error.format_message()}{f' (see {context.command_path} --help)' if context else ''}"
 
 
-def _complain(text: str, exit_status: int) -> int:
+def _complain(error: BaseException, text: str, exit_status: int, arguments: Sequence[str]) -> int:
     """Prints the one line; what a file or a device put into it cannot reach the terminal as control characters."""
-    click.echo(f"error: {one_line(text)}", err=True)
+    line = one_line(text)
+    click.echo(f"error: {line}", err=True)
+    if envelope.is_wanted(arguments):
+        problem = Problem(line, envelope.kind_of(error))
+        _print(Document(exit_status, problem=problem), arguments)
     return exit_status
+
+
+def _print(document: Document, arguments: Sequence[str]) -> None:
+    click.echo(document.text(envelope.command_name(arguments, COMMANDS)))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from farm import artifacts, safe_text
-from farm.artifacts import Artifact
+from farm.artifacts import Artifact, ArtifactFinding
 from farm.cli import options
+from farm.cli.envelope import CommandResult, Document
 from farm.cli.fleet_options import opencl_option
 from farm.config.inventory import Unit
 from farm.jobs.fleet.unit import open_unit
@@ -20,7 +20,6 @@ from farm.tables.tune import artifact_table, content_tables
 from farm.units.selection import Selection
 from runtime.artifacts import Fingerprint, KernelSet, TunedSet, fingerprint_of
 from runtime.errors import FormatError, JobError
-from runtime.target import target_from_probe
 
 FILES = click.argument("files", metavar="[FILE ...]", nargs=-1, type=options.FILE)
 
@@ -32,17 +31,18 @@ def command() -> None:
 
 @command.command(name="list")
 @options.json_option
-def list_files(as_json: bool) -> int:
+def list_files(as_json: bool) -> CommandResult:
     """List the artifacts in build/; exit status 1 when one is damaged."""
     paths = artifacts.find()
-    found = [artifact for path in paths if (artifact := _readable(path))]
+    readable = [artifact for path in paths if (artifact := _readable(path))]
+    status = int(len(readable) < len(paths))
     if as_json:
-        click.echo(json.dumps({"artifacts": [_summary(artifact) for artifact in found]}, indent=2))
-    elif found:
-        table.show([artifact_table(found)])
+        return Document(status, members={"artifacts": [_summary(artifact) for artifact in readable]})
+    if readable:
+        table.show([artifact_table(readable)])
     elif not paths:
         click.echo("none yet; `farm tune` writes them")
-    return int(len(found) < len(paths))
+    return status
 
 
 def _readable(path: Path) -> Artifact | None:
@@ -57,13 +57,13 @@ def _readable(path: Path) -> Artifact | None:
 @command.command(name="show")
 @click.argument("file", type=options.FILE)
 @options.json_option
-def show_file(file: Path, as_json: bool) -> None:
+def show_file(file: Path, as_json: bool) -> CommandResult:
     """Show the sets of FILE: what each is valid for, and its entries."""
     artifact = artifacts.read(file)
     if as_json:
-        click.echo(json.dumps(_summary(artifact) | {"sets": [_content(each) for each in artifact.sets]}, indent=2))
-    else:
-        table.show(content_tables(artifact))
+        return Document(members=_summary(artifact) | {"sets": [_content(one_set) for one_set in artifact.sets]})
+    table.show(content_tables(artifact))
+    return 0
 
 
 @command.command(name="verify")
@@ -71,38 +71,55 @@ def show_file(file: Path, as_json: bool) -> None:
 @options.unit_options
 @click.option("--offline", is_flag=True, help="Do not compare with any unit.")
 @opencl_option
-def verify_files(files: tuple[Path, ...], choice: Selection, offline: bool, opencl: str | None) -> int:
+@options.json_option
+def verify_files(
+    files: tuple[Path, ...], choice: Selection, offline: bool, opencl: str | None, as_json: bool
+) -> CommandResult:
     """Verify FILEs, or all in build/: content, hash in the manifest, and whether a unit of their SoC can use them.
 
     Exit status 1 when anything is wrong.
     """
     units = [] if offline else options.units(choice)
-    known = {unit.name: found for unit in units if unit.abis and (found := _fingerprint(unit, opencl))}
-    findings = [each for path in files or artifacts.find() for each in artifacts.verify(path, _suiting(path, known))]
-    for each in findings:
-        click.echo(f"{'ok   ' if each.good else 'WRONG'}  {each.path}: {each.text}")
-    return int(not all(each.good for each in findings))
+    known = {unit.name: device for unit in units if unit.abis and (device := _fingerprint(unit, opencl))}
+    paths = files or artifacts.find()
+    findings = [finding for path in paths for finding in artifacts.verify(path, _suiting(path, known))]
+    status = int(not all(finding.good for finding in findings))
+    if as_json:
+        return Document(status, members={"findings": [_plain(finding) for finding in findings]})
+    for finding in findings:
+        click.echo(f"{'ok   ' if finding.good else 'WRONG'}  {finding.path}: {finding.text}")
+    return status
+
+
+def _plain(finding: ArtifactFinding) -> dict[str, Any]:
+    return {"file": str(finding.path), "ok": finding.good, "text": finding.text}
 
 
 @command.command(name="merge")
 @click.argument("files", metavar="FILE ...", nargs=-1, type=options.FILE, required=True)
 @click.option("-o", "--output", type=options.FILE, required=True, help="File to write.")
-def merge_files(files: tuple[Path, ...], output: Path) -> None:
+@options.json_option
+def merge_files(files: tuple[Path, ...], output: Path, as_json: bool) -> CommandResult:
     """Merge FILEs of one kind into one, from which farmrt picks by fingerprint.
 
     Of two entries for the same launch and fingerprint the faster stays, of two binaries the one of the later file.
     """
-    for choice in artifacts.merge(files, output):
-        click.echo(f"{choice.key}: kept the one of {choice.winner} ({choice.reason})")
+    replacements = artifacts.merge(files, output)
     merged = artifacts.read(output)
+    if as_json:
+        kept = [dataclasses.asdict(replacement) for replacement in replacements]
+        return Document(members=_summary(merged) | {"replacements": kept})
+    for replacement in replacements:
+        click.echo(f"{replacement.key}: kept the one of {replacement.winner} ({replacement.reason})")
     click.echo(f"{output}: {merged.kind}, {len(merged.sets)} sets of {len(files)} files")
+    return 0
 
 
 def _fingerprint(unit: Unit, opencl: str | None) -> Fingerprint | None:
     """What files for the unit must be valid for; None and a line on stderr where it cannot be asked."""
     try:
         with open_unit(unit, opencl) as opened:
-            return fingerprint_of(target_from_probe(opened.probe, unit.soc))
+            return fingerprint_of(opened.probe.target(unit.soc))
     except JobError as error:
         click.echo(safe_text.one_line(f"not compared with a unit: {error}"), err=True)
         return None
@@ -111,28 +128,28 @@ def _fingerprint(unit: Unit, opencl: str | None) -> Fingerprint | None:
 def _suiting(path: Path, known: dict[str, Fingerprint]) -> dict[str, Fingerprint]:
     """Units whose SoC the file is for; a damaged file is for none, and verifying it says so."""
     try:
-        socs = {each.fingerprint.soc for each in artifacts.read(path).sets}
+        socs = {one_set.fingerprint.soc for one_set in artifacts.read(path).sets}
     except FormatError:
         return {}
-    return {name: each for name, each in known.items() if each.soc in socs}
+    return {name: device for name, device in known.items() if device.soc in socs}
 
 
 def _summary(artifact: Artifact) -> dict[str, Any]:
-    sets = [_head(each) | {"entry_count": _count(each)} for each in artifact.sets]
+    sets = [_head(one_set) | {"entry_count": _count(one_set)} for one_set in artifact.sets]
     return {"file": str(artifact.path), "kind": artifact.kind, "size_bytes": artifact.size_bytes, "sets": sets}
 
 
-def _head(each: TunedSet | KernelSet) -> dict[str, Any]:
-    return {"device_model": each.device_model, "fingerprint": dataclasses.asdict(each.fingerprint)}
+def _head(one_set: TunedSet | KernelSet) -> dict[str, Any]:
+    return {"device_model": one_set.device_model, "fingerprint": dataclasses.asdict(one_set.fingerprint)}
 
 
-def _count(each: TunedSet | KernelSet) -> int:
-    return len(each.entries) if isinstance(each, TunedSet) else len(each.binaries)
+def _count(one_set: TunedSet | KernelSet) -> int:
+    return len(one_set.entries) if isinstance(one_set, TunedSet) else len(one_set.binaries)
 
 
-def _content(each: TunedSet | KernelSet) -> dict[str, Any]:
-    if isinstance(each, KernelSet):
-        return _head(each) | {
-            "programs": [{"key": key, "size_bytes": len(data)} for key, data in each.binaries.items()]
+def _content(one_set: TunedSet | KernelSet) -> dict[str, Any]:
+    if isinstance(one_set, KernelSet):
+        return _head(one_set) | {
+            "programs": [{"key": key, "size_bytes": len(data)} for key, data in one_set.binaries.items()]
         }
-    return _head(each) | {"entries": [dataclasses.asdict(entry) for entry in each.entries]}
+    return _head(one_set) | {"entries": [dataclasses.asdict(entry) for entry in one_set.entries]}

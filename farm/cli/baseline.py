@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 from pydantic import TypeAdapter, ValidationError
 
 from farm.cli import options, store_options
+from farm.cli.envelope import CommandResult, Document
 from farm.config.fields import SafeName
 from farm.jobs.compare.stored_runs import LATEST, PREFIX, find_run
 from farm.nightly.configuration import LAST_GOOD, SERIES
@@ -35,7 +34,8 @@ def command() -> None:
 @click.argument("name", metavar="NAME")
 @click.argument("run", metavar=f"[RUN|{LATEST}]", default=LATEST)
 @store_options.store_option
-def set_command(name: str, run: str, store: str | None) -> None:
+@options.json_option
+def set_command(name: str, run: str, store: str | None, as_json: bool) -> CommandResult:
     """Give a run a name; without RUN the newest finished one with nightly cases.
 
     A name that another run had moves to this one.
@@ -43,36 +43,44 @@ def set_command(name: str, run: str, store: str | None) -> None:
     checked = _checked(name)
     with Store.open(store, create=False) as opened:
         before = opened.baselines().get(checked)
-        found = find_run(opened, run.removeprefix(PREFIX))
-        opened.set_baseline(checked, found.id)
-    was = f" (was run {before})" if before not in (None, found.id) else ""
-    click.echo(one_line(f"{checked}: run {found.id}, {found.command}, {found.started}{was}"))
+        info = find_run(opened, run.removeprefix(PREFIX))
+        opened.set_baseline(checked, info.id)
+    if as_json:
+        return Document(members={"baseline": _plain(checked, info), "run_before": before})
+    was = f" (was run {before})" if before not in (None, info.id) else ""
+    click.echo(one_line(f"{checked}: run {info.id}, {info.command}, {info.started}{was}"))
+    return 0
 
 
 @command.command(name="list")
 @store_options.store_option
 @options.json_option
-def list_command(store: str | None, as_json: bool) -> None:
+def list_command(store: str | None, as_json: bool) -> CommandResult:
     """List all names with their runs."""
     with Store.open(store, create=False) as opened:
-        found = {name: opened.run(run) for name, run in opened.baselines().items()}
+        runs = {name: opened.run(run) for name, run in opened.baselines().items()}
     if as_json:
-        click.echo(json.dumps({"baselines": [_plain(name, run) for name, run in found.items()]}))
-    elif found:
-        rows = [[name, str(run.id), run.started, run.commit[:12] or "-", run.command] for name, run in found.items()]
+        return Document(members={"baselines": [_plain(name, run) for name, run in runs.items()]})
+    if runs:
+        rows = [[name, str(run.id), run.started, run.commit[:12] or "-", run.command] for name, run in runs.items()]
         table.show([Table("", COLUMNS, rows, frozenset({"Name", "Started", "Commit", "Command"}))])
     else:
         click.echo("none yet; `farm baseline set NAME` names the newest run")
+    return 0
 
 
 @command.command(name="remove")
 @click.argument("name", metavar="NAME")
 @store_options.store_option
-def remove_command(name: str, store: str | None) -> None:
+@options.json_option
+def remove_command(name: str, store: str | None, as_json: bool) -> CommandResult:
     """Take a name back; the run stays."""
     with Store.open(store, create=False) as opened:
         opened.drop_baseline(name)
+    if as_json:
+        return Document(members={"removed": name})
     click.echo(one_line(f"{name}: removed; its run stays"))
+    return 0
 
 
 def _checked(name: str) -> str:

@@ -9,12 +9,13 @@ import click
 
 from farm import atomic_file
 from farm.cli import options, store_options, view
+from farm.cli.envelope import CommandResult
 from farm.cli.fleet_options import fleet_options
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.run import LoadOptions
-from farm.rows.profile import BenchmarkRow
-from farm.rows.row import Status
+from farm.rows.benchmark import BenchmarkRow
+from farm.rows.status import Status
 from farm.tables import table
 from farm.tables.benchmark import sections
 from farm.tables.trace import trace_json
@@ -43,16 +44,18 @@ def command(
     trace: Path | None,
     store: str | None,
     as_json: bool,
-) -> int:
+) -> CommandResult:
     """Profile the models of MODEL.yml, operator by operator.
 
     Warm-up, rounds without and with operator times, operators in run order and by time, by type, multiply-accumulates
     and a summary. All times are in milliseconds, rates in 10^9 a second.
     """
-    found = options.load_deployment(model_file)
-    units = options.select_units(choice, found)
-    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as watch:
-        rows = list(keeper.recorded(benchmark_job(found, units, BenchmarkOptions(rounds, warmup, load), fleet, watch)))
+    source = options.load_deployment(model_file)
+    units = options.select_units(choice, source)
+    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as progress:
+        rows = list(
+            keeper.recorded(benchmark_job(source, units, BenchmarkOptions(rounds, warmup, load), fleet, progress))
+        )
     if trace:
         atomic_file.write(trace, trace_json(rows).encode())
     return options.finish(rows, as_json, _show, keeper)

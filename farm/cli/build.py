@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 from collections.abc import Iterator, Sequence
 
 import click
 
 from farm.cli import options
+from farm.cli.envelope import CommandResult, Document
 from farm.tables import table
 from farm.tables.table import Table
 from runtime.errors import ConfigError
@@ -38,7 +38,7 @@ class Built:
 )
 @click.option("--all", "every", is_flag=True, help="Every ABI that a compiler is there for.")
 @options.json_option
-def command(abis: tuple[str, ...], every: bool, as_json: bool) -> int:
+def command(abis: tuple[str, ...], every: bool, as_json: bool) -> CommandResult:
     """Compile farmrt, the runtime that executes plans on a unit.
 
     Jobs do so themselves when a unit needs it. Give --abi several times for several. For Android the NDK that
@@ -50,11 +50,10 @@ def command(abis: tuple[str, ...], every: bool, as_json: bool) -> int:
     wanted = [abi for abi in ABIS if abi not in left_out] if every else list(dict.fromkeys(abis or (HOST,)))
     built = list(_build(wanted))
     if as_json:
-        click.echo(json.dumps({"built": [dataclasses.asdict(one) for one in built], "left_out": left_out}))
-    else:
-        table.show([Table("", COLUMNS, [_cells(one) for one in built], LEFT)])
-        for reason in left_out.values():
-            click.echo(f"left out: {reason}", err=True)
+        return Document(members={"built": [dataclasses.asdict(program) for program in built], "left_out": left_out})
+    table.show([Table("", COLUMNS, [_cells(program) for program in built], LEFT)])
+    for reason in left_out.values():
+        click.echo(f"left out: {reason}", err=True)
     return 0
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import click
 
 from farm import safe_text
 from farm.cli import options
+from farm.cli.envelope import CommandResult, Document
 from farm.config.inventory import Unit
 from farm.farmrt import unit_file_store
 from farm.farmrt.unit_file_store import CleanResult
@@ -36,19 +39,29 @@ COLUMNS = ("Unit", "Files", "Freed", "Left", "Free before")
     help="Only files that no job used for so long.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-def command(choice: Selection, older_days: float, dry_run: bool) -> int:
+@options.json_option
+def command(choice: Selection, older_days: float, dry_run: bool, as_json: bool) -> CommandResult:
     """Remove the files that jobs have left on units.
 
     They are sent again when they are needed. A unit that somebody holds is left alone; exit status 1 then.
     """
-    found = options.units(choice)
-    with ThreadPoolExecutor(min(len(found), MAX_AT_ONCE)) as pool:
-        outcomes = list(pool.map(lambda unit: _clean(unit, older_days * DAY_S, dry_run), found))
-    table.show([_table(found, outcomes, dry_run)])
-    failures = [each for each in outcomes if isinstance(each, FarmError)]
+    units = options.units(choice)
+    with ThreadPoolExecutor(min(len(units), MAX_AT_ONCE)) as pool:
+        outcomes = list(pool.map(lambda unit: _clean(unit, older_days * DAY_S, dry_run), units))
+    if not as_json:
+        table.show([_table(units, outcomes, dry_run)])
+    failures = [outcome for outcome in outcomes if isinstance(outcome, FarmError)]
     for failure in failures:
         click.echo(safe_text.one_line(str(failure)), err=True)
-    return int(bool(failures))
+    status = int(bool(failures))
+    cleaned = [_plain(unit, outcome) for unit, outcome in zip(units, outcomes, strict=True)]
+    return Document(status, members={"dry_run": dry_run, "units": cleaned}) if as_json else status
+
+
+def _plain(unit: Unit, outcome: CleanResult | FarmError) -> dict[str, Any]:
+    failed = isinstance(outcome, FarmError)
+    figures = {} if isinstance(outcome, FarmError) else dataclasses.asdict(outcome)
+    return {"unit": unit.name, "ok": not failed, "reason": str(outcome) if failed else "", **figures}
 
 
 def _clean(unit: Unit, older_s: float, dry_run: bool) -> CleanResult | FarmError:

@@ -9,15 +9,17 @@ from pathlib import Path
 import click
 
 from farm.cli import FAILED, options, store_options, view
+from farm.cli.envelope import CommandResult
 from farm.cli.fleet_options import fleet_options
 from farm.config.deployment import Runtime
-from farm.decision.comparison import CompareRow, is_worse
+from farm.decision.comparison import is_worse
 from farm.jobs.compare import contender
 from farm.jobs.compare.builds import CompareOptions, compare_job
 from farm.jobs.compare.contender import Contender
 from farm.jobs.compare.runs import compare_runs, only_in_one
 from farm.jobs.compare.stored_runs import PREFIX, stored_run
 from farm.jobs.fleet.dispatch import FleetOptions
+from farm.rows.compare import CompareRow
 from farm.safe_text import one_line
 from farm.store import Store
 from farm.store.recorder import Recorder
@@ -63,7 +65,7 @@ def command(
     fleet: FleetOptions,
     store: str | None,
     as_json: bool,
-) -> int:
+) -> CommandResult:
     """Is B slower than A?
 
     A and B are two stored runs (run:ID, run:latest, or the name of a baseline), two deployment files, or two builds of
@@ -74,16 +76,16 @@ def command(
     """
     kind = _common_kind(a, b, store)
     if kind == "run":
-        found = _of_runs(a, b, store, MARGIN_OF_RUNS_PERCENT if margin_percent is None else margin_percent)
+        compared = _of_runs(a, b, store, MARGIN_OF_RUNS_PERCENT if margin_percent is None else margin_percent)
         with store_options.keeping(store) as keeper:
-            rows = list(keeper.recorded(found))
+            rows = list(keeper.recorded(compared))
         return _finish(rows, as_json, keeper)
     both = _contenders(kind, a, b, model_file)
     margin_percent = MARGIN_PERCENT if margin_percent is None else margin_percent
-    asked = CompareOptions(turns, margin_percent, runtimes or ("cpu", "gpu"), memory, secrets.randbelow(2**32))
+    wanted = CompareOptions(turns, margin_percent, runtimes or ("cpu", "gpu"), memory, secrets.randbelow(2**32))
     units = options.select_units(choice, options.load_deployment(both[0].model_file))
-    with store_options.keeping(store) as keeper, view.shown() as watch:
-        rows = list(keeper.recorded(compare_job(both, units, asked, fleet, watch)))
+    with store_options.keeping(store) as keeper, view.shown() as progress:
+        rows = list(keeper.recorded(compare_job(both, units, wanted, fleet, progress)))
     return _finish(rows, as_json, keeper)
 
 
@@ -129,10 +131,10 @@ def _contenders(kind: str, a: str, b: str, model_file: Path | None) -> tuple[Con
     return contender.build(a, model_file), contender.build(b, model_file)
 
 
-def _finish(rows: Sequence[CompareRow], as_json: bool, keeper: Recorder) -> int:
-    """Prints the rows; the exit status."""
+def _finish(rows: Sequence[CompareRow], as_json: bool, keeper: Recorder) -> CommandResult:
+    """Shows the rows; the exit status is 1 where B is worse."""
     worse = FAILED if any(map(is_worse, rows)) else 0
-    return max(options.finish(rows, as_json, _show, keeper), worse)
+    return options.finish(rows, as_json, _show, keeper, worse)
 
 
 def _show(rows: Sequence[CompareRow]) -> None:

@@ -55,11 +55,11 @@ def command(only: str | None, output: Path, store: str | None) -> int:
 
 def _main_job(store: str | None) -> int:
     units = options.units(Selection(devices=("host",)))
-    with store_options.keeping(store) as keeper, view.shown() as watch:
-        found = demonstrate([deployment.load(path) for path in MODELS], units, watch, keeper)
-    write_report(found, REPORT)
-    _show(found)
-    return max(exit_status(found.rows), keeper.exit_status)
+    with store_options.keeping(store) as keeper, view.shown() as progress:
+        demo = demonstrate([deployment.load(path) for path in MODELS], units, progress, keeper)
+    write_report(demo, REPORT)
+    _show(demo)
+    return max(exit_status(demo.rows), keeper.exit_status)
 
 
 def _show(demo: Demo) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from rich.live import Live
 
 from farm import safe_text
 from farm.cli import options
+from farm.cli.envelope import CommandResult, Document
 from farm.config.inventory import Unit
 from farm.jobs.fleet.health_check import check_unit
 from farm.jobs.fleet.opencl_library import find_opencl
@@ -33,11 +33,12 @@ from runtime.errors import ConfigError, FarmError
 
 PROBE_DEADLINE_S = 300.0
 MAX_HOSTS = 10
+DEVICES = "devices"
 
 NAME = click.argument("name", metavar="NAME")
 
 
-@click.group(name="devices", invoke_without_command=True)
+@click.group(name=DEVICES, invoke_without_command=True)
 @options.unit_options
 @options.json_option
 @click.option("--probe", is_flag=True, help="Ask farmrt for GPU and driver, instead of what was last known of them.")
@@ -54,7 +55,7 @@ NAME = click.argument("name", metavar="NAME")
 @click.pass_context
 def command(
     context: click.Context, choice: Selection, as_json: bool, probe: bool, watch: bool, every_s: float
-) -> int | None:
+) -> CommandResult:
     """List the units: those of devices.yml and the phones that are plugged in, and the state of each.
 
     NAME in the commands below is a unit's name in this list, or its serial.
@@ -64,38 +65,46 @@ def command(
     look = _looker(choice, probe)
     if watch:
         _watch(look, as_json, every_s)
-    else:
-        _show(look(), as_json)
+        return 0
+    reports = look()
+    if as_json:
+        return Document(members=devices_json(reports))
+    table.show([devices_table(reports)])
     return 0
 
 
 @command.command(name="check")
 @NAME
 @options.json_option
-def check_device(name: str, as_json: bool) -> int:
+def check_device(name: str, as_json: bool) -> CommandResult:
     """Check a unit: connection, files, state, farmrt. A good check ends its quarantine, a bad one begins it.
 
     Exit status 1 when a point of the check is bad.
     """
-    unit = _named(name, asked=True)
+    unit = _named(name, with_facts=True)
     findings = check_unit(unit)
     history = health.HealthRecords().record_check(unit, findings)
+    status = int(not all(finding.ok for finding in findings))
     if as_json:
-        members = [{"name": each.name, "ok": each.ok, "text": each.text} for each in findings]
-        click.echo(json.dumps({"unit": unit.name, "findings": members}, indent=2))
-    else:
-        _show_findings(findings, history.quarantine)
-    return int(not all(each.ok for each in findings))
+        points = [{"name": finding.name, "ok": finding.ok, "text": finding.text} for finding in findings]
+        return Document(status, members={"unit": unit.name, "findings": points})
+    _show_findings(findings, history.quarantine)
+    return status
 
 
 @command.command(name="release")
 @NAME
 @click.option("--force", is_flag=True, help="Also when its holder seems to be alive: that job ends with an error.")
-def release_device(name: str, force: bool) -> None:
+@options.json_option
+def release_device(name: str, force: bool, as_json: bool) -> CommandResult:
     """End a lease that its holder left behind, and what it left running on the unit."""
     unit = _named(name)
     with contextlib.closing(connect(unit)) as transport:
-        click.echo(lease.release(unit, transport, force))
+        outcome = lease.release(unit, transport, force)
+    if as_json:
+        return Document(members={"unit": unit.name, "text": outcome})
+    click.echo(outcome)
+    return 0
 
 
 @command.command(name="trust")
@@ -136,16 +145,16 @@ def _accepted(key: HostKey, yes: bool) -> bool:
 def _looker(choice: Selection, probe: bool) -> Callable[[], list[UnitReport]]:
     """Looks at all units that are meant."""
 
-    def ask(each: UnitEntry) -> UnitReport:
-        if not may_match(each.unit, choice):
-            return survey.report_from_cache(each)
-        report = survey.inspect(each, connect)
+    def ask(entry: UnitEntry) -> UnitReport:
+        if not may_match(entry.unit, choice):
+            return survey.report_from_cache(entry)
+        report = survey.inspect(entry, connect)
         return _with_driver(report) if probe and report.state == UnitState.READY else report
 
     def look() -> list[UnitReport]:
         reports = survey.ask_all(options.present(), ask, PROBE_DEADLINE_S if probe else survey.DEADLINE_S)
-        chosen = select([SelectableUnit(each.unit, each.state) for each in reports], choice)
-        return [each for each in reports if each.unit in chosen]
+        chosen = select([SelectableUnit(report.unit, report.state) for report in reports], choice)
+        return [report for report in reports if report.unit in chosen]
 
     return look
 
@@ -167,20 +176,12 @@ def _driver(unit: Unit, transport: Transport) -> DriverFacts:
     return probe_unit(unit, transport, find_opencl(unit, None))
 
 
-def _named(name: str, asked: bool = False) -> Unit:
+def _named(name: str, with_facts: bool = False) -> Unit:
     """The unit of that name."""
     choice = Selection(devices=(name,))
-    there = (
-        options.candidates(choice) if asked else [SelectableUnit(each.unit, each.state) for each in options.present()]
-    )
-    return select(there, choice)[0]
-
-
-def _show(reports: Sequence[UnitReport], as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(devices_json(reports), indent=2))
-    else:
-        table.show([devices_table(reports)])
+    if with_facts:
+        return select(options.candidates(choice), choice)[0]
+    return select([SelectableUnit(entry.unit, entry.state) for entry in options.present()], choice)[0]
 
 
 def _watch(look: Callable[[], list[UnitReport]], as_json: bool, every_s: float) -> None:
@@ -195,20 +196,20 @@ def _watch(look: Callable[[], list[UnitReport]], as_json: bool, every_s: float) 
 
 
 def _watch_plainly(look: Callable[[], list[UnitReport]], as_json: bool, every_s: float) -> None:
-    """Every change as a table, or as a line of JSON."""
+    """Every change as a table, or as a document of one line."""
     before = ""
     while True:
         reports = look()
-        text = f"{json.dumps(devices_json(reports))}\n" if as_json else table.plain(devices_table(reports))
+        text = Document(members=devices_json(reports)).text(DEVICES) if as_json else table.plain(devices_table(reports))
         if text != before:
-            click.echo(text if as_json else f"{text}\n", nl=False)
+            click.echo(text)
             sys.stdout.flush()
         before = text
         time.sleep(every_s)
 
 
 def _show_findings(findings: Sequence[CheckResult], quarantine: Quarantine | None) -> None:
-    for each in findings:
-        click.echo(safe_text.one_line(f"{'ok ' if each.ok else 'BAD'}  {each.name}: {each.text}"))
+    for finding in findings:
+        click.echo(safe_text.one_line(f"{'ok ' if finding.ok else 'BAD'}  {finding.name}: {finding.text}"))
     if quarantine:
         click.echo(safe_text.one_line(quarantine.line))

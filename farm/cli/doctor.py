@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import click
 
 from farm import doctor
+from farm.cli.envelope import OPTION, CommandResult, Document
 from farm.doctor import Check
 from farm.jobs.fleet.probe import probe_driver
 
@@ -16,19 +16,19 @@ MISSING = click.style("missing", fg="red", bold=True)
 
 
 @click.command(name="doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(as_json: bool) -> int:
+@click.option(OPTION, "as_json", is_flag=True, help="Print JSON.")
+def command(as_json: bool) -> CommandResult:
     """Say what this machine has, what it lacks, and what to do about it.
 
     Exit status 1 when something is missing without which nothing runs.
     """
     checks = doctor.examine(probe_driver)
+    status = int(any(check.state == "missing" for check in checks))
     if as_json:
-        click.echo(json.dumps({"checks": [dataclasses.asdict(check) for check in checks]}, indent=2))
-    else:
-        for check in checks:
-            _print(check)
-    return int(any(check.state == "missing" for check in checks))
+        return Document(status, members={"checks": [dataclasses.asdict(check) for check in checks]})
+    for check in checks:
+        _print(check)
+    return status
 
 
 def _print(check: Check) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import signal
 from collections.abc import Iterator, Sequence
 
@@ -12,6 +11,7 @@ import click
 
 from farm import safe_text
 from farm.cli import options
+from farm.cli.envelope import Document
 from farm.emulation.faults import FAULTS, Fault, FaultKind
 from farm.emulation.phone import ADDRESS, PhoneSettings
 from farm.emulation.phone_thread import EmulatedPhone, EventLoopThread
@@ -20,6 +20,7 @@ from farm.emulation.socs import SOCS
 
 DEFAULT_PORT = 5701  # adb looks for Android's own emulators on 5555 to 5585
 LAST_PORT = 65535
+NAME = "emulate phone"
 
 
 def _row(name: str, kind: FaultKind) -> str:
@@ -134,7 +135,7 @@ def _interruptible() -> Iterator[None]:
 def _tell(phone: EmulatedPhone, settings: PhoneSettings, as_json: bool) -> None:
     address = f"{ADDRESS}:{phone.port}"
     if as_json:
-        told = {"address": address, "port": phone.port, "serial": phone.serial, "soc": settings.soc}
-        click.echo(json.dumps({**told, "model": phone.model, "root": str(phone.root)}))
+        about = {"address": address, "port": phone.port, "serial": phone.serial, "soc": settings.soc}
+        click.echo(Document(members={**about, "model": phone.model, "root": str(phone.root)}).text(NAME))
     else:
         click.echo(safe_text.one_line(f"{phone.model} ({settings.soc}, {phone.serial}): adb connect {address}"))

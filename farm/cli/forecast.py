@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 
 from farm.cli import options
+from farm.cli.envelope import CommandResult
 from farm.cli.fleet_options import fleet_options
-from farm.forecast import ForecastRow
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.forecast import forecast_for_file, forecast_job
-from farm.rows.row import Status
+from farm.rows.forecast import ForecastRow
+from farm.rows.status import Status
 from farm.tables import table as tables
 from farm.tables.forecast import forecast_tables
 from farm.units.selection import ANY, Selection
@@ -32,18 +33,18 @@ def command(
     fleet: FleetOptions,
     memory: str | None,
     as_json: bool,
-) -> int:
+) -> CommandResult:
     """Say what the models of MODEL.yml will do, before anything runs.
 
     Which operator runs where and why, where a format is converted, multiply-accumulates, weights and memory.
     """
-    found = options.load_deployment(model_file)
+    source = options.load_deployment(model_file)
     if target_file:
         if choice != ANY or fleet.opencl:
             raise click.UsageError("--target-file takes the place of units and --opencl")
-        rows = forecast_for_file(found, target_file, memory)
+        rows = forecast_for_file(source, target_file, memory)
     else:
-        rows = forecast_job(found, options.select_units(choice, found), memory, fleet)
+        rows = forecast_job(source, options.select_units(choice, source), memory, fleet)
     return options.finish(rows, as_json, _show)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
-from farm.cli import FAILED, INTERRUPTED, options, store_options, view
+from farm.cli import FAILED, options, store_options, view
+from farm.cli.envelope import CommandResult, Document
 from farm.cli.fleet_options import fleet_options
 from farm.config import deployment
 from farm.jobs.fleet.dispatch import FleetOptions
@@ -44,7 +46,7 @@ def command(
     fleet: FleetOptions,
     store: str | None,
     as_json: bool,
-) -> int:
+) -> CommandResult:
     """Measure models on many units, decide what has become worse, and write a report.
 
     Models, units, settings and the number of repeats stand in NIGHTLY.yml (docs/nightly.md). What looks changed is
@@ -58,11 +60,11 @@ def command(
             return _show_plan(nightly, places, opened, as_json)
         run = nightly_run.resume(opened, nightly) if resume else _begun(opened, nightly)
         try:
-            with view.shown() as watch:
-                night = nightly_run.measure(opened, run, nightly, places, fleet, store_options.tell, watch)
+            with view.shown() as progress:
+                night = nightly_run.measure(opened, run, nightly, places, fleet, store_options.tell, progress)
         except KeyboardInterrupt:
-            click.echo(f"interrupted; `farm nightly {nightly_file} --resume` goes on from here", err=True)
-            return INTERRUPTED
+            how = f"interrupted; `farm nightly {nightly_file} --resume` goes on from here"
+            return options.interrupted(how, as_json)
     return _finish(nightly, night, output or REPORTS / nightly.title, as_json)
 
 
@@ -72,30 +74,29 @@ def _begun(store: Store, nightly: NightlyConfiguration) -> int:
 
 def _places(nightly: NightlyConfiguration) -> Places:
     """Which deployment file is measured where: on the units that the file names, else on those that it is for."""
-    found = [deployment.load(path) for path in nightly.model_files]
+    deployments = [deployment.load(path) for path in nightly.model_files]
     if not nightly.units:
-        return [(each, options.select_units(ANY, each)) for each in found]
+        return [(source, options.select_units(ANY, source)) for source in deployments]
     there = options.candidates()
     chosen = [unit for selector in nightly.units for unit in select(there, selector.choice)]
-    return [(each, list(dict.fromkeys(chosen))) for each in found]
+    return [(source, list(dict.fromkeys(chosen))) for source in deployments]
 
 
-def _show_plan(nightly: NightlyConfiguration, places: Places, store: Store, as_json: bool) -> int:
+def _show_plan(nightly: NightlyConfiguration, places: Places, store: Store, as_json: bool) -> CommandResult:
     cases = cases_of(nightly, places)
     block_s = nightly_run.block_seconds(store, nightly.title)
-    expected = {unit: expected_duration_s(found, nightly.repeats, block_s) for unit, found in cases.items()}
+    expected = {unit: expected_duration_s(of_unit, nightly.repeats, block_s) for unit, of_unit in cases.items()}
     if as_json:
         units = [
-            {"unit": unit.name, "soc": unit.soc, "cases": list(map(str, found)), "expected_s": expected[unit]}
-            for unit, found in cases.items()
+            {"unit": unit.name, "soc": unit.soc, "cases": list(map(str, of_unit)), "expected_s": expected[unit]}
+            for unit, of_unit in cases.items()
         ]
-        click.echo(json.dumps({"repeats": nightly.repeats, "units": units}))
-    else:
-        table.show([plan_table(cases, nightly.repeats, expected)])
+        return Document(members={"repeats": nightly.repeats, "units": units})
+    table.show([plan_table(cases, nightly.repeats, expected)])
     return 0
 
 
-def _finish(nightly: NightlyConfiguration, night: Night, folder: Path, as_json: bool) -> int:
+def _finish(nightly: NightlyConfiguration, night: Night, folder: Path, as_json: bool) -> CommandResult:
     """Report, output, notification, exit status; a report that cannot be written does not hide the verdict."""
     status = FAILED if night.outcome == NightOutcome.WORSE else 0
     report = ""
@@ -105,9 +106,7 @@ def _finish(nightly: NightlyConfiguration, night: Night, folder: Path, as_json: 
         store_options.tell(str(error))
         status = FAILED
     verdict = verdict_members(night, report)
-    if as_json:
-        click.echo(json.dumps(verdict, allow_nan=False))
-    else:
+    if not as_json:
         table.show(night_tables(night))
         click.echo(f"{night.outcome}; report: {report or 'none'}")
     try:
@@ -116,4 +115,9 @@ def _finish(nightly: NightlyConfiguration, night: Night, folder: Path, as_json: 
     except FarmError as error:
         store_options.tell(str(error))
         status = FAILED
-    return status
+    return Document(status, members=_without_version(verdict)) if as_json else status
+
+
+def _without_version(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """The verdict's members, in a document that has a version itself."""
+    return {name: value for name, value in verdict.items() if name != "schema_version"}

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import click
 
 from farm.cli import options, store_options, view
+from farm.cli.envelope import CommandResult, Document
 from farm.cli.fleet_options import fleet_options
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.opbench import OpbenchOptions, list_benchmarks, opbench_job
-from farm.jobs.opbench_cases import OpbenchRow
-from farm.rows.row import Status
+from farm.rows.opbench import OpbenchRow
+from farm.rows.status import Status
 from farm.tables import table
 from farm.tables.table import Table
 from farm.units.selection import Selection
@@ -51,24 +52,30 @@ def command(
     fleet: FleetOptions,
     store: str | None,
     as_json: bool,
-) -> int:
+) -> CommandResult:
     """Time single operators: each kernel of the kernel table on typical shapes.
 
     Names are KERNEL/MEMORY/PRECISION/CASE/VARIANT, say
     conv1x1/buffer/fp32/Conv_1x512x14x14_K1x1S1x1D1x1G1_512/BLOCK16_VECTOR16_PIXELS8_FMA1.
     Time is the median; spread is the half-width of its 95 % interval.
     """
-    asked = OpbenchOptions(_compiled(pattern), min_time, all_variants, memory, precision)
+    wanted = OpbenchOptions(_compiled(pattern), min_time, all_variants, memory, precision)
     units = options.units(choice)
     if only_list:
-        for name in list_benchmarks(units, asked, fleet):
-            click.echo(name)
-        return 0
-    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as watch:
-        rows = list(keeper.recorded(opbench_job(units, asked, fleet, watch)))
+        return _list(list_benchmarks(units, wanted, fleet), as_json)
+    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as progress:
+        rows = list(keeper.recorded(opbench_job(units, wanted, fleet, progress)))
     if not rows:
         raise ConfigError(f"--filter {pattern}: no benchmark of these units matches; --list names them")
     return options.finish(rows, as_json, _show, keeper)
+
+
+def _list(names: Sequence[str], as_json: bool) -> CommandResult:
+    if as_json:
+        return Document(members={"benchmarks": names})
+    for name in names:
+        click.echo(name)
+    return 0
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

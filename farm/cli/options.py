@@ -10,12 +10,14 @@ from typing import Any, TypeVar
 import click
 
 from farm import safe_text, soc
+from farm.cli import INTERRUPTED
+from farm.cli.envelope import INTERRUPTION, OPTION, Document, Problem
 from farm.config import deployment, inventory
 from farm.config.deployment import Deployment
 from farm.config.inventory import Inventory, Unit
 from farm.jobs.run import LoadOptions
-from farm.rows import row as results
-from farm.rows.row import Row, Status
+from farm.rows.row import Row, exit_status
+from farm.rows.status import Status
 from farm.store.recorder import Recorder
 from farm.transport import connect
 from farm.transport.adb_server import AdbServer
@@ -31,7 +33,7 @@ MODEL_FILE = click.Path(path_type=Path)
 FILE = click.Path(path_type=Path)
 
 model_argument = click.argument("model_file", metavar="MODEL.yml", type=MODEL_FILE)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+json_option = click.option(OPTION, "as_json", is_flag=True, help="Print JSON.")
 rounds_option = click.option(
     "--round", "rounds", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Measured rounds."
 )
@@ -75,11 +77,11 @@ def load_options(function: Function) -> Function:
     def called(tuned: Path | None, kernels: Path | None, memory: str | None, **others: Any) -> Any:
         return function(load=LoadOptions(tuned, kernels, memory), **others)
 
-    found = "[default: the file that tuning left in build/, if any]"
+    default = "[default: the file that tuning left in build/, if any]"
     return _with_options(  # type: ignore[no-any-return]
         called,
-        click.option("--tuned", metavar="FILE|none", type=FILE, help=f"Tuned parameters.  {found}"),
-        click.option("--kernels", metavar="FILE|none", type=FILE, help=f"Compiled kernels.  {found}"),
+        click.option("--tuned", metavar="FILE|none", type=FILE, help=f"Tuned parameters.  {default}"),
+        click.option("--kernels", metavar="FILE|none", type=FILE, help=f"Compiled kernels.  {default}"),
         memory_option,
     )
 
@@ -106,16 +108,16 @@ def units(choice: Selection) -> list[Unit]:
     return select(candidates(choice), choice)
 
 
-def select_units(choice: Selection, found: Deployment) -> list[Unit]:
+def select_units(choice: Selection, source: Deployment) -> list[Unit]:
     """Units that a command works on: those that the user names, else those that the deployment file is for."""
     there = candidates(choice)
     if choice.names_units:
         return select(there, choice)
-    suitable = [each for each in there if _suits(each.unit, found)]
+    suitable = [candidate for candidate in there if _suits(candidate.unit, source)]
     if not suitable:
-        wanted = ", ".join((*found.target_abis, *found.target_socs))
+        wanted = ", ".join((*source.target_abis, *source.target_socs))
         raise NoUnitError(
-            f"{found.path}: no unit is of its target_abis and target_socs ({wanted}); {describe_all(there)}"
+            f"{source.path}: no unit is of its target_abis and target_socs ({wanted}); {describe_all(there)}"
         )
     return select(suitable, choice)
 
@@ -123,24 +125,24 @@ def select_units(choice: Selection, found: Deployment) -> list[Unit]:
 def candidates(choice: Selection = ANY) -> list[SelectableUnit]:
     """All units. Those that may be meant are asked what they are, where devices.yml does not say all of it."""
 
-    def report(each: UnitEntry) -> UnitReport:
-        open_question = not each.unit.abis or each.unit.soc == soc.UNKNOWN or choice.one_per_soc
-        asked = open_question and may_match(each.unit, choice)
-        return survey.identify(each, connect) if asked else survey.report_from_cache(each)
+    def report(entry: UnitEntry) -> UnitReport:
+        open_question = not entry.unit.abis or entry.unit.soc == soc.UNKNOWN or choice.one_per_soc
+        is_asked = open_question and may_match(entry.unit, choice)
+        return survey.identify(entry, connect) if is_asked else survey.report_from_cache(entry)
 
-    return [SelectableUnit(each.unit, each.state) for each in survey.ask_all(present(), report)]
+    return [SelectableUnit(report.unit, report.state) for report in survey.ask_all(present(), report)]
 
 
 def present() -> list[UnitEntry]:
     """All units, none of them asked yet."""
-    found = inventory.load_inventory()
-    phones = {port: _phones(port, found) for port in survey.adb_server_ports(found)}
-    return survey.list_entries(found, {port: plugged for port, plugged in phones.items() if plugged is not None})
+    known = inventory.load_inventory()
+    phones = {port: _phones(port, known) for port in survey.adb_server_ports(known)}
+    return survey.list_entries(known, {port: plugged for port, plugged in phones.items() if plugged is not None})
 
 
-def _phones(port: int | None, found: Inventory) -> Sequence[AdbPhone] | None:
+def _phones(port: int | None, known: Inventory) -> Sequence[AdbPhone] | None:
     """The phones of an adb server, which is started only where there may be some; None where it cannot be asked."""
-    listed = any(unit.transport == "adb" and unit.adb_server_port == port for unit in found.units)
+    listed = any(unit.transport == "adb" and unit.adb_server_port == port for unit in known.units)
     server = AdbServer(port)
     try:
         return discovery.adb_phones(port) if listed or usb.may_have_phone() or server.is_running() else ()
@@ -148,22 +150,34 @@ def _phones(port: int | None, found: Inventory) -> Sequence[AdbPhone] | None:
         return None
 
 
-def _suits(unit: Unit, found: Deployment) -> bool:
-    wanted = {soc.normalise(word) for word in found.target_socs}
-    return bool(set(unit.abis) & set(found.target_abis)) and (not wanted or soc.normalise(unit.soc) in wanted)
+def _suits(unit: Unit, source: Deployment) -> bool:
+    wanted = {soc.normalise(word) for word in source.target_socs}
+    return bool(set(unit.abis) & set(source.target_abis)) and (not wanted or soc.normalise(unit.soc) in wanted)
 
 
 def finish(
-    rows: Iterable[RowType], as_json: bool, show: Callable[[Sequence[RowType]], None], keeper: Recorder | None = None
-) -> int:
-    """Prints all rows, says on stderr why any is not ok, and returns the exit status: 1 also where one was not kept."""
-    found = list(rows)
-    if as_json:
-        click.echo(results.to_json(found))
-    else:
-        show(found)
-    tell_failures(found)
-    return max(results.exit_status(found), keeper.exit_status if keeper else 0)
+    rows: Iterable[RowType],
+    as_json: bool,
+    show: Callable[[Sequence[RowType]], None],
+    keeper: Recorder | None = None,
+    least_status: int = 0,
+) -> int | Document:
+    """Shows all rows, or makes a document of them, and says on stderr why any is not ok.
+
+    The exit status is 1 where one is not ok or was not kept, and no less than `least_status`.
+    """
+    shown = list(rows)
+    if not as_json:
+        show(shown)
+    tell_failures(shown)
+    status = max(exit_status(shown), keeper.exit_status if keeper else 0, least_status)
+    return Document(status, shown) if as_json else status
+
+
+def interrupted(text: str, as_json: bool) -> int | Document:
+    """Says on stderr how to go on after Ctrl-C; the exit status, or a document that says so too."""
+    click.echo(text, err=True)
+    return Document(INTERRUPTED, problem=Problem(text, INTERRUPTION)) if as_json else INTERRUPTED
 
 
 def tell_failures(rows: Iterable[Row]) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from farm.cli import options, store_options, view
+from farm.cli.envelope import CommandResult
 from farm.cli.fleet_options import fleet_options
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.run import LoadOptions, RunOptions, run_job
-from farm.rows.row import RunRow
+from farm.rows.run import RunRow
 from farm.tables import table
 from farm.tables.run import artifact_lines, run_tables
 from farm.units.selection import Selection
@@ -49,16 +50,16 @@ def command(
     fleet: FleetOptions,
     store: str | None,
     as_json: bool,
-) -> int:
+) -> CommandResult:
     """Run the models of MODEL.yml on every unit, time them, and compare their outputs.
 
     Each unit, model and runtime gives one row; exit status 1 when any is not ok. Rows are kept in the store.
     """
-    found = options.load_deployment(model_file)
-    units = options.select_units(choice, found)
-    asked = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load)
-    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as watch:
-        rows = list(keeper.recorded(run_job(found, units, asked, fleet, watch)))
+    source = options.load_deployment(model_file)
+    units = options.select_units(choice, source)
+    wanted = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load)
+    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as progress:
+        rows = list(keeper.recorded(run_job(source, units, wanted, fleet, progress)))
     return options.finish(rows, as_json, _show, keeper)
 
 

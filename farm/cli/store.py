@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import click
 
 from farm.cli import FAILED, options, store_options
+from farm.cli.envelope import CommandResult, Document
 from farm.rows.run_info import RunInfo
 from farm.safe_text import word
 from farm.store import Store, pruning, summary
@@ -48,15 +48,15 @@ def command() -> None:
 )
 @store_options.store_option
 @options.json_option
-def info(count: int, store: str | None, as_json: bool) -> None:
+def info(count: int, store: str | None, as_json: bool) -> CommandResult:
     """Say what the store holds, whether it is whole, and list its runs."""
     with Store.open(store, create=False) as opened:
-        told, runs, rows = summary.summary(opened), opened.runs(limit=count), summary.rows_by_run(opened)
+        totals, runs, rows = summary.summary(opened), opened.runs(limit=count), summary.rows_by_run(opened)
     if as_json:
         listed = [dataclasses.asdict(run) | {"rows": rows.get(run.id, 0)} for run in runs]
-        click.echo(json.dumps({"store": dataclasses.asdict(told), "runs": listed}))
-    else:
-        table.show([_summary_table(told), _runs_table(runs, rows)])
+        return Document(members={"store": dataclasses.asdict(totals), "runs": listed})
+    table.show([_summary_table(totals), _runs_table(runs, rows)])
+    return 0
 
 
 @command.command(name="export")
@@ -64,7 +64,7 @@ def info(count: int, store: str | None, as_json: bool) -> None:
 @click.option(
     "--format",
     "kind",
-    type=click.Choice([str(each) for each in ExportFormat]),
+    type=click.Choice([str(name) for name in ExportFormat]),
     default=str(ExportFormat.JSONL),
     show_default=True,
     help="JSON lines, or flat tables: a file each in FOLDER.",
@@ -88,23 +88,27 @@ def export(output: Path, kind: str, store: str | None) -> None:
 @command.command(name="import")
 @input_files
 @store_options.store_option
-def import_files(files: Sequence[Path], store: str | None) -> int:
+@options.json_option
+def import_files(files: Sequence[Path], store: str | None, as_json: bool) -> CommandResult:
     """Take the runs and rows of FILEs (JSON lines) into the store, those that it has not yet.
 
     Reads what `farm store export` wrote, reports/unsaved-*.jsonl, and files of rows alone. Exit status 1 when lines are
     damaged; all others are taken over.
     """
     with Store.open(store, tell=store_options.tell) as opened:
-        taken = [_taken(opened, path) for path in files]
-    return FAILED if any(each.damaged for each in taken) else 0
+        imported = [_imported(opened, path, as_json) for path in files]
+    status = FAILED if any(totals.damaged for totals in imported) else 0
+    of_files = [{"file": str(path), **dataclasses.asdict(totals)} for path, totals in zip(files, imported, strict=True)]
+    return Document(status, members={"files": of_files}) if as_json else status
 
 
-def _taken(store: Store, path: Path) -> ImportResult:
+def _imported(store: Store, path: Path, as_json: bool) -> ImportResult:
     """Takes a file over, all of it or nothing, and says what came of it."""
     with store.writing() as connection:
-        taken = import_file(connection, path)
-    click.echo(_told(path, taken))
-    return taken
+        totals = import_file(connection, path)
+    if not as_json:
+        click.echo(_import_line(path, totals))
+    return totals
 
 
 @command.command(name="prune")
@@ -112,7 +116,10 @@ def _taken(store: Store, path: Path) -> ImportResult:
 @click.option("--keep", type=click.IntRange(0), metavar="N", help="All but the newest N runs of each name.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @store_options.store_option
-def prune(before: datetime.datetime | None, keep: int | None, dry_run: bool, store: str | None) -> None:
+@options.json_option
+def prune(
+    before: datetime.datetime | None, keep: int | None, dry_run: bool, store: str | None, as_json: bool
+) -> CommandResult:
     """Delete old runs with their rows and points. Runs that are named as baselines, or go on, stay.
 
     With both options, only what both name.
@@ -122,18 +129,21 @@ def prune(before: datetime.datetime | None, keep: int | None, dry_run: bool, sto
     moment = before.replace(tzinfo=datetime.UTC) if before else None
     with Store.open(store, create=False) as opened:
         pruned = pruning.prune_store(opened, moment, keep, dry_run)
+    if as_json:
+        return Document(members={"dry_run": dry_run, "deleted": dataclasses.asdict(pruned)})
     click.echo(f"{'would delete' if dry_run else 'deleted'} {pruned.runs} runs with {pruned.rows} rows")
+    return 0
 
 
-def _summary_table(told: StoreSummary) -> Table:
+def _summary_table(totals: StoreSummary) -> Table:
     cells = [
-        ("layout", str(told.layout)),
-        ("size", table.size(told.size_bytes)),
-        *((name, str(getattr(told, name))) for name in ("runs", "rows", "series", "points")),
-        ("first run", told.first or "-"),
-        ("last run", told.last or "-"),
+        ("layout", str(totals.layout)),
+        ("size", table.size(totals.size_bytes)),
+        *((name, str(getattr(totals, name))) for name in ("runs", "rows", "series", "points")),
+        ("first run", totals.first or "-"),
+        ("last run", totals.last or "-"),
     ]
-    return Table(told.store, ("Member", "Value"), [list(pair) for pair in cells], frozenset({"Member", "Value"}))
+    return Table(totals.store, ("Member", "Value"), [list(pair) for pair in cells], frozenset({"Member", "Value"}))
 
 
 def _runs_table(runs: Sequence[RunInfo], rows: dict[int, int]) -> Table:
@@ -146,11 +156,11 @@ def _cells(run: RunInfo, rows: int) -> list[str]:
     return [str(run.id), word(run.name), *times, run.state, str(rows), run.commit[:SHORT_COMMIT], word(run.command)]
 
 
-def _told(path: Path, taken: ImportResult) -> str:
-    line = f"{path}: {taken.runs} new runs, {taken.rows} new rows, {taken.known} rows that were there"
-    if taken.damaged:
-        numbers = ", ".join(map(str, taken.damaged[:MAX_NUMBERS])) + (
-            ", ..." if len(taken.damaged) > MAX_NUMBERS else ""
+def _import_line(path: Path, totals: ImportResult) -> str:
+    line = f"{path}: {totals.runs} new runs, {totals.rows} new rows, {totals.known} rows that were there"
+    if totals.damaged:
+        numbers = ", ".join(map(str, totals.damaged[:MAX_NUMBERS])) + (
+            ", ..." if len(totals.damaged) > MAX_NUMBERS else ""
         )
-        line += f", {len(taken.damaged)} damaged lines passed over ({numbers})"
+        line += f", {len(totals.damaged)} damaged lines passed over ({numbers})"
     return line

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import click
 
-from farm.cli import INTERRUPTED, options, store_options, view
+from farm.cli import options, store_options, view
+from farm.cli.envelope import CommandResult
 from farm.cli.fleet_options import fleet_options
 from farm.config import deployment
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.tune.job import TuneOptions, tune_job
 from farm.jobs.tune.search import SearchOptions, journal_file
-from farm.rows.row import TuneRow
+from farm.rows.tune import TuneRow
 from farm.tables import table
 from farm.tables.run import artifact_lines
 from farm.tables.tune import tune_table
@@ -51,7 +52,7 @@ def command(
     memory: str | None,
     store: str | None,
     as_json: bool,
-) -> int:
+) -> CommandResult:
     """Tune the kernels of models for a SoC; without MODEL.yml, of all in models/.
 
     Tries kernel variants and local sizes where the models' time is, and keeps what beats the default beyond the noise.
@@ -60,13 +61,13 @@ def command(
     same command is given again.
     """
     units = options.units(choice)
-    found = [deployment.load(path) for path in model_files or _all_models()]
-    asked = TuneOptions(SearchOptions(level, budget_s, memory))
+    sources = [deployment.load(path) for path in model_files or _all_models()]
+    wanted = TuneOptions(SearchOptions(level, budget_s, memory))
     try:
-        with store_options.keeping(store) as keeper, view.shown() as watch:
-            rows = list(keeper.recorded(tune_job(found, units, asked, fleet, watch)))
+        with store_options.keeping(store) as keeper, view.shown() as progress:
+            rows = list(keeper.recorded(tune_job(sources, units, wanted, fleet, progress)))
     except KeyboardInterrupt:
-        return _interrupted(units)
+        return options.interrupted(_how_to_go_on(units), as_json)
     return options.finish(rows, as_json, _show, keeper)
 
 
@@ -77,10 +78,9 @@ def _all_models() -> list[Path]:
     return files
 
 
-def _interrupted(units: Sequence[Unit]) -> int:
-    kept = ", ".join(str(journal_file(unit.soc)) for unit in units)
-    click.echo(f"interrupted; the trials so far are in {kept}, and the same command goes on from there", err=True)
-    return INTERRUPTED
+def _how_to_go_on(units: Sequence[Unit]) -> str:
+    journals = ", ".join(str(journal_file(unit.soc)) for unit in units)
+    return f"interrupted; the trials so far are in {journals}, and the same command goes on from there"
 
 
 def _show(rows: Sequence[TuneRow]) -> None:

@@ -18,8 +18,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from farm.jobs.fleet.progress import UNWATCHED, Watch
-from farm.rows.row import DeviceState
+from farm.jobs.fleet.progress import SILENT, ProgressView
+from farm.rows.device_state import DeviceState
 from farm.safe_text import word
 from tuner.trial_runner import Progress as SearchProgress
 
@@ -55,13 +55,13 @@ class PlainView:
         self._lock = threading.Lock()
 
     def stage(self, unit: str, text: str) -> None:
-        """See Watch."""
+        """See ProgressView."""
         with self._lock:
             self._lines[unit] = _Line(text)
             self._say(unit, text)
 
     def search(self, unit: str, progress: SearchProgress) -> None:
-        """See Watch."""
+        """See ProgressView."""
         with self._lock:
             line = self._lines.setdefault(unit, _Line())
             line.search = progress
@@ -69,10 +69,10 @@ class PlainView:
                 self._say(unit, _search_text(line))
 
     def state(self, unit: str, state: DeviceState) -> None:
-        """See Watch."""
+        """See ProgressView."""
 
     def ended(self, unit: str, text: str) -> None:
-        """See Watch."""
+        """See ProgressView."""
         with self._lock:
             self._say(unit, text)
 
@@ -90,13 +90,13 @@ class LiveView:
         self._lock = threading.Lock()
 
     def stage(self, unit: str, text: str) -> None:
-        """See Watch."""
+        """See ProgressView."""
         with self._lock:
             known = self._lines.get(unit)
             self._lines[unit] = _Line(text, temperature_c=known.temperature_c if known else None)
 
     def search(self, unit: str, progress: SearchProgress) -> None:
-        """See Watch."""
+        """See ProgressView."""
         with self._lock:
             line = self._lines.setdefault(unit, _Line())
             if line.search is None:
@@ -104,12 +104,12 @@ class LiveView:
             line.search = progress
 
     def state(self, unit: str, state: DeviceState) -> None:
-        """See Watch."""
+        """See ProgressView."""
         with self._lock:
             self._lines.setdefault(unit, _Line()).temperature_c = state.temperature_c
 
     def ended(self, unit: str, text: str) -> None:
-        """See Watch."""
+        """See ProgressView."""
         with self._lock:
             line = self._lines.setdefault(unit, _Line())
             line.stage, line.search, line.ended = text, None, True
@@ -144,13 +144,13 @@ def _search_text(line: _Line) -> str:
 
 
 @contextmanager
-def shown(only_on_terminal: bool = False) -> Iterator[Watch]:
+def shown(only_on_terminal: bool = False) -> Iterator[ProgressView]:
     """Shows progress on stderr as long as the block runs; short jobs need no lines where nobody waits."""
     if sys.stderr.isatty():
         view = LiveView()
         with Live(view, console=Console(stderr=True), refresh_per_second=REFRESH_PER_S, transient=True):
             yield view
     elif only_on_terminal:
-        yield UNWATCHED
+        yield SILENT
     else:
         yield PlainView(sys.stderr)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 import click
 
 from farm import atomic_file
+from farm.cli.envelope import OPTION, CommandResult, Document
 from farm.tables import table
 from runtime import zoo
 from runtime.zoo import Description
+
+json_option = click.option(OPTION, "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group(name="zoo")
@@ -20,15 +22,15 @@ def command() -> None:
 
 
 @command.command(name="list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_models(as_json: bool) -> None:
+@json_option
+def list_models(as_json: bool) -> CommandResult:
     """List the networks, each at its published size."""
     descriptions = [zoo.describe(name) for name in zoo.names()]
     if as_json:
-        click.echo(json.dumps({"models": [dataclasses.asdict(model) for model in descriptions]}, indent=2))
-        return
+        return Document(members={"models": [dataclasses.asdict(model) for model in descriptions]})
     columns = ("name", "input", "classes", "parameters (M)", "multiply-accumulates (M)", "paper")
     table.show([table.Table("", columns, [_row(model) for model in descriptions], frozenset({"name", "paper"}))])
+    return 0
 
 
 @command.command(name="write")
@@ -40,14 +42,20 @@ def list_models(as_json: bool) -> None:
 @click.option("--size", type=int, help="Height and width of the input.  [default: as published]")
 @click.option("--classes", type=int, help="Number of outputs.  [default: as published]")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random weights.")
-def write_model(name: str, output: Path, width: float, size: int | None, classes: int | None, seed: int) -> None:
+@json_option
+def write_model(
+    name: str, output: Path, width: float, size: int | None, classes: int | None, seed: int, as_json: bool
+) -> CommandResult:
     """Write the network NAME as ONNX.
 
     A deployment file can name it without a file: model_file_path: zoo://NAME?width=0.5&size=128
     """
     content = zoo.build(name, width=width, size=size, classes=classes, seed=seed).SerializeToString(deterministic=True)
     atomic_file.write(output, content)
+    if as_json:
+        return Document(members={"file": str(output), "size_bytes": len(content)})
     click.echo(f"{output}: {len(content) / 1e6:.1f} MB")
+    return 0
 
 
 def _row(model: Description) -> tuple[str, ...]:

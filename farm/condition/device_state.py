@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from farm.condition import android_state, linux_state
-from farm.rows.row import DeviceState
+from farm.rows.device_state import DeviceState
 from farm.transport.base import Transport
 
 READ_DEADLINE_S = 30.0

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 from farm.config.inventory import Limits
-from farm.rows.row import DeviceState
+from farm.rows.device_state import DeviceState
 from runtime.errors import DeviceError
 
 THERMAL_STATUS_NAMES = ("none", "light", "moderate", "severe", "critical", "emergency", "shutdown")

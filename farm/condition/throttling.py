@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from farm.condition.readiness import MODERATE, THERMAL_STATUS_NAMES
-from farm.rows.row import DeviceState
+from farm.rows.device_state import DeviceState
 
 Value = TypeVar("Value")
 TOLERANCE = 0.99  # clock limits come in steps whose rounding differs

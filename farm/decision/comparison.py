@@ -1,80 +1,20 @@
-"""The row of a comparison of A with B, and the decision on their samples. Pure functions."""
+"""Decides from samples of A and B whether B is slower, in words and as figures of a row. Pure functions."""
 
 from __future__ import annotations
 
 import dataclasses
-import enum
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal
-
-from pydantic import Field
 
 from farm.decision.samples import SampleComparison, compare_samples, logarithms
+from farm.rows.compare import CompareFigures, CompareRow, ComparisonOutcome, Side
 from farm.rows.nightly import Block
-from farm.rows.row import Figure, Latency, Record, RunRow, Status
+from farm.rows.status import Status
 
 SIGNIFICANT = 0.01
 LEAST_BLOCKS = 5  # of each: with fewer, Mann-Whitney's p cannot fall below SIGNIFICANT
 _Z_95 = 1.96
 _Z_SHOWN = 2.576 + 1.282  # found at SIGNIFICANT, two-sided, in nine of ten comparisons
-
-Kind = Literal["run", "model", "build"]
-
-
-class ComparisonOutcome(enum.StrEnum):
-    """The decision on B against A; `slower` is the confirmed regression."""
-
-    NONE = "none"  # not compared
-    SAME = "same"
-    TOO_SMALL = "too_small"  # there is a difference, of less than what counts
-    FASTER = "faster"
-    SLOWER = "slower"
-
-
-class Side(Record):
-    """One of the two compared things: what the user called it, and what it is.
-
-    `commit` and `changed` (there were changes since) tell of a build, `run` of a stored run. Times are medians over
-    the blocks; `latency_ms` is over all samples of blocks that heat did not spoil.
-    """
-
-    name: str = ""
-    kind: Kind = "build"
-    commit: str = ""
-    changed: bool = False
-    run: int | None = None
-    model: str = ""
-    versions: dict[str, str] = Field(default_factory=dict)
-    fingerprint: dict[str, str] = Field(default_factory=dict)
-    latency_ms: Latency | None = None
-    init_ms: Figure = None
-    first_ms: Figure = None
-    memory_bytes: dict[str, int] = Field(default_factory=dict)
-
-
-class CompareRow(RunRow):
-    """A compared with B: one model in one runtime on one unit. The figures of outputs are B's against A's.
-
-    `latency_ms`, `init_ms`, `first_ms` and `memory_bytes` are B's. `ratio` is B's median over A's with its 95 %
-    confidence interval; `p_value` is Mann-Whitney's, `effect` Cliff's delta (positive: B takes longer), both over
-    the medians of blocks. `smallest_percent` is what would have been found in nine of ten comparisons. `notes` say
-    what else differs. `blocks` are what was measured for this row, arm `a` and `b`; stored runs have theirs already.
-    """
-
-    job: str = "compare"
-    a: Side = Side()
-    b: Side = Side()
-    outcome: ComparisonOutcome = ComparisonOutcome.NONE
-    verdict: str = ""
-    ratio: Figure = None
-    ratio_ci: tuple[float, float] | None = None
-    p_value: Figure = None
-    effect: Figure = None
-    smallest_percent: Figure = None
-    margin_percent: float = 0.0
-    notes: tuple[str, ...] = ()
-    blocks: tuple[Block, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,6 +48,31 @@ def decide(a_ms: Sequence[float], b_ms: Sequence[float], margin_percent: float) 
         shift.p_value,
         shift.effect,
         smallest,
+    )
+
+
+def compare_figures(
+    a: Side,
+    b: Side,
+    decision: ComparisonDecision,
+    margin_percent: float,
+    notes: Sequence[str] = (),
+    blocks: Sequence[Block] = (),
+) -> CompareFigures:
+    """The figures of a row; `notes` are added to what differs between the sides anyway."""
+    return CompareFigures(
+        a=a,
+        b=b,
+        outcome=decision.outcome,
+        verdict=decision.verdict,
+        ratio=decision.ratio,
+        ratio_ci=decision.ratio_ci,
+        p_value=decision.p_value,
+        effect=decision.effect,
+        smallest_percent=decision.smallest_percent,
+        margin_percent=margin_percent,
+        notes=(*differences(a, b), *notes),
+        blocks=tuple(blocks),
     )
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from farm.decision.level_shifts import LevelShift, find_level_shifts
 from farm.decision.noise import Array, NoiseModel, fit_noise, trimmed_level
 from farm.decision.rules import Rules
-from farm.rows.row import Status
 from farm.rows.series import Point, trimmed_mean
+from farm.rows.status import Status
 
 KNOWN_TIMES = 3
 MODEL_WINDOWS = 2  # windows of nights that the noise is estimated from

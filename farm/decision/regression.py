@@ -23,8 +23,8 @@ from farm.decision.rules import RULES, Rules
 from farm.decision.samples import compare_samples
 from farm.decision.timed import TimedTest, TwinEvidence
 from farm.decision.untimed import judge_untimed
-from farm.rows.row import Status
 from farm.rows.series import Metric, Nature, Point
+from farm.rows.status import Status
 
 Z_95 = 1.96
 

@@ -1,5 +1,8 @@
-"""What farmrt may answer to each command (docs/farmrt.md): checked once, where it comes in, so that nothing behind it
-meets a member that is missing, of another type, endless, or no number."""
+"""farmrt's answers as types (docs/farmrt.md).
+
+Each is checked once, where it comes in, so that nothing behind it meets a member that is missing, of another type,
+endless, or no number.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,10 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from farm.rows.run import KernelsUse, NoFile, TunedUse
+from runtime.errors import DeviceError
+from runtime.target import Target, target_from_probe
 
 MAX_TEXT = 4096
 MAX_ITEMS = 1_000_000
@@ -17,13 +24,15 @@ Duration = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Durations = Annotated[list[Duration], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
-class _Answer(BaseModel):
-    """Members that the farm relies on; others may be there."""
+class Answer(BaseModel):
+    """An answer of farmrt: members that the farm relies on; others may be there."""
 
-    model_config = ConfigDict(strict=True, extra="allow")
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
 
 
-class _Device(_Answer):
+class DeviceAnswer(Answer):
+    """An OpenCL device."""
+
     name: Text
     vendor: Text = ""
     driver: Text
@@ -39,54 +48,115 @@ class _Device(_Answer):
     fp16: bool
 
 
-class _OpenCl(_Answer):
+class OpenClAnswer(Answer):
+    """The OpenCL library that farmrt found and its device, or why there is none."""
+
     library: Text | None = None
     error: Text | None = None
     platform_version: Text | None = None
-    device: _Device | None = None
+    device: DeviceAnswer | None = None
 
     @model_validator(mode="after")
-    def _has_platform(self) -> _OpenCl:
+    def _has_platform(self) -> OpenClAnswer:
         if self.device and self.platform_version is None:
             raise ValueError("platform_version is missing")
         return self
 
 
-class _Cpu(_Answer):
+class CpuAnswer(Answer):
+    """The processor."""
+
     model: Text | None = None
 
 
-class _Probe(_Answer):
+class ProbeAnswer(Answer):
+    """What the unit is."""
+
     abi: Text
-    cpu: _Cpu
-    opencl: _OpenCl
+    cpu: CpuAnswer
+    opencl: OpenClAnswer
+
+    def target(self, soc: str, **settings: Any) -> Target:
+        """What to lower models to on this unit; `settings` override single fields of the target."""
+        return target_from_probe(self.model_dump(), soc, **settings)
 
 
-class _Used(_Answer):
+class TunedAnswer(Answer):
+    """How the tuned parameters were used."""
+
     match: Text
+    entries: Count = 0
+    used: Count = 0
     reason: Text
 
+    @property
+    def use(self) -> TunedUse:
+        """The same as a part of a row."""
+        return TunedUse(match=self.match, entries=self.entries, used=self.used, reason=self.reason)
 
-class _Load(_Answer):
+
+class KernelsAnswer(Answer):
+    """How the compiled kernels were used."""
+
+    match: Text
+    loaded: Count = 0
+    built: Count = 0
+    build_ms: Duration = 0.0
+    reason: Text
+
+    @property
+    def use(self) -> KernelsUse:
+        """The same as a part of a row."""
+        return KernelsUse(
+            match=self.match, loaded=self.loaded, built=self.built, build_ms=self.build_ms, reason=self.reason
+        )
+
+
+class LoadAnswer(Answer):
+    """What loading a plan took; `memory` is in bytes, by purpose."""
+
     init_ms: Duration
     memory: Annotated[dict[Text, Count], Field(max_length=100)] = {}
-    tuned: _Used | None = None
-    kernels: _Used | None = None
+    tuned: TunedAnswer | None = None
+    kernels: KernelsAnswer | None = None
+
+    @property
+    def tuned_use(self) -> TunedUse | NoFile:
+        """How the tuned parameters were used, where there were any."""
+        return self.tuned.use if self.tuned else NoFile()
+
+    @property
+    def kernels_use(self) -> KernelsUse | NoFile:
+        """How the compiled kernels were used, where there were any."""
+        return self.kernels.use if self.kernels else NoFile()
 
 
-class _Step(_Answer):
+class StepAnswer(Answer):
+    """Times of one step of the plan: one for each round, and of the first run of all."""
+
     start_ns: Duration
     first_ns: Duration
     ns: Durations
 
 
-class _Run(_Answer):
+class RunAnswer(Answer):
+    """Times of rounds; `first_ms` is that of the very first since the plan was loaded, None for later ones."""
+
     first_ms: Duration | None = None
     wall_ns: Durations
-    steps: Annotated[list[_Step], Field(max_length=MAX_ITEMS)] = []
+    steps: Annotated[list[StepAnswer], Field(max_length=MAX_ITEMS)] = []
+
+    @property
+    def very_first_ms(self) -> float:
+        """Time of the first round since the plan was loaded; DeviceError where farmrt holds it for a later one."""
+        if self.first_ms is None:
+            raise DeviceError("run: farmrt's answer is not what it should be: first_ms: missing", "bad_answer")
+        return self.first_ms
 
 
-class _Trial(_Answer):
+class TrialAnswer(Answer):
+    """Times of one launch, and how far its output is from what was expected."""
+
     build_ms: Duration
     ns: Durations
     max_abs_error: float | None = None
@@ -96,15 +166,14 @@ class _Trial(_Answer):
     preferred_multiple: Count
 
 
-ANSWERS: Mapping[str, type[_Answer]] = {"probe": _Probe, "load": _Load, "run": _Run, "trial": _Trial}
+ANSWERS: Mapping[str, type[Answer]] = {"probe": ProbeAnswer, "load": LoadAnswer, "run": RunAnswer, "trial": TrialAnswer}
 
 
-def problem(command: str, answer: Mapping[str, Any]) -> str:
-    """What is wrong with an answer, in a few words that are ours; empty where nothing is."""
+def parsed(command: str, answer: Mapping[str, Any]) -> Answer:
+    """The answer to a command as its type; a ValueError says in a few words of ours what is wrong with it."""
     try:
-        ANSWERS.get(command, _Answer).model_validate(answer)
+        return ANSWERS.get(command, Answer).model_validate(answer)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"] if part != "[key]")
-        return f"{where[:100]}: {first['msg'][0].lower()}{first['msg'][1:]}"
-    return ""
+        raise ValueError(f"{where[:100]}: {first['msg'][0].lower()}{first['msg'][1:]}") from None

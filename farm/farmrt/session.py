@@ -1,4 +1,4 @@
-"""A running `farmrt serve` on a unit: commands as calls, answers as dicts, every way to fail as its own error."""
+"""A running `farmrt serve` on a unit: commands as calls, answers as types, every way to fail as its own error."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from farm.farmrt import answers
+from farm.farmrt.answers import Answer, LoadAnswer, ProbeAnswer, RunAnswer, TrialAnswer
 from farm.transport.base import Process, Transport
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, ProcessEndedError
 
@@ -19,7 +20,8 @@ SHOWN_CHARACTERS = 200
 MAX_KIND = 40
 MAX_MESSAGE = 4000
 
-Answer = dict[str, Any]
+JsonObject = dict[str, Any]  # of the JSON object that farmrt wrote
+AnswerType = TypeVar("AnswerType", bound=Answer)
 
 
 class Session:
@@ -81,9 +83,27 @@ class Session:
             self._forget()
             raise
         if answer["ok"]:
-            self._check(name, answer)
-            return answer
+            return self._parsed(name, answer)
         raise self._failure(name, answer)
+
+    def probe(self, opencl: str | None, deadline_s: float) -> ProbeAnswer:
+        """Asks what the unit is; `opencl` names the library, None leaves the search to farmrt."""
+        return _of(ProbeAnswer, self.command("probe", opencl=opencl, deadline_s=deadline_s))
+
+    def load(self, deadline_s: float, **values: object) -> LoadAnswer:
+        """Loads a plan; the values are the words of the command (docs/farmrt.md)."""
+        return _of(LoadAnswer, self.command("load", deadline_s=deadline_s, **values))
+
+    def run(self, rounds: int, deadline_s: float, warmup: int | None = None, profile: bool = False) -> RunAnswer:
+        """Runs the loaded plan; with `profile` the time of each step is measured too."""
+        return _of(
+            RunAnswer,
+            self.command("run", rounds=rounds, warmup=warmup, profile=profile or None, deadline_s=deadline_s),
+        )
+
+    def trial(self, deadline_s: float, **values: object) -> TrialAnswer:
+        """Times one step of the loaded plan; the values are the words of the command (docs/farmrt.md)."""
+        return _of(TrialAnswer, self.command("trial", deadline_s=deadline_s, **values))
 
     def respawn(self) -> None:
         """Starts a new process; whatever the last one had loaded is gone."""
@@ -95,7 +115,7 @@ class Session:
         """Ends the process; may be called twice."""
         self._forget()
 
-    def _read_answer(self, name: str, deadline_s: float) -> Answer:
+    def _read_answer(self, name: str, deadline_s: float) -> JsonObject:
         """The next line that is an answer; what a driver or a linker prints between is passed over."""
         assert self._process is not None
         end = time.monotonic() + deadline_s
@@ -119,12 +139,14 @@ class Session:
         except DeadlineError:
             raise DeadlineError(f"{name}: farmrt did not answer within {deadline_s:g} s") from None
 
-    def _check(self, name: str, answer: Answer) -> None:
-        if problem := answers.problem(name, answer):
+    def _parsed(self, name: str, answer: JsonObject) -> Answer:
+        try:
+            return answers.parsed(name, answer)
+        except ValueError as error:
             self._forget()
-            raise DeviceError(f"{name}: farmrt's answer is not what it should be: {problem}", "bad_answer")
+            raise DeviceError(f"{name}: farmrt's answer is not what it should be: {error}", "bad_answer") from None
 
-    def _failure(self, name: str, answer: Answer) -> DeviceError | DeadlineError:
+    def _failure(self, name: str, answer: JsonObject) -> DeviceError | DeadlineError:
         kind, text = str(answer.get("error", ""))[:MAX_KIND], str(answer.get("message", "no message"))[:MAX_MESSAGE]
         where = f" (step {answer['step']})" if isinstance(answer.get("step"), int) else ""
         if kind == "hang":
@@ -136,6 +158,11 @@ class Session:
         if self._process is not None:
             self._process.close()
             self._process = None
+
+
+def _of(kind: type[AnswerType], answer: Answer) -> AnswerType:
+    assert isinstance(answer, kind), f"{type(answer).__name__} is no {kind.__name__}"
+    return answer
 
 
 def encode_command(name: str, values: Mapping[str, object]) -> str:

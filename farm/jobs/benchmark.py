@@ -9,12 +9,13 @@ from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
 from farm.farmrt.session import Session
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
-from farm.jobs.fleet.job_rows import Members, rows_of_each
-from farm.jobs.fleet.progress import UNWATCHED, Watch
+from farm.jobs.fleet.job_rows import Settings, rows_of_each
+from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s
 from farm.jobs.models.prepare import Prepared, TestData, prepare_all
-from farm.jobs.run import NS_PER_MS, LoadOptions, asked_of, load_model, loaded_members
-from farm.rows.profile import BenchmarkRow, Rounds, StepTimes, statistics_of
+from farm.jobs.run import NS_PER_MS, LoadOptions, load_model, provenance_of, rounds_settings
+from farm.rows.benchmark import BenchmarkResult, BenchmarkRow, LoadFigures, PlainRounds, Rounds
+from farm.rows.profile import StepTimes, profiled_rounds
 
 MAX_TIMES_IN_ANSWER = 100_000  # keeps an answer well below the transport's limit for a line
 
@@ -33,20 +34,20 @@ def benchmark_job(
     units: Sequence[Unit],
     options: BenchmarkOptions,
     fleet: FleetOptions = FLEET,
-    watch: Watch = UNWATCHED,
+    progress: ProgressView = SILENT,
 ) -> Iterator[BenchmarkRow]:
     """A row for each unit, model and runtime."""
 
-    def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> Members:
+    def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> BenchmarkResult:
         return _measured(opened, prepared, runtime, options)
 
-    def asked(settings: Model, runtime: Runtime) -> Members:
-        return asked_of(settings, runtime, options.rounds, options.warmup)
+    def settings(model: Model, runtime: Runtime) -> Settings:
+        return rounds_settings(model, runtime, options.rounds, options.warmup)
 
-    yield from rows_of_each(BenchmarkRow, prepare_all(deployment), units, measure, asked, fleet, watch)
+    yield from rows_of_each(BenchmarkRow, prepare_all(deployment), units, measure, settings, fleet, progress)
 
 
-def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: BenchmarkOptions) -> Members:
+def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: BenchmarkOptions) -> BenchmarkResult:
     target = opened.target(prepared, runtime, options.load.memory)
     loaded = load_model(opened, prepared, runtime, target, options.load)
     opened.write_inputs(TestData(prepared, {}).inputs)
@@ -58,35 +59,38 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: B
         plain = _wall_ns(session, options.rounds, deadline_s)
         return plain, *profile(session, options.rounds, len(loaded.plan.steps), deadline_s)
 
-    (plain, times, wall_ns), heat = opened.cool(rounds)
-    return {
-        **loaded_members(opened, loaded, options.load),
-        **heat,
-        "warm_up": Rounds.of(warm_up),
-        "without_statistics": Rounds.of(plain),
-        **statistics_of(loaded.plan.steps, times, wall_ns),
-    }
+    (plain, times, wall_ns), throttling = opened.cool(rounds)
+    return BenchmarkResult(
+        device_model=opened.device_model,
+        provenance=provenance_of(opened, loaded, options.load),
+        throttling=throttling,
+        load=LoadFigures(
+            init_ms=loaded.answer.init_ms,
+            memory_bytes=loaded.answer.memory,
+            tuned=loaded.answer.tuned_use,
+            kernels=loaded.answer.kernels_use,
+        ),
+        plain=PlainRounds(warm_up=Rounds.of(warm_up), without_statistics=Rounds.of(plain)),
+        profiled=profiled_rounds(loaded.plan.steps, times, wall_ns),
+    )
 
 
 def _wall_ns(session: Session, rounds: int, deadline_s: float) -> list[float]:
     """Wall time of each round."""
-    wall_ns: list[float] = session.command("run", rounds=rounds, deadline_s=deadline_s)["wall_ns"]
-    return wall_ns
+    return session.run(rounds, deadline_s).wall_ns
 
 
 def profile(session: Session, rounds: int, steps: int, deadline_s: float) -> tuple[list[StepTimes], list[float]]:
     """Times of each step and wall time of each round; many rounds are asked for in parts, to keep answers short."""
     part = max(1, MAX_TIMES_IN_ANSWER // max(1, steps))
-    answers = []
-    for start in range(0, rounds, part):
-        count = min(part, rounds - start)
-        answers.append(session.command("run", rounds=count, profile=True, deadline_s=deadline_s))
+    counts = [min(part, rounds - start) for start in range(0, rounds, part)]
+    answers = [session.run(count, deadline_s, profile=True) for count in counts]
     times = [
         StepTimes(
-            start_ns=parts[-1]["start_ns"],
-            first_ns=parts[0]["first_ns"],
-            ns=tuple(sample for answer in parts for sample in answer["ns"]),
+            start_ns=parts[-1].start_ns,
+            first_ns=parts[0].first_ns,
+            ns=tuple(sample_ns for step in parts for sample_ns in step.ns),
         )
-        for parts in zip(*(answer["steps"] for answer in answers), strict=True)
+        for parts in zip(*(answer.steps for answer in answers), strict=True)
     ]
-    return times, [sample for answer in answers for sample in answer["wall_ns"]]
+    return times, [sample_ns for answer in answers for sample_ns in answer.wall_ns]

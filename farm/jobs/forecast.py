@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+
+from pydantic import ValidationError
 
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.fields import SAFE_NAME
 from farm.config.inventory import Unit
-from farm.forecast import ForecastRow, forecast
+from farm.farmrt.answers import ProbeAnswer
+from farm.forecast import forecast
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
-from farm.jobs.fleet.job_rows import Members, failed_members, members_of_row, rows_of_each
+from farm.jobs.fleet.job_rows import Settings, identity_of, rows_of_each
 from farm.jobs.fleet.unit import OpenUnit, choose_target
 from farm.jobs.models.prepare import Failed, Prepared, prepare_all
-from farm.rows.row import row_fingerprint
+from farm.rows.forecast import ForecastResult, ForecastRow
+from farm.rows.result import Conditions, make_row
+from farm.rows.row import Failure, Provenance, row_fingerprint
 from runtime.errors import ConfigError, FarmError
 from runtime.lowering.lower import lower
-from runtime.target import Target, target_from_probe
+from runtime.target import Target
 
 MAX_TARGET_FILE_BYTES = 1024**2
 
@@ -28,42 +32,43 @@ def forecast_job(
 ) -> Iterator[ForecastRow]:
     """A row for each unit, model and runtime."""
 
-    def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> Members:
-        return _members(prepared, opened.target(prepared, runtime, memory))
+    def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ForecastResult:
+        return _result(prepared, opened.target(prepared, runtime, memory))
 
-    yield from rows_of_each(ForecastRow, prepare_all(deployment), units, measure, _asked, fleet)
+    yield from rows_of_each(ForecastRow, prepare_all(deployment), units, measure, _settings, fleet)
 
 
 def forecast_for_file(deployment: Deployment, target_file: Path, memory: str | None = None) -> Iterator[ForecastRow]:
     """A row for each model and runtime, for the unit that a file describes (what `farmrt probe` printed there)."""
     unit, probe = read_target_file(target_file)
-    for found in prepare_all(deployment):
-        for runtime in found.settings.runtimes:
-            outcome = _outcome(unit, probe, found, runtime, memory)
-            yield ForecastRow.model_validate(members_of_row(unit, found, runtime, _asked, outcome))
+    for model in prepare_all(deployment):
+        for runtime in model.settings.runtimes:
+            outcome = _outcome(unit, probe, model, runtime, memory)
+            conditions = Conditions(_settings(model.settings, runtime))
+            yield make_row(ForecastRow, identity_of(unit, model, runtime), conditions, outcome)
 
 
 def _outcome(
-    unit: Unit, probe: Mapping[str, Any], found: Prepared | Failed, runtime: Runtime, memory: str | None
-) -> Members:
-    if isinstance(found, Failed):
-        return failed_members(found.error)
+    unit: Unit, probe: ProbeAnswer, model: Prepared | Failed, runtime: Runtime, memory: str | None
+) -> ForecastResult | Failure:
+    if isinstance(model, Failed):
+        return Failure.of(model.error)
     try:
-        return _members(found, choose_target(unit, probe, found, runtime, memory))
+        return _result(model, choose_target(unit, probe, model, runtime, memory))
     except FarmError as error:
-        return failed_members(error)
+        return Failure.of(error)
 
 
-def _members(prepared: Prepared, target: Target) -> Members:
+def _result(prepared: Prepared, target: Target) -> ForecastResult:
     plan = lower(prepared.graph, target, prepared.options())
-    return {**forecast(plan), "fingerprint": row_fingerprint(target)}
+    return ForecastResult(provenance=Provenance(fingerprint=row_fingerprint(target)), figures=forecast(plan))
 
 
-def _asked(settings: Model, runtime: Runtime) -> Members:
-    return {"data_type": settings.data_type_on(runtime), "winograd": settings.winograd}
+def _settings(model: Model, runtime: Runtime) -> Settings:
+    return {"data_type": model.data_type_on(runtime), "winograd": model.winograd}
 
 
-def read_target_file(path: Path) -> tuple[Unit, Mapping[str, Any]]:
+def read_target_file(path: Path) -> tuple[Unit, ProbeAnswer]:
     """A unit and its probe from the JSON that `farmrt probe` printed; a member `soc` may be added to it."""
     try:
         with path.open("rb") as file:
@@ -76,8 +81,9 @@ def read_target_file(path: Path) -> tuple[Unit, Mapping[str, Any]]:
         raise ConfigError(f"{path}: not what `farmrt probe` prints: 'abi' and 'opencl' are missing")
     soc = str(probe.get("soc", "unknown"))
     try:
-        target_from_probe(probe, soc)
-    except (KeyError, TypeError) as error:
-        raise ConfigError(f"{path}: not all that `farmrt probe` prints: {error} is missing or wrong") from None
+        answer = ProbeAnswer.model_validate({"cpu": {}, **probe})
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        raise ConfigError(f"{path}: not all that `farmrt probe` prints: {where!r} is missing or wrong") from None
     name = path.stem if SAFE_NAME.fullmatch(path.stem) else "target"
-    return Unit(name=name, transport="file", soc=soc, model=name, abis=("host",)), probe
+    return Unit(name=name, transport="file", soc=soc, model=name, abis=("host",)), answer

@@ -8,22 +8,23 @@ import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from farm.condition.device_state import read_state
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
-from farm.jobs.fleet.job_rows import failed_members, is_ok
-from farm.jobs.fleet.progress import UNWATCHED, Watch
+from farm.jobs.fleet.job_rows import is_ok
+from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, write_plan
-from farm.jobs.opbench_cases import CASES, SEED, Benchmark, Case, OpbenchRow, benchmarks, spread_percent
-from farm.rows.row import Status, row_fingerprint
+from farm.jobs.opbench_cases import CASES, SEED, Benchmark, OperatorCase, benchmarks, spread_percent
+from farm.rows.opbench import OpbenchFigures, OpbenchResult, OpbenchRow
+from farm.rows.result import Conditions, make_row
+from farm.rows.row import Failure, Identity, Provenance, UnitStates, row_fingerprint
 from farm.workspace import Workspace, data_file
 from runtime.errors import FarmError, UnsupportedError
 from runtime.plan.plan import Plan
-from runtime.target import Target, target_from_probe
+from runtime.target import Target
 from runtime.types import Precision
 
 WORKSPACE = Workspace("opbench")
@@ -47,26 +48,26 @@ class OpbenchOptions:
 
 
 def opbench_job(
-    units: Sequence[Unit], options: OpbenchOptions, fleet: FleetOptions = FLEET, watch: Watch = UNWATCHED
+    units: Sequence[Unit], options: OpbenchOptions, fleet: FleetOptions = FLEET, progress: ProgressView = SILENT
 ) -> Iterator[OpbenchRow]:
     """A row for each benchmark whose name matches, on each unit."""
 
     def run(opened: OpenUnit) -> Iterator[OpbenchRow]:
-        for chosen in _chosen(opened, options):
-            yield from _case_rows(opened, chosen, options)
+        for of_case in _chosen(opened, options):
+            yield from _case_rows(opened, of_case, options)
 
     def failed(unit: Unit, error: FarmError) -> OpbenchRow:
-        return _made_row(unit, options, model=options.pattern.pattern, **failed_members(error))
+        return _row(unit, options.pattern.pattern, options, Failure.of(error))
 
-    yield from run_jobs([Job([unit], run, is_ok, failed) for unit in units], fleet, watch)
+    yield from run_jobs([Job([unit], run, is_ok, failed) for unit in units], fleet, progress)
 
 
 def list_benchmarks(units: Sequence[Unit], options: OpbenchOptions, fleet: FleetOptions = FLEET) -> list[str]:
     """Names of the benchmarks that match, each once; raises the error of a unit that cannot be opened."""
 
     def names(opened: OpenUnit) -> Iterator[str]:
-        for chosen in _chosen(opened, options):
-            yield from (found.name for found in chosen)
+        for of_case in _chosen(opened, options):
+            yield from (benchmark.name for benchmark in of_case)
 
     def failed(unit: Unit, error: FarmError) -> str:
         raise error
@@ -79,45 +80,46 @@ def _chosen(opened: OpenUnit, options: OpbenchOptions) -> Iterator[list[Benchmar
     seen: set[str] = set()
     for target in _targets(opened, options):
         for case in CASES:
-            found = [benchmark for benchmark in _matching(case, target, options) if benchmark.name not in seen]
-            seen |= {benchmark.name for benchmark in found}
-            yield found
+            new = [benchmark for benchmark in _matching(case, target, options) if benchmark.name not in seen]
+            seen |= {benchmark.name for benchmark in new}
+            yield new
 
 
 def _targets(opened: OpenUnit, options: OpbenchOptions) -> Iterator[Target]:
     """A target for each memory type and precision that the unit has and the user wants."""
-    device = opened.probe["opencl"].get("device")
+    device = opened.probe.opencl.device
     if device is None:
         raise UnsupportedError(f"unit {opened.unit.name!r} has no OpenCL driver; `farm doctor` says how to get one")
-    memories = ["buffer", *(["image"] if device["images"] else [])]
-    precisions = [Precision.FP32, Precision.FP16_STORAGE, *([Precision.FP16] if device["fp16"] else [])]
+    memories = ["buffer", *(["image"] if device.images else [])]
+    precisions = [Precision.FP32, Precision.FP16_STORAGE, *([Precision.FP16] if device.fp16 else [])]
     for memory in memories:
         for precision in precisions:
             if options.memory in (None, memory) and options.precision in (None, precision.name.lower()):
-                yield target_from_probe(opened.probe, opened.unit.soc, memory=memory, precision=precision)
+                yield opened.probe.target(opened.unit.soc, memory=memory, precision=precision)
 
 
-def _matching(case: Case, target: Target, options: OpbenchOptions) -> list[Benchmark]:
+def _matching(case: OperatorCase, target: Target, options: OpbenchOptions) -> list[Benchmark]:
     """The benchmarks of a case that match; none where the device's limits do not admit the operator."""
     try:
-        found = list(benchmarks(case, target, options.all_variants))
+        of_case = list(benchmarks(case, target, options.all_variants))
     except UnsupportedError:
         return []
-    return [benchmark for benchmark in found if options.pattern.search(benchmark.name)]
+    return [benchmark for benchmark in of_case if options.pattern.search(benchmark.name)]
 
 
-def _case_rows(opened: OpenUnit, chosen: Sequence[Benchmark], options: OpbenchOptions) -> Iterator[OpbenchRow]:
+def _case_rows(opened: OpenUnit, of_case: Sequence[Benchmark], options: OpbenchOptions) -> Iterator[OpbenchRow]:
     """Rows of one case's benchmarks, which are launches of one plan."""
     loaded = False
-    for benchmark in chosen:
-        opened.watch.stage(benchmark.name)
+    for benchmark in of_case:
+        opened.progress.stage(benchmark.name)
         try:
             if not loaded or not opened.session.alive:
                 _load(opened, benchmark.plan)
                 loaded = True
-            yield _row(opened, benchmark, options)
+            yield _measured_row(opened, benchmark, options)
         except FarmError as error:
-            yield _made_row(opened.unit, options, **_identity(opened, benchmark), **failed_members(error))
+            failed = OpbenchResult(ending=Failure.of(error), provenance=_provenance(opened, benchmark))
+            yield _row(opened.unit, benchmark.name, options, failed)
 
 
 def _load(opened: OpenUnit, plan: Plan) -> None:
@@ -129,55 +131,65 @@ def _load(opened: OpenUnit, plan: Plan) -> None:
     random = np.random.default_rng(SEED)
     inputs = {tensor.name: random.uniform(-1, 1, tensor.shape).astype(np.float32) for tensor in plan.inputs}
     opened.write_inputs(inputs)
-    opened.session.command("run", rounds=1, deadline_s=FIRST_ROUND_DEADLINE_S)
+    opened.session.run(1, FIRST_ROUND_DEADLINE_S)
 
 
 def _plan_file(opened: OpenUnit) -> Path:
     return WORKSPACE.plan_file("case", opened.unit.abi, opened.unit.soc, "gpu")
 
 
-def _row(opened: OpenUnit, benchmark: Benchmark, options: OpbenchOptions) -> OpbenchRow:
+def _measured_row(opened: OpenUnit, benchmark: Benchmark, options: OpbenchOptions) -> OpbenchRow:
     before = read_state(opened.transport)
 
     def trial(reps: int) -> list[float]:
-        words = {**benchmark.launch, "reps": reps, "warmup": 1}
-        ns: list[float] = opened.session.command("trial", deadline_s=TRIAL_DEADLINE_S, **words)["ns"]
-        return ns
+        return opened.session.trial(TRIAL_DEADLINE_S, **benchmark.launch, reps=reps, warmup=1).ns
 
     samples_ns = measure(trial, options.min_time_s)
+    states = UnitStates(state_before=before, state_after=read_state(opened.transport))
+    files = {"plan": _plan_file(opened), "weights": data_file(_plan_file(opened))}
+    result = OpbenchResult(
+        provenance=_provenance(opened, benchmark, opened.hashes(files)), figures=_figures(benchmark, samples_ns)
+    )
+    return _row(opened.unit, benchmark.name, options, result, states)
+
+
+def _figures(benchmark: Benchmark, samples_ns: Sequence[float]) -> OpbenchFigures:
     median_ns = statistics.median(samples_ns)
-    figures: dict[str, Any] = {
-        "time_ns": median_ns,
-        "min_ns": min(samples_ns),
-        "iterations": len(samples_ns),
-        "input_mb_s": benchmark.input_bytes / median_ns * 1e3,
-        "gmacps": benchmark.step.macs / median_ns,
-        "spread_percent": spread_percent(samples_ns),
-        "state_before": before,
-        "state_after": read_state(opened.transport),
-        "hashes": opened.hashes({"plan": _plan_file(opened), "weights": data_file(_plan_file(opened))}),
-    }
-    return _made_row(opened.unit, options, **_identity(opened, benchmark), **figures)
+    return OpbenchFigures(
+        time_ns=median_ns,
+        min_ns=min(samples_ns),
+        iterations=len(samples_ns),
+        input_mb_s=benchmark.input_bytes / median_ns * 1e3,
+        gmacps=benchmark.step.macs / median_ns,
+        spread_percent=spread_percent(samples_ns),
+    )
 
 
-def _identity(opened: OpenUnit, benchmark: Benchmark) -> dict[str, Any]:
-    library = {"opencl_library": opened.opencl_library}
-    return {"model": benchmark.name, "fingerprint": row_fingerprint(benchmark.plan.target), "settings": library}
+def _provenance(opened: OpenUnit, benchmark: Benchmark, hashes: Mapping[str, str] | None = None) -> Provenance:
+    return Provenance(
+        fingerprint=row_fingerprint(benchmark.plan.target),
+        settings={"opencl_library": opened.opencl_library},
+        hashes=dict(hashes or {}),
+    )
 
 
-def _made_row(
-    unit: Unit, options: OpbenchOptions, settings: Mapping[str, object] | None = None, **members: Any
+def _row(
+    unit: Unit,
+    benchmark: str,
+    options: OpbenchOptions,
+    outcome: OpbenchResult | Failure,
+    states: UnitStates | None = None,
 ) -> OpbenchRow:
-    identity = {
-        "unit": unit.name,
-        "soc": unit.soc,
-        "device_model": unit.model,
-        "library": WORKSPACE.library,
-        "runtime": "gpu",
-        "status": Status.OK,
-        "settings": {"min_time_s": options.min_time_s, **(settings or {})},
-    }
-    return OpbenchRow.model_validate(identity | members)
+    identity = Identity(
+        unit=unit.name,
+        soc=unit.soc,
+        device_model=unit.model,
+        library=WORKSPACE.library,
+        model=benchmark,
+        runtime="gpu",
+    )
+    conditions = Conditions({"min_time_s": options.min_time_s}, states or UnitStates())
+    return make_row(OpbenchRow, identity, conditions, outcome)
 
 
 def measure(trial: Callable[[int], Iterable[float]], min_time_s: float) -> list[float]:

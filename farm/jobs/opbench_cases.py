@@ -24,8 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from farm.forecast import CONVERSION_MARK
-from farm.rows.row import Figure, Row
+from farm.rows.forecast import CONVERSION_MARK
 from runtime.graph import Graph, Node, TensorInfo
 from runtime.kernels.source import build_options
 from runtime.kernels.spec import Variant
@@ -43,7 +42,7 @@ SEED = 7
 
 
 @dataclasses.dataclass(frozen=True)
-class Case:
+class OperatorCase:
     """A graph of one operator; `winograd` as in a deployment file, `conversions`: benchmark the boundary too."""
 
     name: str
@@ -71,7 +70,7 @@ class Case:
 class Benchmark:
     """One launch to time: a step of a case's plan under a variant."""
 
-    case: Case
+    case: OperatorCase
     plan: Plan
     step_index: int
     variant: Variant
@@ -108,19 +107,7 @@ class Benchmark:
         }
 
 
-class OpbenchRow(Row):
-    """One benchmark; `model` is its name. `spread_percent` is the half-width of the median's 95 % interval."""
-
-    job: str = "opbench"
-    time_ns: Figure = None
-    iterations: int | None = None
-    input_mb_s: Figure = None
-    gmacps: Figure = None
-    spread_percent: Figure = None
-    min_ns: Figure = None
-
-
-def benchmarks(case: Case, target: Target, all_variants: bool = False) -> Iterator[Benchmark]:
+def benchmarks(case: OperatorCase, target: Target, all_variants: bool = False) -> Iterator[Benchmark]:
     """The benchmarks of a case on a target: its default variant of each kernel, or every variant that fits."""
     plan = lower(case.graph(), target, Options(winograd=case.winograd, reuse_memory=False))
     seen = set()
@@ -128,10 +115,10 @@ def benchmarks(case: Case, target: Target, all_variants: bool = False) -> Iterat
         if step.kind == StepKind.CPU or (CONVERSION_MARK in step.note and not case.conversions):
             continue
         for variant in _variants(step, target) if all_variants else (step.variant,):
-            found = Benchmark(case, plan, index, variant)
-            if found.name not in seen:
-                seen.add(found.name)
-                yield found
+            benchmark = Benchmark(case, plan, index, variant)
+            if benchmark.name not in seen:
+                seen.add(benchmark.name)
+                yield benchmark
 
 
 def _variants(step: Step, target: Target) -> list[Variant]:
@@ -159,29 +146,31 @@ def _shape(shape: Shape) -> str:
 
 def _conv(
     c: int, size: int, out: int, k: int = 3, stride: int = 1, dilation: int = 1, group: int = 1, winograd: int = 0
-) -> Case:
+) -> OperatorCase:
     """Padded to keep the size, but for a window as large as the image, which is a fully connected layer."""
     pad = dilation * (k // 2) if k < size else 0
     x = (1, c, size, size)
     attrs = {"strides": (stride,) * 2, "pads": (pad,) * 4, "dilations": (dilation,) * 2, "group": group}
     window = f"K{k}x{k}S{stride}x{stride}D{dilation}x{dilation}G{group}{f'W{winograd}' if winograd else ''}"
     weights = ((out, c // group, k, k), (out,))
-    return Case(f"Conv_{_shape(x)}_{window}_{out}", "Conv", (x,), weights, attrs | {"activation": "relu"}, winograd)
+    return OperatorCase(
+        f"Conv_{_shape(x)}_{window}_{out}", "Conv", (x,), weights, attrs | {"activation": "relu"}, winograd
+    )
 
 
-def _dense(channels: int, out: int, rows: int = 1) -> Case:
+def _dense(channels: int, out: int, rows: int = 1) -> OperatorCase:
     x = (rows, channels)
-    return Case(f"FullyConnected_{_shape(x)}_{out}", "FullyConnected", (x,), ((out, channels), (out,)))
+    return OperatorCase(f"FullyConnected_{_shape(x)}_{out}", "FullyConnected", (x,), ((out, channels), (out,)))
 
 
-def _pool(op: str, c: int, size: int, k: int, stride: int, pad: int) -> Case:
+def _pool(op: str, c: int, size: int, k: int, stride: int, pad: int) -> OperatorCase:
     attrs: dict[str, Any] = {"kernel": (k, k), "strides": (stride,) * 2, "pads": (pad,) * 4}
     attrs |= {"count_include_pad": False} if op == "AveragePool" else {}
     x = (1, c, size, size)
-    return Case(f"{op}_{_shape(x)}_K{k}x{k}S{stride}x{stride}", op, (x,), (), attrs)
+    return OperatorCase(f"{op}_{_shape(x)}_K{k}x{k}S{stride}x{stride}", op, (x,), (), attrs)
 
 
-def _resize(mode: str, c: int, size: int, factor: int) -> Case:
+def _resize(mode: str, c: int, size: int, factor: int) -> OperatorCase:
     x = (1, c, size, size)
     attrs = {
         "mode": mode,
@@ -190,15 +179,15 @@ def _resize(mode: str, c: int, size: int, factor: int) -> Case:
         "sizes": (size * factor,) * 2,
         "scales": (float(factor),) * 2,
     }
-    return Case(f"Resize_{_shape(x)}_{mode}_{_shape((size * factor,) * 2)}", "Resize", (x,), (), attrs)
+    return OperatorCase(f"Resize_{_shape(x)}_{mode}_{_shape((size * factor,) * 2)}", "Resize", (x,), (), attrs)
 
 
-def _simple(op: str, *inputs: Shape, detail: str = "", weights: tuple[Shape, ...] = (), **attrs: Any) -> Case:
-    return Case(f"{op}_{_shape(inputs[0])}{detail and f'_{detail}'}", op, inputs, weights, attrs)
+def _simple(op: str, *inputs: Shape, detail: str = "", weights: tuple[Shape, ...] = (), **attrs: Any) -> OperatorCase:
+    return OperatorCase(f"{op}_{_shape(inputs[0])}{detail and f'_{detail}'}", op, inputs, weights, attrs)
 
 
 IMAGE = (1, 64, 56, 56)
-CASES: tuple[Case, ...] = (
+CASES: tuple[OperatorCase, ...] = (
     _conv(3, 224, 32, stride=2),
     _conv(3, 224, 64, k=7, stride=2),
     _conv(64, 56, 64),

@@ -13,15 +13,17 @@ import numpy.typing as npt
 from farm import atomic_file
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
-from farm.farmrt.session import Answer
+from farm.farmrt.answers import LoadAnswer
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
-from farm.jobs.fleet.job_rows import Members, rows_of_each
-from farm.jobs.fleet.progress import UNWATCHED, Watch
+from farm.jobs.fleet.job_rows import Settings, rows_of_each
+from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s, write_plan
 from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all
-from farm.jobs.validate import layer_members, output_members, thresholds_for
+from farm.jobs.validate import Validation, compare_layers, compare_outputs, thresholds_for
 from farm.model import fetch
-from farm.rows.row import Latency, RunRow, row_fingerprint
+from farm.rows.latency import Latency
+from farm.rows.row import Provenance, row_fingerprint
+from farm.rows.run import RunFigures, RunResult, RunRow
 from farm.workspace import Workspace, data_file, file_part
 from runtime.errors import ConfigError
 from runtime.evaluate import evaluate
@@ -69,8 +71,16 @@ class Loaded:
     runtime: Runtime
     plan: Plan
     plan_file: Path
-    answer: Answer
+    answer: LoadAnswer
     workspace: Workspace
+
+
+@dataclasses.dataclass(frozen=True)
+class RoundTimes:
+    """Wall times of rounds: of the first one since the model was loaded, and of the measured ones in order."""
+
+    first_ms: float
+    samples_ms: tuple[float, ...]
 
 
 def run_job(
@@ -78,19 +88,19 @@ def run_job(
     units: Sequence[Unit],
     options: RunOptions,
     fleet: FleetOptions = FLEET,
-    watch: Watch = UNWATCHED,
+    progress: ProgressView = SILENT,
 ) -> Iterator[RunRow]:
     """A row for each unit, model and runtime."""
     models = prepare_all(deployment, check=options.compares)
-    data = {found.name: _test_data(found, options) for found in models if isinstance(found, Prepared)}
+    data = {model.name: _test_data(model, options) for model in models if isinstance(model, Prepared)}
 
-    def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> Members:
+    def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> RunResult:
         return _measured(opened, prepared, runtime, data[prepared.name], options)
 
-    def asked(settings: Model, runtime: Runtime) -> Members:
-        return asked_of(settings, runtime, options.rounds, options.warmup)
+    def settings(model: Model, runtime: Runtime) -> Settings:
+        return rounds_settings(model, runtime, options.rounds, options.warmup)
 
-    yield from rows_of_each(RunRow, models, units, measure, asked, fleet, watch)
+    yield from rows_of_each(RunRow, models, units, measure, settings, fleet, progress)
 
 
 def _test_data(prepared: Prepared, options: RunOptions) -> TestData:
@@ -98,8 +108,8 @@ def _test_data(prepared: Prepared, options: RunOptions) -> TestData:
     return TestData(prepared, fetch.Fetcher(prepared.deployment).validation_inputs(prepared.name) | given)
 
 
-def asked_of(settings: Model, runtime: Runtime, rounds: int, warmup: int) -> Members:
-    """Settings of a row that are known before anything runs."""
+def rounds_settings(settings: Model, runtime: Runtime, rounds: int, warmup: int) -> Settings:
+    """Settings of a row that are known before anything runs, for a job that measures rounds."""
     return {
         "rounds": rounds,
         "warmup": warmup,
@@ -109,24 +119,28 @@ def asked_of(settings: Model, runtime: Runtime, rounds: int, warmup: int) -> Mem
     }
 
 
-def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: TestData, options: RunOptions) -> Members:
+def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: TestData, options: RunOptions) -> RunResult:
     target = opened.target(prepared, runtime, options.load.memory)
     loaded = load_model(opened, prepared, runtime, target, options.load)
     opened.write_inputs(data.inputs)
-    timed, heat = opened.cool(lambda: run_rounds(opened, options.rounds, options.warmup))
-    members = (
-        loaded_members(opened, loaded, options.load)
-        | heat
-        | {
-            "first_ms": timed["first_ms"],
-            "latency_ms": Latency.of([sample / NS_PER_MS for sample in timed["wall_ns"]]),
-        }
+    times, throttling = opened.cool(lambda: run_rounds(opened, options.rounds, options.warmup))
+    provenance = provenance_of(opened, loaded, options.load)
+    validation = _validated(opened, loaded, data, options)
+    return RunResult(
+        ending=validation.ending,
+        device_model=opened.device_model,
+        provenance=provenance,
+        throttling=throttling,
+        figures=RunFigures(
+            init_ms=loaded.answer.init_ms,
+            first_ms=times.first_ms,
+            latency_ms=Latency.of(times.samples_ms),
+            memory_bytes=loaded.answer.memory,
+            tuned=loaded.answer.tuned_use,
+            kernels=loaded.answer.kernels_use,
+        ),
+        comparison=validation.comparison,
     )
-    if options.compares or options.output_folder:
-        members |= _examined(opened, loaded, data, options)
-    if options.layers:
-        members |= _layers(opened, loaded, data, options.load, members["reason"])
-    return members
 
 
 def load_model(
@@ -147,25 +161,20 @@ def load_model(
     return Loaded(prepared, runtime, plan, plan_file, answer, workspace)
 
 
-def loaded_members(opened: OpenUnit, loaded: Loaded, options: LoadOptions) -> Members:
-    """Members of a row that loading tells."""
+def provenance_of(opened: OpenUnit, loaded: Loaded, options: LoadOptions) -> Provenance:
+    """What a loaded model's result is made with."""
     tuned, kernels = _artifacts(opened, loaded.workspace, loaded.runtime, options)
     files = {"plan": loaded.plan_file, "weights": data_file(loaded.plan_file), "tuned": tuned, "kernels": kernels}
-    return {
-        "device_model": opened.device_model,
-        "hashes": opened.hashes({role: path for role, path in files.items() if path}),
-        "init_ms": loaded.answer["init_ms"],
-        "memory_bytes": loaded.answer.get("memory", {}),
-        "tuned": loaded.answer.get("tuned", {}),
-        "kernels": loaded.answer.get("kernels", {}),
-        "fingerprint": row_fingerprint(loaded.plan.target),
-        "settings": {
+    return Provenance(
+        hashes=opened.hashes({role: path for role, path in files.items() if path}),
+        fingerprint=row_fingerprint(loaded.plan.target),
+        settings={
             "memory": loaded.plan.target.memory,
             "opencl_library": "" if loaded.runtime == "cpu" else opened.opencl_library,
             "tuned_file": str(tuned or ""),
             "kernels_file": str(kernels or ""),
         },
-    }
+    )
 
 
 def _artifacts(
@@ -179,43 +188,49 @@ def _artifacts(
     return tuned, _artifact(options.kernels, workspace.kernels_file(*names), "--kernels")
 
 
-def _artifact(asked: Path | None, built: Path, option: str) -> Path | None:
-    if asked == NO_ARTIFACT:
+def _artifact(named: Path | None, built: Path, option: str) -> Path | None:
+    """The file that the user named, else the one that tuning built, if there is one."""
+    if named == NO_ARTIFACT:
         return None
-    if asked is None:
+    if named is None:
         return built if built.is_file() else None
-    if not asked.is_file():
-        raise ConfigError(f"{option} {asked}: no such file; `{option} none` runs without")
-    return asked
+    if not named.is_file():
+        raise ConfigError(f"{option} {named}: no such file; `{option} none` runs without")
+    return named
 
 
-def run_rounds(opened: OpenUnit, rounds: int, warmup: int) -> Answer:
-    """farmrt's answer to the measured rounds. The very first round is run apart: it sets the deadline of the others."""
-    first = opened.session.command("run", rounds=1, deadline_s=FIRST_ROUND_DEADLINE_S)
-    deadline_s = rounds_deadline_s(rounds + warmup, first["wall_ns"][0] / NS_PER_MS)
-    answer = opened.session.command("run", rounds=rounds, warmup=warmup, deadline_s=deadline_s)
-    return answer | {"first_ms": first["first_ms"]}
+def run_rounds(opened: OpenUnit, rounds: int, warmup: int) -> RoundTimes:
+    """Runs the loaded model. The very first round is run apart: it sets the deadline of the others."""
+    first = opened.session.run(1, FIRST_ROUND_DEADLINE_S)
+    deadline_s = rounds_deadline_s(rounds + warmup, first.wall_ns[0] / NS_PER_MS)
+    measured = opened.session.run(rounds, deadline_s, warmup)
+    return RoundTimes(first.very_first_ms, tuple(sample_ns / NS_PER_MS for sample_ns in measured.wall_ns))
 
 
-def _examined(opened: OpenUnit, loaded: Loaded, data: TestData, options: RunOptions) -> Members:
-    """Reads the outputs, keeps them where asked, compares them where asked."""
+def _validated(opened: OpenUnit, loaded: Loaded, data: TestData, options: RunOptions) -> Validation:
+    """Reads the outputs, keeps them where that is wanted, compares them where that is wanted."""
+    if not (options.compares or options.output_folder):
+        return Validation()
     outputs = opened.read_outputs(loaded.plan)
     if options.output_folder:
         _save(outputs, options.output_folder, f"{loaded.prepared.name}.{opened.unit.name}.{loaded.runtime}")
     if not options.compares:
-        return {}
-    return output_members(loaded.prepared, loaded.runtime, data.expected, outputs)
+        return Validation()
+    validation = compare_outputs(loaded.prepared, loaded.runtime, data.expected, outputs)
+    return _with_layers(opened, loaded, data, options.load, validation) if options.layers else validation
 
 
-def _layers(opened: OpenUnit, loaded: Loaded, data: TestData, options: LoadOptions, reason: str) -> Members:
+def _with_layers(
+    opened: OpenUnit, loaded: Loaded, data: TestData, options: LoadOptions, validation: Validation
+) -> Validation:
     """Compares every operator's output with NumPy's in one run of a plan that keeps them all."""
     prepared, runtime = loaded.prepared, loaded.runtime
-    kept = load_model(opened, prepared, runtime, loaded.plan.target, options, keep_layers=True)
+    with_layers = load_model(opened, prepared, runtime, loaded.plan.target, options, keep_layers=True)
     opened.write_inputs(data.inputs)
-    opened.session.command("run", rounds=1, deadline_s=FIRST_ROUND_DEADLINE_S)
-    outputs = opened.read_outputs(kept.plan)
+    opened.session.run(1, FIRST_ROUND_DEADLINE_S)
+    outputs = opened.read_outputs(with_layers.plan)
     expected = evaluate(prepared.graph, data.inputs)
-    return layer_members(prepared.graph, expected, outputs, thresholds_for(prepared, runtime), reason)
+    return compare_layers(prepared.graph, expected, outputs, thresholds_for(prepared, runtime), validation)
 
 
 def _save(outputs: Mapping[str, Array], folder: Path, prefix: str) -> None:

@@ -1,7 +1,8 @@
-"""Outputs of a unit against the oracle, and operators against NumPy, as members of a row."""
+"""Outputs of a unit against the oracle, and operators against NumPy, as parts of a row."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,12 +12,14 @@ from farm.config.deployment import Runtime
 from farm.jobs.models.prepare import Prepared
 from farm.model import metrics
 from farm.model.boundary import channel_axis
-from farm.model.metrics import Metrics, OutputVerdict, Thresholds
-from farm.rows.row import LayerReport, Status, TensorComparison
+from farm.model.metrics import Metrics, Thresholds
+from farm.rows.result import OK
+from farm.rows.row import Ending
+from farm.rows.run import LayerReport, OutputComparison, TensorComparison
+from farm.rows.status import Status
 from runtime.graph import Graph
 
 Array = npt.NDArray[Any]
-FIGURES = ("cosine", "sqnr_db", "pixel_accuracy", "max_abs_error", "max_rel_error", "nan_count", "inf_count")
 
 
 def thresholds_for(prepared: Prepared, runtime: Runtime) -> Thresholds:
@@ -27,47 +30,99 @@ def thresholds_for(prepared: Prepared, runtime: Runtime) -> Thresholds:
     return metrics.default_thresholds(runtime, prepared.precision(runtime))
 
 
-def output_members(
+@dataclasses.dataclass(frozen=True)
+class Validation:
+    """Whether outputs are what they should be, and their figures; empty where nothing was compared."""
+
+    ending: Ending = OK
+    comparison: OutputComparison = dataclasses.field(default_factory=OutputComparison)
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether no output is wrong."""
+        return self.ending.status == Status.OK
+
+    def with_layers(self, report: LayerReport, ending: Ending) -> Validation:
+        """The same with the comparison of all operators, which may change how it ends."""
+        return Validation(ending, self.comparison.model_copy(update={"layers": report}))
+
+
+def compare_outputs(
     prepared: Prepared, runtime: Runtime, expected: Mapping[str, Array], actual: Mapping[str, Array]
-) -> dict[str, Any]:
-    """Status, reason, the worst figures, and each output's own, in the deployment file's order."""
+) -> Validation:
+    """Compares all outputs: the worst figures of all, and each output's own, in the deployment file's order."""
     thresholds = thresholds_for(prepared, runtime)
     verdicts = {
-        name: metrics.judge_output(expected[name], actual[name], thresholds, channel_axis(form, expected[name].ndim))
-        for name, form in prepared.data_formats.items()
+        name: metrics.judge_output(
+            expected[name], actual[name], thresholds, channel_axis(data_format, expected[name].ndim)
+        )
+        for name, data_format in prepared.data_formats.items()
     }
     wrong = [f"{name}: {verdict.reason}" for name, verdict in verdicts.items() if verdict.status != Status.OK]
-    return {
-        "status": Status.WRONG_RESULT if wrong else Status.OK,
-        "reason": "; ".join(wrong),
-        "outputs": tuple(_comparison(name, verdict) for name, verdict in verdicts.items()),
-        **_figures(metrics.worst(verdict.metrics for verdict in verdicts.values() if verdict.metrics)),
-    }
+    outputs = tuple(_tensor_comparison(name, verdict) for name, verdict in verdicts.items())
+    worst = metrics.worst(verdict.metrics for verdict in verdicts.values() if verdict.metrics)
+    return Validation(_ending("; ".join(wrong)), _output_comparison(worst, outputs))
 
 
-def layer_members(
-    graph: Graph, expected: Mapping[str, Array], actual: Mapping[str, Array], thresholds: Thresholds, so_far: str
-) -> dict[str, Any]:
-    """How many operators were compared, and the first, in run order, that departs.
-
-    `so_far` is the reason why the outputs are wrong, empty where they are not.
-    """
+def compare_layers(
+    graph: Graph,
+    expected: Mapping[str, Array],
+    actual: Mapping[str, Array],
+    thresholds: Thresholds,
+    validation: Validation,
+) -> Validation:
+    """Compares every operator's output, and adds to a validation the first operator, in run order, that departs."""
     nodes = [node for node in graph.nodes if node.output in actual]
     for node in nodes:
         verdict = metrics.judge_output(expected[node.output], actual[node.output], thresholds)
         if verdict.status != Status.OK:
-            report = LayerReport(compared=len(nodes), first_departure=_comparison(node.name, verdict))
+            report = LayerReport(compared=len(nodes), first_departure=_tensor_comparison(node.name, verdict))
             reason = f"operator {node.name!r} ({node.op}) is the first that departs: {verdict.reason}"
-            return {"status": Status.WRONG_RESULT, "reason": reason, "layers": report}
-    members: dict[str, Any] = {"layers": LayerReport(compared=len(nodes))}
-    if so_far:
-        members["reason"] = f"{so_far}; every operator does what the converted graph says, so the conversion is wrong"
-    return members
+            return validation.with_layers(report, _ending(reason))
+    return validation.with_layers(LayerReport(compared=len(nodes)), _blamed_on_conversion(validation.ending))
 
 
-def _comparison(name: str, verdict: OutputVerdict) -> TensorComparison:
-    return TensorComparison(name=name, status=verdict.status, reason=verdict.reason, **_figures(verdict.metrics))
+def _ending(wrong: str) -> Ending:
+    """How a job ends whose outputs are wrong for this reason; ok where there is none."""
+    return Ending(status=Status.WRONG_RESULT, reason=wrong) if wrong else OK
 
 
-def _figures(found: Metrics | None) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in FIGURES} if found else {}
+def _blamed_on_conversion(ending: Ending) -> Ending:
+    """How a job ends whose operators are all right: where its outputs are not, the conversion is wrong."""
+    if not ending.reason:
+        return ending
+    blame = "every operator does what the converted graph says, so the conversion is wrong"
+    return Ending(status=ending.status, reason=f"{ending.reason}; {blame}")
+
+
+def _output_comparison(worst: Metrics | None, outputs: tuple[TensorComparison, ...]) -> OutputComparison:
+    if worst is None:
+        return OutputComparison(outputs=outputs)
+    return OutputComparison(
+        cosine=worst.cosine,
+        sqnr_db=worst.sqnr_db,
+        pixel_accuracy=worst.pixel_accuracy,
+        max_abs_error=worst.max_abs_error,
+        max_rel_error=worst.max_rel_error,
+        nan_count=worst.nan_count,
+        inf_count=worst.inf_count,
+        outputs=outputs,
+    )
+
+
+def _tensor_comparison(name: str, verdict: metrics.OutputVerdict) -> TensorComparison:
+    figures = verdict.metrics
+    if figures is None:
+        return TensorComparison(name=name, status=verdict.status, reason=verdict.reason)
+    return TensorComparison(
+        name=name,
+        status=verdict.status,
+        reason=verdict.reason,
+        cosine=figures.cosine,
+        sqnr_db=figures.sqnr_db,
+        pixel_accuracy=figures.pixel_accuracy,
+        max_abs_error=figures.max_abs_error,
+        max_rel_error=figures.max_rel_error,
+        nan_count=figures.nan_count,
+        inf_count=figures.inf_count,
+    )

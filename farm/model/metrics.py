@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from farm.rows.row import Status
+from farm.rows.status import Status
 from runtime.types import Precision
 
 Array = npt.NDArray[Any]

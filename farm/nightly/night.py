@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from farm.decision.control_report import ControlReport
 from farm.decision.judgement import Judgement, Verdict
+from farm.rows.device_state import DeviceState
 from farm.rows.nightly import NightlyRow
-from farm.rows.row import DeviceState
 from farm.rows.run_info import RunInfo
 from farm.rows.series import Case, Point, SeriesKey
 

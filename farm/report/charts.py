@@ -12,9 +12,10 @@ from farm.decision.judgement import ChangePoint
 from farm.nightly.night import CaseReport, SeriesReport
 from farm.report.figures import NONE, commit, interval, moment, percent, utc
 from farm.report.words import case_title
+from farm.rows.device_state import DeviceState
 from farm.rows.nightly import Block, NightlyRow, OperatorTime
-from farm.rows.row import DeviceState, Status
 from farm.rows.series import Point
+from farm.rows.status import Status
 from farm.safe_text import word
 
 Chart = dict[str, Any]
@@ -23,13 +24,13 @@ MOST_OPERATORS = 15
 MOST_STATES = 2000
 
 
-def history(each: SeriesReport) -> Chart:
+def history(report: SeriesReport) -> Chart:
     """A series night by night, with its levels between the change points."""
-    points = each.points
+    points = report.points
     return {
         "kind": "history",
-        "title": each.key.metric.info.title,
-        "unit": each.key.metric.info.unit,
+        "title": report.key.metric.info.title,
+        "unit": report.key.metric.info.unit,
         "time": [_time(point.time) for point in points],
         "value": [_finite(point.value) for point in points],
         "low": [_finite(min(point.runs, default=None)) for point in points],
@@ -38,12 +39,12 @@ def history(each: SeriesReport) -> Chart:
         "note": [_note(point) for point in points],
         "changes": [
             {"time": time, "text": percent(change.ratio)}
-            for change in each.judgement.change_points
+            for change in report.judgement.change_points
             if (time := _time(change.time))
         ],
         "swaps": [time for point, _ in swaps(points) if (time := _time(point.time))],
-        "levels": list(_levels(points, each.judgement.change_points)),
-        "baseline": _finite(each.judgement.baseline),
+        "levels": list(_levels(points, report.judgement.change_points)),
+        "baseline": _finite(report.judgement.baseline),
     }
 
 
@@ -191,8 +192,8 @@ def states(trace: Sequence[tuple[str, DeviceState]]) -> Chart | None:
 
 def _time(time: str) -> str | None:
     """A time as the axis reads it, in UTC."""
-    found = utc(time)
-    return found.strftime("%Y-%m-%dT%H:%M:%S") if found else None
+    moment = utc(time)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S") if moment else None
 
 
 def _finite(value: float | None) -> float | None:

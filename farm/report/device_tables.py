@@ -12,8 +12,9 @@ from farm.nightly.night import CaseReport, DeviceReport, SeriesReport
 from farm.report import charts
 from farm.report.figures import NONE, change, digits, figure, interval, milliseconds
 from farm.report.words import WORDS, Word, case_title, rank
+from farm.rows.device_state import DeviceState
+from farm.rows.latency import Latency
 from farm.rows.nightly import NightlyRow
-from farm.rows.row import DeviceState, Latency
 from farm.rows.series import Metric
 from farm.tables.table import size
 
@@ -173,7 +174,7 @@ def _p90_ms(row: NightlyRow) -> float | None:
 
 
 def _of(case: CaseReport, metric: Metric) -> SeriesReport | None:
-    return next((each for each in case.series if each.key.metric == metric), None)
+    return next((report for report in case.series if report.key.metric == metric), None)
 
 
 def _figure(case: CaseReport, metric: Metric) -> str:

@@ -42,18 +42,18 @@ def _case(case: CaseReport) -> dict[str, Any]:
     return {
         **dataclasses.asdict(case.case),
         "row": case.row.model_dump(mode="json", exclude=set(_SAMPLES)) if case.row else None,
-        "series": [_series(each) for each in case.series],
+        "series": [_series(report) for report in case.series],
     }
 
 
-def _series(each: SeriesReport) -> dict[str, Any]:
-    last = each.points[-1] if each.points else None
+def _series(report: SeriesReport) -> dict[str, Any]:
+    last = report.points[-1] if report.points else None
     return {
-        "metric": str(each.key.metric),
-        "unit": each.key.metric.info.unit,
-        "nights": len(each.points),
+        "metric": str(report.key.metric),
+        "unit": report.key.metric.info.unit,
+        "nights": len(report.points),
         "last_point": dataclasses.asdict(last) if last else None,
-        "judgement": dataclasses.asdict(each.judgement),
+        "judgement": dataclasses.asdict(report.judgement),
     }
 
 

@@ -107,15 +107,15 @@ def _signed(text: str) -> str:
 
 def moment(time: str) -> str:
     """An ISO 8601 time as `2026-11-21 02:00 UTC`; what is no time stays as it is."""
-    found = utc(time)
-    return found.strftime("%Y-%m-%d %H:%M UTC") if found else time or NONE
+    moment = utc(time)
+    return moment.strftime("%Y-%m-%d %H:%M UTC") if moment else time or NONE
 
 
 def utc(time: str) -> datetime.datetime | None:
     """An ISO 8601 time in UTC; None where it is none."""
     try:
-        found = datetime.datetime.fromisoformat(time)
-        return found.replace(tzinfo=datetime.UTC) if found.tzinfo is None else found.astimezone(datetime.UTC)
+        moment = datetime.datetime.fromisoformat(time)
+        return moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment.astimezone(datetime.UTC)
     except (ValueError, OverflowError):
         return None
 

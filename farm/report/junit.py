@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from farm.decision.judgement import Verdict
 from farm.nightly.night import DeviceReport, Night, SeriesReport
 from farm.report.lines import lines_of
-from farm.report.words import WORDS, case_title, told
+from farm.report.words import WORDS, case_title, sentence
 from farm.safe_text import one_line
 
 SKIPPED = (Verdict.SPOILED, Verdict.NEW, Verdict.REPLACED)
@@ -34,35 +34,37 @@ def _suite(device: DeviceReport, night: Night) -> ElementTree.Element:
     known = {"soc": device.soc, "device_model": device.device_model, **device.fingerprint, "commit": night.run.commit}
     for name, value in known.items():
         properties.append(_element("property", name=name, value=value))
-    suite.extend(_case(each) for each in series)
+    suite.extend(_case(report) for report in series)
     return suite
 
 
 def _counts(series: list[SeriesReport]) -> dict[str, str]:
-    bad = sum(each.judgement.verdict.is_bad for each in series)
-    skipped = sum(each.judgement.verdict in SKIPPED for each in series)
+    bad = sum(report.judgement.verdict.is_bad for report in series)
+    skipped = sum(report.judgement.verdict in SKIPPED for report in series)
     return {"tests": str(len(series)), "failures": str(bad), "errors": "0", "skipped": str(skipped), "time": "0"}
 
 
-def _case(each: SeriesReport) -> ElementTree.Element:
-    key, judgement = each.key, each.judgement
+def _case(report: SeriesReport) -> ElementTree.Element:
+    key, judgement = report.key, report.judgement
     name = f"{case_title(key.case)}: {key.metric.info.title}"
-    case = _element("testcase", classname=f"{key.case.unit}.{key.case.library}", name=name, time=_seconds(each))
+    case = _element("testcase", classname=f"{key.case.unit}.{key.case.library}", name=name, time=_seconds(report))
     if judgement.verdict.is_bad:
         failure = _element("failure", type=str(judgement.verdict), message=judgement.reason)
-        failure.text = one_line(told(each))
+        failure.text = one_line(sentence(report))
         case.append(failure)
     elif judgement.verdict in SKIPPED:
         case.append(_element("skipped", message=f"{WORDS[judgement.verdict].one}: {judgement.reason}"))
     elif judgement.verdict != Verdict.UNCHANGED:
-        ElementTree.SubElement(case, "system-out").text = one_line(f"{WORDS[judgement.verdict].one}: {told(each)}")
+        ElementTree.SubElement(case, "system-out").text = one_line(
+            f"{WORDS[judgement.verdict].one}: {sentence(report)}"
+        )
     return case
 
 
-def _seconds(each: SeriesReport) -> str:
+def _seconds(report: SeriesReport) -> str:
     """Tonight's figure where it is a time; CI systems draw it."""
-    value = each.judgement.value
-    timed = value is not None and each.key.metric.info.unit == "ms" and 0 <= value < 1e12
+    value = report.judgement.value
+    timed = value is not None and report.key.metric.info.unit == "ms" and 0 <= value < 1e12
     return f"{value / MS_PER_S:.6f}" if timed and value is not None else "0"
 
 

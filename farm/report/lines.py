@@ -30,7 +30,7 @@ def links_of(night: Night) -> Links:
     devices, series = Names(), Names()
     return Links(
         {device.unit: f"devices/{devices.of(device.unit)}.html" for device in night.devices},
-        {each.key: f"series/{series.of(*parts_of(each.key))}.html" for each in night.series},
+        {report.key: f"series/{series.of(*parts_of(report.key))}.html" for report in night.series},
     )
 
 
@@ -64,9 +64,9 @@ class Line:
     spark: str
 
 
-def line(each: SeriesReport, links: Links, root: str = "") -> Line:
+def line(report: SeriesReport, links: Links, root: str = "") -> Line:
     """The line of a series; `root` leads from the page to the report's folder."""
-    key, judgement = each.key, each.judgement
+    key, judgement = report.key, report.judgement
     metric: Metric = key.metric
     return Line(
         href=root + links.series[key],
@@ -85,8 +85,8 @@ def line(each: SeriesReport, links: Links, root: str = "") -> Line:
         sort_value=_number(judgement.value),
         sort_baseline=_number(judgement.baseline),
         sort_change=round(relative_change(judgement), 6),
-        sort_verdict=rank(each),
-        spark=sparkline([point.value for point in each.points[-SPARK_NIGHTS:]]),
+        sort_verdict=rank(report),
+        spark=sparkline([point.value for point in report.points[-SPARK_NIGHTS:]]),
     )
 
 
@@ -109,4 +109,4 @@ def sparkline(values: Sequence[float | None]) -> str:
 
 def lines_of(device: DeviceReport) -> list[SeriesReport]:
     """All series of a unit."""
-    return [each for case in device.cases for each in case.series]
+    return [report for case in device.cases for report in case.series]

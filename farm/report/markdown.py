@@ -19,7 +19,7 @@ _NO_SPACE = "\u200b"
 
 
 @dataclasses.dataclass(frozen=True)
-class Section:
+class ReportSection:
     """A heading, a few sentences, and tables."""
 
     title: str
@@ -27,13 +27,13 @@ class Section:
     tables: Sequence[Table]
 
 
-def write(path: Path, title: str, sections: Sequence[Section]) -> None:
+def write(path: Path, title: str, sections: Sequence[ReportSection]) -> None:
     """Writes the report whole."""
     parts = [f"# {plain(title)}", *(_section(section) for section in sections)]
     atomic_file.write(path, ("\n\n".join(parts) + "\n").encode())
 
 
-def _section(section: Section) -> str:
+def _section(section: ReportSection) -> str:
     parts = [f"## {plain(section.title)}", plain(section.text), *map(markdown, section.tables)]
     return "\n\n".join(filter(None, parts))
 

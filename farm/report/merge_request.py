@@ -19,7 +19,7 @@ _COLUMNS = ("Verdict", "Series", "Unit", "Tonight", "Baseline", "Change", "95 % 
 
 def merge_request(night: Night, most_bytes: int = MOST_BYTES) -> str:
     """The text; the last lines of its table give way to their count where it would be longer than so many bytes."""
-    shown = [each for each in worst_first(night.series) if each.judgement.verdict != Verdict.UNCHANGED]
+    shown = [report for report in worst_first(night.series) if report.judgement.verdict != Verdict.UNCHANGED]
     head, foot = "\n\n".join(_head(night)), "\n\n".join(_foot(night))
     table = markdown(_table(shown)).splitlines() if shown else []
     room = most_bytes - len(f"{head}{foot}".encode()) - 200
@@ -38,15 +38,15 @@ def _head(night: Night) -> Iterator[str]:
 
 
 def _table(series: Sequence[SeriesReport]) -> Table:
-    return Table("", _COLUMNS, [_cells(each) for each in series], _LEFT)
+    return Table("", _COLUMNS, [_cells(report) for report in series], _LEFT)
 
 
-def _cells(each: SeriesReport) -> tuple[str, ...]:
-    metric, judgement = each.key.metric, each.judgement
+def _cells(report: SeriesReport) -> tuple[str, ...]:
+    metric, judgement = report.key.metric, report.judgement
     return (
         WORDS[judgement.verdict].one,
-        f"{metric.info.title} of {word(case_title(each.key.case))}",
-        word(each.key.case.unit, 40),
+        f"{metric.info.title} of {word(case_title(report.key.case))}",
+        word(report.key.case.unit, 40),
         figure(metric, judgement.value),
         figure(metric, judgement.baseline),
         change(metric, judgement),

@@ -21,14 +21,14 @@ PROCESS = 1
 
 def slowest(night: Night) -> CaseReport | None:
     """The case that takes longest tonight, of those whose operators were timed."""
-    found = [case for case in _timed(night) if (_latency_ms(case) or 0) > 0]
-    return max(found, key=lambda case: _latency_ms(case) or 0.0, default=None)
+    timed = [case for case in _timed(night) if (_latency_ms(case) or 0) > 0]
+    return max(timed, key=lambda case: _latency_ms(case) or 0.0, default=None)
 
 
 def most_changed(night: Night) -> CaseReport | None:
     """The case whose latency changed most, either way; None where none did."""
-    found = [case for case in _timed(night) if _change(case)]
-    return max(found, key=_change, default=None)
+    changed = [case for case in _timed(night) if _change(case)]
+    return max(changed, key=_change, default=None)
 
 
 def operator_trace(case: CaseReport) -> str:
@@ -41,13 +41,14 @@ def _timed(night: Night) -> list[CaseReport]:
 
 
 def _latency_ms(case: CaseReport) -> float | None:
-    found = [each.judgement.value for each in case.series if each.key.metric == Metric.LATENCY]
-    return found[0] if found and found[0] is not None and math.isfinite(found[0]) else None
+    latencies_ms = (report.judgement.value for report in case.series if report.key.metric == Metric.LATENCY)
+    latency_ms = next(latencies_ms, None)
+    return latency_ms if latency_ms is not None and math.isfinite(latency_ms) else None
 
 
 def _change(case: CaseReport) -> float:
     """How far latency is from its baseline, as a logarithm, so that half and double are alike."""
-    ratios = [1 + relative_change(each.judgement) for each in case.series if each.key.metric == Metric.LATENCY]
+    ratios = [1 + relative_change(report.judgement) for report in case.series if report.key.metric == Metric.LATENCY]
     return abs(math.log(ratios[0])) if ratios and ratios[0] > 0 else 0.0
 
 

@@ -36,8 +36,8 @@ def pages(night: Night) -> Iterator[tuple[str, str]]:
     for device in night.devices:
         path = links.devices[device.unit]
         yield path, _render("device.html", _device(device, links), night, "../")
-        for each in lines_of(device):
-            yield links.series[each.key], _render("series.html", _one_series(each, device, links), night, "../")
+        for report in lines_of(device):
+            yield links.series[report.key], _render("series.html", _one_series(report, device, links), night, "../")
 
 
 def _render(template: str, values: Mapping[str, Any], night: Night, root: str = "") -> str:
@@ -84,15 +84,15 @@ def script_json(value: object) -> Markup:
 
 def _summary(night: Night, links: Links) -> dict[str, Any]:
     ordered = words.worst_first(night.series)
-    lines = [line(each, links) for each in ordered]
+    lines = [line(report, links) for report in ordered]
     return {
         "headline": words.headline(night),
         "outcome": night.outcome,
         "counts": words.counts(ordered),
         "sections": [
-            (title, anchor, found)
+            (title, anchor, of_verdicts)
             for title, anchor, verdicts in SECTIONS
-            if (found := [each for each in lines if each.verdict in verdicts])
+            if (of_verdicts := [row for row in lines if row.verdict in verdicts])
         ],
         "anchors": {verdict: anchor for _, anchor, verdicts in SECTIONS for verdict in verdicts},
         "lines": lines,
@@ -107,25 +107,25 @@ def _device(device: DeviceReport, links: Links) -> dict[str, Any]:
     return {
         "device": device,
         "counts": words.counts(series),
-        "lines": [line(each, links, "../") for each in series],
+        "lines": [line(report, links, "../") for report in series],
         "view": device_view(device),
     }
 
 
-def _one_series(each: SeriesReport, device: DeviceReport, links: Links) -> dict[str, Any]:
+def _one_series(report: SeriesReport, device: DeviceReport, links: Links) -> dict[str, Any]:
     return {
-        "line": line(each, links, "../"),
-        "title": words.title(each.key),
+        "line": line(report, links, "../"),
+        "title": words.title(report.key),
         "device": device,
-        "case": each.key.case,
-        "judgement": each.judgement,
-        "chart": charts.history(each),
-        "nights": [_night_line(point, each) for point in reversed(each.points)],
-        "changes": _changes(each),
+        "case": report.key.case,
+        "judgement": report.judgement,
+        "chart": charts.history(report),
+        "nights": [_night_line(point, report) for point in reversed(report.points)],
+        "changes": _changes(report),
     }
 
 
-def _night_line(point: Point, each: SeriesReport) -> tuple[str, ...]:
+def _night_line(point: Point, report: SeriesReport) -> tuple[str, ...]:
     """Run, time, figure, how many measurements, temperature, commit, and what else is to be said."""
     temperature = "" if point.temperature_c is None else f"{point.temperature_c:.0f} °C"
     remarks = (
@@ -133,7 +133,7 @@ def _night_line(point: Point, each: SeriesReport) -> tuple[str, ...]:
         "" if point.status == "ok" else f"{point.status}: {point.reason}",
         f"{point.reruns} re-runs" if point.reruns else "",
     )
-    value = figures.figure(each.key.metric, point.value)
+    value = figures.figure(report.key.metric, point.value)
     commit = figures.commit(point.commit)
     measured = str(len(point.runs))
     return (
@@ -147,9 +147,9 @@ def _night_line(point: Point, each: SeriesReport) -> tuple[str, ...]:
     )
 
 
-def _changes(each: SeriesReport) -> list[tuple[int, str, str, str, tuple[str, str]]]:
+def _changes(report: SeriesReport) -> list[tuple[int, str, str, str, tuple[str, str]]]:
     """Run, time, change, its interval or what is new, and commits of all that changed; the latest first."""
-    found = [
+    changes = [
         (
             change.run,
             change.time,
@@ -157,7 +157,7 @@ def _changes(each: SeriesReport) -> list[tuple[int, str, str, str, tuple[str, st
             figures.interval(change.low, change.high),
             change.commits,
         )
-        for change in each.judgement.change_points
+        for change in report.judgement.change_points
     ]
-    found += [(point.run, point.time, figures.NONE, what, ("", "")) for point, what in charts.swaps(each.points)]
-    return sorted(found, reverse=True)
+    changes += [(point.run, point.time, figures.NONE, what, ("", "")) for point, what in charts.swaps(report.points)]
+    return sorted(changes, reverse=True)

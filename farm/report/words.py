@@ -41,18 +41,18 @@ _ORDER = {verdict: number for number, verdict in enumerate(WORDS)}
 
 def worst_first(series: Sequence[SeriesReport]) -> list[SeriesReport]:
     """By verdict, within one by the size of the change, then by name."""
-    return sorted(series, key=lambda each: (rank(each), -abs(relative_change(each.judgement)), each.key))
+    return sorted(series, key=lambda report: (rank(report), -abs(relative_change(report.judgement)), report.key))
 
 
-def rank(each: SeriesReport) -> int:
+def rank(report: SeriesReport) -> int:
     """Its verdict's place, worst first."""
-    return _ORDER[each.judgement.verdict]
+    return _ORDER[report.judgement.verdict]
 
 
 def counts(series: Sequence[SeriesReport]) -> dict[Verdict, int]:
     """How many have each verdict, worst first; all verdicts."""
-    found = Counter(each.judgement.verdict for each in series)
-    return {verdict: found[verdict] for verdict in WORDS}
+    numbers = Counter(report.judgement.verdict for report in series)
+    return {verdict: numbers[verdict] for verdict in WORDS}
 
 
 def counted(verdict: Verdict, count: int) -> str:
@@ -62,23 +62,23 @@ def counted(verdict: Verdict, count: int) -> str:
 
 def headline(night: Night) -> str:
     """The night in one sentence."""
-    series, found = night.series, counts(night.series)
-    bad = [counted(verdict, count) for verdict, count in found.items() if verdict.is_bad and count]
+    series, numbers = night.series, counts(night.series)
+    bad = [counted(verdict, count) for verdict, count in numbers.items() if verdict.is_bad and count]
     if not series:
         return "Nothing was measured: no series tonight"
     if bad:
         first = worst_first(series)[0]
-        alone = len(bad) == 1 and found[first.judgement.verdict] == 1
-        return f"{', '.join(bad)}{': ' if alone else '. Worst: '}{told(first)}"
-    if found[Verdict.SPOILED] == len(series):
+        alone = len(bad) == 1 and numbers[first.judgement.verdict] == 1
+        return f"{', '.join(bad)}{': ' if alone else '. Worst: '}{sentence(first)}"
+    if numbers[Verdict.SPOILED] == len(series):
         return f"Nothing can be said: the devices' state spoiled all {len(series)} series"
-    rest = [counted(verdict, count) for verdict, count in found.items() if count]
+    rest = [counted(verdict, count) for verdict, count in numbers.items() if count]
     return f"Nothing worse: {', '.join(rest)}, of {len(series)} series"
 
 
-def told(each: SeriesReport) -> str:
+def sentence(report: SeriesReport) -> str:
     """What became of a series, with its name."""
-    return f"{title(each.key)}: {each.judgement.reason}"
+    return f"{title(report.key)}: {report.judgement.reason}"
 
 
 def title(key: SeriesKey) -> str:

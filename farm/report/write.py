@@ -22,7 +22,7 @@ ASSETS = ("report.css", "theme.js", "tables.js", "charts.js")
 PLOTLY = "plotly.min.js"
 
 
-class Format(enum.StrEnum):
+class ReportFormat(enum.StrEnum):
     """What a night can be written as."""
 
     HTML = "html"
@@ -46,7 +46,7 @@ class ReportFiles:
         return pages if pages in self.files else self.folder
 
 
-def write_reports(night: Night, folder: Path, formats: Collection[Format] = tuple(Format)) -> ReportFiles:
+def write_reports(night: Night, folder: Path, formats: Collection[ReportFormat] = tuple(ReportFormat)) -> ReportFiles:
     """Writes a night in these formats; a report that is in the folder already is replaced in one step.
 
     JSON is always written: the pages link to it, and a folder is known as a report by it. Raises ConfigError where the
@@ -54,7 +54,7 @@ def write_reports(night: Night, folder: Path, formats: Collection[Format] = tupl
     """
     written: list[str] = []
     with replacing_folder(folder, JSON) as new:
-        for name, content in _files(night, {*formats, Format.JSON}):
+        for name, content in _files(night, {*formats, ReportFormat.JSON}):
             path = new / name
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(content)
@@ -62,17 +62,17 @@ def write_reports(night: Night, folder: Path, formats: Collection[Format] = tupl
     return ReportFiles(folder, tuple(folder / name for name in written))
 
 
-def _files(night: Night, formats: Collection[Format]) -> Iterator[tuple[str, bytes]]:
-    if Format.HTML in formats:
+def _files(night: Night, formats: Collection[ReportFormat]) -> Iterator[tuple[str, bytes]]:
+    if ReportFormat.HTML in formats:
         yield from ((name, text.encode()) for name, text in pages(night))
         yield from _assets()
-    if Format.MARKDOWN in formats:
+    if ReportFormat.MARKDOWN in formats:
         yield MARKDOWN, merge_request(night).encode()
-    if Format.JUNIT in formats:
+    if ReportFormat.JUNIT in formats:
         yield JUNIT, junit(night).encode()
-    if Format.JSON in formats:
+    if ReportFormat.JSON in formats:
         yield JSON, night_json(night).encode()
-    if Format.TRACE in formats:
+    if ReportFormat.TRACE in formats:
         for name, case in ((SLOWEST, slowest(night)), (MOST_CHANGED, most_changed(night))):
             if case:
                 yield name, operator_trace(case).encode()

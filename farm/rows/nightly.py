@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from pydantic import Field
 
-from farm.rows.row import DeviceState, Figure, Record, RunRow
+from farm.rows.device_state import DeviceState
+from farm.rows.record import Figure, Record
+from farm.rows.result import Result
+from farm.rows.run import OutputComparison, RunFigures, RunRow
 
 
 class Block(Record):
@@ -33,8 +38,8 @@ class OperatorTime(Record):
     avg_ms: float
 
 
-class NightlyRow(RunRow):
-    """One case of a nightly run: a model in one runtime and setting on one unit.
+class NightlyFigures(Record):
+    """What a nightly run measured of a case, beside what a single run would.
 
     `identity` tells one piece of hardware from another of the same model; `passive` that it has no fan (a battery).
     `tuned_ratio` is the latency with the stored tuned files over that without, measured in turns, with its 95 %
@@ -42,7 +47,6 @@ class NightlyRow(RunRow):
     how long it all took.
     """
 
-    job: str = "nightly"
     setting: str = "default"
     identity: str = ""
     passive: bool = False
@@ -53,3 +57,18 @@ class NightlyRow(RunRow):
     tuned_ratio_ci: tuple[float, float] | None = None
     tuned_verdict: str = ""
     busy_s: float = 0.0
+
+
+class NightlyRow(NightlyFigures, RunRow):
+    """One case of a nightly run: a model in one runtime and setting on one unit."""
+
+    job: str = "nightly"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NightlyResult(Result[NightlyRow]):
+    """What a nightly run measured of a case."""
+
+    figures: RunFigures = dataclasses.field(default_factory=RunFigures)
+    comparison: OutputComparison = dataclasses.field(default_factory=OutputComparison)
+    night: NightlyFigures

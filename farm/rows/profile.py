@@ -1,91 +1,16 @@
-"""Statistics of a model benchmark: rounds, operators in order, operator types, multiply-accumulates. Pure."""
+"""Statistics of a model benchmark, made of each step's times: operators, operator types, rounds. Pure."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from pydantic import Field
 
-from farm.rows.row import Figure, Record, Row
+from farm.rows.benchmark import NS_PER_MS, MacsSummary, OperatorType, ProfiledOperator, ProfiledRounds, Rounds
+from farm.rows.record import Record
 from runtime.plan.plan import Step
 from runtime.plan.records import StepKind
-
-NS_PER_MS = 1e6
-
-
-class Rounds(Record):
-    """Times of some rounds: their number, the first and last of them, and their distribution."""
-
-    round: int
-    first_ms: float
-    curr_ms: float
-    min_ms: float
-    max_ms: float
-    avg_ms: float
-    std_ms: float
-
-    @classmethod
-    def of(cls, samples_ns: Sequence[float]) -> Rounds:
-        """Statistics of at least one round."""
-        ms = [sample / NS_PER_MS for sample in samples_ns]
-        return cls(
-            round=len(ms),
-            first_ms=ms[0],
-            curr_ms=ms[-1],
-            min_ms=min(ms),
-            max_ms=max(ms),
-            avg_ms=statistics.fmean(ms),
-            std_ms=statistics.pstdev(ms),
-        )
-
-
-class Operator(Record):
-    """One operator (a step of the plan). `percent` is its share of all operators' time; `start_ms` and `last_ms` are of
-    the last round.
-    """
-
-    name: str
-    type: str
-    device: str
-    start_ms: float
-    first_ms: float
-    last_ms: float
-    avg_ms: float
-    percent: float
-    cdf_percent: float
-    macs: int
-    gmacps: float
-    stride: tuple[int, ...]
-    pad: tuple[int, ...]
-    filter_shape: tuple[int, ...]
-    output_shape: tuple[int, ...]
-    dilation: tuple[int, ...]
-    note: str
-
-
-class OperatorType(Record):
-    """All operators of one type, `called_times` in all rounds."""
-
-    type: str
-    count: int
-    avg_ms: float
-    percent: float
-    cdf_percent: float
-    macs: int
-    gmacps: float
-    called_times: int
-
-
-class MacsSummary(Record):
-    """Multiply-accumulates of the model, and how many 10^9 of them ran a second."""
-
-    total: int
-    round: int
-    first_gmacps: float
-    avg_gmacps: float
-    std_gmacps: float
 
 
 class StepTimes(Record):
@@ -96,41 +21,20 @@ class StepTimes(Record):
     ns: tuple[float, ...] = Field(min_length=1)
 
 
-class BenchmarkRow(Row):
-    """The eight sections of a model benchmark.
-
-    `sum_to_wall` is the operators' sum as a share of the wall time, the median over the profiled rounds.
-    """
-
-    job: str = "benchmark"
-    init_ms: Figure = None
-    memory_bytes: dict[str, int] = Field(default_factory=dict)
-    tuned: dict[str, Any] = Field(default_factory=dict)
-    kernels: dict[str, Any] = Field(default_factory=dict)
-    warm_up: Rounds | None = None
-    without_statistics: Rounds | None = None
-    with_statistics: Rounds | None = None
-    ops: tuple[Operator, ...] = ()
-    op_types: tuple[OperatorType, ...] = ()
-    macs: MacsSummary | None = None
-    ops_summary: Rounds | None = None
-    sum_to_wall: Figure = None
-
-
-def operators(steps: Sequence[Step], times: Sequence[StepTimes]) -> list[Operator]:
+def operators(steps: Sequence[Step], times: Sequence[StepTimes]) -> list[ProfiledOperator]:
     """Operators in run order."""
     averages = [statistics.fmean(time.ns) for time in times]
     total = sum(averages)
-    found, cumulative = [], 0.0
+    ops, cumulative = [], 0.0
     for step, time, average in zip(steps, times, averages, strict=True):
         percent = share(average, total)
         cumulative += percent
-        found.append(_operator(step, time, average, percent, cumulative))
-    return found
+        ops.append(_operator(step, time, average, percent, cumulative))
+    return ops
 
 
-def _operator(step: Step, time: StepTimes, average_ns: float, percent: float, cumulative: float) -> Operator:
-    return Operator(
+def _operator(step: Step, time: StepTimes, average_ns: float, percent: float, cumulative: float) -> ProfiledOperator:
+    return ProfiledOperator(
         name=step.name,
         type=step.op,
         device="cpu" if step.kind == StepKind.CPU else "gpu",
@@ -151,31 +55,31 @@ def _operator(step: Step, time: StepTimes, average_ns: float, percent: float, cu
     )
 
 
-def by_time(ops: Sequence[Operator], limit: int = 10) -> list[Operator]:
+def by_time(ops: Sequence[ProfiledOperator], limit: int = 10) -> list[ProfiledOperator]:
     """The operators that take longest, cumulated in that order."""
-    found, cumulative = [], 0.0
+    slowest, cumulative = [], 0.0
     for op in sorted(ops, key=lambda op: -op.avg_ms)[:limit]:
         cumulative += op.percent
-        found.append(op.model_copy(update={"cdf_percent": cumulative}))
-    return found
+        slowest.append(op.model_copy(update={"cdf_percent": cumulative}))
+    return slowest
 
 
-def by_type(ops: Sequence[Operator], rounds: int) -> list[OperatorType]:
-    """Operator types, the one that takes longest first."""
-    groups: dict[str, list[Operator]] = {}
+def by_type(ops: Sequence[ProfiledOperator], rounds: int) -> list[OperatorType]:
+    """ProfiledOperator types, the one that takes longest first."""
+    groups: dict[str, list[ProfiledOperator]] = {}
     for op in ops:
         groups.setdefault(op.type, []).append(op)
     ordered = sorted(groups.items(), key=lambda item: -sum(op.avg_ms for op in item[1]))
-    total, cumulative, found = sum(op.avg_ms for op in ops), 0.0, []
+    total, cumulative, types = sum(op.avg_ms for op in ops), 0.0, []
     for kind, members in ordered:
         average = sum(op.avg_ms for op in members)
         cumulative += share(average, total)
-        found.append(_operator_type(kind, members, average, share(average, total), cumulative, rounds))
-    return found
+        types.append(_operator_type(kind, members, average, share(average, total), cumulative, rounds))
+    return types
 
 
 def _operator_type(
-    kind: str, members: Sequence[Operator], average_ms: float, percent: float, cumulative: float, rounds: int
+    kind: str, members: Sequence[ProfiledOperator], average_ms: float, percent: float, cumulative: float, rounds: int
 ) -> OperatorType:
     macs = sum(op.macs for op in members)
     return OperatorType(
@@ -207,18 +111,18 @@ def macs_summary(macs: int, round_ns: Sequence[float]) -> MacsSummary:
     )
 
 
-def statistics_of(steps: Sequence[Step], times: Sequence[StepTimes], wall_ns: Sequence[float]) -> Mapping[str, object]:
-    """The members of a BenchmarkRow that come from the profiled rounds."""
+def profiled_rounds(steps: Sequence[Step], times: Sequence[StepTimes], wall_ns: Sequence[float]) -> ProfiledRounds:
+    """The profiled rounds of a BenchmarkRow."""
     ops = operators(steps, times)
     sums_ns = round_sums_ns(times)
-    return {
-        "with_statistics": Rounds.of(wall_ns),
-        "ops": tuple(ops),
-        "op_types": tuple(by_type(ops, len(sums_ns))),
-        "macs": macs_summary(sum(step.macs for step in steps), sums_ns),
-        "ops_summary": Rounds.of(sums_ns),
-        "sum_to_wall": statistics.median(total / wall for total, wall in zip(sums_ns, wall_ns, strict=True)),
-    }
+    return ProfiledRounds(
+        with_statistics=Rounds.of(wall_ns),
+        ops=tuple(ops),
+        op_types=tuple(by_type(ops, len(sums_ns))),
+        macs=macs_summary(sum(step.macs for step in steps), sums_ns),
+        ops_summary=Rounds.of(sums_ns),
+        sum_to_wall=statistics.median(total / wall for total, wall in zip(sums_ns, wall_ns, strict=True)),
+    )
 
 
 def share(part: float, whole: float) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from farm.rows.nightly import Block, NightlyRow
-from farm.rows.row import Status
+from farm.rows.status import Status
 
 
 class Nature(enum.StrEnum):
@@ -170,14 +170,14 @@ def points_of(row: NightlyRow, run: int, commit: str = "") -> dict[SeriesKey, Po
         Metric.INIT: [block.init_ms for block in good],
         Metric.FIRST: [block.first_ms for block in good],
     }
-    found = {
+    points = {
         metric: Point(runs=tuple(runs), arms=arms, reruns=reruns, spoiled=spoiled, **common)
         for metric, runs in timed.items()
         if row.blocks or (metric == Metric.LATENCY and row.status != Status.OK)
     }
     for metric, value in _single_figures(row).items():
-        found[metric] = Point(runs=(value,), arms=("",), **common)
-    return {SeriesKey(case, metric): point for metric, point in found.items()}
+        points[metric] = Point(runs=(value,), arms=("",), **common)
+    return {SeriesKey(case, metric): point for metric, point in points.items()}
 
 
 def _single_figures(row: NightlyRow) -> dict[Metric, float]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Table, select
 
-from farm.rows.row import DeviceState
+from farm.rows.device_state import DeviceState
 from farm.safe_text import one_line
 from farm.store import schema
 from farm.store.lines import RunData

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, TypeAdapter
 from sqlalchemy import Connection, select
 
-from farm.rows.row import Record
+from farm.rows.record import Record
 from farm.safe_text import one_line
 from farm.store import schema
 from farm.store.rows import check_version, column_text, is_complete_row, json_text, json_value

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from farm.rows.profile import BenchmarkRow, MacsSummary, Operator, OperatorType, Rounds, by_time
+from farm.rows.benchmark import BenchmarkRow, MacsSummary, OperatorType, ProfiledOperator, Rounds
+from farm.rows.profile import by_time
 from farm.tables.table import Table, shape
 
 ROUND_COLUMNS = ("round", "first(ms)", "curr(ms)", "min(ms)", "max(ms)", "avg(ms)", "std")
@@ -24,7 +25,7 @@ def sections(row: BenchmarkRow) -> Iterator[Table]:
         ("Run without statistics", row.without_statistics),
         ("Run with statistics", row.with_statistics),
     )
-    yield from (_rounds(title, found) for title, found in rounds if found)
+    yield from (_rounds(title, times) for title, times in rounds if times)
     if row.ops:
         yield _operators("Sort by Run Order", row.ops)
         yield _operators("Sort by Computation Time", by_time(row.ops))
@@ -40,11 +41,11 @@ def _rounds(title: str, rounds: Rounds) -> Table:
     return Table(title, ROUND_COLUMNS, [[str(rounds.round), *_decimals(times)]])
 
 
-def _operators(title: str, ops: Sequence[Operator]) -> Table:
+def _operators(title: str, ops: Sequence[ProfiledOperator]) -> Table:
     return Table(title, OPERATOR_COLUMNS, [_operator(op) for op in ops], LEFT)
 
 
-def _operator(op: Operator) -> list[str]:
+def _operator(op: ProfiledOperator) -> list[str]:
     figures = _decimals((op.start_ms, op.first_ms, op.avg_ms, op.percent, op.cdf_percent, op.gmacps))
     shapes = map(shape, (op.stride, op.pad, op.filter_shape, op.output_shape, op.dilation))
     return [op.type, *figures, *shapes, op.name]

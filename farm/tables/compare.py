@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from farm.decision.comparison import CompareRow, Side, slowest_first
-from farm.rows.row import Status
+from farm.decision.comparison import slowest_first
+from farm.rows.compare import CompareRow, Side
+from farm.rows.status import Status
 from farm.tables.table import Table, milliseconds
 
 COLUMNS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from farm.forecast import ForecastRow
+from farm.rows.forecast import ForecastRow
 from farm.tables.table import Table, shape, size
 
 OPERATOR_COLUMNS = ("Op Type", "Runs on", "Kernel", "Variant", "MACs", "Output Shape", "name", "Note")

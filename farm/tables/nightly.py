@@ -27,7 +27,7 @@ ORDER = (
 
 def night_tables(night: Night) -> list[Table]:
     """Series that something is said of, and all cases."""
-    told = [each for verdict in ORDER for each in night.having(verdict)]
+    changed = [report for verdict in ORDER for report in night.having(verdict)]
     cases = [_case_cells(case) for device in night.devices for case in device.cases]
     columns = (
         "Unit",
@@ -43,8 +43,8 @@ def night_tables(night: Night) -> list[Table]:
     )
     return [
         *(
-            [Table("", ("Unit", "Model", "Figure", "Change", "Verdict", "Why"), list(map(_told_cells, told)), LEFT)]
-            if told
+            [Table("", ("Unit", "Model", "Figure", "Change", "Verdict", "Why"), list(map(_told_cells, changed)), LEFT)]
+            if changed
             else []
         ),
         Table("", columns, cases, LEFT),
@@ -59,7 +59,7 @@ def _told_cells(report: SeriesReport) -> list[str]:
 
 
 def _case_cells(case: CaseReport) -> list[str]:
-    latency = next((each.judgement for each in case.series if each.key.metric == Metric.LATENCY), None)
+    latency = next((report.judgement for report in case.series if report.key.metric == Metric.LATENCY), None)
     row, named = case.row, [case.case.unit, case.case.model, case.case.runtime, case.case.setting]
     verdict = latency.verdict.replace("_", " ") if latency else "-"
     if row is None:
@@ -76,8 +76,8 @@ def _change(judgement: Judgement) -> str:
 def plan_table(cases: Mapping[Unit, Sequence[Case]], repeats: int, expected_s: Mapping[Unit, float | None]) -> Table:
     """What each unit would do, and for how long."""
     rows = [
-        [unit.name, unit.soc, str(len(found)), str(len(found) * repeats), _minutes(expected_s[unit])]
-        for unit, found in cases.items()
+        [unit.name, unit.soc, str(len(of_unit)), str(len(of_unit) * repeats), _minutes(expected_s[unit])]
+        for unit, of_unit in cases.items()
     ]
     return Table("", ("Unit", "SoC", "Cases", "Blocks", "Expected(min)"), rows, LEFT)
 

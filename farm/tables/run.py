@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from farm.rows.row import RunRow, TensorComparison
+from farm.rows.run import NoFile, RunRow, TensorComparison
 from farm.tables.table import Table, milliseconds
 
 TIME_COLUMNS = (
@@ -63,20 +63,19 @@ def artifact_lines(rows: Sequence[RunRow]) -> list[str]:
 
 
 def _tuned_line(row: RunRow) -> str:
-    if not row.tuned or not row.settings.get("tuned_file"):
+    tuned = row.tuned
+    if isinstance(tuned, NoFile) or not row.settings.get("tuned_file"):
         return ""
-    match, reason = row.tuned["match"], row.tuned.get("reason", "")
-    used = (
-        f"{row.tuned['entries']} entries, used by {row.tuned['used']} steps"
-        if match != "none"
-        else f"not used: {reason}"
-    )
-    return f"{row.model} on {row.unit}: tuned parameters: match {match}, {used}"
+    used = f"{tuned.entries} entries, used by {tuned.used} steps"
+    if tuned.match == "none":
+        used = f"not used: {tuned.reason}"
+    return f"{row.model} on {row.unit}: tuned parameters: match {tuned.match}, {used}"
 
 
 def _kernels_line(row: RunRow) -> str:
-    if not row.kernels or not row.settings.get("kernels_file"):
+    kernels = row.kernels
+    if isinstance(kernels, NoFile) or not row.settings.get("kernels_file"):
         return ""
-    kernels, reason = row.kernels, row.kernels.get("reason", "")
-    counts = f"{kernels['loaded']} loaded, {kernels['built']} built in {kernels['build_ms']:.0f} ms"
-    return f"{row.model} on {row.unit}: compiled kernels: match {kernels['match']}, {counts}{reason and f' ({reason})'}"
+    counts = f"{kernels.loaded} loaded, {kernels.built} built in {kernels.build_ms:.0f} ms"
+    reason = f" ({kernels.reason})" if kernels.reason else ""
+    return f"{row.model} on {row.unit}: compiled kernels: match {kernels.match}, {counts}{reason}"

@@ -1,4 +1,4 @@
-"""Operator times in the trace event format that chrome://tracing and Perfetto open.
+"""ProfiledOperator times in the trace event format that chrome://tracing and Perfetto open.
 
 Source: Trace Event Format, complete events (`ph: X`, times in microseconds) and metadata events (`ph: M`).
 """
@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from farm.rows.profile import BenchmarkRow, Operator
+from farm.rows.benchmark import BenchmarkRow, ProfiledOperator
 
 THREADS = {"gpu": 1, "cpu": 2}
 US_PER_MS = 1000.0
@@ -36,7 +36,7 @@ def _events(process: int, row: BenchmarkRow) -> Iterator[Event]:
         yield _operator(process, op)
 
 
-def _operator(process: int, op: Operator) -> Event:
+def _operator(process: int, op: ProfiledOperator) -> Event:
     shown = op.model_dump(mode="json", exclude={"name", "start_ms", "percent", "cdf_percent"})
     return span(op.name, op.type, (process, THREADS[op.device]), (op.start_ms, op.last_ms), shown)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from farm.artifacts import Artifact
-from farm.rows.row import TuneRow
+from farm.rows.tune import TuneRow
 from farm.tables.table import Table, milliseconds, size
 from runtime.artifacts import KernelSet, TunedEntry, TunedSet
 
@@ -40,17 +40,24 @@ def _tune_cells(row: TuneRow) -> list[str]:
 ARTIFACT_COLUMNS = ("File", "Kind", "SoC", "Device model", "GPU", "Driver", "Entries", "Size")
 
 
-def artifact_table(found: Sequence[Artifact]) -> Table:
+def artifact_table(artifacts: Sequence[Artifact]) -> Table:
     """One line a set of each file."""
-    rows = [_set_cells(artifact, each) for artifact in found for each in artifact.sets]
+    rows = [_set_cells(artifact, one_set) for artifact in artifacts for one_set in artifact.sets]
     return Table("", ARTIFACT_COLUMNS, rows, frozenset(ARTIFACT_COLUMNS[:6]))
 
 
-def _set_cells(artifact: Artifact, each: TunedSet | KernelSet) -> list[str]:
-    fingerprint = each.fingerprint
-    entries = len(each.entries) if isinstance(each, TunedSet) else len(each.binaries)
+def _set_cells(artifact: Artifact, one_set: TunedSet | KernelSet) -> list[str]:
+    fingerprint = one_set.fingerprint
+    entries = len(one_set.entries) if isinstance(one_set, TunedSet) else len(one_set.binaries)
     return [
-        *(str(artifact.path), artifact.kind, fingerprint.soc, each.device_model, fingerprint.gpu, fingerprint.driver),
+        *(
+            str(artifact.path),
+            artifact.kind,
+            fingerprint.soc,
+            one_set.device_model,
+            fingerprint.gpu,
+            fingerprint.driver,
+        ),
         str(entries),
         size(artifact.size_bytes),
     ]
@@ -58,21 +65,22 @@ def _set_cells(artifact: Artifact, each: TunedSet | KernelSet) -> list[str]:
 
 def content_tables(artifact: Artifact) -> list[Table]:
     """What a file holds, set by set."""
-    return [_content(artifact, each) for each in artifact.sets]
+    return [_content(artifact, one_set) for one_set in artifact.sets]
 
 
-def _content(artifact: Artifact, each: TunedSet | KernelSet) -> Table:
-    fingerprint = each.fingerprint
+def _content(artifact: Artifact, one_set: TunedSet | KernelSet) -> Table:
+    fingerprint = one_set.fingerprint
     title = (
-        f"{artifact.kind} for {fingerprint.soc} ({each.device_model}): {fingerprint.gpu}, driver {fingerprint.driver}, "
-        f"{fingerprint.opencl}; family {fingerprint.gpu_family}, kernel sources {fingerprint.source_hash}, "
+        f"{artifact.kind} for {fingerprint.soc} ({one_set.device_model}): "
+        f"{fingerprint.gpu}, driver {fingerprint.driver}, {fingerprint.opencl}; "
+        f"family {fingerprint.gpu_family}, kernel sources {fingerprint.source_hash}, "
         f"runtime {fingerprint.runtime_version}"
     )
-    if isinstance(each, KernelSet):
-        programs = [[key, size(len(binary))] for key, binary in each.binaries.items()]
+    if isinstance(one_set, KernelSet):
+        programs = [[key, size(len(binary))] for key, binary in one_set.binaries.items()]
         return Table(title, ("Program (source|options)", "Size"), programs, frozenset({"Program (source|options)"}))
     columns = ("Launch", "Options", "Global", "Local", "Default(us)", "Tuned(us)", "Gain(%)")
-    return Table(title, columns, [_entry_cells(entry) for entry in each.entries], frozenset(columns[:2]))
+    return Table(title, columns, [_entry_cells(entry) for entry in one_set.entries], frozenset(columns[:2]))
 
 
 def _entry_cells(entry: TunedEntry) -> list[str]:

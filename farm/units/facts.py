@@ -15,7 +15,7 @@ from typing import get_args
 from farm import safe_text, soc
 from farm.config.fields import Abi
 from farm.config.inventory import Unit
-from farm.rows.row import Record
+from farm.rows.record import Record
 from farm.transport.base import Transport
 
 DEADLINE_S = 20.0

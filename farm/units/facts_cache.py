@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from farm import atomic_file, safe_text
 from farm.config.inventory import Unit
 from farm.lease import host_lock
-from farm.rows.row import Record
+from farm.rows.record import Record
 from farm.units.facts import Facts
 from runtime.errors import FarmError
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from farm import atomic_file, safe_text
 from farm.config.inventory import Unit
 from farm.lease import host_lock
-from farm.rows.row import Status
+from farm.rows.status import Status
 from farm.workspace import BUILD_FOLDER, file_part
 from runtime.errors import DeviceError, FarmError
 

@@ -19,7 +19,7 @@ from farm import safe_text, soc
 from farm.condition.device_state import read_state
 from farm.config.inventory import DEFAULT_FILE, Inventory, Unit
 from farm.lease import lease
-from farm.rows.row import DeviceState
+from farm.rows.device_state import DeviceState
 from farm.transport.base import Transport
 from farm.units import facts, facts_cache, health
 from farm.units.facts import Facts

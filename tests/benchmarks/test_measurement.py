@@ -11,7 +11,7 @@ from benchmarks.figures import ONNX_RUNTIME
 from benchmarks.measurement import DEFAULT, TUNED, Options, measure
 from benchmarks.networks import Network, zoo_networks
 from farm.farmrt.drivers import Driver, find_drivers
-from farm.rows.row import Status
+from farm.rows.status import Status
 from tuner.statistics import MINIMUM_ROUNDS
 
 

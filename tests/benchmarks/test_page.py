@@ -18,7 +18,8 @@ from benchmarks.figures import (
     Tuning,
 )
 from benchmarks.page import page
-from farm.rows.row import Latency, Status
+from farm.rows.latency import Latency
+from farm.rows.status import Status
 
 MACHINE = Machine(cpu="Abacus", cores=2, memory_bytes=2**34, system="Linux", versions={"farm": "1"})
 

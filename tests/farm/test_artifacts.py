@@ -10,7 +10,7 @@ import pytest
 
 from farm import artifacts
 from farm.artifacts import MANIFEST_NAME, ModelRecord, SetRecord
-from farm.rows.row import Latency
+from farm.rows.latency import Latency
 from runtime.artifacts import Fingerprint, KernelSet, TunedEntry, TunedSet, encode_tuned
 from runtime.errors import ConfigError, FarmError, FormatError
 
@@ -47,7 +47,7 @@ def evidence(model: str = "net", gain: float = 20.0) -> ModelRecord:
     )
 
 
-def texts(findings: list[artifacts.Finding]) -> list[tuple[bool, str]]:
+def texts(findings: list[artifacts.ArtifactFinding]) -> list[tuple[bool, str]]:
     return [(each.good, each.text) for each in findings]
 
 

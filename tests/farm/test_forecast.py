@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from farm.config import deployment
-from farm.forecast import ForecastRow, forecast
+from farm.forecast import forecast
 from farm.jobs.forecast import forecast_for_file, read_target_file
-from farm.rows.row import Status
+from farm.rows.forecast import ForecastRow
+from farm.rows.status import Status
 from farm.tables.forecast import forecast_tables
 from runtime.errors import ConfigError
 from runtime.lowering.lower import Options, lower
@@ -27,26 +28,27 @@ def test_operators_conversions_work_and_memory() -> None:
     x = maker.input(1, 3, 8, 8)
     for _ in range(3):
         x = maker.conv(x, 8)
-    told = forecast(lower(maker.finish(x), TARGET, Options()))
-    assert [op.type for op in told["operators"]] == ["Transpose", "Conv2D", "Conv2D", "Conv2D", "Transpose"]
-    assert [op.is_conversion for op in told["operators"]] == [True, False, False, False, True]
-    assert (told["conversions"], told["gpu_operators"], told["cpu_fallbacks"]) == (2, 5, 0)
-    assert told["macs"] == 64 * 9 * (3 * 8 + 8 * 8 + 8 * 8)
-    assert 0 < told["activations_peak_bytes"] < told["activations_sum_bytes"]
-    assert told["weights_bytes"] >= 4 * 9 * (3 * 8 + 8 * 8 + 8 * 8)
+    figures = forecast(lower(maker.finish(x), TARGET, Options()))
+    assert [op.type for op in figures.operators] == ["Transpose", "Conv2D", "Conv2D", "Conv2D", "Transpose"]
+    assert [op.is_conversion for op in figures.operators] == [True, False, False, False, True]
+    assert (figures.conversions, figures.gpu_operators, figures.cpu_fallbacks) == (2, 5, 0)
+    assert figures.macs == 64 * 9 * (3 * 8 + 8 * 8 + 8 * 8)
+    assert figures.activations_peak_bytes and figures.activations_sum_bytes and figures.weights_bytes
+    assert 0 < figures.activations_peak_bytes < figures.activations_sum_bytes
+    assert figures.weights_bytes >= 4 * 9 * (3 * 8 + 8 * 8 + 8 * 8)
 
 
 def test_a_cpu_runtime_does_not_fall_back() -> None:
     maker = GraphMaker()
     graph = maker.finish(maker.conv(maker.input(1, 3, 8, 8), 8))
-    told = forecast(lower(graph, dataclasses.replace(TARGET, memory="cpu"), Options()))
-    assert {op.device for op in told["operators"]} == {"cpu"}
-    assert (told["gpu_operators"], told["cpu_fallbacks"]) == (0, 0)
+    figures = forecast(lower(graph, dataclasses.replace(TARGET, memory="cpu"), Options()))
+    assert {op.device for op in figures.operators} == {"cpu"}
+    assert (figures.gpu_operators, figures.cpu_fallbacks) == (0, 0)
 
 
 def target_file(folder: Path, **more: object) -> Path:
     path = folder / "phone.json"
-    path.write_text(json.dumps(probe() | more))
+    path.write_text(json.dumps(probe().model_dump() | more))
     return path
 
 
@@ -76,7 +78,7 @@ def test_what_the_phone_lacks_is_a_row(tmp_path: Path) -> None:
         (b"\xff\xfe", "not JSON"),
         (b"[1]", "'abi' and 'opencl' are missing"),
         (b'{"abi": "x", "opencl": []}', "'abi' and 'opencl' are missing"),
-        (b'{"abi": "x", "opencl": {"device": {"name": "x"}}}', "'platform_version' is missing or wrong"),
+        (b'{"abi": "x", "opencl": {"device": {"name": "x"}}}', "'opencl.device.driver' is missing or wrong"),
     ],
 )
 def test_target_files_that_are_none_are_refused(tmp_path: Path, content: bytes, text: str) -> None:

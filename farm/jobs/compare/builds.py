@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,19 +14,24 @@ import numpy.typing as npt
 from farm.config import deployment
 from farm.config.deployment import Model, Runtime
 from farm.config.inventory import Unit
-from farm.decision.comparison import CompareRow, ComparisonOutcome, Side, decide, differences
+from farm.decision.comparison import ComparisonDecision, compare_figures, decide
 from farm.jobs.compare.bundle import Probed
 from farm.jobs.compare.contender import Contender
-from farm.jobs.compare.duet import Arm, Entry, Rehearsal, rehearse, run_turns, told
+from farm.jobs.compare.duet import Arm, Entry, Rehearsal, errors_naming, rehearse, run_turns
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
-from farm.jobs.fleet.job_rows import Members, rows_of_each
-from farm.jobs.fleet.progress import UNWATCHED, Watch
+from farm.jobs.fleet.job_rows import Settings, rows_of_each
+from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Failed, Prepared, prepare_all, random_input
-from farm.jobs.validate import output_members
+from farm.jobs.validate import Validation, compare_outputs
 from farm.model.fetch import Fetcher
+from farm.rows.compare import CompareResult, CompareRow, ComparisonOutcome, Side
+from farm.rows.latency import Latency
 from farm.rows.nightly import Block
-from farm.rows.row import Latency, Status
+from farm.rows.result import OK
+from farm.rows.row import Ending, Provenance, Throttling
+from farm.rows.run import RunFigures
+from farm.rows.status import Status
 from farm.workspace import Workspace, file_part
 from runtime.errors import ConfigError
 
@@ -50,31 +55,32 @@ def compare_job(
     units: Sequence[Unit],
     options: CompareOptions,
     fleet: FleetOptions = FLEET,
-    watch: Watch = UNWATCHED,
+    progress: ProgressView = SILENT,
 ) -> Iterator[CompareRow]:
     """A row for each unit, model and runtime that both have; ConfigError where there is none."""
     a, b = both
-    models = [found for each in prepare_all(deployment.load(a.model_file)) if (found := _common(each, b, options))]
+    of_a = prepare_all(deployment.load(a.model_file))
+    models = [common for model in of_a if (common := _common(model, b, options))]
     if not models:
         raise ConfigError(f"{a.model_file}: no model that both have runs on {' or '.join(options.runtimes)}")
 
-    def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> Members:
-        return _Duel(opened, prepared, runtime, both, options).members()
+    def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> CompareResult:
+        return _Duel(opened, prepared, runtime, both, options).result()
 
-    def asked(settings: Model, runtime: Runtime) -> Members:
+    def settings(model: Model, runtime: Runtime) -> Settings:
         return {"turns": options.turns, "seed": options.seed}
 
-    for row in rows_of_each(CompareRow, models, units, measure, asked, fleet, watch):
+    for row in rows_of_each(CompareRow, models, units, measure, settings, fleet, progress):
         yield row if row.a.name else row.model_copy(update={"a": a.side, "b": b.side})
 
 
-def _common(found: Prepared | Failed, b: Contender, options: CompareOptions) -> Prepared | Failed | None:
+def _common(model: Prepared | Failed, b: Contender, options: CompareOptions) -> Prepared | Failed | None:
     """A model of A with the runtimes that B's has too and that were asked for; None without any."""
-    other = deployment.load(b.model_file).models.get(b.model_name(found.name))
-    shared = [each for each in found.settings.runtimes if other and each in other.runtimes]
-    wanted = [each for each in shared if each in options.runtimes]
-    settings = found.settings.model_copy(update={"runtime": "+".join(wanted)})
-    return dataclasses.replace(found, settings=settings) if wanted else None
+    other = deployment.load(b.model_file).models.get(b.model_name(model.name))
+    shared = [runtime for runtime in model.settings.runtimes if other and runtime in other.runtimes]
+    wanted = [runtime for runtime in shared if runtime in options.runtimes]
+    settings = model.settings.model_copy(update={"runtime": "+".join(wanted)})
+    return dataclasses.replace(model, settings=settings) if wanted else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,66 +93,79 @@ class _Duel:
     both: tuple[Contender, Contender]
     options: CompareOptions
 
-    def members(self) -> Members:
-        """Members of its row."""
-        entries = [self._entry(arm, each) for arm, each in zip(ARMS, self.both, strict=True)]
+    def result(self) -> CompareResult:
+        """Makes both, runs them in turns, and decides."""
+        entries = [self._entry(arm, contender) for arm, contender in zip(ARMS, self.both, strict=True)]
         with TemporaryDirectory() as folder:
             a, b = (self._rehearsed(entry, Path(folder)) for entry in entries)
             blocks = run_turns(self.opened, a, b, self.options.turns, self.options.seed)
-        sides = [_side(each, found, blocks) for each, found in zip(self.both, (a, b), strict=True)]
-        return self._decided(sides, b, blocks) | self._outputs_compared(a, b)
+        sides = _side(self.both[0], a, blocks), _side(self.both[1], b, blocks)
+        return self._decided(sides, b, blocks, self._outputs_compared(a, b))
 
     def _entry(self, arm: Arm, contender: Contender) -> Entry:
         """Makes one of the two."""
         name = contender.model_name(self.prepared.name)
-        self.opened.watch.stage(f"{self.prepared.name} ({self.runtime}): making {arm.upper()}, {contender.side.name}")
+        self.opened.progress.stage(
+            f"{self.prepared.name} ({self.runtime}): making {arm.upper()}, {contender.side.name}"
+        )
         unit = file_part(self.opened.unit.name)
         folder = Workspace(self.prepared.deployment.library_name).folder / "compare" / unit
         folder = folder / f"{self.prepared.name}.{self.runtime}.{arm}"
-        with told(arm):
+        with errors_naming(arm):
             probed = Probed.of(self.opened, self.options.memory)
             bundle = contender.bundle(self.prepared.name, self.runtime, probed, folder)
         return Entry(arm, bundle, folder, _inputs(contender.model_file, name))
 
     def _rehearsed(self, entry: Entry, folder: Path) -> Rehearsal:
-        self.opened.watch.stage(f"{self.prepared.name} ({self.runtime}): first run of {entry.arm.upper()}")
+        self.opened.progress.stage(f"{self.prepared.name} ({self.runtime}): first run of {entry.arm.upper()}")
         return rehearse(self.opened, entry, folder / f"compare_{entry.arm}.bin")
 
-    def _decided(self, sides: Sequence[Side], b: Rehearsal, blocks: Sequence[Block]) -> Members:
+    def _decided(
+        self, sides: tuple[Side, Side], b: Rehearsal, blocks: Sequence[Block], outputs: Validation
+    ) -> CompareResult:
         """What the times say; too few turns that heat did not spoil are a failure."""
-        a_ms, b_ms = ([statistics.median(each.samples) for each in _good(blocks, arm)] for arm in ARMS)
+        a_ms, b_ms = ([statistics.median(block.samples) for block in _good(blocks, arm)] for arm in ARMS)
         decision = decide(a_ms, b_ms, self.options.margin_percent)
-        throttled = "; ".join(dict.fromkeys(each.throttled for each in blocks if each.throttled))
-        failed = decision.outcome == ComparisonOutcome.NONE
-        return {
-            **dataclasses.asdict(decision),
-            "status": Status.FAILED if failed else Status.OK,
-            "reason": f"{decision.verdict}{throttled and f' ({throttled})'}" if failed else "",
-            "throttled": throttled,
-            "margin_percent": self.options.margin_percent,
-            "device_model": self.opened.device_model,
-            "a": sides[0],
-            "b": sides[1],
-            "notes": differences(*sides),
-            "blocks": tuple(blocks),
-            "fingerprint": b.entry.bundle.fingerprint,
-            "settings": {
-                **b.entry.bundle.settings,
-                "opencl_library": "" if self.runtime == "cpu" else self.opened.opencl_library,
-            },
-            **sides[1].model_dump(include={"latency_ms", "init_ms", "first_ms", "memory_bytes"}),
-        }
+        throttled = "; ".join(dict.fromkeys(block.throttled for block in blocks if block.throttled))
+        return CompareResult(
+            ending=_failed(decision, throttled) if outputs.is_ok else outputs.ending,
+            device_model=self.opened.device_model,
+            provenance=self._provenance(b),
+            throttling=Throttling(throttled=throttled),
+            figures=figures_of(sides[1]),
+            comparison=outputs.comparison,
+            compared=compare_figures(*sides, decision, self.options.margin_percent, blocks=blocks),
+        )
 
-    def _outputs_compared(self, a: Rehearsal, b: Rehearsal) -> Members:
+    def _provenance(self, b: Rehearsal) -> Provenance:
+        library = "" if self.runtime == "cpu" else self.opened.opencl_library
+        settings = {**b.entry.bundle.settings, "opencl_library": library}
+        return Provenance(fingerprint=b.entry.bundle.fingerprint, settings=settings)
+
+    def _outputs_compared(self, a: Rehearsal, b: Rehearsal) -> Validation:
         """B's outputs against A's. Two builds must agree, two versions of a model need not."""
         names = self.prepared.data_formats
-        if not all(name in found.outputs for name in names for found in (a, b)):
-            return {}
-        members = output_members(self.prepared, self.runtime, a.outputs, b.outputs)
-        status, reason = members.pop("status"), members.pop("reason")
-        if status == Status.OK or self.both[0].side.kind == "model":
-            return members
-        return members | {"status": status, "reason": f"B's outputs depart from A's: {reason}"}
+        if not all(name in side.outputs for name in names for side in (a, b)):
+            return Validation()
+        validation = compare_outputs(self.prepared, self.runtime, a.outputs, b.outputs)
+        if validation.is_ok or self.both[0].side.kind == "model":
+            return Validation(OK, validation.comparison)
+        reason = f"B's outputs depart from A's: {validation.ending.reason}"
+        return Validation(Ending(status=validation.ending.status, reason=reason), validation.comparison)
+
+
+def _failed(decision: ComparisonDecision, throttled: str) -> Ending:
+    """How a comparison ends whose outputs agree: badly where nothing could be decided."""
+    if decision.outcome != ComparisonOutcome.NONE:
+        return OK
+    return Ending(status=Status.FAILED, reason=f"{decision.verdict}{throttled and f' ({throttled})'}")
+
+
+def figures_of(side: Side) -> RunFigures:
+    """The figures of one side as those of a run."""
+    return RunFigures(
+        latency_ms=side.latency_ms, init_ms=side.init_ms, first_ms=side.first_ms, memory_bytes=side.memory_bytes
+    )
 
 
 def _inputs(model_file: Path, name: str) -> dict[str, Array]:
@@ -158,23 +177,24 @@ def _inputs(model_file: Path, name: str) -> dict[str, Array]:
 
 
 def _good(blocks: Sequence[Block], arm: str) -> list[Block]:
-    return [each for each in blocks if each.arm == arm and not each.throttled]
+    return [block for block in blocks if block.arm == arm and not block.throttled]
 
 
-def _side(contender: Contender, found: Rehearsal, blocks: Sequence[Block]) -> Side:
+def _side(contender: Contender, rehearsal: Rehearsal, blocks: Sequence[Block]) -> Side:
     """What is known of one of the two after the turns."""
-    good = _good(blocks, found.entry.arm)
-    times: Mapping[str, Any] = {}
-    if good:
-        times = {
-            "latency_ms": Latency.of([sample for each in good for sample in each.samples]),
-            "init_ms": statistics.median(each.init_ms for each in good),
-            "first_ms": statistics.median(each.first_ms for each in good),
-        }
-    about = {
-        "model": found.entry.bundle.model,
-        "versions": found.entry.bundle.versions,
-        "fingerprint": found.entry.bundle.fingerprint,
-        "memory_bytes": found.answer.get("memory", {}),
-    }
-    return contender.side.model_copy(update={**about, **times})
+    good = _good(blocks, rehearsal.entry.arm)
+    bundle, side = rehearsal.entry.bundle, contender.side
+    return Side(
+        name=side.name,
+        kind=side.kind,
+        commit=side.commit,
+        changed=side.changed,
+        run=side.run,
+        model=bundle.model,
+        versions=bundle.versions,
+        fingerprint=bundle.fingerprint,
+        latency_ms=Latency.of([sample for block in good for sample in block.samples]) if good else None,
+        init_ms=statistics.median(block.init_ms for block in good) if good else None,
+        first_ms=statistics.median(block.first_ms for block in good) if good else None,
+        memory_bytes=rehearsal.answer.memory,
+    )

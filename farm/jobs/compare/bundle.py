@@ -27,6 +27,7 @@ from farm.config import deployment
 from farm.config.deployment import Runtime
 from farm.config.fields import Abi
 from farm.config.inventory import Unit
+from farm.farmrt.answers import ProbeAnswer
 from farm.jobs.compare.checkout import Checkout
 from farm.jobs.fleet.unit import OpenUnit, choose_target, write_plan
 from farm.jobs.models.prepare import prepare
@@ -53,7 +54,7 @@ class _Described(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=())
 
 
-class Tensor(_Described):
+class OutputTensor(_Described):
     """An output of the plan."""
 
     name: str
@@ -69,7 +70,7 @@ class Bundle(_Described):
     library: str
     model: str
     runtime: str
-    outputs: tuple[Tensor, ...]
+    outputs: tuple[OutputTensor, ...]
     fingerprint: dict[str, str]
     settings: dict[str, Any]
     limit_kernel_time: bool
@@ -82,7 +83,7 @@ class Probed(_Described):
     soc: str
     abi: Abi
     memory: str | None
-    probe: dict[str, Any]
+    probe: ProbeAnswer
 
     @classmethod
     def of(cls, opened: OpenUnit, memory: str | None) -> Probed:
@@ -103,19 +104,19 @@ def make_bundle(model_file: Path, model: str, runtime: Runtime, probed: Probed, 
     folder.mkdir(parents=True, exist_ok=True)
     write_plan(plan, folder / PLAN_FILE)
     shutil.copy(build_farmrt(probed.abi), folder / FARMRT_FILE)
-    made = Bundle(
+    bundle = Bundle(
         source=str(_source()),
         versions=versions(),
         library=source.library_name,
         model=model,
         runtime=runtime,
-        outputs=tuple(Tensor(name=tensor.name, shape=tensor.shape) for tensor in plan.outputs),
+        outputs=tuple(OutputTensor(name=tensor.name, shape=tensor.shape) for tensor in plan.outputs),
         fingerprint=row_fingerprint(target),
         settings={"data_type": prepared.settings.data_type_on(runtime), "memory": target.memory},
         limit_kernel_time=prepared.settings.limit_opencl_kernel_time,
     )
-    atomic_file.write(folder / BUNDLE_FILE, made.model_dump_json(indent=2).encode())
-    return made
+    atomic_file.write(folder / BUNDLE_FILE, bundle.model_dump_json(indent=2).encode())
+    return bundle
 
 
 def make_bundle_with(
@@ -190,10 +191,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runtime", required=True, choices=["cpu", "gpu"])
     parser.add_argument("--probe", required=True, type=Path)
     parser.add_argument("-o", "--output", required=True, type=Path)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        probed = Probed.model_validate_json(asked.probe.read_bytes())
-        make_bundle(asked.model_file, asked.model, asked.runtime, probed, asked.output)
+        probed = Probed.model_validate_json(options.probe.read_bytes())
+        make_bundle(options.model_file, options.model, options.runtime, probed, options.output)
     except (FarmError, OSError, ValidationError) as error:
         print(f"error: {one_line(str(error))}", file=sys.stderr)
         return error.exit_status if isinstance(error, FarmError) else 2

@@ -76,10 +76,10 @@ def at_commit(root: Path, commit: str) -> Checkout:
             _git(root, "worktree", "prune")
             _git(root, "worktree", "add", "--quiet", "--detach", str(folder), commit)
             made.touch()
-    found = in_folder(folder)
-    if found.changed or found.commit != commit:
+    checkout = in_folder(folder)
+    if checkout.changed or checkout.commit != commit:
         raise ConfigError(f"{folder}: no longer what the commit holds; name the folder to compare it, or remove it")
-    return found
+    return checkout
 
 
 def in_folder(folder: Path) -> Checkout:

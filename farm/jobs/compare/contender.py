@@ -8,10 +8,10 @@ from pathlib import Path
 
 from farm.config import deployment
 from farm.config.deployment import Deployment, Runtime
-from farm.decision.comparison import Side
 from farm.jobs.compare import checkout
 from farm.jobs.compare.bundle import Bundle, Probed, check_makes_bundles, make_bundle, make_bundle_with
 from farm.jobs.compare.checkout import Checkout
+from farm.rows.compare import Side
 from runtime.errors import ConfigError
 
 
@@ -50,12 +50,12 @@ def build(text: str, model_file: Path) -> Contender:
     """
     folder = Path(text)
     if folder.is_dir():
-        found = checkout.in_folder(folder)
+        sources = checkout.in_folder(folder)
     else:
         root = checkout.repository()
-        found = checkout.at_commit(root, checkout.commit_of(root, text))
-    check_makes_bundles(found)
-    return Contender(Side(name=text, kind="build", commit=found.commit, changed=found.changed), model_file, found)
+        sources = checkout.at_commit(root, checkout.commit_of(root, text))
+    check_makes_bundles(sources)
+    return Contender(Side(name=text, kind="build", commit=sources.commit, changed=sources.changed), model_file, sources)
 
 
 def models(a_file: Path, b_file: Path) -> tuple[Contender, Contender]:

@@ -1,8 +1,8 @@
 """Two farmrt, each with its own plan, run in turns on one unit.
 
-A turn starts a fresh farmrt of each, loads the model into both, and lets them run alternately, A B B A A B B A or
-B A A B B A A B by lot. Its two medians are one replicate each: what a process got by chance (places in memory, clocks)
-is drawn anew with every turn, and does not pass for a difference between the two.
+A turn starts a fresh process of each, loads the model into both, and lets them run alternately, A B B A A B B A or
+B A A B B A A B at random. Its two medians are one replicate each: what a process got by chance (places in memory,
+clocks) is drawn anew with every turn, and does not pass for a difference between the two.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from farm.farmrt.session import Answer, Session
+from farm.farmrt.answers import LoadAnswer
 from farm.jobs.compare.bundle import FARMRT_FILE, PLAN_FILE, Bundle
 from farm.jobs.compare.interleaved import Effort, first_rounds, in_turns
 from farm.jobs.fleet.unit import OpenUnit
@@ -49,14 +49,14 @@ class Rehearsal:
     """A first run of one of the two: its entry with kernels, farmrt's answer to loading it, its outputs."""
 
     entry: Entry
-    answer: Answer
+    answer: LoadAnswer
     outputs: Mapping[str, Array]
     round_ms: float
 
 
 @dataclasses.dataclass(frozen=True)
-class _Half:
-    """What a turn gave of one of the two, in ms."""
+class _TurnTimes:
+    """The times of one of the two in a turn, in ms."""
 
     init_ms: float
     first_ms: float
@@ -79,35 +79,35 @@ def run_turns(opened: OpenUnit, a: Rehearsal, b: Rehearsal, turns: int, seed: in
     """A block of each for every turn, marked where heat slowed the unit down even after a rest."""
     blocks: list[Block] = []
     slower_ms = max(a.round_ms, b.round_ms)
-    for number, first in enumerate(_lots(turns, seed)):
-        opened.watch.stage(f"{a.entry.bundle.model} ({a.entry.bundle.runtime}): turn {number + 1} of {turns}")
+    for number, first in enumerate(_first_of_turns(turns, seed)):
+        opened.progress.stage(f"{a.entry.bundle.model} ({a.entry.bundle.runtime}): turn {number + 1} of {turns}")
         begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         turn = functools.partial(_turn, opened, (a.entry, b.entry), slower_ms, first)
-        found = opened.measured(turn)
+        sample = opened.measured(turn)
         blocks += [
             Block(
                 time=begun,
                 arm=entry.arm,
-                init_ms=half.init_ms,
-                first_ms=half.first_ms,
-                samples=half.samples,
-                throttled=found.cause,
-                state_before=found.before,
-                state_after=found.after,
+                init_ms=times.init_ms,
+                first_ms=times.first_ms,
+                samples=times.samples,
+                throttled=sample.cause,
+                state_before=sample.before,
+                state_after=sample.after,
             )
-            for entry, half in zip((a.entry, b.entry), found.value, strict=True)
+            for entry, times in zip((a.entry, b.entry), sample.value, strict=True)
         ]
     return blocks
 
 
-def _lots(turns: int, seed: int) -> list[int]:
-    """Who is first in each turn, each as often as the other."""
-    found = [turn % 2 for turn in range(turns)]
-    random.Random(seed).shuffle(found)
-    return found
+def _first_of_turns(turns: int, seed: int) -> list[int]:
+    """Which of the two (0 or 1) runs first in each turn, drawn so that both do equally often."""
+    first = [turn % 2 for turn in range(turns)]
+    random.Random(seed).shuffle(first)
+    return first
 
 
-def _turn(opened: OpenUnit, entries: tuple[Entry, Entry], round_ms: float, first: int) -> list[_Half]:
+def _turn(opened: OpenUnit, entries: tuple[Entry, Entry], round_ms: float, first: int) -> list[_TurnTimes]:
     """One turn; `first` (0 or 1) is loaded and runs first."""
     with contextlib.ExitStack() as stack:
         order = sorted(range(2), key=lambda index: index != first)
@@ -116,24 +116,24 @@ def _turn(opened: OpenUnit, entries: tuple[Entry, Entry], round_ms: float, first
         runners = (loaded[0][0], loaded[1][0])
         samples = in_turns(*runners, TURN.turns, TURN.rounds(round_ms), round_ms, first)
     return [
-        _Half(loaded[index][1]["init_ms"], firsts[index], tuple(itertools.chain.from_iterable(samples[index])))
+        _TurnTimes(loaded[index][1].init_ms, firsts[index], tuple(itertools.chain.from_iterable(samples[index])))
         for index in range(2)
     ]
 
 
 @contextlib.contextmanager
-def _loaded(opened: OpenUnit, entry: Entry) -> Iterator[tuple[OpenUnit, Answer]]:
+def _loaded(opened: OpenUnit, entry: Entry) -> Iterator[tuple[OpenUnit, LoadAnswer]]:
     """A farmrt of its own with its model, and farmrt's answer to that. Errors say which of the two it was."""
-    way, farmrt = opened.way, entry.folder / FARMRT_FILE
-    with told(entry.arm), Session(way.transport, way.store.put([farmrt])[farmrt], wrap=way.task_profile.wrap) as own:
-        runner = OpenUnit(way, own)
+    connection, farmrt = opened.connection, entry.folder / FARMRT_FILE
+    with errors_naming(entry.arm), connection.session(farmrt) as own:
+        runner = OpenUnit(connection, own)
         plan_file, limited = entry.folder / PLAN_FILE, entry.bundle.limit_kernel_time
         yield runner, runner.load(plan_file, kernels=entry.kernels, limit_kernel_time=limited)
 
 
 @contextlib.contextmanager
-def told(arm: Arm) -> Iterator[None]:
-    """Puts before the text of an error which of the two it is about."""
+def errors_naming(arm: Arm) -> Iterator[None]:
+    """Puts `A: ` or `B: ` before the text of an error that is raised within."""
     try:
         yield
     except FarmError as error:

@@ -6,11 +6,16 @@ import dataclasses
 import statistics
 from collections.abc import Mapping, Sequence
 
-from farm.decision.comparison import CompareRow, ComparisonDecision, ComparisonOutcome, Side, decide, differences
+from farm.decision.comparison import ComparisonDecision, compare_figures, decide
+from farm.rows.compare import CompareResult, CompareRow, ComparisonOutcome, Side
+from farm.rows.latency import Latency
 from farm.rows.nightly import NightlyRow
-from farm.rows.row import Latency, Status
+from farm.rows.result import OK, Conditions, make_row
+from farm.rows.row import Ending, Identity, Provenance
+from farm.rows.run import RunFigures
 from farm.rows.run_info import RunInfo
 from farm.rows.series import Case, case_of
+from farm.rows.status import Status
 
 NOTED_DB = 1.0
 
@@ -49,22 +54,32 @@ def _row(a: StoredRun, before: NightlyRow, b: StoredRun, after: NightlyRow, marg
     sides = _side(a, before), _side(b, after)
     decision = _decision(before, after, margin_percent)
     became_bad = before.status == Status.OK != after.status
-    return CompareRow(
-        **{name: getattr(after, name) for name in ("unit", "soc", "device_model", "library", "model", "runtime")},
-        **dataclasses.asdict(decision),
-        status=after.status if became_bad else Status.OK,
-        reason=f"in B: {after.reason}" if became_bad else "",
-        fingerprint=after.fingerprint,
-        versions=after.versions,
-        settings={"setting": after.setting, "a": before.settings, "b": after.settings},
-        margin_percent=margin_percent,
-        a=sides[0],
-        b=sides[1],
-        notes=(*differences(*sides), *_notes(before, after)),
-        latency_ms=sides[1].latency_ms,
-        init_ms=sides[1].init_ms,
-        first_ms=sides[1].first_ms,
-        memory_bytes=after.memory_bytes,
+    result = CompareResult(
+        ending=Ending(status=after.status, reason=f"in B: {after.reason}") if became_bad else OK,
+        provenance=Provenance(
+            fingerprint=after.fingerprint,
+            versions=after.versions,
+            settings={"setting": after.setting, "a": before.settings, "b": after.settings},
+        ),
+        figures=RunFigures(
+            latency_ms=sides[1].latency_ms,
+            init_ms=after.init_ms,
+            first_ms=after.first_ms,
+            memory_bytes=after.memory_bytes,
+        ),
+        compared=compare_figures(*sides, decision, margin_percent, _notes(before, after)),
+    )
+    return make_row(CompareRow, _identity(after), Conditions(), result)
+
+
+def _identity(row: NightlyRow) -> Identity:
+    return Identity(
+        unit=row.unit,
+        soc=row.soc,
+        device_model=row.device_model,
+        library=row.library,
+        model=row.model,
+        runtime=row.runtime,
     )
 
 
@@ -85,16 +100,18 @@ def _medians_ms(row: NightlyRow) -> list[float]:
 
 def _side(run: StoredRun, row: NightlyRow) -> Side:
     samples = [sample for block in row.blocks if not block.throttled for sample in block.samples]
-    return run.side.model_copy(
-        update={
-            "model": row.model,
-            "versions": row.versions,
-            "fingerprint": row.fingerprint,
-            "latency_ms": Latency.of(samples) if samples else None,
-            "init_ms": row.init_ms,
-            "first_ms": row.first_ms,
-            "memory_bytes": row.memory_bytes,
-        }
+    return Side(
+        name=run.name,
+        kind="run",
+        run=run.info.id,
+        commit=run.info.commit,
+        model=row.model,
+        versions=row.versions,
+        fingerprint=row.fingerprint,
+        latency_ms=Latency.of(samples) if samples else None,
+        init_ms=row.init_ms,
+        first_ms=row.first_ms,
+        memory_bytes=row.memory_bytes,
     )
 
 

@@ -19,12 +19,12 @@ SEARCHED = 200  # of the newest runs, for one with cases
 def find_run(store: Store, text: str) -> RunInfo:
     """The run of a number, or the newest finished one with nightly cases; ConfigError where there is none."""
     if text == LATEST:
-        found = next(_with_cases(store), None)
+        run = next(_with_cases(store), None)
     else:
-        found = next((run for run in store.runs() if str(run.id) == text), None)
-    if found is None:
+        run = next((run for run in store.runs() if str(run.id) == text), None)
+    if run is None:
         raise ConfigError(f"run {text}: not in {store.address}; {_newest(store)}")
-    return found
+    return run
 
 
 def stored_run(store: Store, text: str) -> StoredRun:
@@ -46,5 +46,5 @@ def _with_cases(store: Store) -> Iterator[RunInfo]:
 
 def _newest(store: Store) -> str:
     """The newest runs in a few words."""
-    found = [f"{run.id} ({run.name}, {run.started[:16]})" for run in store.runs(limit=SHOWN)]
-    return f"the newest are {', '.join(found)}" if found else "there is no run yet; `farm nightly` makes some"
+    newest = [f"{run.id} ({run.name}, {run.started[:16]})" for run in store.runs(limit=SHOWN)]
+    return f"the newest are {', '.join(newest)}" if newest else "there is no run yet; `farm nightly` makes some"

@@ -11,14 +11,18 @@ from farm.config.inventory import Unit
 from farm.emulation import PhoneSettings
 from farm.emulation.phone_unit import emulated_phone_unit
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
-from farm.jobs.fleet.progress import Watch
+from farm.jobs.fleet.progress import ProgressView
 from farm.jobs.run import NO_ARTIFACT, LoadOptions, RunOptions, run_job
 from farm.jobs.tune.job import TuneOptions, tune_job
 from farm.jobs.tune.search import SearchOptions
 from farm.report import markdown
-from farm.report.markdown import Section
-from farm.rows.profile import BenchmarkRow, by_time
-from farm.rows.row import Row, RunRow, Status, TuneRow
+from farm.report.markdown import ReportSection
+from farm.rows.benchmark import BenchmarkRow
+from farm.rows.profile import by_time
+from farm.rows.row import Row
+from farm.rows.run import RunRow
+from farm.rows.status import Status
+from farm.rows.tune import TuneRow
 from farm.store.recorder import Recorder
 from farm.tables.benchmark import sections
 from farm.tables.run import artifact_lines, run_tables
@@ -26,6 +30,8 @@ from farm.tables.table import Table, milliseconds
 from farm.tables.tune import tune_table
 
 _UNTUNED = LoadOptions(tuned=NO_ARTIFACT, kernels=NO_ARTIFACT)
+_RUN = RunOptions(validate=True, load=_UNTUNED)
+_BENCHMARK = BenchmarkOptions(rounds=20, load=_UNTUNED)
 _SLOWEST = 5
 PHONE = "emulated_phone"
 PHONE_BUDGET_S = 15.0  # of device time
@@ -62,7 +68,9 @@ class Demo:
         return list(dict.fromkeys(path for row in self.tunings for path in row.artifacts))
 
 
-def demonstrate(deployments: Sequence[Deployment], units: Sequence[Unit], watch: Watch, keeper: Recorder) -> Demo:
+def demonstrate(
+    deployments: Sequence[Deployment], units: Sequence[Unit], progress: ProgressView, keeper: Recorder
+) -> Demo:
     """Runs the three jobs on every model, the first two untuned; tunes the last model on an emulated phone too.
 
     Each row is kept as it comes.
@@ -71,12 +79,14 @@ def demonstrate(deployments: Sequence[Deployment], units: Sequence[Unit], watch:
     runs: list[RunRow] = []
     profiles: list[BenchmarkRow] = []
     for deployment in deployments:
-        runs += kept(run_job(deployment, units, RunOptions(validate=True, load=_UNTUNED), watch=watch))
-        profiles += kept(benchmark_job(deployment, units, BenchmarkOptions(rounds=20, load=_UNTUNED), watch=watch))
-    tunings = list(kept(tune_job(deployments, units, TuneOptions(SearchOptions("quick")), watch=watch)))
+        runs += kept(run_job(deployment, units, RunOptions(validate=True, load=_UNTUNED), progress=progress))
+        profiles += kept(
+            benchmark_job(deployment, units, BenchmarkOptions(rounds=20, load=_UNTUNED), progress=progress)
+        )
+    tunings = list(kept(tune_job(deployments, units, TuneOptions(SearchOptions("quick")), progress=progress)))
     with emulated_phone_unit(PHONE, PhoneSettings(soc="sdm845", model="MI 8")) as phone:
         quick = TuneOptions(SearchOptions("quick", PHONE_BUDGET_S))
-        tunings += kept(tune_job(deployments[-1:], [phone], quick, watch=watch))
+        tunings += kept(tune_job(deployments[-1:], [phone], quick, progress=progress))
     return Demo(runs, profiles, tunings)
 
 
@@ -85,15 +95,15 @@ def write_report(demo: Demo, path: Path) -> None:
     run, tuned = demo.runs[0], "\n".join([*artifact_lines(demo.tunings), *demo.artifacts])
     machine = f"{run.device_model}, {run.fingerprint.get('gpu', '')}, {run.fingerprint.get('driver', '')}; {run.time}"
     profiles = [
-        Section(f"Operators of {row.model}", "", [table for table in sections(row) if table.title != "Warm Up"])
+        ReportSection(f"Operators of {row.model}", "", [table for table in sections(row) if table.title != "Warm Up"])
         for row in demo.profiles
     ]
     markdown.write(
         path,
         "farm on this machine",
         [
-            Section("Validation against ONNX Runtime, untuned", machine, tuple(run_tables(demo.runs))),
-            Section("Tuning: default and tuned, measured in turns", tuned, [tune_table(demo.tunings)]),
+            ReportSection("Validation against ONNX Runtime, untuned", machine, tuple(run_tables(demo.runs))),
+            ReportSection("Tuning: default and tuned, measured in turns", tuned, [tune_table(demo.tunings)]),
             *profiles,
         ],
     )

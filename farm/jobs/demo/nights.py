@@ -12,7 +12,7 @@ from farm.config.inventory import Unit
 from farm.emulation import EmulatedPhone, PhoneSettings
 from farm.emulation.phone_unit import private_adb_server, unit_of_phone
 from farm.jobs.fleet.dispatch import FLEET
-from farm.jobs.fleet.progress import UNWATCHED, Watch
+from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.nightly import run as nightly_run
 from farm.nightly import configuration
 from farm.nightly.night import Night
@@ -39,7 +39,7 @@ seed: 1
 
 
 def measure_nights(
-    model: Path, store_file: Path, commit: str, say: Callable[[str], None], watch: Watch = UNWATCHED
+    model: Path, store_file: Path, commit: str, say: Callable[[str], None], progress: ProgressView = SILENT
 ) -> Iterator[Night]:
     """Each night, judged by those before it; the store is made anew. `commit` is what is tested."""
     for path in store_file.parent.glob(f"{store_file.name}*"):
@@ -52,7 +52,7 @@ def measure_nights(
         for number in range(NIGHTS):
             say(f"night {number + 1} of {NIGHTS}{_inject(number, phones)}")
             run = nightly_run.begin(store, nightly, COMMAND, commit)
-            yield nightly_run.measure(store, run, nightly, places, FLEET, say, watch)
+            yield nightly_run.measure(store, run, nightly, places, FLEET, say, progress)
             for phone in phones:
                 phone.clear_faults()
 

@@ -17,10 +17,10 @@ from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
 from farm.config.inventory import Unit
-from farm.jobs.fleet.progress import UNWATCHED, UnitWatch, Watch
-from farm.jobs.fleet.schedule import Schedule, Task
+from farm.jobs.fleet.progress import SILENT, ProgressView, UnitProgress
+from farm.jobs.fleet.schedule import Schedule, UnitTask
 from farm.jobs.fleet.unit import OpenUnit, open_unit
-from farm.rows.row import status_of
+from farm.rows.status import status_of
 from farm.units import health
 from runtime.errors import ConfigError, DeviceLostError, FarmError, ProcessEndedError
 
@@ -55,7 +55,7 @@ class FleetOptions:
 
 
 FLEET = FleetOptions()
-Opener = Callable[[Unit, FleetOptions, UnitWatch], AbstractContextManager[OpenUnit]]
+Opener = Callable[[Unit, FleetOptions, UnitProgress], AbstractContextManager[OpenUnit]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -81,16 +81,16 @@ class Skipped(FarmError):
     """A job was not begun."""
 
 
-def open_for_jobs(unit: Unit, options: FleetOptions, watch: UnitWatch) -> AbstractContextManager[OpenUnit]:
+def open_for_jobs(unit: Unit, options: FleetOptions, progress: UnitProgress) -> AbstractContextManager[OpenUnit]:
     """A unit with farmrt, ready to work."""
-    return open_unit(unit, options.opencl, watch, options.purpose, options.wait_s)
+    return open_unit(unit, options.opencl, progress, options.purpose, options.wait_s)
 
 
 def run_jobs(
-    jobs: Sequence[Job[Outcome]], options: FleetOptions, watch: Watch = UNWATCHED, opener: Opener = open_for_jobs
+    jobs: Sequence[Job[Outcome]], options: FleetOptions, progress: ProgressView = SILENT, opener: Opener = open_for_jobs
 ) -> Iterator[Outcome]:
     """The outcome of every job, as soon as it is there; raises a ConfigError at once, which is the user's."""
-    fleet = _Fleet(jobs, options, watch, opener)
+    fleet = _Fleet(jobs, options, progress, opener)
     try:
         fleet.start()
         yield from fleet.outcomes()
@@ -99,11 +99,13 @@ def run_jobs(
 
 
 class _Fleet(Generic[Outcome]):
-    def __init__(self, jobs: Sequence[Job[Outcome]], options: FleetOptions, watch: Watch, opener: Opener) -> None:
+    def __init__(
+        self, jobs: Sequence[Job[Outcome]], options: FleetOptions, progress: ProgressView, opener: Opener
+    ) -> None:
         self.units = list(dict.fromkeys(unit for job in jobs for unit in job.units))
-        self._options, self._watch, self._opener = options, watch, opener
-        self._schedule = Schedule([Task(job, [unit.name for unit in job.units], job.cost) for job in jobs])
-        self._attempts: dict[Task[Job[Outcome]], int] = {}
+        self._options, self._progress, self._opener = options, progress, opener
+        self._schedule = Schedule([UnitTask(job, [unit.name for unit in job.units], job.cost) for job in jobs])
+        self._attempts: dict[UnitTask[Job[Outcome]], int] = {}
         self._changed = threading.Condition()
         self._results: queue.Queue[Outcome | BaseException | None] = queue.Queue()
         self._opened: dict[str, OpenUnit] = {}
@@ -118,13 +120,13 @@ class _Fleet(Generic[Outcome]):
         """Until all threads have said that they ended."""
         ended = 0
         while ended < len(self._threads):
-            found = self._results.get()
-            if found is None:
+            outcome = self._results.get()
+            if outcome is None:
                 ended += 1
-            elif isinstance(found, BaseException):
-                raise found
+            elif isinstance(outcome, BaseException):
+                raise outcome
             else:
-                yield found
+                yield outcome
 
     def end(self) -> None:
         """Lets no thread go on: after an interruption their units are closed under their hands."""
@@ -133,9 +135,9 @@ class _Fleet(Generic[Outcome]):
             self._schedule.stop()
             self._changed.notify_all()
             opened = list(self._opened.values())
-        for each in opened:
+        for unit in opened:
             with contextlib.suppress(FarmError, OSError, ValueError, KeyError):
-                each.transport.close()
+                unit.transport.close()
         deadline_s = time.monotonic() + JOIN_S
         for thread in self._threads:
             thread.join(max(0.0, deadline_s - time.monotonic()))
@@ -143,7 +145,7 @@ class _Fleet(Generic[Outcome]):
     def _work(self, unit: Unit) -> None:
         """A unit's thread."""
         try:
-            _Worker(self, unit, UnitWatch(unit.name, self._watch), self._options).work()
+            _Worker(self, unit, UnitProgress(unit.name, self._progress), self._options).work()
         except BaseException as error:  # is raised again where the outcomes are taken
             if not self.stopping:
                 self._results.put(error)
@@ -159,7 +161,7 @@ class _Fleet(Generic[Outcome]):
                 self._changed.wait()
             return True
 
-    def take(self, unit: Unit) -> Task[Job[Outcome]] | None:
+    def take(self, unit: Unit) -> UnitTask[Job[Outcome]] | None:
         """The next job of a unit."""
         with self._changed:
             return self._schedule.take(unit.name)
@@ -170,16 +172,16 @@ class _Fleet(Generic[Outcome]):
         if self._options.fail_fast and not job.good(outcome):
             with self._changed:
                 skipped = self._schedule.stop()
-            for each in skipped:
-                self._results.put(each.work.failed(each.work.units[0], Skipped(SKIPPED)))
+            for task in skipped:
+                self._results.put(task.work.failed(task.work.units[0], Skipped(SKIPPED)))
 
-    def finish(self, task: Task[Job[Outcome]]) -> None:
+    def finish(self, task: UnitTask[Job[Outcome]]) -> None:
         """A job has ended."""
         with self._changed:
             self._schedule.done(task)
             self._changed.notify_all()
 
-    def put_back(self, task: Task[Job[Outcome]]) -> bool:
+    def put_back(self, task: UnitTask[Job[Outcome]]) -> bool:
         """Lets a job whose unit was lost be done again, unless that happened too often."""
         with self._changed:
             self._attempts[task] = self._attempts.get(task, 0) + 1
@@ -198,9 +200,9 @@ class _Fleet(Generic[Outcome]):
             self._results.put(task.work.failed(unit, error))
 
     @contextlib.contextmanager
-    def opened(self, unit: Unit, watch: UnitWatch) -> Iterator[OpenUnit]:
+    def opened(self, unit: Unit, progress: UnitProgress) -> Iterator[OpenUnit]:
         """The unit, ready to work."""
-        with self._opener(unit, self._options, watch) as opened:
+        with self._opener(unit, self._options, progress) as opened:
             with self._changed:
                 self._opened[unit.name] = opened
             try:
@@ -213,8 +215,8 @@ class _Fleet(Generic[Outcome]):
 class _Worker(Generic[Outcome]):
     """What a unit's thread does."""
 
-    def __init__(self, fleet: _Fleet[Outcome], unit: Unit, watch: UnitWatch, options: FleetOptions) -> None:
-        self._fleet, self._unit, self._watch, self._options = fleet, unit, watch, options
+    def __init__(self, fleet: _Fleet[Outcome], unit: Unit, progress: UnitProgress, options: FleetOptions) -> None:
+        self._fleet, self._unit, self._progress, self._options = fleet, unit, progress, options
         self._was_open = False
         self._lost_s = math.inf  # since when the unit cannot be reached
 
@@ -222,7 +224,7 @@ class _Worker(Generic[Outcome]):
         """Does jobs until there can be no more, or the unit does not come back."""
         while self._fleet.wait_for_work(self._unit):
             try:
-                with self._fleet.opened(self._unit, self._watch) as opened:
+                with self._fleet.opened(self._unit, self._progress) as opened:
                     self._was_open, self._lost_s = True, math.inf
                     self._serve(opened)
             except ConfigError:
@@ -231,9 +233,9 @@ class _Worker(Generic[Outcome]):
                 health.HealthRecords().record_job(self._unit, status_of(error), str(error))
                 if not self._may_return(error):
                     self._fleet.give_up(self._unit, error)
-                    self._watch.ended(str(error))
+                    self._progress.ended(str(error))
                     return
-        self._watch.ended("done")
+        self._progress.ended("done")
 
     def _serve(self, opened: OpenUnit) -> None:
         """Jobs, as long as there are some and the unit is there."""
@@ -250,12 +252,12 @@ class _Worker(Generic[Outcome]):
 
     def _may_return(self, error: FarmError) -> bool:
         """Whether to try again, after a moment: only for a unit that was there before, and not for ever."""
-        was_there = self._was_open or (self._watch.reached and self._options.retries > 0 and _is_lost(error))
+        was_there = self._was_open or (self._progress.reached and self._options.retries > 0 and _is_lost(error))
         now_s = time.monotonic()
         self._lost_s = min(self._lost_s, now_s)
         if not was_there or self._fleet.stopping or now_s - self._lost_s > self._options.return_s:
             return False
-        self._watch.stage(f"lost, waiting for it: {error}")
+        self._progress.stage(f"lost, waiting for it: {error}")
         time.sleep(POLL_S)
         return True
 

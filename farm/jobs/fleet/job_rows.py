@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from farm import soc
@@ -11,39 +11,45 @@ from farm.condition.device_state import read_state
 from farm.config.deployment import Model, Runtime
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FleetOptions, Job, run_jobs
-from farm.jobs.fleet.progress import UNWATCHED, Watch
+from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Failed, Prepared
-from farm.rows.row import Row, Status, status_of
+from farm.rows.result import Conditions, Result, make_row
+from farm.rows.row import Failure, Identity, Row, UnitStates
+from farm.rows.status import Status
 from runtime.errors import ConfigError, DeviceLostError, FarmError, LeaseLostError, ProcessEndedError
 
 RowType = TypeVar("RowType", bound=Row)
-Members = dict[str, Any]
-Measure = Callable[[OpenUnit, Prepared, Runtime], Members]
-Asked = Callable[[Model, Runtime], Members]
+Measure = Callable[[OpenUnit, Prepared, Runtime], Result[RowType]]
+Settings = Mapping[str, Any]  # a row's settings: whatever the job was given, by name
+KnownSettings = Callable[[Model, Runtime], Settings]
 
 
 def rows_of_each(
-    kind: type[RowType],
+    row_type: type[RowType],
     models: Sequence[Prepared | Failed],
     units: Sequence[Unit],
-    measure: Measure,
-    asked: Asked,
+    measure: Measure[RowType],
+    known_settings: KnownSettings,
     options: FleetOptions,
-    watch: Watch = UNWATCHED,
+    progress: ProgressView = SILENT,
 ) -> Iterator[RowType]:
     """A row for each unit, model and runtime as soon as it is there; with `options.spread` for each SoC instead.
 
-    `measure` returns the members of a good row; what it raises becomes a row with a status and a reason, except a
-    ConfigError, which is the user's. `asked` gives the settings that are known before anything runs.
+    `measure` returns the result of a model; what it raises becomes a row with a status and a reason, except a
+    ConfigError, which is the user's. `known_settings` gives the settings that are known before anything runs.
     """
-    matters = [_Matter(kind, found, runtime, measure, asked) for found in models for runtime in found.settings.runtimes]
+    runs = [
+        _ModelRun(row_type, model, runtime, measure, known_settings)
+        for model in models
+        for runtime in model.settings.runtimes
+    ]
     groups = _groups(units, options.spread)
-    for matter in matters:
-        if isinstance(matter.found, Failed):
-            yield from (matter.failed(group[0], matter.found.error) for group in groups)
-    jobs = [Job(group, each.run, is_ok, each.failed, each.cost) for group in groups for each in matters if each.can_run]
-    yield from run_jobs(jobs, options, watch)
+    for run in runs:
+        if isinstance(run.model, Failed):
+            yield from (run.failed(group[0], run.model.error) for group in groups)
+    jobs = [Job(group, run.run, is_ok, run.failed, run.cost) for group in groups for run in runs if run.can_run]
+    yield from run_jobs(jobs, options, progress)
 
 
 def _groups(units: Sequence[Unit], spread: bool) -> list[list[Unit]]:
@@ -61,54 +67,60 @@ def is_ok(row: Row) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Matter(Generic[RowType]):
+class _ModelRun(Generic[RowType]):
     """A model and a runtime, to be measured on some unit."""
 
-    kind: type[RowType]
-    found: Prepared | Failed
+    row_type: type[RowType]
+    model: Prepared | Failed
     runtime: Runtime
-    measure: Measure
-    asked: Asked
+    measure: Measure[RowType]
+    known_settings: KnownSettings
 
     @property
     def can_run(self) -> bool:
-        return isinstance(self.found, Prepared)
+        return isinstance(self.model, Prepared)
 
     @property
     def cost(self) -> float:
         """Bytes of weights: what takes long to push takes long to run, roughly."""
-        constants = self.found.graph.constants if isinstance(self.found, Prepared) else {}
+        constants = self.model.graph.constants if isinstance(self.model, Prepared) else {}
         return float(sum(value.nbytes for value in constants.values()))
 
     def run(self, opened: OpenUnit) -> Iterator[RowType]:
         """The row of this unit. Raises what tells that the unit itself is gone."""
-        assert isinstance(self.found, Prepared)
-        opened.watch.stage(f"{self.found.name} ({self.runtime})")
-        row = self._row(opened.unit, self._members(opened, self.found))
+        assert isinstance(self.model, Prepared)
+        opened.progress.stage(f"{self.model.name} ({self.runtime})")
+        row = self._measured_row(opened, self.model)
         if row.status != Status.DEVICE_LOST:  # the unit answers still: it was farmrt that died
             opened.note_job(row.status, row.reason)
         yield row
 
     def failed(self, unit: Unit, error: FarmError) -> RowType:
         """The row of a unit that could not even begin."""
-        return self._row(unit, failed_members(error))
+        return self._row(unit, Conditions(self._settings), Failure.of(error))
 
-    def _members(self, opened: OpenUnit, prepared: Prepared) -> Members:
+    def _measured_row(self, opened: OpenUnit, prepared: Prepared) -> RowType:
         if not opened.session.alive:
             opened.session.respawn()
-        before: Members = {"state_before": opened.watch.state(read_state(opened.transport))}
+        before = opened.progress.state(read_state(opened.transport))
         try:
-            measured = self.measure(opened, prepared, self.runtime)
+            result = self.measure(opened, prepared, self.runtime)
         except FarmError as error:
             if is_beyond_row(error, opened):
                 raise
-            return before | failed_members(error)
-        after = {"state_after": opened.watch.state(read_state(opened.transport))}
-        settings = {**opened.way.conditions, **measured.get("settings", {})}
-        return before | measured | after | {"settings": settings}
+            conditions = Conditions(self._settings, UnitStates(state_before=before))
+            return self._row(opened.unit, conditions, Failure.of(error))
+        after = opened.progress.state(read_state(opened.transport))
+        settings = {**self._settings, **opened.connection.conditions}
+        conditions = Conditions(settings, UnitStates(state_before=before, state_after=after))
+        return self._row(opened.unit, conditions, result)
 
-    def _row(self, unit: Unit, members: Members) -> RowType:
-        return self.kind.model_validate(members_of_row(unit, self.found, self.runtime, self.asked, members))
+    @property
+    def _settings(self) -> Settings:
+        return self.known_settings(self.model.settings, self.runtime)
+
+    def _row(self, unit: Unit, conditions: Conditions, outcome: Result[RowType] | Failure) -> RowType:
+        return make_row(self.row_type, identity_of(unit, self.model, self.runtime), conditions, outcome)
 
 
 def is_beyond_row(error: FarmError, opened: OpenUnit) -> bool:
@@ -120,21 +132,13 @@ def is_beyond_row(error: FarmError, opened: OpenUnit) -> bool:
     return isinstance(error, DeviceLostError)
 
 
-def failed_members(error: FarmError) -> Members:
-    """Status and reason of a row whose job ended with an error."""
-    return {"status": status_of(error), "reason": str(error)}
-
-
-def members_of_row(unit: Unit, found: Prepared | Failed, runtime: Runtime, asked: Asked, members: Members) -> Members:
-    """Whose row it is and what was asked, then what came of it; both may add settings."""
-    identity = {
-        "unit": unit.name,
-        "soc": unit.soc,
-        "device_model": unit.model,
-        "library": found.deployment.library_name,
-        "model": found.name,
-        "runtime": runtime,
-        "status": Status.OK,
-    }
-    settings = asked(found.settings, runtime) | members.get("settings", {})
-    return identity | members | {"settings": settings}
+def identity_of(unit: Unit, model: Prepared | Failed, runtime: Runtime) -> Identity:
+    """Whose row it is: a model's in a runtime on a unit."""
+    return Identity(
+        unit=unit.name,
+        soc=unit.soc,
+        device_model=unit.model,
+        library=model.deployment.library_name,
+        model=model.name,
+        runtime=runtime,
+    )

@@ -22,11 +22,11 @@ def find_opencl(unit: Unit, wanted: str | None) -> str | None:
         if wanted:
             raise ConfigError(f"--opencl {wanted} is for this machine; name a library for unit {unit.name!r}")
         return None
-    found = drivers.find_drivers()
+    known = drivers.find_drivers()
     if wanted is None:
-        return None if os.environ.get("FARM_OPENCL") or not found else str(found[0].path)
-    for driver in found:
+        return None if os.environ.get("FARM_OPENCL") or not known else str(known[0].path)
+    for driver in known:
         if driver.origin == wanted:
             return str(driver.path)
-    there = ", ".join(f"{driver.origin} ({driver.path})" for driver in found) or "none"
+    there = ", ".join(f"{driver.origin} ({driver.path})" for driver in known) or "none"
     raise ConfigError(f"--opencl {wanted}: no such driver on this machine; there are: {there}")

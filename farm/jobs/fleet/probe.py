@@ -20,10 +20,10 @@ def probe_driver(driver: Driver) -> str:
     """Device and version of a driver. Raises JobError when farmrt cannot be built or the driver does not work."""
     with contextlib.closing(connect(HOST)) as transport:
         answer, exit_status = _probe(HOST, transport, str(driver.path))
-    found = facts_cache.driver_of(answer)
-    if found.error:
+    device = facts_cache.driver_of(answer)
+    if device.error:
         raise DeviceError(f"does not work: farmrt probe ended with status {exit_status}")
-    return f"{found.gpu}, {found.opencl}"
+    return f"{device.gpu}, {device.opencl}"
 
 
 def probe_unit(unit: Unit, transport: Transport, opencl: str | None = None) -> facts_cache.DriverFacts:

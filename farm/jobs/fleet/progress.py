@@ -1,16 +1,16 @@
-"""Who is told how far the units are: a protocol for the command line's views, and one unit's end of it."""
+"""Progress of jobs on many units: what a view of it must offer, and the reporter that each unit's job is given."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Protocol
 
-from farm.rows.row import DeviceState
+from farm.rows.device_state import DeviceState
 from tuner.trial_runner import Progress as SearchProgress
 
 
-class Watch(Protocol):
-    """A view of all units; told from several threads."""
+class ProgressView(Protocol):
+    """Shows how far all units are; called from several threads."""
 
     def stage(self, unit: str, text: str) -> None:
         """What a unit is at now."""
@@ -25,46 +25,46 @@ class Watch(Protocol):
         """A unit has nothing more to do, or is lost."""
 
 
-class Unwatched:
-    """A view that nobody looks at."""
+class Silent:
+    """A view that shows nothing."""
 
     def stage(self, unit: str, text: str) -> None:
-        """See Watch."""
+        """See ProgressView."""
 
     def search(self, unit: str, progress: SearchProgress) -> None:
-        """See Watch."""
+        """See ProgressView."""
 
     def state(self, unit: str, state: DeviceState) -> None:
-        """See Watch."""
+        """See ProgressView."""
 
     def ended(self, unit: str, text: str) -> None:
-        """See Watch."""
+        """See ProgressView."""
 
 
-UNWATCHED = Unwatched()
+SILENT = Silent()
 
 
 @dataclasses.dataclass
-class UnitWatch:
-    """One unit's end of a view; `reached` tells whether the unit was there at all."""
+class UnitProgress:
+    """Reports one unit's progress to a view; `reached` tells whether the unit could be connected to at all."""
 
     unit: str
-    watch: Watch = UNWATCHED
+    view: ProgressView = SILENT
     reached: bool = False
 
     def stage(self, text: str) -> None:
         """What the unit is at now."""
-        self.watch.stage(self.unit, text)
+        self.view.stage(self.unit, text)
 
     def search(self, progress: SearchProgress) -> None:
         """How far the search is that the unit takes part in."""
-        self.watch.search(self.unit, progress)
+        self.view.search(self.unit, progress)
 
     def state(self, state: DeviceState) -> DeviceState:
         """What the unit's sensors say."""
-        self.watch.state(self.unit, state)
+        self.view.state(self.unit, state)
         return state
 
     def ended(self, text: str) -> None:
         """The unit has nothing more to do, or is lost."""
-        self.watch.ended(self.unit, text)
+        self.view.ended(self.unit, text)

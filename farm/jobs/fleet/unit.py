@@ -22,16 +22,19 @@ from farm.condition.task_profile import TaskProfile
 from farm.condition.throttling import MeasuredSample, RetryPolicy, measure_unthrottled
 from farm.config.deployment import Runtime
 from farm.config.inventory import Unit
-from farm.farmrt.session import Answer, Session
+from farm.farmrt.answers import LoadAnswer, OpenClAnswer, ProbeAnswer
+from farm.farmrt.session import Session
 from farm.farmrt.unit_file_store import UnitFileStore
 from farm.jobs.fleet.health_check import check_unit
 from farm.jobs.fleet.opencl_library import find_opencl
-from farm.jobs.fleet.progress import UnitWatch
+from farm.jobs.fleet.progress import UnitProgress
 from farm.jobs.models import plans
 from farm.jobs.models.prepare import Prepared
 from farm.lease import lease
 from farm.lease.lease import Lease
-from farm.rows.row import DeviceState, Status
+from farm.rows.device_state import DeviceState
+from farm.rows.row import Throttling
+from farm.rows.status import Status
 from farm.transport import Transport, connect
 from farm.units import facts_cache, health
 from farm.workspace import Workspace, data_file
@@ -39,7 +42,7 @@ from runtime.errors import JobError, UnsupportedError
 from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
-from runtime.target import Target, target_from_probe
+from runtime.target import Target
 from runtime.types import Precision
 
 Array = npt.NDArray[Any]
@@ -54,8 +57,8 @@ LIMITED_KERNEL_MS = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Way:
-    """All that leads to a unit whose lease is held.
+class UnitConnection:
+    """A unit whose lease is held, and all that it takes to start a farmrt there.
 
     Attributes:
         opencl: the OpenCL library for farmrt; None leaves the search to it.
@@ -66,56 +69,57 @@ class Way:
     transport: Transport
     lease: Lease
     store: UnitFileStore
-    watch: UnitWatch
+    progress: UnitProgress
     opencl: str | None
     task_profile: TaskProfile
     conditions: Mapping[str, Any]
 
-    def session(self) -> Session:
-        """Another farmrt on the unit."""
-        farmrt = build_farmrt(self.unit.abi)
+    def session(self, program: Path | None = None) -> Session:
+        """Starts another farmrt on the unit: this farm's, or the one in a file."""
+        farmrt = program or build_farmrt(self.unit.abi)
         return Session(self.transport, self.store.put([farmrt])[farmrt], wrap=self.task_profile.wrap)
 
 
 class OpenUnit:
     """A unit with a farmrt that runs there; made by `open_unit`."""
 
-    def __init__(self, way: Way, session: Session) -> None:
-        self.way = way
-        self.unit, self.transport, self.watch, self.lease = way.unit, way.transport, way.watch, way.lease
+    def __init__(self, connection: UnitConnection, session: Session) -> None:
+        self.connection = connection
+        self.unit, self.transport = connection.unit, connection.transport
+        self.progress, self.lease = connection.progress, connection.lease
         self.session = session
-        self.probe = session.command("probe", opencl=way.opencl, deadline_s=PROBE_DEADLINE_S)
-        facts_cache.update(way.unit, driver=facts_cache.driver_of(self.probe))
+        self.probe = session.probe(connection.opencl, PROBE_DEADLINE_S)
+        facts_cache.update(connection.unit, driver=facts_cache.driver_of(self.probe.model_dump()))
 
     @property
     def opencl_library(self) -> str:
         """The OpenCL library in use, empty without one."""
-        return str(self.probe["opencl"].get("library") or "")
+        return self.probe.opencl.library or ""
 
     @property
     def device_model(self) -> str:
         """The model that devices.yml names, else what the unit says of itself; it names the artifacts."""
         named = self.unit.model != self.unit.name
-        return self.unit.model if named else str(self.probe["cpu"].get("model") or self.unit.model)
+        return self.unit.model if named else self.probe.cpu.model or self.unit.model
 
     @contextlib.contextmanager
     def twin(self) -> Iterator[OpenUnit]:
         """A second farmrt on the same unit."""
-        with self.way.session() as session:
-            yield OpenUnit(self.way, session)
+        with self.connection.session() as session:
+            yield OpenUnit(self.connection, session)
 
-    def cool(self, measure: Callable[[], Value], rest: RetryPolicy | None = None) -> tuple[Value, dict[str, Any]]:
-        """Measures, again after a rest where heat slowed the unit down; the members of a row that tell of it."""
-        found = self.measured(measure, rest)
-        return found.value, {"throttled": found.cause, "repeats": found.repeats}
+    def cool(self, measure: Callable[[], Value], rest: RetryPolicy | None = None) -> tuple[Value, Throttling]:
+        """Measures, again after a rest where heat slowed the unit down; the value, and whether heat spoiled it."""
+        sample = self.measured(measure, rest)
+        return sample.value, Throttling(throttled=sample.cause, repeats=sample.repeats)
 
     def measured(self, measure: Callable[[], Value], rest: RetryPolicy | None = None) -> MeasuredSample[Value]:
         """Measures as `cool` does; with the conditions before and after."""
-        return measure_unthrottled(measure, self.conditions, time.sleep, rest, self.watch.stage)
+        return measure_unthrottled(measure, self.conditions, time.sleep, rest, self.progress.stage)
 
     def conditions(self) -> DeviceState:
         """Temperature, clocks and thermal status right now."""
-        return self.watch.state(read_conditions(self.transport))
+        return self.progress.state(read_conditions(self.transport))
 
     def note_job(self, status: Status, reason: str) -> None:
         """Remembers how a job ended, for the unit's health."""
@@ -149,24 +153,23 @@ class OpenUnit:
         kernels: Path | None = None,
         limit_kernel_time: bool = False,
         lazy: bool = False,
-    ) -> Answer:
+    ) -> LoadAnswer:
         """Pushes and loads a plan, with tuned parameters and compiled kernels where they are given."""
         files = {"plan": plan_file, "data": data_file(plan_file), "tuned": tuned, "kernels": kernels}
-        remotes = self.way.store.put([path for path in files.values() if path])
-        return self.session.command(
-            "load",
+        remotes = self.connection.store.put([path for path in files.values() if path])
+        return self.session.load(
+            LOAD_DEADLINE_S,
             **{role: remotes[path] for role, path in files.items() if path},
             soc=self.unit.soc,
-            opencl=self.way.opencl,
+            opencl=self.connection.opencl,
             watchdog_ms=WATCHDOG_MS,
             limit_kernel_ms=LIMITED_KERNEL_MS if limit_kernel_time else None,
             lazy=lazy or None,
-            deadline_s=LOAD_DEADLINE_S,
         )
 
     def hashes(self, files: Mapping[str, Path]) -> dict[str, str]:
         """SHA-256 of farmrt and of files that were loaded, by their role."""
-        store = self.way.store
+        store = self.connection.store
         return {role: store.sha256(path) for role, path in {"farmrt": build_farmrt(self.unit.abi), **files}.items()}
 
     def write_inputs(self, inputs: Mapping[str, Array]) -> None:
@@ -175,7 +178,7 @@ class OpenUnit:
             files = {name: Path(folder, f"input{index}.bin") for index, name in enumerate(inputs)}
             for name, path in files.items():
                 path.write_bytes(inputs[name].astype("<f4").tobytes())
-            remotes = self.way.store.put(files.values())
+            remotes = self.connection.store.put(files.values())
             for name, path in files.items():
                 self.session.command("input", name=name, file=remotes[path])
 
@@ -192,7 +195,7 @@ class OpenUnit:
 
 
 def choose_target(
-    unit: Unit, probe: Mapping[str, Any], prepared: Prepared, runtime: Runtime, memory: str | None = None
+    unit: Unit, probe: ProbeAnswer, prepared: Prepared, runtime: Runtime, memory: str | None = None
 ) -> Target:
     """What to lower a model to on a unit that `farmrt probe` describes.
 
@@ -201,70 +204,78 @@ def choose_target(
     """
     precision = prepared.precision(runtime)
     if runtime == "cpu":
-        return target_from_probe(probe, unit.soc, memory="cpu", precision=precision)
-    _check_opencl(unit, probe["opencl"], precision, memory)
+        return probe.target(unit.soc, memory="cpu", precision=precision)
+    _check_opencl(unit, probe.opencl, precision, memory)
     settings = {"memory": memory} if memory else {}
     allow_cpu = "cpu" in prepared.settings.runtimes
-    return target_from_probe(probe, unit.soc, precision=precision, allow_cpu=allow_cpu, **settings)
+    return probe.target(unit.soc, precision=precision, allow_cpu=allow_cpu, **settings)
 
 
-def _check_opencl(unit: Unit, opencl: Mapping[str, Any], precision: Precision, memory: str | None) -> None:
-    device, where = opencl.get("device"), f"unit {unit.name!r}"
+def _check_opencl(unit: Unit, opencl: OpenClAnswer, precision: Precision, memory: str | None) -> None:
+    device, where = opencl.device, f"unit {unit.name!r}"
     if device is None:
-        found = opencl.get("error") or "none was found"
+        reason = opencl.error or "none was found"
         raise UnsupportedError(
-            f"{where} has no OpenCL driver ({found}); `farm doctor` says how to get one, or set runtime: cpu"
+            f"{where} has no OpenCL driver ({reason}); `farm doctor` says how to get one, or set runtime: cpu"
         )
-    if memory == "image" and not device["images"]:
-        raise UnsupportedError(f"{where}: {device['name']} has no images; use --memory buffer")
-    if precision == Precision.FP16 and not device["fp16"]:
-        raise UnsupportedError(
-            f"{where}: {device['name']} has no fp16 arithmetic; set data_type: fp16_fp32 or fp32_fp32"
-        )
+    if memory == "image" and not device.images:
+        raise UnsupportedError(f"{where}: {device.name} has no images; use --memory buffer")
+    if precision == Precision.FP16 and not device.fp16:
+        raise UnsupportedError(f"{where}: {device.name} has no fp16 arithmetic; set data_type: fp16_fp32 or fp32_fp32")
 
 
 @contextlib.contextmanager
 def open_unit(
-    unit: Unit, opencl: str | None = None, watch: UnitWatch | None = None, purpose: str = "farm", wait_s: float = 0.0
+    unit: Unit,
+    opencl: str | None = None,
+    progress: UnitProgress | None = None,
+    purpose: str = "farm",
+    wait_s: float = 0.0,
 ) -> Iterator[OpenUnit]:
     """Connects to a unit, takes its lease, brings farmrt there and starts it.
 
     Args:
         unit: the unit.
         opencl: a library, `pypi`, `system`, or None for the best.
-        watch: told what happens.
+        progress: reports what happens meanwhile.
         purpose: what the lease is for, shown to others who want the unit.
         wait_s: how long to wait for a unit that somebody else holds.
     """
     library = find_opencl(unit, opencl)
-    watch = watch or UnitWatch(unit.name)
-    watch.stage("connecting")
+    progress = progress or UnitProgress(unit.name)
+    say = progress.stage
+    say("connecting")
     health.HealthRecords().admit(unit, lambda: check_unit(unit))
     with (
-        contextlib.closing(_reached(unit, watch)) as transport,
-        lease.acquire(unit, transport, purpose, connect=lambda: connect(unit), wait_s=wait_s, say=watch.stage) as held,
-        _made_ready(unit, transport, held, watch) as conditions,
+        contextlib.closing(_reached(unit, progress)) as transport,
+        lease.acquire(unit, transport, purpose, connect=lambda: connect(unit), wait_s=wait_s, say=say) as held,
+        _made_ready(unit, transport, held, progress) as conditions,
         UnitFileStore(transport, unit.limits.store_mb * BYTES_PER_MB, held.check) as store,
     ):
-        watch.stage("farmrt")
+        say("farmrt")
         profile = task_profile.find_profile(transport)
         conditions = conditions | ({"task_profile": profile.name} if profile.name else {})
-        way = Way(unit, transport, held, store, watch, library, profile, conditions)
-        with way.session() as session:
-            yield OpenUnit(way, session)
+        connection = UnitConnection(unit, transport, held, store, progress, library, profile, conditions)
+        with connection.session() as session:
+            yield OpenUnit(connection, session)
 
 
-def _reached(unit: Unit, watch: UnitWatch) -> Transport:
+def _reached(unit: Unit, progress: UnitProgress) -> Transport:
     transport = connect(unit)
-    watch.reached = True
+    progress.reached = True
     return transport
 
 
 @contextlib.contextmanager
-def _made_ready(unit: Unit, transport: Transport, held: Lease, watch: UnitWatch) -> Iterator[dict[str, Any]]:
+def _made_ready(unit: Unit, transport: Transport, held: Lease, progress: UnitProgress) -> Iterator[dict[str, Any]]:
     """Waits until the unit is fit for a job, and lets it run at its highest clocks meanwhile; what was done."""
     fit = wait_until_ready(
-        unit.name, lambda: watch.state(read_state(transport)), unit.limits, time.monotonic, time.sleep, watch.stage
+        unit.name,
+        lambda: progress.state(read_state(transport)),
+        unit.limits,
+        time.monotonic,
+        time.sleep,
+        progress.stage,
     )
     waited = {"waited_s": round(fit.waited_s, 1), "waited_for": fit.waited_for} if fit.waited_for else {}
     with governor.performance_governors(transport, held.check) as governors:

@@ -89,13 +89,13 @@ def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool =
 def prepare_all(source: Deployment, check: bool = False) -> list[Prepared | Failed]:
     """Every model of the file; one that cannot be converted does not keep the others from running."""
     fetcher = fetch.Fetcher(source)
-    found: list[Prepared | Failed] = []
+    models: list[Prepared | Failed] = []
     for name in source.models:
         try:
-            found.append(prepare(source, name, fetcher, check))
+            models.append(prepare(source, name, fetcher, check))
         except ModelError as error:
-            found.append(Failed(source, name, source.models[name], error))
-    return found
+            models.append(Failed(source, name, source.models[name], error))
+    return models
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,11 +162,11 @@ def _checked(settings: Model) -> tuple[Output, ...]:
 
 def _check_outputs(graph: Graph, outputs: Sequence[Output]) -> None:
     for tensor in outputs:
-        found = graph.shape(tensor.name)
-        if tensor.shape not in (None, found):
+        computed = graph.shape(tensor.name)
+        if tensor.shape not in (None, computed):
             given = ",".join(map(str, tensor.shape or ()))
             raise ModelError(
-                f"output {tensor.name!r}: shape {given}, but the model computes {','.join(map(str, found))}"
+                f"output {tensor.name!r}: shape {given}, but the model computes {','.join(map(str, computed))}"
             )
 
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from farm.condition.device_state import read_state
 from farm.config.deployment import Runtime
+from farm.farmrt.answers import LoadAnswer
 from farm.jobs.benchmark import profile
-from farm.jobs.fleet.job_rows import Members
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.jobs.models.prepare import Failed, Prepared, TestData
-from farm.jobs.run import NS_PER_MS, Loaded, LoadOptions, load_model, loaded_members, run_rounds
-from farm.jobs.tune.tuned_check import check_tuned
-from farm.jobs.validate import output_members
+from farm.jobs.run import Loaded, LoadOptions, RoundTimes, load_model, provenance_of, run_rounds
+from farm.jobs.tune.tuned_check import TunedCheck, check_tuned
+from farm.jobs.validate import Validation, compare_outputs
 from farm.nightly.configuration import NightlyConfiguration
+from farm.rows.device_state import DeviceState
 from farm.rows.nightly import Block, OperatorTime
 from farm.rows.profile import operators
+from farm.rows.row import Ending, Provenance
 from farm.rows.series import Case
 from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
@@ -31,57 +33,90 @@ class Subject:
     """A case, with what it takes to measure it; a model that cannot be converted has no `data`."""
 
     case: Case
-    found: Prepared | Failed
+    model: Prepared | Failed
     runtime: Runtime
     load: LoadOptions
     data: TestData | None
 
 
-def examine(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -> Members:
+@dataclasses.dataclass(frozen=True)
+class Examination:
     """What is looked at once a night: outputs, operators' times, memory, size of files, stored tuned files."""
-    prepared, data = _ready(subject)
+
+    device_model: str
+    provenance: Provenance
+    load: LoadAnswer
+    state: DeviceState
+    file_bytes: Mapping[str, int]
+    validation: Validation
+    ops: tuple[OperatorTime, ...]
+    tuned_check: TunedCheck
+
+    @property
+    def ending(self) -> Ending:
+        """How it ends: badly where the outputs are wrong, or those with the stored tuned files."""
+        return self.tuned_check.ending or self.validation.ending
+
+
+def examine(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -> Examination:
+    """Looks at a case once: all that its blocks do not tell."""
+    _, data = _ready(subject)
     loaded = _loaded(opened, subject)
     opened.write_inputs(data.inputs)
     first = run_rounds(opened, 1, 0)
-    members = loaded_members(opened, loaded, subject.load) | {"file_bytes": _file_bytes(opened, loaded)}
-    members |= {"state_before": read_state(opened.transport)}
-    if "validate" in nightly.jobs:
-        members |= output_members(prepared, subject.runtime, data.expected, opened.read_outputs(loaded.plan))
-    if "benchmark" in nightly.jobs:
-        members |= {"ops": _operator_times(opened, loaded, first["first_ms"])}
-    if "tune_check" in nightly.jobs and subject.runtime == "gpu" and subject.load.tuned is None:
-        members |= check_tuned(opened, prepared, subject.runtime, data, subject.load.memory, rest=nightly.rest)
-    return members
+    return Examination(
+        device_model=opened.device_model,
+        provenance=provenance_of(opened, loaded, subject.load),
+        load=loaded.answer,
+        file_bytes=_file_bytes(opened, loaded),
+        state=read_state(opened.transport),
+        validation=_validated(opened, subject, loaded) if "validate" in nightly.jobs else Validation(),
+        ops=_operator_times(opened, loaded, first.first_ms) if "benchmark" in nightly.jobs else (),
+        tuned_check=_tuned_checked(opened, subject, nightly),
+    )
+
+
+def _validated(opened: OpenUnit, subject: Subject, loaded: Loaded) -> Validation:
+    prepared, data = _ready(subject)
+    return compare_outputs(prepared, subject.runtime, data.expected, opened.read_outputs(loaded.plan))
+
+
+def _tuned_checked(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -> TunedCheck:
+    """Checks the stored tuned files, where the case is one that uses them."""
+    prepared, data = _ready(subject)
+    if "tune_check" not in nightly.jobs or subject.runtime != "gpu" or subject.load.tuned is not None:
+        return TunedCheck()
+    return check_tuned(opened, prepared, subject.runtime, data, subject.load.memory, rest=nightly.rest)
 
 
 def measure_block(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration, arm: str, rerun: bool) -> Block:
     """Loads the model anew and times some rounds; again after a rest where heat slowed the unit down."""
     _, data = _ready(subject)
 
-    def measure() -> tuple[float, dict[str, Any]]:
+    def measure() -> tuple[float, RoundTimes]:
         loaded = _loaded(opened, subject)
         opened.write_inputs(data.inputs)
-        return loaded.answer["init_ms"], run_rounds(opened, nightly.rounds, nightly.warmup)
+        return loaded.answer.init_ms, run_rounds(opened, nightly.rounds, nightly.warmup)
 
     begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    found = opened.measured(measure, nightly.rest)
-    init_ms, timed = found.value
+    sample = opened.measured(measure, nightly.rest)
+    init_ms, times = sample.value
     return Block(
         time=begun,
         arm=arm,
         rerun=rerun,
         init_ms=init_ms,
-        first_ms=timed["first_ms"],
-        samples=tuple(sample / NS_PER_MS for sample in timed["wall_ns"]),
-        throttled=found.cause,
-        state_before=found.before,
-        state_after=found.after,
+        first_ms=times.first_ms,
+        samples=times.samples_ms,
+        throttled=sample.cause,
+        state_before=sample.before,
+        state_after=sample.after,
     )
 
 
 def _ready(subject: Subject) -> tuple[Prepared, TestData]:
-    assert isinstance(subject.found, Prepared) and subject.data, "only these are measured"
-    return subject.found, subject.data
+    assert isinstance(subject.model, Prepared) and subject.data, "only these are measured"
+    return subject.model, subject.data
 
 
 def _loaded(opened: OpenUnit, subject: Subject) -> Loaded:
@@ -93,8 +128,8 @@ def _loaded(opened: OpenUnit, subject: Subject) -> Loaded:
 def _operator_times(opened: OpenUnit, loaded: Loaded, round_ms: float) -> tuple[OperatorTime, ...]:
     deadline_s = rounds_deadline_s(PROFILED_ROUNDS, round_ms)
     times, _ = profile(opened.session, PROFILED_ROUNDS, len(loaded.plan.steps), deadline_s)
-    found = operators(loaded.plan.steps, times)
-    return tuple(OperatorTime(name=each.name, type=each.type, avg_ms=each.avg_ms) for each in found)
+    ops = operators(loaded.plan.steps, times)
+    return tuple(OperatorTime(name=op.name, type=op.type, avg_ms=op.avg_ms) for op in ops)
 
 
 def _file_bytes(opened: OpenUnit, loaded: Loaded) -> dict[str, int]:

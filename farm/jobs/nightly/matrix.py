@@ -9,10 +9,10 @@ from pathlib import Path
 from farm.config.deployment import Deployment
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
-from farm.jobs.fleet.progress import UNWATCHED, Watch
+from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.models.prepare import Failed, Prepared, TestData, prepare_all
 from farm.jobs.nightly.case import Subject
-from farm.jobs.nightly.unit import Asked, UnitNight, is_good
+from farm.jobs.nightly.unit import NightSettings, UnitNight, is_good
 from farm.jobs.run import LoadOptions
 from farm.model import fetch
 from farm.nightly.configuration import NightlyConfiguration, Setting
@@ -23,38 +23,39 @@ Places = Sequence[tuple[Deployment, Sequence[Unit]]]  # which deployment file is
 
 
 def nightly_job(
-    places: Places, asked: Asked, fleet: FleetOptions = FLEET, watch: Watch = UNWATCHED
+    places: Places, night: NightSettings, fleet: FleetOptions = FLEET, progress: ProgressView = SILENT
 ) -> Iterator[NightlyRow]:
     """A row for each case that has none yet. A unit that was lost goes on where it was."""
-    nights = [UnitNight(unit, found, asked) for unit, found in subjects_of(asked, places).items()]
-    jobs = [Job([night.unit], night.run, is_good, night.failed) for night in nights]
-    for rows in run_jobs(jobs, dataclasses.replace(fleet, spread=False), watch):
+    unit_nights = [UnitNight(unit, subjects, night) for unit, subjects in subjects_of(night, places).items()]
+    jobs = [Job([unit_night.unit], unit_night.run, is_good, unit_night.failed) for unit_night in unit_nights]
+    for rows in run_jobs(jobs, dataclasses.replace(fleet, spread=False), progress):
         yield from rows
 
 
-def subjects_of(asked: Asked, places: Places) -> Mapping[Unit, list[Subject]]:
+def subjects_of(night: NightSettings, places: Places) -> Mapping[Unit, list[Subject]]:
     """What each unit still has to measure; models are converted once for all units."""
-    found: dict[Unit, list[Subject]] = {}
+    of_unit: dict[Unit, list[Subject]] = {}
     for deployment, units in places:
         models = prepare_all(deployment)
         data = {model.name: _test_data(model) for model in models}
         for unit in units:
             for model in models:
-                subjects = _subjects(asked.nightly, unit, model, data[model.name])
-                found.setdefault(unit, []).extend(each for each in subjects if each.case not in asked.done)
-    return {unit: subjects for unit, subjects in found.items() if subjects}
+                subjects = _subjects(night.nightly, unit, model, data[model.name])
+                of_unit.setdefault(unit, []).extend(subject for subject in subjects if subject.case not in night.done)
+    return {unit: subjects for unit, subjects in of_unit.items() if subjects}
 
 
 def cases_of(nightly: NightlyConfiguration, places: Places) -> Mapping[Unit, list[Case]]:
     """The cases of each unit, without converting anything."""
-    found: dict[Unit, list[Case]] = {}
+    of_unit: dict[Unit, list[Case]] = {}
     for deployment, units in places:
         for unit in units:
             for name, model in deployment.models.items():
-                for runtime in (each for each in model.runtimes if each in nightly.runtimes):
-                    cases = (Case(unit.name, deployment.library_name, name, runtime, each) for each in nightly.settings)
-                    found.setdefault(unit, []).extend(cases)
-    return {unit: cases for unit, cases in found.items() if cases}
+                for runtime in (runtime for runtime in model.runtimes if runtime in nightly.runtimes):
+                    library = deployment.library_name
+                    cases = (Case(unit.name, library, name, runtime, setting) for setting in nightly.settings)
+                    of_unit.setdefault(unit, []).extend(cases)
+    return {unit: cases for unit, cases in of_unit.items() if cases}
 
 
 def _subjects(

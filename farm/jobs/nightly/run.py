@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from farm.jobs.fleet.dispatch import FleetOptions
-from farm.jobs.fleet.progress import UNWATCHED, Watch
+from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.nightly.matrix import Places, nightly_job
 from farm.jobs.nightly.stored_night import NIGHTS, last_good_name, load_night
-from farm.jobs.nightly.unit import Asked
+from farm.jobs.nightly.unit import NightSettings
 from farm.nightly.configuration import NightlyConfiguration
 from farm.nightly.night import Night, NightOutcome
 from farm.rows.nightly import Block, NightlyRow
-from farm.rows.row import Status
 from farm.rows.series import Case, case_of, digest
+from farm.rows.status import Status
 from farm.store import Store
 from runtime.errors import ConfigError, StoreError
 
@@ -51,7 +51,7 @@ def measure(
     places: Places,
     fleet: FleetOptions,
     say: Callable[[str], None],
-    watch: Watch = UNWATCHED,
+    progress: ProgressView = SILENT,
 ) -> Night:
     """Measures what is missing, and ends the run. Whatever ends it early leaves it as interrupted, to be gone on with.
 
@@ -59,7 +59,7 @@ def measure(
     """
     keeper = _RowKeeper(store, run, say)
     try:
-        for row in nightly_job(places, _asked(store, run, nightly, say), fleet, watch):
+        for row in nightly_job(places, _night_settings(store, run, nightly, say), fleet, progress):
             keeper.keep(row)
         keeper.finish()
     except BaseException:
@@ -79,10 +79,10 @@ def block_seconds(store: Store, name: str) -> dict[Case, float]:
     return {case_of(row): row.busy_s / len(row.blocks) for row in rows if row.blocks and row.busy_s}
 
 
-def _asked(store: Store, run: int, nightly: NightlyConfiguration, say: Callable[[str], None]) -> Asked:
+def _night_settings(store: Store, run: int, nightly: NightlyConfiguration, say: Callable[[str], None]) -> NightSettings:
     done = {case_of(row) for row in store.nightly_rows(run) if row.status in (Status.OK, Status.WRONG_RESULT)}
     history = store.series(until=run - 1, nights=NIGHTS, name=nightly.title)
-    return Asked(nightly, run, int(_plan(store, run)["seed"]), history, _Notebook(store, run, say), done)
+    return NightSettings(nightly, run, int(_plan(store, run)["seed"]), history, _Notebook(store, run, say), done)
 
 
 def _plan(store: Store, run: int) -> Mapping[str, Any]:

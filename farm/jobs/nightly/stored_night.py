@@ -10,8 +10,8 @@ from farm.decision.judgement import Judgement
 from farm.decision.regression import compare_points, judge_series, needs_twin, twin_evidence
 from farm.nightly.configuration import LAST_GOOD, SERIES
 from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
+from farm.rows.device_state import DeviceState
 from farm.rows.nightly import NightlyRow
-from farm.rows.row import DeviceState
 from farm.rows.run_info import RunInfo
 from farm.rows.series import Case, Metric, Point, Series, SeriesKey, case_of
 from farm.store import Store
@@ -77,12 +77,12 @@ def _followed(run: int, series: Series, rows: Mapping[Case, NightlyRow]) -> Seri
 def _judgements(run: int, series: Series, twins: Mapping[str, str], base: int | None) -> dict[SeriesKey, Judgement]:
     """Each series by itself, then again with the word of the twin."""
     alone = {key: _judged(run, key, points, base) for key, points in series.items()}
-    found = dict(alone)
+    judgements = dict(alone)
     for key, judgement in alone.items():
         other = dataclasses.replace(key, case=dataclasses.replace(key.case, unit=twins.get(key.case.unit, "")))
         if needs_twin(judgement) and other in alone:
-            found[key] = _judged(run, key, series[key], base, alone[other])
-    return found
+            judgements[key] = _judged(run, key, series[key], base, alone[other])
+    return judgements
 
 
 def _judged(
@@ -108,13 +108,13 @@ def _twins(rows: Mapping[Case, NightlyRow]) -> dict[str, str]:
 
 def _rows_before(store: Store, info: RunInfo, base: int | None) -> dict[Case, NightlyRow]:
     """The row of each case in the baseline's run, else in the newest run before this one that has it."""
-    earlier = [each.id for each in store.runs(name=info.name) if each.id < info.id][:LOOKED_BACK_RUNS]
-    found: dict[Case, NightlyRow] = {}
+    earlier = [run.id for run in store.runs(name=info.name) if run.id < info.id][:LOOKED_BACK_RUNS]
+    rows: dict[Case, NightlyRow] = {}
     for run in earlier if base is None else [base]:
         for row in store.nightly_rows(run):
             if row.blocks:
-                found.setdefault(case_of(row), row)
-    return found
+                rows.setdefault(case_of(row), row)
+    return rows
 
 
 def _devices(
@@ -133,12 +133,12 @@ def _devices(
 
 def _device(unit: str, cases: Sequence[CaseReport]) -> DeviceReport:
     known = [row for case in cases if (row := case.row or case.before)]
-    told = next((row for row in known if row.fingerprint), known[0] if known else None)
+    described = next((row for row in known if row.fingerprint), known[0] if known else None)
     return DeviceReport(
         unit=unit,
-        soc=told.soc if told else "",
-        device_model=told.device_model if told else "",
-        fingerprint=told.fingerprint if told else {},
+        soc=described.soc if described else "",
+        device_model=described.device_model if described else "",
+        fingerprint=described.fingerprint if described else {},
         cases=cases,
         state_trace=_trace(case.row for case in cases if case.row),
     )

@@ -6,21 +6,26 @@ import dataclasses
 import itertools
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from farm.condition.device_state import read_state
 from farm.config.inventory import Unit
 from farm.decision.regression import judge_series
-from farm.jobs.fleet.job_rows import Members, failed_members, is_beyond_row, members_of_row
+from farm.jobs.fleet.job_rows import Settings, identity_of, is_beyond_row
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Failed
-from farm.jobs.nightly.case import Subject, examine, measure_block
-from farm.jobs.run import asked_of
+from farm.jobs.nightly.case import Examination, Subject, examine, measure_block
+from farm.jobs.run import rounds_settings
 from farm.nightly.block_order import ARMS, PlannedBlock, block_order
 from farm.nightly.configuration import NightlyConfiguration
-from farm.rows.nightly import Block, NightlyRow
-from farm.rows.row import DeviceState, Latency, Status
+from farm.rows.device_state import DeviceState
+from farm.rows.latency import Latency
+from farm.rows.nightly import Block, NightlyFigures, NightlyResult, NightlyRow
+from farm.rows.result import OK, Conditions, make_row
+from farm.rows.row import Ending, Failure, Provenance, UnitStates
+from farm.rows.run import OutputComparison, RunFigures
 from farm.rows.series import Case, Point, SeriesKey, points_of
+from farm.rows.status import Status
 from farm.units.identity import read_identity
 from runtime.errors import DeadlineError, FarmError
 
@@ -38,8 +43,8 @@ class Notebook(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
-    """What all units have in common.
+class NightSettings:
+    """What the night of every unit is made with.
 
     Attributes:
         run: the run's number in the store.
@@ -57,29 +62,38 @@ class Asked:
     done: Collection[Case] = ()
 
 
+@dataclasses.dataclass(frozen=True)
+class _AboutUnit:
+    """What a unit has told of itself; `passive`: it has no fan, since it has a battery."""
+
+    identity: str = ""
+    passive: bool = False
+    conditions: Settings = dataclasses.field(default_factory=dict)
+
+
 class UnitNight:
     """What is known so far of one unit's cases; it outlives the connection to the unit."""
 
-    def __init__(self, unit: Unit, subjects: Sequence[Subject], asked: Asked) -> None:
-        self.unit, self._asked = unit, asked
+    def __init__(self, unit: Unit, subjects: Sequence[Subject], settings: NightSettings) -> None:
+        self.unit, self._settings = unit, settings
         self._subjects = {subject.case: subject for subject in subjects}
-        self._blocks = {case: list(asked.notebook.blocks(case)) for case in self._subjects}
-        self._examined: dict[Case, Members] = {}
+        self._blocks = {case: list(settings.notebook.blocks(case)) for case in self._subjects}
+        self._examined: dict[Case, Examination] = {}
         self._failed: dict[Case, FarmError] = {
-            subject.case: subject.found.error for subject in subjects if isinstance(subject.found, Failed)
+            subject.case: subject.model.error for subject in subjects if isinstance(subject.model, Failed)
         }
-        self._about: Members = {}
+        self._about = _AboutUnit()
         self._busy_s = dict.fromkeys(self._subjects, 0.0)
-        self._ends_s = time.monotonic() + asked.nightly.budget_minutes * SECONDS_PER_MINUTE
+        self._ends_s = time.monotonic() + settings.nightly.budget_minutes * SECONDS_PER_MINUTE
 
     def run(self, opened: OpenUnit) -> Iterator[list[NightlyRow]]:
         """Measures what is missing; then the rows of all cases. Raises what tells that the unit is gone."""
-        state = opened.watch.state(read_state(opened.transport))
-        self._about = {
-            "identity": read_identity(opened.transport),
-            "passive": state.battery_percent is not None,
-            "conditions": opened.way.conditions,
-        }
+        state = opened.progress.state(read_state(opened.transport))
+        self._about = _AboutUnit(
+            identity=read_identity(opened.transport),
+            passive=state.battery_percent is not None,
+            conditions=opened.connection.conditions,
+        )
         self._measure(opened, self._left())
         while wanted := self._suspected():
             self._measure(opened, self._reruns(wanted))
@@ -98,21 +112,21 @@ class UnitNight:
     def _left(self) -> Iterator[PlannedBlock]:
         """The turns that were not measured yet, in the order of the whole."""
         done = {case: sum(not block.rerun for block in blocks) for case, blocks in self._blocks.items()}
-        planned = block_order(list(self._subjects), self._asked.nightly.repeats, self._asked.seed)
+        planned = block_order(list(self._subjects), self._settings.nightly.repeats, self._settings.seed)
         return (turn for turn in planned if turn.repeat >= done[turn.case])
 
     def _suspected(self) -> dict[Case, int]:
         """How many blocks more each case needs until it is settled, within what it may cost."""
         if time.monotonic() >= self._ends_s:
             return {}
-        most = self._asked.nightly.most_reruns
+        most = self._settings.nightly.most_reruns
         left = {case: most - sum(block.rerun for block in self._blocks[case]) for case in self._subjects}
         wanted = {case: min(left[case], self._more(case)) for case in self._subjects if case not in self._failed}
         return {case: count for case, count in wanted.items() if count > 0}
 
     def _more(self, case: Case) -> int:
-        points = points_of(self._row(case), self._asked.run)
-        history = self._asked.history
+        points = points_of(self._row(case), self._settings.run)
+        history = self._settings.history
         return max(
             (judge_series(history.get(key, ()), point, key.metric).more for key, point in points.items()),
             default=0,
@@ -141,10 +155,10 @@ class UnitNight:
             self._busy_s[turn.case] += time.monotonic() - begun_s
 
     def _measure_turn(self, opened: OpenUnit, turn: PlannedBlock) -> None:
-        subject, nightly = self._subjects[turn.case], self._asked.nightly
+        subject, nightly = self._subjects[turn.case], self._settings.nightly
         rerun = turn.repeat >= nightly.repeats
         what = "again, to be sure" if rerun else f"{turn.repeat + 1} of {nightly.repeats}"
-        opened.watch.stage(f"{turn.case.model} ({turn.case.runtime}, {turn.case.setting}) {what}")
+        opened.progress.stage(f"{turn.case.model} ({turn.case.runtime}, {turn.case.setting}) {what}")
         if not opened.session.alive:
             opened.session.respawn()
         if turn.case not in self._examined:
@@ -152,39 +166,71 @@ class UnitNight:
         if "benchmark" in nightly.jobs:
             block = measure_block(opened, subject, nightly, turn.arm, rerun)
             self._blocks[turn.case].append(block)
-            self._asked.notebook.note(turn.case, block)
+            self._settings.notebook.note(turn.case, block)
 
     def _end_of_budget(self) -> None:
-        minutes = self._asked.nightly.budget_minutes
+        minutes = self._settings.nightly.budget_minutes
         for case, blocks in self._blocks.items():
             if not blocks and case not in self._examined:
                 self._failed[case] = DeadlineError(f"not begun: the {minutes:g} minutes of budget_minutes were over")
 
     def _row(self, case: Case, state_after: DeviceState | None = None) -> NightlyRow:
-        subject = self._subjects[case]
-        members = self._examined.get(case, {}) | self._block_members(case) | {"setting": case.setting}
-        members |= {name: self._about[name] for name in ("identity", "passive") if name in self._about}
+        """The row of a case, with all that was measured of it before it failed, if it did."""
+        subject, examined = self._subjects[case], self._examined.get(case)
+        result = NightlyResult(
+            ending=self._ending(case),
+            device_model=examined.device_model if examined else "",
+            provenance=examined.provenance if examined else Provenance(),
+            figures=self._run_figures(case),
+            comparison=examined.validation.comparison if examined else OutputComparison(),
+            night=self._night_figures(case),
+        )
+        nightly = self._settings.nightly
+        known = rounds_settings(subject.model.settings, subject.runtime, nightly.rounds, nightly.warmup)
+        states = UnitStates(state_before=examined.state if examined else None, state_after=state_after)
+        conditions = Conditions({**known, **self._about.conditions}, states)
+        return make_row(NightlyRow, identity_of(self.unit, subject.model, subject.runtime), conditions, result)
+
+    def _ending(self, case: Case) -> Ending:
         if case in self._failed:
-            members |= failed_members(self._failed[case])
-        settings = {**self._about.get("conditions", {}), **members.get("settings", {})}
-        members |= {"state_after": state_after, "settings": settings, "busy_s": round(self._busy_s[case], 3)}
-        return NightlyRow.model_validate(
-            members_of_row(self.unit, subject.found, subject.runtime, self._asked_settings(), members)
+            return Failure.of(self._failed[case])
+        return self._examined[case].ending if case in self._examined else OK
+
+    def _run_figures(self, case: Case) -> RunFigures:
+        """The figures of a run: times of the blocks, else of the examination; what farmrt said when it loaded."""
+        blocks, load = self._blocks[case], self._examined[case].load if case in self._examined else None
+        samples = list(itertools.chain.from_iterable(block.samples for block in blocks if not block.throttled))
+        times = RunFigures(
+            init_ms=blocks[0].init_ms if blocks else load.init_ms if load else None,
+            first_ms=blocks[0].first_ms if blocks else None,
+            latency_ms=Latency.of(samples) if samples else None,
+        )
+        if load is None:
+            return times
+        return RunFigures(
+            init_ms=times.init_ms,
+            first_ms=times.first_ms,
+            latency_ms=times.latency_ms,
+            memory_bytes=load.memory,
+            tuned=load.tuned_use,
+            kernels=load.kernels_use,
         )
 
-    def _block_members(self, case: Case) -> Members:
-        blocks = self._blocks[case]
-        samples = list(itertools.chain.from_iterable(block.samples for block in blocks if not block.throttled))
-        members: dict[str, Any] = {"blocks": tuple(blocks)}
-        if samples:
-            members["latency_ms"] = Latency.of(samples)
-        if blocks:
-            members |= {"init_ms": blocks[0].init_ms, "first_ms": blocks[0].first_ms}
-        return members
-
-    def _asked_settings(self) -> Any:
-        nightly = self._asked.nightly
-        return lambda settings, runtime: asked_of(settings, runtime, nightly.rounds, nightly.warmup)
+    def _night_figures(self, case: Case) -> NightlyFigures:
+        examined = self._examined.get(case)
+        ratio = examined.tuned_check.ratio if examined else None
+        return NightlyFigures(
+            setting=case.setting,
+            identity=self._about.identity,
+            passive=self._about.passive,
+            blocks=tuple(self._blocks[case]),
+            ops=examined.ops if examined else (),
+            file_bytes=dict(examined.file_bytes) if examined else {},
+            tuned_ratio=ratio.value if ratio else None,
+            tuned_ratio_ci=(ratio.low, ratio.high) if ratio else None,
+            tuned_verdict=examined.tuned_check.verdict if examined else "",
+            busy_s=round(self._busy_s[case], 3),
+        )
 
 
 def is_good(rows: Sequence[NightlyRow]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -40,32 +40,32 @@ class Published:
     record: SetRecord
 
 
-def collect(opened: OpenUnit, library: str, found: Sequence[Tuned], settings: dict[str, Any]) -> Published:
+def collect(opened: OpenUnit, library: str, models: Sequence[Tuned], settings: Mapping[str, Any]) -> Published:
     """Writes the two files of a library and their manifest from what was found for its models."""
     workspace = Workspace(library)
     names = (opened.unit.abi, opened.device_model, opened.unit.soc)
     tuned_file, kernels_file = workspace.tuned_file(*names), workspace.kernels_file(*names)
-    fingerprint = fingerprint_of(found[0].target)
-    verdicts = {each.launch.key: each for model in found for each in model.verdicts}
+    fingerprint = fingerprint_of(models[0].target)
+    verdicts = {verdict.launch.key: verdict for model in models for verdict in model.verdicts}
     tuned = TunedSet(fingerprint, opened.device_model, tuple(_entries(verdicts.values())))
-    kernels = _compiled(opened, found, tuned)
+    kernels = _compiled(opened, models, tuned)
     record = SetRecord(
         fingerprint=dataclasses.asdict(fingerprint),
         device_model=opened.device_model,
         unit=opened.unit.name,
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         versions=versions(),
-        settings=settings,
-        launches=tuple(_launch_record(each, found) for each in verdicts.values()),
+        settings=dict(settings),
+        launches=tuple(_launch_record(verdict, models) for verdict in verdicts.values()),
     )
     opened.lease.check(certain=True)  # a successor may have published since
     artifacts.publish(tuned_file, tuned, kernels_file, kernels, record)
     return Published(tuned_file, kernels_file, record)
 
 
-def _entries(verdicts: Any) -> list[TunedEntry]:
+def _entries(verdicts: Iterable[LaunchVerdict]) -> list[TunedEntry]:
     """An entry for every launch that was measured, also where the default stays: that is known to be right."""
-    return [_entry(each) for each in verdicts if each.runs and math.isfinite(each.tuned_ns)]
+    return [_entry(verdict) for verdict in verdicts if verdict.runs and math.isfinite(verdict.tuned_ns)]
 
 
 def _entry(verdict: LaunchVerdict) -> TunedEntry:
@@ -83,8 +83,8 @@ def _entry(verdict: LaunchVerdict) -> TunedEntry:
     )
 
 
-def _launch_record(verdict: LaunchVerdict, found: Sequence[Tuned]) -> LaunchRecord:
-    names = {use_name(model.prepared) for model in found}
+def _launch_record(verdict: LaunchVerdict, models: Sequence[Tuned]) -> LaunchRecord:
+    names = {use_name(model.prepared) for model in models}
     return LaunchRecord(
         key=verdict.launch.key,
         kernel=verdict.launch.kernel.name,
@@ -97,21 +97,21 @@ def _launch_record(verdict: LaunchVerdict, found: Sequence[Tuned]) -> LaunchReco
     )
 
 
-def _compiled(opened: OpenUnit, found: Sequence[Tuned], tuned: TunedSet) -> KernelSet:
+def _compiled(opened: OpenUnit, models: Sequence[Tuned], tuned: TunedSet) -> KernelSet:
     """Programs of all tuned models, each after a run, so that a driver that compiles late has compiled them."""
     with TemporaryDirectory() as folder:
         tuned_file = Path(folder, "tuned.bin")
         tuned_file.write_bytes(encode_tuned([tuned]))
-        sets = [_saved(opened, model, tuned_file, Path(folder, "kernels.bin")) for model in found]
+        sets = [_saved(opened, model, tuned_file, Path(folder, "kernels.bin")) for model in models]
     binaries = merge_kernels(sets)[0][0].binaries
-    return KernelSet(_common([each.fingerprint for each in sets]), tuned.device_model, binaries)
+    return KernelSet(_common([kernels.fingerprint for kernels in sets]), tuned.device_model, binaries)
 
 
 def _saved(opened: OpenUnit, model: Tuned, tuned_file: Path, local: Path) -> KernelSet:
     limited = model.prepared.settings.limit_opencl_kernel_time
     opened.load(model.plan_file, tuned_file, limit_kernel_time=limited)
     opened.write_inputs(TestData(model.prepared, {}).inputs)
-    opened.session.command("run", rounds=1, deadline_s=FIRST_ROUND_DEADLINE_S)
+    opened.session.run(1, FIRST_ROUND_DEADLINE_S)
     opened.session.command("save_kernels", file=local.name)
     opened.transport.pull(local.name, local)
     (saved,) = decode_kernels(local.read_bytes(), f"compiled kernels of {model.prepared.name}")
@@ -120,5 +120,5 @@ def _saved(opened: OpenUnit, model: Tuned, tuned_file: Path, local: Path) -> Ker
 
 def _common(fingerprints: Sequence[Fingerprint]) -> Fingerprint:
     first = fingerprints[0]
-    assert all(each == first for each in fingerprints), "one device, one fingerprint"
+    assert all(fingerprint == first for fingerprint in fingerprints), "one device, one fingerprint"
     return first

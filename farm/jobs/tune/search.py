@@ -72,12 +72,12 @@ def search_models(
     opened: OpenUnit, models: Sequence[Prepared], options: SearchOptions, shared: SharedSearch[list[Tuned]]
 ) -> list[Tuned]:
     """Searches the launches of all models that run on the unit; the others are left out."""
-    lowered = [found for model in models if (found := _lowered(opened, model, options.memory))]
+    lowered = [tuned for model in models if (tuned := _lowered(opened, model, options.memory))]
     groups: dict[tuple[Target, Options], list[Tuned]] = {}
-    for found in lowered:
-        groups.setdefault((found.target, found.prepared.options()), []).append(found)
+    for tuned in lowered:
+        groups.setdefault((tuned.target, tuned.prepared.options()), []).append(tuned)
     searches = (_search(opened, key, group, options, shared) for key, group in groups.items())
-    return [found for group in searches for found in group]
+    return [tuned for group in searches for tuned in group]
 
 
 def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> Tuned | None:
@@ -98,12 +98,12 @@ def _search(
     shared: SharedSearch[list[Tuned]],
 ) -> list[Tuned]:
     """Searches models of one target and options, together with the other units of that target."""
-    if not any(step.tuning_key for found in group for step in found.plan.steps):
+    if not any(step.tuning_key for tuned in group for step in tuned.plan.steps):
         return list(group)
 
     def bring() -> UnitTrials:
-        opened.watch.stage(f"trial plan of {', '.join(found.prepared.name for found in group)}")
-        return trials_on(opened, [found.prepared for found in group], group[0].target, group[0].prepared.name)
+        opened.progress.stage(f"trial plan of {', '.join(tuned.prepared.name for tuned in group)}")
+        return trials_on(opened, [tuned.prepared for tuned in group], group[0].target, group[0].prepared.name)
 
     def lead(pool: DevicePool, trials: UnitTrials) -> list[Tuned]:
         return _led(opened, pool, trials, group, options)
@@ -117,10 +117,10 @@ def _led(
     target = group[0].target
     provenance = {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
     with Journal(journal_file(opened.unit.soc), fingerprint_of(target).digest, provenance) as journal:
-        _say(journal, opened.watch.stage)
+        _say(journal, opened.progress.stage)
         runner = TrialRunner(pool, journal, max(options.seconds * len(group) - trials.prepare_s, 0.0))
-        outcome = search(trials.launches, _expansion(target), runner, LEVELS[options.level], opened.watch.search)
-    return [_found(each, outcome, trials) for each in group]
+        outcome = search(trials.launches, _expansion(target), runner, LEVELS[options.level], opened.progress.search)
+    return [_with_verdicts(tuned, outcome, trials) for tuned in group]
 
 
 def _expansion(target: Target) -> Expand:
@@ -134,10 +134,11 @@ def _say(journal: Journal, say: Callable[[str], None]) -> None:
         say(f"{journal.resumed} trials are known from before")
 
 
-def _found(found: Tuned, outcome: SearchResult, trials: UnitTrials) -> Tuned:
-    name = use_name(found.prepared)
-    own = [each for each in outcome.verdicts if any(use.model == name for use in each.launch.uses)]
-    keys = [each.launch.key for each in own]
+def _with_verdicts(tuned: Tuned, outcome: SearchResult, trials: UnitTrials) -> Tuned:
+    """A model with the verdicts of its own launches, out of those of all models that were searched together."""
+    name = use_name(tuned.prepared)
+    own = [verdict for verdict in outcome.verdicts if any(use.model == name for use in verdict.launch.uses)]
+    keys = [verdict.launch.key for verdict in own]
     device_s = trials.prepare_s + sum(outcome.device_s.get(key, 0.0) for key in keys)
     count = sum(outcome.trials.get(key, 0) for key in keys)
-    return dataclasses.replace(found, verdicts=tuple(own), trials=count, device_s=device_s)
+    return dataclasses.replace(tuned, verdicts=tuple(own), trials=count, device_s=device_s)

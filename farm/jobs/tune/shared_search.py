@@ -18,7 +18,7 @@ POLL_S = 0.2
 
 
 @dataclasses.dataclass(eq=False)
-class _Search(Generic[Found]):
+class _RunningSearch(Generic[Found]):
     """A search that is on or has ended."""
 
     pool: DevicePool
@@ -38,7 +38,7 @@ class SharedSearch(Generic[Found]):
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._changed = threading.Condition()
-        self._searches: dict[object, _Search[Found]] = {}
+        self._searches: dict[object, _RunningSearch[Found]] = {}
 
     def result(
         self, key: object, unit: str, bring: Callable[[], UnitTrials], lead: Callable[[DevicePool, UnitTrials], Found]
@@ -79,16 +79,16 @@ class SharedSearch(Generic[Found]):
             search = self._searches.get(key)
             return search.found if search else None
 
-    def _begun(self, unit: str, trials: UnitTrials) -> _Search[Found]:
+    def _begun(self, unit: str, trials: UnitTrials) -> _RunningSearch[Found]:
         reference = ReferenceLaunch.of(trials.launches)
-        return _Search(DevicePool([self._member(unit, trials, reference)], self._capacity), reference)
+        return _RunningSearch(DevicePool([self._member(unit, trials, reference)], self._capacity), reference)
 
     def _member(self, unit: str, trials: UnitTrials, reference: ReferenceLaunch) -> PoolMember:
         """A unit that is alone keeps its own scale."""
         return PoolMember(unit, NormalisedMeasure(trials, reference) if self._capacity > 1 else trials)
 
     def _lead(
-        self, search: _Search[Found], trials: UnitTrials, lead: Callable[[DevicePool, UnitTrials], Found]
+        self, search: _RunningSearch[Found], trials: UnitTrials, lead: Callable[[DevicePool, UnitTrials], Found]
     ) -> None:
         try:
             search.found = lead(search.pool, trials)
@@ -100,14 +100,14 @@ class SharedSearch(Generic[Found]):
                 self._changed.notify_all()
             search.pool.close()
 
-    def _help(self, search: _Search[Found], unit: str, trials: UnitTrials) -> None:
+    def _help(self, search: _RunningSearch[Found], unit: str, trials: UnitTrials) -> None:
         """Lends a unit to a search until that ends, or the unit is lost."""
         search.pool.join(self._member(unit, trials, search.reference))
         with self._changed:
             while not search.ended and unit not in search.pool.lost:
                 self._changed.wait(POLL_S)
 
-    def _outcome(self, search: _Search[Found], unit: str) -> Found:
+    def _outcome(self, search: _RunningSearch[Found], unit: str) -> Found:
         if unit in search.pool.lost:
             raise search.pool.lost[unit]
         if search.error:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from farm.condition.throttling import RetryPolicy, throttling_cause
-from farm.farmrt.session import Answer
+from farm.farmrt.answers import TrialAnswer
 from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared
 from farm.workspace import Workspace
@@ -39,10 +39,10 @@ class UnitTrials:
     """
 
     def __init__(
-        self, opened: OpenUnit, found: TrialPlan, plan_file: Path, clock: Callable[[], float] = time.monotonic
+        self, opened: OpenUnit, trial_plan: TrialPlan, plan_file: Path, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.launches = tuple(launch for launch in found.launches if launch.uses)
-        self._opened, self._inputs, self._plan_file, self._clock = opened, found.inputs, plan_file, clock
+        self.launches = tuple(launch for launch in trial_plan.launches if launch.uses)
+        self._opened, self._inputs, self._plan_file, self._clock = opened, trial_plan.inputs, plan_file, clock
         start_s = clock()
         self._conditions = opened.conditions()
         self._prepare()
@@ -68,15 +68,15 @@ class UnitTrials:
             reason = throttling_cause(self._conditions, self._opened.conditions())
             if not reason:
                 break
-            self._opened.watch.stage(f"throttled ({reason}): rests {REST.rest_s:g} s")
+            self._opened.progress.stage(f"throttled ({reason}): rests {REST.rest_s:g} s")
             time.sleep(REST.rest_s)
 
     def _attempt(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
         try:
             if launch.poison is not None:
-                self._opened.session.command("trial", step=launch.poison, reps=1, deadline_s=self._deadline_s)
+                self._opened.session.trial(self._deadline_s, step=launch.poison, reps=1)
             words = _words(launch, candidate, reps)
-            return _trial(self._opened.session.command("trial", deadline_s=self._deadline_s, **words))
+            return _trial(self._opened.session.trial(self._deadline_s, **words))
         except DeviceError as error:
             self._check_health()
             return Trial(TrialStatus.FAILED, reason=str(error))
@@ -105,16 +105,16 @@ class UnitTrials:
         self._run_once()
 
     def _run_once(self) -> None:
-        self._opened.session.command("run", rounds=1, deadline_s=FIRST_ROUND_DEADLINE_S)
+        self._opened.session.run(1, FIRST_ROUND_DEADLINE_S)
 
 
 def trials_on(opened: OpenUnit, models: Sequence[Prepared], target: Target, name: str) -> UnitTrials:
     """Lowers the distinct launches of some models with one target and options, and brings them to the unit."""
     graphs = [dataclasses.replace(model.graph, name=use_name(model)) for model in models]
-    found = trial_plan(graphs, target, models[0].options())
+    lowered = trial_plan(graphs, target, models[0].options())
     plan_file = WORKSPACE.plan_file(name, opened.unit.abi, opened.unit.soc, "gpu")
-    write_plan(found.plan, plan_file)
-    return UnitTrials(opened, found, plan_file)
+    write_plan(lowered.plan, plan_file)
+    return UnitTrials(opened, lowered, plan_file)
 
 
 def use_name(model: Prepared) -> str:
@@ -136,14 +136,14 @@ def _words(launch: TrialLaunch, candidate: Candidate, reps: int) -> dict[str, An
     }
 
 
-def _trial(answer: Answer) -> Trial:
+def _trial(answer: TrialAnswer) -> Trial:
     return Trial(
         TrialStatus.OK,
-        ns=tuple(float(ns) for ns in answer["ns"]),
-        build_s=answer["build_ms"] / MS_PER_S,
-        max_abs_error=answer.get("max_abs_error"),
-        max_abs_expected=answer.get("max_abs_expected", 0.0),
-        nan_count=answer.get("nan_count", 0),
-        max_work_group_size=answer["max_work_group_size"],
-        preferred_multiple=answer["preferred_multiple"],
+        ns=tuple(answer.ns),
+        build_s=answer.build_ms / MS_PER_S,
+        max_abs_error=answer.max_abs_error,
+        max_abs_expected=answer.max_abs_expected or 0.0,
+        nan_count=answer.nan_count,
+        max_work_group_size=answer.max_work_group_size,
+        preferred_multiple=answer.preferred_multiple,
     )

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 from farm import artifacts
 from farm.condition.throttling import RetryPolicy
 from farm.config.deployment import Runtime
-from farm.jobs.compare.interleaved import Comparison, Effort, TunedFiles, compare
-from farm.jobs.fleet.job_rows import Members
+from farm.jobs.compare.interleaved import Effort, TunedComparison, TunedFiles, compare
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared, TestData
-from farm.jobs.validate import output_members
-from farm.rows.row import Status
+from farm.jobs.validate import compare_outputs
+from farm.rows.row import Ending
 from farm.workspace import Workspace
 from tuner.statistics import Ratio
 
 QUICK = Effort(turns=8, turn_ms=40.0)
 NOTICEABLE = 0.01  # two processes that do the very same may differ by so much, with an interval that excludes 1
 NO_FILES = "no tuned files"
+
+
+@dataclasses.dataclass(frozen=True)
+class TunedCheck:
+    """Whether the stored tuned files are still good, in words; the ratio of tuned over default where it was measured.
+
+    `ending` is given only where the outputs with these files are wrong.
+    """
+
+    verdict: str = ""
+    ratio: Ratio | None = None
+    ending: Ending | None = None
 
 
 def check_tuned(
@@ -29,27 +41,27 @@ def check_tuned(
     memory: str | None = None,
     effort: Effort = QUICK,
     rest: RetryPolicy | None = None,
-) -> Members:
-    """Members of a NightlyRow that tell of the stored tuned files; status and reason only where the outputs are wrong.
+) -> TunedCheck:
+    """Checks the stored tuned files of a model; an empty check for the CPU, which has none.
 
     Raises JobError where farmrt fails with these files.
     """
     if runtime == "cpu":
-        return {}
+        return TunedCheck()
     tuned_file, kernels_file = _stored(opened, prepared)
     if tuned_file is None:
-        return {"tuned_verdict": NO_FILES}
+        return TunedCheck(NO_FILES)
     if damage := _damage(tuned_file, kernels_file):
-        return {"tuned_verdict": damage}
+        return TunedCheck(damage)
     plan, plan_file = opened.plan(prepared, runtime, opened.target(prepared, runtime, memory))
     write_plan(plan, plan_file)
     limited = prepared.settings.limit_opencl_kernel_time
-    used = opened.load(plan_file, tuned_file, kernels_file, limited)["tuned"]
-    if used["match"] != "exact":
-        return {"tuned_verdict": _not_valid(used["reason"], opened.unit.soc)}
-    opened.watch.stage(f"{prepared.name}: default against tuned")
+    tuned = opened.load(plan_file, tuned_file, kernels_file, limited).tuned
+    if tuned is None or tuned.match != "exact":
+        return TunedCheck(_not_valid(tuned.reason if tuned else "", opened.unit.soc))
+    opened.progress.stage(f"{prepared.name}: default against tuned")
     files = TunedFiles(plan, plan_file, tuned_file, kernels_file, limited)
-    return _members(prepared, runtime, data, compare(opened, files, data, effort, rest))
+    return _checked(prepared, runtime, data, compare(opened, files, data, effort, rest))
 
 
 def _stored(opened: OpenUnit, prepared: Prepared) -> tuple[Path | None, Path | None]:
@@ -73,18 +85,15 @@ def _not_valid(reason: str, soc: str) -> str:
     return f"not valid for this driver: {reason}; run farm tune --soc {soc}"
 
 
-def _members(prepared: Prepared, runtime: Runtime, data: TestData, compared: Comparison) -> Members:
-    outputs = output_members(prepared, runtime, data.expected, compared.outputs)
-    if outputs["status"] != Status.OK:
-        reason = f"with the tuned files: {outputs['reason']}"
-        return {"status": outputs["status"], "reason": reason, "tuned_verdict": f"wrong result {reason}"}
-    if throttled := compared.heat["throttled"]:
-        return {"tuned_verdict": f"not measured: {throttled}"}
-    return {
-        "tuned_ratio": compared.ratio.value,
-        "tuned_ratio_ci": (compared.ratio.low, compared.ratio.high),
-        "tuned_verdict": verdict(compared.ratio),
-    }
+def _checked(prepared: Prepared, runtime: Runtime, data: TestData, compared: TunedComparison) -> TunedCheck:
+    validation = compare_outputs(prepared, runtime, data.expected, compared.outputs)
+    if not validation.is_ok:
+        reason = f"with the tuned files: {validation.ending.reason}"
+        ending = Ending(status=validation.ending.status, reason=reason)
+        return TunedCheck(f"wrong result {reason}", ending=ending)
+    if throttled := compared.throttling.throttled:
+        return TunedCheck(f"not measured: {throttled}")
+    return TunedCheck(verdict(compared.ratio), compared.ratio)
 
 
 def verdict(ratio: Ratio) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from farm.cli import compare as compare_command
-from farm.decision.comparison import CompareRow
+from farm.rows.compare import CompareRow
 from farm.store import Store
 from tests.farm.conftest import CallFarm
 from tests.farm.model.tiny_model import deployment_text, write_deployment

@@ -13,7 +13,7 @@ from farm import cli
 from farm.cli import devices, options
 from farm.config.inventory import HOST, Unit
 from farm.jobs.fleet import health_check
-from farm.rows.row import DeviceState
+from farm.rows.device_state import DeviceState
 from farm.tables.devices import devices_json, devices_table
 from farm.tables.table import plain
 from farm.transport import Transport
@@ -135,7 +135,7 @@ def test_lists_what_cannot_be_reached_too(say: Say) -> None:
 
 def test_no_match(say: Say) -> None:
     status, out, err = say("devices", "--soc", "sdm845", "--json")
-    assert (status, out) == (3, "")
+    assert (status, json.loads(out)["error"]["kind"]) == (3, "no_unit")
     assert err.startswith("error: --soc sdm845: no such unit; there are: host (SoC host, ABI host, ready); to add one")
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from farm.condition import device_state, linux_state
 from farm.condition.device_state import parse, read_conditions, read_state
-from farm.rows.row import DeviceState
+from farm.rows.device_state import DeviceState
 from farm.transport.local import LocalTransport
 from tests.farm.transport.unit_shells import SHELLS, shell_environment
 

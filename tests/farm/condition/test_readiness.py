@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from farm.condition.readiness import obstacles, wait_until_ready
 from farm.condition.throttling import RetryPolicy, measure_unthrottled, throttling_cause
 from farm.config.inventory import Limits
-from farm.rows.row import DeviceState
+from farm.rows.device_state import DeviceState
 from runtime.errors import DeviceError
 
 COOL = DeviceState(temperature_c=30.0, thermal_status=0, battery_percent=90, charging=True, free_bytes=10**9)

@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 
 from farm.decision.comparison import (
-    CompareRow,
-    ComparisonOutcome,
-    Side,
     decide,
     differences,
     is_worse,
@@ -19,6 +16,7 @@ from farm.decision.comparison import (
     slowest_first,
 )
 from farm.jobs.compare.runs import StoredRun, compare_runs, only_in_one
+from farm.rows.compare import CompareRow, ComparisonOutcome, Side
 from farm.rows.nightly import NightlyRow
 from farm.rows.run_info import RunInfo
 from farm.tables import table

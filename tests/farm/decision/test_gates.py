@@ -9,8 +9,8 @@ import pytest
 
 from farm.decision.judgement import Verdict
 from farm.decision.regression import compare_points, judge_series
-from farm.rows.row import Status
 from farm.rows.series import Metric
+from farm.rows.status import Status
 from tests.farm.decision.histories import STEADY, history, night, settled
 
 

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.farmrt.answers import ANSWERS, problem
+from farm.farmrt.answers import ANSWERS, ProbeAnswer, parsed
 from farm.farmrt.session import MAX_MESSAGE, Session
 from farm.transport.local import LocalTransport
 from runtime.errors import DeviceError
-from runtime.target import target_from_probe
 
 DEVICE = {
     "name": "Adreno 630",
@@ -76,20 +75,23 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize("command", ANSWERS)
 def test_good_answers_pass(command: str) -> None:
-    assert problem(command, GOOD[command]) == ""
+    assert type(parsed(command, GOOD[command])) is ANSWERS[command]
 
 
 @pytest.mark.parametrize(("command", "wrong", "text"), BAD)
 def test_wrong_or_missing_members_are_named(command: str, wrong: dict[str, Any], text: str) -> None:
-    assert problem(command, GOOD[command] | wrong).startswith(text)
+    with pytest.raises(ValueError) as caught:
+        parsed(command, GOOD[command] | wrong)
+    assert str(caught.value).startswith(text)
 
 
 def test_a_probe_without_opencl_passes() -> None:
-    assert problem("probe", PROBE | {"opencl": {"library": None, "device": None, "error": "none found"}}) == ""
+    answer = parsed("probe", PROBE | {"opencl": {"library": None, "device": None, "error": "none found"}})
+    assert isinstance(answer, ProbeAnswer) and answer.target("sdm845").memory == "cpu"
 
 
 def test_other_commands_may_answer_anything() -> None:
-    assert problem("output", {"bytes": "many"}) == ""
+    assert parsed("output", {"bytes": "many"}).model_extra == {"bytes": "many"}
 
 
 @given(
@@ -101,8 +103,12 @@ def test_other_commands_may_answer_anything() -> None:
 )
 def test_a_probe_that_passes_makes_a_target(value: Any, name: str) -> None:
     probe = PROBE | ({name: value} if name in PROBE else {"opencl": OPENCL | {"device": DEVICE | {name: value}}})
-    if not problem("probe", probe):
-        target_from_probe(probe, "sdm845")
+    try:
+        answer = parsed("probe", probe)
+    except ValueError:
+        return
+    assert isinstance(answer, ProbeAnswer)
+    answer.target("sdm845")
 
 
 @pytest.fixture

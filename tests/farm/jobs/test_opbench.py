@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from farm.jobs.opbench import MAX_TIME_FACTOR, measure
-from farm.jobs.opbench_cases import CASES, Benchmark, Case, benchmarks, spread_percent
+from farm.jobs.opbench_cases import CASES, Benchmark, OperatorCase, benchmarks, spread_percent
 from runtime.evaluate import evaluate
 from runtime.kernels.table import KERNELS
 from runtime.operators import check_graph
@@ -51,7 +51,7 @@ def test_names_obey_the_grammar_and_are_distinct() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_cases_are_graphs_that_keep_the_rules(case: Case) -> None:
+def test_cases_are_graphs_that_keep_the_rules(case: OperatorCase) -> None:
     check_graph(case.graph())
 
 

@@ -9,10 +9,12 @@ import pytest
 
 from farm.config import deployment
 from farm.jobs.models.prepare import Prepared, TestData, prepare
-from farm.jobs.validate import layer_members, output_members, thresholds_for
+from farm.jobs.validate import Validation, compare_layers, compare_outputs, thresholds_for
 from farm.model.fetch import Fetcher
 from farm.model.metrics import default_thresholds, thresholds_of_similarity
-from farm.rows.row import Status
+from farm.rows.result import OK
+from farm.rows.row import Ending
+from farm.rows.status import Status
 from runtime.evaluate import evaluate
 from runtime.types import Precision
 from tests.farm.model.tiny_model import write_deployment
@@ -26,26 +28,26 @@ def prepared(folder: Path, **keys: str) -> Prepared:
 def test_right_outputs_are_ok(tmp_path: Path) -> None:
     found = prepared(tmp_path, check_tensors="[act]")
     expected = TestData(found, {}).expected
-    members = output_members(found, "gpu", expected, expected)
-    assert (members["status"], members["reason"], members["cosine"]) == (Status.OK, "", 1.0)
-    assert [output.name for output in members["outputs"]] == ["y", "act"]
+    validation = compare_outputs(found, "gpu", expected, expected)
+    assert validation.is_ok and validation.ending.reason == "" and validation.comparison.cosine == 1.0
+    assert [output.name for output in validation.comparison.outputs] == ["y", "act"]
 
 
 def test_a_wrong_output_is_named_and_its_figures_count(tmp_path: Path) -> None:
     found = prepared(tmp_path, check_tensors="[act]")
     expected = TestData(found, {}).expected
-    members = output_members(found, "gpu", expected, expected | {"act": -expected["act"]})
-    assert members["status"] == Status.WRONG_RESULT
-    assert members["reason"].startswith("act: cosine -1.000000 < 0.9999")
-    assert members["cosine"] == pytest.approx(-1.0)
-    assert [output.status for output in members["outputs"]] == [Status.OK, Status.WRONG_RESULT]
+    validation = compare_outputs(found, "gpu", expected, expected | {"act": -expected["act"]})
+    assert validation.ending.status == Status.WRONG_RESULT
+    assert validation.ending.reason.startswith("act: cosine -1.000000 < 0.9999")
+    assert validation.comparison.cosine == pytest.approx(-1.0)
+    assert [output.status for output in validation.comparison.outputs] == [Status.OK, Status.WRONG_RESULT]
 
 
 def test_a_nan_is_counted(tmp_path: Path) -> None:
     found = prepared(tmp_path)
     expected = TestData(found, {}).expected
-    members = output_members(found, "gpu", expected, {"y": np.full((1, 5), np.nan, np.float32)})
-    assert (members["status"], members["nan_count"]) == (Status.WRONG_RESULT, 5)
+    validation = compare_outputs(found, "gpu", expected, {"y": np.full((1, 5), np.nan, np.float32)})
+    assert (validation.ending.status, validation.comparison.nan_count) == (Status.WRONG_RESULT, 5)
 
 
 def test_the_files_similarity_takes_the_place_of_the_defaults(tmp_path: Path) -> None:
@@ -55,29 +57,34 @@ def test_the_files_similarity_takes_the_place_of_the_defaults(tmp_path: Path) ->
     assert thresholds_for(found, "cpu") == default_thresholds("cpu", Precision.FP32)
 
 
-def layers(found: Prepared, spoiled: dict[str, float], so_far: str = "") -> dict[str, object]:
+def layers(found: Prepared, spoiled: dict[str, float], outputs: Ending = OK) -> Validation:
     expected = evaluate(found.graph, TestData(found, {}).inputs)
     actual = {node.output: expected[node.output] for node in found.graph.nodes}
     actual |= {name: actual[name] * factor for name, factor in spoiled.items()}
-    return layer_members(found.graph, expected, actual, default_thresholds("gpu", Precision.FP32), so_far)
+    thresholds = default_thresholds("gpu", Precision.FP32)
+    return compare_layers(found.graph, expected, actual, thresholds, Validation(outputs))
 
 
 def test_layers_that_agree_are_counted(tmp_path: Path) -> None:
     found = prepared(tmp_path)
-    members = layers(found, {})
-    assert set(members) == {"layers"}
-    assert members["layers"].compared == len(found.graph.nodes) >= 3  # type: ignore[attr-defined]
+    validation = layers(found, {})
+    assert validation.is_ok and validation.comparison.layers
+    assert validation.comparison.layers.first_departure is None
+    assert validation.comparison.layers.compared == len(found.graph.nodes) >= 3
 
 
 def test_the_first_layer_that_departs_is_named_in_run_order(tmp_path: Path) -> None:
     found = prepared(tmp_path)
     middle, last = found.graph.nodes[1], found.graph.nodes[-1]
-    members = layers(found, {last.output: 2.0, middle.output: 0.5})
-    assert members["status"] == Status.WRONG_RESULT
-    assert f"operator '{middle.name}' ({middle.op}) is the first that departs: SQNR" in str(members["reason"])
-    assert members["layers"].first_departure.name == middle.name  # type: ignore[attr-defined]
+    validation = layers(found, {last.output: 2.0, middle.output: 0.5})
+    assert validation.ending.status == Status.WRONG_RESULT
+    assert f"operator '{middle.name}' ({middle.op}) is the first that departs: SQNR" in validation.ending.reason
+    assert validation.comparison.layers and validation.comparison.layers.first_departure
+    assert validation.comparison.layers.first_departure.name == middle.name
 
 
 def test_layers_that_agree_under_a_wrong_output_accuse_the_conversion(tmp_path: Path) -> None:
-    members = layers(prepared(tmp_path), {}, so_far="y: cosine 0.1 < 0.9")
-    assert str(members["reason"]).startswith("y: cosine 0.1 < 0.9; every operator does what the converted graph says")
+    wrong = Ending(status=Status.WRONG_RESULT, reason="y: cosine 0.1 < 0.9")
+    ending = layers(prepared(tmp_path), {}, wrong).ending
+    assert ending.status == Status.WRONG_RESULT
+    assert ending.reason.startswith("y: cosine 0.1 < 0.9; every operator does what the converted graph says")

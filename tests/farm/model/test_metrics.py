@@ -20,7 +20,7 @@ from farm.model.metrics import (
     thresholds_of_similarity,
     worst,
 )
-from farm.rows.row import Status
+from farm.rows.status import Status
 from runtime.types import Precision
 
 STRICT = Thresholds(0.9999, 60.0, 1e-3)

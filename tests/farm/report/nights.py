@@ -11,10 +11,11 @@ from typing import Any
 from farm.decision.control_report import ControlReport
 from farm.decision.judgement import ChangePoint, Judgement, Noise, Verdict
 from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
+from farm.rows.device_state import DeviceState
 from farm.rows.nightly import Block, NightlyRow, OperatorTime
-from farm.rows.row import DeviceState, Status
 from farm.rows.run_info import RunInfo
 from farm.rows.series import Case, Metric, Point, SeriesKey
+from farm.rows.status import Status
 
 FIRST_NIGHT = datetime.datetime(2025, 11, 21, 2, 0, tzinfo=datetime.UTC)
 HOSTILE = (

@@ -10,7 +10,7 @@ import pytest
 from farm.nightly.night import DeviceReport
 from farm.report import charts
 from farm.report.lines import sparkline
-from farm.rows.row import DeviceState
+from farm.rows.device_state import DeviceState
 from farm.rows.series import Metric, Point
 from tests.farm.report import nights
 

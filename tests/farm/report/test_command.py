@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.rows.row import Status
+from farm.rows.status import Status
 from farm.store import Store
 from tests.farm.conftest import CallFarm
 from tests.farm.rows.nightly_rows import nightly_case

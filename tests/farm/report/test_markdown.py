@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from farm.report.markdown import Section, markdown, plain, write
+from farm.report.markdown import ReportSection, markdown, plain, write
 from farm.tables.table import Table
 
 
@@ -26,5 +26,7 @@ def test_names_neither_link_nor_notify() -> None:
 
 def test_report_is_written_whole(tmp_path: Path) -> None:
     path = tmp_path / "reports" / "report.md"
-    write(path, "Demo", [Section("Run", "All fine.", [Table("", ("a",), [("1",)])]), Section("Empty", "", [])])
+    write(
+        path, "Demo", [ReportSection("Run", "All fine.", [Table("", ("a",), [("1",)])]), ReportSection("Empty", "", [])]
+    )
     assert path.read_text() == "# Demo\n\n## Run\n\nAll fine.\n\n| a |\n| ---: |\n| 1 |\n\n## Empty\n"

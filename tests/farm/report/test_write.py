@@ -14,7 +14,7 @@ import pytest
 
 from farm.decision.judgement import Verdict
 from farm.nightly.night import Night
-from farm.report import Format, write_reports
+from farm.report import ReportFormat, write_reports
 from farm.report.junit import junit
 from farm.report.merge_request import merge_request
 from farm.report.operator_trace import most_changed, operator_trace, slowest
@@ -157,13 +157,13 @@ def test_traces_of_the_slowest_and_the_most_changed(usual: Night) -> None:
 
 
 def test_only_the_wanted_formats(usual: Night, tmp_path: Path) -> None:
-    written = write_reports(usual, tmp_path / "report", [Format.MARKDOWN])
+    written = write_reports(usual, tmp_path / "report", [ReportFormat.MARKDOWN])
     assert {path.name for path in (tmp_path / "report").iterdir()} == {"summary.md", "night.json"}
     assert written.index == tmp_path / "report"
 
 
 def test_pages_say_what_is_missing(usual: Night, tmp_path: Path) -> None:
-    written = write_reports(usual, tmp_path / "report", [Format.HTML])
+    written = write_reports(usual, tmp_path / "report", [ReportFormat.HTML])
     text = written.index.read_text()
     assert "not measured; last measured the night before" in text
     assert "device_lost: the unit went away" in text

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from farm.rows.device_state import DeviceState
 from farm.rows.nightly import Block, NightlyRow
-from farm.rows.row import DeviceState
 
 TIME = "2026-01-01T00:00:00+00:00"
 LEVEL_MS = 10.0

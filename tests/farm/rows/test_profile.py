@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from farm.rows.profile import BenchmarkRow, Rounds, StepTimes, by_time, by_type, operators, round_sums_ns, statistics_of
-from farm.rows.row import Status
+from farm.rows.benchmark import BenchmarkRow, Rounds
+from farm.rows.profile import StepTimes, by_time, by_type, operators, profiled_rounds, round_sums_ns
+from farm.rows.status import Status
 from farm.tables.benchmark import MACS_COLUMNS, OPERATOR_COLUMNS, ROUND_COLUMNS, TYPE_COLUMNS, sections
 from farm.tables.table import plain
 from farm.tables.trace import trace_json
@@ -44,7 +45,7 @@ def benchmark_row() -> BenchmarkRow:
         status=Status.OK,
         warm_up=Rounds.of([50e6]),
         without_statistics=Rounds.of([8e6, 6e6]),
-        **dict(statistics_of(STEPS, TIMES, [8.5e6, 4.5e6])),
+        **dict(profiled_rounds(STEPS, TIMES, [8.5e6, 4.5e6])),
     )
 
 

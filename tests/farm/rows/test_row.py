@@ -4,8 +4,10 @@ import json
 
 import pytest
 
-from farm.rows import row as results
-from farm.rows.row import Latency, Row, RunRow, Status
+from farm.rows.latency import Latency
+from farm.rows.row import Row, exit_status
+from farm.rows.run import RunRow
+from farm.rows.status import Status, status_of
 from runtime.errors import (
     BuildError,
     ConfigError,
@@ -32,7 +34,7 @@ def a_row(status: Status = Status.OK, **changes: object) -> RunRow:
 
 def test_the_json_document_has_every_promised_key() -> None:
     row = a_row(cosine=0.5, latency_ms=Latency.of([2.0, 1.0, 4.0]), init_ms=3.0)
-    (parsed,) = json.loads(results.to_json([row]))["rows"]
+    parsed = json.loads(row.model_dump_json())
     promised = (
         "unit soc model runtime status reason cosine sqnr_db pixel_accuracy max_abs_error max_rel_error nan_count"
     )
@@ -50,7 +52,7 @@ def test_the_json_document_has_every_promised_key() -> None:
 
 
 def test_figures_that_are_not_finite_become_null() -> None:
-    (parsed,) = json.loads(results.to_json([a_row(max_abs_error=float("inf"), cosine=float("nan"))]))["rows"]
+    parsed = json.loads(a_row(max_abs_error=float("inf"), cosine=float("nan")).model_dump_json())
     assert parsed["max_abs_error"] is None and parsed["cosine"] is None
 
 
@@ -60,8 +62,8 @@ def test_percentiles_of_one_and_ten_samples() -> None:
 
 
 def test_exit_status_is_one_when_any_row_is_not_ok() -> None:
-    assert results.exit_status([a_row(), a_row()]) == 0
-    assert results.exit_status([a_row(), a_row(Status.WRONG_RESULT)]) == 1
+    assert exit_status([a_row(), a_row()]) == 0
+    assert exit_status([a_row(), a_row(Status.WRONG_RESULT)]) == 1
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ def test_exit_status_is_one_when_any_row_is_not_ok() -> None:
     ],
 )
 def test_every_error_has_its_status(error: FarmError, status: Status) -> None:
-    assert results.status_of(error) == status
+    assert status_of(error) == status
 
 
 def test_an_unknown_member_is_refused() -> None:

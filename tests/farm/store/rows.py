@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from farm.rows.device_state import DeviceState
+from farm.rows.latency import Latency
 from farm.rows.nightly import Block, NightlyRow
-from farm.rows.row import DeviceState, Latency, RunRow
+from farm.rows.run import RunRow
 
 COOL = DeviceState(temperature_c=31.5, clock_mhz=(1800.0, 1800.0), battery_percent=80, charging=False)
 WARM = DeviceState(temperature_c=44.0, clock_mhz=(1800.0, 1400.0), battery_percent=79, charging=False)

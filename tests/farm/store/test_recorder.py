@@ -15,7 +15,8 @@ import pytest
 
 from farm import cli
 from farm.cli import options, store_options
-from farm.rows.row import Row, Status
+from farm.rows.row import Row
+from farm.rows.status import Status
 from farm.store import Store, engine
 from farm.store.importing import import_file
 from farm.store.recorder import Recorder

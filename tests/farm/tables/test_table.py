@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
-from farm.rows.row import Latency, RunRow, Status, TensorComparison
+from farm.rows.latency import Latency
+from farm.rows.run import KernelsUse, RunRow, TensorComparison, TunedUse
+from farm.rows.status import Status
 from farm.tables import table
 from farm.tables.run import artifact_lines, run_tables
 from farm.tables.table import Table
@@ -81,8 +83,8 @@ def test_each_compared_output_has_a_line() -> None:
 
 
 ARTIFACTS = {
-    "tuned": {"match": "exact", "entries": 30, "used": 28, "reason": ""},
-    "kernels": {"match": "none", "loaded": 0, "built": 7, "build_ms": 12.0, "reason": "driver differs"},
+    "tuned": TunedUse(match="exact", entries=30, used=28),
+    "kernels": KernelsUse(match="none", loaded=0, built=7, build_ms=12.0, reason="driver differs"),
 }
 
 

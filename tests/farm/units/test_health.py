@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from farm.config.inventory import HOST, Limits
 from farm.lease import lease
-from farm.rows.row import Status
+from farm.rows.status import Status
 from farm.transport.base import CompletedProgram, Transport
 from farm.transport.local import LocalTransport
 from farm.units import health_check

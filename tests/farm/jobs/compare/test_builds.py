@@ -15,14 +15,15 @@ import pytest
 from farm.condition.throttling import MeasuredSample
 from farm.config import deployment, inventory
 from farm.config.inventory import Unit
-from farm.decision.comparison import CompareRow, ComparisonOutcome, Side
 from farm.emulation import PhoneSettings
 from farm.emulation.phone_unit import emulated_phone_unit
 from farm.jobs.compare import bundle, checkout, contender
 from farm.jobs.compare.builds import CompareOptions, compare_job
 from farm.jobs.compare.contender import Contender
 from farm.jobs.fleet.unit import OpenUnit
-from farm.rows.row import DeviceState, Status
+from farm.rows.compare import CompareRow, ComparisonOutcome, Side
+from farm.rows.device_state import DeviceState
+from farm.rows.status import Status
 from runtime.errors import ConfigError
 from tests.farm.model.tiny_model import deployment_text, tiny_model, write_deployment
 
@@ -36,7 +37,7 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 for name in [name for name in sys.modules if name == "farm" or name.startswith("farm.")]:
     del sys.modules[name]
-import farm.jobs.bundle as bundle
+import farm.jobs.compare.bundle as bundle
 bundle._source = lambda: Path({source!r})
 words = sys.argv[1:]
 folder = Path(words[-1])
@@ -56,9 +57,9 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def pretender(folder: Path, before: str = "", after: str = "") -> Path:
     """A checkout of farm whose bundles are this farm's, but for what these lines do."""
-    (folder / "farm/jobs").mkdir(parents=True)
-    (folder / "farm/__init__.py").touch()
-    (folder / "farm/jobs/__init__.py").touch()
+    (folder / "farm/jobs/compare").mkdir(parents=True)
+    for package in ("farm", "farm/jobs", "farm/jobs/compare"):
+        (folder / package / "__init__.py").touch()
     program = PRETENDER.format(root=str(ROOT), source=str(folder), before=before, after=after)
     (folder / "farm/jobs/compare/bundle.py").write_text(program)
     return folder

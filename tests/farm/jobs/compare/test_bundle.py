@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from farm.config import inventory
+from farm.farmrt.answers import ProbeAnswer
 from farm.jobs.compare import bundle
 from farm.jobs.compare.bundle import ENTRIES, Probed, check_makes_bundles, make_bundle, make_bundle_with, read_bundle
 from farm.jobs.compare.checkout import Checkout
@@ -36,7 +37,8 @@ def other_farm(folder: Path, program: str, entry: str = ENTRIES[0]) -> Checkout:
 
 
 def unreal() -> Probed:
-    return Probed(unit="mi8", soc="sdm845", abi="host", memory=None, probe={"opencl": {"error": "none here"}})
+    probe = ProbeAnswer.model_validate({"abi": "x86_64-linux", "cpu": {}, "opencl": {"error": "none here"}})
+    return Probed(unit="mi8", soc="sdm845", abi="host", memory=None, probe=probe)
 
 
 @pytest.mark.opencl

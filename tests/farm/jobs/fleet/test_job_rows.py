@@ -16,9 +16,12 @@ from farm.config.inventory import HOST
 from farm.jobs.fleet import dispatch, job_rows
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.fleet.job_rows import rows_of_each
-from farm.jobs.fleet.progress import UnitWatch
+from farm.jobs.fleet.progress import UnitProgress
 from farm.jobs.models.prepare import prepare_all
-from farm.rows.row import DeviceState, RunRow, Status
+from farm.rows.device_state import DeviceState
+from farm.rows.row import Provenance
+from farm.rows.run import RunFigures, RunResult, RunRow
+from farm.rows.status import Status
 from runtime.errors import (
     BuildError,
     ConfigError,
@@ -29,6 +32,8 @@ from runtime.errors import (
     UnsupportedError,
 )
 from tests.farm.model.tiny_model import write_deployment
+
+NOTHING = RunResult(figures=RunFigures())
 
 
 class FakeSession:
@@ -63,16 +68,15 @@ class Bench:
             unit=unit,
             session=self.session,
             transport=None,
-            watch=UnitWatch(unit.name),
-            way=SimpleNamespace(conditions={}),
+            progress=UnitProgress(unit.name),
+            connection=SimpleNamespace(conditions={}),
             answers=lambda: True,
             note_job=lambda status, reason: self.noted.append(status),
         )
 
-    def rows(self, measure: Callable[..., dict[str, Any]]) -> list[RunRow]:
-        asked = {"rounds": 3}
+    def rows(self, measure: Callable[..., RunResult]) -> list[RunRow]:
         options = FleetOptions(return_s=0)
-        return list(rows_of_each(RunRow, self.models, [HOST], measure, lambda settings, runtime: dict(asked), options))
+        return list(rows_of_each(RunRow, self.models, [HOST], measure, lambda *_: {"rounds": 3}, options))
 
 
 @pytest.fixture
@@ -81,7 +85,10 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bench:
 
 
 def test_a_good_row_has_identity_settings_and_states(bench: Bench) -> None:
-    cpu, gpu = bench.rows(lambda opened, prepared, runtime: {"init_ms": 2.0, "settings": {"memory": runtime}})
+    def measure(opened: Any, prepared: Any, runtime: str) -> RunResult:
+        return RunResult(provenance=Provenance(settings={"memory": runtime}), figures=RunFigures(init_ms=2.0))
+
+    cpu, gpu = bench.rows(measure)
     assert (cpu.model, cpu.unit, cpu.soc, cpu.library, cpu.runtime) == ("tiny", "host", "host", "tinylib", "cpu")
     assert (gpu.status, gpu.init_ms, gpu.settings) == (Status.OK, 2.0, {"rounds": 3, "memory": "gpu"})
     assert gpu.state_before is not None and gpu.state_after is not None and gpu.state_after.load_average == 1.0
@@ -97,11 +104,11 @@ def test_a_good_row_has_identity_settings_and_states(bench: Bench) -> None:
     ],
 )
 def test_an_error_is_a_row_and_the_next_model_runs(bench: Bench, error: Exception, status: Status) -> None:
-    def measure(opened: Any, prepared: Any, runtime: str) -> dict[str, Any]:
+    def measure(opened: Any, prepared: Any, runtime: str) -> RunResult:
         if runtime == "cpu":
             bench.session.alive = not isinstance(error, DeviceLostError)
             raise error
-        return {}
+        return NOTHING
 
     failed, good = bench.rows(measure)
     assert (failed.status, failed.reason, failed.settings) == (status, str(error), {"rounds": 3})
@@ -112,14 +119,14 @@ def test_an_error_is_a_row_and_the_next_model_runs(bench: Bench, error: Exceptio
 
 def test_a_unit_that_does_not_open_fails_every_row(bench: Bench) -> None:
     bench.open_error = BuildError("farmrt: no compiler")
-    rows = bench.rows(lambda *_: {})
+    rows = bench.rows(lambda *_: NOTHING)
     assert [(row.runtime, row.status) for row in rows] == [("cpu", Status.BUILD_FAILED), ("gpu", Status.BUILD_FAILED)]
 
 
 def test_a_unit_that_is_lost_between_models_keeps_the_rows_so_far(bench: Bench) -> None:
-    def measure(opened: Any, prepared: Any, runtime: str) -> dict[str, Any]:
+    def measure(opened: Any, prepared: Any, runtime: str) -> RunResult:
         bench.session.alive = False
-        return {}
+        return NOTHING
 
     def respawn() -> None:
         raise DeviceLostError("no such device")
@@ -130,7 +137,7 @@ def test_a_unit_that_is_lost_between_models_keeps_the_rows_so_far(bench: Bench) 
 
 
 def test_a_users_mistake_ends_the_command(bench: Bench) -> None:
-    def measure(*_: Any) -> dict[str, Any]:
+    def measure(*_: Any) -> RunResult:
         raise ConfigError("--tuned x: no such file")
 
     with pytest.raises(ConfigError, match="--tuned x"):
@@ -139,7 +146,7 @@ def test_a_users_mistake_ends_the_command(bench: Bench) -> None:
 
 def test_models_that_cannot_run_anywhere_open_no_unit(bench: Bench, tmp_path: Path) -> None:
     bench.models = prepare_all(deployment.load(write_deployment(tmp_path, b"not a model", runtime="cpu+gpu")))
-    rows = bench.rows(lambda *_: {})
+    rows = bench.rows(lambda *_: NOTHING)
     assert [row.status for row in rows] == [Status.FAILED] * 2
     assert "not an ONNX model" in rows[0].reason
     assert bench.opened == 0
@@ -148,5 +155,5 @@ def test_models_that_cannot_run_anywhere_open_no_unit(bench: Bench, tmp_path: Pa
 def test_spread_gives_each_model_once_a_soc(bench: Bench) -> None:
     units = [dataclasses.replace(HOST, name=name, soc=soc) for name, soc in (("a", "x1"), ("b", "x1"), ("c", "y2"))]
     options = FleetOptions(return_s=0, spread=True)
-    rows = list(rows_of_each(RunRow, bench.models, units, lambda *_: {}, lambda *_: {}, options))
+    rows = list(rows_of_each(RunRow, bench.models, units, lambda *_: NOTHING, lambda *_: {}, options))
     assert sorted(f"{row.soc} {row.runtime}" for row in rows) == ["x1 cpu", "x1 gpu", "y2 cpu", "y2 gpu"]

@@ -6,13 +6,13 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.jobs.fleet.schedule import Schedule, Task
+from farm.jobs.fleet.schedule import Schedule, UnitTask
 
 
 def makespan(costs: list[float], units: int) -> float:
     """When the last task ends, on units that are always there."""
     names = [str(index) for index in range(units)]
-    schedule = Schedule([Task(index, names, cost) for index, cost in enumerate(costs)])
+    schedule = Schedule([UnitTask(index, names, cost) for index, cost in enumerate(costs)])
     free = [(0.0, name) for name in names]
     ends = [0.0]
     while free:
@@ -40,18 +40,18 @@ def test_the_last_task_ends_as_graham_promised(costs: list[float], units: int) -
 
 
 def test_tasks_of_equal_cost_keep_their_order() -> None:
-    schedule = Schedule([Task(name, ["a"]) for name in "xyz"])
+    schedule = Schedule([UnitTask(name, ["a"]) for name in "xyz"])
     assert [task.work for _ in "xyz" if (task := schedule.take("a"))] == ["x", "y", "z"]
 
 
 def test_what_only_one_unit_can_do_goes_first() -> None:
-    schedule = Schedule([Task("any", ["a", "b"], 9), Task("mine", ["a"], 1)])
+    schedule = Schedule([UnitTask("any", ["a", "b"], 9), UnitTask("mine", ["a"], 1)])
     task = schedule.take("a")
     assert task and task.work == "mine"
 
 
 def test_a_task_that_comes_back_is_the_next_and_another_unit_may_take_it() -> None:
-    schedule = Schedule([Task("first", ["a", "b"]), Task("second", ["a", "b"])])
+    schedule = Schedule([UnitTask("first", ["a", "b"]), UnitTask("second", ["a", "b"])])
     task = schedule.take("a")
     assert task
     schedule.put_back(task)
@@ -63,13 +63,13 @@ def test_a_task_that_comes_back_is_the_next_and_another_unit_may_take_it() -> No
 
 
 def test_a_unit_that_goes_leaves_its_own_tasks_to_nobody() -> None:
-    schedule = Schedule([Task("own", ["a"]), Task("shared", ["a", "b"])])
+    schedule = Schedule([UnitTask("own", ["a"]), UnitTask("shared", ["a", "b"])])
     assert [task.work for task in schedule.drop("a")] == ["own"]
     assert [task.work for task in schedule.drop("b")] == ["shared"]
 
 
 def test_a_running_task_may_come_back_so_that_its_units_wait() -> None:
-    schedule = Schedule([Task("one", ["a", "b"])])
+    schedule = Schedule([UnitTask("one", ["a", "b"])])
     task = schedule.take("a")
     assert task
     assert schedule.take("b") is None
@@ -79,7 +79,7 @@ def test_a_running_task_may_come_back_so_that_its_units_wait() -> None:
 
 
 def test_nothing_begins_after_a_stop() -> None:
-    schedule = Schedule([Task("one", ["a"]), Task("two", ["a"])])
+    schedule = Schedule([UnitTask("one", ["a"]), UnitTask("two", ["a"])])
     schedule.take("a")
     assert [task.work for task in schedule.stop()] == ["two"]
     assert schedule.take("a") is None

@@ -11,6 +11,7 @@ import pytest
 from farm.config import deployment
 from farm.config.inventory import HOST
 from farm.farmrt import drivers
+from farm.farmrt.answers import ProbeAnswer
 from farm.farmrt.drivers import Driver
 from farm.jobs.fleet.opencl_library import find_opencl
 from farm.jobs.fleet.unit import choose_target, rounds_deadline_s, write_changed
@@ -43,8 +44,9 @@ DEVICE: dict[str, Any] = {
 }
 
 
-def probe(**device: Any) -> dict[str, Any]:
-    return {"abi": "arm64-v8a", "opencl": {"platform_version": "OpenCL 2.0 QUALCOMM", "device": DEVICE | device}}
+def probe(**opencl: Any) -> ProbeAnswer:
+    known = {"platform_version": "OpenCL 2.0 QUALCOMM", "device": DEVICE}
+    return ProbeAnswer.model_validate({"abi": "arm64-v8a", "cpu": {}, "opencl": known | opencl})
 
 
 def prepared(folder: Path, **keys: str) -> Prepared:
@@ -110,7 +112,7 @@ def test_what_a_unit_cannot_do_says_what_to_change(
 ) -> None:
     found = prepared(tmp_path, data_type=data_type)
     with pytest.raises(UnsupportedError, match=text):
-        choose_target(HOST, {"abi": "x", "opencl": {"platform_version": ""} | opencl}, found, "gpu", memory)
+        choose_target(HOST, probe(**opencl), found, "gpu", memory)
 
 
 def test_a_file_is_written_only_when_it_changes(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ import pytest
 from farm.decision.judgement import Verdict
 from farm.jobs.nightly.stored_night import MISSED_NIGHTS, last_good_name, load_night
 from farm.nightly.night import Night
+from farm.rows.device_state import DeviceState
 from farm.rows.nightly import Block, NightlyRow
-from farm.rows.row import DeviceState, Status
 from farm.rows.series import Metric
+from farm.rows.status import Status
 from farm.store import Store
 from runtime.errors import ConfigError
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from farm.jobs.fleet.progress import UnitWatch
+from farm.farmrt.answers import TrialAnswer
+from farm.jobs.fleet.progress import UnitProgress
 from farm.jobs.tune import trials
 from farm.jobs.tune.trials import UnitTrials
-from farm.rows.row import DeviceState
+from farm.rows.device_state import DeviceState
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, ProcessEndedError
 from tests.tuner.simulated_device import CONV, launch
 from tuner.space import default_candidate
@@ -43,20 +44,21 @@ class FakeUnit:
         self.log: list[str] = []
         self.words: dict[str, Any] = {}
         self.session = self
-        self.watch = UnitWatch("fake")
+        self.progress = UnitProgress("fake")
         self.states: list[DeviceState] = []
 
-    def command(self, name: str, /, *, deadline_s: float | None = None, **words: Any) -> dict[str, Any]:
-        self.log.append(name)
-        if name == "run":
-            if self.run_errors:
-                raise self.run_errors.pop(0)
-            return {"ok": True}
+    def run(self, rounds: int, deadline_s: float) -> None:
+        self.log.append("run")
+        if self.run_errors:
+            raise self.run_errors.pop(0)
+
+    def trial(self, deadline_s: float, **words: Any) -> TrialAnswer:
+        self.log.append("trial")
         self.words = words | {"deadline_s": deadline_s}
         answer = self.script.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return TrialAnswer.model_validate(answer)
 
     def conditions(self) -> DeviceState:
         return self.states.pop(0) if self.states else DeviceState()

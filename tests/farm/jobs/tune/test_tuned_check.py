@@ -18,9 +18,9 @@ from farm.emulation.phone_unit import emulated_phone_unit
 from farm.jobs.compare.interleaved import Effort
 from farm.jobs.fleet.unit import OpenUnit, open_unit
 from farm.jobs.models.prepare import Prepared, TestData, prepare
-from farm.jobs.tune.tuned_check import check_tuned, verdict
+from farm.jobs.tune.tuned_check import TunedCheck, check_tuned, verdict
 from farm.model import fetch
-from farm.rows.nightly import NightlyRow
+from farm.rows.row import Throttling
 from runtime.artifacts import decode_tuned, encode_tuned
 from tests.farm.model.tiny_model import write_deployment
 from tuner.statistics import Ratio
@@ -38,20 +38,13 @@ class Stored:
     tuned_file: Path
     kernels_file: Path
 
-    def members(self, **more: Any) -> dict[str, Any]:
-        found = check_tuned(self.opened, self.prepared, "gpu", self.data, effort=LITTLE, **more)
-        NightlyRow.model_validate(identity() | found)  # they fit into a row
-        return found
+    def check(self, **more: Any) -> TunedCheck:
+        return check_tuned(self.opened, self.prepared, "gpu", self.data, effort=LITTLE, **more)
 
     def verdict(self) -> str:
-        members = self.members()
-        assert "tuned_ratio" not in members
-        return str(members["tuned_verdict"])
-
-
-def identity() -> dict[str, Any]:
-    names = ("unit", "soc", "device_model", "library", "model", "runtime")
-    return dict.fromkeys(names, "x") | {"status": "ok"}
+        check = self.check()
+        assert check.ratio is None and check.ending is None
+        return check.verdict
 
 
 @pytest.fixture(scope="module")
@@ -91,11 +84,10 @@ def rewrite(path: Path, content: bytes) -> None:
 @pytest.mark.opencl
 class TestOnThisMachine:
     def test_files_that_hold_every_default_gain_nothing_that_counts(self, stored: Stored) -> None:
-        members = stored.members()
-        low, high = members["tuned_ratio_ci"]
-        assert 0 < low <= members["tuned_ratio"] <= high
-        assert members["tuned_verdict"].startswith(("no gain: time ", "better: ", "worse than the default by "))
-        assert "status" not in members
+        check = stored.check()
+        assert check.ratio and 0 < check.ratio.low <= check.ratio.value <= check.ratio.high
+        assert check.verdict.startswith(("no gain: time ", "better: ", "worse than the default by "))
+        assert check.ending is None
 
     def test_no_files(self, stored: Stored) -> None:
         stored.tuned_file.unlink()
@@ -129,12 +121,13 @@ class TestOnThisMachine:
     def test_a_wrong_result_is_one_of_the_row(self, stored: Stored) -> None:
         data = TestData(stored.prepared, {})
         data.__dict__["expected"] = {name: value + 1.0 for name, value in stored.data.expected.items()}
-        members = check_tuned(stored.opened, stored.prepared, "gpu", data, effort=LITTLE)
-        assert members["status"] == "wrong_result" and members["reason"].startswith("with the tuned files: y: ")
-        assert "tuned_ratio" not in members and members["tuned_verdict"].startswith("wrong result")
+        check = check_tuned(stored.opened, stored.prepared, "gpu", data, effort=LITTLE)
+        assert check.ending and check.ending.status == "wrong_result"
+        assert check.ending.reason.startswith("with the tuned files: y: ")
+        assert check.ratio is None and check.verdict.startswith("wrong result")
 
     def test_a_throttled_unit_gives_no_figure(self, stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
-        throttled = {"throttled": "thermal status severe", "repeats": 2}
+        throttled = Throttling(throttled="thermal status severe", repeats=2)
         monkeypatch.setattr(stored.opened, "cool", lambda measure, _rest: (measure(), throttled))
         assert stored.verdict() == "not measured: thermal status severe"
 
@@ -145,7 +138,7 @@ class TestOnThisMachine:
 
 def test_a_cpu_runtime_has_none() -> None:
     nothing: Any = None
-    assert check_tuned(nothing, nothing, "cpu", nothing) == {}
+    assert check_tuned(nothing, nothing, "cpu", nothing) == TunedCheck()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,50 @@
+"""Rows of `farm convert`: the files that were made of a model."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from farm.rows.record import Record
+from farm.rows.result import Result
+from farm.rows.row import Row
+
+
+class PassChanges(Record):
+    """What one pass changed, a line each."""
+
+    name: str
+    changes: tuple[str, ...]
+
+
+class GraphFigures(Record):
+    """The converted graph of a model."""
+
+    operators_before: int | None = None
+    operators_after: int | None = None
+    passes: tuple[PassChanges, ...] = ()
+    graph_file: str = ""
+
+
+class PlanFigures(Record):
+    """The plan of a model for one unit and runtime: its files, and the sizes that matter."""
+
+    plan_file: str = ""
+    data_file: str = ""
+    code_files: tuple[str, ...] = ()
+    steps: int | None = None
+    macs: int | None = None
+    weights_bytes: int | None = None
+
+
+class ConvertRow(PlanFigures, GraphFigures, Row):
+    """What one model was converted to, for one unit and runtime where there is one."""
+
+    job: str = "convert"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConvertResult(Result[ConvertRow]):
+    """What `farm convert` makes of a model."""
+
+    graph: GraphFigures
+    plan: PlanFigures = dataclasses.field(default_factory=PlanFigures)

@@ -1,0 +1,33 @@
+"""Rows of `farm opbench`: the time of a single operator."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from farm.rows.record import Figure, Record
+from farm.rows.result import Result
+from farm.rows.row import Row
+
+
+class OpbenchFigures(Record):
+    """The time of one launch. `time_ns` is the median, `spread_percent` half the width of its 95 % interval."""
+
+    time_ns: Figure = None
+    iterations: int | None = None
+    input_mb_s: Figure = None
+    gmacps: Figure = None
+    spread_percent: Figure = None
+    min_ns: Figure = None
+
+
+class OpbenchRow(OpbenchFigures, Row):
+    """One benchmark; `model` is its name."""
+
+    job: str = "opbench"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OpbenchResult(Result[OpbenchRow]):
+    """What `farm opbench` measures of a launch."""
+
+    figures: OpbenchFigures = dataclasses.field(default_factory=OpbenchFigures)

@@ -1,0 +1,97 @@
+"""Rows of `farm run`: how long a model takes, and how far its outputs are from those that were expected."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from pydantic import Field
+
+from farm.rows.latency import Latency
+from farm.rows.record import Figure, Record
+from farm.rows.result import Result
+from farm.rows.row import Row
+from farm.rows.status import Status
+
+
+class TensorComparison(Record):
+    """One output compared with its reference."""
+
+    name: str
+    status: Status
+    reason: str = ""
+    cosine: Figure = None
+    sqnr_db: Figure = None
+    pixel_accuracy: Figure = None
+    max_abs_error: Figure = None
+    max_rel_error: Figure = None
+    nan_count: int = 0
+    inf_count: int = 0
+
+
+class LayerReport(Record):
+    """Outcome of `--layers`: how many operators were compared, and the first that departs (None: all agree)."""
+
+    compared: int
+    first_departure: TensorComparison | None = None
+
+
+class OutputComparison(Record):
+    """The figures of all outputs: the worst of each, None where nothing was compared; then each output's own."""
+
+    cosine: Figure = None
+    sqnr_db: Figure = None
+    pixel_accuracy: Figure = None
+    max_abs_error: Figure = None
+    max_rel_error: Figure = None
+    nan_count: int | None = None
+    inf_count: int | None = None
+    outputs: tuple[TensorComparison, ...] = ()
+    layers: LayerReport | None = None
+
+
+class NoFile(Record):
+    """farmrt was given no such file: an empty object."""
+
+
+class TunedUse(Record):
+    """What farmrt says of the tuned parameters that it was given; `match` is `exact`, `family` or `none`."""
+
+    match: str
+    entries: int = 0
+    used: int = 0
+    reason: str = ""
+
+
+class KernelsUse(Record):
+    """What farmrt says of the compiled kernels that it was given; `match` is `exact` or `none`."""
+
+    match: str
+    loaded: int = 0
+    built: int = 0
+    build_ms: float = 0.0
+    reason: str = ""
+
+
+class RunFigures(Record):
+    """Times of a model, what farmrt allocated for it, and whether it used the files of tuning."""
+
+    init_ms: Figure = None
+    first_ms: Figure = None
+    latency_ms: Latency | None = None
+    memory_bytes: dict[str, int] = Field(default_factory=dict)
+    tuned: TunedUse | NoFile = NoFile()
+    kernels: KernelsUse | NoFile = NoFile()
+
+
+class RunRow(RunFigures, OutputComparison, Row):
+    """One run."""
+
+    job: str = "run"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunResult(Result[RunRow]):
+    """What `farm run` measures of a model."""
+
+    figures: RunFigures
+    comparison: OutputComparison = dataclasses.field(default_factory=OutputComparison)

@@ -1,0 +1,44 @@
+"""How a job ended, in one word: the status of its row."""
+
+from __future__ import annotations
+
+import enum
+
+from runtime.errors import (
+    BuildError,
+    DeadlineError,
+    DeviceError,
+    DeviceLostError,
+    FarmError,
+    UnsupportedError,
+)
+
+
+class Status(enum.StrEnum):
+    """How a job ended."""
+
+    OK = "ok"
+    WRONG_RESULT = "wrong_result"
+    UNSUPPORTED = "unsupported"
+    BUILD_FAILED = "build_failed"
+    TIMEOUT = "timeout"
+    DEVICE_LOST = "device_lost"
+    FAILED = "failed"
+
+
+def status_of(error: FarmError) -> Status:
+    """The status of a row whose job ended with this error."""
+    if isinstance(error, DeviceError):
+        return {"build_failed": Status.BUILD_FAILED, "unsupported": Status.UNSUPPORTED}.get(error.kind, Status.FAILED)
+    for kind, status in _STATUS_OF_ERROR:
+        if isinstance(error, kind):
+            return status
+    return Status.FAILED
+
+
+_STATUS_OF_ERROR: tuple[tuple[type[FarmError], Status], ...] = (
+    (UnsupportedError, Status.UNSUPPORTED),
+    (BuildError, Status.BUILD_FAILED),
+    (DeadlineError, Status.TIMEOUT),
+    (DeviceLostError, Status.DEVICE_LOST),
+)

@@ -1,0 +1,45 @@
+"""Rows of `farm tune`: what tuning a model has gained."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from farm.rows.latency import Latency
+from farm.rows.record import Figure, Record
+from farm.rows.result import Result
+from farm.rows.run import OutputComparison, RunFigures, RunRow
+
+
+class TuneFigures(Record):
+    """The gain of tuning, and what the search for it took.
+
+    `gain_percent` is the time saved of the default's, with its 95 % confidence interval; both were measured in turns.
+    `trials` and `device_s` are what the search measured anew, `launches_tuned` those whose default was beaten.
+    """
+
+    default_ms: Figure = None
+    tuned_ms: Figure = None
+    gain_percent: Figure = None
+    gain_ci: tuple[float, float] | None = None
+    trials: int = 0
+    device_s: float = 0.0
+    artifacts: tuple[str, ...] = ()
+    launches: int = 0
+    launches_tuned: int = 0
+    default_latency_ms: Latency | None = None
+    default_init_ms: Figure = None
+
+
+class TuneRow(TuneFigures, RunRow):
+    """One tuning. `latency_ms`, `init_ms` and `first_ms` are those of the tuned model."""
+
+    job: str = "tune"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TuneResult(Result[TuneRow]):
+    """What `farm tune` measures of a model; all parts are empty where there is nothing to tune."""
+
+    figures: RunFigures = dataclasses.field(default_factory=RunFigures)
+    comparison: OutputComparison = dataclasses.field(default_factory=OutputComparison)
+    tuning: TuneFigures = dataclasses.field(default_factory=TuneFigures)

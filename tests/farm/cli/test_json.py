@@ -1,0 +1,231 @@
+"""`--json`: every command that has it prints one document of one form, whether it is done, fails, or is wrong."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from farm import cli
+from farm.cli import envelope, run, tune
+from farm.cli.envelope import Document, kind_of
+from farm.store import Store
+from runtime.errors import DeviceLostError, FarmError, NoUnitError, UnsupportedError
+from tests.farm.conftest import CallFarm
+from tests.farm.models import write_deployment
+from tests.farm.stored import nightly_case
+from tests.farm.test_artifacts import publish
+
+COMMON = {"schema_version", "command", "status", "exit_status", "error", "rows"}
+NIGHTLY = """name: lab
+models: [tiny.yml]
+units: [{device: host}]
+"""
+
+
+def paths_with_json(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """The names of all commands that have the option."""
+    if any("--json" in parameter.opts for parameter in command.params):
+        yield " ".join(path)
+    for name in command.list_commands(click.Context(command)) if isinstance(command, click.Group) else ():
+        child = command.get_command(click.Context(command), name)
+        assert child
+        yield from paths_with_json(child, (*path, name))
+
+
+# Arguments with which a command is done, and the members of its own; it may say that something is not as it should be.
+DONE: dict[str, tuple[str, set[str]]] = {
+    "artifacts list": ("", {"artifacts"}),
+    "artifacts merge": ("a_tuned.bin -o merged.bin", {"file", "kind", "size_bytes", "sets", "replacements"}),
+    "artifacts show": ("a_tuned.bin", {"file", "kind", "size_bytes", "sets"}),
+    "artifacts verify": ("a_tuned.bin --offline", {"findings"}),
+    "baseline list": ("", {"baselines"}),
+    "baseline remove": ("good", {"removed"}),
+    "baseline set": ("better 2", {"baseline", "run_before"}),
+    "benchmark": ("tiny.yml --round 2", set()),
+    "build": ("", {"built", "left_out"}),
+    "clean": ("--device host --dry-run", {"dry_run", "units"}),
+    "compare": ("run:1 run:2", set()),
+    "convert": ("tiny.yml", set()),
+    "devices": ("", {"devices"}),
+    "devices check": ("host", {"unit", "findings"}),
+    "devices release": ("host", {"unit", "text"}),
+    "doctor": ("", {"checks"}),
+    "emulate phone": ("--port 0", {"address", "port", "serial", "soc", "model", "root"}),
+    "forecast": ("tiny.yml", set()),
+    "nightly": ("nightly.yml --dry-run", {"repeats", "units"}),
+    "opbench": ("--filter Sigmoid --min-time 0.001 --memory buffer --precision fp32", set()),
+    "report": ("--format json", {"outcome", "headline", "folder", "index", "files"}),
+    "run": ("tiny.yml --round 2", set()),
+    "store import": ("rows.jsonl", {"files"}),
+    "store info": ("", {"store", "runs"}),
+    "store prune": ("--keep 9 --dry-run", {"dry_run", "deleted"}),
+    "tune": ("tiny.yml", set()),
+    "zoo list": ("", {"models"}),
+    "zoo write": ("mobilenet_v1 -o net.onnx --width 0.25 --size 32 --classes 2", {"file", "size_bytes"}),
+}
+WITH_ROWS = {"benchmark", "compare", "convert", "forecast", "opbench", "run", "tune"}
+NEEDS_OPENCL = {"opbench"}
+
+
+@pytest.fixture
+def folder(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model for the CPU, two stored nights, a baseline, artifacts, and lines to import."""
+    write_deployment(own_folder, runtime="cpu")
+    (own_folder / "nightly.yml").write_text(NIGHTLY)
+    with Store.open() as store:
+        for seed in (1, 2):
+            number = store.begin("lab", "farm nightly nightly.yml")
+            store.add(number, [nightly_case(seed=seed)])
+            store.end(number)
+        store.set_baseline("good", 1)
+    assert cli.call(["store", "export", "rows.jsonl"]) == 0
+    publish(own_folder)
+    monkeypatch.setattr(signal, "pause", _interrupt)
+    return own_folder
+
+
+def _interrupt(*_: Any, **__: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def document(out: str) -> dict[str, Any]:
+    """The only document of the output."""
+    (line,) = out.splitlines()
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def test_every_command_with_json_is_in_the_table() -> None:
+    assert set(paths_with_json(cli.farm)) == set(DONE)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, marks=pytest.mark.opencl) if path in NEEDS_OPENCL else path for path in DONE]
+)
+def test_a_command_that_is_done_prints_one_document(farm: CallFarm, path: str) -> None:
+    arguments, members = DONE[path]
+    status, out, _ = farm(*path.split(), *arguments.split(), "--json")
+    found = document(out)
+    assert set(found) == COMMON | members
+    assert (found["schema_version"], found["command"], found["exit_status"]) == (1, path, status)
+    assert (found["status"], found["error"]) == ("failed" if status else "ok", None)
+    assert bool(found["rows"]) == (path in WITH_ROWS)
+    assert all(row["job"] == path for row in found["rows"])
+
+
+@pytest.mark.usefixtures("own_folder")
+@pytest.mark.parametrize("path", DONE)
+def test_an_unknown_option_is_a_document_too(farm: CallFarm, path: str) -> None:
+    status, out, err = farm(*path.split(), "--json", "--bogus")
+    found = document(out)
+    assert status == 2 and set(found) == COMMON
+    assert (found["command"], found["status"], found["exit_status"], found["rows"]) == (path, "error", 2, [])
+    assert found["error"]["kind"] == "usage" and err == f"error: {found['error']['message']}\n"
+    assert found["error"]["message"].startswith("No such option")
+
+
+MISTAKES = {
+    "no file": (("run", "missing.yml"), 2, "config", "run"),
+    "no unit": (("run", "tiny.yml", "--device", "nobody"), 3, "no_unit", "run"),
+    "damaged artifact": (("artifacts", "show", "tiny.yml"), 2, "format", "artifacts show"),
+    "no store": (("store", "info", "--store", "none.db"), 2, "config", "store info"),
+    "missing argument": (("zoo", "write"), 2, "usage", "zoo write"),
+    "no such command": (("zop",), 2, "usage", ""),
+    "no such command of a group": (("zoo", "lst"), 2, "usage", "zoo"),
+    "a group alone": (("store",), 2, "usage", "store"),
+    "nothing": ((), 2, "usage", ""),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_a_document_and_a_line(farm: CallFarm, own_folder: Path, name: str) -> None:
+    write_deployment(own_folder)
+    arguments, expected, kind, command = MISTAKES[name]
+    status, out, err = farm(*arguments, "--json")
+    found = document(out)
+    assert (status, found["exit_status"], found["error"]["kind"], found["command"]) == (
+        expected,
+        expected,
+        kind,
+        command,
+    )
+    assert (found["status"], found["rows"]) == ("error", []) and set(found) == COMMON
+    assert err == f"error: {found['error']['message']}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind", "text"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted", "interrupted"),
+        (OSError(28, "No space left on device", "/x/y"), 1, "system", "/x/y: No space left on device"),
+        (DeviceLostError("gone\nfor good"), 1, "device_lost", "gone for good"),
+    ],
+)
+def test_what_ends_a_command_early_is_a_document(
+    farm: CallFarm,
+    own_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    status: int,
+    kind: str,
+    text: str,
+) -> None:
+    def failing(*_: Any) -> Any:
+        raise error
+
+    write_deployment(own_folder)
+    monkeypatch.setattr(run, "run_job", failing)
+    code, out, err = farm("run", "tiny.yml", "--json")
+    assert (code, document(out)["error"]) == (status, {"message": text, "kind": kind})
+    assert err.splitlines()[-1] == f"error: {text}"
+
+
+def test_an_interrupted_search_says_how_to_go_on(
+    farm: CallFarm, own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_deployment(own_folder)
+    monkeypatch.setattr(tune, "tune_job", _interrupt)
+    status, out, err = farm("tune", "tiny.yml", "--device", "host", "--json")
+    found = document(out)
+    assert (status, found["exit_status"], found["error"]["kind"]) == (130, 130, "interrupted")
+    assert err.splitlines()[-1] == found["error"]["message"] and "the same command goes on" in err
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_without_json_nothing_is_printed_on_standard_output(farm: CallFarm) -> None:
+    assert farm("run", "missing.yml")[1] == ""
+    assert farm("artifacts", "show", "--", "--json")[1] == "", "after -- it is the name of a file"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (FarmError("x"), "failure"),
+        (NoUnitError("x"), "no_unit"),
+        (UnsupportedError("x"), "unsupported"),
+        (type("Own", (NoUnitError,), {})("x"), "no_unit"),
+        (click.UsageError("x"), "usage"),
+        (OSError("x"), "system"),
+        (click.Abort(), "interrupted"),
+    ],
+)
+def test_the_kind_of_an_error_is_that_of_the_tree(error: BaseException, kind: str) -> None:
+    assert kind_of(error) == kind
+
+
+def test_a_command_may_not_take_a_member_of_every_document() -> None:
+    with pytest.raises(AssertionError, match="status"):
+        Document(members={"status": "fine"}).text("x")
+
+
+def test_the_command_is_found_among_options() -> None:
+    assert envelope.command_name(["store", "--json", "info", "--runs", "3"], cli.COMMANDS) == "store info"
+    assert envelope.command_name(["--json"], cli.COMMANDS) == ""
