@@ -17,7 +17,7 @@ from farm.cli.envelope import Document, kind_of
 from farm.store import Store
 from runtime.errors import DeviceLostError, FarmError, NoUnitError, UnsupportedError
 from tests.farm.conftest import CallFarm
-from tests.farm.models import write_deployment
+from tests.farm.model.tiny_model import write_deployment
 from tests.farm.stored import nightly_case
 from tests.farm.test_artifacts import publish
 
