@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from benchmarks.contenders import Farmrt
+from benchmarks.engines import Farmrt
 from benchmarks.figures import ColdStart, Start
 from benchmarks.scratch import POCL_CACHE
 from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit

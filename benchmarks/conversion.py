@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import spent
-from benchmarks.contenders import cores
+from benchmarks.engines import cores
 from benchmarks.failures import Failures
 from benchmarks.figures import ONNX_RUNTIME, Conversion, Spent
 from benchmarks.networks import Network
@@ -32,11 +32,11 @@ def conversion(network: Network, driver: drivers.Driver) -> Conversion:
     failures = Failures()
     farm = onnxruntime = None
     with scratch():
-        with failures.kept("farm convert"):
+        with failures.recorded("farm convert"):
             program = str(Path(sys.executable).with_name("farm"))
             network.model_file()  # generating it is no part of a conversion
             farm = _spent([program, "convert", str(network.deployment_file()), "--opencl", str(driver.path)])
-        with failures.kept(ONNX_RUNTIME):
+        with failures.recorded(ONNX_RUNTIME):
             onnxruntime = _spent([sys.executable, "-c", SESSION, str(network.model_file()), str(cores())])
     return Conversion(model=network.name, farm=farm, onnxruntime=onnxruntime, failures=tuple(failures.lines))
 

@@ -1,8 +1,8 @@
-"""How often does the decision cry for nothing, and how soon does it see what is there? Beside four plain rules.
+"""Measures the decision's false-alarm rate and detection delay on simulated series, beside four plain rules.
 
     python benchmarks/decisions.py [--years 400] [--series 200] [--seed 1] [--quick]
 
-Series are simulated (benchmarks/nightly_series.py); their true changes are known. False alarms are alarms in series of
+Series are simulated (simulated_series.py); their true changes are known. False alarms are alarms in series of
 365 nights in which nothing changes, alarms within a week of each other counted once; both directions count. A step is
 seen when a night says so in its direction: its first one, one of its first three, one of its first fourteen. What is
 only provisional counts apart. "Again" is how often a night is measured again on average, parts of it counted. Intervals
@@ -24,8 +24,8 @@ from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is searched for imports, the tree is not
 
-from benchmarks.nightly_rules import OTHERS, Night, farm_rule
-from benchmarks.nightly_series import CHANGE_AT, NIGHTS, WORLDS, Scenario, SimulatedSeries, World
+from benchmarks.detection_rules import OTHERS, Alarm, farm_rule
+from benchmarks.simulated_series import CHANGE_AT, NIGHTS, WORLDS, Scenario, SimulatedSeries, World
 from farm.decision.controls import poisson_interval
 from farm.tables.table import Table, show
 
@@ -64,23 +64,23 @@ def simulated(task: Task) -> Counts:
     """What each rule made of it."""
     pair = [SimulatedSeries(task.world, task.scenario, task.seed, unit, task.nights) for unit in range(2)]
     alone, twinned = farm_rule(pair)
-    found = {ALONE: _total(alone, task.scenario), TWIN: _total(twinned, task.scenario)}
+    totals = {ALONE: _total(alone, task.scenario), TWIN: _total(twinned, task.scenario)}
     if task.others:
         values = [
             SimulatedSeries(task.world, task.scenario, task.seed, unit, task.nights).values() for unit in range(2)
         ]
-        found |= {name: _total([rule(each) for each in values], task.scenario) for name, rule in OTHERS.items()}
-    return found
+        totals |= {name: _total([rule(series) for series in values], task.scenario) for name, rule in OTHERS.items()}
+    return totals
 
 
-def _total(series: Iterable[Sequence[Night]], scenario: Scenario) -> Counter[str]:
+def _total(series: Iterable[Sequence[Alarm]], scenario: Scenario) -> Counter[str]:
     counts: Counter[str] = Counter()
     for nights in series:
         counts.update(_counted(nights, scenario))
     return counts
 
 
-def _counted(nights: Sequence[Night], scenario: Scenario) -> dict[str, float]:
+def _counted(nights: Sequence[Alarm], scenario: Scenario) -> dict[str, float]:
     """Of one series."""
     sign = -1 if scenario.step + scenario.drift < 0 else 1
     since = [night.alarm == sign for night in nights[scenario.at :]]
@@ -96,7 +96,7 @@ def _counted(nights: Sequence[Night], scenario: Scenario) -> dict[str, float]:
     }
 
 
-def alarms(nights: Sequence[Night]) -> int:
+def alarms(nights: Sequence[Alarm]) -> int:
     """How many there are, those within a week after another counted once with it."""
     count, last = 0, -WEEK
     for number, night in enumerate(nights):
@@ -110,8 +110,8 @@ def all_of(tasks: Sequence[Task], run: Callable[[Task], Counts] = simulated) -> 
     """The sum over tasks, on two processors."""
     total: Counts = defaultdict(Counter)
     with multiprocessing.get_context("spawn").Pool(PROCESSES) as pool:
-        for found in pool.imap_unordered(run, tasks, chunksize=4):
-            for name, counts in found.items():
+        for counts_by_rule in pool.imap_unordered(run, tasks, chunksize=4):
+            for name, counts in counts_by_rule.items():
                 total[name].update(counts)
     return total
 

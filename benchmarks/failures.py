@@ -1,4 +1,4 @@
-"""A stage that fails is a line in the report, not the end of a benchmark."""
+"""Records the failures of a benchmark's stages as lines of the report, so that the other stages go on."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from runtime.errors import FarmError
 
 
 class Failures:
-    """What went wrong so far, a line each."""
+    """The failures so far, a line each."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
     @contextlib.contextmanager
-    def kept(self, stage: str) -> Iterator[None]:
+    def recorded(self, stage: str) -> Iterator[None]:
         """Ends the block at an error and keeps its reason. One that is no FarmError is a mistake of ours: it is kept as
         well, since the other figures of a long run are still good, and its traceback is printed.
         """

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.contenders import cores
+from benchmarks.engines import cores
 from benchmarks.figures import Driver, Machine, Program
 from farm.config.inventory import HOST
 from farm.farmrt import drivers
@@ -90,5 +90,5 @@ def _output(command: Sequence[str]) -> str:
 
 
 def _first(pattern: str, path: Path) -> str:
-    found = re.search(pattern, path.read_text() if path.is_file() else "", re.MULTILINE)
-    return found[1].strip() if found else ""
+    match = re.search(pattern, path.read_text() if path.is_file() else "", re.MULTILINE)
+    return match[1].strip() if match else ""

@@ -11,12 +11,12 @@ from typing import Any
 import numpy.typing as npt
 
 from benchmarks.cold_start import cold_start
-from benchmarks.contenders import Farmrt, OnnxRuntime, test_inputs
+from benchmarks.engines import Farmrt, OnnxRuntime, test_inputs
 from benchmarks.failures import Failures
 from benchmarks.figures import ColdStart, Entrant, Interval, Run, Tuning
+from benchmarks.interleaving import ContenderTimes, measure_interleaved
 from benchmarks.networks import Network
 from benchmarks.scratch import scratch
-from benchmarks.turns import Lane, compete
 from farm.config.inventory import HOST
 from farm.farmrt import drivers
 from farm.jobs.fleet.dispatch import FleetOptions
@@ -54,7 +54,7 @@ class Options:
 
 
 @dataclasses.dataclass(frozen=True)
-class Way:
+class RunVariant:
     """A way to run a model."""
 
     name: str
@@ -65,15 +65,15 @@ class Way:
 def measure(network: Network, driver: drivers.Driver, options: Options, say: Say) -> Run:
     """A run, whatever fails in it."""
     failures = Failures()
-    found = _Found()
-    with failures.kept("set-up"), scratch():
-        found.measure(_Bench(network, str(driver.path), options, failures, say))
+    figures = _Figures()
+    with failures.recorded("set-up"), scratch():
+        figures.measure(_Bench(network, str(driver.path), options, failures, say))
     return Run(
         model=network.name,
         driver=driver.origin,
-        entrants=tuple(found.entrants),
-        tunings=tuple(found.tunings),
-        cold_start=found.cold_start,
+        entrants=tuple(figures.entrants),
+        tunings=tuple(figures.tunings),
+        cold_start=figures.cold_start,
         failures=tuple(failures.lines),
     )
 
@@ -94,7 +94,7 @@ class _Bench:
 
 
 @dataclasses.dataclass
-class _Found:
+class _Figures:
     """Figures so far."""
 
     entrants: list[Entrant] = dataclasses.field(default_factory=list)
@@ -105,7 +105,7 @@ class _Found:
         prepared = bench.network.prepared()
         inputs = test_inputs(prepared)
         onnxruntime = OnnxRuntime(prepared.source, inputs)
-        ways = [Way(DEFAULT, 0, LoadOptions(NO_ARTIFACT, NO_ARTIFACT))]
+        ways = [RunVariant(DEFAULT, 0, LoadOptions(NO_ARTIFACT, NO_ARTIFACT))]
         if bench.options.level:
             ways += self._tuned_ways(bench, bench.options.level)
         with bench.open() as opened:
@@ -113,22 +113,22 @@ class _Found:
             self.entrants = _entrants(bench, opened, ways, onnxruntime, inputs)
             if TUNED in (way.name for way in ways):
                 bench.say("from cold")
-                with bench.failures.kept("from cold"):
+                with bench.failures.recorded("from cold"):
                     self.cold_start = cold_start(opened, prepared, inputs, onnxruntime.first_result_s)
 
-    def _tuned_ways(self, bench: _Bench, level: str) -> list[Way]:
+    def _tuned_ways(self, bench: _Bench, level: str) -> list[RunVariant]:
         """Tunes; returns all ways but the default. Winograd's come last: they share the journal of the search."""
         with bench.open() as opened:
             tiles = [tile for tile in WINOGRAD_TILES if _uses_winograd(bench, opened, tile)]
-        ways = [Way(f"winograd {tile}", tile, LoadOptions(NO_ARTIFACT, NO_ARTIFACT)) for tile in tiles]
+        ways = [RunVariant(f"winograd {tile}", tile, LoadOptions(NO_ARTIFACT, NO_ARTIFACT)) for tile in tiles]
         for tile in (0, *(tile for tile in tiles if tile == TUNED_TILE)):
             name = f"winograd {tile}, {TUNED}" if tile else TUNED
             bench.say(f"tune{f' with winograd {tile}' if tile else ''}")
-            with bench.failures.kept(f"{name}: tune"):
+            with bench.failures.recorded(f"{name}: tune"):
                 tuning = tune(bench, tile, level)
                 self.tunings.append(tuning)
                 if tuning.status == Status.OK:
-                    ways.insert(len(ways) if tile else 0, Way(name, tile, LoadOptions()))
+                    ways.insert(len(ways) if tile else 0, RunVariant(name, tile, LoadOptions()))
                 else:
                     bench.failures.lines.append(f"{name}: {tuning.status}: {tuning.reason}")
         return ways
@@ -169,22 +169,22 @@ def _tuning(row: TuneRow, winograd: int, level: str, wall_s: float) -> Tuning:
 
 
 def _entrants(
-    bench: _Bench, opened: OpenUnit, ways: Sequence[Way], onnxruntime: OnnxRuntime, inputs: Mapping[str, Array]
+    bench: _Bench, opened: OpenUnit, ways: Sequence[RunVariant], onnxruntime: OnnxRuntime, inputs: Mapping[str, Array]
 ) -> list[Entrant]:
     """ONNX Runtime first, then the ways that could be loaded."""
     with contextlib.ExitStack() as stack:
         loaded = []
         for way in ways:
-            with bench.failures.kept(way.name):
+            with bench.failures.recorded(way.name):
                 prepared = bench.network.prepared(way.winograd)
                 twin = stack.enter_context(opened.twin())
                 loaded.append(Farmrt(way.name, twin, prepared, inputs, way.load))
-        lanes = compete([onnxruntime, *loaded], bench.options.turns, bench.options.limit_s)
+        lanes = measure_interleaved([onnxruntime, *loaded], bench.options.turns, bench.options.limit_s)
         entrants = [_entrant(lane, lanes[0]) for lane in lanes]
         return [entrants[0], *(_examined(*pair, onnxruntime) for pair in zip(entrants[1:], loaded, strict=True))]
 
 
-def _entrant(lane: Lane, reference: Lane) -> Entrant:
+def _entrant(lane: ContenderTimes, reference: ContenderTimes) -> Entrant:
     name = lane.contender.name
     if lane.reason or not lane.turns:
         return Entrant(name=name, status=Status.FAILED, reason=lane.reason)
@@ -199,7 +199,7 @@ def _examined(entrant: Entrant, farmrt: Farmrt, onnxruntime: OnnxRuntime) -> Ent
         return entrant
     failures = Failures()
     members: dict[str, object] = {}
-    with failures.kept("examined"):
+    with failures.recorded("examined"):
         members["status"], members["reason"] = farmrt.verdict(onnxruntime.outputs)
         if entrant.name in (DEFAULT, TUNED):
             rounds = min(max(int(PROFILE_MS / entrant.latency_ms.median), LEAST_PROFILED), MOST_PROFILED)

@@ -91,7 +91,7 @@ def measured(models: Sequence[str], origins: Sequence[str], options: Options, li
     found = _found_drivers(origins)
     known = list(_described(found, failures))
     farmrt = None
-    with failures.kept("farmrt"):
+    with failures.recorded("farmrt"):
         farmrt = machine.farmrt()
     with networks.zoo_networks(models) as zoo_networks:
         conversions = list(_conversions(zoo_networks, found))
@@ -121,7 +121,7 @@ def _found_drivers(origins: Sequence[str]) -> list[drivers.Driver]:
 
 def _described(found: Sequence[drivers.Driver], failures: Failures) -> Iterator[Driver]:
     for driver in found:
-        with failures.kept(f"driver {driver.origin}"):
+        with failures.recorded(f"driver {driver.origin}"):
             yield machine.described(driver)
 
 
@@ -136,7 +136,7 @@ def _light_runs(found: Sequence[drivers.Driver], options: Options, failures: Fai
     plain = Options(options.turns, options.limit_s, None)
     for name, path in zoo.light_models().items():
         _say(f"{name}: random weights")
-        with failures.kept(name), networks.light_network(name, path) as network:
+        with failures.recorded(name), networks.light_network(name, path) as network:
             yield from [_said(network, driver, plain) for driver in found]
 
 
@@ -144,8 +144,8 @@ def _said(network: networks.Network, driver: drivers.Driver, options: Options) -
     start_s = time.perf_counter()
     run = measure(network, driver, options, lambda text: _say(f"{network.name} on {driver.origin}: {text}"))
     figures = ", ".join(
-        f"{each.name} {each.latency_ms.median:.1f}" if each.latency_ms else f"{each.name} {each.status}"
-        for each in run.entrants
+        f"{entrant.name} {entrant.latency_ms.median:.1f}" if entrant.latency_ms else f"{entrant.name} {entrant.status}"
+        for entrant in run.entrants
     )
     _say(f"{network.name} on {driver.origin}: {figures or 'nothing'} (ms); {time.perf_counter() - start_s:.0f} s")
     for line in run.failures:

@@ -55,8 +55,8 @@ class Network:
 
 def zoo_names() -> list[str]:
     """The networks of models/*.yml, the cheapest first."""
-    found = {path.stem for path in MODELS_FOLDER.glob("*.yml")}
-    return sorted(found & set(zoo.names()), key=lambda name: zoo.describe(name).macs)
+    names = {path.stem for path in MODELS_FOLDER.glob("*.yml")}
+    return sorted(names & set(zoo.names()), key=lambda name: zoo.describe(name).macs)
 
 
 @contextlib.contextmanager

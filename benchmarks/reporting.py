@@ -66,13 +66,13 @@ def in_a_process(series: int, nights: int) -> Spent:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def main(series: int, nights: int, rounds: int, as_json: bool) -> None:
     """Measure the reports of a night."""
-    found = [in_a_process(series, nights) for _ in range(rounds)]
+    runs = [in_a_process(series, nights) for _ in range(rounds)]
     if as_json:
-        click.echo(json.dumps({"series": series, "nights": nights, "rounds": [asdict(each) for each in found]}))
+        click.echo(json.dumps({"series": series, "nights": nights, "rounds": [asdict(run) for run in runs]}))
         return
-    seconds = [each.wall_s for each in found]
-    peak = max(each.peak_bytes for each in found) / MB
-    click.echo(f"{series} series of {nights} nights, {found[0].files} files of {found[0].report_bytes / MB:.1f} MB")
+    seconds = [run.wall_s for run in runs]
+    peak = max(run.peak_bytes for run in runs) / MB
+    click.echo(f"{series} series of {nights} nights, {runs[0].files} files of {runs[0].report_bytes / MB:.1f} MB")
     click.echo(f"wall time: median {statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f} s)")
     click.echo(f"peak memory: {peak:.0f} MB")
 

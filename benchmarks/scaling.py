@@ -135,8 +135,8 @@ def phones(count: int, server_port: int) -> Iterator[list[Unit]]:
             process.terminate()
 
 
-def _port(said: dict[str, Any]) -> int:
-    return int(said["port"])
+def _port(announcement: dict[str, Any]) -> int:
+    return int(announcement["port"])
 
 
 def _unit(port: int, server_port: int) -> Unit:
@@ -162,12 +162,12 @@ def main(counts: list[int], jobs: int, mean_s: float, as_json: bool) -> None:
     ):
         for unit in units:
             connect(unit).close()  # adb connects once, and knows them from then on
-        found = [measured(units[:count], durations(jobs, mean_s)) for count in counts]
+        scales = [measured(units[:count], durations(jobs, mean_s)) for count in counts]
     if as_json:
-        click.echo(json.dumps([each.model_dump() | {"ratio": each.ratio} for each in found]))
+        click.echo(json.dumps([each.model_dump() | {"ratio": each.ratio} for each in scales]))
         return
     columns = ("Units", "Jobs", "Time(s)", "Best possible(s)", "Ratio", "Controller CPU(s)", "Memory a unit(MiB)")
-    show([Table("", columns, [_cells(each) for each in found])])
+    show([Table("", columns, [_cells(each) for each in scales])])
 
 
 def _cells(scale: Scale) -> list[str]:

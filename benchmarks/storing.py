@@ -39,10 +39,10 @@ def main(series: int, nights: int, store: str | None) -> None:
         kept_s = time.perf_counter() - begun_s
         copy_night(opened, first, nights - 1)
         begun_s = time.perf_counter()
-        found = opened.series(name=NAME)
+        points_by_series = opened.series(name=NAME)
         read_s = time.perf_counter() - begun_s
     click.echo(f"one night of {series // METRICS} cases kept in {kept_s:.2f} s")
-    click.echo(f"{len(found)} series of {nights} nights read in {read_s:.2f} s")
+    click.echo(f"{len(points_by_series)} series of {nights} nights read in {read_s:.2f} s")
 
 
 def keep_night(store: Store, cases: int) -> int:

@@ -1,4 +1,4 @@
-"""Contenders in turns, round-robin, so that what disturbs one disturbs all; who goes first rotates."""
+"""Measures contenders interleaved (round-robin, the first one rotates), so that a disturbance affects all alike."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Contender(Protocol):
         """Wall time of each round in ms, those of the warm-up left out."""
 
 
-class Lane:
-    """A contender's turns so far, in ms; `reason` says why they ended early, if they did."""
+class ContenderTimes:
+    """A contender's times so far, in ms, turn by turn; `reason` says why they ended early, if they did."""
 
     def __init__(self, contender: Contender) -> None:
         self.contender = contender
         self.turns: list[list[float]] = []
         self._failures = Failures()
         self._rounds, self._warmup = 1, 1
-        with self._failures.kept(contender.name):
+        with self._failures.recorded(contender.name):
             self._calibrate()
 
     @property
@@ -39,9 +39,9 @@ class Lane:
         return "; ".join(self._failures.lines)
 
     def take_turn(self) -> None:
-        """One turn; a contender that failed takes none."""
+        """Measures one turn; does nothing for a contender that failed."""
         if not self.reason:
-            with self._failures.kept(self.contender.name):
+            with self._failures.recorded(self.contender.name):
                 self.turns.append(self.contender.turn(self._rounds, self._warmup))
 
     def _calibrate(self) -> None:
@@ -50,11 +50,11 @@ class Lane:
         self._warmup = int(round_ms < LONG_ROUND_MS)
 
 
-def compete(
+def measure_interleaved(
     contenders: Sequence[Contender], turns: int, limit_s: float, clock: Callable[[], float] = time.monotonic
-) -> list[Lane]:
+) -> list[ContenderTimes]:
     """Lets each contender take `turns` turns, fewer (but enough for an interval) once `limit_s` seconds have passed."""
-    lanes = [Lane(contender) for contender in contenders]
+    lanes = [ContenderTimes(contender) for contender in contenders]
     start_s = clock()
     for turn in range(turns):
         if turn >= MINIMUM_ROUNDS and clock() - start_s > limit_s:

@@ -134,7 +134,7 @@ class SimulatedSeries:
 
 def _drift(world: World, nights: int, random: np.random.Generator) -> Array:
     """An AR(1) process."""
-    found = random.normal(0, world.drift, nights)
+    drift = random.normal(0, world.drift, nights)
     for night in range(1, nights):
-        found[night] = world.coefficient * found[night - 1] + (1 - world.coefficient**2) ** 0.5 * found[night]
-    return np.asarray(found)
+        drift[night] = world.coefficient * drift[night - 1] + (1 - world.coefficient**2) ** 0.5 * drift[night]
+    return np.asarray(drift)

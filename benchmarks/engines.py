@@ -1,4 +1,4 @@
-"""Those who take turns: a farmrt with one model loaded, and ONNX Runtime."""
+"""The engines that are measured interleaved: a farmrt process with one model loaded, and ONNX Runtime."""
 
 from __future__ import annotations
 

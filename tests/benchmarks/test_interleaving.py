@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.failures import Failures
-from benchmarks.turns import MOST_ROUNDS, compete
+from benchmarks.interleaving import MOST_ROUNDS, measure_interleaved
 from runtime.errors import DeviceLostError
 from tuner.statistics import MINIMUM_ROUNDS
 
@@ -33,33 +33,33 @@ class Dying(Steady):
 
 def test_who_goes_first_rotates() -> None:
     log: list[tuple[str, int, int]] = []
-    compete([Steady(name, 60.0, log) for name in "ABC"], turns=3, limit_s=1e9)
+    measure_interleaved([Steady(name, 60.0, log) for name in "ABC"], turns=3, limit_s=1e9)
     assert "".join(name for name, _, _ in log) == "ABC" + "ABC" + "BCA" + "CAB"
 
 
 def test_turns_take_alike_and_slow_rounds_need_no_warm_up() -> None:
     log: list[tuple[str, int, int]] = []
-    lanes = compete([Steady(str(ms), ms, log) for ms in (1.0, 12.0, 500.0)], turns=1, limit_s=1e9)
+    lanes = measure_interleaved([Steady(str(ms), ms, log) for ms in (1.0, 12.0, 500.0)], turns=1, limit_s=1e9)
     assert [len(lane.turns[0]) for lane in lanes] == [MOST_ROUNDS, 5, 1]
     assert [warmup for _, _, warmup in log[3:]] == [1, 1, 0]
 
 
 def test_a_contender_that_dies_keeps_none_from_going_on() -> None:
     log: list[tuple[str, int, int]] = []
-    good, bad = compete([Steady("good", 30.0, log), Dying("bad", 30.0, log)], turns=8, limit_s=1e9)
+    good, bad = measure_interleaved([Steady("good", 30.0, log), Dying("bad", 30.0, log)], turns=8, limit_s=1e9)
     assert len(good.turns) == 8 and not good.reason
     assert len(bad.turns) == 1
     assert bad.reason == "bad: farmrt: ended with exit status 139"
 
 
 def test_the_time_limit_leaves_enough_turns_for_an_interval() -> None:
-    lanes = compete([Steady("A", 30.0, [])], turns=50, limit_s=0.0, clock=iter(range(1000)).__next__)
+    lanes = measure_interleaved([Steady("A", 30.0, [])], turns=50, limit_s=0.0, clock=iter(range(1000)).__next__)
     assert len(lanes[0].turns) == MINIMUM_ROUNDS
 
 
 def test_an_unforeseen_error_is_kept_with_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     failures = Failures()
-    with failures.kept("tune"):
+    with failures.recorded("tune"):
         raise KeyError("launch")
     assert failures.lines == ["tune: KeyError: 'launch'"]
     assert "Traceback" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Rules that say which nights of a series are alarms: farm's decision, and those that it is compared with."""
+"""Detection rules, which say on which nights of a series to raise an alarm: farm's decision and four plain rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.nightly_series import BLOCKS, SimulatedSeries
+from benchmarks.simulated_series import BLOCKS, SimulatedSeries
 from farm.decision.history import SeriesHistory
 from farm.decision.judgement import Judgement, Verdict
 from farm.decision.regression import judge_timed, needs_twin, twin_evidence
@@ -24,11 +24,11 @@ PERFHERDER_WINDOW, PERFHERDER_T, PERFHERDER_PERCENT = 12, 7.0, 2.0
 DIVISIVE_WINDOW, DIVISIVE_LEAST, DIVISIVE_PERMUTATIONS, DIVISIVE_P = 60, 3, 199, 0.01
 
 Array = npt.NDArray[np.float64]
-Rule = Callable[[Array], list["Night"]]
+Rule = Callable[[Array], list["Alarm"]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Night:
+class Alarm:
     """What a rule says of a night: 1 slower, -1 faster, 0 nothing.
 
     `provisional`: told, but not as certain; `again`: how often the whole night was measured again, parts counted.
@@ -46,7 +46,7 @@ class FarmUnit:
         self._series, self._known, self._point = series, SeriesHistory(), series.night(0)
 
     def measure(self, number: int) -> Judgement | None:
-        """Tonight's judgement without the twin's word; None where there is no figure, or another unit's."""
+        """Tonight's judgement without the twin's evidence; None where the night has no figure."""
         self._point = self._series.night(number)
         if self._known.points and self._known.points[-1].identity != self._point.identity:
             self._known = SeriesHistory()
@@ -59,30 +59,30 @@ class FarmUnit:
         return judgement
 
     def judge(self, twin: TwinEvidence | None = None) -> Judgement:
-        """Tonight."""
+        """Tonight's judgement, with the twin's evidence where there is one."""
         return judge_timed(self._known, self._point, Metric.LATENCY, twin=twin, final=twin is not None)
 
-    def told(self, judgement: Judgement | None) -> Night:
-        """What comes of it."""
+    def alarm(self, judgement: Judgement | None) -> Alarm:
+        """The alarm that a judgement raises."""
         verdict = judgement.verdict if judgement else Verdict.SPOILED
-        return Night(SIGNS.get(verdict, 0), verdict.is_provisional, self._point.reruns / BLOCKS)
+        return Alarm(SIGNS.get(verdict, 0), verdict.is_provisional, self._point.reruns / BLOCKS)
 
     def end(self) -> None:
-        """Tonight becomes history."""
+        """Adds tonight to the history."""
         self._known = self._known.with_night(self._point)
 
 
-def farm_rule(pair: Sequence[SimulatedSeries]) -> tuple[list[list[Night]], list[list[Night]]]:
+def farm_rule(pair: Sequence[SimulatedSeries]) -> tuple[list[list[Alarm]], list[list[Alarm]]]:
     """The decision on two units of one SoC, night by night: each by itself, and each with the other's word."""
     units = [FarmUnit(series) for series in pair]
-    alone: list[list[Night]] = [[] for _ in units]
-    twinned: list[list[Night]] = [[] for _ in units]
+    alone: list[list[Alarm]] = [[] for _ in units]
+    twinned: list[list[Alarm]] = [[] for _ in units]
     for number in range(pair[0].nights):
         judgements = [unit.measure(number) for unit in units]
         for place, (unit, own, other) in enumerate(zip(units, judgements, judgements[::-1], strict=True)):
-            alone[place].append(unit.told(own))
+            alone[place].append(unit.alarm(own))
             is_asked = own is not None and other is not None and needs_twin(own)
-            twinned[place].append(unit.told(unit.judge(twin_evidence(other)) if is_asked and other else own))
+            twinned[place].append(unit.alarm(unit.judge(twin_evidence(other)) if is_asked and other else own))
         for unit in units:
             unit.end()
     return alone, twinned
@@ -91,20 +91,20 @@ def farm_rule(pair: Sequence[SimulatedSeries]) -> tuple[list[list[Night]], list[
 def fixed_rule(percent: float) -> Rule:
     """Tonight against the median of the last seven nights, by a fixed threshold; the device state is not looked at."""
 
-    def rule(values: Array) -> list[Night]:
-        found = []
+    def rule(values: Array) -> list[Alarm]:
+        alarms = []
         for number, value in enumerate(values):
             before = values[max(0, number - BASELINE_NIGHTS) : number]
             change = 100 * (value / np.median(before) - 1) if len(before) else 0.0
-            found.append(Night(int(np.sign(change)) if abs(change) >= percent else 0))
-        return found
+            alarms.append(Alarm(int(np.sign(change)) if abs(change) >= percent else 0))
+        return alarms
 
     return rule
 
 
-def perfherder_rule(values: Array) -> list[Night]:
+def perfherder_rule(values: Array) -> list[Alarm]:
     """The night that the t statistic points at is told twelve nights later, when the later window is full."""
-    window, found = PERFHERDER_WINDOW, [Night()] * len(values)
+    window, alarms = PERFHERDER_WINDOW, [Alarm()] * len(values)
     last = -window
     for number in range(2 * window - 1, len(values)):
         middle = number - window + 1
@@ -113,22 +113,22 @@ def perfherder_rule(values: Array) -> list[Night]:
         change = after.mean() - before.mean()
         is_alarm = abs(change) > PERFHERDER_T * error and abs(change) >= PERFHERDER_PERCENT / 100 * before.mean()
         if is_alarm and number - last >= window:
-            found[number], last = Night(int(np.sign(change))), number
-    return found
+            alarms[number], last = Alarm(int(np.sign(change))), number
+    return alarms
 
 
-def divisive_rule(values: Array) -> list[Night]:
+def divisive_rule(values: Array) -> list[Alarm]:
     """E-divisive on the last nights, each night; a change point that was not there before is an alarm."""
     values = np.log(values)
     random = np.random.default_rng(len(values))
-    start, found = 0, [Night()] * len(values)
+    start, alarms = 0, [Alarm()] * len(values)
     for number in range(2 * DIVISIVE_LEAST, len(values)):
         part = values[max(start, number + 1 - DIVISIVE_WINDOW) : number + 1]
         at = _divided(part, random) if len(part) >= 2 * DIVISIVE_LEAST else None
         if at is not None:
-            found[number] = Night(int(np.sign(part[at:].mean() - part[:at].mean())))
+            alarms[number] = Alarm(int(np.sign(part[at:].mean() - part[:at].mean())))
             start = number + 1 - len(part) + at
-    return found
+    return alarms
 
 
 def _divided(values: Array, random: np.random.Generator) -> int | None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.decisions import ALONE, TWIN, Task, alarms, simulated, tasks_of
-from benchmarks.nightly_rules import OTHERS, Night
-from benchmarks.nightly_series import (
+from benchmarks.detection_rules import OTHERS, Alarm
+from benchmarks.simulated_series import (
     BASE_MS,
     BLOCKS,
     NIGHTS,
@@ -68,7 +68,7 @@ def test_changes_are_where_the_scenario_has_them() -> None:
 
 
 def test_alarms_within_a_week_count_once() -> None:
-    nights = [Night(int(number in (3, 5, 11, 30))) for number in range(40)]
+    nights = [Alarm(int(number in (3, 5, 11, 30))) for number in range(40)]
     assert alarms(nights) == 2
 
 
