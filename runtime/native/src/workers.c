@@ -118,8 +118,8 @@ static void *worker_run(void *argument) {
         seen = announcement_wait(pool, seen);
         if (atomic_load(&pool->stopping)) return NULL;
         turns_take(pool, own->index);
-        /* Under the mutex, so that the signal cannot fall between the owner's test and its wait. */
         if (atomic_fetch_sub_explicit(&pool->active, 1, memory_order_acq_rel) != 1) continue;
+        /* The last signals, under the mutex: the signal cannot fall between the owner's test and its wait. */
         pthread_mutex_lock(&pool->mutex);
         pthread_cond_signal(&pool->finished);
         pthread_mutex_unlock(&pool->mutex);
