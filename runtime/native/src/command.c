@@ -63,6 +63,7 @@ static rt_status pair_add(rt_command *command, char *word, bool encoded, rt_erro
                             command->name, word);
     }
     if (command->pair_count == MAX_PAIRS) return rt_error_set(error, RT_BAD_COMMAND, "too many words");
+    /* Of two values for a key one would be ignored: that is a mistake, and is told. */
     for (uint32_t i = 0; i < command->pair_count; i++) {
         if (strcmp(command->pairs[i].key, word) != 0) continue;
         return rt_error_set(error, RT_BAD_COMMAND, "%s: '%s' is given twice", command->name, word);

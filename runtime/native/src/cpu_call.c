@@ -112,6 +112,7 @@ static bool take_tensor(const maker *make, const rt_arg_record **arg, const rt_a
     tensor->pool = (*arg)++->value;
     if (!take_int(arg, end, &offset) || offset < 0) return false;
     if (letter == 'v' && (!take_int(arg, end, &stride) || stride < 0)) return false;
+    /* An offset behind the pool is a tensor of no elements, which the operator will not accept. */
     uint64_t elements = plan->pools[tensor->pool].size / sizeof(float);
     tensor->offset = (uint64_t)offset;
     tensor->stride = stride;

@@ -57,6 +57,7 @@ static division divide(const rt_product_job *job, rt_workers *workers) {
     all.blocks = rt_ceil_div(job->channels, RT_CPU_BLOCK);
     uint64_t pairs = rt_ceil_div(all.blocks, job->tiles->blocks);
     uint64_t threads = rt_workers_count(workers);
+    /* More turns than workers, so that one that is slowed down holds up little. */
     uint64_t wanted = threads > 1 ? threads * TURNS_PER_WORKER : 1;
     uint64_t splits = rt_ceil_div(wanted, all.pixel_turns * job->groups);
     all.blocks_per_turn = rt_ceil_div(pairs, splits < pairs ? splits : pairs) * job->tiles->blocks;

@@ -87,7 +87,7 @@ INLINE void product_sum(const rt_tile *tile, float *sums, int pixels, int blocks
     lanes sum[PIXELS][BLOCKS * PARTS] = {0};
     const float *w = tile->weights;
     for (uint32_t tap = 0; tap < tile->taps; tap++) {
-        const float *x[PIXELS];
+        const float *x[PIXELS]; /* the inputs of this tap; each is multiplied with a whole register of weights */
         for (int p = 0; p < pixels; p++) x[p] = tile->rows[tap * RT_TILE_PIXELS + (uint32_t)p];
         for (uint32_t c = 0; c < tile->depth; c++, w += tile->weights_stride) {
             lanes weight[BLOCKS * PARTS];
@@ -106,6 +106,7 @@ INLINE void product_sum(const rt_tile *tile, float *sums, int pixels, int blocks
 
 /* rt_tile_kernels.product. Fewer pixels than a tile has are summed as one or as all, and only theirs are stored. */
 static void product(const rt_tile *tile) {
+    /* Four constant sizes, so that the sums of each stay in registers. */
     float sums[PIXELS * BLOCKS * RT_CPU_BLOCK] __attribute__((aligned(64)));
     if (tile->pixels == 1 && tile->blocks == 1) {
         product_sum(tile, sums, 1, 1);

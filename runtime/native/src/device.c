@@ -88,7 +88,7 @@ rt_status rt_device_constant(const rt_device *device, const void *content, uint6
                              cl_mem *object, rt_error *error) {
     const rt_opencl_functions *cl = rt_device_cl(device);
     void *host = (void *)(uintptr_t)content; /* OpenCL takes no pointer to const; a read-only object is not written */
-    cl_int code = -1;
+    cl_int code = -1;                        /* any but CL_SUCCESS: nothing was made yet */
     *object = NULL;
     if (keep_in_place && device->unified_memory) {
         *object = cl->CreateBuffer(device->context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, size, host, &code);

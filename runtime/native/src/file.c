@@ -182,6 +182,7 @@ rt_status rt_file_write(const char *path, const void *data, size_t size, rt_erro
     }
     int descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (descriptor < 0) return io_error(error, path, "cannot be written");
+    /* On the disk before it has its name: after a power cut there is the old file or the new. */
     bool written = rt_descriptor_write(descriptor, data, size) && fsync(descriptor) == 0;
     written = close(descriptor) == 0 && written;
     if (written && rename(temporary, path) == 0) return RT_OK;

@@ -30,6 +30,7 @@ void rt_json_reset(rt_json *json) {
 static void append(rt_json *json, const char *text, size_t length) {
     if (json->failed) return;
     if (json->length + length + 1 > json->capacity) {
+        /* Twice what is needed: a text of n bytes is copied about n bytes in all. */
         size_t capacity = (json->length + length + 1) * 2;
         char *grown = rt_memory_grow(json->text, capacity, 1);
         if (grown == NULL) {

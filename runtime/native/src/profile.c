@@ -128,7 +128,7 @@ static void gaps_assign(rt_profile *profile) {
     uint64_t ended_ns = not_started;
     for (uint32_t i = 0; i < profile->step_count; i++) {
         uint64_t start_ns = profile->start_ns[i];
-        if (start_ns == not_started) continue;
+        if (start_ns == not_started) continue; /* an event was missing, or the round failed before it */
         if (ended_ns != not_started && ended_ns < start_ns) {
             profile->duration_ns[i] += start_ns - ended_ns;
             profile->start_ns[i] = ended_ns;

@@ -112,6 +112,7 @@ rt_status rt_programs_get(rt_programs *programs, uint32_t source, const char *op
     uint64_t start_ns = rt_clock_ns();
     *build_ns = 0;
     if (known != NULL) return *program = known->object, RT_OK;
+    /* Not counted until it is built, so that a failure leaves the list as it was. */
     rt_program *added = program_append(programs, source_hash, options);
     if (added == NULL) return rt_error_no_memory(error, "a program");
     rt_status status = RT_OK;

@@ -89,6 +89,7 @@ static rt_status form_get(rt_repack *repack, uint32_t pack, uint32_t block, bool
     if (grown == NULL) return rt_error_no_memory(error, "repacked weights");
     repack->forms = grown;
     form *made = &grown[repack->form_count];
+    /* Not counted until it is made, so that a failure leaves the list as it was. */
     *made = (form){.pack = pack, .block = block, .on_host = on_host};
     rt_status status = form_make(repack, made, error);
     if (status != RT_OK) return status;

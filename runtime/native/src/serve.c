@@ -51,6 +51,7 @@ static char *line_read(reader *input) {
             input->start = (size_t)(newline + 1 - input->text);
             return line;
         }
+        /* No whole line: what there is of one moves to the front, and more is read behind it. */
         memmove(input->text, line, input->end - input->start);
         input->end -= input->start;
         input->start = 0;

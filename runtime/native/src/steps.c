@@ -158,7 +158,7 @@ rt_status rt_steps_prepare(rt_steps *steps, uint32_t index, rt_error *error) {
     uint64_t build_ns;
     rt_error refused;
     if (step->kernel != NULL || steps->parts.plan->steps[index].kind != RT_STEP_KIND_OPENCL) return RT_OK;
-    if (step->tuned) {
+    if (step->tuned) { /* a refusal is no error here: what was tuned on another unit may be too much for this one */
         rt_status status = rt_steps_make_kernel(steps, index, &step->launch, &step->kernel, &build_ns, &refused);
         if (status == RT_OK) return RT_OK;
         tuned_give_up(steps, index, &refused);

@@ -132,7 +132,7 @@ rt_status rt_storage_map(rt_storage *storage, uint32_t index, cl_command_queue q
     target->host = rt_device_cl(storage->device)
                        ->EnqueueMapBuffer(queue, target->object, 1, CL_MAP_READ | CL_MAP_WRITE, 0,
                                           storage->plan->pools[index].size, 0, NULL, event, &code);
-    if (code != CL_SUCCESS) target->host = NULL;
+    if (code != CL_SUCCESS) target->host = NULL; /* so that unmapping passes it over */
     return rt_opencl_check(error, "clEnqueueMapBuffer", code, (int32_t)step);
 }
 
@@ -149,7 +149,7 @@ rt_status rt_storage_unmap(rt_storage *storage, uint32_t index, cl_command_queue
 rt_status rt_storage_write(rt_storage *storage, uint32_t index, uint64_t offset, const void *source, uint64_t size,
                            rt_error *error) {
     const pool *target = &storage->pools[index];
-    if (size == 0) return RT_OK;
+    if (size == 0) return RT_OK; /* an empty tensor, which OpenCL would refuse to copy */
     if (storage->device == NULL) {
         memcpy(target->host + offset, source, size);
         return RT_OK;

@@ -64,6 +64,7 @@ static byte_range output_range(const rt_plan *plan, const rt_expect_record *expe
     bool is_checked = checked->place == output->value && checked->offset == output[1].value;
     uint64_t element = is_checked ? sizeof(float) : rt_plan_element_bytes(plan);
     byte_range range = {output->value, output[1].value * element, plan->pools[output->value].size};
+    /* Any pair of pool and offset of any step may be the begin of another tensor, and so may any tensor's record. */
     for (uint32_t i = 0; i + 1 < plan->arg_count; i++) {
         bool same_pool = plan->args[i].kind == RT_ARG_KIND_POOL && plan->args[i].value == output->value;
         if (same_pool && plan->args[i + 1].kind == RT_ARG_KIND_INT) range_end_at(&range, plan, plan->args[i + 1].value);

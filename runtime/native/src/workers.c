@@ -119,6 +119,7 @@ static void *worker_run(void *argument) {
         if (atomic_load(&pool->stopping)) return NULL;
         turns_take(pool, own->index);
         if (atomic_fetch_sub_explicit(&pool->active, 1, memory_order_acq_rel) != 1) continue;
+        /* The last signals, under the mutex: the signal cannot fall between the owner's test and its wait. */
         pthread_mutex_lock(&pool->mutex);
         pthread_cond_signal(&pool->finished);
         pthread_mutex_unlock(&pool->mutex);
@@ -145,13 +146,14 @@ static void loop_wait(rt_workers *pool) {
 }
 
 void rt_workers_run(rt_workers *pool, uint32_t count, rt_turn *turn, const void *context) {
-    if (count <= 1 || pool->started == 0) {
+    if (count <= 1 || pool->started == 0) { /* waking others would cost more than the turn */
         for (uint32_t i = 0; i < count; i++) turn(context, i, 0);
         return;
     }
     pool->turn = turn;
     pool->context = context;
     pool->turns = count;
+    /* Relaxed: loop_announce publishes these with the generation. */
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
     atomic_store_explicit(&pool->active, pool->started, memory_order_relaxed);
     loop_announce(pool);
