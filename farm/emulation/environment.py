@@ -11,6 +11,7 @@ from pathlib import Path
 from farm import toolchain
 from farm.emulation.filesystem import map_command
 from farm.emulation.processes import MARK
+from farm.farmrt import working_drivers
 from farm.farmrt.drivers import find_drivers
 
 # As a phone's shell, which is not root: what root has write-protected must be so for us too.
@@ -26,7 +27,7 @@ def make_environment(folder: Path, root: Path, state: Path, compute_units: int |
     found = toolchain.environment()
     drivers = find_drivers()
     if drivers and not found.get("FARM_OPENCL"):
-        found["FARM_OPENCL"] = str(drivers[0].path)
+        found["FARM_OPENCL"] = str(working_drivers.best(drivers).path)
     if compute_units:
         found |= dict.fromkeys(POCL_LIMITS, str(compute_units))
     host_path = found.get("PATH", os.defpath)

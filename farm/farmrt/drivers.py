@@ -1,13 +1,14 @@
 """Finds the OpenCL drivers of this machine without loading any of them.
 
 In order of preference: those that the user names (OCL_ICD_FILENAMES and OCL_ICD_VENDORS, as OpenCL's loaders read
-them), those of the system (/etc/OpenCL/vendors), and PoCL from PyPI's pyopencl. OCL_ICD_VENDORS takes the place of the
-system's list.
+them), those of the system (/etc/OpenCL/vendors), and from PyPI Intel's for CPUs, which also runs on those of others,
+and PoCL in pyopencl. OCL_ICD_VENDORS takes the place of the system's list.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -17,6 +18,8 @@ from typing import Literal
 
 VENDORS_FOLDER = Path("/etc/OpenCL/vendors")
 LOADER_CONFIGURATION = Path("/etc/ld.so.conf.d")
+INTEL_DISTRIBUTION = "intel-opencl-rt"
+INTEL_LIBRARY = "libintelocl.so"
 LIBRARY_FOLDERS = ("/usr/local/lib", "/usr/lib64", "/usr/lib", "/lib64", "/lib")
 
 Origin = Literal["environment", "system", "pypi"]
@@ -90,6 +93,21 @@ def _system(environment: Mapping[str, str], vendors_folder: Path) -> Iterator[Dr
 
 
 def _from_pypi() -> Iterator[Driver]:
+    yield from _intel_from_pypi()
+    yield from _pocl_from_pypi()
+
+
+def _intel_from_pypi() -> Iterator[Driver]:
+    """Intel's wheel puts the library outside of any package; it finds its neighbours by itself."""
+    try:
+        files = importlib.metadata.files(INTEL_DISTRIBUTION) or ()
+    except importlib.metadata.PackageNotFoundError:
+        return
+    paths = (Path(str(file.locate())).resolve() for file in files if file.name == INTEL_LIBRARY)
+    yield from (Driver(path, "pypi", "Intel (CPU)") for path in paths if path.is_file())
+
+
+def _pocl_from_pypi() -> Iterator[Driver]:
     """pyopencl's wheel and PoCL's own put the library beside the package."""
     spec = importlib.util.find_spec("pyopencl")
     for location in spec.submodule_search_locations or () if spec else ():

@@ -25,7 +25,7 @@ from farm.config.inventory import Unit
 from farm.farmrt.device_store import Store
 from farm.farmrt.session import Answer, Session
 from farm.jobs.fleet.health_check import check_unit
-from farm.jobs.fleet.opencl_library import find_opencl
+from farm.jobs.fleet.opencl_library import check_opencl, find_opencl
 from farm.jobs.fleet.progress import UnitWatch
 from farm.jobs.models import plans
 from farm.jobs.models.prepare import Prepared
@@ -130,6 +130,8 @@ class OpenUnit:
 
     def target(self, prepared: Prepared, runtime: Runtime, memory: str | None = None) -> Target:
         """What to lower a model to on this unit; see `choose_target`."""
+        if runtime != "cpu":
+            check_opencl(self.unit, self.opencl_library)
         return choose_target(self.unit, self.probe, prepared, runtime, memory)
 
     def plan(
