@@ -71,7 +71,7 @@ def find_dangling(
     environment = os.environ if environment is None else environment
     folder = Path(environment.get("OCL_ICD_VENDORS") or vendors_folder)
     entries = ((entry, library) for entry in _entries(folder) for library in _libraries(entry))
-    return [Dangling(entry, library) for entry, library in entries if not _locate(library, environment)]
+    return [Dangling(entry, library) for entry, library in entries if not locate(library, environment)]
 
 
 def _named(environment: Mapping[str, str]) -> Iterator[Driver]:
@@ -135,15 +135,16 @@ def _libraries(entry: Path) -> list[str]:
 
 
 def _driver(library: str, origin: Origin, environment: Mapping[str, str]) -> Iterator[Driver]:
-    path = _locate(library, environment)
+    path = locate(library, environment)
     if path is not None:
         word = path.name.lower()
         name = next((name for part, name in KNOWN.items() if part in word), path.name)
         yield Driver(path, origin, name)
 
 
-def _locate(library: str, environment: Mapping[str, str]) -> Path | None:
+def locate(library: str, environment: Mapping[str, str] | None = None) -> Path | None:
     """The file that the dynamic loader would open for the name."""
+    environment = os.environ if environment is None else environment
     if "/" in library:
         return Path(library).absolute() if Path(library).is_file() else None
     candidates = (Path(folder, library) for folder in _library_folders(environment))

@@ -14,11 +14,6 @@ from runtime.target import Target, gpu_family
 _PLATFORM_IDS = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p)
 
 
-def default_device() -> Any:
-    """The first device of the first OpenCL platform that pyopencl's loader knows."""
-    return cl.get_platforms()[0].get_devices()[0]
-
-
 def open_device(library: Path | str) -> Any:
     """The first device of a driver, which no loader needs to know; a loader's library gives its first driver's.
 

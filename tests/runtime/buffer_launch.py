@@ -21,7 +21,8 @@ from runtime.kernels.codes import Binary, Unary
 from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import Form, Variant
 from runtime.layout.buffer import pack_rows
-from runtime.target import Target, gpu_family
+from runtime.reference.device import family_of
+from runtime.target import Target
 from runtime.types import Precision
 from tests.runtime import buffer_oracle
 
@@ -49,12 +50,6 @@ class Case:
 
 
 @functools.cache
-def devices() -> tuple[Any, ...]:
-    """One device of each OpenCL platform."""
-    return tuple(platform.get_devices()[0] for platform in cl.get_platforms())
-
-
-@functools.cache
 def queue(device: Any) -> Any:
     return cl.CommandQueue(cl.Context([device]))
 
@@ -64,7 +59,7 @@ def target(device: Any, precision: Precision) -> Target:
     return Target(
         soc="host",
         abi="x86_64",
-        gpu_family=gpu_family(device.name, device.platform.version),
+        gpu_family=family_of(device),
         precision=precision,
         max_work_group_size=device.max_work_group_size,
         max_work_item_sizes=tuple(device.max_work_item_sizes),
