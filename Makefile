@@ -19,6 +19,7 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test integration check setup driver intel snapshots sample clean distclean
+.NOTPARALLEL:  # two pips must not install at the same time
 
 demo: $(VENV)/.runtime driver
 	$(BIN)/farm demo

@@ -35,7 +35,7 @@ def pytest_unconfigure() -> None:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     required = set(filter(None, os.environ.get("FARM_REQUIRED_DRIVERS", "").split(",")))
-    missing = required - opencl.ORIGINS
+    missing = required.difference(opencl.ORIGINS)
     if missing:
         pytest.exit(f"no OpenCL driver works from: {', '.join(sorted(missing))}; see `farm doctor`", returncode=1)
 

@@ -17,8 +17,8 @@ from runtime.reference.device import open_device
 FOUND = find_drivers()
 FAULTS = {driver: fault for driver in FOUND if (fault := working_drivers.fault(driver))}
 WORKING = [driver for driver in FOUND if driver not in FAULTS]
-ORIGINS = {driver.origin for driver in WORKING}
-THOROUGH = [next(driver for driver in WORKING if driver.origin == origin) for origin in sorted(ORIGINS, reverse=True)]
+ORIGINS = tuple(dict.fromkeys(driver.origin for driver in WORKING))
+THOROUGH = [next(driver for driver in WORKING if driver.origin == origin) for origin in ORIGINS]
 open_once = functools.cache(open_device)
 
 
