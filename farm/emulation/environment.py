@@ -19,7 +19,8 @@ WITHOUT_OVERRIDE = ("--bounding-set", "-dac_override,-dac_read_search")
 # A limit on each file stands for a full storage; the signal is ignored, so that the write fails as on a phone.
 LIMITED = 'trap "" XFSZ; ulimit -f "$1"; exec "$2" -c "$3"'
 LIMIT_UNIT_BYTES = 512
-POCL_LIMITS = ("POCL_CPU_MAX_CU_COUNT", "POCL_MAX_PTHREAD_COUNT")  # of newer and of older versions
+# How many cores the OpenCL device has: for newer and older versions of PoCL, and for Intel's driver.
+CORE_LIMITS = ("POCL_CPU_MAX_CU_COUNT", "POCL_MAX_PTHREAD_COUNT", "CL_CONFIG_CPU_TBB_NUM_WORKERS")
 
 
 def make_environment(folder: Path, root: Path, state: Path, compute_units: int | None) -> dict[str, str]:
@@ -29,7 +30,7 @@ def make_environment(folder: Path, root: Path, state: Path, compute_units: int |
     if drivers and not found.get("FARM_OPENCL"):
         found["FARM_OPENCL"] = str(working_drivers.best(drivers).path)
     if compute_units:
-        found |= dict.fromkeys(POCL_LIMITS, str(compute_units))
+        found |= dict.fromkeys(CORE_LIMITS, str(compute_units))
     host_path = found.get("PATH", os.defpath)
     return found | {
         MARK: str(folder),
