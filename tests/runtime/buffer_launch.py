@@ -50,8 +50,14 @@ class Case:
 
 
 @functools.cache
+def context_of(device: Any) -> Any:
+    """Kept: on Intel's driver a queue does not keep its context."""
+    return cl.Context([device])
+
+
+@functools.cache
 def queue(device: Any) -> Any:
-    return cl.CommandQueue(cl.Context([device]))
+    return cl.CommandQueue(context_of(device))
 
 
 @functools.cache
@@ -76,7 +82,7 @@ def precisions(device: Any) -> list[Precision]:
 
 @functools.lru_cache(maxsize=64)
 def program(device: Any, kernel: BufferKernel, options: str) -> Any:
-    return cl.Program(queue(device).context, program_source(kernel)).build(options=options.split())
+    return cl.Program(context_of(device), program_source(kernel)).build(options=options.split())
 
 
 def positive(case: Case) -> bool:
@@ -127,7 +133,7 @@ def launch(
     dense = dense_arrays(case, precision)
     expected = getattr(buffer_oracle, kernel.name)(dense, dims, case.defines, case.floats)
     arguments: list[Any] = []
-    context = queue(device).context
+    context = context_of(device)
     output, output_buffer = Memory(Form.FLAT, (1,), 0, np.float32), None
     for name, form in kernel.tensors:
         dtype = element_type(case, name, precision)
