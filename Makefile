@@ -5,6 +5,7 @@
 #   make integration tests on an emulated ARM64 board that runs (docs/board.md)
 #   make check       format, lint, types and quick tests (`./check`)
 #   make setup       only .venv, with what development needs
+#   make intel       Intel's OpenCL for CPUs too; `demo` and `test` do so where no other driver works (270 MB)
 #   make snapshots   renews the help texts that the tests compare
 #   make sample      a report on the nights of an emulated farm, in reports/sample
 #   make clean       deletes what was built, downloaded and cached; `make distclean` .venv too
@@ -17,12 +18,13 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test integration check setup snapshots sample clean distclean
+.PHONY: demo test integration check setup driver intel snapshots sample clean distclean
+.NOTPARALLEL:  # two pips must not install at the same time
 
-demo: $(VENV)/.runtime
+demo: $(VENV)/.runtime driver
 	$(BIN)/farm demo
 
-test: setup
+test: setup driver
 	$(BIN)/pytest -n auto --ignore tests/integration
 
 integration: setup
@@ -33,11 +35,19 @@ check: setup
 
 setup: $(VENV)/.development
 
+# PyPI's PoCL knows no CPU that came after it. Asked each time: this folder may have come to another machine.
+driver: $(VENV)/.runtime
+	@why=$$($(BIN)/python -m farm.farmrt.working_drivers) || \
+		{ echo "$$why; installing Intel's from PyPI"; $(INSTALL) --editable '.[intel]'; }
+
+intel: $(VENV)/.runtime
+	$(INSTALL) --editable '.[intel]'
+
 snapshots: setup
 	FARM_RENEW_SNAPSHOTS=1 $(BIN)/pytest tests/farm/test_help.py
 	git diff --stat -- tests/farm/snapshots
 
-sample: $(VENV)/.runtime
+sample: $(VENV)/.runtime driver
 	$(BIN)/farm demo --only nights --output reports/sample
 
 clean:

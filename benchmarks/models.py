@@ -25,7 +25,7 @@ from benchmarks.failures import Failures
 from benchmarks.figures import Conversion, Driver, Report, Run
 from benchmarks.measurement import Options, measure
 from farm import atomic_file
-from farm.farmrt import drivers
+from farm.farmrt import drivers, working_drivers
 from runtime import zoo
 from runtime.errors import FarmError
 from tuner.search import LEVELS
@@ -113,8 +113,8 @@ def measured(models: Sequence[str], origins: Sequence[str], options: Options, li
 
 
 def _found_drivers(origins: Sequence[str]) -> list[drivers.Driver]:
-    """The first driver of each origin."""
-    found = drivers.find_drivers()
+    """The first driver of each origin that works."""
+    found = list(working_drivers.working())
     chosen = (next((driver for driver in found if driver.origin == origin), None) for origin in origins)
     return [driver for driver in chosen if driver]
 

@@ -19,6 +19,7 @@ from typing import Literal
 from farm import safe_text, toolchain
 from farm.farmrt import drivers
 from farm.farmrt.drivers import Driver
+from farm.farmrt.working_drivers import install_advice
 from farm.transport import adb_server
 from farm.transport.adb import remedy
 from farm.transport.adb_server import AdbServer
@@ -113,27 +114,28 @@ def _linker(search_path: str) -> Check:
 
 
 def _opencl(found: Sequence[Driver], probe: Probe | None) -> Iterator[Check]:
+    """Each driver; the first that works is the preferred one, and those that do not only matter where none does."""
     if not found:
-        yield Check("OpenCL driver", "missing", "none", f"{INSTALL} (brings PoCL), or apt install pocl-opencl-icd")
-    for driver in found:
-        yield _driver(driver, driver is found[0], probe)
-    if found and all(driver.origin == "pypi" for driver in found):
-        yield Check(
-            "OpenCL speed",
-            "advice",
-            "only PoCL from PyPI",
-            "apt install pocl-opencl-icd (as root): Debian's PoCL is up to ten times faster",
-        )
+        yield Check("OpenCL driver", "missing", "none", f"{INSTALL} (brings PoCL), or {install_advice()}")
+    answers = [_answer(driver, probe) for driver in found]
+    works = [driver for driver, (_, error) in zip(found, answers, strict=True) if not error]
+    for driver, (device, error) in zip(found, answers, strict=True):
+        words = f"{driver.name} {ORIGINS[driver.origin]}{', preferred' if driver in works[:1] else ''}: {driver.path}"
+        if error:
+            advice = f"not needed: {works[0].name} works" if works else f"{install_advice()}, or reinstall it"
+            yield Check("OpenCL driver", "advice" if works else "missing", f"{words}: {error}", advice)
+        else:
+            yield Check("OpenCL driver", "ok", f"{words}{device}")
+    if works and all((driver.origin, driver.name) == ("pypi", "PoCL") for driver in works):
+        yield Check("OpenCL speed", "advice", "only PoCL from PyPI", f"{install_advice()}: up to ten times faster")
 
 
-def _driver(driver: Driver, preferred: bool, probe: Probe | None) -> Check:
-    words = f"{driver.name} {ORIGINS[driver.origin]}{', preferred' if preferred else ''}: {driver.path}"
+def _answer(driver: Driver, probe: Probe | None) -> tuple[str, str]:
+    """The device that a driver offers, and why it does not work: one of both is empty."""
     try:
-        device = f" ({probe(driver)})" if probe else ""
+        return (f" ({probe(driver)})" if probe else ""), ""
     except JobError as error:
-        advice = "reinstall the driver, or name another one in OCL_ICD_FILENAMES"
-        return Check("OpenCL driver", "missing" if preferred else "advice", f"{words}: {error}", advice)
-    return Check("OpenCL driver", "ok", f"{words}{device}")
+        return "", str(error)
 
 
 def _dangling(environment: Mapping[str, str]) -> Iterator[Check]:

@@ -50,19 +50,27 @@ class Target:
         return 4 if self.precision == Precision.FP32 else 2
 
 
-def gpu_family(device_name: str, platform_version: str) -> str:
+def gpu_family(device_name: str, platform_version: str, is_cpu: bool = False) -> str:
     """Family key of a GPU (`pocl-3.1`, `adreno-6xx`): default variants and fallback tuned parameters go by it.
 
-    A shorter prefix up to a `-` names the wider family.
+    A shorter prefix up to a `-` names the wider family. `cpu` is any driver for CPUs but PoCL, such as Intel's: its
+    device is called as the CPU, which says nothing of the driver.
     """
     pocl = re.search(r"pocl (\d+\.\d+)", platform_version, re.IGNORECASE)
     if pocl:
         return f"pocl-{pocl[1]}"
+    if is_cpu:
+        return "cpu"
     for pattern, family in _GPU_FAMILIES:
         match = re.search(pattern, device_name, re.IGNORECASE)
         if match:
             return family.format(*match.groups())
     return "unknown"
+
+
+def runs_on_cpu(family: str) -> bool:
+    """Whether work groups of a GPU family run on a CPU's cores, each in a loop."""
+    return family.split("-")[0] in ("cpu", "pocl")
 
 
 def preferred_memory(family: str) -> str:
@@ -78,7 +86,7 @@ def target_from_probe(probe: Mapping[str, Any], soc: str, **settings: Any) -> Ta
     if device is None:
         fields["memory"] = "cpu"
     else:
-        family = gpu_family(device["name"], opencl["platform_version"])
+        family = gpu_family(device["name"], opencl["platform_version"], device["type"] == "cpu")
         fields |= {
             "gpu": device["name"],
             "driver": device["driver"],

@@ -1,6 +1,6 @@
 """Every test runs as farm does: with an `ld` on PATH, without which PoCL cannot link kernels.
 
-FARM_REQUIRED_DRIVERS=system,pypi makes the run fail where such an OpenCL driver is missing, instead of testing less;
+FARM_REQUIRED_DRIVERS=system,pypi makes the run fail where no OpenCL driver from there works, instead of testing less;
 FARM_REQUIRED=qemu,... the tests that need such a program.
 """
 
@@ -12,7 +12,7 @@ import socket
 import pytest
 
 from farm import toolchain
-from farm.farmrt.drivers import find_drivers
+from tests import opencl
 
 os.environ.update(toolchain.environment())
 # No test meets the adb server and the phones of this machine: on this port none runs, and none can be started.
@@ -35,6 +35,11 @@ def pytest_unconfigure() -> None:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     required = set(filter(None, os.environ.get("FARM_REQUIRED_DRIVERS", "").split(",")))
-    missing = required - {driver.origin for driver in find_drivers()}
+    missing = required.difference(opencl.ORIGINS)
     if missing:
-        pytest.exit(f"no OpenCL driver from: {', '.join(sorted(missing))}; see `farm doctor`", returncode=1)
+        pytest.exit(f"no OpenCL driver works from: {', '.join(sorted(missing))}; see `farm doctor`", returncode=1)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for driver, fault in opencl.FAULTS.items():
+        terminalreporter.line(f"not tested: {driver.name} ({driver.path}) {fault}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from farm import toolchain
 from farm.emulation.filesystem import map_command
 from farm.emulation.processes import PHONE_VARIABLE
+from farm.farmrt import working_drivers
 from farm.farmrt.drivers import find_drivers
 
 # A phone's shell is not root, so files that root has write-protected must be so for its commands here too.
@@ -18,7 +19,8 @@ WITHOUT_OVERRIDE = ("--bounding-set", "-dac_override,-dac_read_search")
 # A limit on the size of files emulates full storage; the signal is ignored, so that a write fails as on a phone.
 LIMITED_FILE_SIZE = 'trap "" XFSZ; ulimit -f "$1"; exec "$2" -c "$3"'
 LIMIT_UNIT_BYTES = 512
-POCL_LIMITS = ("POCL_CPU_MAX_CU_COUNT", "POCL_MAX_PTHREAD_COUNT")  # of newer and of older versions
+# How many cores the OpenCL device has: for newer and older versions of PoCL, and for Intel's driver.
+CORE_LIMITS = ("POCL_CPU_MAX_CU_COUNT", "POCL_MAX_PTHREAD_COUNT", "CL_CONFIG_CPU_TBB_NUM_WORKERS")
 
 
 def make_environment(folder: Path, root: Path, state: Path, compute_units: int | None) -> dict[str, str]:
@@ -26,9 +28,9 @@ def make_environment(folder: Path, root: Path, state: Path, compute_units: int |
     variables = toolchain.environment()
     drivers = find_drivers()
     if drivers and not variables.get("FARM_OPENCL"):
-        variables["FARM_OPENCL"] = str(drivers[0].path)
+        variables["FARM_OPENCL"] = str(working_drivers.best(drivers).path)
     if compute_units:
-        variables |= dict.fromkeys(POCL_LIMITS, str(compute_units))
+        variables |= dict.fromkeys(CORE_LIMITS, str(compute_units))
     host_path = variables.get("PATH", os.defpath)
     return variables | {
         PHONE_VARIABLE: str(folder),

@@ -1,13 +1,14 @@
 """Finds the OpenCL drivers of this machine without loading any of them.
 
 In order of preference: those that the user names (OCL_ICD_FILENAMES and OCL_ICD_VENDORS, as OpenCL's loaders read
-them), those of the system (/etc/OpenCL/vendors), and PoCL from PyPI's pyopencl. OCL_ICD_VENDORS takes the place of the
-system's list.
+them), those of the system (/etc/OpenCL/vendors), and from PyPI Intel's for CPUs, which also runs on those of others,
+and PoCL in pyopencl. OCL_ICD_VENDORS takes the place of the system's list.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -17,6 +18,8 @@ from typing import Literal
 
 VENDORS_FOLDER = Path("/etc/OpenCL/vendors")
 LOADER_CONFIGURATION = Path("/etc/ld.so.conf.d")
+INTEL_DISTRIBUTION = "intel-opencl-rt"
+INTEL_LIBRARY = "libintelocl.so"
 LIBRARY_FOLDERS = ("/usr/local/lib", "/usr/lib64", "/usr/lib", "/lib64", "/lib")
 
 Origin = Literal["environment", "system", "pypi"]
@@ -68,7 +71,7 @@ def find_dangling(
     environment = os.environ if environment is None else environment
     folder = Path(environment.get("OCL_ICD_VENDORS") or vendors_folder)
     entries = ((entry, library) for entry in _entries(folder) for library in _libraries(entry))
-    return [Dangling(entry, library) for entry, library in entries if not _locate(library, environment)]
+    return [Dangling(entry, library) for entry, library in entries if not locate(library, environment)]
 
 
 def _named(environment: Mapping[str, str]) -> Iterator[Driver]:
@@ -90,6 +93,21 @@ def _system(environment: Mapping[str, str], vendors_folder: Path) -> Iterator[Dr
 
 
 def _from_pypi() -> Iterator[Driver]:
+    yield from _intel_from_pypi()
+    yield from _pocl_from_pypi()
+
+
+def _intel_from_pypi() -> Iterator[Driver]:
+    """Intel's wheel puts the library outside of any package; it finds its neighbours by itself."""
+    try:
+        files = importlib.metadata.files(INTEL_DISTRIBUTION) or ()
+    except importlib.metadata.PackageNotFoundError:
+        return
+    paths = (Path(str(file.locate())).resolve() for file in files if file.name == INTEL_LIBRARY)
+    yield from (Driver(path, "pypi", "Intel (CPU)") for path in paths if path.is_file())
+
+
+def _pocl_from_pypi() -> Iterator[Driver]:
     """pyopencl's wheel and PoCL's own put the library beside the package."""
     spec = importlib.util.find_spec("pyopencl")
     for location in spec.submodule_search_locations or () if spec else ():
@@ -117,15 +135,16 @@ def _libraries(entry: Path) -> list[str]:
 
 
 def _driver(library: str, origin: Origin, environment: Mapping[str, str]) -> Iterator[Driver]:
-    path = _locate(library, environment)
+    path = locate(library, environment)
     if path is not None:
         word = path.name.lower()
         name = next((name for part, name in KNOWN.items() if part in word), path.name)
         yield Driver(path, origin, name)
 
 
-def _locate(library: str, environment: Mapping[str, str]) -> Path | None:
+def locate(library: str, environment: Mapping[str, str] | None = None) -> Path | None:
     """The file that the dynamic loader would open for the name."""
+    environment = os.environ if environment is None else environment
     if "/" in library:
         return Path(library).absolute() if Path(library).is_file() else None
     candidates = (Path(folder, library) for folder in _library_folders(environment))

@@ -78,6 +78,10 @@ def no_macs(dims: Dims) -> int:
     return 0
 
 
+# Families that take another's defaults: tuning on Intel's driver for CPUs chose what is best on PoCL 3.1.
+_DEFAULTS_OF = {"cpu": "pocl-3.1"}
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Kernel:
     """A row of the kernel table; compared and hashed by identity.
@@ -131,7 +135,7 @@ class Kernel:
         return next((variant for variant in self.variants if not self.fits(dims, variant, target)), None)
 
     def _family_defaults(self, family: str) -> tuple[Variant, ...]:
-        prefix = family
+        prefix = _DEFAULTS_OF.get(family, family)
         while prefix:
             if prefix in self.defaults:
                 return self.defaults[prefix]

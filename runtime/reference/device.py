@@ -1,17 +1,32 @@
-"""pyopencl's devices as targets."""
+"""pyopencl's devices: of a driver's library, and as targets."""
 
 from __future__ import annotations
 
+import ctypes
+from pathlib import Path
 from typing import Any
 
 import pyopencl as cl
 
+from runtime.errors import DeviceError
 from runtime.target import Target, gpu_family
 
+_PLATFORM_IDS = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p)
 
-def default_device() -> Any:
-    """The first device of the first OpenCL platform."""
-    return cl.get_platforms()[0].get_devices()[0]
+
+def open_device(library: Path | str) -> Any:
+    """The first device of a driver, which no loader needs to know; a loader's library gives its first driver's.
+
+    Raises DeviceError: the library cannot be loaded, is no OpenCL driver, or offers no device.
+    """
+    platform, count = ctypes.c_void_p(), ctypes.c_uint32()
+    try:
+        status = _platform_ids(library)(1, ctypes.byref(platform), ctypes.byref(count))
+        if status or not count.value or not platform.value:
+            raise DeviceError(f"{library}: no OpenCL platform (code {status})")
+        return cl.Platform.from_int_ptr(platform.value).get_devices()[0]
+    except (OSError, AttributeError, cl.Error) as error:
+        raise DeviceError(str(error).partition("\n")[0]) from None
 
 
 def target_of_device(device: Any, soc: str = "host", **settings: Any) -> Target:
@@ -21,7 +36,7 @@ def target_of_device(device: Any, soc: str = "host", **settings: Any) -> Target:
         "gpu": device.name,
         "driver": device.driver_version,
         "opencl_version": device.version,
-        "gpu_family": gpu_family(device.name, device.platform.version),
+        "gpu_family": family_of(device),
         "compute_units": device.max_compute_units,
         "max_work_group_size": device.max_work_group_size,
         "max_work_item_sizes": sizes,
@@ -32,3 +47,16 @@ def target_of_device(device: Any, soc: str = "host", **settings: Any) -> Target:
         "fp16": "cl_khr_fp16" in device.extensions,
     }
     return Target(soc, "host", **(fields | settings))
+
+
+def family_of(device: Any) -> str:
+    """Family key of a pyopencl device; see `gpu_family`."""
+    return gpu_family(device.name, device.platform.version, is_cpu=device.type == cl.device_type.CPU)
+
+
+def _platform_ids(library: Path | str) -> Any:
+    """The function of a library that lists its platforms: a driver's entry for loaders, else the public one."""
+    loaded = ctypes.CDLL(str(library))
+    loaded.clGetExtensionFunctionAddress.restype = ctypes.c_void_p
+    address = loaded.clGetExtensionFunctionAddress(b"clIcdGetPlatformIDsKHR")
+    return _PLATFORM_IDS(address) if address else loaded.clGetPlatformIDs

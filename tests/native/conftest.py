@@ -7,19 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from farm.farmrt.drivers import find_drivers
+from farm.farmrt.drivers import locate
 from runtime.native.build import build_farmrt
+from tests import opencl
 from tests.native.farmrt import Farmrt
 
-
-def drivers() -> dict[str, str]:
-    """PoCL by where it comes from: PyPI's, the system's, and the system's through its loader."""
-    found = {driver.origin: str(driver.path) for driver in reversed(find_drivers()) if driver.name == "PoCL"}
-    bundled = {"bundled": found["pypi"]} if "pypi" in found else {}
-    return bundled | ({"system": found["system"], "loader": "libOpenCL.so.1"} if "system" in found else {})
-
-
-DRIVERS = drivers()
+LOADER = "libOpenCL.so.1"
+DRIVERS = {opencl.label(driver): str(driver.path) for driver in opencl.THOROUGH}
+if "system" in opencl.ORIGINS and locate(LOADER):
+    DRIVERS["loader"] = LOADER
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyopencl
 import pytest
 
 from runtime.evaluate import evaluate
@@ -22,6 +21,7 @@ from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
 from runtime.target import Target
 from runtime.types import Precision
+from tests import opencl
 from tests.native.farmrt import Farmrt
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import NETWORKS, residual_block
@@ -39,11 +39,7 @@ each_network = pytest.mark.parametrize("network", NETWORKS, ids=lambda network: 
 
 def device_of(farmrt: Farmrt) -> Any:
     """pyopencl's device on the driver that this farmrt uses."""
-    version = farmrt.done("probe", opencl=farmrt.library)["opencl"]["platform_version"]
-    platforms = [platform for platform in pyopencl.get_platforms() if platform.version == version]
-    if not platforms:
-        pytest.skip(f"pyopencl does not see the driver {version}")
-    return platforms[0].get_devices()[0]
+    return opencl.open_once(farmrt.library)
 
 
 def run_on(farmrt: Farmrt, plan: Plan, inputs: dict[str, Array]) -> dict[str, Array]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -119,8 +121,8 @@ def test_missing_kernel(gpu: Farmrt) -> None:
 def test_probe(gpu: Farmrt) -> None:
     answer = gpu.done("probe", opencl=gpu.library)
     assert answer["opencl"]["device"]["type"] == "cpu"
-    assert answer["opencl"]["origin"] == ("driver" if "pocl" in gpu.library else "loader")
-    assert "PoCL" in answer["opencl"]["platform_version"]
+    assert answer["opencl"]["origin"] == ("driver" if "pocl" in Path(gpu.library).name else "loader")
+    assert answer["opencl"]["platform_version"].startswith("OpenCL ")
     assert answer["page_bytes"] % 4096 == 0
     assert answer["memory_bytes"] > 1 << 28
 

@@ -18,6 +18,7 @@ from runtime.kernels.spec import ArgumentForm
 from runtime.layout.image import ImageLayout, from_image, image_size, to_image
 from runtime.target import Target
 from runtime.types import Precision
+from tests.opencl import default_device
 
 SENTINEL = 77.0
 TARGET = Target(soc="host", abi="x86_64")
@@ -40,8 +41,8 @@ ACTIVATIONS = {
 
 @functools.cache
 def device():
-    """Context and queue on the first device."""
-    context = cl.Context([cl.get_platforms()[0].get_devices()[0]])
+    """Context and queue on the best driver."""
+    context = cl.Context([default_device()])
     return context, cl.CommandQueue(context)
 
 

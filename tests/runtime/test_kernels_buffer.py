@@ -14,15 +14,16 @@ from runtime.kernels.source import program_source
 from runtime.kernels.spec import ArgumentForm
 from runtime.target import Target
 from runtime.types import Precision
+from tests import opencl
 from tests.runtime.buffer_cases import CASES
-from tests.runtime.buffer_launch import check, devices, precisions, target
+from tests.runtime.buffer_launch import check, precisions, target
 
 pytestmark = pytest.mark.opencl
 LOCAL = ((1, 1, 1), (3, 2, 1), (2, 1, 3))
 FIRST = {case.kernel.name: name for name, case in reversed(CASES.items())}  # of each kernel
 DEVICES = [
-    pytest.param(device, id=device.platform.version.split("  ")[0], marks=[pytest.mark.slow] * (index > 0))
-    for index, device in enumerate(devices())
+    pytest.param(opencl.open_once(driver.path), id=opencl.label(driver), marks=[pytest.mark.slow] * (index > 0))
+    for index, driver in enumerate(opencl.THOROUGH)
 ]
 # The first case of each kernel is quick, all others are slow: a program takes a quarter of a second to build.
 NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name not in FIRST.values())) for name in CASES]
@@ -113,4 +114,4 @@ def test_every_source_has_a_row() -> None:
 
 def test_every_kernel_has_cases() -> None:
     assert {case.kernel.name for case in CASES.values()} == {kernel.name for kernel in KERNELS}
-    assert Precision.FP32 in precisions(devices()[0])
+    assert Precision.FP32 in precisions(opencl.default_device())

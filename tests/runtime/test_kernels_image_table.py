@@ -115,7 +115,7 @@ def test_every_variant_gives_the_same(kernel):
 def test_defaults_are_variants_and_their_local_sizes_legal(name):
     kernel, (dims, _, _) = TABLE[name], CASES[name]
     assert {chosen for family in kernel.defaults.values() for chosen in family} <= set(kernel.variants)
-    for family in ("adreno-6xx", "mali-bifrost", "pocl-3.1", "unknown"):
+    for family in ("adreno-6xx", "mali-bifrost", "pocl-3.1", "cpu", "unknown"):
         small = Target(soc="s", abi="a", gpu_family=family, max_work_group_size=24, max_work_item_sizes=(24, 24, 4))
         variant = kernel.default_variant(dims, small)
         assert variant in kernel.variants

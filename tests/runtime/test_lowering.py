@@ -13,10 +13,11 @@ from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.lowering.lower import Options, lower
 from runtime.plan.encode import encode_plan
-from runtime.reference.device import default_device, target_of_device
+from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
 from runtime.target import Target
 from runtime.types import Precision
+from tests.opencl import default_device
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import NETWORKS, concat_in_place, dense_chain, nhwc_boundary, residual_block
 
@@ -30,7 +31,7 @@ def check(maker: GraphMaker, graph: Graph, target: Target = BUFFER, options: Opt
     inputs = maker.noise()
     expected = evaluate(graph, inputs)
     plan = lower(graph, target, options)
-    outputs = Executor(encode_plan(plan), plan.data).run(inputs)
+    outputs = Executor(encode_plan(plan), plan.data, default_device()).run(inputs)
     assert set(outputs) >= set(graph.outputs)
     for name, actual in outputs.items():
         scale = max(1.0, float(np.abs(expected[name]).max()))

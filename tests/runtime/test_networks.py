@@ -18,10 +18,11 @@ from runtime.convert import convert
 from runtime.graph import Array
 from runtime.lowering.lower import Options, lower
 from runtime.plan.encode import encode_plan
-from runtime.reference.device import default_device, target_of_device
+from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
 from runtime.target import Target
 from runtime.types import Precision
+from tests.opencl import default_device
 
 BUFFER = target_of_device(default_device(), memory="buffer")
 SMALL = {"mobilenet_v1": 64, "mobilenet_v2": 64, "squeezenet_v11": 64, "resnet50": 64, "inception_v3": 96}
@@ -50,7 +51,7 @@ def outputs_of_plan(
 ) -> dict[str, Array]:
     graph, _ = convert(model, {name: value.shape for name, value in inputs.items()})
     plan = lower(graph, target, options)
-    return Executor(encode_plan(plan), plan.data).run(inputs)
+    return Executor(encode_plan(plan), plan.data, default_device()).run(inputs)
 
 
 def check(

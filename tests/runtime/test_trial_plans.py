@@ -12,9 +12,10 @@ from runtime.lowering.lower import Options, lower
 from runtime.lowering.trials import trial_plan
 from runtime.plan.encode import encode_plan
 from runtime.plan.records import StepKind
-from runtime.reference.device import default_device, target_of_device
+from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
 from runtime.target import Target
+from tests.opencl import default_device
 from tests.runtime.graphs import GraphMaker
 
 BUFFER = Target(soc="x", abi="y", max_work_item_sizes=(256, 256, 256))
@@ -63,7 +64,7 @@ def _operator(step: str) -> str:
 def test_expectations_are_what_the_operators_write() -> None:
     device = target_of_device(default_device(), memory="buffer")
     found = trial_plan([network()[1]], device)
-    outputs = Executor(encode_plan(found.plan), found.plan.data).run(dict(found.inputs))
+    outputs = Executor(encode_plan(found.plan), found.plan.data, default_device()).run(dict(found.inputs))
     expected = {each.tensor: each for each in found.plan.expectations}
     assert {found.plan.tensors[index].name for index in expected} == set(outputs)
     for index, each in expected.items():

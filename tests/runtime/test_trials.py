@@ -8,8 +8,9 @@ from runtime.graph import Graph
 from runtime.lowering.lower import Options, lower
 from runtime.lowering.trials import trial_plan
 from runtime.plan.encode import encode_plan
-from runtime.reference.device import default_device, target_of_device
+from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
+from tests.opencl import default_device
 from tests.runtime.graphs import GraphMaker
 
 TARGET = target_of_device(default_device(), memory="buffer")
@@ -40,7 +41,7 @@ def test_every_tunable_launch_of_a_model_is_there() -> None:
 def test_expectations_are_what_the_operators_compute() -> None:
     trials = trial_plan([network("a", 1)], TARGET, Options(winograd=2))
     plan = trials.plan
-    outputs = Executor(encode_plan(plan), plan.data).run(trials.inputs)
+    outputs = Executor(encode_plan(plan), plan.data, default_device()).run(trials.inputs)
     expected_steps = {expectation.step for expectation in plan.expectations}
     assert {launch.step for launch in trials.launches} <= expected_steps
     for expectation in plan.expectations:

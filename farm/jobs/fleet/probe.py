@@ -6,6 +6,7 @@ import contextlib
 import json
 
 from farm.config.inventory import HOST, Unit
+from farm.farmrt import working_drivers
 from farm.farmrt.drivers import Driver
 from farm.transport import Transport, connect
 from farm.units import facts_cache
@@ -17,12 +18,17 @@ PROBE_DEADLINE_S = 60.0
 
 
 def probe_driver(driver: Driver) -> str:
-    """Device and version of a driver. Raises JobError when farmrt cannot be built or the driver does not work."""
+    """Device and version of a driver.
+
+    Raises JobError: farmrt cannot be built, or the driver does not work: it offers no device, or builds no kernel.
+    """
     with contextlib.closing(connect(HOST)) as transport:
         answer, exit_status = _probe(HOST, transport, str(driver.path))
     device = facts_cache.driver_of(answer)
     if device.error:
         raise DeviceError(f"does not work: farmrt probe ended with status {exit_status}")
+    if fault := working_drivers.fault(driver):
+        raise DeviceError(fault)
     return f"{device.gpu}, {device.opencl}"
 
 

@@ -26,7 +26,7 @@ from farm.farmrt.answers import LoadAnswer, OpenClAnswer, ProbeAnswer
 from farm.farmrt.session import Session
 from farm.farmrt.unit_file_store import UnitFileStore
 from farm.jobs.fleet.health_check import check_unit
-from farm.jobs.fleet.opencl_library import find_opencl
+from farm.jobs.fleet.opencl_library import check_opencl, find_opencl
 from farm.jobs.fleet.progress import UnitProgress
 from farm.jobs.models import plans
 from farm.jobs.models.prepare import Prepared
@@ -134,6 +134,8 @@ class OpenUnit:
 
     def target(self, prepared: Prepared, runtime: Runtime, memory: str | None = None) -> Target:
         """What to lower a model to on this unit; see `choose_target`."""
+        if runtime != "cpu":
+            check_opencl(self.unit, self.opencl_library)
         return choose_target(self.unit, self.probe, prepared, runtime, memory)
 
     def plan(

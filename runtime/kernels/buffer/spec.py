@@ -18,7 +18,7 @@ from runtime.kernels.spec import (
     no_cost,
     no_macs,
 )
-from runtime.target import Target
+from runtime.target import Target, runs_on_cpu
 
 # Tensor argument -> its shape without gaps: (pixels, channels) of a view, (elements,) of a flat tensor or of plain
 # weights, (groups, rows, cols) of weights that the variant packs in blocks of rows.
@@ -93,14 +93,14 @@ def _compiler_aborts(chosen: Variant, target: Target) -> str:
 
 
 def _local_size(grid: WorkItems, cpu_local: WorkItems, target: Target) -> WorkItems:
-    if cpu_local and target.gpu_family.startswith("pocl"):
+    if cpu_local and runs_on_cpu(target.gpu_family):
         return cpu_local
     return default_buffer_local_size(grid, target)
 
 
 def default_buffer_local_size(grid: WorkItems, target: Target) -> WorkItems:
     """Powers of two along the first axes, which neighbours in memory share."""
-    group_size = _CPU_WORK_GROUP if target.gpu_family.startswith("pocl") else _GPU_WORK_GROUP
+    group_size = _CPU_WORK_GROUP if runs_on_cpu(target.gpu_family) else _GPU_WORK_GROUP
     budget = min(group_size, target.max_work_group_size)
     size = [1] * len(grid)
     for axis, extent in enumerate(grid):

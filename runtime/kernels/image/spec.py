@@ -19,7 +19,7 @@ from runtime.kernels.spec import (
     no_macs,
 )
 from runtime.layout.image import LANES, ImageLayout, Shape, image_size
-from runtime.target import Target
+from runtime.target import Target, runs_on_cpu
 
 Images = dict[str, tuple[ImageLayout, Shape]]  # tensor argument -> its layout, and its shape in origin order
 Rule = Callable[[Dims, Variant, Target], str]
@@ -86,7 +86,7 @@ def default_image_local_size(grid: WorkItems, target: Target) -> WorkItems:
 
     Neighbouring columns and rows share input pixels in the texture cache, and blocks read the same input.
     """
-    group_size = _CPU_WORK_GROUP if target.gpu_family.startswith("pocl") else _GPU_WORK_GROUP
+    group_size = _CPU_WORK_GROUP if runs_on_cpu(target.gpu_family) else _GPU_WORK_GROUP
     budget = min(group_size, target.max_work_group_size)
     size = [1, 1, 1]
     for axis, most in ((0, 4), (1, 8), (2, budget), (1, budget), (0, budget)):

@@ -70,9 +70,25 @@ def test_a_machine_without_drivers(vendors: Path, tmp_path: Path) -> None:
     assert drivers.find_dangling({}, tmp_path / "none") == []
 
 
-def test_pypi_brings_one_and_the_system_is_preferred(tmp_path: Path) -> None:
+def test_pypi_brings_one_and_the_system_is_preferred(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drivers, "INTEL_DISTRIBUTION", "no-such-distribution")
     (pypi,) = drivers.find_drivers({}, tmp_path / "none")
     assert (pypi.origin, pypi.name, pypi.path.is_file()) == ("pypi", "PoCL", True)
     (tmp_path / "libpocl.so.2").touch()
     (tmp_path / "pocl.icd").write_text(str(tmp_path / "libpocl.so.2"))
     assert [driver.origin for driver in drivers.find_drivers({}, tmp_path)] == ["system", "pypi"]
+
+
+def test_intels_from_pypi_is_preferred_to_pocl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its wheel lists the library outside of any package; it is looked for wherever pip put it."""
+    site, library = tmp_path / "lib" / "python" / "site-packages", tmp_path / "lib" / "libintelocl.so"
+    metadata = site / "intel_opencl_rt-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: intel-opencl-rt\nVersion: 1.0\n")
+    (metadata / "RECORD").write_text("../../libintelocl.so,,\n../../cl.cfg,,\n")
+    monkeypatch.syspath_prepend(str(site))
+    assert [driver.name for driver in drivers.find_drivers({}, tmp_path)] == ["PoCL"], "the file is gone"
+    library.touch()
+    intel, pocl = drivers.find_drivers({}, tmp_path)
+    assert intel == Driver(library, "pypi", "Intel (CPU)")
+    assert pocl.name == "PoCL"

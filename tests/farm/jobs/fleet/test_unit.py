@@ -10,10 +10,10 @@ import pytest
 
 from farm.config import deployment
 from farm.config.inventory import HOST
-from farm.farmrt import drivers
+from farm.farmrt import drivers, working_drivers
 from farm.farmrt.answers import ProbeAnswer
 from farm.farmrt.drivers import Driver
-from farm.jobs.fleet.opencl_library import find_opencl
+from farm.jobs.fleet.opencl_library import check_opencl, find_opencl
 from farm.jobs.fleet.unit import choose_target, rounds_deadline_s, write_changed
 from farm.jobs.models.prepare import Prepared, prepare
 from farm.model.fetch import Fetcher
@@ -57,6 +57,7 @@ def prepared(folder: Path, **keys: str) -> Prepared:
 @pytest.fixture
 def both_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drivers, "find_drivers", lambda: [SYSTEM, PYPI])
+    monkeypatch.setattr(working_drivers, "fault", lambda driver: "")
     monkeypatch.delenv("FARM_OPENCL", raising=False)
 
 
@@ -68,6 +69,24 @@ def test_the_best_driver_is_taken_unless_the_user_says_other(monkeypatch: pytest
     monkeypatch.setenv("FARM_OPENCL", "/named/in/environment.so")
     assert find_opencl(HOST, None) is None
     assert find_opencl(HOST, "system") == "/lib/libpocl.so"
+
+
+@pytest.mark.usefixtures("both_drivers")
+def test_a_driver_that_builds_nothing_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(working_drivers, "fault", lambda driver: "builds nothing" if driver is SYSTEM else "")
+    assert find_opencl(HOST, None) == "/site/libpocl.so"
+    check_opencl(HOST, "/site/libpocl.so")
+    check_opencl(HOST, "/my/driver.so")
+    check_opencl(BOARD, "/lib/libpocl.so")
+    with pytest.raises(UnsupportedError, match=r"unit 'host': PoCL \(/lib/libpocl.so\) builds nothing; .*install"):
+        check_opencl(HOST, "/lib/libpocl.so")
+
+
+@pytest.mark.usefixtures("both_drivers")
+def test_where_nothing_works_jobs_that_need_no_opencl_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(working_drivers, "fault", lambda driver: "builds nothing")
+    assert find_opencl(HOST, None) == "/lib/libpocl.so"
+    assert find_opencl(HOST, "pypi") == "/site/libpocl.so"
 
 
 @pytest.mark.usefixtures("both_drivers")

@@ -1,0 +1,43 @@
+"""The OpenCL drivers that tests run on: those found on this machine that build kernels here.
+
+`THOROUGH` holds the best one of each origin, on which all tests of kernels run; any other must pass a few.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+
+from farm.farmrt import working_drivers
+from farm.farmrt.drivers import Driver, find_drivers
+from runtime.reference.device import open_device
+
+FOUND = find_drivers()
+FAULTS = {driver: fault for driver in FOUND if (fault := working_drivers.fault(driver))}
+WORKING = [driver for driver in FOUND if driver not in FAULTS]
+ORIGINS = tuple(dict.fromkeys(driver.origin for driver in WORKING))
+THOROUGH = [next(driver for driver in WORKING if driver.origin == origin) for origin in ORIGINS]
+open_once = functools.cache(open_device)
+
+
+def label(driver: Driver) -> str:
+    """Name of a driver in a test's id."""
+    return f"{driver.origin} {driver.name.split()[0]}"
+
+
+def every_driver() -> list[Any]:
+    """A parameter for each driver that was found; skipped, with the reason, where it does not work."""
+    return [pytest.param(driver, id=label(driver), marks=_skipped(driver)) for driver in FOUND]
+
+
+def _skipped(driver: Driver) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.skip(reason=f"{driver.path} {FAULTS[driver]}")] if driver in FAULTS else []
+
+
+def default_device() -> Any:
+    """pyopencl's device on the best driver; skips the test or the module where none works."""
+    if not WORKING:
+        pytest.skip(f"no OpenCL driver: {working_drivers.faults(FOUND)}", allow_module_level=True)
+    return open_once(WORKING[0].path)
