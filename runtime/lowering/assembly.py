@@ -17,7 +17,7 @@ from runtime.plan.plan import Arg, Image, Pack, Plan, Pool, Size3, Step, Tensor
 from runtime.plan.records import ArgKind, PoolKind, StepKind
 from runtime.types import ElementType, ImageFormat, Role, Storage
 
-_ARGS_OF_FORM = {Form.VIEW: 3, Form.FLAT: 2, Form.WEIGHTS: 2, Form.IMAGE: 1}
+_ARGS_OF_FORM = {Form.VIEW: 3, Form.FLAT: 2, Form.WEIGHTS: 2, Form.TABLE: 2, Form.IMAGE: 1}
 # Values are not shared across more than this many bytes of element offsets in a kernel's 32-bit integers.
 _MAX_POOL_BYTES = 1 << 31
 

@@ -189,6 +189,10 @@ class Builder:
         flat = np.concatenate([data.reshape(-1), np.zeros(WEIGHT_SLACK, data.dtype)]).astype(self.dtype)
         return Value(name, tuple(data.shape), Storage.FLAT, self.element, data=flat)
 
+    def table(self, name: str, indices: Array) -> Value:
+        """Indices in int32, whatever the plan's element type."""
+        return Value(name, tuple(indices.shape), Storage.FLAT, ElementType.I32, data=indices.astype(np.int32))
+
     def constant_image(self, name: str, data: Array, layout: ImageLayout) -> Value:
         """Weights as an image in the plan's element type."""
         pixels = np.ascontiguousarray(to_image(data, layout).astype(self.dtype))

@@ -14,6 +14,7 @@ import pytest
 
 from runtime.evaluate import evaluate
 from runtime.graph import Array, Graph
+from runtime.importers.onnx_importer import import_onnx
 from runtime.lowering.lower import Options, lower
 from runtime.lowering.trials import trial_plan
 from runtime.plan.encode import encode_plan
@@ -25,6 +26,7 @@ from runtime.types import Precision
 from tests.native.farmrt import Farmrt
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import NETWORKS, residual_block
+from tests.runtime.onnx_models import NEAREST_RESIZES, inputs_of, nearest_resizes, run_onnxruntime
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "buffer-fp32": {"memory": "buffer"},
@@ -57,6 +59,16 @@ def run_on(farmrt: Farmrt, plan: Plan, inputs: dict[str, Array]) -> dict[str, Ar
 
 def assert_close(actual: Array, expected: Array, tolerance: float) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * max(1.0, float(np.abs(expected).max())))
+
+
+@pytest.mark.parametrize("size", NEAREST_RESIZES, ids=str)
+def test_cpu_takes_the_pixels_of_every_nearest_mode(cpu: Farmrt, size: tuple[int, int]) -> None:
+    model = nearest_resizes(size, NEAREST_RESIZES[size])
+    graph = import_onnx(model)
+    inputs = inputs_of(graph)
+    outputs = run_on(cpu, lower(graph, CPU), inputs)
+    for name, expected in zip(graph.outputs, run_onnxruntime(model, inputs), strict=True):
+        np.testing.assert_array_equal(outputs[name], expected, err_msg=name)
 
 
 @pytest.mark.slow

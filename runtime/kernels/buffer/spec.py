@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from runtime.kernels.spec import Defines, Dims, Form, Kernel, Memory, Variant, WorkItems, always_fits, no_cost, no_macs
 from runtime.target import Target
 
-# Tensor argument -> its shape without gaps: (pixels, channels) of a view, (elements,) of a flat tensor or of plain
+# Tensor argument -> its shape without gaps: (pixels, channels) of a view, (elements,) of a flat tensor, table or plain
 # weights, (groups, rows, cols) of weights that the variant packs in blocks of rows.
 Shapes = Mapping[str, tuple[int, ...]]
 Rule = Callable[[Dims, Variant, Target], str]

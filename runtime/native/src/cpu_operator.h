@@ -20,7 +20,7 @@ typedef struct {
 
 /* What an OpenCL kernel gets as build options; the kernel string has them as ` KEY=VALUE`. */
 typedef struct {
-    uint32_t activation, residual, unary, binary, pool, reduce, resize, pad, log, block;
+    uint32_t activation, residual, unary, binary, pool, reduce, pad, log, block;
 } rt_cpu_codes;
 
 typedef struct rt_cpu_operator rt_cpu_operator;
@@ -40,10 +40,10 @@ struct rt_cpu_call {
 
 /* A row of the operator table.
  *
- * `tensors` has a letter for each tensor argument, the output last: v view (pool, offset, stride), f flat and w weights
- * (pool, offset). `check` says what is wrong with the arguments, or NULL when all that `run` will access lies within
- * the tensors; it sets the call's work and scratch_bytes. `packing`: of the second tensor, NULL where weights are not
- * packed.
+ * `tensors` has a letter for each tensor argument, the output last: v view (pool, offset, stride), f flat, w weights and
+ * t table of int32 (pool, offset). `check` says what is wrong with the arguments, or NULL when all that `run` will access
+ * lies within the tensors; it sets the call's work and scratch_bytes. `packing`: of the second tensor, NULL where weights
+ * are not packed.
  */
 /* Weights in memory: [groups][ceil(rows/RT_CPU_BLOCK)][cols][RT_CPU_BLOCK], zero-filled. */
 enum { RT_CPU_BLOCK = 16, RT_CPU_WEIGHTS = 1 };

@@ -2,31 +2,30 @@
 #include "cpu_math.h"
 #include "cpu_operator.h"
 
-enum { X, Y };
+enum { X, Y };                           /* of pool and resize_bilinear */
+enum { ROWS = 1, COLUMNS, NEAREST_Y }; /* of resize_nearest, behind X */
 
 typedef struct {
     int32_t batch, in_h, in_w, channels, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
         count_include_pad;
 } pool_dims;
 typedef struct {
-    int32_t batch, in_h, in_w, channels, out_h, out_w, round_mode;
+    int32_t batch, in_h, in_w, channels, out_h, out_w;
 } resize_dims;
-
-enum { ROUND_HALF_DOWN, ROUND_HALF_UP, ROUND_FLOOR, ROUND_CEIL };
 
 static uint64_t product3(int32_t a, int32_t b, int32_t c) {
     return rt_product(rt_product((uint64_t)a, (uint64_t)b), (uint64_t)c);
 }
 
-/* Sizes that both begin with: input and output views of one number of channels. */
-static const char *views_check(const rt_cpu_call *call) {
+/* Sizes that all begin with: input and output views of one number of channels; `output` is a tensor argument. */
+static const char *views_check(const rt_cpu_call *call, uint32_t output) {
     const int32_t *d = call->ints;
     if (!rt_all_at_least(d, 6, 1)) return "a size is out of range";
     uint64_t pixels = product3(d[0], d[4], d[5]);
     if (pixels > UINT32_MAX) return "too many pixels";
     if (!rt_view_fits(&call->tensors[X], product3(d[0], d[1], d[2]), (uint64_t)d[3]))
         return "the input exceeds its pool";
-    if (!rt_view_fits(&call->tensors[Y], pixels, (uint64_t)d[3])) return "the output exceeds its pool";
+    if (!rt_view_fits(&call->tensors[output], pixels, (uint64_t)d[3])) return "the output exceeds its pool";
     return NULL;
 }
 
@@ -45,7 +44,7 @@ static const char *pool_check(rt_cpu_call *call) {
     if (!rt_all_at_least(extents, RT_COUNT(extents), 1) || !rt_all_at_least(others, RT_COUNT(others), 0)) {
         return "a size is out of range";
     }
-    const char *problem = views_check(call);
+    const char *problem = views_check(call, Y);
     if (problem != NULL) return problem;
     call->work = rt_product(rt_product(product3(d.batch, d.out_h, d.out_w), (uint64_t)d.channels),
                             rt_product((uint64_t)d.k_h, (uint64_t)d.k_w));
@@ -98,20 +97,62 @@ static void pool_run(const rt_cpu_call *call, rt_workers *workers) {
 
 /* --- resize --- */
 
-enum { SCALE_H, SCALE_W, SHIFT_H, SHIFT_W };
-
 static resize_dims resize_read(const rt_cpu_call *call) {
     resize_dims dims;
     memcpy(&dims, call->ints, sizeof dims);
     return dims;
 }
 
-static const char *resize_check(rt_cpu_call *call) {
+static uint64_t resize_work(const resize_dims *d) {
+    return rt_product(product3(d->batch, d->out_h, d->out_w), (uint64_t)d->channels);
+}
+
+static const char *nearest_check(rt_cpu_call *call) {
     resize_dims d = resize_read(call);
-    if (d.round_mode < ROUND_HALF_DOWN || d.round_mode > ROUND_CEIL) return "the rounding is unknown";
-    const char *problem = views_check(call);
+    const char *problem = views_check(call, NEAREST_Y);
     if (problem != NULL) return problem;
-    call->work = rt_product(product3(d.batch, d.out_h, d.out_w), (uint64_t)d.channels);
+    if (!rt_flat_fits(&call->tensors[ROWS], (uint64_t)d.out_h) ||
+        !rt_flat_fits(&call->tensors[COLUMNS], (uint64_t)d.out_w)) {
+        return "a table exceeds its pool";
+    }
+    call->work = resize_work(&d);
+    return NULL;
+}
+
+/* An index of a table, drawn into 0 .. size - 1: what the plan says is not trusted. */
+static int64_t table_index(const rt_cpu_tensor *table, int64_t at, int32_t size) {
+    int32_t index;
+    memcpy(&index, table->data + at, sizeof index);
+    if (index < 0) return 0;
+    return index < size ? index : size - 1;
+}
+
+static void nearest_turn(const void *context, uint32_t turn, uint32_t worker) {
+    const rt_cpu_call *call = context;
+    resize_dims d = resize_read(call);
+    const rt_cpu_tensor *x = &call->tensors[X], *y = &call->tensors[NEAREST_Y];
+    (void)worker;
+    uint32_t image = turn / (uint32_t)d.out_h, line = turn % (uint32_t)d.out_h;
+    int64_t row = (int64_t)image * d.in_h + table_index(&call->tensors[ROWS], line, d.in_h);
+    for (int64_t i = 0; i < d.out_w; i++) {
+        int64_t column = table_index(&call->tensors[COLUMNS], i, d.in_w);
+        float *target = y->data + ((int64_t)turn * d.out_w + i) * y->stride;
+        memmove(target, x->data + (row * d.in_w + column) * x->stride, (size_t)d.channels * sizeof *target);
+    }
+}
+
+static void nearest_run(const rt_cpu_call *call, rt_workers *workers) {
+    resize_dims d = resize_read(call);
+    rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.out_h, nearest_turn, call);
+}
+
+enum { SCALE_H, SCALE_W, SHIFT_H, SHIFT_W };
+
+static const char *bilinear_check(rt_cpu_call *call) {
+    resize_dims d = resize_read(call);
+    const char *problem = views_check(call, Y);
+    if (problem != NULL) return problem;
+    call->work = resize_work(&d);
     return NULL;
 }
 
@@ -127,14 +168,6 @@ static int64_t index_of(float coordinate, int32_t size) {
     return index < size ? index : size - 1;
 }
 
-static int64_t nearest(float coordinate, int32_t mode, int32_t size) {
-    float rounded = mode == ROUND_HALF_DOWN ? ceilf(coordinate - 0.5f)
-                    : mode == ROUND_HALF_UP ? floorf(coordinate + 0.5f)
-                    : mode == ROUND_FLOOR   ? floorf(coordinate)
-                                            : ceilf(coordinate);
-    return index_of(drawn_in(rounded, size), size);
-}
-
 /* One line of output pixels. */
 typedef struct {
     const rt_cpu_call *call;
@@ -146,12 +179,6 @@ typedef struct {
 static const float *input_pixel(const resize_line *line, int64_t row, int64_t column) {
     const rt_cpu_tensor *x = &line->call->tensors[X];
     return x->data + ((line->image + row) * line->d.in_w + column) * x->stride;
-}
-
-static void nearest_pixel(const resize_line *line, float row, float column, float *y) {
-    int64_t h = nearest(row, line->d.round_mode, line->d.in_h);
-    int64_t w = nearest(column, line->d.round_mode, line->d.in_w);
-    memmove(y, input_pixel(line, h, w), (size_t)line->d.channels * sizeof *y);
 }
 
 static void bilinear_pixel(const resize_line *line, float row, float column, float *y) {
@@ -169,7 +196,7 @@ static void bilinear_pixel(const resize_line *line, float row, float column, flo
     }
 }
 
-static void resize_turn(const void *context, uint32_t turn, uint32_t worker) {
+static void bilinear_turn(const void *context, uint32_t turn, uint32_t worker) {
     const rt_cpu_call *call = context;
     resize_line line = {.call = call, .d = resize_read(call)};
     const rt_cpu_tensor *y = &call->tensors[Y];
@@ -178,22 +205,18 @@ static void resize_turn(const void *context, uint32_t turn, uint32_t worker) {
     float row = (float)(turn % (uint32_t)line.d.out_h) * call->floats[SCALE_H] + call->floats[SHIFT_H];
     for (int64_t i = 0; i < line.d.out_w; i++) {
         float column = (float)i * call->floats[SCALE_W] + call->floats[SHIFT_W];
-        float *target = y->data + ((int64_t)turn * line.d.out_w + i) * y->stride;
-        if (call->codes.resize == RT_RESIZE_NEAREST) {
-            nearest_pixel(&line, row, column, target);
-        } else {
-            bilinear_pixel(&line, row, column, target);
-        }
+        bilinear_pixel(&line, row, column, y->data + ((int64_t)turn * line.d.out_w + i) * y->stride);
     }
 }
 
-static void resize_run(const rt_cpu_call *call, rt_workers *workers) {
+static void bilinear_run(const rt_cpu_call *call, rt_workers *workers) {
     resize_dims d = resize_read(call);
-    rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.out_h, resize_turn, call);
+    rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.out_h, bilinear_turn, call);
 }
 
 const rt_cpu_operator rt_cpu_windows[] = {
     {"pool", "vv", sizeof(pool_dims) / sizeof(int32_t), 0, pool_check, pool_run, NULL},
-    {"resize", "vv", sizeof(resize_dims) / sizeof(int32_t), 4, resize_check, resize_run, NULL},
+    {"resize_nearest", "vttv", sizeof(resize_dims) / sizeof(int32_t), 0, nearest_check, nearest_run, NULL},
+    {"resize_bilinear", "vv", sizeof(resize_dims) / sizeof(int32_t), 4, bilinear_check, bilinear_run, NULL},
     {0},
 };

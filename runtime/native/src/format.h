@@ -140,11 +140,6 @@ enum {
 };
 
 enum {
-    RT_RESIZE_NEAREST = 0,
-    RT_RESIZE_BILINEAR = 1,
-};
-
-enum {
     RT_PAD_CONSTANT = 0,
     RT_PAD_REFLECT = 1,
     RT_PAD_EDGE = 2,
