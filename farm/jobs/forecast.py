@@ -18,6 +18,7 @@ from farm.jobs.models.prepare import Failed, Prepared, prepare_all
 from farm.rows.row import row_fingerprint
 from runtime.errors import ConfigError, FarmError
 from runtime.lowering.lower import lower
+from runtime.regular_file import open_regular
 from runtime.target import Target, target_from_probe
 
 MAX_TARGET_FILE_BYTES = 1024**2
@@ -66,7 +67,7 @@ def _asked(settings: Model, runtime: Runtime) -> Members:
 def read_target_file(path: Path) -> tuple[Unit, Mapping[str, Any]]:
     """A unit and its probe from the JSON that `farmrt probe` printed; a member `soc` may be added to it."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             probe = json.loads(file.read(MAX_TARGET_FILE_BYTES))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
