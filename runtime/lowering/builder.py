@@ -338,6 +338,8 @@ class Builder:
     def refusal(self, kernel_name: str, memory: Memory, dims: Mapping[str, int]) -> str:
         """Why no variant of a kernel can run for these dims on the target; empty where one can."""
         kernel = table.find(kernel_name, memory)
+        if self.target.memory == "cpu":
+            return "" if kernel.cpu else f"kernel {kernel.name} has no CPU operator"
         fitting = kernel.default_variant(dims, self.target)
         return "" if fitting else kernel.fits(dims, kernel.variants[0], self.target)
 

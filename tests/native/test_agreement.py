@@ -61,6 +61,17 @@ def assert_close(actual: Array, expected: Array, tolerance: float) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * max(1.0, float(np.abs(expected).max())))
 
 
+@pytest.mark.parametrize("tile", [2, 4])
+def test_the_cpu_takes_the_direct_convolution_where_winograd_is_asked(cpu: Farmrt, tile: int) -> None:
+    maker = GraphMaker()
+    graph = maker.finish(maker.conv(maker.input(1, 17, 9, 11), 33, activation="relu"))
+    inputs = maker.noise()
+    plan = lower(graph, CPU, Options(winograd=tile))
+    assert "conv2d" in [step.kernel.name for step in plan.steps]
+    for name, values in run_on(cpu, plan, inputs).items():
+        assert_close(values, evaluate(graph, inputs)[name], 2e-5)
+
+
 @pytest.mark.parametrize("size", NEAREST_RESIZES, ids=str)
 def test_cpu_takes_the_pixels_of_every_nearest_mode(cpu: Farmrt, size: tuple[int, int]) -> None:
     model = nearest_resizes(size, NEAREST_RESIZES[size])
