@@ -9,7 +9,9 @@ from farm.rows.row import Record, Row
 from runtime.plan.plan import Plan, Step
 from runtime.plan.records import StepKind
 
-CONVERSION_MARK = "->"  # the lowering notes a conversion as `NHWC -> FLAT`
+# Types of the steps that move elements without computing: the model's own transpositions too.
+CONVERSION_TYPES = frozenset({"Transpose", "BufferToImage", "ImageToBuffer"})
+CONVERSION_MARK = "->"  # the lowering notes a conversion of its own as `NHWC -> FLAT`
 
 
 class PlannedOperator(Record):
@@ -27,7 +29,7 @@ class PlannedOperator(Record):
     @property
     def is_conversion(self) -> bool:
         """Whether the step only changes how a tensor lies in memory."""
-        return CONVERSION_MARK in self.note
+        return self.type in CONVERSION_TYPES
 
 
 class ForecastRow(Row):
