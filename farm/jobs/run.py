@@ -19,7 +19,7 @@ from farm.jobs.fleet.job_rows import Members, rows_of_each
 from farm.jobs.fleet.progress import UNWATCHED, Watch
 from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s, write_plan
 from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all
-from farm.jobs.validate import layer_members, output_members, thresholds_for
+from farm.jobs.validate import layer_members, output_members, thresholds_for, with_half_range
 from farm.model import fetch
 from farm.rows.row import Latency, RunRow, row_fingerprint
 from farm.workspace import Workspace, data_file, file_part
@@ -126,7 +126,7 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: Test
         members |= _examined(opened, loaded, data, options)
     if options.layers:
         members |= _layers(opened, loaded, data, options.load, members["reason"])
-    return members
+    return with_half_range(members, target.precision, data) if options.compares else members
 
 
 def load_model(

@@ -8,12 +8,13 @@ from typing import Any
 import numpy.typing as npt
 
 from farm.config.deployment import Runtime
-from farm.jobs.models.prepare import Prepared
+from farm.jobs.models.prepare import Prepared, TestData
 from farm.model import metrics
 from farm.model.boundary import channel_axis
 from farm.model.metrics import Metrics, Thresholds, Verdict
 from farm.rows.row import LayerReport, Status, TensorComparison
 from runtime.graph import Graph
+from runtime.types import Precision
 
 Array = npt.NDArray[Any]
 FIGURES = ("cosine", "sqnr_db", "pixel_accuracy", "max_abs_error", "max_rel_error", "nan_count", "inf_count")
@@ -43,6 +44,13 @@ def output_members(
         "outputs": tuple(_comparison(name, verdict) for name, verdict in verdicts.items()),
         **_figures(metrics.worst(verdict.metrics for verdict in verdicts.values() if verdict.metrics)),
     }
+
+
+def with_half_range(members: Mapping[str, Any], precision: Precision, data: TestData) -> dict[str, Any]:
+    """The members; where the outputs are wrong in half precision, their reason says what leaves its range."""
+    if members["status"] == Status.OK or precision == Precision.FP32 or not data.beyond_half:
+        return dict(members)
+    return {**members, "reason": f"{members['reason']}; {data.beyond_half}"}
 
 
 def layer_members(

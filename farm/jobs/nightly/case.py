@@ -15,7 +15,7 @@ from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.jobs.models.prepare import Failed, Prepared, TestData
 from farm.jobs.run import NS_PER_MS, Loaded, LoadOptions, load_model, loaded_members, run_rounds
 from farm.jobs.tune.tuned_check import check_tuned
-from farm.jobs.validate import output_members
+from farm.jobs.validate import output_members, with_half_range
 from farm.nightly.file import Nightly
 from farm.rows.nightly import Block, OperatorTime
 from farm.rows.profile import operators
@@ -46,7 +46,8 @@ def examine(opened: OpenUnit, subject: Subject, nightly: Nightly) -> Members:
     members = loaded_members(opened, loaded, subject.load) | {"file_bytes": _file_bytes(opened, loaded)}
     members |= {"state_before": read_state(opened.transport)}
     if "validate" in nightly.jobs:
-        members |= output_members(prepared, subject.runtime, data.expected, opened.read_outputs(loaded.plan))
+        compared = output_members(prepared, subject.runtime, data.expected, opened.read_outputs(loaded.plan))
+        members |= with_half_range(compared, loaded.plan.target.precision, data)
     if "benchmark" in nightly.jobs:
         members |= {"ops": _operator_times(opened, loaded, first["first_ms"])}
     if "tune_check" in nightly.jobs and subject.runtime == "gpu" and subject.load.tuned is None:
