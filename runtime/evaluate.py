@@ -14,6 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from runtime.errors import ModelError
 from runtime.graph import Array, Graph
+from runtime.nearest import nearest_indices
 from runtime.operators import ACTIVATION_OF, Attributes, Shape
 
 Compute = Callable[[Sequence[Array | None], Attributes], Array]
@@ -224,11 +225,12 @@ def _resize(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
     """Resizes height, then width: both modes are separable."""
     out = _first(arguments)
     for axis, size, scale in zip((2, 3), attributes["sizes"], attributes["scales"], strict=True):
-        source = source_coordinates(out.shape[axis], size, scale, attributes["coordinate_transformation_mode"])
+        extent, coordinates = out.shape[axis], attributes["coordinate_transformation_mode"]
         if attributes["mode"] == "nearest":
-            out = np.take(out, _nearest(source, out.shape[axis], attributes["nearest_mode"]), axis=axis)
+            chosen = nearest_indices(extent, size, scale, coordinates, attributes["nearest_mode"])
+            out = np.take(out, chosen, axis=axis)
         else:
-            out = _interpolate(out, source, axis)
+            out = _interpolate(out, source_coordinates(extent, size, scale, coordinates), axis)
     return out
 
 
@@ -242,16 +244,6 @@ def source_coordinates(extent: int, size: int, scale: float, mode: str) -> Array
     if mode == "pytorch_half_pixel" and size == 1:
         return np.zeros(1)
     return (position + 0.5) / scale - 0.5
-
-
-def _nearest(source: Array, extent: int, mode: str) -> Array:
-    rounding: Mapping[str, Callable[[Array], Array]] = {
-        "floor": np.floor,
-        "ceil": np.ceil,
-        "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-        "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-    }
-    return np.clip(rounding[mode](source).astype(np.int64), 0, extent - 1)
 
 
 def _interpolate(x: Array, source: Array, axis: int) -> Array:

@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from runtime.errors import ModelError
+from runtime.errors import ModelError, UnsupportedError
 from runtime.graph import ACTIVATIONS, Graph, Node, TensorInfo
 
 Shape = tuple[int, ...]
@@ -353,6 +353,8 @@ def check_graph(graph: Graph) -> None:
     missing = [name for name in graph.outputs if name not in defined]
     if missing:
         raise ModelError(f"output '{missing[0]}' is computed by no node")
+    for name in graph.outputs:
+        _check_elements(graph, name)
 
 
 def _check_node(graph: Graph, node: Node, defined: set[str]) -> None:
@@ -364,9 +366,17 @@ def _check_node(graph: Graph, node: Node, defined: set[str]) -> None:
     if node.output in defined:
         raise ModelError(f"tensor '{node.output}' is written twice")
     check_attributes(node.op, node.attrs)
+    for name in filter(None, (*node.inputs, node.output)):
+        _check_elements(graph, name)
     shape = infer_shape(node.op, input_shapes(graph, node), node.attrs)
     if shape != graph.shape(node.output):
         raise ModelError(f"output '{node.output}' has shape {graph.shape(node.output)}, not {shape}")
+
+
+def _check_elements(graph: Graph, name: str) -> None:
+    """Raises UnsupportedError for a tensor without elements: no device computes it."""
+    if 0 in graph.shape(name):
+        raise UnsupportedError(f"tensor '{name}' of shape {graph.shape(name)} has no elements; supported: at least one")
 
 
 def check_attributes(op: str, attributes: Attributes) -> None:

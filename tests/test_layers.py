@@ -56,9 +56,9 @@ ORDER = {
         "artifacts convert exporters lowering native",
         "importers passes plan",
         "evaluate kernels",
-        "layout operators target",
+        "layout nearest operators target",
         "graph types version",
-        "errors",
+        "errors regular_file",
     ],
 }
 # Packages that only these may import: the tuner measures what it is given, and never knows the controller.

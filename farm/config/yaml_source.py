@@ -17,6 +17,7 @@ import yaml
 
 from farm.config.suggestion import suggestion
 from runtime.errors import ConfigError
+from runtime.regular_file import open_regular
 
 MAX_SIZE_BYTES = 256 * 1024
 MAX_DEPTH = 20
@@ -85,7 +86,7 @@ def dotted(key_path: KeyPath) -> str:
 
 def _read_text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             content = file.read(MAX_SIZE_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None

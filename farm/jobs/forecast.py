@@ -22,6 +22,7 @@ from farm.rows.result import Conditions, make_row
 from farm.rows.row import Failure, Provenance, row_fingerprint
 from runtime.errors import ConfigError, FarmError
 from runtime.lowering.lower import lower
+from runtime.regular_file import open_regular
 from runtime.target import Target
 
 MAX_TARGET_FILE_BYTES = 1024**2
@@ -71,7 +72,7 @@ def _settings(model: Model, runtime: Runtime) -> Settings:
 def read_target_file(path: Path) -> tuple[Unit, ProbeAnswer]:
     """A unit and its probe from the JSON that `farmrt probe` printed; a member `soc` may be added to it."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             probe = json.loads(file.read(MAX_TARGET_FILE_BYTES))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from farm.rows.forecast import CONVERSION_MARK
+from farm.rows.forecast import CONVERSION_MARK, CONVERSION_TYPES
 from runtime.graph import Graph, Node, TensorInfo
 from runtime.kernels.source import build_options
 from runtime.kernels.spec import Variant
@@ -112,13 +112,18 @@ def benchmarks(case: OperatorCase, target: Target, all_variants: bool = False) -
     plan = lower(case.graph(), target, Options(winograd=case.winograd, reuse_memory=False))
     seen = set()
     for index, step in enumerate(plan.steps):
-        if step.kind == StepKind.CPU or (CONVERSION_MARK in step.note and not case.conversions):
+        if step.kind == StepKind.CPU or (_is_inserted(step) and not case.conversions):
             continue
         for variant in _variants(step, target) if all_variants else (step.variant,):
             benchmark = Benchmark(case, plan, index, variant)
             if benchmark.name not in seen:
                 seen.add(benchmark.name)
                 yield benchmark
+
+
+def _is_inserted(step: Step) -> bool:
+    """Whether the lowering, not the model, asks for the step."""
+    return step.op in CONVERSION_TYPES and CONVERSION_MARK in step.note
 
 
 def _variants(step: Step, target: Target) -> list[Variant]:

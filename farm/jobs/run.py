@@ -19,7 +19,7 @@ from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s, write_plan
 from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all
-from farm.jobs.validate import Validation, compare_layers, compare_outputs, thresholds_for
+from farm.jobs.validate import Validation, compare_layers, compare_outputs, thresholds_for, with_half_range
 from farm.model import fetch
 from farm.rows.latency import Latency
 from farm.rows.row import Provenance, row_fingerprint
@@ -217,7 +217,9 @@ def _validated(opened: OpenUnit, loaded: Loaded, data: TestData, options: RunOpt
     if not options.compares:
         return Validation()
     validation = compare_outputs(loaded.prepared, loaded.runtime, data.expected, outputs)
-    return _with_layers(opened, loaded, data, options.load, validation) if options.layers else validation
+    if options.layers:
+        validation = _with_layers(opened, loaded, data, options.load, validation)
+    return with_half_range(validation, loaded.plan.target.precision, data)
 
 
 def _with_layers(

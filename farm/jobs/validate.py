@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from farm.config.deployment import Runtime
-from farm.jobs.models.prepare import Prepared
+from farm.jobs.models.prepare import Prepared, TestData
 from farm.model import metrics
 from farm.model.boundary import channel_axis
 from farm.model.metrics import Metrics, Thresholds
@@ -18,6 +18,7 @@ from farm.rows.row import Ending
 from farm.rows.run import LayerReport, OutputComparison, TensorComparison
 from farm.rows.status import Status
 from runtime.graph import Graph
+from runtime.types import Precision
 
 Array = npt.NDArray[Any]
 
@@ -62,6 +63,16 @@ def compare_outputs(
     outputs = tuple(_tensor_comparison(name, verdict) for name, verdict in verdicts.items())
     worst = metrics.worst(verdict.metrics for verdict in verdicts.values() if verdict.metrics)
     return Validation(_ending("; ".join(wrong)), _output_comparison(worst, outputs))
+
+
+def with_half_range(validation: Validation, precision: Precision, data: TestData) -> Validation:
+    """A validation whose reason, where outputs are wrong in half precision, also says what leaves half's range."""
+    ending = validation.ending
+    if validation.is_ok or precision == Precision.FP32 or not data.beyond_half:
+        return validation
+    return dataclasses.replace(
+        validation, ending=Ending(status=ending.status, reason=f"{ending.reason}; {data.beyond_half}")
+    )
 
 
 def compare_layers(

@@ -8,7 +8,9 @@ from farm.rows.record import Record
 from farm.rows.result import Result
 from farm.rows.row import Row
 
-CONVERSION_MARK = "->"  # the lowering notes a conversion as `NHWC -> FLAT`
+# Types of the steps that move elements without computing: the model's own transpositions too.
+CONVERSION_TYPES = frozenset({"Transpose", "BufferToImage", "ImageToBuffer"})
+CONVERSION_MARK = "->"  # the lowering notes a conversion of its own as `NHWC -> FLAT`
 
 
 class PlannedOperator(Record):
@@ -26,7 +28,7 @@ class PlannedOperator(Record):
     @property
     def is_conversion(self) -> bool:
         """Whether the step only changes how a tensor lies in memory."""
-        return CONVERSION_MARK in self.note
+        return self.type in CONVERSION_TYPES
 
 
 class ForecastFigures(Record):

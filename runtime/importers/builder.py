@@ -103,7 +103,7 @@ class GraphBuilder:
         if all(value is not None or not name for value, name in zip(arguments, inputs, strict=True)):
             check_size(node, shape)
             self.folded.append(node.name)
-            return self.add_constant(output, compute(op, arguments, attributes))
+            return self.add_constant(output, self._folded(node, op, arguments, attributes))
         self._append(node, op, inputs, attributes, output)
         self.graph.tensors[output] = TensorInfo(shape)
         return output
@@ -115,6 +115,13 @@ class GraphBuilder:
         except ModelError as error:
             raise type(error)(f"{node}: {error}") from None
         return shape
+
+    def _folded(self, node: OnnxNode, op: str, arguments: list[Array | None], attributes: dict[str, Any]) -> Array:
+        """Value of an operator of constants; ModelError where NumPy has none, such as the largest of no elements."""
+        try:
+            return compute(op, arguments, attributes)
+        except ValueError as error:
+            raise ModelError(f"{node}: its constant inputs do not fit: {str(error).splitlines()[0]}") from None
 
     def _append(self, node: OnnxNode, op: str, inputs: list[str], attributes: dict[str, Any], output: str) -> None:
         for name in filter(None, inputs):

@@ -19,6 +19,7 @@ from runtime.importers.tensors import tensor_value
 
 Fold = Callable[[OnnxNode, list[Array]], Any]
 _NUMBERS = set(onnx.TensorProto.DataType.values()) - {onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING}
+_WIDE_FLOATS = (np.float16, np.float32, np.float64)
 _CONSTANT_FORMS = ("value", "value_float", "value_floats", "value_int", "value_ints")
 
 
@@ -83,7 +84,7 @@ def _gather(node: OnnxNode, arguments: list[Array]) -> Array:
 
 
 def _cast(node: OnnxNode, builder: GraphBuilder) -> None:
-    """A cast between floating-point types is the identity, since the graph computes in float32."""
+    """At run time a cast to a wide floating-point type is the identity, since the graph computes in float32."""
     node.integer("saturate", 1)
     target = node.integer("to", 0)
     if target not in _NUMBERS:
@@ -93,8 +94,8 @@ def _cast(node: OnnxNode, builder: GraphBuilder) -> None:
     if value is not None:
         _result(node, builder, value.astype(kind))
         return
-    if kind.kind != "f":
-        raise node.unsupported("to", kind.name, "floating-point types, for a tensor that is computed at run time")
+    if kind not in _WIDE_FLOATS:
+        raise node.unsupported("to", kind.name, "float16, float32 and float64, for a tensor computed at run time")
     builder.emit(node, "Identity", [node.input(0)], {}, node.output)
 
 

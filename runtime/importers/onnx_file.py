@@ -9,12 +9,14 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from runtime.errors import ModelError
+from runtime.regular_file import open_regular
 
 
 def load_onnx(path: Path) -> onnx.ModelProto:
     """The model of a file. ModelError where it is no ONNX model, or a tensor's file is missing, short or elsewhere."""
     try:
-        model = onnx.load_model_from_string(path.read_bytes())
+        with open_regular(path) as file:
+            model = onnx.load_model_from_string(file.read())
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
     except DecodeError:
@@ -59,7 +61,7 @@ def _load_external(tensor: onnx.TensorProto, path: Path) -> None:
         raise ModelError(f"{where}: its file '{fields.get('location', '')}' is not in the model's folder")
     try:
         offset, length = int(fields.get("offset", 0)), int(fields.get("length", -1))
-        with location.open("rb") as file:
+        with open_regular(location) as file:
             file.seek(offset)
             data = file.read(length)
     except ValueError:

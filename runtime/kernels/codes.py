@@ -71,13 +71,6 @@ class Reduce(enum.IntEnum):
     MIN = 3
 
 
-class Resize(enum.IntEnum):
-    """RESIZE: interpolation."""
-
-    NEAREST = 0
-    BILINEAR = 1
-
-
 class Pad(enum.IntEnum):
     """PAD: what stands outside."""
 

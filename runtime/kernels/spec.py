@@ -23,12 +23,14 @@ class ArgumentForm(enum.StrEnum):
     VIEW     pointer, element offset, pixel stride       (NHWC activations)
     FLAT     pointer, element offset
     WEIGHTS  pointer, element offset                     (constants; padded with at least 64 zeros)
+    TABLE    pointer, element offset                     (constant int32 indices)
     IMAGE    image2d_t
     """
 
     VIEW = "view"
     FLAT = "flat"
     WEIGHTS = "weights"
+    TABLE = "table"
     IMAGE = "image"
 
 

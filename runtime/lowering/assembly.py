@@ -17,7 +17,13 @@ from runtime.plan.plan import Arg, Image, Plan, Pool, Size3, Step, Tensor, Weigh
 from runtime.plan.records import ArgKind, PoolKind, StepKind
 from runtime.types import ElementType, ImageFormat, Role, Storage
 
-_ARGS_OF_FORM = {ArgumentForm.VIEW: 3, ArgumentForm.FLAT: 2, ArgumentForm.WEIGHTS: 2, ArgumentForm.IMAGE: 1}
+_ARGS_OF_FORM = {
+    ArgumentForm.VIEW: 3,
+    ArgumentForm.FLAT: 2,
+    ArgumentForm.WEIGHTS: 2,
+    ArgumentForm.TABLE: 2,
+    ArgumentForm.IMAGE: 1,
+}
 # Values are not shared across more than this many bytes of element offsets in a kernel's 32-bit integers.
 _MAX_POOL_BYTES = 1 << 31
 

@@ -189,6 +189,10 @@ class Builder:
         flat = np.concatenate([data.reshape(-1), np.zeros(WEIGHT_SLACK, data.dtype)]).astype(self.dtype)
         return Value(name, tuple(data.shape), Storage.FLAT, self.element, data=flat)
 
+    def table(self, name: str, indices: Array) -> Value:
+        """Indices in int32, whatever the plan's element type."""
+        return Value(name, tuple(indices.shape), Storage.FLAT, ElementType.I32, data=indices.astype(np.int32))
+
     def constant_image(self, name: str, data: Array, layout: ImageLayout) -> Value:
         """Weights as an image in the plan's element type."""
         pixels = np.ascontiguousarray(to_image(data, layout).astype(self.dtype))
@@ -334,6 +338,8 @@ class Builder:
     def refusal(self, kernel_name: str, memory: MemoryType, dims: Mapping[str, int]) -> str:
         """Why no variant of a kernel can run for these dims on the target; empty where one can."""
         kernel = table.find_kernel(kernel_name, memory)
+        if self.target.memory == "cpu":
+            return "" if kernel.cpu else f"kernel {kernel.name} has no CPU operator"
         fitting = kernel.default_variant(dims, self.target)
         return "" if fitting else kernel.fits(dims, kernel.variants[0], self.target)
 

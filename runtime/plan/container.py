@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from runtime.errors import ConfigError, FormatError
 from runtime.plan.records import ALIGNMENT_BYTES, FORMAT_VERSION, HEADER, RECORDS, SECTION, SectionId
+from runtime.regular_file import open_regular
 
 Sections = dict[SectionId, npt.NDArray[Any]]
 
@@ -125,7 +126,8 @@ def _section(content: bytes, row: Any, where: str) -> npt.NDArray[Any]:
 def read_file(path: Path, magic: bytes) -> Sections:
     """Reads and checks a container file; FormatError or ConfigError (missing) name the path."""
     try:
-        content = path.read_bytes()
+        with open_regular(path) as file:
+            content = file.read()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     return decode_container(content, magic, str(path))

@@ -31,7 +31,6 @@ _ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
     codes.Binary,
     codes.PoolingCode,
     codes.Reduce,
-    codes.Resize,
     codes.Pad,
 )
 _CTYPES = {"<u4": "uint32_t", "<u8": "uint64_t", "|S8": "char"}

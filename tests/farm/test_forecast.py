@@ -38,6 +38,24 @@ def test_operators_conversions_work_and_memory() -> None:
     assert figures.weights_bytes >= 4 * 9 * (3 * 8 + 8 * 8 + 8 * 8)
 
 
+@pytest.mark.parametrize("memory", ["buffer", "image"])
+def test_conversions_are_the_steps_that_only_move_elements(memory: str) -> None:
+    """Grouped convolutions leave the images and say so with an arrow; transpositions of the model have no note."""
+    maker = GraphMaker()
+    x = maker.input(1, 12, 6, 6)
+    for _ in range(3):
+        x = maker.conv(maker.conv(x, 12), 12, group=2)
+        x = maker.add("Transpose", maker.add("Relu", x), perm=(0, 1, 3, 2))
+    graph = maker.finish(maker.add("ReduceSum", x, axes=(1, 3), keepdims=True))
+    plan = lower(graph, dataclasses.replace(TARGET, memory=memory), Options())
+    moving = [step.kernel.name in ("copy", "buffer_to_image", "image_to_buffer") for step in plan.steps]
+    told = forecast(plan)
+    assert [operator.is_conversion for operator in told["operators"]] == moving
+    assert told["conversions"] == sum(moving)
+    assert sum(operator.name.startswith("n_transpose") for operator in told["operators"]) == 3
+    assert memory == "buffer" or any("groups of 6 -> 6" in operator.note for operator in told["operators"])
+
+
 def test_a_cpu_runtime_does_not_fall_back() -> None:
     maker = GraphMaker()
     graph = maker.finish(maker.conv(maker.input(1, 3, 8, 8), 8))

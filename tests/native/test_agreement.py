@@ -13,6 +13,7 @@ import pytest
 
 from runtime.evaluate import evaluate
 from runtime.graph import Array, Graph
+from runtime.importers.onnx_importer import import_onnx
 from runtime.lowering.lower import Options, lower
 from runtime.lowering.trials import trial_plan
 from runtime.plan.encode import encode_plan
@@ -25,6 +26,7 @@ from tests import opencl
 from tests.native.farmrt import Farmrt
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import NETWORKS, residual_block
+from tests.runtime.onnx_models import NEAREST_RESIZES, inputs_of, nearest_resizes, run_onnxruntime
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "buffer-fp32": {"memory": "buffer"},
@@ -53,6 +55,27 @@ def run_on(farmrt: Farmrt, plan: Plan, inputs: dict[str, Array]) -> dict[str, Ar
 
 def assert_close(actual: Array, expected: Array, tolerance: float) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * max(1.0, float(np.abs(expected).max())))
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+def test_the_cpu_takes_the_direct_convolution_where_winograd_is_asked(cpu: Farmrt, tile: int) -> None:
+    maker = GraphMaker()
+    graph = maker.finish(maker.conv(maker.input(1, 17, 9, 11), 33, activation="relu"))
+    inputs = maker.noise()
+    plan = lower(graph, CPU, Options(winograd=tile))
+    assert "conv2d" in [step.kernel.name for step in plan.steps]
+    for name, values in run_on(cpu, plan, inputs).items():
+        assert_close(values, evaluate(graph, inputs)[name], 2e-5)
+
+
+@pytest.mark.parametrize("size", NEAREST_RESIZES, ids=str)
+def test_cpu_takes_the_pixels_of_every_nearest_mode(cpu: Farmrt, size: tuple[int, int]) -> None:
+    model = nearest_resizes(size, NEAREST_RESIZES[size])
+    graph = import_onnx(model)
+    inputs = inputs_of(graph)
+    outputs = run_on(cpu, lower(graph, CPU), inputs)
+    for name, expected in zip(graph.outputs, run_onnxruntime(model, inputs), strict=True):
+        np.testing.assert_array_equal(outputs[name], expected, err_msg=name)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +17,8 @@ from runtime.types import Precision, Role
 from tests.native.farmrt import Farmrt
 from tests.native.plans import Arg, PlanBuilder, integer, number, packed, pool
 from tests.runtime import buffer_oracle
-from tests.runtime.buffer_cases import CASES
-from tests.runtime.buffer_launch import SENTINEL, Case, Memory, dense_arrays, output_places
+from tests.runtime.buffer_cases import CASES, resize_nearest
+from tests.runtime.buffer_launch import SENTINEL, Case, Memory, dense_arrays, element_type, guard, output_places
 
 CPU_CASES = {name: case for name, case in CASES.items() if case.kernel.cpu}
 OFFSET = 37
@@ -60,10 +61,11 @@ def plan_of(case: Case, block: int) -> tuple[PlanBuilder, dict[str, np.ndarray],
             packing.append((len(args), shape))
             values = packed(values.astype(np.float32), block)
             shape = (values.size,)
-        memory = Memory(form, shape, SENTINEL if name == output_name else np.nan, np.float32)
+        dtype = element_type(case, name, Precision.FP32)
+        memory = Memory(form, shape, guard(form, name == output_name), dtype)
         if name != output_name:
             memory.host[memory.index] = values.reshape(memory.index.shape)
-        if form == ArgumentForm.WEIGHTS:
+        if form in (ArgumentForm.WEIGHTS, ArgumentForm.TABLE):
             place = plan.weights(memory.host, tail=0)
         else:
             place = plan.scratch(memory.host.size)
@@ -117,8 +119,22 @@ def test_other_packings(farmrt: Farmrt, name: str, block: int) -> None:
     check(farmrt, CPU_CASES[name], block)
 
 
+def test_an_index_outside_the_image_is_drawn_in(farmrt: Farmrt) -> None:
+    """The table is the file's: a hostile one reads the edge, and nothing outside the tensor."""
+    far = 2**31 - 1
+    check(farmrt, resize_nearest((3, 4), (-far, -1, 1, 3, far), (far, 4, 2, -1), 5))
+
+
+def test_a_table_that_exceeds_its_pool_is_refused(farmrt: Farmrt) -> None:
+    case = resize_nearest((3, 4), (0, 1, 2), (0, 1, 2, 3), 5)
+    longer = dataclasses.replace(case, dims=dict(case.dims) | {"out_h": 1, "out_w": OFFSET + 9})
+    answer = farmrt.load(plan_of(longer, 16)[0])
+    assert not answer["ok"]
+    assert "a table exceeds its pool" in answer["message"]
+
+
 def test_every_cpu_kernel_has_an_operator() -> None:
     assert {case.kernel.name for case in CPU_CASES.values()} == {
-        *("conv2d", "conv1x1", "depthwise", "fully_connected", "pool", "scale_shift", "lrn", "resize"),
-        *("reduce", "softmax", "copy", "unary", "binary", "pad", "matmul"),
+        *("conv2d", "conv1x1", "depthwise", "fully_connected", "pool", "scale_shift", "lrn"),
+        *("resize_nearest", "resize_bilinear", "reduce", "softmax", "copy", "unary", "binary", "pad", "matmul"),
     }

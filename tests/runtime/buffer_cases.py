@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.kernels.codes import Activation, Binary, Pad, PoolingCode, Reduce, Resize, Unary
+from runtime.kernels.codes import Activation, Binary, Pad, PoolingCode, Reduce, Unary
 from tests.runtime.buffer_launch import TABLE, Case
 
 RELU6 = {"act_a": 0.0, "act_b": 6.0}
@@ -70,19 +70,20 @@ def pool(channels: int, shape: dict[str, int], kind: int, count_include_pad: int
     return Case(TABLE["pool"], dims, {"POOL": kind})
 
 
-def resize(
-    size: tuple[int, int],
-    out: tuple[int, int],
-    kind: int,
-    round_mode: int = 0,
-    channels: int = 5,
-    half_pixel: bool = True,
-) -> Case:
+def resize_bilinear(size: tuple[int, int], out: tuple[int, int], channels: int) -> Case:
     scale = [i / o for i, o in zip(size, out, strict=True)]
-    shift = [0.5 * s - 0.5 if half_pixel else 0.0 for s in scale]
+    shift = [0.5 * s - 0.5 for s in scale]
     floats = {"scale_h": scale[0], "scale_w": scale[1], "shift_h": shift[0], "shift_w": shift[1]}
-    dims = {"batch": 2, "in_h": size[0], "in_w": size[1], "channels": channels, "out_h": out[0], "out_w": out[1]}
-    return Case(TABLE["resize"], dims | {"round_mode": round_mode}, {"RESIZE": kind}, floats)
+    return Case(TABLE["resize_bilinear"], resize_dims(size, out, channels), floats=floats)
+
+
+def resize_nearest(size: tuple[int, int], rows: tuple[int, ...], columns: tuple[int, ...], channels: int) -> Case:
+    dims = resize_dims(size, (len(rows), len(columns)), channels)
+    return Case(TABLE["resize_nearest"], dims, tables={"rows": rows, "columns": columns})
+
+
+def resize_dims(size: tuple[int, int], out: tuple[int, int], channels: int) -> dict[str, int]:
+    return {"batch": 2, "in_h": size[0], "in_w": size[1], "channels": channels, "out_h": out[0], "out_w": out[1]}
 
 
 def row_major(extents: tuple[int, ...]) -> tuple[int, ...]:
@@ -221,10 +222,10 @@ CASES: dict[str, Case] = {
     "lrn 5": lrn(6, 19, 5),
     "lrn 4": lrn(3, 32, 4),
     "lrn wide": lrn(2, 3, 9),
-    **{f"resize nearest {mode}": resize((5, 6), (9, 4), Resize.NEAREST, mode) for mode in range(4)},
-    "resize nearest floor x2": resize((3, 4), (6, 8), Resize.NEAREST, 2, 19, half_pixel=False),
-    "resize bilinear up": resize((4, 5), (9, 11), Resize.BILINEAR, channels=19),
-    "resize bilinear down": resize((9, 8), (4, 3), Resize.BILINEAR, channels=16),
+    "resize nearest": resize_nearest((5, 6), (0, 0, 1, 2, 2, 3, 4, 4, 4), (5, 0, 3, 1), 5),
+    "resize nearest x2": resize_nearest((3, 4), (0, 0, 1, 1, 2, 2), (0, 0, 1, 1, 2, 2, 3, 3), 19),
+    "resize bilinear up": resize_bilinear((4, 5), (9, 11), channels=19),
+    "resize bilinear down": resize_bilinear((9, 8), (4, 3), channels=16),
     **{f"reduce {kind.name}": reduce(kind, 3, 5, 19) for kind in Reduce},
     "reduce rows": reduce(Reduce.MEAN, 7, 37, 1, (37, 1, 0, 1, 0)),
     "reduce rows max": reduce(Reduce.MAX, 2, 5, 1, (5, 1, 0, 1, 0)),

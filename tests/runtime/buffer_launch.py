@@ -28,6 +28,7 @@ from tests.runtime import buffer_oracle
 
 TABLE = {kernel.name: kernel for kernel in KERNELS}
 SENTINEL = 77.0
+OUTSIDE = 1 << 20
 WEIGHT_SLACK = 64
 # An offset and gaps that leave nothing aligned.
 OFFSET, GAP = 37, 5
@@ -36,12 +37,13 @@ TOLERANCE = {Precision.FP32: 2e-5, Precision.FP16_STORAGE: 2e-3, Precision.FP16:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One launch: the kernel's scalar arguments and what the operator asks of its program."""
+    """One launch: the kernel's scalar arguments, its tables, and what the operator asks of its program."""
 
     kernel: BufferKernel
     dims: Mapping[str, int]
     defines: Mapping[str, int] = dataclasses.field(default_factory=dict)
     floats: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    tables: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
 
     @property
     def scalars(self) -> list[float]:
@@ -97,6 +99,9 @@ def dense_arrays(case: Case, precision: Precision) -> dict[str, Any]:
     stored = np.float32 if precision == Precision.FP32 else np.float16
     arrays = {}
     for name, shape in case.kernel.shapes(case.dims, case.defines).items():
+        if name in case.tables:
+            arrays[name] = np.array(case.tables[name], np.int32)
+            continue
         values = random.uniform(0.2 if positive(case) else -1, 1, shape)
         arrays[name] = values.astype(stored).astype(np.float64)
     if "zeros" in arrays:
@@ -104,10 +109,17 @@ def dense_arrays(case: Case, precision: Precision) -> dict[str, Any]:
     return arrays
 
 
-def element_type(case: Case, name: str, precision: Precision) -> type[np.floating[Any]]:
-    """A copy's sides may be float32 whatever the precision."""
+def element_type(case: Case, name: str, precision: Precision) -> type[np.number[Any]]:
+    """A table holds int32, and a copy's sides may be float32, whatever the precision."""
+    if name in case.tables:
+        return np.int32
     wide = precision == Precision.FP32 or case.defines.get({"x": "SRC_F32", "y": "DST_F32"}.get(name, ""), 0)
     return np.float32 if wide else np.float16
+
+
+def guard(form: ArgumentForm, is_output: bool) -> float:
+    """What lies round a tensor; an index far outside where it is a table."""
+    return SENTINEL if is_output else OUTSIDE if form == ArgumentForm.TABLE else np.nan
 
 
 class Memory:
@@ -144,7 +156,7 @@ def launch(
             assert kernel.block is not None
             values = pack_rows(values, kernel.block(variant))
             shape = values.shape
-        memory = Memory(form, shape, SENTINEL if is_output else np.nan, dtype)
+        memory = Memory(form, shape, guard(form, is_output), dtype)
         if is_output:
             output = memory
         else:

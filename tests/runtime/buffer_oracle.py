@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from runtime.kernels.codes import Activation, Binary, Pad, PoolingCode, Reduce, Resize, Unary
+from runtime.kernels.codes import Activation, Binary, Pad, PoolingCode, Reduce, Unary
 from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM
 
 Array = NDArray[np.float64]
@@ -152,16 +152,15 @@ def lrn(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
     return x / (floats["bias"] + floats["alpha"] / size * sums) ** floats["beta"]
 
 
-def resize(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+def resize_nearest(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    image = arrays["x"].reshape(dims["batch"], dims["in_h"], dims["in_w"], -1)
+    return image.take(arrays["rows"], 1, mode="clip").take(arrays["columns"], 2, mode="clip")
+
+
+def resize_bilinear(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
     image = arrays["x"].reshape(dims["batch"], dims["in_h"], dims["in_w"], -1)
     rows = np.arange(dims["out_h"]) * floats["scale_h"] + floats["shift_h"]
     columns = np.arange(dims["out_w"]) * floats["scale_w"] + floats["shift_w"]
-    if defines["RESIZE"] == Resize.NEAREST:
-        rounding = [lambda v: np.ceil(v - 0.5), lambda v: np.floor(v + 0.5), np.floor, np.ceil][dims["round_mode"]]
-        chosen = [
-            np.clip(rounding(v), 0, n - 1).astype(int) for v, n in zip((rows, columns), image.shape[1:3], strict=True)
-        ]
-        return image[:, chosen[0]][:, :, chosen[1]]
     return interpolate(interpolate(image, rows, 1), columns, 2)
 
 

@@ -108,7 +108,7 @@ def launch(
 def arguments(kernel, memory, dims, floats):
     for argument, form in kernel.tensors:
         yield memory.get(argument) or next(iter(memory.values()))
-        if form == ArgumentForm.FLAT:
+        if form != ArgumentForm.IMAGE:
             yield np.int32(dims.get(f"{argument}_offset", 0))
     yield from (np.int32(dims[name]) for name in kernel.ints)
     yield from (np.float32(value) for value in floats)

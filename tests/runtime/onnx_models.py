@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from runtime.evaluate import evaluate
 from runtime.graph import Array, Graph
 from runtime.importers.onnx_importer import import_onnx
-from runtime.operators import check_graph
+from runtime.operators import RESIZE_COORDINATES, RESIZE_ROUNDING, check_graph
 
 NEWEST_RUNTIME_OPSET = 26  # the newest that the installed ONNX Runtime runs
 IR_VERSION = 8
@@ -64,6 +65,36 @@ def one_op(
     names = [*inputs, *(constants or {})] if order is None else order
     node = helper.make_node(op, names, outputs, "node", **attributes)
     return onnx_model([node], inputs, outputs, constants, opset)
+
+
+# Input extents -> output extents (integers) or scales, of both axes of `nearest_resizes`.
+NEAREST_RESIZES: Mapping[tuple[int, int], tuple[float, float]] = {
+    (68, 5): (36, 205),
+    (52, 2): (182, 7),
+    (13, 29): (29, 13),
+    (1, 17): (9, 1),
+    (28, 33): (0.6, 2.5),
+    (41, 10): (1.7, 0.3),
+}
+
+
+def nearest_resizes(size: tuple[int, int], given: tuple[float, float]) -> onnx.ModelProto:
+    """A model that resizes one image of `size` by every nearest mode, each an output, named by its modes."""
+    form = "sizes" if isinstance(given[0], int) else "scales"
+    order = ["x", "", "", "sizes"] if form == "sizes" else ["x", "", "scales"]
+    nodes = [
+        helper.make_node(
+            "Resize",
+            order,
+            [f"{coordinates}-{rounding}"],
+            f"{coordinates}-{rounding}",
+            coordinate_transformation_mode=coordinates,
+            nearest_mode=rounding,
+        )
+        for coordinates, rounding in itertools.product(RESIZE_COORDINATES, RESIZE_ROUNDING)
+    ]
+    shape = (2, 3) if form == "sizes" else (1, 1)
+    return onnx_model(nodes, {"x": (2, 3, *size)}, [node.output[0] for node in nodes], {form: [*shape, *given]})
 
 
 def run_onnxruntime(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:

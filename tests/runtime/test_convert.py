@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx import helper
 
 from runtime.convert import convert
 from runtime.errors import ModelError
@@ -18,6 +19,7 @@ from runtime.graph import Array, Graph
 from runtime.importers.onnx_importer import import_onnx
 from runtime.zoo import catalogue
 from runtime.zoo.reweight import light_models, reweight
+from tests.runtime.onnx_models import onnx_model
 from tests.runtime.test_export import assert_same
 
 SIZES = {"inception_v3": 75}
@@ -133,3 +135,65 @@ def test_batch_of_the_deployment_file() -> None:
     assert_matches(model, graph)
     with pytest.raises(ModelError, match=r"input 'input': the given shape \(1, 3, 32, 32\) contradicts .* \(N, 3, 64"):
         convert(model, {"input": (1, 3, 32, 32)})
+
+
+CUT = {"starts": [0], "ends": [0], "axes": [1]}
+IMAGE = {"x": (1, 3, 4, 4)}
+CUT_NODE = helper.make_node("Slice", ["x", *CUT], ["cut"], "cutter")
+EMPTY: dict[str, tuple[list[onnx.NodeProto], dict[str, Any], str]] = {
+    "an output": (
+        [helper.make_node("Slice", ["x", *CUT], ["y"], "cutter")],
+        CUT,
+        r"node 'cutter' \(Slice\): tensor 'y' of shape \(1, 0, 4, 4\) has no elements; supported: at least one",
+    ),
+    "between operators": (
+        [CUT_NODE, helper.make_node("Relu", ["cut"], ["y"])],
+        CUT,
+        r"node 'cutter' \(Slice\): tensor 'cut' of shape",
+    ),
+    "joined": (
+        [CUT_NODE, helper.make_node("Concat", ["x", "cut"], ["y"], axis=1)],
+        CUT,
+        r"node 'cutter' \(Slice\): tensor 'cut' of shape",
+    ),
+    "a constant": (
+        [helper.make_node("Add", ["x", "k"], ["y"], "sum")],
+        {"k": np.zeros((0, 3, 1, 1), np.float32)},
+        r"node 'sum' \(Add\): tensor 'k' of shape \(0, 3, 1, 1\) has no elements",
+    ),
+    "filters": (
+        [helper.make_node("Conv", ["x", "k"], ["y"], "conv")],
+        {"k": np.zeros((0, 3, 1, 1), np.float32)},
+        r"node 'conv' \(Conv\): tensor 'k' of shape \(0, 3, 1, 1\) has no elements",
+    ),
+    "a constant output": (
+        [helper.make_node("Neg", ["k"], ["y"], "neg")],
+        {"k": np.zeros((2, 0), np.float32)},
+        r"tensor 'y' of shape \(2, 0\) has no elements",
+    ),
+    "the largest of none": (
+        [helper.make_node("ReduceMax", ["k"], ["m"], "largest"), helper.make_node("Add", ["x", "m"], ["y"])],
+        {"k": np.zeros((0,), np.float32)},
+        r"node 'largest' \(ReduceMax\): its constant inputs do not fit",
+    ),
+}
+
+
+@pytest.mark.parametrize(("nodes", "constants", "text"), EMPTY.values(), ids=EMPTY)
+def test_a_tensor_without_elements_is_refused(
+    nodes: list[onnx.NodeProto], constants: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ModelError, match=text):
+        convert(onnx_model(nodes, IMAGE, ["y"], constants))
+
+
+def test_shape_arithmetic_of_a_tensor_without_elements_is_folded() -> None:
+    nodes = [
+        CUT_NODE,
+        helper.make_node("Shape", ["cut"], ["shape"]),
+        helper.make_node("Cast", ["shape"], ["sizes"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("ReduceSum", ["sizes"], ["sum"], keepdims=0),
+        helper.make_node("Add", ["x", "sum"], ["y"]),
+    ]
+    graph, _ = convert(onnx_model(nodes, IMAGE, ["y"], CUT))
+    assert [node.op for node in graph.nodes] == ["Add"]

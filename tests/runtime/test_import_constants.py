@@ -176,5 +176,13 @@ def test_arithmetic_on_values_of_run_time() -> None:
     model = one_op("Gather", {"x": (3, 4)}, {"i": [0]})
     with pytest.raises(UnsupportedError, match=r"\(Gather\): input 'x' is computed at run time; supported: constants"):
         import_onnx(model)
-    with pytest.raises(UnsupportedError, match="to is 'int64'; supported: floating-point types, for a tensor that"):
+    with pytest.raises(UnsupportedError, match="to is 'int64'; supported: float16, float32 and float64, for"):
         import_onnx(one_op("Cast", {"x": (3, 4)}, to=INT64))
+
+
+@pytest.mark.parametrize("name", ["FLOAT8E4M3FN", "FLOAT8E5M2", "BFLOAT16", "BOOL", "FLOAT4E2M1", "COMPLEX64"])
+def test_a_cast_at_run_time_to_a_type_that_rounds_otherwise_is_refused_by_name(name: str) -> None:
+    number = TensorProto.DataType.Value(name)
+    kind = np.dtype(helper.tensor_dtype_to_np_dtype(number)).name
+    with pytest.raises(UnsupportedError, match=f"'node' \\(Cast\\): to is '{kind}'; supported: float16, float32"):
+        import_onnx(one_op("Cast", {"x": (3, 4)}, opset=23, to=number))

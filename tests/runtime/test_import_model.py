@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from runtime.evaluate import evaluate
 from runtime.importers.onnx_file import load_onnx
 from runtime.importers.onnx_importer import NEWEST_OPSET, import_onnx
 from tests.runtime.onnx_models import inputs_of, one_op, onnx_model, random_array, run_onnxruntime
+from tests.time_limit import within
 
 IMAGE = ("N", 2, 5, 5)
 
@@ -213,6 +215,20 @@ def test_external_data_missing_or_short(tmp_path: Path) -> None:
     weights.unlink()
     with pytest.raises(ModelError, match=r"tensor 'w': its file 'weights.bin' cannot be read: No such file"):
         load_onnx(path)
+
+
+@pytest.mark.parametrize("name", ["weights.bin", "model.onnx"])
+def test_a_fifo_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    path = saved(tmp_path, small_model())
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with within(10), pytest.raises(ModelError, match=r"cannot be read: it is no regular file, but a FIFO"):
+        load_onnx(path)
+
+
+def test_a_device_is_refused_at_once() -> None:
+    with within(10), pytest.raises(ModelError, match=r"^/dev/zero: cannot be read: it is no regular file"):
+        load_onnx(Path("/dev/zero"))
 
 
 def test_external_data_that_was_not_loaded(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from runtime.kernels.source import build_options, program_source
 from runtime.kernels.spec import Kernel, Variant
 from runtime.types import Precision
 
-DEFINES = {"ACTIVATION": 1, "RESIDUAL": 1, "WINO": 4, "POOL": 0, "RESIZE": 1, "REDUCE": 0, "LOG": 0, "UNARY": 1}
+DEFINES = {"ACTIVATION": 1, "RESIDUAL": 1, "WINO": 4, "POOL": 0, "REDUCE": 0, "LOG": 0, "UNARY": 1}
 DEFINES |= {"BINARY": 1, "PAD": 0, "SRC_F32": 0, "DST_F32": 1}
 LANGUAGE = ("-target", "spir64-unknown-unknown", "-x", "cl", "-cl-std=CL1.2", "-Xclang", "-cl-ext=+cl_khr_fp16")
 WARNINGS = ("-fsyntax-only", "-Wall", "-Werror", "-Wno-unused-function")

@@ -1,8 +1,9 @@
 """Pooling and resizing on images against NumPy."""
 
+import numpy as np
 import pytest
 
-from runtime.kernels.codes import PoolingCode, Resize
+from runtime.kernels.codes import PoolingCode
 from runtime.types import Precision
 from tests.runtime.image_launch import assert_close, launch, oracle, precisions, random
 
@@ -43,10 +44,18 @@ def test_pool_precisions(precision):
     assert_close(*pool(PoolingCode.AVERAGE, (1, 9, 5, 6), **WINDOWS["3x3 padded"], precision=precision), precision)
 
 
-ROUND_MODES = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+def dims_of(x, sizes):
+    extents = {"in_h": x.shape[2], "in_w": x.shape[3], "out_h": sizes[0], "out_w": sizes[1]}
+    return extents | {"batch": x.shape[0], "channels": x.shape[1]}
 
 
-def resize(kind, x, sizes, mode, round_mode="round_prefer_floor", precision=Precision.FP32):
+def nearest(x, rows, columns, precision=Precision.FP32):
+    tables = {"rows": np.array(rows, np.int32), "columns": np.array(columns, np.int32)}
+    dims = dims_of(x, (len(rows), len(columns)))
+    return launch("resize_nearest", {"x": x} | tables, dims, precision=precision), x[:, :, rows][..., columns]
+
+
+def bilinear(x, sizes, mode, precision=Precision.FP32):
     extents = x.shape[2:]
     scales = tuple(size / extent for size, extent in zip(sizes, extents, strict=True))
     if mode == "align_corners":
@@ -54,27 +63,23 @@ def resize(kind, x, sizes, mode, round_mode="round_prefer_floor", precision=Prec
     else:
         steps = [1 / scale for scale in scales]
         shifts = [0.5 / scale - 0.5 if mode == "half_pixel" else 0.0 for scale in scales]
-    dims = {"batch": x.shape[0], "channels": x.shape[1], "round_mode": ROUND_MODES.index(round_mode)}
-    dims |= {"in_h": extents[0], "in_w": extents[1], "out_h": sizes[0], "out_w": sizes[1]}
-    attributes = {"sizes": sizes, "scales": scales, "coordinate_transformation_mode": mode, "nearest_mode": round_mode}
-    attributes["mode"] = "nearest" if kind == Resize.NEAREST else "linear"
-    out = launch("resize", {"x": x}, dims, (*steps, *shifts), {"RESIZE": int(kind)}, None, precision)
+    attributes = {"mode": "linear", "sizes": sizes, "scales": scales, "coordinate_transformation_mode": mode}
+    out = launch("resize_bilinear", {"x": x}, dims_of(x, sizes), (*steps, *shifts), precision=precision)
     return out, oracle("Resize", [x], attributes)
 
 
 @pytest.mark.parametrize("sizes", [(6, 10), (2, 3), (3, 5)], ids=str)
 @pytest.mark.parametrize("mode", ["asymmetric", "half_pixel", "align_corners"])
-@pytest.mark.parametrize("kind", Resize, ids=lambda kind: kind.name)
-def test_resize(kind, mode, sizes):
-    assert_close(*resize(kind, random(1, 2, 5, 3, 5), sizes, mode), Precision.FP32)
-
-
-@pytest.mark.parametrize("round_mode", ROUND_MODES)
-def test_resize_rounds_halves_as_asked(round_mode):
-    assert_close(*resize(Resize.NEAREST, random(1, 1, 4, 4, 4), (8, 8), "asymmetric", round_mode), Precision.FP32)
+def test_bilinear_resize(mode, sizes):
+    assert_close(*bilinear(random(1, 2, 5, 3, 5), sizes, mode), Precision.FP32)
 
 
 @pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
-def test_resize_precisions(precision):
-    x = random(1, 1, 6, 3, 4)
-    assert_close(*resize(Resize.BILINEAR, x, (5, 7), "half_pixel", precision=precision), precision)
+def test_bilinear_resize_precisions(precision):
+    assert_close(*bilinear(random(1, 1, 6, 3, 4), (5, 7), "half_pixel", precision), precision)
+
+
+@pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
+def test_nearest_resize_takes_the_rows_and_columns_of_its_tables(precision):
+    result, expected = nearest(random(1, 2, 5, 3, 5), [0, 2, 1, 1, 0, 2], [4, 0, 3], precision)
+    np.testing.assert_array_equal(result, expected)

@@ -41,7 +41,8 @@ CASES = {
     "winograd_gemm": ({"points": 16, "tiles": 7, "in_c": 6, "out_c": 9}, (), {"WINO": 2}),
     "winograd_output": (TILES | {"out_h": 3, "out_w": 5, "out_c": 6}, UNBOUNDED, EPILOGUE | {"WINO": 2}),
     "pool": (SPATIAL | WINDOW | {"channels": 6, "count_include_pad": 0}, (), {"POOL": 0}),
-    "resize": (SPATIAL | {"channels": 6, "round_mode": 0}, (1.7, 1.0, 0.0, 0.0), {"RESIZE": 1}),
+    "resize_nearest": (SPATIAL | {"channels": 6}, (), {}),
+    "resize_bilinear": (SPATIAL | {"channels": 6}, (1.7, 1.0, 0.0, 0.0), {}),
     "reduce": (EXTENTS, (), {"REDUCE": 0}),
     "softmax": (EXTENTS, (), {"LOG": 0}),
     "lrn": (EXTENTS | {"size": 3}, (0.5, 0.75, 1.0), {}),
@@ -55,6 +56,7 @@ CASES = {
     "channel_shuffle": (EXTENTS | {"groups": 3}, (), {}),
     "pad": (EXTENTS | {"in_h": 2, "in_w": 4, "pad_t": 1, "pad_l": 0}, (0.5,), {"PAD": 0}),
 }
+TABLES = {"rows": np.array([0, 2, 4], np.int32), "columns": np.array([5, 0, 1, 1, 3, 2], np.int32)}
 NAMES = pytest.mark.parametrize("name", sorted(TABLE))
 
 
@@ -64,7 +66,10 @@ def run(name, variant=None, local=(2, 3, 1)):
     kernel = TABLE[name]
     shapes = {argument: shape for argument, (_, shape) in kernel.images(dims, defines).items()} | SHAPES.get(name, {})
     given = kernel.tensors if kernel.tensors[-1][1] == ArgumentForm.FLAT else kernel.tensors[:-1]
-    tensors = {argument: random(seed, *shapes[argument]) for seed, (argument, _) in enumerate(given)}
+    tensors = {
+        argument: TABLES[argument] if form == ArgumentForm.TABLE else random(seed, *shapes[argument])
+        for seed, (argument, form) in enumerate(given)
+    }
     return launch(name, tensors, dims, floats, defines, variant, local=local)
 
 
@@ -85,10 +90,11 @@ def test_arguments_of_the_source_are_those_of_the_row(name):
     ]
     expected = []
     for argument, form in kernel.tensors:
+        element = "int" if form == ArgumentForm.TABLE else "float"
         expected += (
             [(argument, "image2d_t")]
             if form == ArgumentForm.IMAGE
-            else [(argument, "float"), (f"{argument}_offset", "int")]
+            else [(argument, element), (f"{argument}_offset", "int")]
         )
     expected += [(argument, "int") for argument in kernel.ints] + [(argument, "float") for argument in kernel.floats]
     assert found == expected

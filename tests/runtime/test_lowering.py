@@ -11,6 +11,8 @@ import pytest
 from runtime.errors import UnsupportedError
 from runtime.evaluate import evaluate
 from runtime.graph import Graph
+from runtime.kernels import table
+from runtime.kernels.spec import MemoryType
 from runtime.lowering.lower import Options, lower
 from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device
@@ -69,6 +71,19 @@ def test_winograd_agrees_with_direct(tile: int, target: Target) -> None:
     plan = lower(graph, target, Options(winograd=tile))
     assert sum(step.kernel.name == "winograd_gemm" for step in plan.steps) == 3
     check(maker, graph, target, Options(winograd=tile))
+
+
+def test_a_winograd_convolution_that_the_device_refuses_is_direct(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = table.find_kernel("winograd_output", MemoryType.BUFFER)
+    refusing = dataclasses.replace(kernel, fits=lambda dims, chosen, target: "the device refuses it")
+    find_kernel = table.find_kernel
+    monkeypatch.setattr(
+        table, "find_kernel", lambda name, memory: refusing if name == kernel.name else find_kernel(name, memory)
+    )
+    maker = GraphMaker()
+    graph = maker.finish(maker.conv(maker.input(1, 17, 9, 11), 33))
+    plan = lower(graph, BUFFER, Options(winograd=4))
+    assert [step.kernel.name for step in plan.steps if step.macs] == ["conv2d"]
 
 
 def test_concatenation_in_place_copies_only_what_it_must() -> None:

@@ -16,9 +16,11 @@ import onnx
 
 from farm.config.deployment import DataFormat, Deployment, Input, Model, Output, Runtime
 from farm.model import boundary, fetch
+from farm.model.half_range import beyond_half
 from farm.model.oracle import expected_outputs
 from runtime.convert import convert
 from runtime.errors import ConfigError, ModelError, UnsupportedError
+from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.importers.onnx_file import load_onnx
 from runtime.lowering.lower import Options
@@ -121,6 +123,12 @@ class TestData:
     def expected(self) -> dict[str, Array]:
         """The oracle's outputs."""
         return expected_outputs(self._prepared.source, self.inputs)
+
+    @functools.cached_property
+    def beyond_half(self) -> str:
+        """What leaves half's range for these inputs, empty where nothing does: computes the whole graph in NumPy."""
+        graph = self._prepared.graph
+        return beyond_half(graph, evaluate(graph, self.inputs))
 
 
 def random_input(tensor: Input) -> Array:

@@ -15,7 +15,7 @@ from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.jobs.models.prepare import Failed, Prepared, TestData
 from farm.jobs.run import Loaded, LoadOptions, RoundTimes, load_model, provenance_of, run_rounds
 from farm.jobs.tune.tuned_check import TunedCheck, check_tuned
-from farm.jobs.validate import Validation, compare_outputs
+from farm.jobs.validate import Validation, compare_outputs, with_half_range
 from farm.nightly.configuration import NightlyConfiguration
 from farm.rows.device_state import DeviceState
 from farm.rows.nightly import Block, OperatorTime
@@ -78,7 +78,8 @@ def examine(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -
 
 def _validated(opened: OpenUnit, subject: Subject, loaded: Loaded) -> Validation:
     prepared, data = _ready(subject)
-    return compare_outputs(prepared, subject.runtime, data.expected, opened.read_outputs(loaded.plan))
+    validation = compare_outputs(prepared, subject.runtime, data.expected, opened.read_outputs(loaded.plan))
+    return with_half_range(validation, loaded.plan.target.precision, data)
 
 
 def _tuned_checked(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -> TunedCheck:

@@ -24,6 +24,10 @@ def _window_shapes(dims: Dims, defines: Defines) -> Shapes:
     }
 
 
+def _nearest_shapes(dims: Dims, defines: Defines) -> Shapes:
+    return {**_window_shapes(dims, defines), "rows": (dims["out_h"],), "columns": (dims["out_w"],)}
+
+
 def _window_work_items(dims: Dims, chosen: Variant) -> WorkItems:
     return ceil_div(dims["channels"], chosen["VECTOR"]), dims["out_w"], dims["batch"] * dims["out_h"]
 
@@ -71,12 +75,24 @@ KERNELS = (
         defaults=DEFAULTS,
     ),
     buffer_kernel(
-        "resize",
+        "resize_nearest",
+        "Resize",
+        "x:view rows:table columns:table y:view",
+        "batch in_h in_w channels out_h out_w",
+        _nearest_shapes,
+        _window_work_items,
+        source="resize.cl",
+        variants=VARIANTS,
+        defaults=DEFAULTS,
+    ),
+    buffer_kernel(
+        "resize_bilinear",
         "Resize",
         "x:view y:view",
-        "batch in_h in_w channels out_h out_w round_mode",
+        "batch in_h in_w channels out_h out_w",
         _window_shapes,
         _window_work_items,
+        source="resize.cl",
         floats="scale_h scale_w shift_h shift_w",
         variants=VARIANTS,
         defaults=DEFAULTS,

@@ -20,7 +20,7 @@ from runtime.kernels.spec import (
 )
 from runtime.target import Target, runs_on_cpu
 
-# Tensor argument -> its shape without gaps: (pixels, channels) of a view, (elements,) of a flat tensor or of plain
+# Tensor argument -> its shape without gaps: (pixels, channels) of a view, (elements,) of a flat tensor, table or plain
 # weights, (groups, rows, cols) of weights that the variant packs in blocks of rows.
 Shapes = Mapping[str, tuple[int, ...]]
 Rule = Callable[[Dims, Variant, Target], str]

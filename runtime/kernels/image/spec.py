@@ -57,8 +57,8 @@ def image_kernel(
 ) -> ImageKernel:
     """A row of the table.
 
-    `tensors`, `ints` and `floats` are blank-separated names; a tensor that is no image is written `x:flat`. The source
-    is `<name>.cl` unless given. The launch fits where `rule` and the device's image limits allow it.
+    `tensors`, `ints` and `floats` are blank-separated names; a tensor that is no image is written `x:flat`, with its
+    form. The source is `<name>.cl` unless given. The launch fits where `rule` and the device's image limits allow it.
     """
     forms = (argument.partition(":") for argument in tensors.split())
     return ImageKernel(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from runtime.graph import Node
 from runtime.lowering.activation import activation_code
 from runtime.lowering.builder import Builder, Tensors, node_error
-from runtime.lowering.resizing import resize_dims, resize_kind, resize_numbers
+from runtime.lowering.resizing import resize_dims, resize_kernel, resize_numbers, resize_tables
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 
@@ -48,9 +48,8 @@ def lower_resize(builder: Builder, node: Node) -> None:
     """Nearest or linear interpolation."""
     dims, numbers = resize_dims(builder.graph, node), resize_numbers(builder.graph, node)
     x, y = builder.read(node.inputs[0], Storage.NHWC), builder.write(node.output, Storage.NHWC)
-    tensors: Tensors = {"x": x, "y": y}
-    defines = {"RESIZE": resize_kind(node)}
-    builder.launch("resize", node.name, "Resize", tensors, dims, numbers, defines, ProfileInfo(y.shape))
+    tensors: Tensors = {"x": x, "y": y, **resize_tables(builder, node)}
+    builder.launch(resize_kernel(node), node.name, "Resize", tensors, dims, numbers, shown=ProfileInfo(y.shape))
 
 
 LOWERINGS = {

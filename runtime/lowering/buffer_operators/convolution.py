@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from runtime.graph import Array, Node
+from runtime.kernels.spec import MemoryType
 from runtime.layout.winograd import transform_filter
 from runtime.lowering.activation import activation_code
 from runtime.lowering.builder import Builder, Rows, Tensors
@@ -16,7 +17,7 @@ from runtime.types import Storage
 
 
 def lower_conv(builder: Builder, node: Node) -> None:
-    """Chooses the algorithm from the shapes and emits it."""
+    """Chooses the algorithm from the shapes and emits it; a Winograd convolution that cannot run here is direct."""
     conv = Convolution(builder, node)
     if conv.is_depthwise:
         _depthwise(conv)
@@ -25,9 +26,7 @@ def lower_conv(builder: Builder, node: Node) -> None:
     elif conv.is_pointwise:
         n, in_c, h, w = conv.x_shape
         _emit(conv, "conv1x1", "Conv2D", {"pixels": n * h * w, "in_c": in_c, "out_c": conv.y_shape[1]}, _rows(conv))
-    elif conv.is_winograd:
-        _winograd(conv)
-    else:
+    elif not conv.is_winograd or _winograd(conv):
         _emit(conv, "conv2d", "Conv2D", conv.window() | conv.per_group() | {"groups": conv.group}, _rows(conv))
 
 
@@ -85,29 +84,34 @@ def _fully_connected(conv: Convolution) -> None:
     builder.launch("fully_connected", node.name, "FullyConnected", tensors, dims, numbers, defines, conv.shown)
 
 
-def _winograd(conv: Convolution) -> None:
-    """Transform of the input, a product for each point, transform of the output."""
+def _winograd(conv: Convolution) -> str:
+    """Transform of the input, a product for each point, transform of the output; or why one of them cannot run."""
     builder, node, tile = conv.builder, conv.node, conv.builder.options.winograd
     n, in_c, in_h, in_w = conv.x_shape
     _, out_c, out_h, out_w = conv.y_shape
     grid = {"batch": n, "tiles_h": -(-out_h // tile), "tiles_w": -(-out_w // tile)}
     tiles, points = n * grid["tiles_h"] * grid["tiles_w"], (tile + 2) ** 2
+    before = grid | {"pad_t": conv.pads[0], "pad_l": conv.pads[1], "in_h": in_h, "in_w": in_w, "in_c": in_c}
+    products = {"points": points, "tiles": tiles, "in_c": in_c, "out_c": out_c}
+    after = grid | {"out_h": out_h, "out_w": out_w, "out_c": out_c}
+    launches = (("winograd_input", before), ("winograd_gemm", products), ("winograd_output", after))
+    reasons = [builder.refusal(kernel, MemoryType.BUFFER, dims) for kernel, dims in launches]
+    if any(reasons):
+        return next(filter(None, reasons))
     x = builder.read(node.inputs[0], Storage.NHWC)
     v = builder.scratch(f"{node.name}:v", points * tiles * in_c)
     m = builder.scratch(f"{node.name}:m", points * tiles * out_c)
-    dims = grid | {"pad_t": conv.pads[0], "pad_l": conv.pads[1], "in_h": in_h, "in_w": in_w, "in_c": in_c}
     wino = {"WINO": tile}
-    builder.launch("winograd_input", f"{node.name}:input", "WinogradTransform", {"x": x, "v": v}, dims, defines=wino)
+    builder.launch("winograd_input", f"{node.name}:input", "WinogradTransform", {"x": x, "v": v}, before, defines=wino)
     gemm: Tensors = {"v": v, "u": _winograd_rows(node.inputs[1], conv.filter, tile), "m": m}
-    dims = {"points": points, "tiles": tiles, "in_c": in_c, "out_c": out_c}
-    builder.launch("winograd_gemm", node.name, "Conv2D", gemm, dims, defines=wino, shown=conv.shown)
+    builder.launch("winograd_gemm", node.name, "Conv2D", gemm, products, defines=wino, shown=conv.shown)
     residual, has_residual = _residual(conv, x)
     code, numbers = activation_code(node.attrs)
     y = builder.write(node.output, Storage.NHWC)
     tensors: Tensors = {"m": m, "b": _bias(conv), "residual": residual, "y": y}
-    dims = grid | {"out_h": out_h, "out_w": out_w, "out_c": out_c}
     defines = wino | {"ACTIVATION": code, "RESIDUAL": has_residual}
-    builder.launch("winograd_output", f"{node.name}:output", "WinogradInverse", tensors, dims, numbers, defines)
+    builder.launch("winograd_output", f"{node.name}:output", "WinogradInverse", tensors, after, numbers, defines)
+    return ""
 
 
 def _winograd_rows(name: str, weights: Array, tile: int) -> Rows:

@@ -6,7 +6,7 @@ from runtime.graph import Node
 from runtime.lowering.builder import Builder
 from runtime.lowering.image_operators.emit import emit
 from runtime.lowering.pooling import pool_dims, pool_kind, pool_shown
-from runtime.lowering.resizing import resize_dims, resize_kind, resize_numbers
+from runtime.lowering.resizing import resize_dims, resize_kernel, resize_numbers, resize_tables
 
 
 def lower_pool(builder: Builder, node: Node) -> str:
@@ -18,7 +18,8 @@ def lower_pool(builder: Builder, node: Node) -> str:
 def lower_resize(builder: Builder, node: Node) -> str:
     """Nearest or linear interpolation."""
     dims, numbers = resize_dims(builder.graph, node), resize_numbers(builder.graph, node)
-    return emit(builder, node, "resize", "Resize", dims, numbers, {"RESIZE": resize_kind(node)})
+    tables = resize_tables(builder, node)
+    return emit(builder, node, resize_kernel(node), "Resize", dims, numbers, constants=tables)
 
 
 LOWERINGS = {"MaxPool": lower_pool, "AveragePool": lower_pool, "Resize": lower_resize}

@@ -38,7 +38,6 @@ static bool code_set(rt_cpu_codes *codes, const char *word, size_t length) {
         {"BINARY=", &codes->binary, RT_BINARY_PRELU},
         {"POOL=", &codes->pool, RT_POOL_AVERAGE},
         {"REDUCE=", &codes->reduce, RT_REDUCE_MIN},
-        {"RESIZE=", &codes->resize, RT_RESIZE_BILINEAR},
         {"PAD=", &codes->pad, RT_PAD_EDGE},
         {"LOG=", &codes->log, 1},
         {"BLOCK=", &codes->block, 1024},

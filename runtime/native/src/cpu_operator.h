@@ -26,7 +26,7 @@ typedef struct {
 
 /* What an OpenCL kernel gets as build options; the kernel string has them as ` KEY=VALUE`. A value. */
 typedef struct {
-    uint32_t activation, residual, unary, binary, pool, reduce, resize, pad, log, block;
+    uint32_t activation, residual, unary, binary, pool, reduce, pad, log, block;
 } rt_cpu_codes;
 
 /* What running a call takes. A value, which the operator's check fills. */
@@ -59,8 +59,8 @@ typedef struct {
 
 /* A row of the operator table. A value, of which all are constants.
  *
- * `tensors` has a letter for each tensor argument, the output last: v view (pool, offset, stride), f flat and w weights
- * (pool, offset). `check` says what is wrong with the arguments, or NULL when all that `run` will access lies within
+ * `tensors` has a letter for each tensor argument, the output last: v view (pool, offset, stride); f flat, w weights and
+ * t table of int32 (pool, offset). `check` says what is wrong with the arguments, or NULL when all that `run` will access lies within
  * the tensors; it fills the needs. `run` divides its work among the workers and waits for them. `packing`: of the
  * weights, NULL where they are not packed; it is called before `check`, so sizes may be anything.
  */

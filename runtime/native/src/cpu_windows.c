@@ -7,7 +7,8 @@
 #include "cpu_math.h"
 #include "cpu_operator.h"
 
-enum { X, Y };
+enum { X, Y };                         /* the tensors of pool and resize_bilinear */
+enum { ROWS = 1, COLUMNS, NEAREST_Y }; /* those of resize_nearest, behind X */
 
 /* The ints of each operator, in the order of its arguments. */
 typedef struct {
@@ -16,21 +17,18 @@ typedef struct {
 } pool_dims;
 
 typedef struct {
-    int32_t batch, in_h, in_w, channels, out_h, out_w, round_mode;
+    int32_t batch, in_h, in_w, channels, out_h, out_w;
 } resize_dims;
 
-/* How the nearest pixel is found. */
-enum { ROUND_HALF_DOWN, ROUND_HALF_UP, ROUND_FLOOR, ROUND_CEIL };
-
-/* Sizes that both begin with: input and output views of one number of channels. */
-static const char *views_check(const rt_cpu_call *call) {
+/* Sizes that all begin with: input and output views of one number of channels; `output` is a tensor argument. */
+static const char *views_check(const rt_cpu_call *call, uint32_t output) {
     const int32_t *d = call->ints;
     if (!rt_all_at_least(d, 6, 1)) return "a size is out of range";
     uint64_t pixels = rt_product3(d[0], d[4], d[5]);
     if (pixels > UINT32_MAX) return "too many pixels";
     if (!rt_view_fits(&call->tensors[X], rt_product3(d[0], d[1], d[2]), (uint64_t)d[3]))
         return "the input exceeds its pool";
-    if (!rt_view_fits(&call->tensors[Y], pixels, (uint64_t)d[3])) return "the output exceeds its pool";
+    if (!rt_view_fits(&call->tensors[output], pixels, (uint64_t)d[3])) return "the output exceeds its pool";
     return NULL;
 }
 
@@ -50,7 +48,7 @@ static const char *pool_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     if (!rt_all_at_least(extents, RT_COUNT(extents), 1) || !rt_all_at_least(others, RT_COUNT(others), 0)) {
         return "a size is out of range";
     }
-    const char *problem = views_check(call);
+    const char *problem = views_check(call, Y);
     if (problem != NULL) return problem;
     needs->work = rt_product(rt_product(rt_product3(d.batch, d.out_h, d.out_w), (uint64_t)d.channels),
                              rt_product((uint64_t)d.k_h, (uint64_t)d.k_w));
@@ -102,9 +100,7 @@ static void pool_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.out_h, pool_turn, call);
 }
 
-/* --- resize: floats scale_h, scale_w, shift_h, shift_w make an input coordinate of an output index --- */
-
-enum { SCALE_H, SCALE_W, SHIFT_H, SHIFT_W };
+/* --- resize --- */
 
 static resize_dims resize_read(const rt_cpu_call *call) {
     resize_dims dims;
@@ -112,12 +108,60 @@ static resize_dims resize_read(const rt_cpu_call *call) {
     return dims;
 }
 
-static const char *resize_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
+static uint64_t resize_work(const resize_dims *d) {
+    return rt_product(rt_product3(d->batch, d->out_h, d->out_w), (uint64_t)d->channels);
+}
+
+/* --- nearest: two tables hold the input row of each output row, and the input column of each output column --- */
+
+static const char *nearest_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     resize_dims d = resize_read(call);
-    if (d.round_mode < ROUND_HALF_DOWN || d.round_mode > ROUND_CEIL) return "the rounding is unknown";
-    const char *problem = views_check(call);
+    const char *problem = views_check(call, NEAREST_Y);
     if (problem != NULL) return problem;
-    needs->work = rt_product(rt_product3(d.batch, d.out_h, d.out_w), (uint64_t)d.channels);
+    if (!rt_flat_fits(&call->tensors[ROWS], (uint64_t)d.out_h) ||
+        !rt_flat_fits(&call->tensors[COLUMNS], (uint64_t)d.out_w)) {
+        return "a table exceeds its pool";
+    }
+    needs->work = resize_work(&d);
+    return NULL;
+}
+
+/* An index of a table, drawn into 0 .. size - 1: what the plan says is not trusted. */
+static int64_t table_index(const rt_cpu_tensor *table, int64_t at, int32_t size) {
+    int32_t index;
+    memcpy(&index, table->data + at, sizeof index);
+    if (index < 0) return 0;
+    return index < size ? index : size - 1;
+}
+
+static void nearest_turn(const void *context, uint32_t turn, uint32_t worker) {
+    const rt_cpu_call *call = context;
+    resize_dims d = resize_read(call);
+    const rt_cpu_tensor *x = &call->tensors[X], *y = &call->tensors[NEAREST_Y];
+    (void)worker;
+    uint32_t image = turn / (uint32_t)d.out_h, line = turn % (uint32_t)d.out_h;
+    int64_t row = (int64_t)image * d.in_h + table_index(&call->tensors[ROWS], line, d.in_h);
+    for (int64_t i = 0; i < d.out_w; i++) {
+        int64_t column = table_index(&call->tensors[COLUMNS], i, d.in_w);
+        float *target = y->data + ((int64_t)turn * d.out_w + i) * y->stride;
+        memmove(target, x->data + (row * d.in_w + column) * x->stride, (size_t)d.channels * sizeof *target);
+    }
+}
+
+static void nearest_run(const rt_cpu_call *call, rt_workers *workers) {
+    resize_dims d = resize_read(call);
+    rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.out_h, nearest_turn, call);
+}
+
+/* --- bilinear: floats scale_h, scale_w, shift_h, shift_w make an input coordinate of an output index --- */
+
+enum { SCALE_H, SCALE_W, SHIFT_H, SHIFT_W };
+
+static const char *bilinear_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
+    resize_dims d = resize_read(call);
+    const char *problem = views_check(call, Y);
+    if (problem != NULL) return problem;
+    needs->work = resize_work(&d);
     return NULL;
 }
 
@@ -133,15 +177,6 @@ static int64_t index_of(float coordinate, int32_t size) {
     return index < size ? index : size - 1;
 }
 
-/* The pixel nearest to a coordinate, by a rounding mode. */
-static int64_t nearest(float coordinate, int32_t mode, int32_t size) {
-    float rounded = mode == ROUND_HALF_DOWN ? ceilf(coordinate - 0.5f)
-                    : mode == ROUND_HALF_UP ? floorf(coordinate + 0.5f)
-                    : mode == ROUND_FLOOR   ? floorf(coordinate)
-                                            : ceilf(coordinate);
-    return index_of(drawn_in(rounded, size), size);
-}
-
 /* One line of output pixels. */
 typedef struct {
     const rt_cpu_call *call;
@@ -153,12 +188,6 @@ typedef struct {
 static const float *input_pixel(const resize_line *line, int64_t row, int64_t column) {
     const rt_cpu_tensor *x = &line->call->tensors[X];
     return x->data + ((line->image + row) * line->d.in_w + column) * x->stride;
-}
-
-static void nearest_pixel(const resize_line *line, float row, float column, float *y) {
-    int64_t h = nearest(row, line->d.round_mode, line->d.in_h);
-    int64_t w = nearest(column, line->d.round_mode, line->d.in_w);
-    memmove(y, input_pixel(line, h, w), (size_t)line->d.channels * sizeof *y);
 }
 
 /* From the four pixels around; at an edge two of them are the same. */
@@ -178,7 +207,7 @@ static void bilinear_pixel(const resize_line *line, float row, float column, flo
 }
 
 /* One line; its row's coordinate is the same for all pixels. */
-static void resize_turn(const void *context, uint32_t turn, uint32_t worker) {
+static void bilinear_turn(const void *context, uint32_t turn, uint32_t worker) {
     const rt_cpu_call *call = context;
     resize_line line = {.call = call, .d = resize_read(call)};
     const rt_cpu_tensor *y = &call->tensors[Y];
@@ -187,22 +216,18 @@ static void resize_turn(const void *context, uint32_t turn, uint32_t worker) {
     float row = (float)(turn % (uint32_t)line.d.out_h) * call->floats[SCALE_H] + call->floats[SHIFT_H];
     for (int64_t i = 0; i < line.d.out_w; i++) {
         float column = (float)i * call->floats[SCALE_W] + call->floats[SHIFT_W];
-        float *target = y->data + ((int64_t)turn * line.d.out_w + i) * y->stride;
-        if (call->codes.resize == RT_RESIZE_NEAREST) {
-            nearest_pixel(&line, row, column, target);
-        } else {
-            bilinear_pixel(&line, row, column, target);
-        }
+        bilinear_pixel(&line, row, column, y->data + ((int64_t)turn * line.d.out_w + i) * y->stride);
     }
 }
 
-static void resize_run(const rt_cpu_call *call, rt_workers *workers) {
+static void bilinear_run(const rt_cpu_call *call, rt_workers *workers) {
     resize_dims d = resize_read(call);
-    rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.out_h, resize_turn, call);
+    rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.out_h, bilinear_turn, call);
 }
 
 const rt_cpu_operator rt_cpu_windows[] = {
     {"pool", "vv", sizeof(pool_dims) / sizeof(int32_t), 0, pool_check, pool_run, NULL},
-    {"resize", "vv", sizeof(resize_dims) / sizeof(int32_t), 4, resize_check, resize_run, NULL},
+    {"resize_nearest", "vttv", sizeof(resize_dims) / sizeof(int32_t), 0, nearest_check, nearest_run, NULL},
+    {"resize_bilinear", "vv", sizeof(resize_dims) / sizeof(int32_t), 4, bilinear_check, bilinear_run, NULL},
     {0},
 };

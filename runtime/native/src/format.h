@@ -128,8 +128,8 @@ enum {
 };
 
 enum {
-    RT_POOL_MAX = 0,
-    RT_POOL_AVERAGE = 1,
+    RT_POOLING_CODE_MAX = 0,
+    RT_POOLING_CODE_AVERAGE = 1,
 };
 
 enum {
@@ -137,11 +137,6 @@ enum {
     RT_REDUCE_SUM = 1,
     RT_REDUCE_MAX = 2,
     RT_REDUCE_MIN = 3,
-};
-
-enum {
-    RT_RESIZE_NEAREST = 0,
-    RT_RESIZE_BILINEAR = 1,
 };
 
 enum {

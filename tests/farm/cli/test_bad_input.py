@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import resource
 import subprocess
@@ -13,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from farm import cli
 from tests.farm.model.tiny_model import deployment_text, tiny_model, write_deployment
+from tests.time_limit import within
 
 NAN_WEIGHTS = np.full((4, 3, 3, 3), np.nan)
 GOOD = tiny_model().SerializeToString()
@@ -108,6 +111,39 @@ def test_an_unsupported_operator_is_a_row_of_its_own_status(capsys: pytest.Captu
     assert cli.call(["run", "tiny.yml", "--json"]) == 1
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert row["status"] == "unsupported" and "Softsign" in row["reason"]
+
+
+FIFOS = {
+    "a deployment file": ("tiny.yml", "tiny.yml: cannot be read: it is no regular file, but a FIFO"),
+    "a model": ("tiny.onnx", "tiny.yml:6: models.tiny.model_file_path: tiny.onnx is not a file"),
+    "weights": ("w.bin", "tiny.yml:4: models.tiny: tiny.onnx: tensor 'w': its file 'w.bin' cannot be read: it is"),
+    "an input": ("x.npy", "x.npy is not a file"),
+    "a target": ("t.json", "t.json: cannot be read: it is no regular file, but a FIFO"),
+}
+COMMANDS = {
+    "x.npy": ("run", "tiny.yml", "--input", "x=x.npy"),
+    "t.json": ("forecast", "tiny.yml", "--target-file", "t.json"),
+}
+
+
+@pytest.mark.parametrize(("name", "text"), FIFOS.values(), ids=FIFOS.keys())
+def test_a_fifo_where_a_file_is_named(say: Any, tmp_path: Path, name: str, text: str) -> None:
+    write_deployment(tmp_path, with_external_weights(tiny_model(), "w.bin"))
+    Path(name).unlink(missing_ok=True)
+    os.mkfifo(name)
+    with within(20):
+        status, line = say(*COMMANDS.get(name, ("convert", "tiny.yml")))
+    assert status == 2 and line.startswith(f"error: {text}")
+
+
+def with_external_weights(model: onnx.ModelProto, file: str) -> onnx.ModelProto:
+    """The model with the data of its tensor 'w' in a file."""
+    (tensor,) = (each for each in model.graph.initializer if each.name == "w")
+    Path(file).write_bytes(tensor.raw_data)
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value=file)
+    return model
 
 
 INPUTS = {

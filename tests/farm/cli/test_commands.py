@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,20 @@ def test_a_threshold_that_no_run_reaches_fails_the_row_and_the_command(say: Any,
     assert (status, row["status"]) == (1, "wrong_result")
     assert "SQNR" in row["reason"]
     assert err == f"tiny on host (gpu): wrong_result: {row['reason']}\n"
+
+
+@pytest.mark.parametrize("layers", [(), ("--layers",)], ids=["outputs", "layers"])
+def test_the_operator_that_leaves_halfs_range_is_named(say: Any, tmp_path: Path, layers: tuple[str, ...]) -> None:
+    write_deployment(tmp_path, tiny_model(weights=np.full((4, 3, 3, 3), 6e4)), data_type="fp16_fp32")
+    status, out, _ = say("run", "tiny.yml", "--validate", *layers, "--json")
+    (row,) = rows_of(out)
+    assert (status, row["status"]) == (1, "wrong_result")
+    assert re.search(
+        r"NaN and \d+ unexpected infinities in the output; "
+        r"the output of operator 'conv' \(Conv\) is the first to leave half's range "
+        r"\(reaches \d{3},\d{3} where half holds 65,504\); set data_type: fp32_fp32$",
+        row["reason"],
+    )
 
 
 def test_nhwc_data_and_given_inputs_reach_the_outputs_in_the_applications_order(say: Any, tmp_path: Path) -> None:

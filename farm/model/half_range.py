@@ -1,0 +1,38 @@
+"""What of a network half precision cannot hold: the usual reason why outputs in half are infinite or NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from runtime.graph import Graph
+
+Array = npt.NDArray[Any]
+LARGEST_HALF = float(np.finfo(np.float16).max)
+
+
+def beyond_half(graph: Graph, values: Mapping[str, Array]) -> str:
+    """Says which tensor, in run order, is the first that leaves half's range, and what to do; empty where none does.
+
+    `values` are all tensors of the graph by name, in float32.
+    """
+    for what, name in _in_run_order(graph):
+        largest = float(np.abs(values[name]).max(initial=0.0))
+        if not largest <= LARGEST_HALF:
+            reach = f"reaches {largest:,.0f} where half holds {LARGEST_HALF:,.0f}"
+            return f"{what} is the first to leave half's range ({reach}); set data_type: fp32_fp32"
+    return ""
+
+
+def _in_run_order(graph: Graph) -> Iterator[tuple[str, str]]:
+    """Every tensor with its description."""
+    for name in graph.inputs:
+        yield f"input {name!r}", name
+    for node in graph.nodes:
+        operator = f"operator {node.name!r} ({node.op})"
+        for name in filter(graph.is_constant, node.inputs):
+            yield f"constant {name!r} of {operator}", name
+        yield f"the output of {operator}", node.output

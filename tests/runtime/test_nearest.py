@@ -1,0 +1,88 @@
+"""Nearest Resize takes the pixels that ONNX Runtime takes, for every mode, over hundreds of sizes."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+from runtime.importers.onnx_importer import import_onnx
+from runtime.lowering.lower import lower
+from runtime.nearest import Indices, nearest_indices
+from runtime.operators import RESIZE_COORDINATES, RESIZE_ROUNDING
+from runtime.plan.encode import encode_plan
+from runtime.reference.device import target_of_device
+from runtime.reference.executor import Executor
+from tests.opencl import default_device
+from tests.runtime.onnx_models import NEAREST_RESIZES, inputs_of, nearest_resizes, run_onnxruntime
+
+# Where a coordinate in exact or reciprocal arithmetic falls on the other side of a tie or an integer.
+KNOWN = [(68, 36), (5, 205), (52, 182), (2, 7), (1, 1), (1, 9), (9, 1), (5000, 5000)]
+SCALES = [0.6, 2.5, 0.3, 1.7, 3.3333333, 0.1, 1.0, 1.05, 2.0, 0.5, 7.77]
+MODES = list(itertools.product(RESIZE_COORDINATES, RESIZE_ROUNDING))
+each_mode = pytest.mark.parametrize("modes", MODES, ids="-".join)
+Modes = tuple[str, str]
+
+
+def size_pairs(count: int, largest: int = 300) -> list[tuple[int, int]]:
+    rng = random.Random(20)
+    return KNOWN + [(rng.randint(1, largest), rng.randint(1, largest)) for _ in range(count)]
+
+
+@functools.cache
+def session(modes: Modes, given: str) -> onnxruntime.InferenceSession:
+    """ONNX Runtime's Resize of one axis by its input `given`, `sizes` or `scales`."""
+    inputs = ["x", "", "", "sizes"] if given == "sizes" else ["x", "", "scales"]
+    kind = TensorProto.INT64 if given == "sizes" else TensorProto.FLOAT
+    attributes = {"coordinate_transformation_mode": modes[0], "nearest_mode": modes[1]}
+    node = helper.make_node("Resize", inputs, ["y"], mode="nearest", **attributes)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, "n", 1])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], "g", [x, helper.make_tensor_value_info(given, kind, [4])], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    return onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+
+
+def taken_by_onnxruntime(extent: int, modes: Modes, given: str, value: float) -> Indices:
+    """The input index of each output position."""
+    x = np.arange(extent, dtype=np.float32).reshape(1, 1, extent, 1)
+    values = np.array([1, 1, value, 1], np.int64 if given == "sizes" else np.float32)
+    (y,) = session(modes, given).run(None, {"x": x, given: values})
+    return np.asarray(y).reshape(-1).astype(np.int32)
+
+
+@each_mode
+def test_sizes(modes: Modes) -> None:
+    for extent, size in size_pairs(300):
+        expected = taken_by_onnxruntime(extent, modes, "sizes", size)
+        found = nearest_indices(extent, size, size / extent, *modes)
+        np.testing.assert_array_equal(found, expected, err_msg=f"{extent} -> {size}")
+
+
+@each_mode
+def test_scales(modes: Modes) -> None:
+    for extent, scale in itertools.product((1, 2, 3, 7, 10, 28, 33, 68, 101, 224), SCALES):
+        expected = taken_by_onnxruntime(extent, modes, "scales", scale)
+        if len(expected) == extent and scale != 1:
+            continue  # ONNX Runtime copies, whatever ONNX's formula says of the scale
+        found = nearest_indices(extent, len(expected), scale, *modes)
+        np.testing.assert_array_equal(found, expected, err_msg=f"{extent} x {scale}")
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("memory", ["buffer", "image"])
+@pytest.mark.parametrize("size", NEAREST_RESIZES, ids=str)
+def test_plans(size: tuple[int, int], memory: str) -> None:
+    """Height and width by every mode, in one plan, exactly as ONNX Runtime does it."""
+    model = nearest_resizes(size, NEAREST_RESIZES[size])
+    graph = import_onnx(model)
+    plan = lower(graph, target_of_device(default_device(), memory=memory))
+    inputs = inputs_of(graph)
+    outputs = Executor(encode_plan(plan), plan.data, default_device()).run(inputs)
+    for name, expected in zip(graph.outputs, run_onnxruntime(model, inputs), strict=True):
+        np.testing.assert_array_equal(outputs[name], expected, err_msg=name)
