@@ -55,7 +55,7 @@ class Binary(enum.IntEnum):
     PRELU = 7
 
 
-class PoolingCode(enum.IntEnum):
+class Pooling(enum.IntEnum):
     """POOL: how a window is reduced."""
 
     MAX = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runtime.graph import Graph, Node
-from runtime.kernels.codes import PoolingCode
+from runtime.kernels.codes import Pooling
 from runtime.plan.plan import ProfileInfo
 
 
@@ -21,7 +21,7 @@ def pool_dims(graph: Graph, node: Node) -> dict[str, int]:
 
 def pool_kind(node: Node) -> int:
     """The POOL option."""
-    return int(PoolingCode.MAX if node.op == "MaxPool" else PoolingCode.AVERAGE)
+    return int(Pooling.MAX if node.op == "MaxPool" else Pooling.AVERAGE)
 
 
 def pool_shown(graph: Graph, node: Node) -> ProfileInfo:

@@ -29,7 +29,7 @@ _ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
     codes.Activation,
     codes.Unary,
     codes.Binary,
-    codes.PoolingCode,
+    codes.Pooling,
     codes.Reduce,
     codes.Pad,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.kernels.codes import Activation, Binary, Pad, PoolingCode, Reduce, Unary
+from runtime.kernels.codes import Activation, Binary, Pad, Pooling, Reduce, Unary
 from tests.runtime.buffer_launch import TABLE, Case
 
 RELU6 = {"act_a": 0.0, "act_b": 6.0}
@@ -211,12 +211,10 @@ CASES: dict[str, Case] = {
     "matmul one a": matmul(2, 9, 3, 1, one_a=True),
     **{f"{c.kernel.name} F{t}": c for t in (2, 4) for c in winograd(t, (7, 9), 19, 21, batch=2)},
     **{f"{c.kernel.name} F{t} even": c for t in (2, 4) for c in winograd(t, (8, 8), 16, 16)},
-    "pool max": pool(19, window((7, 8), (3, 3), (2, 2), pad=SAME, batch=2), PoolingCode.MAX),
-    "pool average": pool(16, window((7, 8), (3, 3), (1, 1), pad=SAME), PoolingCode.AVERAGE),
-    "pool average all": pool(
-        5, window((6, 6), (3, 2), (2, 2), pad=(1, 1, 0, 0)), PoolingCode.AVERAGE, count_include_pad=1
-    ),
-    "pool dilation": pool(8, window((7, 9), (2, 2), dilation=(2, 3)), PoolingCode.MAX),
+    "pool max": pool(19, window((7, 8), (3, 3), (2, 2), pad=SAME, batch=2), Pooling.MAX),
+    "pool average": pool(16, window((7, 8), (3, 3), (1, 1), pad=SAME), Pooling.AVERAGE),
+    "pool average all": pool(5, window((6, 6), (3, 2), (2, 2), pad=(1, 1, 0, 0)), Pooling.AVERAGE, count_include_pad=1),
+    "pool dilation": pool(8, window((7, 9), (2, 2), dilation=(2, 3)), Pooling.MAX),
     "scale_shift": scale_shift(13, 19),
     "scale_shift relu": scale_shift(7, 16, Activation.HARD_SWISH),
     "lrn 5": lrn(6, 19, 5),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from runtime.kernels.codes import Activation, Binary, Pad, PoolingCode, Reduce, Unary
+from runtime.kernels.codes import Activation, Binary, Pad, Pooling, Reduce, Unary
 from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM
 
 Array = NDArray[np.float64]
@@ -133,7 +133,7 @@ def winograd_output(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -
 
 
 def pool(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
-    if defines["POOL"] == PoolingCode.MAX:
+    if defines["POOL"] == Pooling.MAX:
         return taps(arrays["x"], dims, -np.inf).max((3, 4))
     total = taps(arrays["x"], dims, 0.0).sum((3, 4))
     inside = taps(np.ones_like(arrays["x"]), dims, 0.0).sum((3, 4))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from runtime.kernels.codes import PoolingCode
+from runtime.kernels.codes import Pooling
 from runtime.types import Precision
 from tests.runtime.image_launch import assert_close, launch, oracle, precisions, random
 
@@ -25,23 +25,23 @@ def pool(kind, shape, k, stride, pad=(0, 0, 0, 0), include=False, precision=Prec
     dims |= {"batch": batch, "channels": channels, "pad_t": pad[0], "pad_l": pad[1], "count_include_pad": int(include)}
     attributes = {"kernel": k, "strides": stride, "pads": pad, "dilations": (1, 1), "count_include_pad": include}
     x = random(1, *shape)
-    expected = oracle("MaxPool" if kind == PoolingCode.MAX else "AveragePool", [x], attributes)
+    expected = oracle("MaxPool" if kind == Pooling.MAX else "AveragePool", [x], attributes)
     return launch("pool", {"x": x}, dims, (), {"POOL": int(kind)}, None, precision), expected
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("kind", PoolingCode, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", Pooling, ids=lambda kind: kind.name)
 def test_pool(kind, window):
     assert_close(*pool(kind, (2, 6, 5, 6), **WINDOWS[window]), Precision.FP32)
 
 
 def test_average_over_the_padding_too():
-    assert_close(*pool(PoolingCode.AVERAGE, (1, 5, 5, 6), **WINDOWS["3x3 padded"], include=True), Precision.FP32)
+    assert_close(*pool(Pooling.AVERAGE, (1, 5, 5, 6), **WINDOWS["3x3 padded"], include=True), Precision.FP32)
 
 
 @pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
 def test_pool_precisions(precision):
-    assert_close(*pool(PoolingCode.AVERAGE, (1, 9, 5, 6), **WINDOWS["3x3 padded"], precision=precision), precision)
+    assert_close(*pool(Pooling.AVERAGE, (1, 9, 5, 6), **WINDOWS["3x3 padded"], precision=precision), precision)
 
 
 def dims_of(x, sizes):

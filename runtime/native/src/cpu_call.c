@@ -36,7 +36,7 @@ static bool code_set(rt_cpu_codes *codes, const char *word, size_t length) {
         {"RESIDUAL=", &codes->residual, 1},
         {"UNARY=", &codes->unary, RT_UNARY_COS},
         {"BINARY=", &codes->binary, RT_BINARY_PRELU},
-        {"POOL=", &codes->pool, RT_POOL_AVERAGE},
+        {"POOL=", &codes->pool, RT_POOLING_AVERAGE},
         {"REDUCE=", &codes->reduce, RT_REDUCE_MIN},
         {"PAD=", &codes->pad, RT_PAD_EDGE},
         {"LOG=", &codes->log, 1},

@@ -57,7 +57,7 @@ static const char *pool_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
 
 /* Adds one pixel under the window to the result so far. */
 static void pixel_combine(uint32_t code, const float *x, float *y, int32_t channels) {
-    if (code == RT_POOL_MAX) {
+    if (code == RT_POOLING_MAX) {
         for (int32_t c = 0; c < channels; c++) y[c] = rt_greater(x[c], y[c]);
     } else {
         for (int32_t c = 0; c < channels; c++) y[c] += x[c];
@@ -72,7 +72,7 @@ static void pool_pixel(const rt_cpu_call *call, const pool_dims *d, int64_t line
     int64_t left = column * d->stride_w - d->pad_l;
     int64_t image = line / d->out_h * d->in_h;
     int64_t count = 0;
-    for (int32_t c = 0; c < d->channels; c++) y[c] = call->codes.pool == RT_POOL_MAX ? -INFINITY : 0.0f;
+    for (int32_t c = 0; c < d->channels; c++) y[c] = call->codes.pool == RT_POOLING_MAX ? -INFINITY : 0.0f;
     for (int64_t i = 0; i < d->k_h; i++) {
         int64_t row = top + i * d->dil_h;
         if (row < 0 || row >= d->in_h) continue;
@@ -83,7 +83,7 @@ static void pool_pixel(const rt_cpu_call *call, const pool_dims *d, int64_t line
             count++;
         }
     }
-    if (call->codes.pool == RT_POOL_MAX) return;
+    if (call->codes.pool == RT_POOLING_MAX) return;
     float divisor = d->count_include_pad ? (float)d->k_h * (float)d->k_w : (float)count;
     for (int32_t c = 0; c < d->channels; c++) y[c] /= divisor;
 }

@@ -128,8 +128,8 @@ enum {
 };
 
 enum {
-    RT_POOLING_CODE_MAX = 0,
-    RT_POOLING_CODE_AVERAGE = 1,
+    RT_POOLING_MAX = 0,
+    RT_POOLING_AVERAGE = 1,
 };
 
 enum {
