@@ -86,7 +86,7 @@ def target_from_probe(probe: Mapping[str, Any], soc: str, **settings: Any) -> Ta
     if device is None:
         fields["memory"] = "cpu"
     else:
-        family = gpu_family(device["name"], opencl["platform_version"], device["type"] == "cpu")
+        family = gpu_family(device["name"], opencl["platform_version"], device.get("type") == "cpu")
         fields |= {
             "gpu": device["name"],
             "driver": device["driver"],

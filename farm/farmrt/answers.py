@@ -35,6 +35,7 @@ class DeviceAnswer(Answer):
 
     name: Text
     vendor: Text = ""
+    type: Text = ""  # cpu, gpu, accelerator
     driver: Text
     version: Text
     compute_units: Count

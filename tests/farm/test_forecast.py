@@ -49,11 +49,11 @@ def test_conversions_are_the_steps_that_only_move_elements(memory: str) -> None:
     graph = maker.finish(maker.add("ReduceSum", x, axes=(1, 3), keepdims=True))
     plan = lower(graph, dataclasses.replace(TARGET, memory=memory), Options())
     moving = [step.kernel.name in ("copy", "buffer_to_image", "image_to_buffer") for step in plan.steps]
-    told = forecast(plan)
-    assert [operator.is_conversion for operator in told["operators"]] == moving
-    assert told["conversions"] == sum(moving)
-    assert sum(operator.name.startswith("n_transpose") for operator in told["operators"]) == 3
-    assert memory == "buffer" or any("groups of 6 -> 6" in operator.note for operator in told["operators"])
+    figures = forecast(plan)
+    assert [operator.is_conversion for operator in figures.operators] == moving
+    assert figures.conversions == sum(moving)
+    assert sum(operator.name.startswith("n_transpose") for operator in figures.operators) == 3
+    assert memory == "buffer" or any("groups of 6 -> 6" in operator.note for operator in figures.operators)
 
 
 def test_a_cpu_runtime_does_not_fall_back() -> None:
