@@ -9,9 +9,6 @@ from onnx import TensorProto, helper, numpy_helper
 from runtime import zoo
 from runtime.errors import ModelError
 
-QUICK = ("shufflenet",)
-LIGHT = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in zoo.light_models()]
-
 
 def run(model, images):
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -24,24 +21,6 @@ def test_the_nine_networks_are_found():
         "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet",
         "vgg19", "zfnet512",
     ]  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LIGHT)
-def test_outputs_of_the_onnx_packages_networks_differ_between_inputs(name):
-    original = onnx.load(zoo.light_models()[name])
-    model = zoo.reweight(original)
-    onnx.checker.check_model(model)
-    images = np.random.default_rng(11).uniform(-1, 1, (3, 3, 224, 224)).astype(np.float32)
-    outputs = run(model, images)
-    assert np.isfinite(outputs).all()
-    if name != "densenet121":  # which ends in logits
-        assert (outputs.max(axis=1) > 0.02).all()
-        assert np.median(outputs.max(axis=1)) < 0.95
-        outputs = np.log(np.maximum(outputs, 1e-30))
-    assert len(set(outputs.argmax(axis=1).tolist())) == 3
-    assert np.corrcoef(outputs)[np.triu_indices(3, 1)].max() < 0.8
-    assert [info.name for info in model.graph.output] == [info.name for info in original.graph.output]
 
 
 def constant(name, value):
