@@ -11,29 +11,19 @@ import click
 
 from farm import artifacts, safe_text
 from farm.artifacts import Artifact
-from farm.cli import options
-from farm.cli.fleet_options import opencl_option
 from farm.config.inventory import Unit
 from farm.jobs.fleet.unit import open_unit
 from farm.tables import table
 from farm.tables.tune import artifact_table, content_tables
+from farm.units import lookup
 from farm.units.selection import Choice
 from runtime.artifacts import Fingerprint, KernelSet, TunedSet, fingerprint_of
 from runtime.errors import FormatError, JobError
 from runtime.target import target_from_probe
 
-FILES = click.argument("files", metavar="[FILE ...]", nargs=-1, type=options.FILE)
 
-
-@click.group(name="artifacts")
-def command() -> None:
-    """List, show, verify and merge tuned parameters and compiled kernels."""
-
-
-@command.command(name="list")
-@options.json_option
 def list_files(as_json: bool) -> int:
-    """List the artifacts in build/; exit status 1 when one is damaged."""
+    """`farm artifacts list`; returns the exit status."""
     paths = artifacts.find()
     found = [artifact for path in paths if (artifact := _readable(path))]
     if as_json:
@@ -54,11 +44,8 @@ def _readable(path: Path) -> Artifact | None:
         return None
 
 
-@command.command(name="show")
-@click.argument("file", type=options.FILE)
-@options.json_option
 def show_file(file: Path, as_json: bool) -> None:
-    """Show the sets of FILE: what each is valid for, and its entries."""
+    """`farm artifacts show`."""
     artifact = artifacts.read(file)
     if as_json:
         click.echo(json.dumps(_summary(artifact) | {"sets": [_content(each) for each in artifact.sets]}, indent=2))
@@ -66,17 +53,9 @@ def show_file(file: Path, as_json: bool) -> None:
         table.show(content_tables(artifact))
 
 
-@command.command(name="verify")
-@FILES
-@options.unit_options
-@click.option("--offline", is_flag=True, help="Do not compare with any unit.")
-@opencl_option
 def verify_files(files: tuple[Path, ...], choice: Choice, offline: bool, opencl: str | None) -> int:
-    """Verify FILEs, or all in build/: content, hash in the manifest, and whether a unit of their SoC can use them.
-
-    Exit status 1 when anything is wrong.
-    """
-    units = [] if offline else options.units(choice)
+    """`farm artifacts verify`; returns the exit status."""
+    units = [] if offline else lookup.chosen_units(choice)
     known = {unit.name: found for unit in units if unit.abis and (found := _fingerprint(unit, opencl))}
     findings = [each for path in files or artifacts.find() for each in artifacts.verify(path, _suiting(path, known))]
     for each in findings:
@@ -84,14 +63,8 @@ def verify_files(files: tuple[Path, ...], choice: Choice, offline: bool, opencl:
     return int(not all(each.good for each in findings))
 
 
-@command.command(name="merge")
-@click.argument("files", metavar="FILE ...", nargs=-1, type=options.FILE, required=True)
-@click.option("-o", "--output", type=options.FILE, required=True, help="File to write.")
 def merge_files(files: tuple[Path, ...], output: Path) -> None:
-    """Merge FILEs of one kind into one, from which farmrt picks by fingerprint.
-
-    Of two entries for the same launch and fingerprint the faster stays, of two binaries the one of the later file.
-    """
+    """`farm artifacts merge`."""
     for choice in artifacts.merge(files, output):
         click.echo(f"{choice.key}: kept the one of {choice.winner} ({choice.reason})")
     merged = artifacts.read(output)

@@ -7,7 +7,6 @@ import json
 import click
 from pydantic import TypeAdapter, ValidationError
 
-from farm.cli import options, store_options
 from farm.config.fields import SafeName
 from farm.jobs.compare.stored_runs import LATEST, PREFIX, find_run
 from farm.nightly.file import LAST_GOOD, SERIES
@@ -23,23 +22,8 @@ RESERVED = (LATEST, SERIES, LAST_GOOD)
 NAME = TypeAdapter[str](SafeName)
 
 
-@click.group(name="baseline")
-def command() -> None:
-    """Name stored runs, to compare others with them.
-
-    `farm compare NAME run:latest` and `baseline: NAME` of a nightly.yml use such a name.
-    """
-
-
-@command.command(name="set")
-@click.argument("name", metavar="NAME")
-@click.argument("run", metavar=f"[RUN|{LATEST}]", default=LATEST)
-@store_options.store_option
 def set_command(name: str, run: str, store: str | None) -> None:
-    """Give a run a name; without RUN the newest finished one with nightly cases.
-
-    A name that another run had moves to this one.
-    """
+    """`farm baseline set`."""
     checked = _checked(name)
     with Store.open(store, create=False) as opened:
         before = opened.baselines().get(checked)
@@ -49,11 +33,8 @@ def set_command(name: str, run: str, store: str | None) -> None:
     click.echo(one_line(f"{checked}: run {found.id}, {found.command}, {found.started}{was}"))
 
 
-@command.command(name="list")
-@store_options.store_option
-@options.json_option
 def list_command(store: str | None, as_json: bool) -> None:
-    """List all names with their runs."""
+    """`farm baseline list`."""
     with Store.open(store, create=False) as opened:
         found = {name: opened.run(run) for name, run in opened.baselines().items()}
     if as_json:
@@ -65,11 +46,8 @@ def list_command(store: str | None, as_json: bool) -> None:
         click.echo("none yet; `farm baseline set NAME` names the newest run")
 
 
-@command.command(name="remove")
-@click.argument("name", metavar="NAME")
-@store_options.store_option
 def remove_command(name: str, store: str | None) -> None:
-    """Take a name back; the run stays."""
+    """`farm baseline remove`."""
     with Store.open(store, create=False) as opened:
         opened.drop_baseline(name)
     click.echo(one_line(f"{name}: removed; its run stays"))

@@ -9,7 +9,7 @@ import click
 
 from farm import atomic_file
 from farm.cli import options, store_options, view
-from farm.cli.fleet_options import fleet_options
+from farm.config import deployment
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.run import LoadOptions
@@ -18,22 +18,11 @@ from farm.rows.row import Status
 from farm.tables import table
 from farm.tables.benchmark import sections
 from farm.tables.trace import trace_json
+from farm.units import lookup
 from farm.units.selection import Choice
 
 
-@click.command(name="benchmark")
-@options.model_argument
-@options.unit_options
-@click.option(
-    "--round", "rounds", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Measured rounds."
-)
-@options.warmup_option
-@options.load_options
-@fleet_options("farm benchmark", spreads=True)
-@click.option("--trace", metavar="FILE", type=options.FILE, help="Write a trace for Perfetto or chrome://tracing.")
-@store_options.store_option
-@options.json_option
-def command(
+def benchmark(
     model_file: Path,
     choice: Choice,
     rounds: int,
@@ -44,13 +33,9 @@ def command(
     store: str | None,
     as_json: bool,
 ) -> int:
-    """Profile the models of MODEL.yml, operator by operator.
-
-    Warm-up, rounds without and with operator times, operators in run order and by time, by type, multiply-accumulates
-    and a summary. All times are in milliseconds, rates in 10^9 a second.
-    """
-    found = options.load_deployment(model_file)
-    units = options.select_units(choice, found)
+    """`farm benchmark`; returns the exit status."""
+    found = deployment.load(model_file)
+    units = lookup.units_for(found, choice)
     with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as watch:
         rows = list(keeper.kept(benchmark_job(found, units, BenchmarkOptions(rounds, warmup, load), fleet, watch)))
     if trace:

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 import click
 
 from farm import safe_text
-from farm.cli import options
 from farm.config.inventory import Unit
 from farm.farmrt import device_store
 from farm.farmrt.device_store import Cleaned
@@ -17,6 +16,7 @@ from farm.lease import lease
 from farm.tables import table
 from farm.tables.table import Table
 from farm.transport import connect
+from farm.units import lookup
 from farm.units.selection import Choice
 from runtime.errors import FarmError
 
@@ -25,23 +25,9 @@ MAX_AT_ONCE = 16
 COLUMNS = ("Unit", "Files", "Freed", "Left", "Free before")
 
 
-@click.command(name="clean")
-@options.unit_options
-@click.option(
-    "--older",
-    "older_days",
-    metavar="DAYS",
-    type=click.FloatRange(0),
-    default=0.0,
-    help="Only files that no job used for so long.",
-)
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-def command(choice: Choice, older_days: float, dry_run: bool) -> int:
-    """Remove the files that jobs have left on units.
-
-    They are sent again when they are needed. A unit that somebody holds is left alone; exit status 1 then.
-    """
-    found = options.units(choice)
+def clean(choice: Choice, older_days: float, dry_run: bool) -> int:
+    """`farm clean`; returns the exit status."""
+    found = lookup.chosen_units(choice)
     with ThreadPoolExecutor(min(len(found), MAX_AT_ONCE)) as pool:
         outcomes = list(pool.map(lambda unit: _clean(unit, older_days * DAY_S, dry_run), found))
     table.show([_table(found, outcomes, dry_run)])

@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.live import Live
 
 from farm import safe_text
-from farm.cli import options
 from farm.config.inventory import Unit
 from farm.jobs.fleet.health_check import check_unit
 from farm.jobs.fleet.opencl_library import find_opencl
@@ -24,7 +23,7 @@ from farm.tables import table
 from farm.tables.devices import devices_json, devices_table
 from farm.transport import Transport, connect, ssh
 from farm.transport.ssh_trust import HostKey
-from farm.units import health, roll_call
+from farm.units import health, lookup, roll_call
 from farm.units.health import Finding, Quarantine
 from farm.units.known_units import Driver
 from farm.units.roll_call import Present, Report, State
@@ -34,33 +33,9 @@ from runtime.errors import ConfigError, FarmError
 PROBE_DEADLINE_S = 300.0
 MAX_HOSTS = 10
 
-NAME = click.argument("name", metavar="NAME")
 
-
-@click.group(name="devices", invoke_without_command=True)
-@options.unit_options
-@options.json_option
-@click.option("--probe", is_flag=True, help="Ask farmrt for GPU and driver, instead of what was last known of them.")
-@click.option("--watch", is_flag=True, help="Look again and again until interrupted.")
-@click.option(
-    "--every",
-    "every_s",
-    metavar="SECONDS",
-    type=click.FloatRange(0.5, 3600),
-    default=5.0,
-    show_default=True,
-    help="How often --watch looks.",
-)
-@click.pass_context
-def command(
-    context: click.Context, choice: Choice, as_json: bool, probe: bool, watch: bool, every_s: float
-) -> int | None:
-    """List the units: those of devices.yml and the phones that are plugged in, and the state of each.
-
-    NAME in the commands below is a unit's name in this list, or its serial.
-    """
-    if context.invoked_subcommand:
-        return None
+def devices(choice: Choice, as_json: bool, probe: bool, watch: bool, every_s: float) -> int:
+    """`farm devices`; returns the exit status."""
     look = _looker(choice, probe)
     if watch:
         _watch(look, as_json, every_s)
@@ -69,14 +44,8 @@ def command(
     return 0
 
 
-@command.command(name="check")
-@NAME
-@options.json_option
 def check_device(name: str, as_json: bool) -> int:
-    """Check a unit: connection, files, state, farmrt. A good check ends its quarantine, a bad one begins it.
-
-    Exit status 1 when a point of the check is bad.
-    """
+    """`farm devices check`; returns the exit status."""
     unit = _named(name, asked=True)
     findings = check_unit(unit)
     history = health.Records().note_check(unit, findings)
@@ -88,24 +57,15 @@ def check_device(name: str, as_json: bool) -> int:
     return int(not all(each.ok for each in findings))
 
 
-@command.command(name="release")
-@NAME
-@click.option("--force", is_flag=True, help="Also when its holder seems to be alive: that job ends with an error.")
 def release_device(name: str, force: bool) -> None:
-    """End a lease that its holder left behind, and what it left running on the unit."""
+    """`farm devices release`."""
     unit = _named(name)
     with contextlib.closing(connect(unit)) as transport:
         click.echo(lease.release(unit, transport, force))
 
 
-@command.command(name="trust")
-@NAME
-@click.option("--yes", is_flag=True, help="Accept without asking; compare the fingerprint afterwards.")
 def trust_device(name: str, yes: bool) -> int:
-    """Show the host key of a board and accept it, and those of the jump hosts on the way.
-
-    Compare the fingerprint with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` shows on the board.
-    """
+    """`farm devices trust`; returns the exit status."""
     unit = _named(name)
     if unit.transport != "ssh":
         raise ConfigError(f"{unit.name}: only boards (transport: ssh) have a host key; phones ask on their screen")
@@ -143,7 +103,7 @@ def _looker(choice: Choice, probe: bool) -> Callable[[], list[Report]]:
         return _with_driver(report) if probe and report.state == State.READY else report
 
     def look() -> list[Report]:
-        reports = roll_call.call(options.present(), ask, PROBE_DEADLINE_S if probe else roll_call.DEADLINE_S)
+        reports = roll_call.call(lookup.present(), ask, PROBE_DEADLINE_S if probe else roll_call.DEADLINE_S)
         chosen = select([Candidate(each.unit, each.state) for each in reports], choice)
         return [each for each in reports if each.unit in chosen]
 
@@ -170,7 +130,7 @@ def _driver(unit: Unit, transport: Transport) -> Driver:
 def _named(name: str, asked: bool = False) -> Unit:
     """The unit of that name."""
     choice = Choice(devices=(name,))
-    there = options.candidates(choice) if asked else [Candidate(each.unit, each.state) for each in options.present()]
+    there = lookup.candidates(choice) if asked else [Candidate(each.unit, each.state) for each in lookup.present()]
     return select(there, choice)[0]
 
 

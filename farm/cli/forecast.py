@@ -8,24 +8,18 @@ from pathlib import Path
 import click
 
 from farm.cli import options
-from farm.cli.fleet_options import fleet_options
+from farm.config import deployment
 from farm.forecast import ForecastRow
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.forecast import forecast_for_file, forecast_job
 from farm.rows.row import Status
 from farm.tables import table as tables
 from farm.tables.forecast import forecast_tables
+from farm.units import lookup
 from farm.units.selection import ANY, Choice
 
 
-@click.command(name="forecast")
-@options.model_argument
-@options.unit_options
-@click.option("--target-file", metavar="FILE", type=options.FILE, help="What `farmrt probe` printed on another unit.")
-@fleet_options("farm forecast")
-@options.memory_option
-@options.json_option
-def command(
+def forecast(
     model_file: Path,
     choice: Choice,
     target_file: Path | None,
@@ -33,17 +27,14 @@ def command(
     memory: str | None,
     as_json: bool,
 ) -> int:
-    """Say what the models of MODEL.yml will do, before anything runs.
-
-    Which operator runs where and why, where a format is converted, multiply-accumulates, weights and memory.
-    """
-    found = options.load_deployment(model_file)
+    """`farm forecast`; returns the exit status."""
+    found = deployment.load(model_file)
     if target_file:
         if choice != ANY or fleet.opencl:
             raise click.UsageError("--target-file takes the place of units and --opencl")
         rows = forecast_for_file(found, target_file, memory)
     else:
-        rows = forecast_job(found, options.select_units(choice, found), memory, fleet)
+        rows = forecast_job(found, lookup.units_for(found, choice), memory, fleet)
     return options.finish(rows, as_json, _show)
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from farm.cli import FAILED, INTERRUPTED, options, store_options, view
-from farm.cli.fleet_options import fleet_options
+from farm.cli import FAILED, INTERRUPTED, store_options, view
 from farm.config import deployment
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.nightly import run as nightly_run
@@ -22,21 +21,14 @@ from farm.report.write import write_reports
 from farm.store import Store
 from farm.tables import table
 from farm.tables.nightly import night_tables, plan_table
-from farm.units.selection import ANY, select
+from farm.units import lookup
+from farm.units.selection import select
 from runtime.errors import FarmError
 
 REPORTS = Path("reports")
 
 
-@click.command(name="nightly")
-@click.argument("nightly_file", metavar="NIGHTLY.yml", type=options.FILE)
-@click.option("--resume", is_flag=True, help="Go on with the last run of this file, which was interrupted.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be measured, and for how long.")
-@click.option("-o", "--output", metavar="FOLDER", type=options.FILE, help="Report.  [default: reports/<name>]")
-@fleet_options("farm nightly")
-@store_options.store_option
-@options.json_option
-def command(
+def nightly(
     nightly_file: Path,
     resume: bool,
     dry_run: bool,
@@ -45,12 +37,7 @@ def command(
     store: str | None,
     as_json: bool,
 ) -> int:
-    """Measure models on many units, decide what has become worse, and write a report.
-
-    Models, units, settings and the number of repeats stand in NIGHTLY.yml (docs/nightly.md). What looks changed is
-    measured again at once. Exit status 0: nothing worse; 1: a confirmed regression, a wrong result, or something that
-    failed or is missing; 2: configuration; 3: no unit.
-    """
+    """`farm nightly`; returns the exit status."""
     nightly = file.load(nightly_file)
     places = _places(nightly)
     with Store.open(store, tell=store_options.tell) as opened:
@@ -74,8 +61,8 @@ def _places(nightly: Nightly) -> Places:
     """Which deployment file is measured where: on the units that the file names, else on those that it is for."""
     found = [deployment.load(path) for path in nightly.model_files]
     if not nightly.units:
-        return [(each, options.select_units(ANY, each)) for each in found]
-    there = options.candidates()
+        return [(each, lookup.units_for(each)) for each in found]
+    there = lookup.candidates()
     chosen = [unit for selector in nightly.units for unit in select(there, selector.choice)]
     return [(each, list(dict.fromkeys(chosen))) for each in found]
 

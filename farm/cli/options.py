@@ -1,154 +1,18 @@
-"""Options that several commands share, and how commands end: rows kept, printed, and told as an exit status."""
+"""How commands end: rows printed, and told as an exit status."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
-from farm import safe_text, soc
-from farm.config import deployment, inventory
-from farm.config.deployment import Deployment
-from farm.config.inventory import Inventory, Unit
-from farm.jobs.run import LoadOptions
+from farm import safe_text
 from farm.rows import row as results
 from farm.rows.row import Row, Status
 from farm.store.recorder import Keeper
-from farm.transport import connect
-from farm.transport.adb_server import AdbServer
-from farm.units import discovery, roll_call, usb
-from farm.units.roll_call import Plugged, Present, Report
-from farm.units.selection import ANY, Candidate, Choice, may_fit, select, there_is
-from runtime.errors import FarmError, NoUnitError
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 RowType = TypeVar("RowType", bound=Row)
-
-MODEL_FILE = click.Path(path_type=Path)
-FILE = click.Path(path_type=Path)
-
-model_argument = click.argument("model_file", metavar="MODEL.yml", type=MODEL_FILE)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-rounds_option = click.option(
-    "--round", "rounds", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Measured rounds."
-)
-warmup_option = click.option(
-    "--warmup", type=click.IntRange(0, 10_000), default=1, show_default=True, help="Rounds before those."
-)
-
-
-def unit_options(function: Function) -> Function:
-    """Which units work; the function gets one Choice as `choice`."""
-
-    @functools.wraps(function)
-    def called(
-        soc: tuple[str, ...],
-        device: tuple[str, ...],
-        tag: tuple[str, ...],
-        every: bool,
-        one_per_soc: bool,
-        **others: Any,
-    ) -> Any:
-        return function(choice=Choice(soc, device, tag, every, one_per_soc), **others)
-
-    return _with_options(  # type: ignore[no-any-return]
-        called,
-        click.option(
-            "--soc", metavar="SOC", multiple=True, help="Only units with this SoC; repeat for any of several."
-        ),
-        click.option("--device", metavar="UNIT", multiple=True, help="Only this unit, by name or serial; repeatable."),
-        click.option(
-            "--tag", metavar="TAG", multiple=True, help="Only units with this tag of devices.yml; repeatable."
-        ),
-        click.option("--all", "every", is_flag=True, help="All units, whatever the deployment file is for."),
-        click.option("--one-per-soc", is_flag=True, help="Of units with the same SoC only one, a ready one first."),
-    )
-
-
-def load_options(function: Function) -> Function:
-    """How a model is loaded; the function gets one LoadOptions as `load`."""
-
-    @functools.wraps(function)
-    def called(tuned: Path | None, kernels: Path | None, memory: str | None, **others: Any) -> Any:
-        return function(load=LoadOptions(tuned, kernels, memory), **others)
-
-    found = "[default: the file that tuning left in build/, if any]"
-    return _with_options(  # type: ignore[no-any-return]
-        called,
-        click.option("--tuned", metavar="FILE|none", type=FILE, help=f"Tuned parameters.  {found}"),
-        click.option("--kernels", metavar="FILE|none", type=FILE, help=f"Compiled kernels.  {found}"),
-        memory_option,
-    )
-
-
-def _with_options(function: Any, *options: Callable[[Any], Any]) -> Any:
-    """The function with these options, listed in this order."""
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
-memory_option = click.option(
-    "--memory", type=click.Choice(["buffer", "image"]), help="OpenCL memory.  [default: what suits the GPU]"
-)
-
-
-def load_deployment(path: Path) -> Deployment:
-    """The deployment file of a command."""
-    return deployment.load(path)
-
-
-def units(choice: Choice) -> list[Unit]:
-    """The units that the user means, of all that there are."""
-    return select(candidates(choice), choice)
-
-
-def select_units(choice: Choice, found: Deployment) -> list[Unit]:
-    """Units that a command works on: those that the user names, else those that the deployment file is for."""
-    there = candidates(choice)
-    if choice.names_units:
-        return select(there, choice)
-    suitable = [each for each in there if _suits(each.unit, found)]
-    if not suitable:
-        wanted = ", ".join((*found.target_abis, *found.target_socs))
-        raise NoUnitError(f"{found.path}: no unit is of its target_abis and target_socs ({wanted}); {there_is(there)}")
-    return select(suitable, choice)
-
-
-def candidates(choice: Choice = ANY) -> list[Candidate]:
-    """All units. Those that may be meant are asked what they are, where devices.yml does not say all of it."""
-
-    def report(each: Present) -> Report:
-        open_question = not each.unit.abis or each.unit.soc == soc.UNKNOWN or choice.one_per_soc
-        asked = open_question and may_fit(each.unit, choice)
-        return roll_call.identify(each, connect) if asked else roll_call.recall(each)
-
-    return [Candidate(each.unit, each.state) for each in roll_call.call(present(), report)]
-
-
-def present() -> list[Present]:
-    """All units, none of them asked yet."""
-    found = inventory.read()
-    phones = {port: _phones(port, found) for port in roll_call.adb_ports(found)}
-    return roll_call.present(found, {port: plugged for port, plugged in phones.items() if plugged is not None})
-
-
-def _phones(port: int | None, found: Inventory) -> Sequence[Plugged] | None:
-    """The phones of an adb server, which is started only where there may be some; None where it cannot be asked."""
-    listed = any(unit.transport == "adb" and unit.adb_server_port == port for unit in found.units)
-    server = AdbServer(port)
-    try:
-        return discovery.plugged(port) if listed or usb.may_have_phone() or server.is_running() else ()
-    except FarmError:
-        return None
-
-
-def _suits(unit: Unit, found: Deployment) -> bool:
-    wanted = {soc.normalise(word) for word in found.target_socs}
-    return bool(set(unit.abis) & set(found.target_abis)) and (not wanted or soc.normalise(unit.soc) in wanted)
 
 
 def finish(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from farm.cli import FAILED, options, store_options
+from farm.cli import FAILED, store_options
 from farm.rows.run_info import RunInfo
 from farm.safe_text import word
 from farm.store import Store, pruning, summary
@@ -27,29 +27,9 @@ SHORT_COMMIT = 12
 MAX_NUMBERS = 10
 COLUMNS = ("Run", "Name", "Began", "Ended", "State", "Rows", "Commit", "Command")
 
-input_files = click.argument(
-    "files", metavar="FILE ...", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False)
-)
 
-
-@click.group(name="store")
-def command() -> None:
-    """Show the store of all runs and rows, export, import and prune it."""
-
-
-@command.command(name="info")
-@click.option(
-    "--runs",
-    "count",
-    type=click.IntRange(0),
-    default=20,
-    show_default=True,
-    help="How many runs to list, newest first.",
-)
-@store_options.store_option
-@options.json_option
 def info(count: int, store: str | None, as_json: bool) -> None:
-    """Say what the store holds, whether it is whole, and list its runs."""
+    """`farm store info`."""
     with Store.open(store, create=False) as opened:
         told, runs, rows = summary.summary(opened), opened.runs(limit=count), summary.rows_by_run(opened)
     if as_json:
@@ -59,22 +39,8 @@ def info(count: int, store: str | None, as_json: bool) -> None:
         table.show([_summary_table(told), _runs_table(runs, rows)])
 
 
-@command.command(name="export")
-@click.argument("output", metavar="FILE|FOLDER", type=click.Path(path_type=Path))
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice([str(each) for each in Format]),
-    default=str(Format.JSONL),
-    show_default=True,
-    help="JSON lines, or flat tables: a file each in FOLDER.",
-)
-@store_options.store_option
 def export(output: Path, kind: str, store: str | None) -> None:
-    """Write all of the store to FILE (- is standard output), or as flat tables into FOLDER.
-
-    JSON lines are what `farm store import` reads. The tables are runs, rows, samples, points, progress and baselines.
-    """
+    """`farm store export`."""
     with Store.open(store, create=False) as opened:
         if kind != Format.JSONL:
             for path in export_tables(opened, output, Format(kind)):
@@ -85,15 +51,8 @@ def export(output: Path, kind: str, store: str | None) -> None:
             export_file(opened, output)
 
 
-@command.command(name="import")
-@input_files
-@store_options.store_option
 def import_files(files: Sequence[Path], store: str | None) -> int:
-    """Take the runs and rows of FILEs (JSON lines) into the store, those that it has not yet.
-
-    Reads what `farm store export` wrote, reports/unsaved-*.jsonl, and files of rows alone. Exit status 1 when lines are
-    damaged; all others are taken over.
-    """
+    """`farm store import`; returns the exit status."""
     with Store.open(store, tell=store_options.tell) as opened:
         taken = [_taken(opened, path) for path in files]
     return FAILED if any(each.damaged for each in taken) else 0
@@ -107,16 +66,8 @@ def _taken(store: Store, path: Path) -> Taken:
     return taken
 
 
-@command.command(name="prune")
-@click.option("--before", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]), help="Runs that began before (UTC).")
-@click.option("--keep", type=click.IntRange(0), metavar="N", help="All but the newest N runs of each name.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
-@store_options.store_option
 def prune(before: datetime.datetime | None, keep: int | None, dry_run: bool, store: str | None) -> None:
-    """Delete old runs with their rows and points. Runs that are named as baselines, or go on, stay.
-
-    With both options, only what both name.
-    """
+    """`farm store prune`."""
     if before is None and keep is None:
         raise ConfigError("which runs? --before DATE, --keep N, or both")
     moment = before.replace(tzinfo=datetime.UTC) if before else None

@@ -1,4 +1,4 @@
-"""The store on the command line: the option that names it, and a command as a run of it."""
+"""A command as a run of the store: what it was called with, at which commit, and where its rows go."""
 
 from __future__ import annotations
 
@@ -13,12 +13,6 @@ from farm.store.recorder import Keeper
 
 OPTION = "--store"
 GIT_S = 10.0
-
-store_option = click.option(
-    OPTION,
-    metavar="URL",
-    help="Where runs and rows are kept: a path, or postgresql://USER@HOST/DATABASE.  [default: reports/farm.db]",
-)
 
 
 def keeping(store: str | None) -> Keeper:

@@ -9,20 +9,14 @@ from pathlib import Path
 import click
 
 from farm import atomic_file
+from farm.config import samples
 from farm.tables import table
 from runtime import zoo
 from runtime.zoo import Description
 
 
-@click.group(name="zoo")
-def command() -> None:
-    """List and write networks with seeded random weights, made offline."""
-
-
-@command.command(name="list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_models(as_json: bool) -> None:
-    """List the networks, each at its published size."""
+    """`farm zoo list`."""
     descriptions = [zoo.describe(name) for name in zoo.names()]
     if as_json:
         click.echo(json.dumps({"models": [dataclasses.asdict(model) for model in descriptions]}, indent=2))
@@ -31,20 +25,17 @@ def list_models(as_json: bool) -> None:
     table.show([table.Table("", columns, [_row(model) for model in descriptions], frozenset({"name", "paper"}))])
 
 
-@command.command(name="write")
-@click.argument("name")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="ONNX file to write."
-)
-@click.option("--width", type=float, default=1.0, show_default=True, help="Multiplies the number of channels.")
-@click.option("--size", type=int, help="Height and width of the input.  [default: as published]")
-@click.option("--classes", type=int, help="Number of outputs.  [default: as published]")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random weights.")
-def write_model(name: str, output: Path, width: float, size: int | None, classes: int | None, seed: int) -> None:
-    """Write the network NAME as ONNX.
+def write_deployment(name: str, output: Path | None) -> None:
+    """`farm zoo deployment`."""
+    content = samples.find(name).read_bytes()
+    if output:
+        atomic_file.write(output, content)
+    else:
+        click.echo(content, nl=False)
 
-    A deployment file can name it without a file: model_file_path: zoo://NAME?width=0.5&size=128
-    """
+
+def write_model(name: str, output: Path, width: float, size: int | None, classes: int | None, seed: int) -> None:
+    """`farm zoo write`."""
     content = zoo.build(name, width=width, size=size, classes=classes, seed=seed).SerializeToString(deterministic=True)
     atomic_file.write(output, content)
     click.echo(f"{output}: {len(content) / 1e6:.1f} MB")

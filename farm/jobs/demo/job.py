@@ -62,10 +62,16 @@ class Demo:
         return list(dict.fromkeys(path for row in self.tunings for path in row.artifacts))
 
 
-def demonstrate(deployments: Sequence[Deployment], units: Sequence[Unit], watch: Watch, keeper: Keeper) -> Demo:
+def demonstrate(
+    deployments: Sequence[Deployment],
+    units: Sequence[Unit],
+    watch: Watch,
+    keeper: Keeper,
+    budget_s: float | None = None,
+) -> Demo:
     """Runs the three jobs on every model, the first two untuned; tunes the last model on an emulated phone too.
 
-    Each row is kept as it comes.
+    Each row is kept as it comes. A search takes `budget_s` of device time, or what is usual.
     """
     kept = keeper.kept
     runs: list[RunRow] = []
@@ -73,9 +79,9 @@ def demonstrate(deployments: Sequence[Deployment], units: Sequence[Unit], watch:
     for deployment in deployments:
         runs += kept(run_job(deployment, units, RunOptions(validate=True, load=_UNTUNED), watch=watch))
         profiles += kept(benchmark_job(deployment, units, BenchmarkOptions(rounds=20, load=_UNTUNED), watch=watch))
-    tunings = list(kept(tune_job(deployments, units, TuneOptions(SearchOptions("quick")), watch=watch)))
+    tunings = list(kept(tune_job(deployments, units, TuneOptions(SearchOptions("quick", budget_s)), watch=watch)))
     with attached_phone(PHONE, PhoneSettings(soc="sdm845", model="MI 8")) as phone:
-        quick = TuneOptions(SearchOptions("quick", PHONE_BUDGET_S))
+        quick = TuneOptions(SearchOptions("quick", PHONE_BUDGET_S if budget_s is None else budget_s))
         tunings += kept(tune_job(deployments[-1:], [phone], quick, watch=watch))
     return Demo(runs, profiles, tunings)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from farm import cli
-from farm.cli import devices, options
+from farm.cli import devices
 from farm.config.inventory import HOST, Unit
 from farm.jobs.fleet import health_check
 from farm.rows.row import DeviceState
@@ -18,11 +18,12 @@ from farm.tables.devices import devices_json, devices_table
 from farm.tables.table import plain
 from farm.transport import Transport
 from farm.transport.ssh_trust import HostKey
-from farm.units import roll_call
+from farm.units import lookup, roll_call
 from farm.units.facts import Facts
 from farm.units.health import Finding, Records
 from farm.units.known_units import Driver
 from farm.units.roll_call import Present, Report, State
+from farm.units.selection import Choice
 from runtime.errors import DeviceLostError
 
 Say = Callable[..., tuple[int, str, str]]
@@ -227,15 +228,15 @@ def test_only_units_that_may_be_meant_are_asked(say: Say, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(roll_call, "identify", identify)
     for choice, units in {
-        options.Choice(): {"unknown", "other", "phone"},
-        options.Choice(devices=("known",)): set(),
-        options.Choice(socs=("rk3399",)): {"unknown", "other", "phone"},
-        options.Choice(tags=("lab",)): {"unknown"},
-        options.Choice(tags=("lab", "desk"), one_per_soc=True): {"unknown", "other"},
-        options.Choice(one_per_soc=True): {"known", "unknown", "other", "phone"},
+        Choice(): {"unknown", "other", "phone"},
+        Choice(devices=("known",)): set(),
+        Choice(socs=("rk3399",)): {"unknown", "other", "phone"},
+        Choice(tags=("lab",)): {"unknown"},
+        Choice(tags=("lab", "desk"), one_per_soc=True): {"unknown", "other"},
+        Choice(one_per_soc=True): {"known", "unknown", "other", "phone"},
     }.items():
         asked.clear()
-        assert len(options.candidates(choice)) == 4
+        assert len(lookup.candidates(choice)) == 4
         assert set(asked) == units
 
 
