@@ -57,7 +57,7 @@ ORDER = {
         "importers passes plan",
         "evaluate kernels",
         "layout operators target",
-        "graph types version",
+        "extras graph types version",
         "errors",
     ],
 }
