@@ -39,7 +39,7 @@ ORDER = {
         "transport",
         "config rows",
         "soc toolchain workspace",
-        "atomic_file safe_text",
+        "atomic_file host_system safe_text",
     ],
     "farm.jobs": [
         "demo",

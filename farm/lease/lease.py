@@ -31,6 +31,7 @@ from farm.transport.base import Transport
 from runtime.errors import FarmError, JobError, LeaseLostError, UnitBusyError
 
 JOIN_S = 5.0
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # on macOS the latter counts suspended time
 Connect = Callable[[], Transport]
 
 
@@ -182,7 +183,7 @@ def release(unit: Unit, transport: Transport, force: bool = False, locks: Path |
 
 def now_s() -> float:
     """This host's clock that counts suspended time too, and that nobody sets."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.clock_gettime(CLOCK)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import importlib.util
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -50,7 +51,7 @@ def find_toolchain(abi: str, compiler: Sequence[str] = ()) -> Toolchain:
     target = find_abi(abi)
     if compiler:
         return Toolchain(Path(compiler[0]).name, tuple(compiler), _archiver(compiler))
-    if reason := _why_no_ndk(abi):
+    if reason := _why_not_here(abi):
         raise ConfigError(reason)
     if target.is_android and (ndk := _ndk_folder()):
         return _ndk(ndk, target.ndk_target)
@@ -65,10 +66,12 @@ def find_toolchain(abi: str, compiler: Sequence[str] = ()) -> Toolchain:
 def why_missing(abi: str) -> str:
     """Why nothing here can compile for an ABI, and what to do; empty where something can."""
     by_system = (abi == HOST and shutil.which("cc")) or (ABIS[abi].is_android and _ndk_folder())
-    return _why_no_ndk(abi) or ("" if by_system or _has_ziglang() else _no_ziglang(abi))
+    return _why_not_here(abi) or ("" if by_system or _has_ziglang() else _no_ziglang(abi))
 
 
-def _why_no_ndk(abi: str) -> str:
+def _why_not_here(abi: str) -> str:
+    if abi == HOST and platform.system() != "Linux":
+        return f"farmrt runs on Linux, not on this machine ({platform.system()}); build it for a board or a phone"
     if abi == HOST or ABIS[abi].zig_target or _ndk_folder():
         return ""
     return f"{abi} needs the Android NDK: set {NDK_VARIABLE} to its folder (arm64-v8a is built without it)"
