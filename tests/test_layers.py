@@ -24,6 +24,7 @@ ORDER = {
     "": ["farm", "tuner", "runtime"],
     "farm": [
         "cli",
+        "api",
         "jobs",
         "doctor",
         "report",
@@ -49,7 +50,7 @@ ORDER = {
         "benchmark convert forecast opbench",
         "run",
         "fleet opbench_cases validate",
-        "models",
+        "commit models",
     ],
     "runtime": [
         "reference zoo",

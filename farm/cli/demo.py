@@ -8,6 +8,7 @@ import click
 
 from farm.cli import options, store_options, view
 from farm.config import deployment, samples
+from farm.jobs.commit import working_commit
 from farm.jobs.demo.job import Demo, demonstrate, write_report
 from farm.jobs.demo.nights import measure_nights
 from farm.report.write import write_reports
@@ -58,8 +59,6 @@ def _show(demo: Demo) -> None:
 def _nights(folder: Path) -> None:
     """The nights of the emulated farm; the last one's report."""
     click.echo("\nNights of two emulated phones", err=True)
-    *_, night = measure_nights(
-        samples.find(MODELS[0]), NIGHTS_STORE, store_options.working_commit(), store_options.tell
-    )
+    *_, night = measure_nights(samples.find(MODELS[0]), NIGHTS_STORE, working_commit(), store_options.tell)
     table.show(night_tables(night))
     click.echo(f"report of the nights: {write_reports(night, folder).index}")

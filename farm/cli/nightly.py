@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from farm.cli import FAILED, INTERRUPTED, store_options, view
-from farm.config import deployment
+from farm.jobs.commit import working_commit
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.nightly import run as nightly_run
 from farm.jobs.nightly.matrix import Places, cases_of
+from farm.jobs.nightly.places import places_of
 from farm.nightly import file
 from farm.nightly.file import Nightly
 from farm.nightly.night import Night, Outcome
@@ -21,8 +22,6 @@ from farm.report.write import write_reports
 from farm.store import Store
 from farm.tables import table
 from farm.tables.nightly import night_tables, plan_table
-from farm.units import lookup
-from farm.units.selection import select
 from runtime.errors import FarmError
 
 REPORTS = Path("reports")
@@ -39,7 +38,7 @@ def nightly(
 ) -> int:
     """`farm nightly`; returns the exit status."""
     nightly = file.load(nightly_file)
-    places = _places(nightly)
+    places = places_of(nightly)
     with Store.open(store, tell=store_options.tell) as opened:
         if dry_run:
             return _show_plan(nightly, places, opened, as_json)
@@ -54,17 +53,7 @@ def nightly(
 
 
 def _begun(store: Store, nightly: Nightly) -> int:
-    return nightly_run.begin(store, nightly, store_options.command_line(), store_options.working_commit())
-
-
-def _places(nightly: Nightly) -> Places:
-    """Which deployment file is measured where: on the units that the file names, else on those that it is for."""
-    found = [deployment.load(path) for path in nightly.model_files]
-    if not nightly.units:
-        return [(each, lookup.units_for(each)) for each in found]
-    there = lookup.candidates()
-    chosen = [unit for selector in nightly.units for unit in select(there, selector.choice)]
-    return [(each, list(dict.fromkeys(chosen))) for each in found]
+    return nightly_run.begin(store, nightly, store_options.command_line(), working_commit())
 
 
 def _show_plan(nightly: Nightly, places: Places, store: Store, as_json: bool) -> int:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 
 import click
 
 from farm import safe_text
+from farm.jobs.commit import working_commit
 from farm.store import address
 from farm.store.recorder import Keeper
 
 OPTION = "--store"
-GIT_S = 10.0
 
 
 def keeping(store: str | None) -> Keeper:
@@ -41,17 +40,3 @@ def command_line() -> str:
         secret = argument == OPTION
         shown.append(argument)
     return shlex.join(["farm", *shown])
-
-
-def working_commit() -> str:
-    """The commit of the working folder; empty where it is under no git, or there is no git."""
-    try:
-        done = subprocess.run(
-            ["git", "--no-optional-locks", "rev-parse", "--verify", "--quiet", "HEAD"],
-            capture_output=True,
-            timeout=GIT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""
