@@ -1,5 +1,5 @@
-"""An adb server of the tests' own."""
+"""What tests of farm share."""
 
-from tests.farm.conftest import adb_port
+from tests.farm.conftest import adb_port, own_folder
 
-__all__ = ["adb_port"]
+__all__ = ["adb_port", "own_folder"]
