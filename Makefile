@@ -34,8 +34,8 @@ check: setup
 setup: $(VENV)/.development
 
 snapshots: setup
-	FARM_RENEW_SNAPSHOTS=1 $(BIN)/pytest tests/farm/test_help.py
-	git diff --stat -- tests/farm/snapshots
+	FARM_RENEW_SNAPSHOTS=1 $(BIN)/pytest tests/farm/cli/test_help.py
+	git diff --stat -- tests/farm/cli/snapshots
 
 sample: $(VENV)/.runtime
 	$(BIN)/farm demo --only nights --output reports/sample
@@ -56,7 +56,7 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.runtime: pyproject.toml $(VENV)/.created
-	$(INSTALL) --editable .
+	$(INSTALL) --editable '.[compiler]'
 	@touch $@
 
 $(VENV)/.development: pyproject.toml $(VENV)/.created

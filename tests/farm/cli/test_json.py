@@ -18,7 +18,7 @@ from farm.store import Store
 from runtime.errors import DeviceLostError, FarmError, NoUnitError, UnsupportedError
 from tests.farm.conftest import CallFarm
 from tests.farm.model.tiny_model import write_deployment
-from tests.farm.stored import nightly_case
+from tests.farm.rows.nightly_rows import nightly_case
 from tests.farm.test_artifacts import publish
 
 COMMON = {"schema_version", "command", "status", "exit_status", "error", "rows"}
