@@ -45,8 +45,6 @@ class GitFailed(ConfigError):
 def repository() -> Path:
     """The repository that farm runs from; ConfigError where it was installed without one."""
     folder = Path(farm.__file__).resolve().parents[1]
-    if not (folder / "pyproject.toml").is_file():
-        raise ConfigError(f"farm was installed to {folder} without its repository; name a folder with a checkout of it")
     try:
         top = Path(_git(folder, "rev-parse", "--show-toplevel"))
     except GitFailed as error:
