@@ -44,8 +44,8 @@ intel: $(VENV)/.runtime
 	$(INSTALL) --editable '.[intel]'
 
 snapshots: setup
-	FARM_RENEW_SNAPSHOTS=1 $(BIN)/pytest tests/farm/test_help.py
-	git diff --stat -- tests/farm/snapshots
+	FARM_RENEW_SNAPSHOTS=1 $(BIN)/pytest tests/farm/cli/test_help.py
+	git diff --stat -- tests/farm/cli/snapshots
 
 sample: $(VENV)/.runtime driver
 	$(BIN)/farm demo --only nights --output reports/sample
@@ -66,7 +66,7 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.runtime: pyproject.toml $(VENV)/.created
-	$(INSTALL) --editable .
+	$(INSTALL) --editable '.[compiler]'
 	@touch $@
 
 $(VENV)/.development: pyproject.toml $(VENV)/.created

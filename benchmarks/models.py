@@ -42,7 +42,7 @@ def _known_models(context: click.Context, parameter: click.Parameter, text: str)
     names, known = _names(context, parameter, text), networks.zoo_names()
     for name in names:
         if name not in known:
-            raise click.BadParameter(f"{name!r} is not in models/; there are {', '.join(known)}")
+            raise click.BadParameter(f"{name!r} is no sample; there are {', '.join(known)}")
     return names
 
 

@@ -12,15 +12,12 @@ from typing import Any
 import onnx
 import yaml
 
-from benchmarks.scratch import ROOT
 from farm import atomic_file
-from farm.config import deployment
+from farm.config import deployment, samples
 from farm.config.deployment import Deployment
 from farm.jobs.models.prepare import Prepared, prepare
 from farm.model import fetch
 from runtime import zoo
-
-MODELS_FOLDER = ROOT / "models"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +51,8 @@ class Network:
 
 
 def zoo_names() -> list[str]:
-    """The networks of models/*.yml, the cheapest first."""
-    names = {path.stem for path in MODELS_FOLDER.glob("*.yml")}
+    """The networks that have a sample deployment file, the cheapest first."""
+    names = {path.stem for path in samples.FOLDER.glob("*.yml")}
     return sorted(names & set(zoo.names()), key=lambda name: zoo.describe(name).macs)
 
 
@@ -63,7 +60,7 @@ def zoo_names() -> list[str]:
 def zoo_networks(names: Sequence[str]) -> Iterator[list[Network]]:
     """Networks of the zoo by name."""
     with TemporaryDirectory(prefix="farm-benchmark.") as folder:
-        contents = {name: yaml.safe_load((MODELS_FOLDER / f"{name}.yml").read_text()) for name in names}
+        contents = {name: yaml.safe_load((samples.FOLDER / f"{name}.yml").read_text()) for name in names}
         yield [Network(name, content, Path(folder)) for name, content in contents.items()]
 
 

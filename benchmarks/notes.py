@@ -46,7 +46,7 @@ the convolutions' part of that sum.
 
 farmrt queues all launches and waits once. In the figures of this run the rest is what the driver needs between two
 launches, some 15 microseconds each. Since then an operator's time counts from the end of the one before it, so that
-this is the operator's own: `farm benchmark models/mobilenet_v1.yml --round 50 --tuned none --kernels none` gave 0.991,
+this is the operator's own: `farm benchmark zoo://mobilenet_v1 --round 50 --tuned none --kernels none` gave 0.991,
 0.990 and 0.993 with the system's driver."""
 
 CONVERSION = """\

@@ -23,6 +23,7 @@ from farm.farmrt.working_drivers import install_advice
 from farm.transport import adb_server
 from farm.transport.adb import remedy
 from farm.transport.adb_server import AdbServer
+from runtime import extras
 from runtime.errors import ConfigError, FarmError, JobError
 
 State = Literal["ok", "advice", "missing"]
@@ -33,7 +34,7 @@ MIN_PYTHON = (3, 11)
 MIN_FREE_BYTES = 2 * 1024**3
 MAX_FOUND = 200
 ADB_S = 5.0
-INSTALL = "make setup"
+INSTALL = "make setup, or pip install farm again"
 ORIGINS = {"environment": "named in the environment", "system": "from the system", "pypi": "from PyPI"}
 
 
@@ -101,7 +102,9 @@ def _compiler(search_path: str) -> Check:
         return Check("C compiler", "ok", found)
     if zig := toolchain.find_zig():
         return Check("C compiler", "ok", f"{zig} cc (ziglang)")
-    return Check("C compiler", "missing", "neither cc nor ziglang", INSTALL)
+    return Check(
+        "C compiler", "missing", "neither cc nor ziglang", f"apt install gcc, or {extras.install_command('ziglang')}"
+    )
 
 
 def _linker(search_path: str) -> Check:
@@ -110,7 +113,12 @@ def _linker(search_path: str) -> Check:
         return Check("linker", "ok", found)
     if zig := toolchain.find_zig():
         return Check("linker", "ok", f"{zig} ld.lld (ziglang)")
-    return Check("linker", "missing", "neither ld nor ziglang; PoCL cannot link kernels", INSTALL)
+    return Check(
+        "linker",
+        "missing",
+        "neither ld nor ziglang; PoCL cannot link kernels",
+        f"apt install binutils, or {extras.install_command('ziglang')}",
+    )
 
 
 def _opencl(found: Sequence[Driver], probe: Probe | None) -> Iterator[Check]:

@@ -24,6 +24,7 @@ ORDER = {
     "": ["farm", "tuner", "runtime"],
     "farm": [
         "cli",
+        "api",
         "jobs",
         "doctor",
         "report",
@@ -39,7 +40,7 @@ ORDER = {
         "transport",
         "config rows",
         "soc toolchain workspace",
-        "atomic_file safe_text",
+        "atomic_file host_system safe_text",
     ],
     "farm.jobs": [
         "demo",
@@ -49,7 +50,7 @@ ORDER = {
         "benchmark convert forecast opbench",
         "run",
         "fleet opbench_cases validate",
-        "models",
+        "commit models",
     ],
     "runtime": [
         "reference zoo",
@@ -57,7 +58,7 @@ ORDER = {
         "importers passes plan",
         "evaluate kernels",
         "layout nearest operators target",
-        "graph types version",
+        "extras graph types version",
         "errors regular_file",
     ],
 }

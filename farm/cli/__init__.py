@@ -7,16 +7,16 @@ configuration, 3 no unit matches, 130 interrupted.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
 
 import click
 
+from farm import __version__
 from farm.cli import envelope
 from farm.cli.envelope import Document, Problem
-from farm.config.suggestion import suggestion
+from farm.cli.lazy_group import LazyGroup
 from farm.safe_text import one_line
 from runtime.errors import FarmError
 
@@ -25,53 +25,30 @@ INTERRUPTED = 130
 
 # Name -> module that has a click command named `command`; listed by `farm --help` in this order.
 COMMANDS = {
-    "demo": "farm.cli.demo",
-    "doctor": "farm.cli.doctor",
-    "devices": "farm.cli.devices",
-    "build": "farm.cli.build",
-    "zoo": "farm.cli.zoo",
-    "convert": "farm.cli.convert",
-    "forecast": "farm.cli.forecast",
-    "run": "farm.cli.run",
-    "benchmark": "farm.cli.benchmark",
-    "opbench": "farm.cli.opbench",
-    "tune": "farm.cli.tune",
-    "nightly": "farm.cli.nightly",
-    "compare": "farm.cli.compare",
-    "baseline": "farm.cli.baseline",
-    "report": "farm.cli.report",
-    "artifacts": "farm.cli.artifacts",
-    "store": "farm.cli.store",
-    "clean": "farm.cli.clean",
-    "emulate": "farm.cli.emulate",
+    "demo": "farm.cli.commands.demo",
+    "doctor": "farm.cli.commands.doctor",
+    "devices": "farm.cli.commands.devices",
+    "build": "farm.cli.commands.build",
+    "zoo": "farm.cli.commands.zoo",
+    "convert": "farm.cli.commands.convert",
+    "forecast": "farm.cli.commands.forecast",
+    "run": "farm.cli.commands.run",
+    "benchmark": "farm.cli.commands.benchmark",
+    "opbench": "farm.cli.commands.opbench",
+    "tune": "farm.cli.commands.tune",
+    "nightly": "farm.cli.commands.nightly",
+    "compare": "farm.cli.commands.compare",
+    "baseline": "farm.cli.commands.baseline",
+    "report": "farm.cli.commands.report",
+    "artifacts": "farm.cli.commands.artifacts",
+    "store": "farm.cli.commands.store",
+    "clean": "farm.cli.commands.clean",
+    "emulate": "farm.cli.commands.emulate",
 }
 
 
-class LazyGroup(click.Group):
-    """A group whose commands are imported one by one, so that `farm doctor` does not wait for what it does not use."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands, in the order of the table."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Imports the module of one command."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Finds the command, or says which one may be meant."""
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"unknown command {args[0]!r}{suggestion(args[0], COMMANDS)}")
-        return super().resolve_command(ctx, args)
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="farm", message="%(prog)s %(version)s")
+@click.group(cls=LazyGroup, modules=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="%(prog)s %(version)s")
 def farm() -> None:
     """Converts neural networks, runs, validates, profiles and tunes them on many phones and boards."""
 

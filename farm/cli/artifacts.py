@@ -10,29 +10,19 @@ import click
 
 from farm import artifacts, safe_text
 from farm.artifacts import Artifact, ArtifactFinding
-from farm.cli import options
 from farm.cli.envelope import CommandResult, Document
-from farm.cli.fleet_options import opencl_option
 from farm.config.inventory import Unit
 from farm.jobs.fleet.unit import open_unit
 from farm.tables import table
 from farm.tables.tune import artifact_table, content_tables
+from farm.units import lookup
 from farm.units.selection import Selection
 from runtime.artifacts import Fingerprint, KernelSet, TunedSet, fingerprint_of
 from runtime.errors import FormatError, JobError
 
-FILES = click.argument("files", metavar="[FILE ...]", nargs=-1, type=options.FILE)
 
-
-@click.group(name="artifacts")
-def command() -> None:
-    """List, show, verify and merge tuned parameters and compiled kernels."""
-
-
-@command.command(name="list")
-@options.json_option
 def list_files(as_json: bool) -> CommandResult:
-    """List the artifacts in build/; exit status 1 when one is damaged."""
+    """`farm artifacts list`; returns the exit status."""
     paths = artifacts.find()
     readable = [artifact for path in paths if (artifact := _readable(path))]
     status = int(len(readable) < len(paths))
@@ -54,11 +44,8 @@ def _readable(path: Path) -> Artifact | None:
         return None
 
 
-@command.command(name="show")
-@click.argument("file", type=options.FILE)
-@options.json_option
 def show_file(file: Path, as_json: bool) -> CommandResult:
-    """Show the sets of FILE: what each is valid for, and its entries."""
+    """`farm artifacts show`."""
     artifact = artifacts.read(file)
     if as_json:
         return Document(members=_summary(artifact) | {"sets": [_content(one_set) for one_set in artifact.sets]})
@@ -66,20 +53,11 @@ def show_file(file: Path, as_json: bool) -> CommandResult:
     return 0
 
 
-@command.command(name="verify")
-@FILES
-@options.unit_options
-@click.option("--offline", is_flag=True, help="Do not compare with any unit.")
-@opencl_option
-@options.json_option
 def verify_files(
     files: tuple[Path, ...], choice: Selection, offline: bool, opencl: str | None, as_json: bool
 ) -> CommandResult:
-    """Verify FILEs, or all in build/: content, hash in the manifest, and whether a unit of their SoC can use them.
-
-    Exit status 1 when anything is wrong.
-    """
-    units = [] if offline else options.units(choice)
+    """`farm artifacts verify`; returns the exit status."""
+    units = [] if offline else lookup.chosen_units(choice)
     known = {unit.name: device for unit in units if unit.abis and (device := _fingerprint(unit, opencl))}
     paths = files or artifacts.find()
     findings = [finding for path in paths for finding in artifacts.verify(path, _suiting(path, known))]
@@ -95,15 +73,8 @@ def _plain(finding: ArtifactFinding) -> dict[str, Any]:
     return {"file": str(finding.path), "ok": finding.good, "text": finding.text}
 
 
-@command.command(name="merge")
-@click.argument("files", metavar="FILE ...", nargs=-1, type=options.FILE, required=True)
-@click.option("-o", "--output", type=options.FILE, required=True, help="File to write.")
-@options.json_option
 def merge_files(files: tuple[Path, ...], output: Path, as_json: bool) -> CommandResult:
-    """Merge FILEs of one kind into one, from which farmrt picks by fingerprint.
-
-    Of two entries for the same launch and fingerprint the faster stays, of two binaries the one of the later file.
-    """
+    """`farm artifacts merge`."""
     replacements = artifacts.merge(files, output)
     merged = artifacts.read(output)
     if as_json:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 from pydantic import TypeAdapter, ValidationError
 
-from farm.cli import options, store_options
 from farm.cli.envelope import CommandResult, Document
 from farm.config.fields import SafeName
 from farm.jobs.compare.stored_runs import LATEST, PREFIX, find_run
@@ -22,24 +21,8 @@ RESERVED = (LATEST, SERIES, LAST_GOOD)
 NAME = TypeAdapter[str](SafeName)
 
 
-@click.group(name="baseline")
-def command() -> None:
-    """Name stored runs, to compare others with them.
-
-    `farm compare NAME run:latest` and `baseline: NAME` of a nightly.yml use such a name.
-    """
-
-
-@command.command(name="set")
-@click.argument("name", metavar="NAME")
-@click.argument("run", metavar=f"[RUN|{LATEST}]", default=LATEST)
-@store_options.store_option
-@options.json_option
 def set_command(name: str, run: str, store: str | None, as_json: bool) -> CommandResult:
-    """Give a run a name; without RUN the newest finished one with nightly cases.
-
-    A name that another run had moves to this one.
-    """
+    """`farm baseline set`."""
     checked = _checked(name)
     with Store.open(store, create=False) as opened:
         before = opened.baselines().get(checked)
@@ -52,11 +35,8 @@ def set_command(name: str, run: str, store: str | None, as_json: bool) -> Comman
     return 0
 
 
-@command.command(name="list")
-@store_options.store_option
-@options.json_option
 def list_command(store: str | None, as_json: bool) -> CommandResult:
-    """List all names with their runs."""
+    """`farm baseline list`."""
     with Store.open(store, create=False) as opened:
         runs = {name: opened.run(run) for name, run in opened.baselines().items()}
     if as_json:
@@ -69,12 +49,8 @@ def list_command(store: str | None, as_json: bool) -> CommandResult:
     return 0
 
 
-@command.command(name="remove")
-@click.argument("name", metavar="NAME")
-@store_options.store_option
-@options.json_option
 def remove_command(name: str, store: str | None, as_json: bool) -> CommandResult:
-    """Take a name back; the run stays."""
+    """`farm baseline remove`."""
     with Store.open(store, create=False) as opened:
         opened.drop_baseline(name)
     if as_json:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from farm.cli import options
 from farm.cli.envelope import CommandResult, Document
 from farm.tables import table
 from farm.tables.table import Table
@@ -32,18 +31,8 @@ class Built:
     seconds: float
 
 
-@click.command(name="build")
-@click.option(
-    "--abi", "abis", multiple=True, type=click.Choice(list(ABIS)), help="What to compile for.  [default: host]"
-)
-@click.option("--all", "every", is_flag=True, help="Every ABI that a compiler is there for.")
-@options.json_option
-def command(abis: tuple[str, ...], every: bool, as_json: bool) -> CommandResult:
-    """Compile farmrt, the runtime that executes plans on a unit.
-
-    Jobs do so themselves when a unit needs it. Give --abi several times for several. For Android the NDK that
-    ANDROID_NDK_HOME names is used; without it ziglang compiles for arm64-v8a, and armeabi-v7a is left out.
-    """
+def build(abis: tuple[str, ...], every: bool, as_json: bool) -> CommandResult:
+    """`farm build`; returns the exit status."""
     if abis and every:
         raise ConfigError("farm build: give --abi or --all, not both")
     left_out = {abi: reason for abi in ABIS if every and (reason := why_missing(abi))}

@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from farm import safe_text
-from farm.cli import options
 from farm.cli.envelope import CommandResult, Document
 from farm.config.inventory import Unit
 from farm.farmrt import unit_file_store
@@ -20,6 +19,7 @@ from farm.lease import lease
 from farm.tables import table
 from farm.tables.table import Table
 from farm.transport import connect
+from farm.units import lookup
 from farm.units.selection import Selection
 from runtime.errors import FarmError
 
@@ -28,24 +28,9 @@ MAX_AT_ONCE = 16
 COLUMNS = ("Unit", "Files", "Freed", "Left", "Free before")
 
 
-@click.command(name="clean")
-@options.unit_options
-@click.option(
-    "--older",
-    "older_days",
-    metavar="DAYS",
-    type=click.FloatRange(0),
-    default=0.0,
-    help="Only files that no job used for so long.",
-)
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-@options.json_option
-def command(choice: Selection, older_days: float, dry_run: bool, as_json: bool) -> CommandResult:
-    """Remove the files that jobs have left on units.
-
-    They are sent again when they are needed. A unit that somebody holds is left alone; exit status 1 then.
-    """
-    units = options.units(choice)
+def clean(choice: Selection, older_days: float, dry_run: bool, as_json: bool) -> CommandResult:
+    """`farm clean`; returns the exit status."""
+    units = lookup.chosen_units(choice)
     with ThreadPoolExecutor(min(len(units), MAX_AT_ONCE)) as pool:
         outcomes = list(pool.map(lambda unit: _clean(unit, older_days * DAY_S, dry_run), units))
     if not as_json:

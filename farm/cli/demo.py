@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from farm.cli import options, store_options, view
-from farm.config import deployment
+from farm.config import deployment, samples
+from farm.jobs.commit import working_commit
 from farm.jobs.demo.job import Demo, demonstrate, write_report
 from farm.jobs.demo.nights import measure_nights
 from farm.report.write import write_reports
@@ -16,47 +17,32 @@ from farm.tables import table
 from farm.tables.nightly import night_tables
 from farm.tables.run import artifact_lines, run_tables
 from farm.tables.tune import tune_table
+from farm.units import lookup
 from farm.units.selection import Selection
+from runtime.errors import ConfigError
 
-MODELS = (Path("models/mobilenet_v1.yml"), Path("models/squeezenet_v11.yml"))
+MODELS = ("mobilenet_v1", "squeezenet_v11")  # the samples; a quick demonstration takes the last
 REPORT = Path("reports/demo.md")
-NIGHTS_REPORT = Path("reports/emulated_farm")
 NIGHTS_STORE = Path("reports/emulated_farm.db")
 NIGHTS = "nights"
+QUICK_S = 2.0  # of device time
 
 
-@click.command(name="demo")
-@click.option(
-    "--only",
-    type=click.Choice(["main", NIGHTS]),
-    help="Only the main job on this machine, or only the nights of an emulated farm.",
-)
-@click.option(
-    "-o",
-    "--output",
-    metavar="FOLDER",
-    type=options.FILE,
-    default=NIGHTS_REPORT,
-    show_default=True,
-    help="Report on the nights.",
-)
-@store_options.store_option
-def command(only: str | None, output: Path, store: str | None) -> int:
-    """Show what farm does on this machine and on emulated phones, and write reports of it.
-
-    Runs, validates, profiles and tunes two networks; then lets two phones live through some nights, of which one is hot
-    and the last one brings a slowdown. Call it where the folder models/ is.
-    """
-    status = 0 if only == NIGHTS else _main_job(store)
-    if only != "main":
+def demo(only: str | None, quick: bool, output: Path, store: str | None) -> int:
+    """`farm demo`; returns the exit status."""
+    if quick and only == NIGHTS:
+        raise ConfigError("--quick leaves out the nights; give one of the two")
+    status = 0 if only == NIGHTS else _main_job(quick, store)
+    if only != "main" and not quick:
         _nights(output)
     return status
 
 
-def _main_job(store: str | None) -> int:
-    units = options.units(Selection(devices=("host",)))
+def _main_job(quick: bool, store: str | None) -> int:
+    models = [deployment.load(samples.find(name)) for name in MODELS]
+    units = lookup.chosen_units(Selection(devices=("host",)))
     with store_options.keeping(store) as keeper, view.shown() as progress:
-        demo = demonstrate([deployment.load(path) for path in MODELS], units, progress, keeper)
+        demo = demonstrate(models[-1:] if quick else models, units, progress, keeper, QUICK_S if quick else None)
     write_report(demo, REPORT)
     _show(demo)
     return max(exit_status(demo.rows), keeper.exit_status)
@@ -73,6 +59,6 @@ def _show(demo: Demo) -> None:
 def _nights(folder: Path) -> None:
     """The nights of the emulated farm; the last one's report."""
     click.echo("\nNights of two emulated phones", err=True)
-    *_, night = measure_nights(MODELS[0], NIGHTS_STORE, store_options.working_commit(), store_options.tell)
+    *_, night = measure_nights(samples.find(MODELS[0]), NIGHTS_STORE, working_commit(), store_options.tell)
     table.show(night_tables(night))
     click.echo(f"report of the nights: {write_reports(night, folder).index}")

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.live import Live
 
 from farm import safe_text
-from farm.cli import options
 from farm.cli.envelope import CommandResult, Document
 from farm.config.inventory import Unit
 from farm.jobs.fleet.health_check import check_unit
@@ -24,7 +23,7 @@ from farm.tables import table
 from farm.tables.devices import devices_json, devices_table
 from farm.transport import Transport, connect, ssh
 from farm.transport.ssh_known_hosts import HostKey
-from farm.units import health, survey
+from farm.units import health, lookup, survey
 from farm.units.facts_cache import DriverFacts
 from farm.units.health import CheckResult, Quarantine
 from farm.units.selection import SelectableUnit, Selection, may_match, select
@@ -33,35 +32,12 @@ from runtime.errors import ConfigError, FarmError
 
 PROBE_DEADLINE_S = 300.0
 MAX_HOSTS = 10
+
 DEVICES = "devices"
 
-NAME = click.argument("name", metavar="NAME")
 
-
-@click.group(name=DEVICES, invoke_without_command=True)
-@options.unit_options
-@options.json_option
-@click.option("--probe", is_flag=True, help="Ask farmrt for GPU and driver, instead of what was last known of them.")
-@click.option("--watch", is_flag=True, help="Look again and again until interrupted.")
-@click.option(
-    "--every",
-    "every_s",
-    metavar="SECONDS",
-    type=click.FloatRange(0.5, 3600),
-    default=5.0,
-    show_default=True,
-    help="How often --watch looks.",
-)
-@click.pass_context
-def command(
-    context: click.Context, choice: Selection, as_json: bool, probe: bool, watch: bool, every_s: float
-) -> CommandResult:
-    """List the units: those of devices.yml and the phones that are plugged in, and the state of each.
-
-    NAME in the commands below is a unit's name in this list, or its serial.
-    """
-    if context.invoked_subcommand:
-        return None
+def devices(choice: Selection, as_json: bool, probe: bool, watch: bool, every_s: float) -> CommandResult:
+    """`farm devices`; returns the exit status."""
     look = _looker(choice, probe)
     if watch:
         _watch(look, as_json, every_s)
@@ -73,14 +49,8 @@ def command(
     return 0
 
 
-@command.command(name="check")
-@NAME
-@options.json_option
 def check_device(name: str, as_json: bool) -> CommandResult:
-    """Check a unit: connection, files, state, farmrt. A good check ends its quarantine, a bad one begins it.
-
-    Exit status 1 when a point of the check is bad.
-    """
+    """`farm devices check`; returns the exit status."""
     unit = _named(name, with_facts=True)
     findings = check_unit(unit)
     history = health.HealthRecords().record_check(unit, findings)
@@ -92,12 +62,8 @@ def check_device(name: str, as_json: bool) -> CommandResult:
     return status
 
 
-@command.command(name="release")
-@NAME
-@click.option("--force", is_flag=True, help="Also when its holder seems to be alive: that job ends with an error.")
-@options.json_option
 def release_device(name: str, force: bool, as_json: bool) -> CommandResult:
-    """End a lease that its holder left behind, and what it left running on the unit."""
+    """`farm devices release`."""
     unit = _named(name)
     with contextlib.closing(connect(unit)) as transport:
         outcome = lease.release(unit, transport, force)
@@ -107,14 +73,8 @@ def release_device(name: str, force: bool, as_json: bool) -> CommandResult:
     return 0
 
 
-@command.command(name="trust")
-@NAME
-@click.option("--yes", is_flag=True, help="Accept without asking; compare the fingerprint afterwards.")
 def trust_device(name: str, yes: bool) -> int:
-    """Show the host key of a board and accept it, and those of the jump hosts on the way.
-
-    Compare the fingerprint with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` shows on the board.
-    """
+    """`farm devices trust`; returns the exit status."""
     unit = _named(name)
     if unit.transport != "ssh":
         raise ConfigError(f"{unit.name}: only boards (transport: ssh) have a host key; phones ask on their screen")
@@ -152,7 +112,7 @@ def _looker(choice: Selection, probe: bool) -> Callable[[], list[UnitReport]]:
         return _with_driver(report) if probe and report.state == UnitState.READY else report
 
     def look() -> list[UnitReport]:
-        reports = survey.ask_all(options.present(), ask, PROBE_DEADLINE_S if probe else survey.DEADLINE_S)
+        reports = survey.ask_all(lookup.present(), ask, PROBE_DEADLINE_S if probe else survey.DEADLINE_S)
         chosen = select([SelectableUnit(report.unit, report.state) for report in reports], choice)
         return [report for report in reports if report.unit in chosen]
 
@@ -180,8 +140,8 @@ def _named(name: str, with_facts: bool = False) -> Unit:
     """The unit of that name."""
     choice = Selection(devices=(name,))
     if with_facts:
-        return select(options.candidates(choice), choice)[0]
-    return select([SelectableUnit(entry.unit, entry.state) for entry in options.present()], choice)[0]
+        return lookup.chosen_units(choice)[0]
+    return select([SelectableUnit(entry.unit, entry.state) for entry in lookup.present()], choice)[0]
 
 
 def _watch(look: Callable[[], list[UnitReport]], as_json: bool, every_s: float) -> None:

@@ -6,8 +6,8 @@ import dataclasses
 
 import click
 
-from farm import doctor
-from farm.cli.envelope import OPTION, CommandResult, Document
+from farm import doctor as machine
+from farm.cli.envelope import CommandResult, Document
 from farm.doctor import Check
 from farm.jobs.fleet.probe import probe_driver
 
@@ -15,14 +15,9 @@ MARKS = {"ok": click.style("ok     ", fg="green"), "advice": click.style("advice
 MISSING = click.style("missing", fg="red", bold=True)
 
 
-@click.command(name="doctor")
-@click.option(OPTION, "as_json", is_flag=True, help="Print JSON.")
-def command(as_json: bool) -> CommandResult:
-    """Say what this machine has, what it lacks, and what to do about it.
-
-    Exit status 1 when something is missing without which nothing runs.
-    """
-    checks = doctor.examine(probe_driver)
+def doctor(as_json: bool) -> CommandResult:
+    """`farm doctor`; returns the exit status."""
+    checks = machine.examine(probe_driver)
     status = int(any(check.state == "missing" for check in checks))
     if as_json:
         return Document(status, members={"checks": [dataclasses.asdict(check) for check in checks]})

@@ -86,5 +86,5 @@ def command_name(arguments: Sequence[str], commands: Mapping[str, str]) -> str:
     group = importlib.import_module(commands[name]).command if commands.get(name) else None
     if not isinstance(group, click.Group):
         return name
-    rest = arguments[list(arguments).index(name) + 1 :]
-    return " ".join([name, *itertools.islice((word for word in rest if word in group.commands), 1)])
+    rest, parts = arguments[list(arguments).index(name) + 1 :], group.list_commands(click.Context(group))
+    return " ".join([name, *itertools.islice((word for word in rest if word in parts), 1)])

@@ -10,11 +10,11 @@ import click
 
 from farm.cli import FAILED, options, store_options, view
 from farm.cli.envelope import CommandResult, Document
-from farm.cli.fleet_options import fleet_options
-from farm.config import deployment
+from farm.jobs.commit import working_commit
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.nightly import run as nightly_run
 from farm.jobs.nightly.matrix import Places, cases_of
+from farm.jobs.nightly.places import places_of
 from farm.nightly import configuration
 from farm.nightly.block_order import expected_duration_s
 from farm.nightly.configuration import NightlyConfiguration
@@ -24,21 +24,12 @@ from farm.report.write import write_reports
 from farm.store import Store
 from farm.tables import table
 from farm.tables.nightly import night_tables, plan_table
-from farm.units.selection import ANY, select
 from runtime.errors import FarmError
 
 REPORTS = Path("reports")
 
 
-@click.command(name="nightly")
-@click.argument("nightly_file", metavar="NIGHTLY.yml", type=options.FILE)
-@click.option("--resume", is_flag=True, help="Go on with the last run of this file, which was interrupted.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be measured, and for how long.")
-@click.option("-o", "--output", metavar="FOLDER", type=options.FILE, help="Report.  [default: reports/<name>]")
-@fleet_options("farm nightly")
-@store_options.store_option
-@options.json_option
-def command(
+def nightly(
     nightly_file: Path,
     resume: bool,
     dry_run: bool,
@@ -47,14 +38,9 @@ def command(
     store: str | None,
     as_json: bool,
 ) -> CommandResult:
-    """Measure models on many units, decide what has become worse, and write a report.
-
-    Models, units, settings and the number of repeats stand in NIGHTLY.yml (docs/nightly.md). What looks changed is
-    measured again at once. Exit status 0: nothing worse; 1: a confirmed regression, a wrong result, or something that
-    failed or is missing; 2: configuration; 3: no unit.
-    """
+    """`farm nightly`; returns the exit status."""
     nightly = configuration.load(nightly_file)
-    places = _places(nightly)
+    places = places_of(nightly)
     with Store.open(store, tell=store_options.tell) as opened:
         if dry_run:
             return _show_plan(nightly, places, opened, as_json)
@@ -69,17 +55,7 @@ def command(
 
 
 def _begun(store: Store, nightly: NightlyConfiguration) -> int:
-    return nightly_run.begin(store, nightly, store_options.command_line(), store_options.working_commit())
-
-
-def _places(nightly: NightlyConfiguration) -> Places:
-    """Which deployment file is measured where: on the units that the file names, else on those that it is for."""
-    deployments = [deployment.load(path) for path in nightly.model_files]
-    if not nightly.units:
-        return [(source, options.select_units(ANY, source)) for source in deployments]
-    there = options.candidates()
-    chosen = [unit for selector in nightly.units for unit in select(there, selector.choice)]
-    return [(source, list(dict.fromkeys(chosen))) for source in deployments]
+    return nightly_run.begin(store, nightly, store_options.command_line(), working_commit())
 
 
 def _show_plan(nightly: NightlyConfiguration, places: Places, store: Store, as_json: bool) -> CommandResult:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from farm.cli import FAILED, options, store_options
+from farm.cli import FAILED, store_options
 from farm.cli.envelope import CommandResult, Document
 from farm.rows.run_info import RunInfo
 from farm.safe_text import word
@@ -27,29 +27,9 @@ SHORT_COMMIT = 12
 MAX_NUMBERS = 10
 COLUMNS = ("Run", "Name", "Began", "Ended", "State", "Rows", "Commit", "Command")
 
-input_files = click.argument(
-    "files", metavar="FILE ...", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False)
-)
 
-
-@click.group(name="store")
-def command() -> None:
-    """Show the store of all runs and rows, export, import and prune it."""
-
-
-@command.command(name="info")
-@click.option(
-    "--runs",
-    "count",
-    type=click.IntRange(0),
-    default=20,
-    show_default=True,
-    help="How many runs to list, newest first.",
-)
-@store_options.store_option
-@options.json_option
 def info(count: int, store: str | None, as_json: bool) -> CommandResult:
-    """Say what the store holds, whether it is whole, and list its runs."""
+    """`farm store info`."""
     with Store.open(store, create=False) as opened:
         totals, runs, rows = summary.summary(opened), opened.runs(limit=count), summary.rows_by_run(opened)
     if as_json:
@@ -59,22 +39,8 @@ def info(count: int, store: str | None, as_json: bool) -> CommandResult:
     return 0
 
 
-@command.command(name="export")
-@click.argument("output", metavar="FILE|FOLDER", type=click.Path(path_type=Path))
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice([str(name) for name in ExportFormat]),
-    default=str(ExportFormat.JSONL),
-    show_default=True,
-    help="JSON lines, or flat tables: a file each in FOLDER.",
-)
-@store_options.store_option
 def export(output: Path, kind: str, store: str | None) -> None:
-    """Write all of the store to FILE (- is standard output), or as flat tables into FOLDER.
-
-    JSON lines are what `farm store import` reads. The tables are runs, rows, samples, points, progress and baselines.
-    """
+    """`farm store export`."""
     with Store.open(store, create=False) as opened:
         if kind != ExportFormat.JSONL:
             for path in export_tables(opened, output, ExportFormat(kind)):
@@ -85,16 +51,8 @@ def export(output: Path, kind: str, store: str | None) -> None:
             export_file(opened, output)
 
 
-@command.command(name="import")
-@input_files
-@store_options.store_option
-@options.json_option
 def import_files(files: Sequence[Path], store: str | None, as_json: bool) -> CommandResult:
-    """Take the runs and rows of FILEs (JSON lines) into the store, those that it has not yet.
-
-    Reads what `farm store export` wrote, reports/unsaved-*.jsonl, and files of rows alone. Exit status 1 when lines are
-    damaged; all others are taken over.
-    """
+    """`farm store import`; returns the exit status."""
     with Store.open(store, tell=store_options.tell) as opened:
         imported = [_imported(opened, path, as_json) for path in files]
     status = FAILED if any(totals.damaged for totals in imported) else 0
@@ -111,19 +69,10 @@ def _imported(store: Store, path: Path, as_json: bool) -> ImportResult:
     return totals
 
 
-@command.command(name="prune")
-@click.option("--before", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]), help="Runs that began before (UTC).")
-@click.option("--keep", type=click.IntRange(0), metavar="N", help="All but the newest N runs of each name.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
-@store_options.store_option
-@options.json_option
 def prune(
     before: datetime.datetime | None, keep: int | None, dry_run: bool, store: str | None, as_json: bool
 ) -> CommandResult:
-    """Delete old runs with their rows and points. Runs that are named as baselines, or go on, stay.
-
-    With both options, only what both name.
-    """
+    """`farm store prune`."""
     if before is None and keep is None:
         raise ConfigError("which runs? --before DATE, --keep N, or both")
     moment = before.replace(tzinfo=datetime.UTC) if before else None

@@ -1,24 +1,17 @@
-"""The store on the command line: the option that names it, and a command as a run of it."""
+"""A command as a run of the store: what it was called with, at which commit, and where its rows go."""
 
 from __future__ import annotations
 
 import shlex
-import subprocess
 
 import click
 
 from farm import safe_text
+from farm.jobs.commit import working_commit
 from farm.store import address
 from farm.store.recorder import Recorder
 
 OPTION = "--store"
-GIT_S = 10.0
-
-store_option = click.option(
-    OPTION,
-    metavar="URL",
-    help="Where runs and rows are kept: a path, or postgresql://USER@HOST/DATABASE.  [default: reports/farm.db]",
-)
 
 
 def keeping(store: str | None) -> Recorder:
@@ -47,17 +40,3 @@ def command_line() -> str:
         secret = argument == OPTION
         shown.append(argument)
     return shlex.join(["farm", *shown])
-
-
-def working_commit() -> str:
-    """The commit of the working folder; empty where it is under no git, or there is no git."""
-    try:
-        done = subprocess.run(
-            ["git", "--no-optional-locks", "rev-parse", "--verify", "--quiet", "HEAD"],
-            capture_output=True,
-            timeout=GIT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""

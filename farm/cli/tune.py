@@ -9,7 +9,6 @@ import click
 
 from farm.cli import options, store_options, view
 from farm.cli.envelope import CommandResult
-from farm.cli.fleet_options import fleet_options
 from farm.config import deployment
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FleetOptions
@@ -19,31 +18,14 @@ from farm.rows.tune import TuneRow
 from farm.tables import table
 from farm.tables.run import artifact_lines
 from farm.tables.tune import tune_table
+from farm.units import lookup
 from farm.units.selection import Selection
 from runtime.errors import ConfigError
-from tuner.search import LEVELS
 
 MODELS_FOLDER = Path("models")
 
 
-@click.command(name="tune")
-@click.argument("model_files", metavar="[MODEL.yml ...]", nargs=-1, type=options.MODEL_FILE)
-@options.unit_options
-@click.option(
-    "--level", type=click.Choice(list(LEVELS)), default="quick", show_default=True, help="How thorough the search is."
-)
-@click.option(
-    "--budget",
-    "budget_s",
-    metavar="SECONDS",
-    type=click.FloatRange(0),
-    help="Device time for each model.  [default: quick 18, normal 180, exhaustive unlimited]",
-)
-@fleet_options("farm tune")
-@options.memory_option
-@store_options.store_option
-@options.json_option
-def command(
+def tune(
     model_files: tuple[Path, ...],
     choice: Selection,
     level: str,
@@ -53,14 +35,8 @@ def command(
     store: str | None,
     as_json: bool,
 ) -> CommandResult:
-    """Tune the kernels of models for a SoC; without MODEL.yml, of all in models/.
-
-    Tries kernel variants and local sizes where the models' time is, and keeps what beats the default beyond the noise.
-    Writes the tuned parameters and the compiled kernels to build/<library>/opencl, runs each model with and without
-    them in turns, and says what was gained. What was measured is remembered: an interrupted search goes on when the
-    same command is given again.
-    """
-    units = options.units(choice)
+    """`farm tune`; returns the exit status."""
+    units = lookup.chosen_units(choice)
     sources = [deployment.load(path) for path in model_files or _all_models()]
     wanted = TuneOptions(SearchOptions(level, budget_s, memory))
     try:

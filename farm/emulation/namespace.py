@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from farm.host_system import check_linux
 from runtime.errors import ConfigError, DeadlineError, JobError
 
 QEMU = "qemu-aarch64-static"
@@ -54,7 +55,8 @@ _FORGET = f"""
 
 
 def require_root() -> None:
-    """Raises ConfigError where the user is not root."""
+    """Raises ConfigError where this is no Linux, or the user is not root."""
+    check_linux("an emulated board")
     if os.geteuid() != 0:
         raise ConfigError("an emulated board needs root: sudo .venv/bin/farm emulate board ...")
 

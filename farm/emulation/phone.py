@@ -26,6 +26,7 @@ from farm.emulation.socs import find_soc
 from farm.emulation.state import PhoneState
 from farm.emulation.streams import AdbStream
 from farm.emulation.sync import SyncService
+from farm.host_system import check_linux
 from runtime.errors import ConfigError
 
 ADDRESS = "127.0.0.1"
@@ -70,6 +71,7 @@ class Phone:
     """
 
     def __init__(self, settings: PhoneSettings, folder: Path, port: int) -> None:
+        check_linux("an emulated phone")
         check_folder_name(folder)
         self._settings, self._folder = settings, folder
         self._soc = find_soc(settings.soc)

@@ -12,10 +12,10 @@ from pathlib import Path
 import filelock
 
 from farm.config.inventory import Unit
+from farm.host_system import boot_id
 from runtime.errors import FarmError
 
 LOCAL_UNITS_FOLDER = Path("build/units")
-BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
 
 
 @contextlib.contextmanager
@@ -60,4 +60,4 @@ def _runtime_folder() -> Path:
 
 def _file_identity(path: Path) -> str:
     status = path.stat()
-    return f"{BOOT_ID_FILE.read_text().strip()[:18]}:{status.st_dev}:{status.st_ino}"
+    return f"{boot_id()[:18]}:{status.st_dev}:{status.st_ino}"

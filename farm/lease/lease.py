@@ -32,6 +32,7 @@ from farm.transport.base import Transport
 from runtime.errors import FarmError, JobError, LeaseLostError, UnitBusyError
 
 JOIN_S = 5.0
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # on macOS the latter counts suspended time
 Connect = Callable[[], Transport]
 
 
@@ -185,7 +186,7 @@ def release(unit: Unit, transport: Transport, force: bool = False, locks: Path |
 
 def boot_clock_s() -> float:
     """Seconds since boot, suspended time included; a clock that nobody can set."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.clock_gettime(CLOCK)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Reads nightly.yml: which models are measured on which units, how, how often, and who is notified.
 
     name: lab                             # of the series; default: the file's name
-    models: [models/mobilenet_v1.yml]     # deployment files, from this file's folder
+    models: [zoo://mobilenet_v1, net.yml] # samples, and deployment files from this file's folder
     units:                                # any of these; the keys of one entry narrow it down
       - soc: sdm845
       - {tag: quiet, one_per_soc: yes}
@@ -34,7 +34,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, field_validator
 
 from farm.condition.throttling import RetryPolicy
-from farm.config import yaml_source
+from farm.config import samples, yaml_source
 from farm.config.deployment import Runtime
 from farm.config.fields import SafeName, Text, as_list, not_empty
 from farm.config.yaml_source import KeyPath, YamlSection, YamlSource
@@ -118,7 +118,7 @@ class NightlyConfiguration(YamlSection):
     @property
     def model_files(self) -> list[Path]:
         """The deployment files."""
-        return [self.path.parent / name for name in self.models]
+        return [samples.deployment_file(name, self.path.parent) for name in self.models]
 
     @property
     def rest(self) -> RetryPolicy:

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import psutil
-import psycopg
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, TimeoutError
 
@@ -20,12 +19,15 @@ from farm.safe_text import one_line
 from farm.store.address import Address
 from farm.store.damage import copy_aside
 from farm.store.rows import json_text
+from runtime import extras
 from runtime.errors import FarmError, FormatError, StoreError
 
 LOCK_WAIT_S = 30.0
 CONNECT_S = 10
 MAX_WORD = 200
 WRITES = "farm_writes"
+POSTGRESQL_STORE = "A PostgreSQL store"
+LOCK_NOT_AVAILABLE = "55P03"  # sqlstate, see PostgreSQL's appendix of error codes
 
 
 def sqlite_engine(url: URL) -> Engine:
@@ -46,7 +48,8 @@ def sqlite_engine(url: URL) -> Engine:
 
 
 def postgresql_engine(url: URL) -> Engine:
-    """An engine whose sessions wait as long for a lock as SQLite's."""
+    """An engine whose sessions wait as long for a lock as SQLite's; raises ConfigError where its driver is missing."""
+    extras.load(POSTGRESQL_STORE, "psycopg")
     arguments = {"connect_timeout": CONNECT_S, "application_name": "farm"}
     engine = create_engine(url, connect_args=arguments, json_serializer=json_text, pool_pre_ping=True)
 
@@ -98,10 +101,18 @@ def translated_errors(address: Address) -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise _translated(address, error.orig) from None
-    except (sqlite3.Error, psycopg.Error) as error:
+    except _driver_error(address) as error:
         raise _translated(address, error) from None
     except TimeoutError:
         raise StoreError(f"{address}: too many threads of this process use the store at once") from None
+
+
+def _driver_error(address: Address) -> type[Exception]:
+    """Base of what the database's own package raises."""
+    if address.path:
+        return sqlite3.Error
+    error: type[Exception] = extras.load(POSTGRESQL_STORE, "psycopg").Error
+    return error
 
 
 def _translated(address: Address, error: BaseException | None) -> FarmError:
@@ -131,7 +142,7 @@ _SQLITE = {
 
 
 def _of_postgresql(address: Address, state: str, error: BaseException | None) -> FarmError:
-    if state == psycopg.errors.LockNotAvailable.sqlstate:
+    if state == LOCK_NOT_AVAILABLE:
         who = "another session; pg_stat_activity tells which"
         return StoreError(f"{address}: locked for {LOCK_WAIT_S:g} s by {who}")
     if state in _POSTGRESQL:

@@ -17,7 +17,7 @@ from farm.store.engine import snapshot
 from farm.store.flat import COLUMNS, Cell, Columns, Lines, flat_tables
 from farm.store.lines import export_lines_of
 from farm.store.store import STREAMED, Store
-from runtime.errors import ConfigError
+from runtime import extras
 
 FORMULA_SIGNS = ("=", "+", "-", "@")
 GROUP = 5000  # lines of a row group of Parquet
@@ -87,11 +87,4 @@ def _write_parquet(file: BinaryIO, columns: Columns, lines: Lines) -> None:
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow  # 50 MB, which only this needs
-        from pyarrow import parquet
-    except ModuleNotFoundError:
-        raise ConfigError(
-            "Parquet needs pyarrow, which is not installed: pip install 'farm[parquet]'; CSV needs nothing"
-        ) from None
-    return pyarrow, parquet
+    return extras.load("Parquet", "pyarrow"), extras.load("Parquet", "pyarrow.parquet")

@@ -9,7 +9,11 @@ import os
 import platform
 from pathlib import Path
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+import psutil
+
+from farm.host_system import boot_id
+
+PROCESSES = Path("/proc")
 _STATE, _START_TICKS = 0, 19  # fields after the name in /proc/<pid>/stat, see proc(5)
 
 
@@ -20,11 +24,28 @@ def own_process() -> str:
 
 def process_identity(pid: int) -> str | None:
     """The identity of a process of this host; None where there is none, or only a zombie."""
+    start = _start(pid)
+    return f"{_host()} {boot_id()} {pid} {start}" if start else None
+
+
+def _start(pid: int) -> str:
+    """When a process started, in the system's own unit; empty where there is none that still runs."""
+    if not PROCESSES.is_dir():
+        return _start_by_psutil(pid)
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = (PROCESSES / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return None
-    return None if fields[_STATE] == "Z" else f"{_host()} {_boot()} {pid} {fields[_START_TICKS]}"
+        return ""
+    return "" if fields[_STATE] == "Z" else fields[_START_TICKS]
+
+
+def _start_by_psutil(pid: int) -> str:
+    """The same where there is no /proc, in seconds."""
+    try:
+        process = psutil.Process(pid)
+        return "" if process.status() == psutil.STATUS_ZOMBIE else repr(process.create_time())
+    except psutil.Error:
+        return ""
 
 
 def is_gone(process: str) -> bool:
@@ -38,7 +59,3 @@ def is_gone(process: str) -> bool:
 
 def _host() -> str:
     return "".join(platform.node().split()) or "localhost"
-
-
-def _boot() -> str:
-    return BOOT_ID.read_text().strip() if BOOT_ID.exists() else "-"

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from farm import toolchain
 from farm.config.inventory import Unit
+from farm.host_system import why_no_linux
 from farm.transport import adb, ssh
 from farm.transport.base import CompletedProgram, Process, Transport
 from farm.transport.local import LocalTransport
-from runtime.errors import ConfigError
+from runtime.errors import ConfigError, DeviceError
 
 __all__ = ["CompletedProgram", "Process", "Transport", "connect"]
 
@@ -19,6 +20,8 @@ UNITS_FOLDER = Path("build/units")
 def connect(unit: Unit, units_folder: Path = UNITS_FOLDER) -> Transport:
     """Connects to a unit by its transport; a local unit's folder lies in `units_folder`."""
     if unit.transport == "local":
+        if reason := why_no_linux("running networks here"):
+            raise DeviceError(f"{unit.name}: {reason}")
         return LocalTransport(units_folder / unit.name, toolchain.environment())
     if unit.transport == "ssh":
         return ssh.connect(unit)

@@ -84,7 +84,7 @@ def describe_all(candidates: Sequence[SelectableUnit]) -> str:
     shown += [f"and {len(candidates) - MAX_LISTED} more"] if len(candidates) > MAX_LISTED else []
     return (
         f"there are: {', '.join(shown) or 'none'}; to add one, plug in a phone with USB debugging, or write an entry "
-        f"with its transport and address into {DEFAULT_FILE} (docs/devices.md)"
+        f"with its transport and address into {DEFAULT_FILE}"
     )
 
 

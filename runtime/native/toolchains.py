@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib.util
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -13,6 +15,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
+from runtime import extras
 from runtime.errors import BuildError, ConfigError
 from runtime.native import android
 from runtime.native.abi import ABIS, HOST, find_abi
@@ -48,29 +51,43 @@ def find_toolchain(abi: str, compiler: Sequence[str] = ()) -> Toolchain:
     target = find_abi(abi)
     if compiler:
         return Toolchain(Path(compiler[0]).name, tuple(compiler), _archiver(compiler))
-    if reason := why_missing(abi):
+    if reason := _why_not_here(abi):
         raise ConfigError(reason)
     if target.is_android and (ndk := _ndk_folder()):
         return _ndk(ndk, target.ndk_target)
     system = shutil.which("cc")
     if abi == HOST and system:
         return Toolchain(_version_line(system), (system,), _archiver((system,)))
+    if not _has_ziglang():
+        raise BuildError(_no_ziglang(abi))
     return _ziglang(target.zig_target, target.is_android)
 
 
 def why_missing(abi: str) -> str:
     """Why nothing here can compile for an ABI, and what to do; empty where something can."""
-    target = ABIS[abi]
-    if abi == HOST or target.zig_target or _ndk_folder():
+    by_system = (abi == HOST and shutil.which("cc")) or (ABIS[abi].is_android and _ndk_folder())
+    return _why_not_here(abi) or ("" if by_system or _has_ziglang() else _no_ziglang(abi))
+
+
+def _why_not_here(abi: str) -> str:
+    if abi == HOST and platform.system() != "Linux":
+        return f"farmrt runs on Linux, not on this machine ({platform.system()}); build it for a board or a phone"
+    if abi == HOST or ABIS[abi].zig_target or _ndk_folder():
         return ""
     return f"{abi} needs the Android NDK: set {NDK_VARIABLE} to its folder (arm64-v8a is built without it)"
 
 
+def _has_ziglang() -> bool:
+    return importlib.util.find_spec("ziglang") is not None
+
+
+def _no_ziglang(abi: str) -> str:
+    found = "no C compiler is there, and building" if abi == HOST else "building"
+    return f"farmrt for {abi}: {extras.needed(found, 'ziglang')}"
+
+
 def _ziglang(zig_target: str, is_android: bool) -> Toolchain:
-    try:
-        name = f"ziglang {metadata.version('ziglang')}"
-    except metadata.PackageNotFoundError:
-        raise BuildError("farmrt: no C compiler; install one, or: pip install ziglang") from None
+    name = f"ziglang {metadata.version('ziglang')}"
     compiler = (*_ZIG, "cc", *(("-target", zig_target) if zig_target else ()))
     if not is_android:
         return Toolchain(name, compiler, (*_ZIG, "ar"))

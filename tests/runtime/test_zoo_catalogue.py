@@ -1,15 +1,14 @@
-"""Names, zoo URLs, their errors, and the deployment files of the zoo."""
-
-from pathlib import Path
+"""Names, zoo URLs, their errors, and the sample deployment files."""
 
 import onnx
 import pytest
 import yaml
 
+from farm.config import samples
 from runtime import zoo
 from runtime.errors import ConfigError
 
-MODELS = Path(__file__).parents[2] / "models"
+MODELS = samples.FOLDER
 
 
 def test_url_options_reach_the_model():

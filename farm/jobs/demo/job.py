@@ -69,11 +69,15 @@ class Demo:
 
 
 def demonstrate(
-    deployments: Sequence[Deployment], units: Sequence[Unit], progress: ProgressView, keeper: Recorder
+    deployments: Sequence[Deployment],
+    units: Sequence[Unit],
+    progress: ProgressView,
+    keeper: Recorder,
+    budget_s: float | None = None,
 ) -> Demo:
     """Runs the three jobs on every model, the first two untuned; tunes the last model on an emulated phone too.
 
-    Each row is kept as it comes.
+    Each row is kept as it comes. A search takes `budget_s` of device time, or what is usual.
     """
     kept = keeper.recorded
     runs: list[RunRow] = []
@@ -83,9 +87,9 @@ def demonstrate(
         profiles += kept(
             benchmark_job(deployment, units, BenchmarkOptions(rounds=20, load=_UNTUNED), progress=progress)
         )
-    tunings = list(kept(tune_job(deployments, units, TuneOptions(SearchOptions("quick")), progress=progress)))
+    tunings = list(kept(tune_job(deployments, units, TuneOptions(SearchOptions("quick", budget_s)), progress=progress)))
     with emulated_phone_unit(PHONE, PhoneSettings(soc="sdm845", model="MI 8")) as phone:
-        quick = TuneOptions(SearchOptions("quick", PHONE_BUDGET_S))
+        quick = TuneOptions(SearchOptions("quick", PHONE_BUDGET_S if budget_s is None else budget_s))
         tunings += kept(tune_job(deployments[-1:], [phone], quick, progress=progress))
     return Demo(runs, profiles, tunings)
 

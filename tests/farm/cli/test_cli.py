@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -77,6 +78,22 @@ def test_usage_mistakes(capsys: pytest.CaptureFixture[str], arguments: tuple[str
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.call(["--version"]) == 0
     assert capsys.readouterr().out.startswith("farm 0.")
+
+
+COMPLETIONS = {"farm ru": "plain,run", "farm run --val": "plain,--validate", "farm emulate ph": "plain,phone"}
+
+
+@pytest.mark.parametrize(("words", "completed"), COMPLETIONS.items(), ids=COMPLETIONS)
+def test_the_shell_completes_commands_and_options(words: str, completed: str) -> None:
+    environment = {"_FARM_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    program = [sys.executable, "-c", "import sys; from farm.cli import main; main()"]
+    done = subprocess.run(program, env=os.environ | environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"{completed}\n"
+
+
+def test_the_quick_demonstration_has_no_nights(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.call(["demo", "--quick", "--only", "nights"]) == 2
+    assert "--quick leaves out the nights" in capsys.readouterr().err
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

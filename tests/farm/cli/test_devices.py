@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from farm import cli
-from farm.cli import devices, options
+from farm.cli import devices
 from farm.config.inventory import HOST, Unit
 from farm.jobs.fleet import health_check
 from farm.rows.device_state import DeviceState
@@ -18,10 +18,11 @@ from farm.tables.devices import devices_json, devices_table
 from farm.tables.table import plain
 from farm.transport import Transport
 from farm.transport.ssh_known_hosts import HostKey
-from farm.units import survey
+from farm.units import lookup, survey
 from farm.units.facts import Facts
 from farm.units.facts_cache import DriverFacts
 from farm.units.health import CheckResult, HealthRecords
+from farm.units.selection import Selection
 from farm.units.survey import UnitEntry, UnitReport, UnitState
 from runtime.errors import DeviceLostError
 
@@ -227,15 +228,15 @@ def test_only_units_that_may_be_meant_are_asked(say: Say, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(survey, "identify", identify)
     for choice, units in {
-        options.Selection(): {"unknown", "other", "phone"},
-        options.Selection(devices=("known",)): set(),
-        options.Selection(socs=("rk3399",)): {"unknown", "other", "phone"},
-        options.Selection(tags=("lab",)): {"unknown"},
-        options.Selection(tags=("lab", "desk"), one_per_soc=True): {"unknown", "other"},
-        options.Selection(one_per_soc=True): {"known", "unknown", "other", "phone"},
+        Selection(): {"unknown", "other", "phone"},
+        Selection(devices=("known",)): set(),
+        Selection(socs=("rk3399",)): {"unknown", "other", "phone"},
+        Selection(tags=("lab",)): {"unknown"},
+        Selection(tags=("lab", "desk"), one_per_soc=True): {"unknown", "other"},
+        Selection(one_per_soc=True): {"known", "unknown", "other", "phone"},
     }.items():
         asked.clear()
-        assert len(options.candidates(choice)) == 4
+        assert len(lookup.candidates(choice)) == 4
         assert set(asked) == units
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from farm import cli
 from farm.cli import options, store_options
+from farm.cli.commands import options as declared
 from farm.rows.row import Row
 from farm.rows.status import Status
 from farm.store import Store, engine
@@ -127,8 +128,8 @@ def test_the_wrong_store_is_refused_before_anything_is_measured(recorder: Record
 
 
 @click.command(name="measure")
-@store_options.store_option
-@options.json_option
+@declared.store_option
+@declared.json_option
 def measure(store: str | None, as_json: bool) -> int:
     """Stands for a command that measures."""
     with store_options.keeping(store) as recorder:

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from farm import cli
-from farm.cli import options
 from farm.emulation.phone import PhoneSettings
 from farm.emulation.phone_thread import EmulatedPhone
 from farm.emulation.phone_unit import private_adb_server
 from farm.transport.adb_server import AdbServer
+from farm.units import lookup
 from farm.units.selection import Selection
 
 pytestmark = pytest.mark.slow
@@ -70,7 +70,7 @@ def test_phones_are_found_without_being_listed(plug: Any, listed: List) -> None:
     assert mi8["temperature_c"] > 0 and 0 < mi8["battery_percent"] <= 100 and not mi8["listed"]
     assert [each["name"] for each in listed("--soc", "SDM845")] == [mi8["name"]]
     assert [each["soc"] for each in listed("--soc", "msmnile")] == ["sm8150"]
-    assert [unit.soc for unit in options.units(Selection(devices=(mi8["serial"],)))] == ["sdm845"]
+    assert [unit.soc for unit in lookup.chosen_units(Selection(devices=(mi8["serial"],)))] == ["sdm845"]
 
 
 def test_devices_yml_names_and_restricts_the_phones(plug: Any, listed: List) -> None:
@@ -139,5 +139,5 @@ def test_hostile_properties_are_shown_as_a_line_of_plain_text(
         text = captured.out + captured.err
         assert len(text) < 5000 and "Traceback" not in text
         assert all(line.isprintable() for line in text.splitlines())
-    assert [unit.soc for unit in options.units(Selection(devices=(f"127.0.0.1:{phone.port}",)))] == ["sdm845"]
+    assert [unit.soc for unit in lookup.chosen_units(Selection(devices=(f"127.0.0.1:{phone.port}",)))] == ["sdm845"]
     assert all(path.resolve().is_relative_to(Path.cwd()) for path in Path("build").rglob("*"))

@@ -1,0 +1,308 @@
+"""The jobs of the command line as functions, for scripts and notebooks; `import farm` has all of them.
+
+What measures checks its arguments at once, and returns an iterator that yields a typed row as each measurement is
+done; nothing is measured before it is asked for its first row. A failure is a row too: look at its `status`. What is
+wrong with files or the choice of units raises a FarmError. Names, arguments and defaults stay: what is new is added.
+
+Arguments that several functions take:
+
+    model       a deployment file, or `zoo://NAME` for a sample that comes with farm
+    units       units, or their names; default: those that the deployment file is for
+    tuned       tuned parameters: a file, or "none"; default: what tuning left below build/. `kernels` likewise
+    memory      OpenCL memory, buffer or image; default: what suits the GPU
+    fleet       OpenCL library, waiting for units, retries, spreading (FleetOptions)
+    store       where the rows are kept (a path or postgresql://...); default: nowhere
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from farm.config import deployment, samples
+from farm.config.deployment import Deployment, Runtime
+from farm.config.inventory import Unit
+from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
+from farm.jobs.commit import working_commit
+from farm.jobs.compare import sides
+from farm.jobs.compare.builds import CompareOptions, compare_job
+from farm.jobs.compare.stored_runs import LATEST, PREFIX, find_run
+from farm.jobs.convert import convert_job
+from farm.jobs.fleet.dispatch import FLEET, FleetOptions
+from farm.jobs.forecast import forecast_for_file, forecast_job
+from farm.jobs.nightly import run as nightly_run
+from farm.jobs.nightly.places import places_of
+from farm.jobs.nightly.stored_night import load_night
+from farm.jobs.opbench import OpbenchOptions, opbench_job
+from farm.jobs.run import LoadOptions, RunOptions, run_job
+from farm.jobs.tune.job import TuneOptions, tune_job
+from farm.jobs.tune.search import SearchOptions
+from farm.nightly import configuration
+from farm.nightly.configuration import SERIES
+from farm.nightly.night import Night
+from farm.report import ReportFiles, ReportFormat, write_reports
+from farm.rows.benchmark import BenchmarkRow
+from farm.rows.compare import CompareRow
+from farm.rows.convert import ConvertRow
+from farm.rows.forecast import ForecastRow
+from farm.rows.opbench import OpbenchRow
+from farm.rows.row import Row
+from farm.rows.run import RunRow
+from farm.rows.status import Status
+from farm.rows.tune import TuneRow
+from farm.store import Store
+from farm.store.recorder import Recorder
+from farm.units import lookup
+from farm.units.selection import ANY, Selection
+from runtime.errors import FarmError
+
+__all__ = [
+    "BenchmarkRow",
+    "CompareRow",
+    "ConvertRow",
+    "FarmError",
+    "FleetOptions",
+    "ForecastRow",
+    "Night",
+    "OpbenchRow",
+    "ReportFiles",
+    "RunRow",
+    "Status",
+    "TuneRow",
+    "Unit",
+    "benchmark",
+    "compare",
+    "convert",
+    "forecast",
+    "nightly",
+    "opbench",
+    "report",
+    "run",
+    "tune",
+    "units",
+]
+
+RowType = TypeVar("RowType", bound=Row)
+File = str | Path
+Units = Iterable[Unit | str] | None
+
+LOG = logging.getLogger("farm")
+
+
+def units(
+    *,
+    soc: Sequence[str] = (),
+    device: Sequence[str] = (),
+    tag: Sequence[str] = (),
+    one_per_soc: bool = False,
+) -> list[Unit]:
+    """All units: those of devices.yml and the phones that are plugged in; or those with one of the words of each kind.
+
+    Raises NoUnitError, a FarmError, where a word fits none.
+    """
+    return lookup.chosen_units(Selection(tuple(soc), tuple(device), tuple(tag), one_per_soc=one_per_soc))
+
+
+def run(
+    model: File,
+    units: Units = None,
+    *,
+    rounds: int = 10,
+    warmup: int = 1,
+    validate: bool = False,
+    layers: bool = False,
+    inputs: Sequence[str] = (),
+    output_folder: File | None = None,
+    tuned: File | None = None,
+    kernels: File | None = None,
+    memory: str | None = None,
+    fleet: FleetOptions = FLEET,
+    store: str | None = None,
+) -> Iterator[RunRow]:
+    """Runs the models of a deployment file and times them; a row for each unit, model and runtime.
+
+    `validate` compares the outputs with ONNX Runtime's, `layers` every operator's. `inputs` are `FILE.npy` or
+    `NAME=FILE.npy`; outputs are kept in `output_folder`.
+    """
+    found = _load(model)
+    load = _loading(tuned, kernels, memory)
+    options = RunOptions(rounds, warmup, validate, layers, tuple(inputs), _path(output_folder), load)
+    return _kept(store, "run", run_job(found, _units_for(found, units), options, fleet))
+
+
+def benchmark(
+    model: File,
+    units: Units = None,
+    *,
+    rounds: int = 100,
+    warmup: int = 1,
+    tuned: File | None = None,
+    kernels: File | None = None,
+    memory: str | None = None,
+    fleet: FleetOptions = FLEET,
+    store: str | None = None,
+) -> Iterator[BenchmarkRow]:
+    """Profiles the models of a deployment file operator by operator; a row for each unit, model and runtime."""
+    found = _load(model)
+    options = BenchmarkOptions(rounds, warmup, _loading(tuned, kernels, memory))
+    return _kept(store, "benchmark", benchmark_job(found, _units_for(found, units), options, fleet))
+
+
+def opbench(
+    pattern: str = ".",
+    units: Units = None,
+    *,
+    min_time_s: float = 0.2,
+    all_variants: bool = False,
+    memory: str | None = None,
+    precision: str | None = None,
+    fleet: FleetOptions = FLEET,
+    store: str | None = None,
+) -> Iterator[OpbenchRow]:
+    """Times single operators: those benchmarks of each unit whose name the regular expression is found in."""
+    options = OpbenchOptions(re.compile(pattern), min_time_s, all_variants, memory, precision)
+    return _kept(store, "opbench", opbench_job(_named_or_all(units), options, fleet))
+
+
+def tune(
+    models: File | Sequence[File],
+    units: Units = None,
+    *,
+    level: str = "quick",
+    budget_s: float | None = None,
+    memory: str | None = None,
+    fleet: FleetOptions = FLEET,
+    store: str | None = None,
+) -> Iterator[TuneRow]:
+    """Tunes the kernels of models, and writes tuned parameters and compiled kernels below build/.
+
+    A row for each unit and model, with its time before and after. `level` is quick, normal or exhaustive; `budget_s` is
+    device time for each model. Without `units`, on all that there are.
+    """
+    found = [_load(each) for each in ([models] if isinstance(models, str | Path) else models)]
+    options = TuneOptions(SearchOptions(level, budget_s, memory))
+    return _kept(store, "tune", tune_job(found, _named_or_all(units), options, fleet))
+
+
+def convert(model: File, units: Units = None, *, fleet: FleetOptions = FLEET) -> Iterator[ConvertRow]:
+    """Writes the graph of each model as ONNX and, for each unit, a plan with its weights, below build/."""
+    found = _load(model)
+    chosen = lookup.units_if_any(found) if units is None else _units_for(found, units)
+    return convert_job(found, chosen, fleet)
+
+
+def forecast(
+    model: File,
+    units: Units = None,
+    *,
+    target_file: File | None = None,
+    memory: str | None = None,
+    fleet: FleetOptions = FLEET,
+) -> Iterator[ForecastRow]:
+    """Says where each operator will run and with how much memory; runs nothing.
+
+    `target_file`, what `farmrt probe` printed on another unit, takes the place of units.
+    """
+    found = _load(model)
+    if target_file:
+        return forecast_for_file(found, Path(target_file), memory)
+    return forecast_job(found, _units_for(found, units), memory, fleet)
+
+
+def compare(
+    a: str,
+    b: str,
+    model: File | None = None,
+    units: Units = None,
+    *,
+    turns: int = 10,
+    margin_percent: float | None = None,
+    runtimes: tuple[Runtime, ...] = ("cpu", "gpu"),
+    memory: str | None = None,
+    fleet: FleetOptions = FLEET,
+    store: str | None = None,
+) -> Iterator[CompareRow]:
+    """Compares two stored runs, two deployment files, or two builds of farm that run `model`; each as the CLI names it.
+
+    `store` holds the stored runs (default: reports/farm.db), and keeps the rows where it is given.
+    """
+    kind = sides.common_kind(a, b, store)
+    if kind == "run":
+        return _kept(store, "compare", iter(sides.compare_stored(a, b, store, margin_percent, LOG.warning)))
+    both = sides.contenders(kind, a, b, None if model is None else samples.deployment_file(str(model)))
+    margin_percent = sides.MARGIN_PERCENT if margin_percent is None else margin_percent
+    options = CompareOptions(turns, margin_percent, runtimes, memory, secrets.randbelow(2**32))
+    chosen = _units_for(deployment.load(both[0].model_file), units)
+    return _kept(store, "compare", compare_job(both, chosen, options, fleet))
+
+
+def nightly(file: File, *, resume: bool = False, fleet: FleetOptions = FLEET, store: str | None = None) -> Night:
+    """Measures the night of a nightly.yml, and decides what has become worse; kept in the store in any case.
+
+    `report` writes its pages. `resume` goes on with the last run of the file, which was interrupted.
+    """
+    found = configuration.load(Path(file))
+    places = places_of(found)
+    with Store.open(store, tell=LOG.warning) as opened:
+        begun = (
+            nightly_run.resume(opened, found)
+            if resume
+            else nightly_run.begin(opened, found, "farm.nightly()", working_commit())
+        )
+        return nightly_run.measure(opened, begun, found, places, fleet, LOG.info)
+
+
+def report(
+    folder: File,
+    *,
+    run: str = LATEST,
+    baseline: str = SERIES,
+    formats: Iterable[str] = tuple(ReportFormat),
+    store: str | None = None,
+) -> ReportFiles:
+    """Writes the report of a stored night into a folder; what is there already is replaced as a whole."""
+    with Store.open(store, create=False) as opened:
+        night = load_night(opened, find_run(opened, run.removeprefix(PREFIX)).id, baseline)
+    return write_reports(night, Path(folder), [ReportFormat(each) for each in formats])
+
+
+def _load(model: File) -> Deployment:
+    return deployment.load(samples.deployment_file(str(model)))
+
+
+def _loading(tuned: File | None, kernels: File | None, memory: str | None) -> LoadOptions:
+    return LoadOptions(_path(tuned), _path(kernels), memory)
+
+
+def _path(file: File | None) -> Path | None:
+    return None if file is None else Path(file)
+
+
+def _units_for(found: Deployment, units: Units) -> list[Unit]:
+    return lookup.units_for(found) if units is None else _named(units)
+
+
+def _named_or_all(units: Units) -> list[Unit]:
+    return lookup.chosen_units(ANY) if units is None else _named(units)
+
+
+def _named(units: Iterable[Unit | str]) -> list[Unit]:
+    """Units as they are, and those that are named, in the given order; a single name is one of them."""
+    given = [units] if isinstance(units, str) else list(units)
+    names = tuple(each for each in given if isinstance(each, str))
+    found = lookup.chosen_units(Selection(devices=names)) if names else []
+    known = {word: unit for unit in found for word in (unit.name, unit.serial)}
+    return [known[each] if isinstance(each, str) else each for each in given]
+
+
+def _kept(store: str | None, name: str, rows: Iterator[RowType]) -> Iterator[RowType]:
+    """The rows, each kept as it comes where a store is named."""
+    if store is None:
+        yield from rows
+        return
+    with Recorder(store, name, f"farm.{name}()", working_commit(), LOG.warning) as keeper:
+        yield from keeper.recorded(rows)

@@ -1,0 +1,64 @@
+"""Options and help of `farm artifacts`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from farm.cli.commands import options
+from farm.cli.envelope import CommandResult
+
+
+@click.group(name="artifacts")
+def command() -> None:
+    """List, show, verify and merge tuned parameters and compiled kernels."""
+
+
+@command.command(name="list")
+@options.json_option
+def list_files(**given: Any) -> CommandResult:
+    """List the artifacts in build/; exit status 1 when one is damaged."""
+    from farm.cli import artifacts
+
+    return artifacts.list_files(**given)
+
+
+@command.command(name="show")
+@click.argument("file", type=options.FILE)
+@options.json_option
+def show_file(**given: Any) -> CommandResult:
+    """Show the sets of FILE: what each is valid for, and its entries."""
+    from farm.cli import artifacts
+
+    return artifacts.show_file(**given)
+
+
+@command.command(name="verify")
+@click.argument("files", metavar="[FILE ...]", nargs=-1, type=options.FILE)
+@options.unit_options
+@click.option("--offline", is_flag=True, help="Do not compare with any unit.")
+@options.opencl_option
+@options.json_option
+def verify_files(**given: Any) -> CommandResult:
+    """Verify FILEs, or all in build/: content, hash in the manifest, and whether a unit of their SoC can use them.
+
+    Exit status 1 when anything is wrong.
+    """
+    from farm.cli import artifacts
+
+    return artifacts.verify_files(**given)
+
+
+@command.command(name="merge")
+@click.argument("files", metavar="FILE ...", nargs=-1, type=options.FILE, required=True)
+@click.option("-o", "--output", type=options.FILE, required=True, help="File to write.")
+@options.json_option
+def merge_files(**given: Any) -> CommandResult:
+    """Merge FILEs of one kind into one, from which farmrt picks by fingerprint.
+
+    Of two entries for the same launch and fingerprint the faster stays, of two binaries the one of the later file.
+    """
+    from farm.cli import artifacts
+
+    return artifacts.merge_files(**given)

@@ -1,0 +1,44 @@
+"""Options and help of `farm compare`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from farm.cli.commands import options
+from farm.cli.envelope import CommandResult
+
+
+@click.command(name="compare")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.argument("model_file", metavar="[MODEL.yml]", required=False, type=options.MODEL_FILE)
+@options.unit_options
+@click.option("--runtime", "runtimes", type=click.Choice(["cpu", "gpu"]), multiple=True, help="Only on this runtime.")
+@click.option(
+    "--turns", type=click.IntRange(5, 1000), default=10, show_default=True, help="How often A and B are measured each."
+)
+@click.option(
+    "--margin",
+    "margin_percent",
+    metavar="PERCENT",
+    type=click.FloatRange(0, 100),
+    help="Differences of no more than this do not count.  [default: 1; 4 for stored runs]",
+)
+@options.memory_option
+@options.fleet_options("farm compare")
+@options.store_option
+@options.json_option
+def command(**given: Any) -> CommandResult:
+    """Is B slower than A?
+
+    A and B are two stored runs (run:ID, run:latest, or the name of a baseline), two deployment files, or two builds of
+    farm, which run MODEL.yml: a branch, tag or commit of its repository, or a folder with a checkout. Models and
+    builds are measured in turns on one unit.
+
+    Exit status 1: B is slower beyond the noise, builds disagree on an output, or a job failed.
+    """
+    from farm.cli import compare
+
+    return compare.compare(**given)

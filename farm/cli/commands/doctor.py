@@ -1,0 +1,22 @@
+"""Options and help of `farm doctor`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from farm.cli.commands import options
+from farm.cli.envelope import CommandResult
+
+
+@click.command(name="doctor")
+@options.json_option
+def command(**given: Any) -> CommandResult:
+    """Say what this machine has, what it lacks, and what to do about it.
+
+    Exit status 1 when something is missing without which nothing runs.
+    """
+    from farm.cli import doctor
+
+    return doctor.doctor(**given)

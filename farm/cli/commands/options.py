@@ -1,0 +1,155 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from farm.cli import envelope
+from farm.config import samples
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+WAIT_S = 60.0  # these two are the defaults of FleetOptions
+RETRIES = 1
+
+FILE = click.Path(path_type=Path)
+
+
+class ModelFile(click.Path):
+    """A deployment file: a path, or `zoo://NAME` for a sample that comes with farm."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The file that is meant."""
+        return samples.deployment_file(str(value))
+
+
+MODEL_FILE = ModelFile()
+
+model_argument = click.argument("model_file", metavar="MODEL.yml", type=MODEL_FILE)
+json_option = click.option(envelope.OPTION, "as_json", is_flag=True, help="Print JSON.")
+rounds_option = click.option(
+    "--round", "rounds", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Measured rounds."
+)
+warmup_option = click.option(
+    "--warmup", type=click.IntRange(0, 10_000), default=1, show_default=True, help="Rounds before those."
+)
+memory_option = click.option(
+    "--memory", type=click.Choice(["buffer", "image"]), help="OpenCL memory.  [default: what suits the GPU]"
+)
+store_option = click.option(
+    "--store",
+    metavar="URL",
+    help="Where runs and rows are kept: a path, or postgresql://USER@HOST/DATABASE.  [default: reports/farm.db]",
+)
+opencl_option = click.option(
+    "--opencl",
+    metavar="FILE|pypi|system",
+    help="OpenCL library, or where to take it from.  [default: FARM_OPENCL, else the best one found]",
+)
+spread_option = click.option(
+    "--spread", is_flag=True, help="Each model once a SoC, on whichever of its units is free, instead of on each."
+)
+
+
+def unit_options(function: Function) -> Function:
+    """Which units work; the function gets one Selection as `choice`."""
+
+    @functools.wraps(function)
+    def called(
+        soc: tuple[str, ...],
+        device: tuple[str, ...],
+        tag: tuple[str, ...],
+        every: bool,
+        one_per_soc: bool,
+        **others: Any,
+    ) -> Any:
+        from farm.units.selection import Selection
+
+        return function(choice=Selection(soc, device, tag, every, one_per_soc), **others)
+
+    return _with_options(  # type: ignore[no-any-return]
+        called,
+        click.option(
+            "--soc", metavar="SOC", multiple=True, help="Only units with this SoC; repeat for any of several."
+        ),
+        click.option("--device", metavar="UNIT", multiple=True, help="Only this unit, by name or serial; repeatable."),
+        click.option(
+            "--tag", metavar="TAG", multiple=True, help="Only units with this tag of devices.yml; repeatable."
+        ),
+        click.option("--all", "every", is_flag=True, help="All units, whatever the deployment file is for."),
+        click.option("--one-per-soc", is_flag=True, help="Of units with the same SoC only one, a ready one first."),
+    )
+
+
+def load_options(function: Function) -> Function:
+    """How a model is loaded; the function gets one LoadOptions as `load`."""
+
+    @functools.wraps(function)
+    def called(tuned: Path | None, kernels: Path | None, memory: str | None, **others: Any) -> Any:
+        from farm.jobs.run import LoadOptions
+
+        return function(load=LoadOptions(tuned, kernels, memory), **others)
+
+    default = "[default: the file that tuning left in build/, if any]"
+    return _with_options(  # type: ignore[no-any-return]
+        called,
+        click.option("--tuned", metavar="FILE|none", type=FILE, help=f"Tuned parameters.  {default}"),
+        click.option("--kernels", metavar="FILE|none", type=FILE, help=f"Compiled kernels.  {default}"),
+        memory_option,
+    )
+
+
+def fleet_options(purpose: str, spreads: bool = False) -> Callable[[Function], Function]:
+    """How jobs are spread over units, and what happens when one is busy or lost.
+
+    The function gets one FleetOptions as `fleet`; `purpose` is what others see who want the same units.
+    `spreads`: the command's jobs may be done by any unit of a SoC.
+    """
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def called(
+            opencl: str | None, wait_s: float, retries: int, fail_fast: bool, spread: bool = False, **others: Any
+        ) -> Any:
+            from farm.jobs.fleet.dispatch import FleetOptions
+
+            fleet = FleetOptions(purpose, opencl, wait_s, retries, fail_fast=fail_fast, spread=spread)
+            return function(fleet=fleet, **others)
+
+        return _with_options(called, *_FLEET, *([spread_option] if spreads else []))  # type: ignore[no-any-return]
+
+    return decorate
+
+
+_FLEET = (
+    opencl_option,
+    click.option(
+        "--wait",
+        "wait_s",
+        metavar="SECONDS",
+        type=click.FloatRange(0),
+        default=WAIT_S,
+        show_default=True,
+        help="Wait so long for a unit that somebody else holds.",
+    ),
+    click.option(
+        "--retries",
+        type=click.IntRange(0, 100),
+        default=RETRIES,
+        show_default=True,
+        help="Do a job again so often when its unit was lost.",
+    ),
+    click.option("--fail-fast", is_flag=True, help="After the first failure begin nothing new."),
+)
+
+
+def _with_options(function: Any, *options: Callable[[Any], Any]) -> Any:
+    """The function with these options, listed in this order."""
+    for option in reversed(options):
+        function = option(function)
+    return function

@@ -1,0 +1,92 @@
+"""Options and help of `farm store`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from farm.cli.commands import options
+from farm.cli.envelope import CommandResult
+
+FORMATS = ("jsonl", "csv", "parquet")
+
+input_files = click.argument(
+    "files", metavar="FILE ...", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False)
+)
+
+
+@click.group(name="store")
+def command() -> None:
+    """Show the store of all runs and rows, export, import and prune it."""
+
+
+@command.command(name="info")
+@click.option(
+    "--runs",
+    "count",
+    type=click.IntRange(0),
+    default=20,
+    show_default=True,
+    help="How many runs to list, newest first.",
+)
+@options.store_option
+@options.json_option
+def info(**given: Any) -> CommandResult:
+    """Say what the store holds, whether it is whole, and list its runs."""
+    from farm.cli import store
+
+    return store.info(**given)
+
+
+@command.command(name="export")
+@click.argument("output", metavar="FILE|FOLDER", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(FORMATS),
+    default=FORMATS[0],
+    show_default=True,
+    help="JSON lines, or flat tables: a file each in FOLDER.",
+)
+@options.store_option
+def export(**given: Any) -> None:
+    """Write all of the store to FILE (- is standard output), or as flat tables into FOLDER.
+
+    JSON lines are what `farm store import` reads. The tables are runs, rows, samples, points, progress and baselines.
+    """
+    from farm.cli import store
+
+    store.export(**given)
+
+
+@command.command(name="import")
+@input_files
+@options.store_option
+@options.json_option
+def import_files(**given: Any) -> CommandResult:
+    """Take the runs and rows of FILEs (JSON lines) into the store, those that it has not yet.
+
+    Reads what `farm store export` wrote, reports/unsaved-*.jsonl, and files of rows alone. Exit status 1 when lines are
+    damaged; all others are taken over.
+    """
+    from farm.cli import store
+
+    return store.import_files(**given)
+
+
+@command.command(name="prune")
+@click.option("--before", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]), help="Runs that began before (UTC).")
+@click.option("--keep", type=click.IntRange(0), metavar="N", help="All but the newest N runs of each name.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@options.store_option
+@options.json_option
+def prune(**given: Any) -> CommandResult:
+    """Delete old runs with their rows and points. Runs that are named as baselines, or go on, stay.
+
+    With both options, only what both name.
+    """
+    from farm.cli import store
+
+    return store.prune(**given)

@@ -1,0 +1,42 @@
+"""Options and help of `farm tune`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from farm.cli.commands import options
+from farm.cli.envelope import CommandResult
+
+LEVELS = ("quick", "normal", "exhaustive")
+
+
+@click.command(name="tune")
+@click.argument("model_files", metavar="[MODEL.yml ...]", nargs=-1, type=options.MODEL_FILE)
+@options.unit_options
+@click.option(
+    "--level", type=click.Choice(LEVELS), default="quick", show_default=True, help="How thorough the search is."
+)
+@click.option(
+    "--budget",
+    "budget_s",
+    metavar="SECONDS",
+    type=click.FloatRange(0),
+    help="Device time for each model.  [default: quick 18, normal 180, exhaustive unlimited]",
+)
+@options.fleet_options("farm tune")
+@options.memory_option
+@options.store_option
+@options.json_option
+def command(**given: Any) -> CommandResult:
+    """Tune the kernels of models for a SoC; without MODEL.yml, of all in models/.
+
+    Tries kernel variants and local sizes where the models' time is, and keeps what beats the default beyond the noise.
+    Writes the tuned parameters and the compiled kernels to build/<library>/opencl, runs each model with and without
+    them in turns, and says what was gained. What was measured is remembered: an interrupted search goes on when the
+    same command is given again.
+    """
+    from farm.cli import tune
+
+    return tune.tune(**given)

@@ -1,0 +1,78 @@
+"""Finds units: all that there are, those that a user names, those that a deployment file is for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from farm import soc
+from farm.config import inventory
+from farm.config.deployment import Deployment
+from farm.config.inventory import Inventory, Unit
+from farm.transport import connect
+from farm.transport.adb_server import AdbServer
+from farm.units import discovery, survey, usb
+from farm.units.selection import ANY, SelectableUnit, Selection, describe_all, may_match, select
+from farm.units.survey import AdbPhone, UnitEntry, UnitReport
+from runtime.errors import FarmError, NoUnitError
+
+
+def chosen_units(choice: Selection) -> list[Unit]:
+    """The units that the user means, of all that there are."""
+    return select(candidates(choice), choice)
+
+
+def units_for(deployment: Deployment, choice: Selection = ANY) -> list[Unit]:
+    """The units to work on: those that the user names, else those that the deployment file is for."""
+    there = candidates(choice)
+    if choice.names_units:
+        return select(there, choice)
+    suitable = [candidate for candidate in there if _suits(candidate.unit, deployment)]
+    if not suitable:
+        wanted = ", ".join((*deployment.target_abis, *deployment.target_socs))
+        raise NoUnitError(
+            f"{deployment.path}: no unit is of its target_abis and target_socs ({wanted}); {describe_all(there)}"
+        )
+    return select(suitable, choice)
+
+
+def units_if_any(deployment: Deployment, choice: Selection = ANY) -> list[Unit]:
+    """As `units_for`, but none where the user names none and the deployment file is for none that is there."""
+    try:
+        return units_for(deployment, choice)
+    except NoUnitError:
+        if choice.names_units:
+            raise
+        return []
+
+
+def candidates(choice: Selection = ANY) -> list[SelectableUnit]:
+    """All units. Those that may be meant are asked what they are, where devices.yml does not say all of it."""
+
+    def report(entry: UnitEntry) -> UnitReport:
+        open_question = not entry.unit.abis or entry.unit.soc == soc.UNKNOWN or choice.one_per_soc
+        is_asked = open_question and may_match(entry.unit, choice)
+        return survey.identify(entry, connect) if is_asked else survey.report_from_cache(entry)
+
+    return [SelectableUnit(report.unit, report.state) for report in survey.ask_all(present(), report)]
+
+
+def present() -> list[UnitEntry]:
+    """All units, none of them asked yet."""
+    known = inventory.load_inventory()
+    phones = {port: _phones(port, known) for port in survey.adb_server_ports(known)}
+    return survey.list_entries(known, {port: plugged for port, plugged in phones.items() if plugged is not None})
+
+
+def _phones(port: int | None, known: Inventory) -> Sequence[AdbPhone] | None:
+    """The phones of an adb server, which is started only where there may be some; None where it cannot be asked."""
+    listed = any(unit.transport == "adb" and unit.adb_server_port == port for unit in known.units)
+    server = AdbServer(port)
+    try:
+        return discovery.adb_phones(port) if listed or usb.may_have_phone() or server.is_running() else ()
+    except FarmError:
+        return None
+
+
+def _suits(unit: Unit, deployment: Deployment) -> bool:
+    wanted = {soc.normalise(word) for word in deployment.target_socs}
+    return bool(set(unit.abis) & set(deployment.target_abis)) and (not wanted or soc.normalise(unit.soc) in wanted)

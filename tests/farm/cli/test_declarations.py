@@ -1,0 +1,25 @@
+"""Help names choices and defaults without importing what defines them; here both are compared."""
+
+from __future__ import annotations
+
+from farm.cli.commands import baseline, options, report, store, tune
+from farm.jobs.compare.stored_runs import LATEST
+from farm.jobs.fleet.dispatch import FLEET
+from farm.nightly.configuration import SERIES
+from farm.report import ReportFormat
+from farm.store.exporting import ExportFormat
+from tuner.search import LEVELS
+
+
+def test_choices_are_those_of_the_jobs() -> None:
+    assert tuple(LEVELS) == tune.LEVELS
+    assert tuple(ReportFormat) == report.FORMATS
+    assert tuple(ExportFormat) == store.FORMATS
+    defaults = {parameter.name: parameter.default for parameter in report.command.params}
+    assert (defaults["run"], defaults["baseline"]) == (LATEST, SERIES)
+    named = {parameter.name: parameter.default for parameter in baseline.set_command.params}
+    assert named["run"] == LATEST
+
+
+def test_defaults_are_those_of_the_jobs() -> None:
+    assert (FLEET.wait_s, FLEET.retries) == (options.WAIT_S, options.RETRIES)

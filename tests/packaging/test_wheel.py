@@ -1,0 +1,163 @@
+"""The wheel, installed into an empty environment: every command of a first day works from an empty folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import farm
+from farm.cli import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ("farm", "runtime", "tuner", "pyproject.toml", "README.md", "MANIFEST.in")
+SMALL = """library_name: small
+target_abis: [host]
+models:
+  small:
+    platform: onnx
+    model_file_path: zoo://mobilenet_v1?width=0.25&size=32&classes=10
+    subgraphs:
+      - {input_tensors: [input], input_shapes: ["1,3,32,32"], output_tensors: [prob], output_shapes: ["1,10"]}
+    runtime: gpu
+    data_type: fp32_fp32
+"""
+NIGHT = "models: [small.yml]\nunits: [{device: host}]\nrepeats: 2\nrounds: 2\nmost_reruns: 0\nrest_seconds: 0\n"
+DEADLINE_S = 300.0
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy of the sources, as building leaves files among them."""
+    folder = tmp_path_factory.mktemp("wheel")
+    for name in SOURCES:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / "source" / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder / "source" / name)
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "-w", folder]
+    subprocess.run([*pip, folder / "source"], check=True, timeout=DEADLINE_S)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment with the wheel; its dependencies are those of this one, without our sources."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=DEADLINE_S)
+    python = folder / "bin/python"
+    asked = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    packages = Path(subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip())
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--no-deps", wheel], check=True, timeout=DEADLINE_S, env=environment(folder))
+    (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")  # its own .pth files do not count
+    return folder / "bin"
+
+
+@pytest.fixture
+def small(own_folder: Path) -> Path:
+    """A folder with a small network's deployment file alone."""
+    (own_folder / "small.yml").write_text(SMALL)
+    return own_folder
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Without what leads to the sources; farm's programs find each other."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    return kept | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+
+def call(programs: Path, *arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    """Calls the installed `farm` in the working folder."""
+    command = [programs / "farm", *arguments]
+    done = subprocess.run(command, env=environment(programs), capture_output=True, text=True, timeout=DEADLINE_S)
+    assert done.returncode == status, (arguments, done.stdout, done.stderr)
+    return done
+
+
+def test_it_holds_what_running_needs_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert tops == {"farm", "runtime", "tuner", f"farm-{farm.__version__}.dist-info"}
+    for folder in ("farm", "runtime", "tuner"):
+        here = {path for path in (ROOT / folder).rglob("*") if path.is_file() and not path.name.startswith(".")}
+        assert {str(path.relative_to(ROOT)) for path in here if "__pycache__" not in path.parts} <= set(names)
+
+
+def test_it_runs_from_its_own_place(programs: Path, own_folder: Path) -> None:
+    code = "import farm, runtime, tuner; print(farm.__file__, farm.__version__, [unit.name for unit in farm.units()])"
+    command = [programs / "python", "-c", code]
+    done = subprocess.run(command, env=environment(programs), capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(str(programs.parent)) and done.stdout.endswith(f" {farm.__version__} ['host']\n")
+    assert call(programs, "--version").stdout == f"farm {farm.__version__}\n"
+
+
+def test_help_names_no_file_that_is_not_there(programs: Path, own_folder: Path) -> None:
+    for command in COMMANDS:
+        assert "docs/" not in call(programs, command, "--help").stdout
+
+
+def test_zoo(programs: Path, own_folder: Path) -> None:
+    assert "mobilenet_v1" in call(programs, "zoo", "list").stdout
+    call(programs, "zoo", "deployment", "squeezenet_v11", "-o", "mine.yml")
+    call(programs, "zoo", "write", "mobilenet_v1", "--width", "0.25", "--size", "32", "-o", "net.onnx")
+    assert Path("net.onnx").stat().st_size > 100_000
+    planned = json.loads(call(programs, "forecast", "mine.yml", "--json").stdout)
+    assert planned["rows"][0]["status"] == "ok"
+
+
+def test_build(programs: Path, own_folder: Path) -> None:
+    (built,) = json.loads(call(programs, "build", "--json").stdout)["built"]
+    assert Path(built["program"]).is_relative_to(own_folder)
+    assert os.access(built["program"], os.X_OK)
+
+
+@pytest.mark.opencl
+def test_run_tune_nightly_and_report(programs: Path, small: Path) -> None:
+    assert "mobilenet" not in call(programs, "run", "small.yml", "--validate", "--round", "2").stdout
+    call(programs, "tune", "small.yml", "--soc", "host", "--budget", "1")
+    (small / "night.yml").write_text(NIGHT)
+    call(programs, "nightly", "night.yml")
+    call(programs, "report", "-o", "pages")
+    assert (small / "pages/index.html").is_file() and (small / "reports/night/assets").is_dir()
+
+
+@pytest.mark.opencl
+def test_demo(programs: Path, own_folder: Path) -> None:
+    call(programs, "demo", "--quick")
+    assert "squeezenet" in Path("reports/demo.md").read_text()
+
+
+@pytest.fixture
+def emulated(programs: Path, own_folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """`farm emulate phone`, which runs until it is told to end."""
+    command = [programs / "farm", "emulate", "phone", "--port", "0", "--json"]
+    with subprocess.Popen(command, env=environment(programs), stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.kill()
+
+
+def test_emulate(emulated: subprocess.Popen[str]) -> None:
+    assert emulated.stdout
+    assert json.loads(emulated.stdout.readline())["soc"] == "sdm845"
+    emulated.send_signal(signal.SIGTERM)
+    assert emulated.wait(DEADLINE_S) == 0
+
+
+def test_comparing_commits_says_that_there_is_no_repository(programs: Path, small: Path) -> None:
+    done = call(programs, "compare", "main", "branch", "small.yml", status=2)
+    assert "which is no git repository" in done.stderr and "name a folder" in done.stderr
+    assert done.stderr.count("\n") == 1
