@@ -40,7 +40,7 @@ from farm.farmrt.unit_file_store import UnitFileStore
 from farm.condition.device_state import read_state
 from farm.lease import lease
 from farm.store import Store
-from farm.store.process import identity, is_gone, own_process
+from farm.store.process import is_gone, own_process, process_identity
 from farm.transport import connect
 from farm.units import lookup
 from farm.units.selection import Selection
@@ -62,7 +62,7 @@ with Store.open("rows.db") as rows:
     rows.end(run)
     assert rows.run(run).state == "finished"
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-told = identity(child.pid)
+told = process_identity(child.pid)
 assert told and not is_gone(told) and not is_gone(own_process())
 child.communicate()
 assert is_gone(told)

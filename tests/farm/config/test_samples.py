@@ -8,7 +8,7 @@ import pytest
 
 from farm import cli
 from farm.config import deployment, samples
-from farm.nightly import file
+from farm.nightly import configuration
 from runtime import zoo
 from runtime.errors import ConfigError
 
@@ -32,7 +32,7 @@ def test_a_sample_of_another_size_is_a_copy() -> None:
 def test_a_night_may_name_samples_and_files(tmp_path: Path) -> None:
     path = tmp_path / "night.yml"
     path.write_text("models: [zoo://resnet50, net.yml]\n")
-    assert file.load(path).model_files == [samples.find("resnet50"), tmp_path / "net.yml"]
+    assert configuration.load(path).model_files == [samples.find("resnet50"), tmp_path / "net.yml"]
 
 
 def test_a_copy_to_start_from(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
