@@ -15,7 +15,7 @@ from runtime.target import Target
 MOST_PLANS = 8  # a plan holds its model's weights
 
 _lowering = threading.Lock()
-_owners: dict[Path, Target] = {}
+_owners: dict[Path, Target] = {}  # by absolute path: a process may change its working folder
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -45,5 +45,5 @@ def _lowered(model: _Model, target: Target, options: Options) -> Plan:
 def own_file(path: Path, target: Target, unit: str) -> Path:
     """The path, or one with the unit's name where a unit of the same SoC writes another target's plan there."""
     with _lowering:
-        owner = _owners.setdefault(path, target)
+        owner = _owners.setdefault(path.absolute(), target)
     return path if owner == target else path.with_name(f"{unit}.{path.name}")
