@@ -46,10 +46,11 @@ def phone(android_libraries: None, unit: Unit) -> Unit:
 
 def test_the_android_farmrt_probes_the_board(phone: Unit) -> None:
     with open_unit(phone) as opened:
-        assert opened.probe["abi"] == ABI
-        assert opened.probe["cpu"]["cores"] == os.cpu_count() and "asimd" in opened.probe["cpu"]["features"]
-        assert "PoCL" in opened.probe["opencl"]["platform_version"]
-        assert "/vendor/lib64/libOpenCL.so" in opened.probe["opencl"]["searched"]
+        probe = opened.probe.model_dump()
+    assert probe["abi"] == ABI
+    assert probe["cpu"]["cores"] == os.cpu_count() and "asimd" in probe["cpu"]["features"]
+    assert "PoCL" in probe["opencl"]["platform_version"]
+    assert "/vendor/lib64/libOpenCL.so" in probe["opencl"]["searched"]
 
 
 def test_models_run_correctly_on_the_cpu_and_in_opencl(phone: Unit, say: CallFarm, tmp_path: Path) -> None:
