@@ -128,10 +128,10 @@ def run(
     `validate` compares the outputs with ONNX Runtime's, `layers` every operator's. `inputs` are `FILE.npy` or
     `NAME=FILE.npy`; outputs are kept in `output_folder`.
     """
-    found = _load(model)
+    deployment = _load(model)
     load = _loading(tuned, kernels, memory)
     options = RunOptions(rounds, warmup, validate, layers, tuple(inputs), _path(output_folder), load)
-    return _kept(store, "run", run_job(found, _units_for(found, units), options, fleet))
+    return _kept(store, "run", run_job(deployment, _units_for(deployment, units), options, fleet))
 
 
 def benchmark(
@@ -147,9 +147,9 @@ def benchmark(
     store: str | None = None,
 ) -> Iterator[BenchmarkRow]:
     """Profiles the models of a deployment file operator by operator; a row for each unit, model and runtime."""
-    found = _load(model)
+    deployment = _load(model)
     options = BenchmarkOptions(rounds, warmup, _loading(tuned, kernels, memory))
-    return _kept(store, "benchmark", benchmark_job(found, _units_for(found, units), options, fleet))
+    return _kept(store, "benchmark", benchmark_job(deployment, _units_for(deployment, units), options, fleet))
 
 
 def opbench(
@@ -183,16 +183,16 @@ def tune(
     A row for each unit and model, with its time before and after. `level` is quick, normal or exhaustive; `budget_s` is
     device time for each model. Without `units`, on all that there are.
     """
-    found = [_load(each) for each in ([models] if isinstance(models, str | Path) else models)]
+    deployments = [_load(path) for path in ([models] if isinstance(models, str | Path) else models)]
     options = TuneOptions(SearchOptions(level, budget_s, memory))
-    return _kept(store, "tune", tune_job(found, _named_or_all(units), options, fleet))
+    return _kept(store, "tune", tune_job(deployments, _named_or_all(units), options, fleet))
 
 
 def convert(model: File, units: Units = None, *, fleet: FleetOptions = FLEET) -> Iterator[ConvertRow]:
     """Writes the graph of each model as ONNX and, for each unit, a plan with its weights, below build/."""
-    found = _load(model)
-    chosen = lookup.units_if_any(found) if units is None else _units_for(found, units)
-    return convert_job(found, chosen, fleet)
+    deployment = _load(model)
+    chosen = lookup.units_if_any(deployment) if units is None else _units_for(deployment, units)
+    return convert_job(deployment, chosen, fleet)
 
 
 def forecast(
@@ -207,10 +207,10 @@ def forecast(
 
     `target_file`, what `farmrt probe` printed on another unit, takes the place of units.
     """
-    found = _load(model)
+    deployment = _load(model)
     if target_file:
-        return forecast_for_file(found, Path(target_file), memory)
-    return forecast_job(found, _units_for(found, units), memory, fleet)
+        return forecast_for_file(deployment, Path(target_file), memory)
+    return forecast_job(deployment, _units_for(deployment, units), memory, fleet)
 
 
 def compare(
@@ -245,15 +245,15 @@ def nightly(file: File, *, resume: bool = False, fleet: FleetOptions = FLEET, st
 
     `report` writes its pages. `resume` goes on with the last run of the file, which was interrupted.
     """
-    found = configuration.load(Path(file))
-    places = places_of(found)
+    nightly_file = configuration.load(Path(file))
+    places = places_of(nightly_file)
     with Store.open(store, tell=LOG.warning) as opened:
         begun = (
-            nightly_run.resume(opened, found)
+            nightly_run.resume(opened, nightly_file)
             if resume
-            else nightly_run.begin(opened, found, "farm.nightly()", working_commit())
+            else nightly_run.begin(opened, nightly_file, "farm.nightly()", working_commit())
         )
-        return nightly_run.measure(opened, begun, found, places, fleet, LOG.info)
+        return nightly_run.measure(opened, begun, nightly_file, places, fleet, LOG.info)
 
 
 def report(
@@ -267,7 +267,7 @@ def report(
     """Writes the report of a stored night into a folder; what is there already is replaced as a whole."""
     with Store.open(store, create=False) as opened:
         night = load_night(opened, find_run(opened, run.removeprefix(PREFIX)).id, baseline)
-    return write_reports(night, Path(folder), [ReportFormat(each) for each in formats])
+    return write_reports(night, Path(folder), [ReportFormat(name) for name in formats])
 
 
 def _load(model: File) -> Deployment:
@@ -282,8 +282,8 @@ def _path(file: File | None) -> Path | None:
     return None if file is None else Path(file)
 
 
-def _units_for(found: Deployment, units: Units) -> list[Unit]:
-    return lookup.units_for(found) if units is None else _named(units)
+def _units_for(deployment: Deployment, units: Units) -> list[Unit]:
+    return lookup.units_for(deployment) if units is None else _named(units)
 
 
 def _named_or_all(units: Units) -> list[Unit]:
@@ -293,10 +293,10 @@ def _named_or_all(units: Units) -> list[Unit]:
 def _named(units: Iterable[Unit | str]) -> list[Unit]:
     """Units as they are, and those that are named, in the given order; a single name is one of them."""
     given = [units] if isinstance(units, str) else list(units)
-    names = tuple(each for each in given if isinstance(each, str))
-    found = lookup.chosen_units(Selection(devices=names)) if names else []
-    known = {word: unit for unit in found for word in (unit.name, unit.serial)}
-    return [known[each] if isinstance(each, str) else each for each in given]
+    names = tuple(name for name in given if isinstance(name, str))
+    chosen = lookup.chosen_units(Selection(devices=names)) if names else []
+    known = {word: unit for unit in chosen for word in (unit.name, unit.serial)}
+    return [known[unit] if isinstance(unit, str) else unit for unit in given]
 
 
 def _kept(store: str | None, name: str, rows: Iterator[RowType]) -> Iterator[RowType]:

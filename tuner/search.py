@@ -111,7 +111,7 @@ class _Search:
         heaviest_first = sorted(tasks, key=lambda task: -task.weight)
         self._runner.pool.run_chains(functools.partial(self._decide, task, verdicts) for task in heaviest_first)
         untimed = "the budget was spent before it was timed"
-        return tuple(verdicts.get(each.key) or default_kept(each, math.nan, untimed) for each in self._launches)
+        return tuple(verdicts.get(launch.key) or default_kept(launch, math.nan, untimed) for launch in self._launches)
 
     def _learn_from_journal(self, own: bool) -> None:
         """Adds journaled trials of earlier runs to the rankings: other launches' first, after exploring the `own` ones.

@@ -57,9 +57,9 @@ class Dangling:
 def find_drivers(environment: Mapping[str, str] | None = None, vendors_folder: Path = VENDORS_FOLDER) -> list[Driver]:
     """Drivers in order of preference, each once."""
     environment = os.environ if environment is None else environment
-    found = [*_named(environment), *_system(environment, vendors_folder), *_from_pypi()]
+    in_order = [*_named(environment), *_system(environment, vendors_folder), *_from_pypi()]
     once: dict[Path, Driver] = {}
-    for driver in found:
+    for driver in in_order:
         once.setdefault(driver.path.resolve(), driver)
     return list(once.values())
 

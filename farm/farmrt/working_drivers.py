@@ -70,16 +70,16 @@ def fault(driver: Driver) -> str:
 @functools.cache
 def _fault(library: str, state: str) -> str:
     file = default_output_dir().parent / FILE
-    if _known(file).get(library) == state:
+    if _known_good(file).get(library) == state:
         return ""
-    said = _asked(library)
-    if not said:
+    fault = _check(library)
+    if not fault:
         with contextlib.suppress(FarmError):
-            atomic_file.write(file, json.dumps(_known(file) | {library: state}, indent=1).encode())
-    return said
+            atomic_file.write(file, json.dumps(_known_good(file) | {library: state}, indent=1).encode())
+    return fault
 
 
-def _known(file: Path) -> dict[str, str]:
+def _known_good(file: Path) -> dict[str, str]:
     """Library -> hash of the state in which it worked."""
     try:
         known = json.loads(file.read_bytes())
@@ -88,7 +88,7 @@ def _known(file: Path) -> dict[str, str]:
     return known if isinstance(known, dict) else {}
 
 
-def _asked(library: str) -> str:
+def _check(library: str) -> str:
     command = [sys.executable, "-m", CHECK, library]
     try:
         done = subprocess.run(
@@ -98,9 +98,9 @@ def _asked(library: str) -> str:
         return f"builds no kernel within {DEADLINE_S:.0f} s"
     if done.returncode == 0:
         return ""
-    said = (done.stdout or done.stderr).decode(errors="replace").strip().partition("\n")[0]
+    message = (done.stdout or done.stderr).decode(errors="replace").strip().partition("\n")[0]
     how = f"ends its process with status {done.returncode}" if done.returncode < 0 else "builds no kernel here"
-    return safe_text.word(f"{how} ({said})" if said else how, MAX_FAULT)
+    return safe_text.word(f"{how} ({message})" if message else how, MAX_FAULT)
 
 
 @functools.cache
@@ -114,10 +114,10 @@ def _cpu() -> str:
 
 def main() -> int:
     """Says why no driver works, where that is so."""
-    found = find_drivers()
-    if next(working(found), None):
+    drivers = find_drivers()
+    if next(working(drivers), None):
         return 0
-    print(f"no OpenCL driver works here: {faults(found) or 'there is none'}")
+    print(f"no OpenCL driver works here: {faults(drivers) or 'there is none'}")
     return 1
 
 

@@ -50,13 +50,13 @@ def history(report: SeriesReport) -> Chart:
 
 def swaps(points: Sequence[Point]) -> list[tuple[Point, str]]:
     """The first points of other hardware or of another driver, and what is new."""
-    found = []
+    changes = []
     for before, after in pairwise(points):
         if before.identity != after.identity:
-            found.append((after, "another piece of hardware"))
+            changes.append((after, "another piece of hardware"))
         elif before.fingerprint != after.fingerprint and before.fingerprint and after.fingerprint:
-            found.append((after, "another driver or kernels"))
-    return found
+            changes.append((after, "another driver or kernels"))
+    return changes
 
 
 def state_of(point: Point) -> str:
@@ -106,14 +106,14 @@ def distribution(case: CaseReport) -> Chart | None:
 def _samples(row: NightlyRow | None, *, spoiled: bool) -> list[float]:
     """Samples of a row's good or spoiled blocks, thinned out by rank where they are very many."""
     blocks: Sequence[Block] = row.blocks if row else ()
-    found = sorted(
+    samples = sorted(
         sample
         for block in blocks
         if bool(block.throttled) == spoiled
         for sample in block.samples
         if math.isfinite(sample)
     )
-    return found if len(found) <= MOST_SAMPLES else _thinned(found, MOST_SAMPLES)
+    return samples if len(samples) <= MOST_SAMPLES else _thinned(samples, MOST_SAMPLES)
 
 
 def _thinned(values: Sequence[Any], count: int) -> list[Any]:
@@ -146,11 +146,11 @@ def operator_times(case: CaseReport) -> list[tuple[str, str, float | None, float
 
 def _by_name(row: NightlyRow | None) -> dict[tuple[str, str], float]:
     """Times by name and type; those of the same name are summed."""
-    found: dict[tuple[str, str], float] = {}
+    times_ms: dict[tuple[str, str], float] = {}
     operators: Iterable[OperatorTime] = row.ops if row else ()
     for op in operators:
-        found[op.name, op.type] = found.get((op.name, op.type), 0.0) + op.avg_ms
-    return found
+        times_ms[op.name, op.type] = times_ms.get((op.name, op.type), 0.0) + op.avg_ms
+    return times_ms
 
 
 def tuned(cases: Sequence[CaseReport]) -> Chart | None:

@@ -179,8 +179,8 @@ def _of(case: CaseReport, metric: Metric) -> SeriesReport | None:
 
 def _figure(case: CaseReport, metric: Metric) -> str:
     """Tonight's figure, whatever became of its judgement."""
-    found = _of(case, metric)
-    return figure(metric, found.judgement.value) if found else NONE
+    series = _of(case, metric)
+    return figure(metric, series.judgement.value) if series else NONE
 
 
 def _quartiles(samples: Sequence[float]) -> list[str]:

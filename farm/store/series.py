@@ -17,7 +17,7 @@ from farm.store.statements import insert_new
 
 _BESIDE = ("run", "commit")  # which the point's run tells
 Arms = tuple[str, ...]
-_DEFAULTS = {each.name: each.default for each in dataclasses.fields(Point)}
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(Point)}
 
 
 def store_points(connection: Connection, run: int, row: NightlyRow) -> None:

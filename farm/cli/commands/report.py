@@ -17,7 +17,7 @@ def _formats(_context: click.Context, _option: click.Parameter, value: str) -> l
     wanted = {name.strip() for name in value.split(",")}
     if unknown := sorted(wanted - set(FORMATS)):
         raise click.BadParameter(f"unknown format {unknown[0]!r}; there are {', '.join(FORMATS)}")
-    return [each for each in FORMATS if each in wanted]
+    return [name for name in FORMATS if name in wanted]
 
 
 @click.command(name="report")

@@ -109,6 +109,6 @@ def _git(folder: Path, *arguments: str) -> str:
     except subprocess.TimeoutExpired:
         raise ConfigError(f"git {arguments[0]} did not end within {GIT_S:g} s in {folder}") from None
     if done.returncode:
-        said = done.stderr.decode(errors="replace").removeprefix("fatal: ")
-        raise GitFailed(word(said, MAX_ERROR) or f"exit status {done.returncode}")
+        message = done.stderr.decode(errors="replace").removeprefix("fatal: ")
+        raise GitFailed(word(message, MAX_ERROR) or f"exit status {done.returncode}")
     return done.stdout.decode(errors="replace").strip()

@@ -21,11 +21,11 @@ def _depthwise_variant(vector: int, pixels: int, rows: int, fma: int, window: in
 
 
 def _special(*tiles: tuple[int, int, int, int]) -> tuple[Variant, ...]:
-    return tuple(_depthwise_variant(*each, _SPECIAL_WINDOW, stride) for each in tiles for stride in _SPECIAL_STRIDES)
+    return tuple(_depthwise_variant(*tile, _SPECIAL_WINDOW, stride) for tile in tiles for stride in _SPECIAL_STRIDES)
 
 
 def _general(*tiles: tuple[int, int, int, int]) -> tuple[Variant, ...]:
-    return tuple(_depthwise_variant(*each) for each in tiles)
+    return tuple(_depthwise_variant(*tile) for tile in tiles)
 
 
 _DEPTHWISE_VARIANTS = (

@@ -38,15 +38,15 @@ _LOCAL = (
     variant(BLOCK=16, VECTOR=4, PIXELS=4, FMA=0, LOCAL=16),
 )
 
-VARIANTS = (*(_plain(*each) for each in (*_WIDE, *_WIDE_SMALL, *_HALF, *_QUARTER)), *_GPU)
+VARIANTS = (*(_plain(*tile) for tile in (*_WIDE, *_WIDE_SMALL, *_HALF, *_QUARTER)), *_GPU)
 GROUP_VARIANTS = (*VARIANTS, *_LOCAL)
 DEFAULTS = {
-    "": tuple(_plain(*each) for each in ((8, 4, 4, 0), (4, 4, 4, 0), (4, 4, 1, 0))),
+    "": tuple(_plain(*tile) for tile in ((8, 4, 4, 0), (4, 4, 4, 0), (4, 4, 1, 0))),
     "nvidia": (*_GPU, _plain(4, 4, 1, 0)),
-    "pocl": tuple(_plain(*each) for each in ((16, 8, 6, 0), (16, 8, 5, 0), (16, 8, 4, 0), (8, 8, 4, 0), (8, 8, 1, 0))),
+    "pocl": tuple(_plain(*tile) for tile in ((16, 8, 6, 0), (16, 8, 5, 0), (16, 8, 4, 0), (8, 8, 4, 0), (8, 8, 1, 0))),
     "pocl-3.1": tuple(
-        _plain(*each)
-        for each in (
+        _plain(*tile)
+        for tile in (
             (32, 16, 7, 1),
             (32, 16, 4, 1),
             (32, 16, 8, 1),
