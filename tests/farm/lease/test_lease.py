@@ -259,13 +259,13 @@ def test_of_concurrent_claims_exactly_one_wins(tmp_path: Path, shell: str) -> No
 HOLDER = """
 import dataclasses, sys, time
 from pathlib import Path
-from farm import lease
-from farm.inventory import HOST
-from farm.lease import Terms
+from farm.config.inventory import HOST
+from farm.lease import lease
+from farm.lease.lease import LeaseTerms
 from farm.transport.local import LocalTransport
 unit = dataclasses.replace(HOST, name="pixel")
 transport = LocalTransport(Path(sys.argv[1]))
-terms = Terms(float(sys.argv[3]), 0.3, 0.1)
+terms = LeaseTerms(float(sys.argv[3]), 0.3, 0.1)
 with lease.acquire(unit, transport, "doomed", terms=terms, locks=Path(sys.argv[2])) as held:
     for name in sys.argv[4:]:
         transport.start(["./" + name, "1000"])

@@ -165,9 +165,9 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / ".gitignore").write_text("build/\n__pycache__/\n")
     commit(folder, "before")
     slow_down(
-        folder / "runtime/native/src/cpu.c",
-        "    call->operator->run(call, engine->workers);",
-        "    for (int i = 0; i < 8; i++) call->operator->run(call, engine->workers);",
+        folder / "runtime/native/src/cpu_call.c",
+        "    call->operator->run(call, workers);",
+        "    for (int i = 0; i < 8; i++) call->operator->run(call, workers);",
     )
     slow_down(
         folder / "runtime/kernels/buffer/conv2d.cl",
