@@ -11,6 +11,7 @@ from rich.console import Console
 from farm.rows.latency import Latency
 from farm.rows.run import KernelsUse, RunRow, TensorComparison, TunedUse
 from farm.rows.status import Status
+from farm.rows.tune import TuneRow
 from farm.tables import benchmark, compare, forecast, nightly, run, table, tune
 from farm.tables.run import artifact_lines, run_tables
 from farm.tables.table import FittedTable, Table
@@ -106,6 +107,15 @@ def test_a_narrow_terminal_cuts_no_figure(monkeypatch: pytest.MonkeyPatch) -> No
     terminal = Terminal()
     table.show(run_tables([a_row(Status.OK).model_copy(update={"init_ms": 1234567.25})]), terminal)
     assert "1234567.250" in terminal.getvalue() and "Median(ms)" in terminal.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("launches_tuned", "cells"), [(0, ["no change", "-"]), (3, ["-0.7", "-7.3 to 6.2"])], ids=["none", "some"]
+)
+def test_a_gain_is_only_told_where_something_was_tuned(launches_tuned: int, cells: list[str]) -> None:
+    figures = {"gain_percent": -0.7, "gain_ci": (-7.3, 6.2), "launches": 23, "launches_tuned": launches_tuned}
+    row = TuneRow.model_validate(a_row(Status.OK).model_dump() | {"job": "tune"} | figures)
+    assert list(tune.tune_table([row]).rows[0][7:9]) == cells
 
 
 WIDTHS = (80, 120, 200)
