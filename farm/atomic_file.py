@@ -1,15 +1,31 @@
-"""Writes files atomically: under a temporary name beside the target, then renamed."""
+"""Writes files atomically: under a temporary name beside the target, then renamed.
+
+A process that is killed while it writes leaves its temporary file `.<name>.<space>-<pid>-<start>.<random>`. The name
+says whose it is, so that another process knows when nobody will finish it. A number of a process means something only
+in its own space (host_system.process_space): what comes from another machine, over a shared folder, or from before the
+last boot, goes by its age.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import re
+import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from farm import host_system
 from runtime.errors import FarmError
+
+MAX_NAME = 100
+FOREIGN_AGE_S = 86_400.0  # far above what any write takes, and any clock of a shared folder is wrong
+
+_TEMPORARY = re.compile(r"\..+\.(?P<space>[0-9a-f]{8})-(?P<pid>[0-9]{1,10})-(?P<start>[0-9]*)\.[a-z0-9_]{8}", re.DOTALL)
 
 
 @contextlib.contextmanager
@@ -21,7 +37,8 @@ def replacing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
+        _clear_once(path.parent.absolute(), os.getpid())
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=temporary_prefix(path))
         temporary = Path(name)
         with os.fdopen(descriptor, "wb") as file:
             yield file
@@ -40,3 +57,43 @@ def write(path: Path, content: bytes) -> None:
     """Writes the whole file; see `replacing`."""
     with replacing(path) as file:
         file.write(content)
+
+
+def temporary_prefix(path: Path) -> str:
+    """How the name of a temporary file or folder for `path` begins; eight random characters of `tempfile` follow."""
+    pid = os.getpid()
+    return f".{path.name[:MAX_NAME]}.{host_system.process_space()}-{pid}-{host_system.process_start(pid)}."
+
+
+def abandoned(folder: Path) -> list[Path]:
+    """The temporary files and folders in a folder that no live process owns."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return [Path(entry) for entry in entries if _is_abandoned(entry)]
+    return []
+
+
+def remove(paths: Iterable[Path]) -> None:
+    """Removes abandoned files and folders; what cannot be removed (another user's) stays."""
+    for path in paths:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+@functools.cache
+def _clear_once(folder: Path, pid: int) -> None:
+    """Clears a folder at the first write of this process there."""
+    remove(abandoned(folder))
+
+
+def _is_abandoned(entry: os.DirEntry[str]) -> bool:
+    match = _TEMPORARY.fullmatch(entry.name)
+    if not match:
+        return False
+    if match["space"] == host_system.process_space():
+        return not host_system.is_running(int(match["pid"]), match["start"])
+    with contextlib.suppress(OSError):
+        return time.time() - entry.stat(follow_symlinks=False).st_mtime > FOREIGN_AGE_S
+    return False

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import os
 import platform
+import re
 import uuid
 from pathlib import Path
 
 from runtime.errors import ConfigError
 
 BOOT_ID_FILE = Path("/proc/sys/kernel/random/boot_id")
+PROCESS_SPACE_FILE = Path("/proc/self/ns/pid")
+_STATE_AND_START = re.compile(r"[^ZX](?: \S+){18} (\d+) .*", re.DOTALL)  # fields 3 and 22 of proc_pid_stat(5)
 
 
 def boot_id() -> str:
@@ -17,6 +23,37 @@ def boot_id() -> str:
         return BOOT_ID_FILE.read_text().strip()
     except OSError:
         return f"{uuid.getnode():012x}"
+
+
+@functools.cache
+def process_space() -> str:
+    """A word for where the numbers of processes mean what they mean here: this boot, and this container."""
+    try:
+        container = str(PROCESS_SPACE_FILE.readlink())
+    except OSError:
+        container = ""
+    return hashlib.sha256(f"{boot_id()} {container}".encode()).hexdigest()[:8]
+
+
+def process_start(pid: int) -> str:
+    """When a process began, in ticks since the boot; empty where it has ended, or the system has no /proc."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return ""
+    match = _STATE_AND_START.fullmatch(status.rpartition(") ")[2])
+    return match[1] if match else ""
+
+
+def is_running(pid: int, start: str) -> bool:
+    """Whether the process of that number is the one that began then (`process_start`), and runs still."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass  # another user's
+    return process_start(pid) == start
 
 
 def why_no_linux(purpose: str) -> str:

@@ -40,7 +40,8 @@ ORDER = {
         "transport",
         "config rows",
         "soc toolchain workspace",
-        "atomic_file host_system safe_text",
+        "atomic_file",
+        "host_system safe_text",
     ],
     "farm.jobs": [
         "demo",

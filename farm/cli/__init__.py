@@ -7,6 +7,7 @@ configuration, 3 no unit matches, 130 interrupted.
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from collections.abc import Sequence
@@ -86,7 +87,15 @@ def call(arguments: Sequence[str]) -> int:
 
 def _usage_text(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
-    return f"{error.format_message()}{f' (see {context.command_path} --help)' if context else ''}"
+    return f"{_message(error)}{f' (see {context.command_path} --help)' if context else ''}"
+
+
+def _message(error: click.ClickException) -> str:
+    """Click's message, but the options that may be meant in the order of likeness, not of the alphabet."""
+    if not isinstance(error, click.NoSuchOption) or not error.possibilities:
+        return error.format_message()
+    nearest = difflib.get_close_matches(error.option_name, error.possibilities, n=len(error.possibilities), cutoff=0)
+    return f"{error.message} Did you mean {' or '.join(map(repr, nearest))}?"
 
 
 def _complain(error: BaseException, text: str, exit_status: int, arguments: Sequence[str]) -> int:

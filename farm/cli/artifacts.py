@@ -20,6 +20,8 @@ from farm.units.selection import Selection
 from runtime.artifacts import Fingerprint, KernelSet, TunedSet, fingerprint_of
 from runtime.errors import FormatError, JobError
 
+NO_ARTIFACTS = "none yet; `farm tune` writes them"
+
 
 def list_files(as_json: bool) -> CommandResult:
     """`farm artifacts list`; returns the exit status."""
@@ -31,7 +33,7 @@ def list_files(as_json: bool) -> CommandResult:
     if readable:
         table.show([artifact_table(readable)])
     elif not paths:
-        click.echo("none yet; `farm tune` writes them")
+        click.echo(NO_ARTIFACTS)
     return status
 
 
@@ -57,13 +59,15 @@ def verify_files(
     files: tuple[Path, ...], choice: Selection, offline: bool, opencl: str | None, as_json: bool
 ) -> CommandResult:
     """`farm artifacts verify`; returns the exit status."""
-    units = [] if offline else lookup.chosen_units(choice)
-    known = {unit.name: device for unit in units if unit.abis and (device := _fingerprint(unit, opencl))}
     paths = files or artifacts.find()
+    units = lookup.chosen_units(choice) if paths and not offline else []
+    known = {unit.name: device for unit in units if unit.abis and (device := _fingerprint(unit, opencl))}
     findings = [finding for path in paths for finding in artifacts.verify(path, _suiting(path, known))]
     status = int(not all(finding.good for finding in findings))
     if as_json:
         return Document(status, members={"findings": [_plain(finding) for finding in findings]})
+    if not paths:
+        click.echo(f"nothing to verify: {NO_ARTIFACTS}")
     for finding in findings:
         click.echo(f"{'ok   ' if finding.good else 'WRONG'}  {finding.path}: {finding.text}")
     return status

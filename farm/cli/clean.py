@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import click
 
-from farm import safe_text
+from farm import atomic_file, safe_text
 from farm.cli.envelope import CommandResult, Document
 from farm.config.inventory import Unit
 from farm.farmrt import unit_file_store
@@ -25,6 +27,7 @@ from runtime.errors import FarmError
 
 DAY_S = 86_400.0
 MAX_AT_ONCE = 16
+FOLDERS = ("build", "reports")
 COLUMNS = ("Unit", "Files", "Freed", "Left", "Free before")
 
 
@@ -33,14 +36,17 @@ def clean(choice: Selection, older_days: float, dry_run: bool, as_json: bool) ->
     units = lookup.chosen_units(choice)
     with ThreadPoolExecutor(min(len(units), MAX_AT_ONCE)) as pool:
         outcomes = list(pool.map(lambda unit: _clean(unit, older_days * DAY_S, dry_run), units))
+    unfinished = _clean_here(dry_run)
     if not as_json:
         table.show([_table(units, outcomes, dry_run)])
+        _show_unfinished(unfinished, dry_run)
     failures = [outcome for outcome in outcomes if isinstance(outcome, FarmError)]
     for failure in failures:
         click.echo(safe_text.one_line(str(failure)), err=True)
     status = int(bool(failures))
     cleaned = [_plain(unit, outcome) for unit, outcome in zip(units, outcomes, strict=True)]
-    return Document(status, members={"dry_run": dry_run, "units": cleaned}) if as_json else status
+    members = {"dry_run": dry_run, "units": cleaned, "unfinished_files": list(map(str, unfinished))}
+    return Document(status, members=members) if as_json else status
 
 
 def _plain(unit: Unit, outcome: CleanResult | FarmError) -> dict[str, Any]:
@@ -55,6 +61,21 @@ def _clean(unit: Unit, older_s: float, dry_run: bool) -> CleanResult | FarmError
             return unit_file_store.clean(transport, older_s, dry_run)
     except FarmError as error:
         return error
+
+
+def _clean_here(dry_run: bool) -> list[Path]:
+    """Removes what killed processes left half written in this machine's folders of farm; returns what it was."""
+    folders = [Path(folder) for root in FOLDERS for folder, _, _ in os.walk(root)]
+    unfinished = [path for folder in folders for path in atomic_file.abandoned(folder)]
+    if not dry_run:
+        atomic_file.remove(unfinished)
+    return unfinished
+
+
+def _show_unfinished(unfinished: Sequence[Path], dry_run: bool) -> None:
+    if unfinished:
+        done = "would be removed" if dry_run else "removed"
+        click.echo(f"half-written files of killed processes here: {len(unfinished)} {done}")
 
 
 def _table(units: Sequence[Unit], outcomes: Sequence[CleanResult | FarmError], dry_run: bool) -> Table:

@@ -151,7 +151,7 @@ def _watch(look: Callable[[], list[UnitReport]], as_json: bool, every_s: float) 
             _watch_plainly(look, as_json, every_s)
         with Live(console=Console(), auto_refresh=False, screen=False) as live:
             while True:
-                live.update(table.rich_table(devices_table(look())), refresh=True)
+                live.update(table.FittedTable(devices_table(look())), refresh=True)
                 time.sleep(every_s)
 
 

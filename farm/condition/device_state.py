@@ -10,6 +10,7 @@ from typing import Any
 
 from farm.condition import android_state, linux_state
 from farm.rows.device_state import DeviceState
+from farm.transport import storage
 from farm.transport.base import Transport
 
 READ_DEADLINE_S = 30.0
@@ -80,7 +81,7 @@ def parse(output: str) -> DeviceState:
     members = kernel | _without_none(android)
     if kernel["temperature_c"] is not None:
         members["temperature_c"] = kernel["temperature_c"]
-    return DeviceState(**members, free_bytes=linux_state.free_bytes("".join(dumps.get("free", []))))
+    return DeviceState(**members, free_bytes=storage.free_bytes("".join(dumps.get("free", []))))
 
 
 def _lines(output: str) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ from runtime.errors import JobError
 SYSFS = "/sys"
 DEADLINE_S = 20.0
 MAX_GOVERNORS = 64
+PERFORMANCE = "performance"
 
 # $1: where sysfs is. Core by core where a kernel has no policies; the files of a policy are the same ones.
 SET = r"""
@@ -30,6 +31,12 @@ for file in "$1"/devices/system/cpu/cpufreq/policy*/scaling_governor \
   [ "$now" = performance ] && echo "set=$file"
 done
 exit 0
+"""
+MAY_SET = r"""
+for file in "$1"/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor; do
+  [ -w "$file" ] && exit 0
+done
+exit 1
 """
 RESTORE = r"""
 if [ -f .governors ]; then
@@ -57,12 +64,17 @@ def performance_governors(
     answer = transport.run(["sh", "-c", SET, "governors", sysfs], DEADLINE_S).stdout.decode(errors="replace")
     files = [line.removeprefix("set=") for line in answer.splitlines() if line.startswith("set=")]
     try:
-        yield {_governor_name(file): "performance" for file in files[:MAX_GOVERNORS]}
+        yield {_governor_name(file): PERFORMANCE for file in files[:MAX_GOVERNORS]}
     finally:
         if files:
             with contextlib.suppress(JobError):
                 check()
                 transport.run(["sh", "-c", RESTORE, "governors", sysfs], DEADLINE_S)
+
+
+def may_set(transport: Transport, sysfs: str = SYSFS) -> bool:
+    """Whether the unit lets a job set the governors of its CPU."""
+    return transport.run(["sh", "-c", MAY_SET, "governors", sysfs], DEADLINE_S).exit_status == 0
 
 
 def _governor_name(file: str) -> str:

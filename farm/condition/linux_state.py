@@ -54,13 +54,6 @@ def celsius(text: str) -> float | None:
     return value if COLDEST_C <= value <= HOTTEST_C else None
 
 
-def free_bytes(line: str) -> int | None:
-    """Parses the available bytes from a line of `df -k`: the KiB before the last two columns (use, mount point)."""
-    columns = line.split()
-    kib = number(columns[-3]) if len(columns) > 3 else None
-    return None if kib is None or kib < 0 else int(kib) * 1024
-
-
 def _clocks(files: Mapping[str, str], name: str) -> tuple[float, ...]:
     return _scaled(files_of(files, rf"/cpu(\d+)/cpufreq/{name}"), KHZ_PER_MHZ)
 

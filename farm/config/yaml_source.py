@@ -54,14 +54,17 @@ class YamlSource:
         return ConfigError(f"{self.path}:{self.line(key_path)}: {key}{problem}")
 
     def validate(self, model: type[SectionType]) -> SectionType:
-        """Checks the data against the model; of several mistakes the first in the file is reported."""
+        """Checks the data against the model; of several mistakes the first in the file is reported.
+
+        A missing key comes after all others: it has no line of its own, and is often there under a misspelt name.
+        """
         try:
             return model.model_validate(self.data)
         except pydantic.ValidationError as error:
             details = error.errors(include_url=False)
         for detail in details:
             detail["loc"] = tuple(key for key in detail["loc"] if key != "[key]")  # pydantic's mark of a bad key
-        first = min(details, key=lambda detail: self.line(detail["loc"]))
+        first = min(details, key=lambda detail: (detail["type"] == "missing", self.line(detail["loc"])))
         more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
         raise self.error(first["loc"], _problem(model, first) + more)
 

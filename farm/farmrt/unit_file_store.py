@@ -18,9 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from farm.condition import linux_state
 from farm.config.inventory import DEFAULT_STORE_MB
-from farm.transport import base
+from farm.transport import base, storage
 from farm.transport.base import Transport
 from runtime.errors import DeviceError, JobError
 
@@ -182,7 +181,7 @@ def parse(output: str) -> UnitFolder:
             case ["now", seconds] if _is_number(seconds):
                 now_s = int(seconds)
             case ["free", *_]:
-                free_bytes = linux_state.free_bytes(line.removeprefix("free "))
+                free_bytes = storage.free_bytes(line.removeprefix("free "))
             case ["file", time_s, size, name] if _is_number(time_s) and _is_number(size) and name.startswith("./"):
                 files.append(UnitFile(name[2:], int(size), max(0.0, now_s - int(time_s))))
             case _:

@@ -89,7 +89,8 @@ def _targets(opened: OpenUnit, options: OpbenchOptions) -> Iterator[Target]:
     """A target for each memory type and precision that the unit has and the user wants."""
     device = opened.probe.opencl.device
     if device is None:
-        raise UnsupportedError(f"unit {opened.unit.name!r} has no OpenCL driver; `farm doctor` says how to get one")
+        name = opened.unit.name
+        raise UnsupportedError(f"unit {name!r} has no OpenCL driver; `farm doctor --device {name}` says what to do")
     memories = ["buffer", *(["image"] if device.images else [])]
     precisions = [Precision.FP32, Precision.FP16_STORAGE, *([Precision.FP16] if device.fp16 else [])]
     for memory in memories:

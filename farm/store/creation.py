@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from farm import atomic_file
 from farm.store.address import Address, sqlite_url
 from farm.store.engine import sqlite_engine
 from farm.store.migrate import bring_up_to_date
@@ -21,7 +22,7 @@ def create(path: Path, fill: Callable[[Path], None], tell: Callable[[str], None]
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name[:100]}.") as folder:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=atomic_file.temporary_prefix(path)) as folder:
             new = Path(folder, path.name)
             _make(new, tell)
             fill(new)

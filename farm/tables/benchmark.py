@@ -42,7 +42,7 @@ def _rounds(title: str, rounds: Rounds) -> Table:
 
 
 def _operators(title: str, ops: Sequence[ProfiledOperator]) -> Table:
-    return Table(title, OPERATOR_COLUMNS, [_operator(op) for op in ops], LEFT)
+    return Table(title, OPERATOR_COLUMNS, [_operator(op) for op in ops], LEFT, keys=("name",))
 
 
 def _operator(op: ProfiledOperator) -> list[str]:

@@ -11,13 +11,14 @@ from farm.units.survey import UnitReport, UnitState
 
 COLUMNS = ("Unit", "Transport", "Model", "SoC", "ABI", "GPU (driver)", "System", "°C", "Battery", "State")
 LEFT = frozenset(COLUMNS) - {"°C", "Battery"}
+GIVES_WAY = ("GPU (driver)", "System", "ABI", "Model", "Transport", "Battery", "°C")
 MAX_GPU = 40
 MAX_MODEL = 30
 
 
 def devices_table(reports: Sequence[UnitReport]) -> Table:
-    """A line for each unit."""
-    return Table("", COLUMNS, [_cells(report) for report in reports], LEFT)
+    """A line for each unit; where there is little room, its name, SoC, state and reason are what stays."""
+    return Table("", COLUMNS, [_cells(report) for report in reports], LEFT, GIVES_WAY)
 
 
 def devices_json(reports: Sequence[UnitReport]) -> dict[str, Any]:

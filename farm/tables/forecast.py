@@ -19,7 +19,7 @@ def forecast_tables(row: ForecastRow) -> Iterator[Table]:
         [op.type, op.device, op.kernel, op.variant, f"{op.macs:,}", shape(op.output_shape), op.name, op.note]
         for op in row.operators
     ]
-    yield Table(title, OPERATOR_COLUMNS, operators, LEFT)
+    yield Table(title, OPERATOR_COLUMNS, operators, LEFT, keys=("name",))
     yield Table("", TOTAL_COLUMNS, list(_totals(row)), frozenset({"total"}))
 
 

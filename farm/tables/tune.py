@@ -22,19 +22,26 @@ def tune_table(rows: Sequence[TuneRow]) -> Table:
 
 
 def _tune_cells(row: TuneRow) -> list[str]:
-    interval = f"{row.gain_ci[0]:.1f} to {row.gain_ci[1]:.1f}" if row.gain_ci else "-"
     inits = f"{milliseconds(row.default_init_ms)} -> {milliseconds(row.init_ms)}"
     return [
         *(row.model, row.unit, row.soc, row.runtime, row.status.value),
         milliseconds(row.default_ms),
         milliseconds(row.tuned_ms),
-        "-" if row.gain_percent is None else f"{row.gain_percent:.1f}",
-        interval,
+        *_gain_cells(row),
         f"{row.launches_tuned} of {row.launches}",
         str(row.trials),
         f"{row.device_s:.1f}",
         inits if row.init_ms is not None else "-",
     ]
+
+
+def _gain_cells(row: TuneRow) -> tuple[str, str]:
+    """The gain and its interval; where every launch kept its default, the two that were compared are the same."""
+    if row.gain_percent is None:
+        return "-", "-"
+    if not row.launches_tuned:
+        return "no change", "-"
+    return f"{row.gain_percent:.1f}", f"{row.gain_ci[0]:.1f} to {row.gain_ci[1]:.1f}" if row.gain_ci else "-"
 
 
 ARTIFACT_COLUMNS = ("File", "Kind", "SoC", "Device model", "GPU", "Driver", "Entries", "Size")

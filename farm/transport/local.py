@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from farm import atomic_file
-from farm.transport import base
+from farm.transport import base, storage
 from farm.transport.base import CompletedProgram
 from farm.transport.program import LineProcess, run_to_end
 from farm.transport.streams import CHUNK_BYTES, LocalStreams
@@ -77,7 +78,8 @@ class LocalTransport:
         try:
             _copy(local, target, mode)
         except FarmError as error:
-            raise DeviceError(str(error)) from None
+            needed, free = storage.space_needed([local.stat().st_size]), shutil.disk_usage(self._folder).free
+            raise storage.no_space_error(str(self._folder), needed, free) or DeviceError(str(error)) from None
         if _sha256(target) != digest:
             raise DeviceError(f"{remote}: arrived with another content than {local} has")
         return True

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from farm import atomic_file, safe_text
-from farm.transport import base, posix_scripts
+from farm.transport import base, posix_scripts, storage
 from farm.transport.base import CompletedProgram
 from farm.transport.channel import Channel, RemoteStreams
 from farm.transport.posix_scripts import FileState, PathStatus, command_line
@@ -188,10 +188,21 @@ class PosixTransport(ABC):
                 self._run_script(
                     posix_scripts.INSTALL, [finished_push, *(argument for pair in batch for argument in pair)]
                 )
-        except JobError:
+        except JobError as error:
             with contextlib.suppress(JobError):
                 self.run(["rm", "-rf", push], FILES_S)
-            raise
+            raise self._explained(error, [local for local, _, _ in files.values()]) from None
+
+    def _explained(self, error: JobError, files: Iterable[Path]) -> JobError:
+        """The error for files that could not be sent: that there is no room for them, where this is so."""
+        if not isinstance(error, DeviceError):
+            return error
+        with contextlib.suppress(JobError):
+            line = self.run(["sh", "-c", storage.FREE], FILES_S).stdout.decode(errors="replace")
+            needed = storage.space_needed(map(_size_bytes, files))
+            folder = f"{self._name}: {self._folder}"
+            return storage.no_space_error(folder, needed, storage.free_bytes(line)) or error
+        return error
 
     def _plan_transfers(self, push: str, files: Mapping[str, PathStatus]) -> tuple[dict[str, str], dict[str, str]]:
         """Decides where each file is sent below `push`, and which folders' contents are moved afterwards.

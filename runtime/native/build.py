@@ -45,7 +45,7 @@ _BIONIC_LIBRARIES = ("-ldl", "-lm")  # threads are part of its libc
 def build_farmrt(
     abi: str = HOST, output_dir: Path | None = None, sanitize: bool = False, compiler: Sequence[str] | None = None
 ) -> Path:
-    """Path of a farmrt executable for an ABI, compiled if its sources changed; beside it the library and its header.
+    """Path of a farmrt executable for an ABI, compiled if its sources changed; beside it library, header and examples.
 
     Args:
         abi: a key of `ABIS`.
@@ -105,7 +105,8 @@ def _build(target: Abi, toolchain: Toolchain, folder: Path, sanitize: bool) -> N
         run_compiler(_program_link(target, toolchain, link, scratch / "farmrt", [*main, *library]))
         run_compiler([*toolchain.archiver, "rcs", str(scratch / "libfarmrt.a"), *map(str, library)])
         outputs = [scratch / "farmrt", scratch / "libfarmrt.a"]
-        outputs.append(Path(shutil.copy(_FOLDER / "include" / "farmrt.h", scratch)))
+        for_applications = [_FOLDER / "include" / "farmrt.h", *(_FOLDER / "example").glob("*.c")]
+        outputs += [Path(shutil.copy(path, scratch)) for path in for_applications]
         if sanitize:
             outputs += _build_fuzzer(toolchain.compiler, flags, link, library, scratch)
         for path in outputs:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from farm import artifacts
+from farm import artifacts, cli
 from farm.artifacts import MANIFEST_NAME, ModelRecord, SetRecord
 from farm.rows.latency import Latency
 from runtime.artifacts import Fingerprint, KernelSet, TunedEntry, TunedSet, encode_tuned
@@ -166,3 +166,11 @@ def test_kinds_do_not_mix(tmp_path: Path) -> None:
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.bin: cannot be read"):
         artifacts.merge([tmp_path / "none.bin"], tmp_path / "bundle.bin")
+
+
+def test_where_nothing_was_tuned_there_is_nothing_to_verify(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.call(["artifacts", "verify"]) == 0
+    assert capsys.readouterr().out == "nothing to verify: none yet; `farm tune` writes them\n"

@@ -17,6 +17,7 @@ import pytest
 
 import farm
 from farm.cli import COMMANDS
+from tests import opencl
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("farm", "runtime", "tuner", "pyproject.toml", "README.md", "MANIFEST.in")
@@ -133,6 +134,25 @@ def test_run_tune_nightly_and_report(programs: Path, small: Path) -> None:
     call(programs, "nightly", "night.yml")
     call(programs, "report", "-o", "pages")
     assert (small / "pages/index.html").is_file() and (small / "reports/night/assets").is_dir()
+
+
+@pytest.mark.opencl
+def test_the_lines_that_the_readme_prints_for_embedding(programs: Path, own_folder: Path) -> None:
+    """They are run as they stand there; `farm` is the wheel's, `cc` any C compiler."""
+    _, _, section = (ROOT / "README.md").read_text().partition("## Embedding\n")
+    lines = [line.strip() for line in section.partition("\n## ")[0].splitlines() if line.startswith("    ")]
+    assert len(lines) > 4
+    if not shutil.which("cc"):
+        (own_folder / "cc").write_text(f'#!/bin/sh\nexec {sys.executable} -m ziglang cc "$@"\n')
+        (own_folder / "cc").chmod(0o755)
+    known = environment(programs)
+    known |= {"PATH": f"{known['PATH']}:{own_folder}", "FARM_OPENCL": str(opencl.WORKING[0].path)}
+    words = ["sh", "-ec", "\n".join(lines)]
+    done = subprocess.run(words, env=known, capture_output=True, text=True, timeout=DEADLINE_S)
+    assert done.returncode == 0, done.stderr
+    first, *classes = done.stdout.splitlines()[-6:]
+    assert "tuned parameters" in first and len(classes) == 5
+    assert all(0 <= float(line.split()[1]) <= 1 for line in classes)
 
 
 @pytest.mark.opencl

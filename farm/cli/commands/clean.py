@@ -25,7 +25,8 @@ from farm.cli.envelope import CommandResult
 def command(**given: Any) -> CommandResult:
     """Remove the files that jobs have left on units.
 
-    They are sent again when they are needed. A unit that somebody holds is left alone; exit status 1 then.
+    They are sent again when they are needed. What killed processes left half written in build/ and reports/ goes too.
+    A unit that somebody holds is left alone; exit status 1 then.
     """
     from farm.cli import clean
 

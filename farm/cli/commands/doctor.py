@@ -11,9 +11,10 @@ from farm.cli.envelope import CommandResult
 
 
 @click.command(name="doctor")
+@click.option("--device", metavar="UNIT", help="Of this unit, by name or serial, instead of this machine.")
 @options.json_option
 def command(**given: Any) -> CommandResult:
-    """Say what this machine has, what it lacks, and what to do about it.
+    """Say what this machine, or a unit, has, what it lacks, and what to do about it.
 
     Exit status 1 when something is missing without which nothing runs.
     """

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 
+from pydantic import ValidationError
+
 from farm.config.inventory import HOST, Unit
 from farm.farmrt import working_drivers
+from farm.farmrt.answers import ProbeAnswer
 from farm.farmrt.drivers import Driver
 from farm.transport import Transport, connect
 from farm.units import facts_cache
@@ -40,12 +43,24 @@ def probe_unit(unit: Unit, transport: Transport, opencl: str | None = None) -> f
     Raises:
         ConfigError, JobError: farmrt cannot be built for it, brought there, or does not answer.
     """
+    driver = facts_cache.driver_of(_unit_answer(unit, transport, opencl))
+    facts_cache.update(unit, driver=driver)
+    return driver
+
+
+def read_probe(unit: Unit, transport: Transport, opencl: str | None = None) -> ProbeAnswer:
+    """All that farmrt tells of a unit; arguments and errors are those of `probe_unit`."""
+    try:
+        return ProbeAnswer.model_validate(_unit_answer(unit, transport, opencl))
+    except ValidationError:
+        raise DeviceError("farmrt's answer to `probe` is not one that farm understands") from None
+
+
+def _unit_answer(unit: Unit, transport: Transport, opencl: str | None) -> object:
     answer, exit_status = _probe(unit, transport, opencl)
     if not isinstance(answer, dict):
         raise DeviceError(f"farmrt does not run there: `farmrt probe` ended with exit status {exit_status}")
-    driver = facts_cache.driver_of(answer)
-    facts_cache.update(unit, driver=driver)
-    return driver
+    return answer
 
 
 def _probe(unit: Unit, transport: Transport, opencl: str | None) -> tuple[object, int]:

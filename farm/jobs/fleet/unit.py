@@ -218,7 +218,8 @@ def _check_opencl(unit: Unit, opencl: OpenClAnswer, precision: Precision, memory
     if device is None:
         reason = opencl.error or "none was found"
         raise UnsupportedError(
-            f"{where} has no OpenCL driver ({reason}); `farm doctor` says how to get one, or set runtime: cpu"
+            f"{where} has no OpenCL driver ({reason}); `farm doctor --device {unit.name}` says what to do, "
+            "or set runtime: cpu"
         )
     if memory == "image" and not device.images:
         raise UnsupportedError(f"{where}: {device.name} has no images; use --memory buffer")

@@ -12,7 +12,7 @@ from farm import artifacts
 from farm.artifacts import ModelRecord
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
-from farm.jobs.compare.interleaved import TunedComparison, TunedFiles, compare
+from farm.jobs.compare.interleaved import Effort, TunedComparison, TunedFiles, compare
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
@@ -30,6 +30,7 @@ from farm.rows.tune import TuneFigures, TuneResult, TuneRow
 from farm.workspace import data_file
 from runtime.artifacts import fingerprint_of
 
+NO_CHANGE_EFFORT = Effort(turns=8, turn_ms=0.0)  # both launch the same: there is no gain to make sure of
 CPU_REASON = "runtime cpu: there is nothing to tune"
 
 
@@ -96,7 +97,7 @@ class _Tuning:
         published = self._publish(opened, model, searched)
         opened.progress.stage(f"{model.name}: default against tuned")
         data = TestData(model, fetch.Fetcher(model.deployment).validation_inputs(model.name))
-        compared = compare(opened, _files(tuned, published), data)
+        compared = compare(opened, _files(tuned, published), data, None if tuned.won else NO_CHANGE_EFFORT)
         evidence = _evidence(tuned, compared)
         artifacts.add_evidence(published.tuned_file.parent, published.record, evidence)
         validation = compare_outputs(model, "gpu", data.expected, compared.outputs)

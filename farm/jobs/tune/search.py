@@ -23,6 +23,8 @@ from tuner.search import LEVELS, Expand, SearchResult, search
 from tuner.trial_runner import TrialRunner
 from tuner.verdict import LaunchVerdict
 
+LEAST_TRIAL_S = 0.05  # device time of the fastest trials: a program is built, a launch repeated
+
 
 @dataclasses.dataclass(frozen=True)
 class SearchOptions:
@@ -98,8 +100,15 @@ def _search(
     shared: SharedSearch[list[Tuned]],
 ) -> list[Tuned]:
     """Searches models of one target and options, together with the other units of that target."""
-    if not any(step.tuning_key for tuned in group for step in tuned.plan.steps):
+    launches = {step.tuning_key for tuned in group for step in tuned.plan.steps if step.tuning_key}
+    if not launches:
         return list(group)
+    budget_s = options.seconds * len(group)
+    if budget_s < (least_s := len(launches) * LEAST_TRIAL_S):
+        opened.progress.stage(
+            f"a budget of {budget_s:g} s is too small to try anything: {len(launches)} launches need {least_s:.1f} s "
+            "at the very least; the defaults stay"
+        )
 
     def bring() -> UnitTrials:
         opened.progress.stage(f"trial plan of {', '.join(tuned.prepared.name for tuned in group)}")
@@ -118,7 +127,13 @@ def _led(
     provenance = {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
     with Journal(journal_file(opened.unit.soc), fingerprint_of(target).digest, provenance) as journal:
         _say(journal, opened.progress.stage)
-        runner = TrialRunner(pool, journal, max(options.seconds * len(group) - trials.prepare_s, 0.0))
+        budget_s = options.seconds * len(group)
+        if 0 < budget_s <= trials.prepare_s:
+            opened.progress.stage(
+                f"the budget of {budget_s:g} s is spent: building and running the defaults once took "
+                f"{trials.prepare_s:.1f} s; nothing else is tried"
+            )
+        runner = TrialRunner(pool, journal, max(budget_s - trials.prepare_s, 0.0))
         outcome = search(trials.launches, _expansion(target), runner, LEVELS[options.level], opened.progress.search)
     return [_with_verdicts(tuned, outcome, trials) for tuned in group]
 

@@ -1,6 +1,6 @@
 /* An application that embeds farmrt: classifies one input and prints the five best classes.
  *
- *     cc -Iinclude example/classify.c libfarmrt.a -lpthread -ldl -lm -o classify
+ *     cc -I. classify.c libfarmrt.a -lpthread -ldl -lm -o classify       # in build/farmrt/ABI, after `farm build`
  *     ./classify mobilenet_v1.plan mobilenet_v1.data input.raw [tuned.bin [kernels.bin [SOC]]]
  *
  * `input.raw` holds the model's first input: float32, row-major. The two tuned files are those that `farm tune`

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
 
-from farm import cli
+from farm import cli, host_system
 from farm.config.inventory import HOST
 from farm.lease import lease
 from farm.transport import connect
@@ -43,3 +45,21 @@ def test_a_unit_in_use_is_left_alone(unit_folder: Path, capsys: pytest.CaptureFi
     with lease.acquire(HOST, connect(HOST), "tune"):
         assert cli.call(["clean"]) == 1
     assert "host: held by" in capsys.readouterr().err and (unit_folder / "objects/x/data").exists()
+
+
+def test_what_a_killed_process_left_half_written_goes_too(
+    unit_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    space = host_system.process_space()
+    dead, live = (
+        Path("build/net/model", f".net.onnx.{space}-{os.getpid()}-{start}.abcd1234")
+        for start in ("1", host_system.process_start(os.getpid()))
+    )
+    dead.parent.mkdir(parents=True)
+    dead.write_text("half")
+    live.write_text("half")
+    assert cli.call(["clean", "--dry-run", "--device", "host", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unfinished_files"] == [str(dead)] and dead.exists()
+    assert cli.call(["clean", "--device", "host"]) == 0
+    assert "half-written files of killed processes here: 1 removed" in capsys.readouterr().out
+    assert not dead.exists() and live.exists()

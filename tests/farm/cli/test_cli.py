@@ -64,6 +64,8 @@ def test_a_bug_is_not_disguised(fail_with: Callable[[BaseException], None]) -> N
 USAGE = {
     ("zop",): "error: unknown command 'zop', did you mean 'zoo'? (see farm --help)\n",
     ("zoo", "lst"): "error: No such command 'lst'. Did you mean 'list'? (see farm zoo --help)\n",
+    ("run", "--validat", "x.yml"): "error: No such option '--validat'. "
+    "Did you mean '--validate' or '--wait' or '--fail-fast'? (see farm run --help)\n",
     ("doctor", "--jso"): "error: No such option '--jso'. Did you mean '--json'? (see farm doctor --help)\n",
     ("zoo", "write"): "error: Missing argument 'NAME'. (see farm zoo write --help)\n",
 }

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from farm import cli
 from farm.cli import devices
@@ -15,7 +16,7 @@ from farm.config.inventory import HOST, Unit
 from farm.jobs.fleet import health_check
 from farm.rows.device_state import DeviceState
 from farm.tables.devices import devices_json, devices_table
-from farm.tables.table import plain
+from farm.tables.table import FittedTable, plain
 from farm.transport import Transport
 from farm.transport.ssh_known_hosts import HostKey
 from farm.units import lookup, survey
@@ -77,6 +78,22 @@ def test_the_table_has_a_line_for_each_unit() -> None:
         "80 % +",
         "busy: held by alice@lab (pid 42, tune)",
     ]
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_a_terminal_always_shows_name_soc_state_and_reason(width: int) -> None:
+    reason = "did not answer within 20 s, and then the link to it was lost three times in a row"
+    lost = replace(PHONE, state=UnitState.UNREACHABLE, reason=reason)
+    console = Console(file=io.StringIO(), width=width)
+    console.print(FittedTable(devices_table([PHONE, lost])))
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert sum(line.split()[:1] == ["mi8"] for line in lines) == 2
+    assert sum("sdm845" in line for line in lines) == 2
+    words = " ".join(" ".join(lines).split())
+    assert all(word in words for word in f"unreachable: {reason}".split())
+    assert ("no room for: GPU (driver)" in words, "QUALCOMM build" in words) == (width < 200, width == 200)
 
 
 def test_what_is_not_known_is_a_dash() -> None:

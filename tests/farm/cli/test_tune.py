@@ -111,6 +111,24 @@ def test_a_second_call_goes_on_from_the_journal(say: Any) -> None:
     assert second["trials"] < first["trials"], "only the re-test is measured again"
 
 
+@pytest.mark.parametrize(("budget", "said"), [("0.01", "is too small to try anything"), ("0.3", "is spent: building")])
+def test_too_small_a_budget_is_told_and_obeyed(
+    say: Any, monkeypatch: pytest.MonkeyPatch, budget: str, said: str
+) -> None:
+    monkeypatch.setattr(search, "trials_on", slow_to_prepare)
+    status, out, err = say("tune", "--soc", "host", "tiny.yml", "--budget", budget)
+    (told,) = (line for line in err.splitlines() if said in line)
+    assert status == 0 and "no change" in out
+    if "too small" in told:
+        assert err.index(told) < err.index("trial plan of"), "it is said before anything is spent"
+
+
+def slow_to_prepare(*arguments: Any) -> UnitTrials:
+    trials = trials_on(*arguments)
+    trials.prepare_s = max(trials.prepare_s, 1.0)
+    return trials
+
+
 def test_no_budget_leaves_every_default_and_says_so(say: Any) -> None:
     row = tuned_row(say, "--budget", "0")
     assert (row["trials"], row["launches_tuned"]) == (0, 0)

@@ -142,6 +142,16 @@ REFUSALS = {
         "17: models.net.model_sha256_checksum: a SHA-256 checksum",
     ),
     "missing key": ("library_name: mobile\n", "", "1: library_name: this key is missing"),
+    "misspelt required key": (
+        "runtime: cpu+gpu",
+        "runtme: cpu+gpu",
+        "16: models.net.runtme: unknown key, did you mean 'runtime'? (and 1 more)",
+    ),
+    "misspelt key of a tensor": (
+        "input_tensors:",
+        "input_tensor:",
+        "9: models.net.subgraphs[0].input_tensor: unknown key, did you mean 'input_tensors'? (and 1 more)",
+    ),
     "missing in model": ("    runtime: cpu+gpu\n", "", "5: models.net.runtime: this key is missing"),
     "missing shape": (
         "          - [1, 5]\n",

@@ -4,13 +4,17 @@ import io
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
 
 from farm.rows.latency import Latency
 from farm.rows.run import KernelsUse, RunRow, TensorComparison, TunedUse
 from farm.rows.status import Status
-from farm.tables import table
+from farm.rows.tune import TuneRow
+from farm.tables import benchmark, compare, forecast, nightly, run, table, tune
 from farm.tables.run import artifact_lines, run_tables
-from farm.tables.table import Table
+from farm.tables.table import FittedTable, Table
 
 SMALL = Table("Title", ("name", "value"), [["a", "1"], ["long name", "12.5"]], frozenset({"name"}))
 
@@ -103,3 +107,77 @@ def test_a_narrow_terminal_cuts_no_figure(monkeypatch: pytest.MonkeyPatch) -> No
     terminal = Terminal()
     table.show(run_tables([a_row(Status.OK).model_copy(update={"init_ms": 1234567.25})]), terminal)
     assert "1234567.250" in terminal.getvalue() and "Median(ms)" in terminal.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("launches_tuned", "cells"), [(0, ["no change", "-"]), (3, ["-0.7", "-7.3 to 6.2"])], ids=["none", "some"]
+)
+def test_a_gain_is_only_told_where_something_was_tuned(launches_tuned: int, cells: list[str]) -> None:
+    figures = {"gain_percent": -0.7, "gain_ci": (-7.3, 6.2), "launches": 23, "launches_tuned": launches_tuned}
+    row = TuneRow.model_validate(a_row(Status.OK).model_dump() | {"job": "tune"} | figures)
+    assert list(tune.tune_table([row]).rows[0][7:9]) == cells
+
+
+WIDTHS = (80, 120, 200)
+FIGURE = "1234567.250"
+# The widest tables of the commands: title of the test -> columns, and those that are aligned left.
+WIDE_TABLES = {
+    "run": (run.TIME_COLUMNS, run.LEFT),
+    "accuracy": (run.ACCURACY_COLUMNS, run.LEFT),
+    "tune": (tune.TUNE_COLUMNS, tune.TUNE_LEFT),
+    "artifacts": (tune.ARTIFACT_COLUMNS, frozenset(tune.ARTIFACT_COLUMNS[:6])),
+    "operators": (benchmark.OPERATOR_COLUMNS, benchmark.LEFT),
+    "rounds": (benchmark.ROUND_COLUMNS, benchmark.LEFT),
+    "compare": (compare.COLUMNS, compare.LEFT),
+    "forecast": (forecast.OPERATOR_COLUMNS, forecast.LEFT),
+    "cases": (("Unit", "Model", "Runtime", "Median(ms)", "Change", "Verdict", "Tuned files"), nightly.LEFT),
+}
+
+
+def on_terminal(shown: Table, width: int) -> list[str]:
+    """The lines of a table on a terminal of that width; each of them has room there."""
+    console = Console(file=io.StringIO(), width=width)
+    console.print(FittedTable(shown))
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    return lines
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", WIDE_TABLES)
+def test_no_table_wraps_a_figure(name: str, width: int) -> None:
+    columns, left = WIDE_TABLES[name]
+    rows = [[f"name_of_{line}" if name in left else f"{line}{FIGURE}" for name in columns] for line in range(3)]
+    text = "\n".join(on_terminal(Table("", columns, rows, left), width))
+    for line in range(3):
+        assert text.count(f"{line}{FIGURE}") == sum(name not in left for name in columns)
+    assert all(name in text for name in columns)
+
+
+@given(st.integers(40, 220), st.lists(st.tuples(st.booleans(), st.integers(1, 30)), min_size=1, max_size=15))
+def test_every_figure_is_whole_at_any_width(width: int, columns: list[tuple[bool, int]]) -> None:
+    names = [f"c{index}" for index in range(len(columns))]
+    left = frozenset(name for name, (is_left, _) in zip(names, columns, strict=True) if is_left)
+    cells = [f"<{'x' * size} {index}>" for index, (_, size) in enumerate(columns)]
+    text = "\n".join(on_terminal(Table("", names, [cells], left), width))
+    assert all(cell in text for name, cell in zip(names, cells, strict=True) if name not in left)
+
+
+def test_every_part_of_a_wide_table_says_what_its_rows_are_about() -> None:
+    columns = ("Model", "Unit", *(f"Figure {index}" for index in range(12)))
+    rows = [["net", unit, *[FIGURE] * 12] for unit in ("left_phone", "right_phone")]
+    lines = on_terminal(Table("Title", columns, rows, frozenset({"Model", "Unit"})), 80)
+    parts = [line for line in lines if "Figure" in line]
+    assert len(parts) == 3 and all("Model" in line and "Unit" in line for line in parts)
+    assert sum("left_phone" in line for line in lines) == 3
+    assert sum("Title" in line for line in lines) == 1
+
+
+def test_columns_give_way_in_their_order_and_that_is_said() -> None:
+    rows = [["pixel", "Adreno 630 (a driver of some words)", "12.5", "ready"]]
+    shown = Table("", ("Unit", "GPU", "°C", "State"), rows, frozenset({"Unit", "GPU", "State"}), ("GPU", "°C"))
+    assert "(a driver of some words)" in on_terminal(shown, 80)[3]
+    assert "Adreno 630 (a driver of…" in on_terminal(shown, 52)[3]
+    narrow = on_terminal(shown, 20)
+    assert " ".join(" ".join(narrow).split()).endswith("pixel ready no room for: GPU, °C")

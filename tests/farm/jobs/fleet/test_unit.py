@@ -121,7 +121,7 @@ def test_a_gpu_only_model_may_not_fall_back(tmp_path: Path) -> None:
     ("opencl", "memory", "data_type", "text"),
     [
         ({"device": None, "error": "libOpenCL.so: not found"}, None, "fp32_fp32", r"no OpenCL driver \(libOpenCL.so"),
-        ({"device": None}, None, "fp32_fp32", r"no OpenCL driver \(none was found\); `farm doctor`"),
+        ({"device": None}, None, "fp32_fp32", r"no OpenCL driver \(none was found\); `farm doctor --device host`"),
         ({"device": DEVICE | {"images": False}}, "image", "fp32_fp32", "has no images; use --memory buffer"),
         ({"device": DEVICE}, None, "fp16_fp16", "no fp16 arithmetic; set data_type: fp16_fp32"),
     ],

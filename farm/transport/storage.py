@@ -1,0 +1,32 @@
+"""The free storage of a unit, and the error where files need more than there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from runtime.errors import DeviceError
+
+FREE = "df -k . 2>/dev/null | tail -n 1"  # for a shell on the unit, in the folder that is meant
+BLOCK_BYTES = 4096
+BYTES_PER_MB = 1_000_000
+
+
+def free_bytes(line: str) -> int | None:
+    """Parses the available bytes from a line of `df -k`: the KiB before the last two columns (use, mount point)."""
+    columns = line.split()
+    kib = columns[-3] if len(columns) > 3 else ""
+    return int(kib) * 1024 if re.fullmatch(r"[0-9]{1,15}", kib) else None
+
+
+def space_needed(sizes_bytes: Iterable[int]) -> int:
+    """The bytes that files of these sizes take, in whole blocks of the file system."""
+    return sum(-(-size // BLOCK_BYTES) * BLOCK_BYTES for size in sizes_bytes)
+
+
+def no_space_error(folder: str, needed_bytes: int, there_bytes: int | None) -> DeviceError | None:
+    """The error for files that do not fit into a folder (`unit: folder`); None where they fit or nobody knows."""
+    if there_bytes is None or there_bytes >= needed_bytes:
+        return None
+    needed, there = (f"{count / BYTES_PER_MB:.1f} MB" for count in (needed_bytes, there_bytes))
+    return DeviceError(f"{folder}: no space left: {needed} needed, {there} free; make room there")
