@@ -36,6 +36,10 @@ OLD_COMMAND_BYTES = 3000  # phones before Android 7 take packets of 4 KiB
 COMMAND_BYTES = 32_000
 TRANSIENT_STATES = (adb_reconnect.OFFLINE, "connecting", "authorizing", "host")
 ABSENT = "absent"
+TOO_OLD = (
+    "its adbd is too old: it has no service `exec:`, which came with Android 5. farm needs Android 5 or newer, or "
+    "`transport: ssh` where it runs an sshd"
+)
 
 # State that `adb devices` shows -> what it means, and what the user can do.
 REMEDIES = {
@@ -134,7 +138,18 @@ class AdbTransport(PosixTransport):
         except DeadlineError:
             raise DeviceLostError(f"{self._name}: does not answer") from None
         except FarmError:
+            self._refuse_too_old(service, deadline)
             raise DeviceLostError(f"{self._name}: adb says: {error}") from None
+
+    def _refuse_too_old(self, service: str, deadline: float) -> None:
+        """Raises DeviceError where the phone runs programs, but not by `exec:`: its adbd just closes the connection."""
+        if not service.startswith("exec:"):
+            return
+        try:
+            self._server.open("shell:true", deadline, self._serial).close()
+        except FarmError:
+            return
+        raise DeviceError(f"{self._name}: {TOO_OLD}")
 
     def _check_alive(self) -> None:
         """Runs `true` on a phone that has been silent for SILENCE_S; raises DeviceLostError unless it answers."""
