@@ -73,6 +73,11 @@ class AdbServer:
         with self.open(service, deadline) as connection:
             return self._read_text(connection, deadline)
 
+    def shell_output(self, command: str, serial: str, deadline: float) -> bytes:
+        """Runs a short command in a device's shell; returns what it prints, on old devices with CR LF."""
+        with self.open(f"shell:{command}", deadline, serial) as connection:
+            return self._read_all(connection, deadline)
+
     def devices(self, deadline: float) -> list[AdbDevice]:
         """Lists all devices that the server knows."""
         with self.open("host:devices-l", deadline) as connection:
