@@ -12,9 +12,12 @@ import socket
 import pytest
 
 from farm import toolchain
-from tests import opencl
+from tests import adb_programs, opencl
 
 os.environ.update(toolchain.environment())
+# Whichever adb comes first on this machine's PATH: tests that ask for no other one have adbutils'.
+if _adb := adb_programs.path_of(adb_programs.ADBUTILS):
+    os.environ["PATH"] = adb_programs.search_path(_adb)
 # No test meets the adb server and the phones of this machine: on this port none runs, and none can be started.
 _taken = socket.socket()
 _taken.bind(("127.0.0.1", 0))

@@ -24,6 +24,7 @@ def emulate_phone(
     serial: str,
     android: int,
     no_shell_v2: bool,
+    no_exec: bool,
     rooted: bool,
     toybox: bool,
     compute_units: int | None,
@@ -34,7 +35,9 @@ def emulate_phone(
 ) -> None:
     """`farm emulate phone`."""
     parsed = tuple(Fault.parse(text) for text in faults)
-    wanted = PhoneSettings(soc, model, serial, android, not no_shell_v2, rooted, toybox, compute_units, parsed)
+    wanted = PhoneSettings(
+        soc, model, serial, android, not no_shell_v2, rooted, toybox, compute_units, parsed, not no_exec
+    )
     with _interruptible(), _running() as (stack, thread):
         for number in range(count):
             settings = dataclasses.replace(wanted, serial=f"{serial}-{number + 1}") if serial and count > 1 else wanted

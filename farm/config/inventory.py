@@ -71,6 +71,7 @@ class Unit:
         address, port, username, key_file, jump: for ssh; None or empty where ~/.ssh/config decides.
         folder: the unit's own folder there; empty for the transport's default.
         adb_server_port: None for adb's own default.
+        aliases: other names and serials under which the same phone is listed.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Unit:
     folder: str = ""
     adb_server_port: int | None = None
     limits: Limits = Limits()
+    aliases: tuple[str, ...] = ()
 
     @property
     def abi(self) -> Abi:

@@ -45,6 +45,7 @@ class PhoneSettings:
     Attributes:
         serial: the serial number; empty for one derived from SoC, model and port.
         shell_v2: False emulates a phone before Android 7: no exit status, no separate stderr, small packets.
+        exec_service: False emulates an adbd before Android 5, without `exec:`; it has no shell protocol 2 either.
         rooted: whether the shell may write what only root may, such as governors.
         compute_units: how many cores of this machine the OpenCL device uses; None for all. With one, phones that are
             busy at the same time disturb each other less.
@@ -60,6 +61,12 @@ class PhoneSettings:
     toybox: bool = False
     compute_units: int | None = None
     faults: Sequence[Fault] = ()
+    exec_service: bool = True
+
+    @property
+    def modern(self) -> bool:
+        """Whether the phone has shell protocol 2, features and large packets."""
+        return self.shell_v2 and self.exec_service
 
 
 class Phone:
@@ -178,17 +185,19 @@ class Phone:
 
     def _connect_reply(self) -> ConnectReply:
         product, model, device = (self.properties.get(f"ro.product.{name}") for name in ("name", "model", "device"))
-        return ConnectReply.make(product, model, device, FEATURES, self._settings.shell_v2)
+        return ConnectReply.make(product, model, device, FEATURES, self._settings.modern)
 
     def _service(self, name: str, connection: Connection) -> Service | None:
         if name == "sync:":
             monitor = functools.partial(self._monitor, connection)
-            return SyncService(self.root, monitor, self.state.free_bytes, self._settings.shell_v2).serve
+            return SyncService(self.root, monitor, self.state.free_bytes, self._settings.modern).serve
         if name.startswith("reboot:"):
             return self._serve_reboot
         if name == "root:":
             return _refuse_root
-        request = ShellRequest.parse(name, self._settings.shell_v2)
+        if name.startswith("exec:") and not self._settings.exec_service:
+            return None
+        request = ShellRequest.parse(name, self._settings.modern)
         if request is None:
             return None
         monitor = functools.partial(self._monitor, connection, "shell")

@@ -45,7 +45,9 @@ def _cells(report: UnitReport) -> list[str]:
 def state_text(report: UnitReport) -> str:
     """`unauthorized: what to do`."""
     reason = report.reason or report.driver.error * (report.state == UnitState.READY)
-    return safe_text.one_line(f"{report.state}: {reason}" if reason else str(report.state))
+    also = f"also listed as {', '.join(report.unit.aliases)}" if report.unit.aliases else ""
+    told = "; ".join(filter(None, (reason, also)))
+    return safe_text.one_line(f"{report.state}: {told}" if told else str(report.state))
 
 
 def _gpu(report: UnitReport) -> str:
@@ -66,6 +68,7 @@ def _members(report: UnitReport) -> dict[str, Any]:
         "listed": report.listed,
         "transport": unit.transport,
         "serial": unit.serial,
+        "aliases": list(unit.aliases),
         "address": unit.address,
         "model": unit.model,
         "soc": unit.soc,

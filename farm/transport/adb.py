@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from farm.config.inventory import Unit
+from farm.transport import adb_reconnect
 from farm.transport.adb_channel import LegacyShellChannel, ShellV2Channel, legacy_command_line
 from farm.transport.adb_server import AdbDevice, AdbRefusedError, AdbServer
 from farm.transport.adb_sync import SyncClient
@@ -26,13 +27,19 @@ DEFAULT_FOLDER = "/data/local/tmp/farm"
 CONNECT_S = 20.0
 SETTLE_S = 10.0  # how long a phone that was just plugged in or restarted may take to answer
 SETTLE_POLL_S = 0.3
+RECONNECT_S = 2.0  # how long a phone may stay offline before the adb server is made to connect to it anew
+DIAL_S = 5.0  # how long the server's answer is waited for; where a link breaks in between, adb 29 takes 10 s to give it
 REDIAL_S = 3.0  # how long an address is dialled again: the phone's network may be coming back
 SILENCE_S = 8.0  # the phone is probed when nothing came from it for so long
 ANSWER_S = 12.0  # and must answer within this time, so that a lost phone is noticed within 20 s
 OLD_COMMAND_BYTES = 3000  # phones before Android 7 take packets of 4 KiB
 COMMAND_BYTES = 32_000
-TRANSIENT_STATES = ("offline", "connecting", "authorizing", "host")
+TRANSIENT_STATES = (adb_reconnect.OFFLINE, "connecting", "authorizing", "host")
 ABSENT = "absent"
+TOO_OLD = (
+    "its adbd is too old: it has no service `exec:`, which came with Android 5. farm needs Android 5 or newer, or "
+    "`transport: ssh` where it runs an sshd"
+)
 
 # State that `adb devices` shows -> what it means, and what the user can do.
 REMEDIES = {
@@ -40,7 +47,7 @@ REMEDIES = {
     "authorizing": "it asks whether to allow this computer: accept the dialogue on its screen",
     "no permissions": "this user may not open its USB device: add a udev rule for its vendor (apt install "
     "android-sdk-platform-tools-common) and join the group plugdev, then plug it in again",
-    "offline": "adb sees it, but it does not answer: plug it in again, or restart it",
+    adb_reconnect.OFFLINE: "adb sees it, but it does not answer: plug it in again, or restart it",
     "connecting": "adb is still connecting to it: try again in a moment",
     "recovery": "it is in recovery mode: restart it into Android",
     "sideload": "it waits for an update (sideload): restart it into Android",
@@ -131,7 +138,18 @@ class AdbTransport(PosixTransport):
         except DeadlineError:
             raise DeviceLostError(f"{self._name}: does not answer") from None
         except FarmError:
+            self._refuse_too_old(service, deadline)
             raise DeviceLostError(f"{self._name}: adb says: {error}") from None
+
+    def _refuse_too_old(self, service: str, deadline: float) -> None:
+        """Raises DeviceError where the phone runs programs, but not by `exec:`: its adbd just closes the connection."""
+        if not service.startswith("exec:"):
+            return
+        try:
+            self._server.open("shell:true", deadline, self._serial).close()
+        except FarmError:
+            return
+        raise DeviceError(f"{self._name}: {TOO_OLD}")
 
     def _check_alive(self) -> None:
         """Runs `true` on a phone that has been silent for SILENCE_S; raises DeviceLostError unless it answers."""
@@ -169,24 +187,27 @@ def _wait_until_ready(name: str, server: AdbServer, serial: str, deadline: float
 
     Raises DeviceError (not allowed) or DeviceLostError when it stays in another state; the text says what to do.
     """
-    start_s = time.monotonic()
+    start_s = asked_s = time.monotonic()
     end = min(deadline or math.inf, start_s + SETTLE_S)
     deadlines = dict.fromkeys(TRANSIENT_STATES, end)
-    if ":" in serial:
+    if adb_reconnect.is_address(serial):
         deadlines[ABSENT] = min(end, start_s + REDIAL_S)
     while (state := _connected_state(name, server, serial)) != "device":
         if time.monotonic() >= deadlines.get(state, 0.0):
             error_type = DeviceError if state in REFUSED_STATES else DeviceLostError
             raise error_type(f"{name}: {serial} is {state}: {remedy(state)}")
+        if state == adb_reconnect.OFFLINE and time.monotonic() - asked_s >= RECONNECT_S:
+            adb_reconnect.reconnect(server, serial, min(end, time.monotonic() + DIAL_S))
+            asked_s, deadlines[ABSENT] = time.monotonic(), end  # it is absent while the server connects
         time.sleep(SETTLE_POLL_S)
 
 
 def _connected_state(name: str, server: AdbServer, serial: str) -> str:
     """The phone's state; a phone in the network that the adb server does not know is connected first."""
     state = _state(name, server, serial)
-    if state == ABSENT and ":" in serial:
+    if state == ABSENT and adb_reconnect.is_address(serial):
         with contextlib.suppress(JobError):
-            server.connect(serial, time.monotonic() + CONNECT_S)
+            server.connect(serial, time.monotonic() + DIAL_S)
         state = _state(name, server, serial)
     return state
 

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -72,6 +73,11 @@ class AdbServer:
         with self.open(service, deadline) as connection:
             return self._read_text(connection, deadline)
 
+    def shell_output(self, command: str, serial: str, deadline: float) -> bytes:
+        """Runs a short command in a device's shell; returns what it prints, on old devices with CR LF."""
+        with self.open(f"shell:{command}", deadline, serial) as connection:
+            return self._read_all(connection, deadline)
+
     def devices(self, deadline: float) -> list[AdbDevice]:
         """Lists all devices that the server knows."""
         with self.open("host:devices-l", deadline) as connection:
@@ -81,6 +87,14 @@ class AdbServer:
     def connect(self, address: str, deadline: float) -> str:
         """Makes the server connect to a device in the network; returns the server's message."""
         return self.query(f"host:connect:{address}", deadline)
+
+    def disconnect(self, address: str, deadline: float) -> None:
+        """Makes the server forget a device in the network."""
+        self.query(f"host:disconnect:{address}", deadline)
+
+    def reconnect(self, serial: str, deadline: float) -> None:
+        """Makes the server reset its connection to a device on USB."""
+        self.query(f"host-serial:{serial}:reconnect", deadline)
 
     def version(self, deadline: float) -> int:
         """The server's internal version, say 41."""
@@ -115,15 +129,23 @@ class AdbServer:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 
-    def _start(self, deadline: float) -> None:
-        """Starts a server; a lock file keeps several processes of this user from starting it at once."""
+    @contextlib.contextmanager
+    def lock(self, deadline: float) -> Iterator[None]:
+        """Keeps this user's other processes from starting the server or connecting its phones anew meanwhile."""
         lock = FileLock(Path(tempfile.gettempdir(), f"farm-{os.getuid()}-adb-{self.port}.lock"))
         try:
-            with lock.acquire(timeout=_remaining(deadline)):
-                if not self.is_running():
-                    _start_server(self.port, min(_remaining(deadline), START_S))
+            lock.acquire(timeout=_remaining(deadline))
         except Timeout:
             raise DeadlineError(f"adb server on port {self.port}: somebody else's start of it takes too long") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _start(self, deadline: float) -> None:
+        with self.lock(deadline):
+            if not self.is_running():
+                _start_server(self.port, min(_remaining(deadline), START_S))
 
     def _request(self, connection: socket.socket, service: str, deadline: float) -> None:
         request = service.encode(errors="surrogateescape")

@@ -3,15 +3,41 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
-from farm.transport.adb import remedy
-from farm.transport.adb_server import AdbServer
+from farm.transport.adb import TRANSIENT_STATES, remedy
+from farm.transport.adb_reconnect import OFFLINE, reconnect
+from farm.transport.adb_server import AdbDevice, AdbServer
 from farm.units.survey import AdbPhone
 
 ASK_S = 10.0
+RETURN_S = 3.0  # how long a phone that the server connects to anew may take
+POLL_S = 0.1
+MAX_AT_ONCE = 32
 
 
 def adb_phones(port: int | None = None) -> list[AdbPhone]:
-    """Lists the phones of the adb server on a port; raises JobError where no server runs or can be started."""
-    devices = AdbServer(port).devices(time.monotonic() + ASK_S)
+    """Lists the phones of the adb server on a port; one that returned and is still offline there is connected first.
+
+    Raises JobError where no server runs or can be started.
+    """
+    server = AdbServer(port)
+    devices = server.devices(time.monotonic() + ASK_S)
+    if offline := [device.serial for device in devices if device.state == OFFLINE]:
+        devices = _after_reconnecting(server, offline)
     return [AdbPhone(device.serial, device.state, remedy(device.state), device.model) for device in devices]
+
+
+def _after_reconnecting(server: AdbServer, offline: Sequence[str]) -> list[AdbDevice]:
+    """The server's devices once those that could be connected anew have answered, or had their time to."""
+    end = time.monotonic() + RETURN_S
+    with ThreadPoolExecutor(min(len(offline), MAX_AT_ONCE)) as pool:
+        tried = pool.map(lambda serial: reconnect(server, serial, end), offline)
+    waited_for = {serial for serial, was_tried in zip(offline, tried, strict=True) if was_tried}
+    while True:
+        devices = server.devices(time.monotonic() + ASK_S)
+        ready = {device.serial for device in devices if device.state not in TRANSIENT_STATES}
+        if waited_for <= ready or time.monotonic() >= end:
+            return devices
+        time.sleep(POLL_S)

@@ -10,7 +10,7 @@ from farm.config.deployment import Deployment
 from farm.config.inventory import Inventory, Unit
 from farm.transport import connect
 from farm.transport.adb_server import AdbServer
-from farm.units import discovery, survey, usb
+from farm.units import discovery, duplicates, survey, usb
 from farm.units.selection import ANY, SelectableUnit, Selection, describe_all, may_match, select
 from farm.units.survey import AdbPhone, UnitEntry, UnitReport
 from runtime.errors import FarmError, NoUnitError
@@ -57,10 +57,11 @@ def candidates(choice: Selection = ANY) -> list[SelectableUnit]:
 
 
 def present() -> list[UnitEntry]:
-    """All units, none of them asked yet."""
+    """All units, each once; none is asked yet what it is."""
     known = inventory.load_inventory()
-    phones = {port: _phones(port, known) for port in survey.adb_server_ports(known)}
-    return survey.list_entries(known, {port: plugged for port, plugged in phones.items() if plugged is not None})
+    answers = {port: _phones(port, known) for port in survey.adb_server_ports(known)}
+    phones = {port: plugged for port, plugged in answers.items() if plugged is not None}
+    return duplicates.merge_duplicates(survey.list_entries(known, phones), duplicates.read_identities(phones))
 
 
 def _phones(port: int | None, known: Inventory) -> Sequence[AdbPhone] | None:

@@ -32,7 +32,7 @@ class Selection:
 
     Attributes:
         socs: any of these SoCs, under whatever name the table in farm.soc knows them.
-        devices: any of these units, by name or serial.
+        devices: any of these units, by name, serial or alias.
         tags: any of these tags.
         every: all units, also those that the command would leave out by default.
         one_per_soc: only the first unit of each SoC that is ready, or the first where none is.
@@ -93,7 +93,7 @@ def _socs(unit: Unit) -> Collection[str]:
 
 
 def _names(unit: Unit) -> Collection[str]:
-    return {unit.name, unit.serial} - {""}
+    return {unit.name, unit.serial, *unit.aliases} - {""}
 
 
 def _tags(unit: Unit) -> Collection[str]:

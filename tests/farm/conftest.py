@@ -9,6 +9,8 @@ import pytest
 
 from farm import cli
 from farm.emulation.phone_unit import private_adb_server
+from tests import adb_programs
+from tests.conftest import require
 from tests.farm.emulated_units import EmulatedUnits, shorten_waits
 
 CallFarm = Callable[..., tuple[int, str, str]]
@@ -32,6 +34,17 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory: a new folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def adb_program(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """The adb that the test runs with: adbutils', or the one that its parameter names."""
+    name: str = getattr(request, "param", adb_programs.ADBUTILS)
+    require("debian_adb", adb_programs.missing(name))
+    adb_programs.use(name, tmp_path_factory.mktemp("program"), monkeypatch)
+    return name
 
 
 @pytest.fixture(scope="module")

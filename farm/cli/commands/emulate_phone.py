@@ -56,6 +56,7 @@ times=N is how often. Without at= and on= a fault is the phone's own and counts 
     help="Android version.",
 )
 @click.option("--no-shell-v2", is_flag=True, help="An old phone: no exit status, stderr among stdout, CR LF.")
+@click.option("--no-exec", is_flag=True, help="An adbd before Android 5, which farm cannot use: no exec: either.")
 @click.option("--rooted", is_flag=True, help="The shell may write what only root may, such as governors.")
 @click.option("--toybox", is_flag=True, help="Commands run in mksh with toybox's programs, as on a phone.")
 @click.option(

@@ -1,10 +1,13 @@
-"""Whole jobs while the way to a phone fails: unplugged in each stage, restarted, without its adb server."""
+"""Whole jobs while the way to a phone fails: unplugged in each stage, restarted, without its adb server.
+
+With Debian's adb only the stages in which it differs: it tries a lost phone again every ten seconds, not at once.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 
 from farm.emulation import EmulatedPhone
 from farm.emulation.phone_unit import private_adb_server
+from tests.adb_programs import ADBUTILS, DEBIAN
 from tests.farm.emulated_units import (
     CommandResult,
     EmulatedUnits,
@@ -26,7 +30,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 
 @pytest.fixture
 def emulated(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    adb_program: str,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Any,
 ) -> Iterator[EmulatedUnits]:
     shorten_waits(monkeypatch)
     with contextlib.ExitStack() as stack:
@@ -35,12 +43,20 @@ def emulated(
 
 
 STAGES = ["connect", "lease", "push", "probe", "load", "run", "output", "pull"]
+DEBIAN_STAGES = ["connect", "lease", "run"]
 REQUESTS = {
     "connect": "at=connect",
     "lease": "at=shell,on=[.]lease",
     "push": "at=push,bytes=1",
     "pull": "at=pull,bytes=1",
 }
+
+
+def with_both(stages: Sequence[str], debian_stages: Sequence[str]) -> pytest.MarkDecorator:
+    """Runs a test in each of the stages, in some also with Debian's adb."""
+    cases = {ADBUTILS: stages, DEBIAN: debian_stages}
+    parameters = [(program, stage) for program, chosen in cases.items() for stage in chosen]
+    return pytest.mark.parametrize(("adb_program", "stage"), parameters, indirect=["adb_program"])
 
 
 def unplug_in(stage: str, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +67,7 @@ def unplug_in(stage: str, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch)
         do_before_command(monkeypatch, stage, lambda: phone.inject("disconnect:away=1"))
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@with_both(STAGES, DEBIAN_STAGES)
 def test_a_job_whose_phone_is_unplugged_is_done_when_it_is_back(
     emulated: EmulatedUnits, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
@@ -62,7 +78,7 @@ def test_a_job_whose_phone_is_unplugged_is_done_when_it_is_back(
     assert is_clean(phone)
 
 
-@pytest.mark.parametrize("stage", STAGES[1:])
+@with_both(STAGES[1:], ["lease"])
 def test_without_retries_it_is_a_row_and_the_next_command_works(
     emulated: EmulatedUnits, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
@@ -76,9 +92,11 @@ def test_without_retries_it_is_a_row_and_the_next_command_works(
     assert is_clean(phone)
 
 
-@pytest.mark.parametrize("command", ["run", "tune"])
+@pytest.mark.parametrize(
+    ("adb_program", "command"), [(ADBUTILS, "run"), (ADBUTILS, "tune"), (DEBIAN, "run")], indirect=["adb_program"]
+)
 def test_a_killed_adb_server_is_started_again_and_the_job_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, command: str
+    adb_program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, command: str
 ) -> None:
     shorten_waits(monkeypatch)
     monkeypatch.setenv("TMPDIR", str(tmp_path))

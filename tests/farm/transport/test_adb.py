@@ -253,6 +253,26 @@ def test_phones_that_may_not_be_used_say_why(
         adb.connect(unit_of(phone, port))
 
 
+def test_an_adbd_without_exec_is_told_to_be_too_old(
+    phones: Callable[..., EmulatedPhone], port: int, quick: None
+) -> None:
+    transport = adb.connect(unit_of(phones(exec_service=False), port))
+    with pytest.raises(DeviceError, match=r"mi8: its adbd is too old: .* Android 5"):
+        run_shell(transport, "true")
+    transport.close()
+
+
+def test_a_lost_old_phone_is_not_told_to_be_too_old(
+    phones: Callable[..., EmulatedPhone], port: int, quick: None
+) -> None:
+    phone = phones(shell_v2=False)
+    transport = adb.connect(unit_of(phone, port))
+    phone.inject("disconnect:away=60")
+    with pytest.raises(DeviceLostError, match="mi8"):
+        run_shell(transport, "true")
+    transport.close()
+
+
 def test_an_absent_phone_is_an_error_with_what_to_do(port: int, quick: None) -> None:
     unit = Unit("gone", "adb", "sdm845", "x", ("host",), serial="0123456789", adb_server_port=port)
     with pytest.raises(DeviceLostError, match="gone: 0123456789 is absent: adb does not see it"):

@@ -90,6 +90,19 @@ def test_devices_yml_names_and_restricts_the_phones(plug: Any, listed: List) -> 
     assert [each["name"] for each in listed()] == ["emulated"]
 
 
+@pytest.mark.parametrize("shell_v2", [True, False])
+def test_a_phone_that_adb_lists_twice_is_one_unit(port: int, plug: Any, listed: List, shell_v2: bool) -> None:
+    phone, other = plug(soc="sdm845", shell_v2=shell_v2), plug(soc="sdm845", serial="shared")
+    AdbServer(port).connect(f"localhost:{phone.port}", time.monotonic() + CONNECT_S)
+    first, second = f"127.0.0.1:{phone.port}", f"localhost:{phone.port}"
+    found = {each["serial"]: each["aliases"] for each in listed() if each["transport"] == "adb"}
+    assert found in ({first: [second], f"127.0.0.1:{other.port}": []}, {second: [first], f"127.0.0.1:{other.port}": []})
+    Path("devices.yml").write_text(f"devices: {{mi8: {{transport: adb, address: localhost, port: {phone.port}}}}}\n")
+    for name in ("mi8", first, second):
+        assert [(each["name"], each["aliases"]) for each in listed("--device", name)] == [("mi8", [first])]
+    assert cli.call(["devices", "--device", "mi8"]) == 0
+
+
 def test_an_absent_phone_shows_its_cached_facts(port: int, plug: Any, listed: List) -> None:
     phone = plug(soc="sdm845")
     Path("devices.yml").write_text(
