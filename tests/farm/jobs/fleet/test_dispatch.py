@@ -42,7 +42,7 @@ class Units:
         self.at_once[unit.name] += 1
         assert self.at_once[unit.name] == 1, "a unit is opened once at a time"
         try:
-            yield SimpleNamespace(unit=unit, transport=SimpleNamespace(close=lambda: None))
+            yield SimpleNamespace(unit=unit)
         finally:
             self.at_once[unit.name] -= 1
 
