@@ -46,10 +46,10 @@ class LocalTransport:
             return _not_started(argv[0], error)
         return run_to_end(argv[0], streams, deadline_s, started, stdin, stdout, self._interruption)
 
-    def start(self, argv: Sequence[str]) -> LineProcess:
+    def start(self, argv: Sequence[str], name: str = "") -> LineProcess:
         """See Transport.start."""
         try:
-            process = LineProcess(argv[0], LocalStreams(self._popen(argv)), self._interruption)
+            process = LineProcess(name or argv[0], LocalStreams(self._popen(argv)), self._interruption)
         except OSError as error:
             raise DeviceError(f"{argv[0]}: cannot be started: {error.strerror}") from None
         self._processes.append(process)

@@ -108,10 +108,10 @@ class PosixTransport(ABC):
         streams = self._start(argv, started + deadline_s)
         return run_to_end(f"{self._name}: {argv[0]}", streams, deadline_s, started, stdin, stdout, self._interruption)
 
-    def start(self, argv: Sequence[str]) -> LineProcess:
+    def start(self, argv: Sequence[str], name: str = "") -> LineProcess:
         """See Transport.start."""
         streams = self._start(argv, time.monotonic() + OPEN_S)
-        process = LineProcess(f"{self._name}: {argv[0]}", streams, self._interruption)
+        process = LineProcess(f"{self._name}: {name or argv[0]}", streams, self._interruption)
         self._processes.append(process)
         return process
 

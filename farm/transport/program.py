@@ -13,12 +13,13 @@ from farm import safe_text
 from farm.transport import base
 from farm.transport.base import CompletedProgram
 from farm.transport.interruption import CHECK_EVERY_S, Interruption, WaitInterrupted
-from runtime.errors import DeadlineError, DeviceError, DeviceLostError, JobError, ProcessEndedError
+from runtime.errors import DeadlineError, DeviceError, DeviceLostError, JobError, ProcessEndedError, ProcessKilledError
 
 STDERR_TAIL_BYTES = 4096
 MAX_WORDS = 1000
 WRITE_TIMEOUT_S = 10.0
 GRACE_S = 2.0
+KILLED_STATUSES = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
 Sink = Callable[[bytes], Any]
 
@@ -134,8 +135,11 @@ class LineProcess:
     def _lost(self) -> DeviceLostError:
         status = self.close()
         last_words = safe_text.one_line(" ".join(self._stderr.decode(errors="replace").split()))[-MAX_WORDS:]
-        return ProcessEndedError(
-            f"{self._name}: ended with {describe_status(status)}{f': {last_words}' if last_words else ''}"
+        kind, cause = ProcessEndedError, ""
+        if status in KILLED_STATUSES:
+            kind, cause = ProcessKilledError, ", killed by the system, which was short of memory most likely"
+        return kind(
+            f"{self._name}: ended with {describe_status(status)}{cause}{f': {last_words}' if last_words else ''}"
         )
 
 

@@ -22,7 +22,7 @@ from farm.jobs.fleet.unit import OpenUnit, open_unit
 from farm.rows.status import status_of
 from farm.transport.interruption import Interruption
 from farm.units import health
-from runtime.errors import ConfigError, DeviceLostError, FarmError, ProcessEndedError
+from runtime.errors import ConfigError, DeviceLostError, FarmError, ProcessEndedError, ProcessKilledError
 
 Outcome = TypeVar("Outcome")
 
@@ -39,7 +39,7 @@ class FleetOptions:
         purpose: what the units are wanted for, shown to others who want them.
         opencl: an OpenCL library, its origin, or None for the best.
         wait_s: how long to wait for a unit that somebody else holds.
-        retries: how often a job is done again when its unit was lost.
+        retries: how often a job is done again when its unit was lost, or farmrt killed.
         return_s: how long a lost unit is waited for.
         fail_fast: after the first failure nothing new is begun.
         spread: a job may be done by whichever unit of its SoC is free, instead of by each.
@@ -243,11 +243,17 @@ class _Worker(Generic[Outcome]):
                 for outcome in task.work.run(opened):
                     self._fleet.publish(task.work, outcome)
             except FarmError as error:
-                if isinstance(error, ConfigError) or not self._fleet.put_back(task):
+                again = not isinstance(error, ConfigError) and self._fleet.put_back(task)
+                if not again:
                     self._fleet.publish(task.work, task.work.failed(self._unit, error))
                     self._fleet.finish(task)
-                raise
-            self._fleet.finish(task)
+                if not (isinstance(error, ProcessKilledError) and opened.answers()):
+                    raise
+                opened.note_job(status_of(error), str(error))
+                if again:
+                    self._progress.stage(f"tried again: {error}")
+            else:
+                self._fleet.finish(task)
 
     def _may_return(self, error: FarmError) -> bool:
         """Whether to try again, after a moment: only for a unit that was there before, and not for ever."""
