@@ -16,6 +16,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
+# Two more than there are cores: many tests wait, for phones that come back, leases that expire and processes that end.
+TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test integration check setup driver intel snapshots sample clean distclean
@@ -25,7 +27,7 @@ demo: $(VENV)/.runtime driver
 	$(BIN)/farm demo
 
 test: setup driver
-	$(BIN)/pytest -n auto --ignore tests/integration
+	$(BIN)/pytest -n $(TEST_WORKERS) --ignore tests/integration
 
 integration: setup
 	$(BIN)/pytest -v --durations 10 tests/integration

@@ -35,6 +35,7 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.lease import lease
 from farm.tables.table import Table, show
 from farm.transport import connect
+from farm.transport.interruption import Interruption
 from runtime.errors import FarmError
 
 SEED = 1
@@ -102,7 +103,7 @@ def _job(units: Sequence[Unit], seconds: float) -> Job[str]:
 
 
 @contextlib.contextmanager
-def _opened(unit: Unit, options: FleetOptions, progress: UnitProgress) -> Iterator[OpenUnit]:
+def _opened(unit: Unit, options: FleetOptions, progress: UnitProgress, _: Interruption) -> Iterator[OpenUnit]:
     """A connection and the lease, without farmrt."""
     with (
         contextlib.closing(connect(unit)) as transport,

@@ -11,7 +11,8 @@
        |- BuildError          a program for a unit could not be compiled
        |- DeviceError         the unit answered with an error
        |- DeviceLostError     the unit, or the process on it, went away
-       |  `- ProcessEndedError  the process on it ended by itself; the unit may be fine
+       |  `- ProcessEndedError  the process on it ended; the unit may be fine
+       |     `- ProcessKilledError  it was killed from outside, for want of memory most likely
        |- DeadlineError       the deadline passed
        |- UnitBusyError       somebody else holds the unit
        `- LeaseLostError      the unit was taken over by somebody else meanwhile
@@ -82,6 +83,10 @@ class DeviceLostError(JobError):
 
 class ProcessEndedError(DeviceLostError):
     """The process on the unit ended, and the link to it did not: the unit may be fine."""
+
+
+class ProcessKilledError(ProcessEndedError):
+    """The process on the unit was killed from outside, as Android does when memory runs short."""
 
 
 class DeadlineError(JobError):

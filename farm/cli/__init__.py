@@ -56,7 +56,12 @@ def farm() -> None:
 
 def main() -> None:
     """Entry point of the `farm` command."""
-    sys.exit(call(sys.argv[1:]))
+    status = call(sys.argv[1:])
+    if status == INTERRUPTED:  # a thread that waits for a unit which does not answer would hold the exit up
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def call(arguments: Sequence[str]) -> int:

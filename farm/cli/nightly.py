@@ -45,12 +45,12 @@ def nightly(
         if dry_run:
             return _show_plan(nightly, places, opened, as_json)
         run = nightly_run.resume(opened, nightly) if resume else _begun(opened, nightly)
+        how_to_go_on = f"interrupted; `farm nightly {nightly_file} --resume` goes on from here"
         try:
-            with view.shown() as progress:
+            with view.shown(interrupted=how_to_go_on) as progress:
                 night = nightly_run.measure(opened, run, nightly, places, fleet, store_options.tell, progress)
         except KeyboardInterrupt:
-            how = f"interrupted; `farm nightly {nightly_file} --resume` goes on from here"
-            return options.interrupted(how, as_json)
+            return options.interrupted(how_to_go_on, as_json)
     return _finish(nightly, night, output or REPORTS / nightly.title, as_json)
 
 

@@ -37,8 +37,7 @@ def finish(
 
 
 def interrupted(text: str, as_json: bool) -> int | Document:
-    """Says on stderr how to go on after Ctrl-C; the exit status, or a document that says so too."""
-    click.echo(text, err=True)
+    """The exit status after Ctrl-C, or a document that says how to go on; stderr was told at once."""
     return Document(INTERRUPTED, problem=Problem(text, INTERRUPTION)) if as_json else INTERRUPTED
 
 

@@ -39,11 +39,12 @@ def tune(
     units = lookup.chosen_units(choice)
     sources = [deployment.load(path) for path in model_files or _all_models()]
     wanted = TuneOptions(SearchOptions(level, budget_s, memory))
+    how_to_go_on = _how_to_go_on(units)
     try:
-        with store_options.keeping(store) as keeper, view.shown() as progress:
+        with store_options.keeping(store) as keeper, view.shown(interrupted=how_to_go_on) as progress:
             rows = list(keeper.recorded(tune_job(sources, units, wanted, fleet, progress)))
     except KeyboardInterrupt:
-        return options.interrupted(_how_to_go_on(units), as_json)
+        return options.interrupted(how_to_go_on, as_json)
     return options.finish(rows, as_json, _show, keeper)
 
 
@@ -55,8 +56,8 @@ def _all_models() -> list[Path]:
 
 
 def _how_to_go_on(units: Sequence[Unit]) -> str:
-    journals = ", ".join(str(journal_file(unit.soc)) for unit in units)
-    return f"interrupted; the trials so far are in {journals}, and the same command goes on from there"
+    journals = ", ".join(dict.fromkeys(str(journal_file(unit.soc)) for unit in units))
+    return f"interrupted; trials are kept in {journals}, the next call goes on from them"
 
 
 def _show(rows: Sequence[TuneRow]) -> None:

@@ -18,6 +18,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from farm.cli import interruption
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.rows.device_state import DeviceState
 from farm.safe_text import word
@@ -144,8 +145,17 @@ def _search_text(line: _Line) -> str:
 
 
 @contextmanager
-def shown(only_on_terminal: bool = False) -> Iterator[ProgressView]:
-    """Shows progress on stderr as long as the block runs; short jobs need no lines where nobody waits."""
+def shown(only_on_terminal: bool = False, interrupted: str = interruption.INTERRUPTED) -> Iterator[ProgressView]:
+    """Shows progress on stderr as long as the block runs; short jobs need no lines where nobody waits.
+
+    `interrupted` is said when the user interrupts the block.
+    """
+    with interruption.announced(interrupted), _shown(only_on_terminal) as view:
+        yield view
+
+
+@contextmanager
+def _shown(only_on_terminal: bool) -> Iterator[ProgressView]:
     if sys.stderr.isatty():
         view = LiveView()
         with Live(view, console=Console(stderr=True), refresh_per_second=REFRESH_PER_S, transient=True):

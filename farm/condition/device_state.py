@@ -41,6 +41,7 @@ STEADY_SCRIPT = r"""
 show $cpu/cpu[0-9]*/cpufreq/scaling_governor /sys/class/devfreq/*/governor \
   /sys/class/power_supply/*/type /sys/class/power_supply/*/capacity \
   /sys/class/power_supply/*/status /sys/class/power_supply/*/temp
+grep '^MemAvailable:' /proc/meminfo 2>/dev/null | dump memory
 echo "free $(df -k . 2>/dev/null | tail -n 1)"
 if command -v dumpsys >/dev/null; then
   dumpsys battery 2>/dev/null | grep -E '^ *(level|scale|status|temperature):' | dump battery
@@ -81,7 +82,11 @@ def parse(output: str) -> DeviceState:
     members = kernel | _without_none(android)
     if kernel["temperature_c"] is not None:
         members["temperature_c"] = kernel["temperature_c"]
-    return DeviceState(**members, free_bytes=storage.free_bytes("".join(dumps.get("free", []))))
+    return DeviceState(
+        **members,
+        free_bytes=storage.free_bytes("".join(dumps.get("free", []))),
+        free_memory_bytes=linux_state.free_memory_bytes("".join(dumps.get("memory", []))),
+    )
 
 
 def _lines(output: str) -> Iterator[tuple[str, str]]:

@@ -54,6 +54,13 @@ def celsius(text: str) -> float | None:
     return value if COLDEST_C <= value <= HOTTEST_C else None
 
 
+def free_memory_bytes(line: str) -> int | None:
+    """Parses what programs may still take from the line `MemAvailable: N kB` of /proc/meminfo."""
+    columns = line.split()
+    kib = number(columns[1]) if len(columns) > 1 else None
+    return None if kib is None or kib < 0 else int(kib) * 1024
+
+
 def _clocks(files: Mapping[str, str], name: str) -> tuple[float, ...]:
     return _scaled(files_of(files, rf"/cpu(\d+)/cpufreq/{name}"), KHZ_PER_MHZ)
 

@@ -20,6 +20,8 @@ SHOWN_CHARACTERS = 200
 MAX_KIND = 40
 MAX_MESSAGE = 4000
 
+NAME = "farmrt"
+
 JsonObject = dict[str, Any]  # of the JSON object that farmrt wrote
 AnswerType = TypeVar("AnswerType", bound=Answer)
 
@@ -48,7 +50,7 @@ class Session:
         self._argv = wrap([*(["env", *assignments] if assignments else []), program, "serve"])
         self._transport = transport
         self._deadline_s = deadline_s
-        self._process: Process | None = transport.start(self._argv)
+        self._process: Process | None = transport.start(self._argv, NAME)
         self.respawns = 0
 
     def __enter__(self) -> Session:
@@ -108,7 +110,7 @@ class Session:
     def respawn(self) -> None:
         """Starts a new process; whatever the last one had loaded is gone."""
         self._forget()
-        self._process = self._transport.start(self._argv)
+        self._process = self._transport.start(self._argv, NAME)
         self.respawns += 1
 
     def close(self) -> None:

@@ -30,3 +30,4 @@ class DeviceState(Record):
     low_power: bool | None = None
     governors: dict[str, str] = Field(default_factory=dict)
     free_bytes: int | None = None
+    free_memory_bytes: int | None = None

@@ -10,6 +10,7 @@ from runtime.errors import (
     DeviceError,
     DeviceLostError,
     FarmError,
+    ProcessKilledError,
     UnsupportedError,
 )
 
@@ -22,6 +23,7 @@ class Status(enum.StrEnum):
     UNSUPPORTED = "unsupported"
     BUILD_FAILED = "build_failed"
     TIMEOUT = "timeout"
+    KILLED = "killed"
     DEVICE_LOST = "device_lost"
     FAILED = "failed"
 
@@ -40,5 +42,6 @@ _STATUS_OF_ERROR: tuple[tuple[type[FarmError], Status], ...] = (
     (UnsupportedError, Status.UNSUPPORTED),
     (BuildError, Status.BUILD_FAILED),
     (DeadlineError, Status.TIMEOUT),
+    (ProcessKilledError, Status.KILLED),
     (DeviceLostError, Status.DEVICE_LOST),
 )

@@ -9,6 +9,7 @@ from farm.config.inventory import Unit
 from farm.host_system import why_no_linux
 from farm.transport import adb, ssh
 from farm.transport.base import CompletedProgram, Process, Transport
+from farm.transport.interruption import Interruption
 from farm.transport.local import LocalTransport
 from runtime.errors import ConfigError, DeviceError
 
@@ -17,14 +18,17 @@ __all__ = ["CompletedProgram", "Process", "Transport", "connect"]
 UNITS_FOLDER = Path("build/units")
 
 
-def connect(unit: Unit, units_folder: Path = UNITS_FOLDER) -> Transport:
-    """Connects to a unit by its transport; a local unit's folder lies in `units_folder`."""
+def connect(unit: Unit, units_folder: Path = UNITS_FOLDER, interruption: Interruption | None = None) -> Transport:
+    """Connects to a unit by its transport; a local unit's folder lies in `units_folder`.
+
+    `interruption` ends waits for programs of the unit.
+    """
     if unit.transport == "local":
         if reason := why_no_linux("running networks here"):
             raise DeviceError(f"{unit.name}: {reason}")
-        return LocalTransport(units_folder / unit.name, toolchain.environment())
+        return LocalTransport(units_folder / unit.name, toolchain.environment(), interruption)
     if unit.transport == "ssh":
-        return ssh.connect(unit)
+        return ssh.connect(unit, interruption=interruption)
     if unit.transport == "adb":
-        return adb.connect(unit)
+        return adb.connect(unit, interruption)
     raise ConfigError(f"{unit.name}: unknown transport {unit.transport!r}")

@@ -20,6 +20,7 @@ from farm.transport.adb_channel import LegacyShellChannel, ShellV2Channel, legac
 from farm.transport.adb_server import AdbDevice, AdbRefusedError, AdbServer
 from farm.transport.adb_sync import SyncClient
 from farm.transport.channel import Channel
+from farm.transport.interruption import Interruption
 from farm.transport.posix import PosixTransport, Transfer
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, FarmError, JobError
 
@@ -59,7 +60,7 @@ REMEDIES = {
 REFUSED_STATES = ("unauthorized", "no permissions")
 
 
-def connect(unit: Unit) -> AdbTransport:
+def connect(unit: Unit, interruption: Interruption | None = None) -> AdbTransport:
     """Connects to a unit whose transport is adb.
 
     Raises DeviceLostError (absent, offline), DeviceError (not allowed) or DeadlineError, each with what to do.
@@ -68,7 +69,7 @@ def connect(unit: Unit) -> AdbTransport:
     serial = unit.serial or _only_serial(unit, server)
     _wait_until_ready(unit.name, server, serial)
     features = server.query(f"host-serial:{serial}:features", time.monotonic() + CONNECT_S).split(",")
-    return AdbTransport(unit, server, serial, features)
+    return AdbTransport(unit, server, serial, features, interruption)
 
 
 class AdbTransport(PosixTransport):
@@ -76,8 +77,15 @@ class AdbTransport(PosixTransport):
 
     max_command_bytes = 100_000
 
-    def __init__(self, unit: Unit, server: AdbServer, serial: str, features: Sequence[str]) -> None:
-        super().__init__(unit.name, unit.folder or DEFAULT_FOLDER)
+    def __init__(
+        self,
+        unit: Unit,
+        server: AdbServer,
+        serial: str,
+        features: Sequence[str],
+        interruption: Interruption | None = None,
+    ) -> None:
+        super().__init__(unit.name, unit.folder or DEFAULT_FOLDER, interruption)
         self._server, self._serial = server, serial
         self._has_shell_v2 = "shell_v2" in features
         self._last_sign_s = time.monotonic()

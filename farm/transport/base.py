@@ -43,7 +43,7 @@ class Process(Protocol):
     def read_line(self, deadline_s: float) -> str:
         """Next line of its output, without the end.
 
-        Raises DeviceLostError with the exit status and the last words of stderr when the program has ended,
+        Raises ProcessEndedError with the exit status and the last words of stderr when the program has ended,
         DeadlineError (the program is killed) when no whole line comes in time, DeviceError when it is too long.
         """
 
@@ -67,8 +67,8 @@ class Transport(Protocol):
         MAX_OUTPUT_BYTES.
         """
 
-    def start(self, argv: Sequence[str]) -> Process:
-        """Starts a program that stays."""
+    def start(self, argv: Sequence[str], name: str = "") -> Process:
+        """Starts a program that stays; errors call it `name`, by default its first argument."""
 
     def push(self, files: Mapping[str, Path]) -> list[str]:
         """Copies files, given as path on the unit -> local file; returns the paths that had to be sent.

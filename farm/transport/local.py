@@ -14,6 +14,7 @@ from typing import BinaryIO
 from farm import atomic_file
 from farm.transport import base, storage
 from farm.transport.base import CompletedProgram
+from farm.transport.interruption import Interruption
 from farm.transport.program import LineProcess, run_to_end
 from farm.transport.streams import CHUNK_BYTES, LocalStreams
 from runtime.errors import DeviceError, FarmError, JobError
@@ -22,11 +23,14 @@ from runtime.errors import DeviceError, FarmError, JobError
 class LocalTransport:
     """Runs programs in `folder`, in the given environment (default: this process's)."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, environment: Mapping[str, str] | None = None, interruption: Interruption | None = None
+    ) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder.resolve()
         self._environment = dict(os.environ if environment is None else environment)
         self._processes: list[LineProcess] = []
+        self._interruption = interruption or Interruption()
 
     def run(
         self,
@@ -41,12 +45,12 @@ class LocalTransport:
             streams = LocalStreams(self._popen(argv))
         except OSError as error:
             return _not_started(argv[0], error)
-        return run_to_end(argv[0], streams, deadline_s, started, stdin, stdout)
+        return run_to_end(argv[0], streams, deadline_s, started, stdin, stdout, self._interruption)
 
-    def start(self, argv: Sequence[str]) -> LineProcess:
+    def start(self, argv: Sequence[str], name: str = "") -> LineProcess:
         """See Transport.start."""
         try:
-            process = LineProcess(argv[0], LocalStreams(self._popen(argv)))
+            process = LineProcess(name or argv[0], LocalStreams(self._popen(argv)), self._interruption)
         except OSError as error:
             raise DeviceError(f"{argv[0]}: cannot be started: {error.strerror}") from None
         self._processes.append(process)

@@ -24,6 +24,7 @@ from farm import atomic_file, safe_text
 from farm.transport import base, posix_scripts, storage
 from farm.transport.base import CompletedProgram
 from farm.transport.channel import Channel, RemoteStreams
+from farm.transport.interruption import Interruption
 from farm.transport.posix_scripts import FileState, PathStatus, command_line
 from farm.transport.program import MAX_WORDS, LineProcess, run_to_end
 from runtime.errors import DeviceError, JobError
@@ -65,12 +66,14 @@ class PosixTransport(ABC):
     Args:
         name: the unit's name; every error starts with it.
         folder: the unit's folder for farm, absolute or starting with `~/`; made when it is missing.
+        interruption: ends a wait for a program.
     """
 
     max_command_bytes = 100_000  # Linux allows 128 KiB for the argument of `sh -c`
 
-    def __init__(self, name: str, folder: str) -> None:
+    def __init__(self, name: str, folder: str, interruption: Interruption | None = None) -> None:
         self._name, self._folder = name, folder
+        self._interruption = interruption or Interruption()
         self._processes: list[LineProcess] = []
 
     @abstractmethod
@@ -103,11 +106,12 @@ class PosixTransport(ABC):
         """See Transport.run."""
         started = time.monotonic()
         streams = self._start(argv, started + deadline_s)
-        return run_to_end(f"{self._name}: {argv[0]}", streams, deadline_s, started, stdin, stdout)
+        return run_to_end(f"{self._name}: {argv[0]}", streams, deadline_s, started, stdin, stdout, self._interruption)
 
-    def start(self, argv: Sequence[str]) -> LineProcess:
+    def start(self, argv: Sequence[str], name: str = "") -> LineProcess:
         """See Transport.start."""
-        process = LineProcess(f"{self._name}: {argv[0]}", self._start(argv, time.monotonic() + OPEN_S))
+        streams = self._start(argv, time.monotonic() + OPEN_S)
+        process = LineProcess(f"{self._name}: {name or argv[0]}", streams, self._interruption)
         self._processes.append(process)
         return process
 

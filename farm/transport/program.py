@@ -12,12 +12,14 @@ from typing import Any, BinaryIO, Protocol, Self
 from farm import safe_text
 from farm.transport import base
 from farm.transport.base import CompletedProgram
-from runtime.errors import DeadlineError, DeviceError, DeviceLostError, JobError, ProcessEndedError
+from farm.transport.interruption import CHECK_EVERY_S, Interruption, WaitInterrupted
+from runtime.errors import DeadlineError, DeviceError, DeviceLostError, JobError, ProcessEndedError, ProcessKilledError
 
 STDERR_TAIL_BYTES = 4096
 MAX_WORDS = 1000
 WRITE_TIMEOUT_S = 10.0
 GRACE_S = 2.0
+KILLED_STATUSES = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
 Sink = Callable[[bytes], Any]
 
@@ -61,6 +63,7 @@ def run_to_end(
     started: float,
     stdin: BinaryIO | None,
     stdout: BinaryIO | None,
+    interruption: Interruption,
 ) -> CompletedProgram:
     """Moves a program's data until it ends; see Transport.run. `started` is when the deadline began to count."""
     captured, errors = BytesIO(), BytesIO()
@@ -69,7 +72,7 @@ def run_to_end(
         output = stdout.write if stdout else limited(captured.write, name, base.MAX_OUTPUT_BYTES)
         streams.collect(output, limited(errors.write, name, base.MAX_OUTPUT_BYTES))
         while not streams.finished:
-            if not streams.step(started + deadline_s) and not streams.finished:
+            if not _stepped(streams, started + deadline_s, interruption) and not streams.finished:
                 raise DeadlineError(f"{name}: did not end within {deadline_s:g} s")
         return CompletedProgram(streams.end(), captured.getvalue(), errors.getvalue())
 
@@ -77,8 +80,8 @@ def run_to_end(
 class LineProcess:
     """See transport.base.Process."""
 
-    def __init__(self, name: str, streams: ProgramStreams) -> None:
-        self._name = name
+    def __init__(self, name: str, streams: ProgramStreams, interruption: Interruption) -> None:
+        self._name, self._interruption = name, interruption
         self._received = bytearray()
         self._stderr = bytearray()
         self._streams = streams
@@ -114,9 +117,9 @@ class LineProcess:
         if self._streams.finished:
             raise self._lost()
         try:
-            if not self._streams.step(deadline) and not self._streams.finished:
+            if not _stepped(self._streams, deadline, self._interruption) and not self._streams.finished:
                 raise DeadlineError(f"{self._name}: {problem}")
-        except JobError:
+        except (JobError, WaitInterrupted):
             self._streams.end()
             raise
 
@@ -132,9 +135,23 @@ class LineProcess:
     def _lost(self) -> DeviceLostError:
         status = self.close()
         last_words = safe_text.one_line(" ".join(self._stderr.decode(errors="replace").split()))[-MAX_WORDS:]
-        return ProcessEndedError(
-            f"{self._name}: ended with {describe_status(status)}{f': {last_words}' if last_words else ''}"
+        kind, cause = ProcessEndedError, ""
+        if status in KILLED_STATUSES:
+            kind, cause = ProcessKilledError, ", killed by the system, which was short of memory most likely"
+        return kind(
+            f"{self._name}: ended with {describe_status(status)}{cause}{f': {last_words}' if last_words else ''}"
         )
+
+
+def _stepped(streams: ProgramStreams, deadline: float, interruption: Interruption) -> bool:
+    """See ProgramStreams.step; looks meanwhile whether the wait is to be interrupted."""
+    while True:
+        interruption.check()
+        until = min(deadline, time.monotonic() + CHECK_EVERY_S)
+        if streams.step(until) or streams.finished:
+            return True
+        if until == deadline:
+            return False
 
 
 def limited(sink: Sink, name: str, limit_bytes: int) -> Sink:

@@ -17,6 +17,7 @@ from farm import safe_text
 from farm.config.inventory import Unit
 from farm.transport import ssh_config, ssh_connection, ssh_known_hosts
 from farm.transport.channel import CHUNK_BYTES, KILLED
+from farm.transport.interruption import Interruption
 from farm.transport.posix import PosixTransport, Transfer
 from farm.transport.ssh_connection import SshConnection, SshTimeouts
 from farm.transport.ssh_known_hosts import HostKey
@@ -27,10 +28,12 @@ STATUS_POLL_S = 0.25  # paramiko wakes no reader for an exit status that comes w
 WINDOW_POLL_S = 0.002  # nor a writer when there is room for input
 
 
-def connect(unit: Unit, timeouts: SshTimeouts | None = None) -> SshTransport:
+def connect(unit: Unit, timeouts: SshTimeouts | None = None, interruption: Interruption | None = None) -> SshTransport:
     """Connects to a unit whose transport is ssh; raises ConfigError, DeviceError or DeadlineError."""
     target = ssh_config.resolve_target(unit)
-    return SshTransport(unit, lambda: ssh_connection.connect(unit.name, target, timeouts or SshTimeouts()))
+    return SshTransport(
+        unit, lambda: ssh_connection.connect(unit.name, target, timeouts or SshTimeouts()), interruption
+    )
 
 
 def host_key_of(unit: Unit, timeouts: SshTimeouts | None = None) -> HostKey:
@@ -49,8 +52,10 @@ def trust(key: HostKey) -> None:
 class SshTransport(PosixTransport):
     """See transport.base.Transport."""
 
-    def __init__(self, unit: Unit, new_connection: Callable[[], SshConnection]) -> None:
-        super().__init__(unit.name, unit.folder or DEFAULT_FOLDER)
+    def __init__(
+        self, unit: Unit, new_connection: Callable[[], SshConnection], interruption: Interruption | None = None
+    ) -> None:
+        super().__init__(unit.name, unit.folder or DEFAULT_FOLDER, interruption)
         self._unit, self._new_connection = unit, new_connection
         self._connection = new_connection()
 

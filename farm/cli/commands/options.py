@@ -142,7 +142,7 @@ _FLEET = (
         type=click.IntRange(0, 100),
         default=RETRIES,
         show_default=True,
-        help="Do a job again so often when its unit was lost.",
+        help="Do a job again so often when its unit was lost, or farmrt killed there.",
     ),
     click.option("--fail-fast", is_flag=True, help="After the first failure begin nothing new."),
 )

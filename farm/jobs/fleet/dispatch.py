@@ -6,7 +6,6 @@ may do it, as often as `retries` allows. A unit that cannot be opened fails the 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import queue
@@ -21,14 +20,15 @@ from farm.jobs.fleet.progress import SILENT, ProgressView, UnitProgress
 from farm.jobs.fleet.schedule import Schedule, UnitTask
 from farm.jobs.fleet.unit import OpenUnit, open_unit
 from farm.rows.status import status_of
+from farm.transport.interruption import Interruption
 from farm.units import health
-from runtime.errors import ConfigError, DeviceLostError, FarmError, ProcessEndedError
+from runtime.errors import ConfigError, DeviceLostError, FarmError, ProcessEndedError, ProcessKilledError
 
 Outcome = TypeVar("Outcome")
 
 POLL_S = 1.0
 SKIPPED = "not begun: another job failed, and --fail-fast was given"
-JOIN_S = 15.0
+END_S = 1.5  # for all units together to be left tidy after an interruption
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,7 @@ class FleetOptions:
         purpose: what the units are wanted for, shown to others who want them.
         opencl: an OpenCL library, its origin, or None for the best.
         wait_s: how long to wait for a unit that somebody else holds.
-        retries: how often a job is done again when its unit was lost.
+        retries: how often a job is done again when its unit was lost, or farmrt killed.
         return_s: how long a lost unit is waited for.
         fail_fast: after the first failure nothing new is begun.
         spread: a job may be done by whichever unit of its SoC is free, instead of by each.
@@ -55,7 +55,7 @@ class FleetOptions:
 
 
 FLEET = FleetOptions()
-Opener = Callable[[Unit, FleetOptions, UnitProgress], AbstractContextManager[OpenUnit]]
+Opener = Callable[[Unit, FleetOptions, UnitProgress, Interruption], AbstractContextManager[OpenUnit]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -81,9 +81,11 @@ class Skipped(FarmError):
     """A job was not begun."""
 
 
-def open_for_jobs(unit: Unit, options: FleetOptions, progress: UnitProgress) -> AbstractContextManager[OpenUnit]:
+def open_for_jobs(
+    unit: Unit, options: FleetOptions, progress: UnitProgress, interruption: Interruption
+) -> AbstractContextManager[OpenUnit]:
     """A unit with farmrt, ready to work."""
-    return open_unit(unit, options.opencl, progress, options.purpose, options.wait_s)
+    return open_unit(unit, options.opencl, progress, options.purpose, options.wait_s, interruption)
 
 
 def run_jobs(
@@ -108,7 +110,7 @@ class _Fleet(Generic[Outcome]):
         self._attempts: dict[UnitTask[Job[Outcome]], int] = {}
         self._changed = threading.Condition()
         self._results: queue.Queue[Outcome | BaseException | None] = queue.Queue()
-        self._opened: dict[str, OpenUnit] = {}
+        self._interruptions = {unit.name: Interruption() for unit in self.units}
         self._threads = [threading.Thread(target=self._work, args=(unit,), daemon=True) for unit in self.units]
         self.stopping = False
 
@@ -129,16 +131,17 @@ class _Fleet(Generic[Outcome]):
                 yield outcome
 
     def end(self) -> None:
-        """Lets no thread go on: after an interruption their units are closed under their hands."""
+        """Lets no thread go on: each ends its farmrt and its lease, unless its unit does not answer in time.
+
+        What such a unit is left with ends by itself: farmrt with its input, the lease at its expiry.
+        """
         with self._changed:
             self.stopping = True
             self._schedule.stop()
             self._changed.notify_all()
-            opened = list(self._opened.values())
-        for unit in opened:
-            with contextlib.suppress(FarmError, OSError, ValueError, KeyError):
-                unit.transport.close()
-        deadline_s = time.monotonic() + JOIN_S
+        for interruption in self._interruptions.values():
+            interruption.ask()
+        deadline_s = time.monotonic() + END_S
         for thread in self._threads:
             thread.join(max(0.0, deadline_s - time.monotonic()))
 
@@ -156,7 +159,7 @@ class _Fleet(Generic[Outcome]):
         """Waits for a job that a unit may do; False when none can come."""
         with self._changed:
             while not self._schedule.has(unit.name):
-                if not self._schedule.may_have(unit.name):
+                if self.stopping or not self._schedule.may_have(unit.name):
                     return False
                 self._changed.wait()
             return True
@@ -199,17 +202,13 @@ class _Fleet(Generic[Outcome]):
         for task in orphans:
             self._results.put(task.work.failed(unit, error))
 
-    @contextlib.contextmanager
-    def opened(self, unit: Unit, progress: UnitProgress) -> Iterator[OpenUnit]:
+    def opened(self, unit: Unit, progress: UnitProgress) -> AbstractContextManager[OpenUnit]:
         """The unit, ready to work."""
-        with self._opener(unit, self._options, progress) as opened:
-            with self._changed:
-                self._opened[unit.name] = opened
-            try:
-                yield opened
-            finally:
-                with self._changed:
-                    del self._opened[unit.name]
+        return self._opener(unit, self._options, progress, self._interruptions[unit.name])
+
+    def pause(self, unit: Unit) -> None:
+        """Waits a moment in a unit's thread."""
+        self._interruptions[unit.name].sleep(POLL_S)
 
 
 class _Worker(Generic[Outcome]):
@@ -244,11 +243,17 @@ class _Worker(Generic[Outcome]):
                 for outcome in task.work.run(opened):
                     self._fleet.publish(task.work, outcome)
             except FarmError as error:
-                if isinstance(error, ConfigError) or not self._fleet.put_back(task):
+                again = not isinstance(error, ConfigError) and self._fleet.put_back(task)
+                if not again:
                     self._fleet.publish(task.work, task.work.failed(self._unit, error))
                     self._fleet.finish(task)
-                raise
-            self._fleet.finish(task)
+                if not (isinstance(error, ProcessKilledError) and opened.answers()):
+                    raise
+                opened.note_job(status_of(error), str(error))
+                if again:
+                    self._progress.stage(f"tried again: {error}")
+            else:
+                self._fleet.finish(task)
 
     def _may_return(self, error: FarmError) -> bool:
         """Whether to try again, after a moment: only for a unit that was there before, and not for ever."""
@@ -258,7 +263,7 @@ class _Worker(Generic[Outcome]):
         if not was_there or self._fleet.stopping or now_s - self._lost_s > self._options.return_s:
             return False
         self._progress.stage(f"lost, waiting for it: {error}")
-        time.sleep(POLL_S)
+        self._fleet.pause(self._unit)
         return True
 
 

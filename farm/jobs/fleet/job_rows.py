@@ -8,16 +8,25 @@ from typing import Any, Generic, TypeVar
 
 from farm import soc
 from farm.condition.device_state import read_state
+from farm.condition.readiness import BYTES_PER_MB
 from farm.config.deployment import Model, Runtime
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FleetOptions, Job, run_jobs
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Failed, Prepared
+from farm.rows.device_state import DeviceState
 from farm.rows.result import Conditions, Result, make_row
 from farm.rows.row import Failure, Identity, Row, UnitStates
 from farm.rows.status import Status
-from runtime.errors import ConfigError, DeviceLostError, FarmError, LeaseLostError, ProcessEndedError
+from runtime.errors import (
+    ConfigError,
+    DeviceLostError,
+    FarmError,
+    LeaseLostError,
+    ProcessEndedError,
+    ProcessKilledError,
+)
 
 RowType = TypeVar("RowType", bound=Row)
 Measure = Callable[[OpenUnit, Prepared, Runtime], Result[RowType]]
@@ -105,6 +114,8 @@ class _ModelRun(Generic[RowType]):
         before = opened.progress.state(read_state(opened.transport))
         try:
             result = self.measure(opened, prepared, self.runtime)
+        except ProcessKilledError as error:
+            raise ProcessKilledError(f"{error}{_memory_text(before)}") from None
         except FarmError as error:
             if is_beyond_row(error, opened):
                 raise
@@ -121,6 +132,12 @@ class _ModelRun(Generic[RowType]):
 
     def _row(self, unit: Unit, conditions: Conditions, outcome: Result[RowType] | Failure) -> RowType:
         return make_row(self.row_type, identity_of(unit, self.model, self.runtime), conditions, outcome)
+
+
+def _memory_text(before: DeviceState) -> str:
+    """What was free before the job, in words; empty where the unit does not tell."""
+    free_bytes = before.free_memory_bytes
+    return "" if free_bytes is None else f"; {free_bytes / BYTES_PER_MB:.0f} MB of memory were free before"
 
 
 def is_beyond_row(error: FarmError, opened: OpenUnit) -> bool:

@@ -36,6 +36,7 @@ from farm.rows.device_state import DeviceState
 from farm.rows.row import Throttling
 from farm.rows.status import Status
 from farm.transport import Transport, connect
+from farm.transport.interruption import Interruption
 from farm.units import facts_cache, health
 from farm.workspace import Workspace, data_file
 from runtime.errors import JobError, UnsupportedError
@@ -63,6 +64,7 @@ class UnitConnection:
     Attributes:
         opencl: the OpenCL library for farmrt; None leaves the search to it.
         conditions: what was done to the unit before the job, for a row's settings.
+        interruption: ends what waits for the unit.
     """
 
     unit: Unit
@@ -73,6 +75,7 @@ class UnitConnection:
     opencl: str | None
     task_profile: TaskProfile
     conditions: Mapping[str, Any]
+    interruption: Interruption
 
     def session(self, program: Path | None = None) -> Session:
         """Starts another farmrt on the unit: this farm's, or the one in a file."""
@@ -115,7 +118,11 @@ class OpenUnit:
 
     def measured(self, measure: Callable[[], Value], rest: RetryPolicy | None = None) -> MeasuredSample[Value]:
         """Measures as `cool` does; with the conditions before and after."""
-        return measure_unthrottled(measure, self.conditions, time.sleep, rest, self.progress.stage)
+        return measure_unthrottled(measure, self.conditions, self.sleep, rest, self.progress.stage)
+
+    def sleep(self, seconds: float) -> None:
+        """Lets the unit rest; ends early with the job."""
+        self.connection.interruption.sleep(seconds)
 
     def conditions(self) -> DeviceState:
         """Temperature, clocks and thermal status right now."""
@@ -234,6 +241,7 @@ def open_unit(
     progress: UnitProgress | None = None,
     purpose: str = "farm",
     wait_s: float = 0.0,
+    interruption: Interruption | None = None,
 ) -> Iterator[OpenUnit]:
     """Connects to a unit, takes its lease, brings farmrt there and starts it.
 
@@ -243,41 +251,45 @@ def open_unit(
         progress: reports what happens meanwhile.
         purpose: what the lease is for, shown to others who want the unit.
         wait_s: how long to wait for a unit that somebody else holds.
+        interruption: ends, from another thread, what waits for the unit.
     """
+    interruption = interruption or Interruption()
     library = find_opencl(unit, opencl)
     progress = progress or UnitProgress(unit.name)
     say = progress.stage
     say("connecting")
     health.HealthRecords().admit(unit, lambda: check_unit(unit))
     with (
-        contextlib.closing(_reached(unit, progress)) as transport,
+        contextlib.closing(_reached(unit, progress, interruption)) as transport,
         lease.acquire(unit, transport, purpose, connect=lambda: connect(unit), wait_s=wait_s, say=say) as held,
-        _made_ready(unit, transport, held, progress) as conditions,
+        _made_ready(unit, transport, held, progress, interruption) as conditions,
         UnitFileStore(transport, unit.limits.store_mb * BYTES_PER_MB, held.check) as store,
     ):
         say("farmrt")
         profile = task_profile.find_profile(transport)
         conditions = conditions | ({"task_profile": profile.name} if profile.name else {})
-        connection = UnitConnection(unit, transport, held, store, progress, library, profile, conditions)
+        connection = UnitConnection(unit, transport, held, store, progress, library, profile, conditions, interruption)
         with connection.session() as session:
             yield OpenUnit(connection, session)
 
 
-def _reached(unit: Unit, progress: UnitProgress) -> Transport:
-    transport = connect(unit)
+def _reached(unit: Unit, progress: UnitProgress, interruption: Interruption) -> Transport:
+    transport = connect(unit, interruption=interruption)
     progress.reached = True
     return transport
 
 
 @contextlib.contextmanager
-def _made_ready(unit: Unit, transport: Transport, held: Lease, progress: UnitProgress) -> Iterator[dict[str, Any]]:
+def _made_ready(
+    unit: Unit, transport: Transport, held: Lease, progress: UnitProgress, interruption: Interruption
+) -> Iterator[dict[str, Any]]:
     """Waits until the unit is fit for a job, and lets it run at its highest clocks meanwhile; what was done."""
     fit = wait_until_ready(
         unit.name,
         lambda: progress.state(read_state(transport)),
         unit.limits,
         time.monotonic,
-        time.sleep,
+        interruption.sleep,
         progress.stage,
     )
     waited = {"waited_s": round(fit.waited_s, 1), "waited_for": fit.waited_for} if fit.waited_for else {}

@@ -69,7 +69,7 @@ class UnitTrials:
             if not reason:
                 break
             self._opened.progress.stage(f"throttled ({reason}): rests {REST.rest_s:g} s")
-            time.sleep(REST.rest_s)
+            self._opened.sleep(REST.rest_s)
 
     def _attempt(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
         try:

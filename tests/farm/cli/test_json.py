@@ -196,7 +196,7 @@ def test_an_interrupted_search_says_how_to_go_on(
     status, out, err = farm("tune", "tiny.yml", "--device", "host", "--json")
     found = document(out)
     assert (status, found["exit_status"], found["error"]["kind"]) == (130, 130, "interrupted")
-    assert err.splitlines()[-1] == found["error"]["message"] and "the same command goes on" in err
+    assert err.splitlines()[-1] == found["error"]["message"] and "the next call goes on" in err
 
 
 @pytest.mark.usefixtures("own_folder")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,13 +13,16 @@ from pathlib import Path
 import pytest
 
 from farm.emulation import EmulatedPhone
+from farm.lease.lease import holder as lease_holder
 from farm.transport import adb
+from farm.transport.local import LocalTransport
 from tests.farm.emulated_units import EmulatedUnits, farmrt_processes, is_clean, wait_for_result
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 RUN = ("run", "tiny.yml", "--all")
 TUNE = ("tune", "tiny.yml", "--all", "--budget", "30")
 JOURNAL = Path("build/tuning/sdm845.jsonl")
+INTERRUPTED_S = 10.0  # of a busy machine; 2 s are the aim
 
 
 @contextlib.contextmanager
@@ -89,6 +93,18 @@ def test_a_run_that_is_killed_blocks_nobody(emulated: EmulatedUnits, moment: str
     again = emulated.run("--wait", "0")
     assert (again.status, again.row["status"]) == (0, "ok"), again
     assert is_clean(phone)
+
+
+@pytest.mark.parametrize("arguments", [(*RUN, "--round", "100000"), TUNE], ids=["run", "tune"])
+def test_a_job_that_is_interrupted_leaves_its_phone_free(emulated: EmulatedUnits, arguments: Sequence[str]) -> None:
+    phone = emulated.phone()
+    with busy(emulated, phone, *arguments) as process:
+        begun_s = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=INTERRUPTED_S)
+    assert process.returncode == 130 and "interrupted" in err, (time.monotonic() - begun_s, err)
+    assert is_clean(phone)
+    assert lease_holder(LocalTransport(phone.root / "data/local/tmp/farm")) == "", "free for other hosts, too"
 
 
 def known_of(lines: Sequence[str]) -> int:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from farm.emulation import EmulatedPhone
@@ -64,11 +67,37 @@ def test_farmrt_that_dies_in_a_job_costs_its_row_only(
 ) -> None:
     (emulated.folder / "tiny.yml").write_text((emulated.folder / "tiny.yml").read_text().replace("gpu", "cpu+gpu"))
     do_before_command(monkeypatch, "run", lambda: [each.kill() for each in farmrt_processes(phone)])
-    done = emulated.run()
+    done = emulated.run("--retries", "0")
     assert done.status == 1 and len(done.rows) == 2
-    assert sorted(row["status"] for row in done.rows) == ["device_lost", "ok"], done
-    assert "137 (SIGKILL)" in done.err
+    assert sorted(row["status"] for row in done.rows) == ["killed", "ok"], done
+    assert "farmrt: ended with exit status 137 (SIGKILL), killed by the system" in done.err
+    assert "MB of memory were free before" in done.err and "sh:" not in done.err
     works_again_with(emulated, phone, rows=2)
+
+
+def test_farmrt_that_is_killed_is_tried_again(
+    emulated: EmulatedUnits, phone: EmulatedPhone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed: list[object] = []
+    do_before_command(monkeypatch, "run", lambda: killed.extend(each.kill() for each in farmrt_processes(phone)))
+    done = emulated.run("--retries", "1")
+    assert killed and (done.status, done.row["status"]) == (0, "ok"), done
+
+
+@pytest.mark.parametrize(("retries", "status"), [("0", "killed"), ("1", "ok")])
+def test_farmrt_that_is_killed_on_this_machine(
+    emulated: EmulatedUnits, monkeypatch: pytest.MonkeyPatch, retries: str, status: str
+) -> None:
+    (emulated.folder / "devices.yml").unlink()
+    do_before_command(monkeypatch, "run", lambda: [os.kill(pid, signal.SIGKILL) for pid in own_farmrt(emulated)])
+    done = emulated.farm("run", "tiny.yml", "--device", "host", "--round", "3", "--retries", retries)
+    assert done.row["status"] == status, done
+
+
+def own_farmrt(emulated: EmulatedUnits) -> list[int]:
+    """The farmrt processes of the host's unit."""
+    folder = (emulated.folder / "build/units").resolve()
+    return [each.pid for each in psutil.Process().children() if Path(each.exe()).is_relative_to(folder)]
 
 
 def works_again_with(emulated: EmulatedUnits, phone: EmulatedPhone, rows: int) -> None:

@@ -15,7 +15,7 @@ import pytest
 from farm.config.inventory import Unit
 from farm.jobs.fleet import dispatch
 from farm.jobs.fleet.dispatch import FleetOptions, Job, run_jobs
-from runtime.errors import BuildError, ConfigError, DeviceLostError, FarmError
+from runtime.errors import BuildError, ConfigError, DeviceLostError, FarmError, ProcessKilledError
 
 Act = Callable[[Any, str], None]
 
@@ -42,7 +42,7 @@ class Units:
         self.at_once[unit.name] += 1
         assert self.at_once[unit.name] == 1, "a unit is opened once at a time"
         try:
-            yield SimpleNamespace(unit=unit, transport=SimpleNamespace(close=lambda: None))
+            yield SimpleNamespace(unit=unit, answers=lambda: True, note_job=lambda *_: None)
         finally:
             self.at_once[unit.name] -= 1
 
@@ -161,6 +161,19 @@ def test_a_users_mistake_ends_everything(units: Units) -> None:
 
     with pytest.raises(ConfigError, match="--tuned x"):
         done(act, {"1": ["a"], "2": ["b"]})
+
+
+def test_a_job_whose_farmrt_is_killed_is_done_again_on_the_unit_that_answers(units: Units) -> None:
+    kills = {"1": 1, "2": 9}
+
+    def act(opened: Any, name: str) -> None:
+        if kills.get(name, 0):
+            kills[name] -= 1
+            raise ProcessKilledError("killed")
+
+    outcomes = done(act, {"1": ["a"], "2": ["a"], "3": ["a"]}, retries=2)
+    assert sorted(outcomes) == [("1", "a", "ok"), ("2", "a", "killed"), ("3", "a", "ok")]
+    assert kills["2"] == 9 - 3 and units.opened == {"a": 1}
 
 
 def test_a_bug_is_not_swallowed(units: Units) -> None:

@@ -46,6 +46,10 @@ class FakeUnit:
         self.session = self
         self.progress = UnitProgress("fake")
         self.states: list[DeviceState] = []
+        self.rests: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.rests.append(seconds)
 
     def run(self, rounds: int, deadline_s: float) -> None:
         self.log.append("run")
@@ -109,17 +113,15 @@ def test_an_answer_without_an_expectation_says_so() -> None:
     assert trials_of(FakeUnit(answer))(LAUNCH, default_candidate(LAUNCH), 2).max_abs_error is None
 
 
-def test_a_throttled_unit_rests_before_the_next_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    rests: list[float] = []
-    monkeypatch.setattr(trials.time, "sleep", rests.append)
+def test_a_throttled_unit_rests_before_the_next_trial() -> None:
     unit = FakeUnit(GOOD, GOOD)
     hot, cool = DeviceState(thermal_status=3), DeviceState(thermal_status=0)
     unit.states = [cool, hot, cool]
     measure = trials_of(unit, 0.0, 1.0, 2.0, 3.0, 3.0 + trials.LOOK_S)
     measure(LAUNCH, default_candidate(LAUNCH), 2)
-    assert not rests
+    assert not unit.rests
     measure(LAUNCH, default_candidate(LAUNCH), 2)
-    assert rests == [trials.REST.rest_s]
+    assert unit.rests == [trials.REST.rest_s]
 
 
 def test_a_clock_that_goes_back_costs_nothing() -> None:
