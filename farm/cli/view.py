@@ -118,6 +118,8 @@ class LiveView:
     def __rich__(self) -> RenderableType:
         with self._lock:
             table = Table.grid(padding=(0, 2))
+            for is_figure in (True, False, True, True, True):  # the stage gives way, never a figure
+                table.add_column(no_wrap=is_figure)
             for unit, line in self._lines.items():
                 table.add_row(*_cells(unit, line))
             working = any(not line.ended for line in self._lines.values())
