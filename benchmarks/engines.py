@@ -14,7 +14,7 @@ import onnxruntime
 
 from benchmarks.figures import ONNX_RUNTIME
 from farm.jobs.benchmark import profile
-from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.run import LoadOptions, load_model
 from farm.jobs.validate import compare_outputs
@@ -23,6 +23,7 @@ from runtime.errors import ModelError
 from runtime.plan.plan import Plan
 
 NS_PER_MS = 1e6
+DEADLINE_S = 600.0
 ERRORS_ONLY = 3
 CONVOLUTIONS = ("Conv2D", "DepthwiseConv2d")
 
@@ -85,7 +86,7 @@ class Farmrt:
 
     def turn(self, rounds: int, warmup: int) -> list[float]:
         """See Contender."""
-        answer = self._opened.session.run(rounds, FIRST_ROUND_DEADLINE_S, warmup)
+        answer = self._opened.session.run(rounds, DEADLINE_S, warmup)
         return [ns / NS_PER_MS for ns in answer.wall_ns]
 
     def verdict(self, expected: Mapping[str, Array]) -> tuple[Status, str]:
@@ -97,7 +98,7 @@ class Farmrt:
     def shares(self, rounds: int) -> tuple[float, float]:
         """The operators' sum as a share of the wall time, and the convolutions' as a share of that sum."""
         steps = self.plan.steps
-        times, wall_ns = profile(self._opened.session, rounds, len(steps), FIRST_ROUND_DEADLINE_S)
+        times, wall_ns = profile(self._opened.session, rounds, len(steps), DEADLINE_S)
         sums_ns = dict.fromkeys((step.op for step in steps), 0.0)
         for step, found in zip(steps, times, strict=True):
             sums_ns[step.op] += sum(found.ns)

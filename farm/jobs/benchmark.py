@@ -11,7 +11,7 @@ from farm.farmrt.session import Session
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
-from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s
+from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.jobs.models.prepare import Prepared, TestData, prepare_all
 from farm.jobs.run import NS_PER_MS, LoadOptions, load_model, provenance_of, rounds_settings
 from farm.rows.benchmark import BenchmarkResult, BenchmarkRow, LoadFigures, PlainRounds, Rounds
@@ -52,7 +52,7 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: B
     loaded = load_model(opened, prepared, runtime, target, options.load)
     opened.write_inputs(TestData(prepared, {}).inputs)
     session = opened.session
-    warm_up = _wall_ns(session, max(1, options.warmup), FIRST_ROUND_DEADLINE_S)
+    warm_up = _warm_up(opened, options.warmup)
     deadline_s = rounds_deadline_s(options.rounds, max(warm_up) / NS_PER_MS)
 
     def rounds() -> tuple[list[float], list[StepTimes], list[float]]:
@@ -73,6 +73,14 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: B
         plain=PlainRounds(warm_up=Rounds.of(warm_up), without_statistics=Rounds.of(plain)),
         profiled=profiled_rounds(loaded.plan.steps, times, wall_ns),
     )
+
+
+def _warm_up(opened: OpenUnit, rounds: int) -> list[float]:
+    """Wall time of each round that warms the unit up, one at least: the first one sets the deadline of the others."""
+    first = opened.first_round().wall_ns
+    if rounds <= 1:
+        return first
+    return [*first, *_wall_ns(opened.session, rounds - 1, rounds_deadline_s(rounds - 1, first[0] / NS_PER_MS))]
 
 
 def _wall_ns(session: Session, rounds: int, deadline_s: float) -> list[float]:

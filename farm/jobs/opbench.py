@@ -16,7 +16,7 @@ from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
 from farm.jobs.fleet.job_rows import is_ok
 from farm.jobs.fleet.progress import SILENT, ProgressView
-from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, write_plan
+from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.opbench_cases import CASES, SEED, Benchmark, OperatorCase, benchmarks, spread_percent
 from farm.rows.opbench import OpbenchFigures, OpbenchResult, OpbenchRow
 from farm.rows.result import Conditions, make_row
@@ -132,7 +132,7 @@ def _load(opened: OpenUnit, plan: Plan) -> None:
     random = np.random.default_rng(SEED)
     inputs = {tensor.name: random.uniform(-1, 1, tensor.shape).astype(np.float32) for tensor in plan.inputs}
     opened.write_inputs(inputs)
-    opened.session.run(1, FIRST_ROUND_DEADLINE_S)
+    opened.first_round()
 
 
 def _plan_file(opened: OpenUnit) -> Path:

@@ -17,7 +17,7 @@ from farm.farmrt.answers import LoadAnswer
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
-from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s, write_plan
+from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s, write_plan
 from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all
 from farm.jobs.validate import Validation, compare_layers, compare_outputs, thresholds_for, with_half_range
 from farm.model import fetch
@@ -201,7 +201,7 @@ def _artifact(named: Path | None, built: Path, option: str) -> Path | None:
 
 def run_rounds(opened: OpenUnit, rounds: int, warmup: int) -> RoundTimes:
     """Runs the loaded model. The very first round is run apart: it sets the deadline of the others."""
-    first = opened.session.run(1, FIRST_ROUND_DEADLINE_S)
+    first = opened.first_round()
     deadline_s = rounds_deadline_s(rounds + warmup, first.wall_ns[0] / NS_PER_MS)
     measured = opened.session.run(rounds, deadline_s, warmup)
     return RoundTimes(first.very_first_ms, tuple(sample_ns / NS_PER_MS for sample_ns in measured.wall_ns))
@@ -229,7 +229,7 @@ def _with_layers(
     prepared, runtime = loaded.prepared, loaded.runtime
     with_layers = load_model(opened, prepared, runtime, loaded.plan.target, options, keep_layers=True)
     opened.write_inputs(data.inputs)
-    opened.session.run(1, FIRST_ROUND_DEADLINE_S)
+    opened.first_round()
     outputs = opened.read_outputs(with_layers.plan)
     expected = evaluate(prepared.graph, data.inputs)
     return compare_layers(prepared.graph, expected, outputs, thresholds_for(prepared, runtime), validation)

@@ -128,6 +128,12 @@ def farmrt_processes(phone: EmulatedPhone) -> list[psutil.Process]:
     return found
 
 
+def host_farmrt_processes(emulated: EmulatedUnits) -> list[psutil.Process]:
+    """The farmrt processes that this process runs on this machine's own unit."""
+    folder = (emulated.folder / "build/units").resolve()
+    return [each for each in psutil.Process().children() if Path(each.exe()).is_relative_to(folder)]
+
+
 def is_clean(phone: EmulatedPhone) -> bool:
     """Whether nothing runs there any more, and every file of the store is whole: its folder's name is its hash."""
     objects = [path for path in (phone.root / "data/local/tmp/farm/objects").glob("*/*") if path.is_file()]

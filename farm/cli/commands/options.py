@@ -114,11 +114,19 @@ def fleet_options(purpose: str, spreads: bool = False) -> Callable[[Function], F
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
         def called(
-            opencl: str | None, wait_s: float, retries: int, fail_fast: bool, spread: bool = False, **others: Any
+            opencl: str | None,
+            wait_s: float,
+            retries: int,
+            fail_fast: bool,
+            round_limit_s: float | None,
+            spread: bool = False,
+            **others: Any,
         ) -> Any:
             from farm.jobs.fleet.dispatch import FleetOptions
 
-            fleet = FleetOptions(purpose, opencl, wait_s, retries, fail_fast=fail_fast, spread=spread)
+            fleet = FleetOptions(
+                purpose, opencl, wait_s, retries, fail_fast=fail_fast, spread=spread, round_limit_s=round_limit_s
+            )
             return function(fleet=fleet, **others)
 
         return _with_options(called, *_FLEET, *([spread_option] if spreads else []))  # type: ignore[no-any-return]
@@ -145,6 +153,13 @@ _FLEET = (
         help="Do a job again so often when its unit was lost, or farmrt killed there.",
     ),
     click.option("--fail-fast", is_flag=True, help="After the first failure begin nothing new."),
+    click.option(
+        "--round-limit",
+        "round_limit_s",
+        metavar="SECONDS",
+        type=click.FloatRange(0, 1_000_000, min_open=True),
+        help="A round of a model that takes longer hangs.  [default: 120, and more for much work]",
+    ),
 )
 
 

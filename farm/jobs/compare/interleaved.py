@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from farm.condition.throttling import RetryPolicy
 from farm.farmrt.answers import LoadAnswer
-from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, rounds_deadline_s
+from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.jobs.models.prepare import TestData
 from farm.rows.latency import Latency
 from farm.rows.row import Throttling
@@ -90,8 +90,8 @@ def compare(
 def first_rounds(opened: OpenUnit, inputs: Mapping[str, Array]) -> tuple[float, float]:
     """Brings the inputs; time of the very first round, and of one after it, in ms."""
     opened.write_inputs(inputs)
-    first = opened.session.run(1, FIRST_ROUND_DEADLINE_S)
-    second = opened.session.run(1, FIRST_ROUND_DEADLINE_S)
+    first = opened.first_round()
+    second = opened.first_round()
     return first.very_first_ms, second.wall_ns[0] / NS_PER_MS
 
 

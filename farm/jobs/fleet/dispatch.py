@@ -43,6 +43,7 @@ class FleetOptions:
         return_s: how long a lost unit is waited for.
         fail_fast: after the first failure nothing new is begun.
         spread: a job may be done by whichever unit of its SoC is free, instead of by each.
+        round_limit_s: how long a round of a model may take before its unit counts as hanging; None: by its work.
     """
 
     purpose: str = "farm"
@@ -52,6 +53,7 @@ class FleetOptions:
     return_s: float = 60.0
     fail_fast: bool = False
     spread: bool = False
+    round_limit_s: float | None = None
 
 
 FLEET = FleetOptions()
@@ -85,7 +87,9 @@ def open_for_jobs(
     unit: Unit, options: FleetOptions, progress: UnitProgress, interruption: Interruption
 ) -> AbstractContextManager[OpenUnit]:
     """A unit with farmrt, ready to work."""
-    return open_unit(unit, options.opencl, progress, options.purpose, options.wait_s, interruption)
+    return open_unit(
+        unit, options.opencl, progress, options.purpose, options.wait_s, interruption, options.round_limit_s
+    )
 
 
 def run_jobs(

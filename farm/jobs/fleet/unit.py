@@ -22,9 +22,10 @@ from farm.condition.task_profile import TaskProfile
 from farm.condition.throttling import MeasuredSample, RetryPolicy, measure_unthrottled
 from farm.config.deployment import Runtime
 from farm.config.inventory import Unit
-from farm.farmrt.answers import LoadAnswer, OpenClAnswer, ProbeAnswer
+from farm.farmrt.answers import LoadAnswer, OpenClAnswer, ProbeAnswer, RunAnswer
 from farm.farmrt.session import Session
 from farm.farmrt.unit_file_store import UnitFileStore
+from farm.jobs.fleet import round_limit
 from farm.jobs.fleet.health_check import check_unit
 from farm.jobs.fleet.opencl_library import check_opencl, find_opencl
 from farm.jobs.fleet.progress import UnitProgress
@@ -39,7 +40,7 @@ from farm.transport import Transport, connect
 from farm.transport.interruption import Interruption
 from farm.units import facts_cache, health
 from farm.workspace import Workspace, data_file
-from runtime.errors import JobError, UnsupportedError
+from runtime.errors import DeadlineError, JobError, UnsupportedError
 from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
@@ -52,9 +53,9 @@ Value = TypeVar("Value")
 PROBE_DEADLINE_S = 120.0
 ANSWER_DEADLINE_S = 10.0
 LOAD_DEADLINE_S = 900.0
-FIRST_ROUND_DEADLINE_S = 600.0
-WATCHDOG_MS = 120_000
+COMPILE_S = 480.0  # for drivers that compile when a kernel is launched for the first time
 LIMITED_KERNEL_MS = 1.0
+MS_PER_S = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +66,7 @@ class UnitConnection:
         opencl: the OpenCL library for farmrt; None leaves the search to it.
         conditions: what was done to the unit before the job, for a row's settings.
         interruption: ends what waits for the unit.
+        round_limit_s: how long a round may take before the unit counts as hanging; None: by the work of the plan.
     """
 
     unit: Unit
@@ -76,6 +78,7 @@ class UnitConnection:
     task_profile: TaskProfile
     conditions: Mapping[str, Any]
     interruption: Interruption
+    round_limit_s: float | None = None
 
     def session(self, program: Path | None = None) -> Session:
         """Starts another farmrt on the unit: this farm's, or the one in a file."""
@@ -91,6 +94,7 @@ class OpenUnit:
         self.unit, self.transport = connection.unit, connection.transport
         self.progress, self.lease = connection.progress, connection.lease
         self.session = session
+        self._round_limit_s = round_limit.LEAST_S
         self.probe = session.probe(connection.opencl, PROBE_DEADLINE_S)
         facts_cache.update(connection.unit, driver=facts_cache.driver_of(self.probe.model_dump()))
 
@@ -166,15 +170,26 @@ class OpenUnit:
         """Pushes and loads a plan, with tuned parameters and compiled kernels where they are given."""
         files = {"plan": plan_file, "data": data_file(plan_file), "tuned": tuned, "kernels": kernels}
         remotes = self.connection.store.put([path for path in files.values() if path])
+        self._round_limit_s = self.connection.round_limit_s or round_limit.round_limit_s(plan_file)
         return self.session.load(
             LOAD_DEADLINE_S,
             **{role: remotes[path] for role, path in files.items() if path},
             soc=self.unit.soc,
             opencl=self.connection.opencl,
-            watchdog_ms=WATCHDOG_MS,
+            watchdog_ms=math.ceil(MS_PER_S * self._round_limit_s),
             limit_kernel_ms=LIMITED_KERNEL_MS if limit_kernel_time else None,
             lazy=lazy or None,
         )
+
+    def first_round(self) -> RunAnswer:
+        """Runs the loaded plan once, with time for a driver that compiles only then.
+
+        Raises DeadlineError, which names the limit and the option that sets it, where the unit takes longer.
+        """
+        try:
+            return self.session.run(1, self._round_limit_s + COMPILE_S)
+        except DeadlineError as error:
+            raise DeadlineError(f"{error}; {round_limit.reason(self._round_limit_s)}") from None
 
     def hashes(self, files: Mapping[str, Path]) -> dict[str, str]:
         """SHA-256 of farmrt and of files that were loaded, by their role."""
@@ -242,6 +257,7 @@ def open_unit(
     purpose: str = "farm",
     wait_s: float = 0.0,
     interruption: Interruption | None = None,
+    round_limit_s: float | None = None,
 ) -> Iterator[OpenUnit]:
     """Connects to a unit, takes its lease, brings farmrt there and starts it.
 
@@ -252,6 +268,7 @@ def open_unit(
         purpose: what the lease is for, shown to others who want the unit.
         wait_s: how long to wait for a unit that somebody else holds.
         interruption: ends, from another thread, what waits for the unit.
+        round_limit_s: how long a round of a model may take; None: by its work.
     """
     interruption = interruption or Interruption()
     library = find_opencl(unit, opencl)
@@ -268,7 +285,9 @@ def open_unit(
         say("farmrt")
         profile = task_profile.find_profile(transport)
         conditions = conditions | ({"task_profile": profile.name} if profile.name else {})
-        connection = UnitConnection(unit, transport, held, store, progress, library, profile, conditions, interruption)
+        connection = UnitConnection(
+            unit, transport, held, store, progress, library, profile, conditions, interruption, round_limit_s
+        )
         with connection.session() as session:
             yield OpenUnit(connection, session)
 

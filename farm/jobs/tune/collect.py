@@ -12,7 +12,7 @@ from typing import Any
 
 from farm import artifacts
 from farm.artifacts import LaunchRecord, SetRecord
-from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit
+from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
 from farm.jobs.tune.search import Tuned
 from farm.jobs.tune.trials import use_name
@@ -111,7 +111,7 @@ def _saved(opened: OpenUnit, model: Tuned, tuned_file: Path, local: Path) -> Ker
     limited = model.prepared.settings.limit_opencl_kernel_time
     opened.load(model.plan_file, tuned_file, limit_kernel_time=limited)
     opened.write_inputs(TestData(model.prepared, {}).inputs)
-    opened.session.run(1, FIRST_ROUND_DEADLINE_S)
+    opened.first_round()
     opened.session.command("save_kernels", file=local.name)
     opened.transport.pull(local.name, local)
     (saved,) = decode_kernels(local.read_bytes(), f"compiled kernels of {model.prepared.name}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from farm.condition.throttling import RetryPolicy, throttling_cause
 from farm.farmrt.answers import TrialAnswer
-from farm.jobs.fleet.unit import FIRST_ROUND_DEADLINE_S, OpenUnit, write_plan
+from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared
 from farm.workspace import Workspace
 from runtime.errors import DeadlineError, DeviceError, ProcessEndedError
@@ -105,7 +105,7 @@ class UnitTrials:
         self._run_once()
 
     def _run_once(self) -> None:
-        self._opened.session.run(1, FIRST_ROUND_DEADLINE_S)
+        self._opened.first_round()
 
 
 def trials_on(opened: OpenUnit, models: Sequence[Prepared], target: Target, name: str) -> UnitTrials:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from farm.emulation import EmulatedPhone
 from farm.jobs.fleet import unit as unit_jobs
 from farm.store import Store
-from tests.farm.emulated_units import CommandResult, EmulatedUnits, do_before_command, farmrt_processes, is_clean
+from tests.farm.emulated_units import (
+    CommandResult,
+    EmulatedUnits,
+    do_before_command,
+    farmrt_processes,
+    host_farmrt_processes,
+    is_clean,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 SERVE = "at=shell,on=farmrt.*serve"
@@ -89,15 +93,9 @@ def test_farmrt_that_is_killed_on_this_machine(
     emulated: EmulatedUnits, monkeypatch: pytest.MonkeyPatch, retries: str, status: str
 ) -> None:
     (emulated.folder / "devices.yml").unlink()
-    do_before_command(monkeypatch, "run", lambda: [os.kill(pid, signal.SIGKILL) for pid in own_farmrt(emulated)])
+    do_before_command(monkeypatch, "run", lambda: [each.kill() for each in host_farmrt_processes(emulated)])
     done = emulated.farm("run", "tiny.yml", "--device", "host", "--round", "3", "--retries", retries)
     assert done.row["status"] == status, done
-
-
-def own_farmrt(emulated: EmulatedUnits) -> list[int]:
-    """The farmrt processes of the host's unit."""
-    folder = (emulated.folder / "build/units").resolve()
-    return [each.pid for each in psutil.Process().children() if Path(each.exe()).is_relative_to(folder)]
 
 
 def works_again_with(emulated: EmulatedUnits, phone: EmulatedPhone, rows: int) -> None:

@@ -51,7 +51,7 @@ class FakeUnit:
     def sleep(self, seconds: float) -> None:
         self.rests.append(seconds)
 
-    def run(self, rounds: int, deadline_s: float) -> None:
+    def first_round(self) -> None:
         self.log.append("run")
         if self.run_errors:
             raise self.run_errors.pop(0)

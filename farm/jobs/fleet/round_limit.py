@@ -1,0 +1,42 @@
+"""How long a round of a model may take before its unit counts as hanging, by the work that its plan asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from farm.workspace import data_file
+from runtime.errors import FormatError
+from runtime.plan import records
+from runtime.plan.container import read_file
+from runtime.plan.records import SectionId
+
+OPTION = "--round-limit"
+LEAST_S = 120.0
+# Assumed of very slow boards.
+MACS_PER_S = 20e6
+BYTES_PER_S = 20e6
+
+
+def round_limit_s(plan_file: Path) -> float:
+    """Seconds that a round of a plan may take on a very slow unit; LEAST_S at least.
+
+    The plan of another build, whose format this one may not know, gets LEAST_S.
+    """
+    try:
+        macs, size_bytes = _work(plan_file)
+    except FormatError:
+        return LEAST_S
+    return max(LEAST_S, macs / MACS_PER_S + size_bytes / BYTES_PER_S)
+
+
+def _work(plan_file: Path) -> tuple[int, int]:
+    """Multiply-accumulates of a round, and bytes of weights and activations."""
+    sections = read_file(plan_file, records.PLAN_MAGIC)
+    weights = data_file(plan_file)
+    size_bytes = int(sections[SectionId.POOL]["size"].sum()) + (weights.stat().st_size if weights.is_file() else 0)
+    return int(sections[SectionId.STEP]["macs"].sum()), size_bytes
+
+
+def reason(limit_s: float) -> str:
+    """Says which limit a round exceeded, and what sets another one."""
+    return f"a round may take {limit_s:g} s here; {OPTION} SECONDS sets another limit"
