@@ -25,6 +25,7 @@ from runtime.errors import DeadlineError, DeviceError, DeviceLostError, FarmErro
 WINDOW_BYTES = 8 * 1024**2
 PACKET_BYTES = 32 * 1024
 FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
+STAGE_GRACE_S = 1.0  # how much longer a stage may take than all together, so that the total deadline speaks first
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # else its tracebacks go to the screen
 
@@ -191,9 +192,10 @@ class _ConnectAttempt:
                 packetizer_class=_Packetizer,
             )
             self._transports.append(transport)
-            transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = connect_s
+            stage_s = connect_s + STAGE_GRACE_S
+            transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = stage_s
             _set_preferences(transport, ssh_known_hosts.known_algorithms(target))
-            transport.start_client(timeout=connect_s)
+            transport.start_client(timeout=stage_s)
             key = ssh_known_hosts.evaluate_key(target, transport.get_remote_server_key())
             self._check(key)
             if last and self._key_only:

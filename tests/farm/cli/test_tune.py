@@ -228,4 +228,5 @@ def test_nothing_tuned_yet(say: Any) -> None:
 
 
 def test_verify_without_artifacts_is_no_mistake(say: Any) -> None:
-    assert say("artifacts", "verify", "--offline") == (0, "", "")
+    told = "nothing to verify: none yet; `farm tune` writes them\n"
+    assert say("artifacts", "verify", "--offline") == (0, told, "")
