@@ -3,6 +3,7 @@
 #   make demo        converts, validates, profiles and tunes two networks on this machine
 #   make test        all tests that need no root
 #   make integration tests on an emulated ARM64 board that runs (docs/board.md)
+#   make again       the tests that failed in the last run, alone
 #   make check       format, lint, types and quick tests (`./check`)
 #   make setup       only .venv, with what development needs
 #   make intel       Intel's OpenCL for CPUs too; `demo` and `test` do so where no other driver works (270 MB)
@@ -20,7 +21,7 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test integration check setup driver intel snapshots sample clean distclean
+.PHONY: demo test integration again check setup driver intel snapshots sample clean distclean
 .NOTPARALLEL:  # two pips must not install at the same time
 
 demo: $(VENV)/.runtime driver
@@ -31,6 +32,10 @@ test: setup driver
 
 integration: setup
 	$(BIN)/pytest -v --durations 10 tests/integration
+
+# What failed in the last run, one test at a time on a machine that does nothing else.
+again: setup
+	$(BIN)/pytest -n 0 -rA --last-failed --last-failed-no-failures none
 
 check: setup
 	./check

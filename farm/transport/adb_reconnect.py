@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 
 from farm.transport.adb_server import AdbServer
 from runtime.errors import JobError
 
 OFFLINE = "offline"
 DIAL_S = 1.0
+POLL_S = 0.1
 
 
 def reconnect(server: AdbServer, serial: str, deadline: float) -> bool:
@@ -41,9 +43,21 @@ def is_address(serial: str) -> bool:
 def _connect_anew(server: AdbServer, address: str, deadline: float) -> None:
     """Looks again under the server's lock: another process may have done it, and uses the new connection already."""
     with server.lock(deadline):
-        if any(phone.serial == address and phone.state == OFFLINE for phone in server.devices(deadline)):
+        if _state(server, address, deadline) == OFFLINE:
             server.disconnect(address, deadline)
-            server.connect(address, deadline)
+            _connect(server, address, deadline)
+
+
+def _connect(server: AdbServer, address: str, deadline: float) -> None:
+    """Asks until the server has a new connection: adb 29 forgets the old one a moment after it said that it did."""
+    while not server.connect(address, deadline).startswith("connected"):
+        if _state(server, address, deadline) not in (None, OFFLINE) or time.monotonic() >= deadline:
+            return
+        time.sleep(POLL_S)
+
+
+def _state(server: AdbServer, address: str, deadline: float) -> str | None:
+    return next((phone.state for phone in server.devices(deadline) if phone.serial == address), None)
 
 
 def _takes_connections(address: str) -> bool:

@@ -12,7 +12,7 @@ from farm.transport.adb_server import AdbDevice, AdbServer
 from farm.units.survey import AdbPhone
 
 ASK_S = 10.0
-RETURN_S = 3.0  # how long a phone that the server connects to anew may take
+RETURN_S = 6.0  # how long a phone that the server connects to anew may take
 POLL_S = 0.1
 MAX_AT_ONCE = 32
 
@@ -25,8 +25,14 @@ def adb_phones(port: int | None = None) -> list[AdbPhone]:
     server = AdbServer(port)
     devices = server.devices(time.monotonic() + ASK_S)
     if offline := [device.serial for device in devices if device.state == OFFLINE]:
-        devices = _after_reconnecting(server, offline)
+        devices = _keep_absent(devices, _after_reconnecting(server, offline))
     return [AdbPhone(device.serial, device.state, remedy(device.state), device.model) for device in devices]
+
+
+def _keep_absent(before: Sequence[AdbDevice], after: Sequence[AdbDevice]) -> list[AdbDevice]:
+    """Keeps those in the list that the server does not name while it connects to them anew."""
+    named = {device.serial for device in after}
+    return [*after, *(device for device in before if device.state == OFFLINE and device.serial not in named)]
 
 
 def _after_reconnecting(server: AdbServer, offline: Sequence[str]) -> list[AdbDevice]:

@@ -14,21 +14,30 @@ import pytest
 from farm.config.inventory import Unit
 from farm.transport import adb, adb_reconnect
 from farm.transport.adb_server import AdbServer
+from farm.units import discovery
 
 
 class RecordingServer:
-    """An adb server with one phone, which any of the given requests makes usable."""
+    """An adb server with one phone, which any of the given requests makes usable.
 
-    def __init__(self, serial: str, cures: tuple[str, ...]) -> None:
+    The first `forgetful` times that it is asked to connect, it says that it is connected, and then forgets the phone.
+    """
+
+    def __init__(self, serial: str, cures: tuple[str, ...], forgetful: int = 0) -> None:
         self.serial, self.cures, self.state = serial, cures, "offline"
         self.asked: list[str] = []
+        self.forgetful = forgetful
 
     def answer(self, service: str) -> bytes:
         if service == "host:devices-l":
-            return f"{self.serial} {self.state}\n".encode()
+            return f"{self.serial} {self.state}\n".encode() if self.state else b""
         self.asked.append(service)
+        if service.startswith("host:connect:") and self.forgetful:
+            self.forgetful, self.state = self.forgetful - 1, ""
+            return f"already connected to {self.serial}".encode()
         if service in self.cures:
             self.state = "device"
+            return f"connected to {self.serial}".encode()
         return b"done"
 
 
@@ -68,6 +77,21 @@ def test_a_phone_in_the_network_is_disconnected_and_connected(listening: str) ->
         assert adb_reconnect.reconnect(server, listening, time.monotonic() + 5)
         assert adb_reconnect.reconnect(server, listening, time.monotonic() + 5), "it is back: nothing is disconnected"
     assert recording.asked == [f"host:disconnect:{listening}", f"host:connect:{listening}"]
+
+
+def test_a_server_that_then_forgets_the_phone_is_asked_again(listening: str) -> None:
+    """adb 29 may still list the old connection when it is asked for a new one."""
+    recording = RecordingServer(listening, cures=(f"host:connect:{listening}",), forgetful=2)
+    with serving(recording) as server:
+        assert adb_reconnect.reconnect(server, listening, time.monotonic() + 5)
+    assert recording.state == "device"
+    assert recording.asked == [f"host:disconnect:{listening}", *[f"host:connect:{listening}"] * 3]
+
+
+def test_a_phone_that_cannot_be_connected_stays_in_the_list(listening: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "RETURN_S", 0.5)
+    with serving(RecordingServer(listening, cures=(), forgetful=1000)) as server:
+        assert [(phone.serial, phone.state) for phone in discovery.adb_phones(server.port)] == [(listening, "offline")]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999", "nowhere:", "::x"])
