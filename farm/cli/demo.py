@@ -7,10 +7,12 @@ from pathlib import Path
 import click
 
 from farm.cli import options, store_options, view
+from farm.cli.envelope import CommandResult, Document
 from farm.config import deployment, samples
 from farm.jobs.commit import working_commit
 from farm.jobs.demo.job import Demo, demonstrate, write_report
 from farm.jobs.demo.nights import measure_nights
+from farm.nightly.notification import verdict_members
 from farm.report.write import write_reports
 from farm.rows.row import exit_status
 from farm.tables import table
@@ -28,37 +30,44 @@ NIGHTS = "nights"
 QUICK_S = 2.0  # of device time
 
 
-def demo(only: str | None, quick: bool, output: Path, store: str | None) -> int:
-    """`farm demo`; returns the exit status."""
+def demo(only: str | None, quick: bool, output: Path, store: str | None, as_json: bool) -> CommandResult:
+    """`farm demo`; its document has the rows of the main job and of the last night."""
     if quick and only == NIGHTS:
         raise ConfigError("--quick leaves out the nights; give one of the two")
-    status = 0 if only == NIGHTS else _main_job(quick, store)
-    if only != "main" and not quick:
-        _nights(output)
-    return status
+    main = Document(members={"report": None, "artifacts": []}) if only == NIGHTS else _main_job(quick, store, as_json)
+    nights = None if only == "main" or quick else _nights(output, as_json)
+    rows = [*main.rows, *(nights.rows if nights else ())]
+    members = {**main.members, "nights": nights.members if nights else None}
+    return Document(main.exit_status, rows, members) if as_json else main.exit_status
 
 
-def _main_job(quick: bool, store: str | None) -> int:
+def _main_job(quick: bool, store: str | None, as_json: bool) -> Document:
+    """Runs, profiles and tunes the samples on this machine, and writes the report of it."""
     models = [deployment.load(samples.find(name)) for name in MODELS]
     units = lookup.chosen_units(Selection(devices=("host",)))
     with store_options.keeping(store) as keeper, view.shown() as progress:
         demo = demonstrate(models[-1:] if quick else models, units, progress, keeper, QUICK_S if quick else None)
     write_report(demo, REPORT)
-    _show(demo)
-    return max(exit_status(demo.rows), keeper.exit_status)
+    if not as_json:
+        _show(demo)
+    options.tell_failures(demo.rows)
+    status = max(exit_status(demo.rows), keeper.exit_status)
+    return Document(status, demo.rows, {"report": str(REPORT), "artifacts": demo.artifacts})
 
 
 def _show(demo: Demo) -> None:
     table.show([*run_tables(demo.runs), demo.slowest, tune_table(demo.tunings)])
     for line in (*artifact_lines(demo.tunings), *demo.artifacts):
         click.echo(line)
-    options.tell_failures(demo.rows)
     click.echo(f"report: {REPORT}")
 
 
-def _nights(folder: Path) -> None:
-    """The nights of the emulated farm; the last one's report."""
+def _nights(folder: Path, as_json: bool) -> Document:
+    """Lets the emulated farm live through its nights, and writes the last one's report."""
     click.echo("\nNights of two emulated phones", err=True)
     *_, night = measure_nights(samples.find(MODELS[0]), NIGHTS_STORE, working_commit(), store_options.tell)
-    table.show(night_tables(night))
-    click.echo(f"report of the nights: {write_reports(night, folder).index}")
+    index = str(write_reports(night, folder).index)
+    if not as_json:
+        table.show(night_tables(night))
+        click.echo(f"report of the nights: {index}")
+    return Document(rows=night.rows, members={"store": str(NIGHTS_STORE), **verdict_members(night, index)})

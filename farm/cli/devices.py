@@ -73,30 +73,49 @@ def release_device(name: str, force: bool, as_json: bool) -> CommandResult:
     return 0
 
 
-def trust_device(name: str, yes: bool) -> int:
-    """`farm devices trust`; returns the exit status."""
+def trust_device(name: str, yes: bool, as_json: bool) -> CommandResult:
+    """`farm devices trust`; under --json the keys and the question stand on standard error."""
     unit = _named(name)
     if unit.transport != "ssh":
         raise ConfigError(f"{unit.name}: only boards (transport: ssh) have a host key; phones ask on their screen")
+    shown: list[HostKey] = []
     for _ in range(MAX_HOSTS):
         key = ssh.host_key_of(unit)
+        shown.append(key)
         if key.state == "known":
-            click.echo(f"{unit.name}: {key.host} is trusted ({key.fingerprint})")
-            return 0
-        if not _accepted(key, yes):
-            return 1
+            return _trust_result(unit, shown, as_json)
+        if not _accepted(key, yes, as_json):
+            return _trust_result(unit, shown, as_json)
         ssh.trust(key)
     raise ConfigError(f"{unit.name}: {key.file} does not keep the key of {key.host}")
 
 
-def _accepted(key: HostKey, yes: bool) -> bool:
+def _trust_result(unit: Unit, shown: Sequence[HostKey], as_json: bool) -> CommandResult:
+    """Says whether the unit's own key, the last one shown, is trusted now."""
+    key = shown[-1]
+    status = 0 if key.state == "known" else 1
+    if as_json:
+        return Document(status, members={"unit": unit.name, "trusted": not status, "keys": [*map(_key_json, shown)]})
+    if not status:
+        click.echo(f"{unit.name}: {key.host} is trusted ({key.fingerprint})")
+    return status
+
+
+def _key_json(key: HostKey) -> dict[str, str]:
+    """A host key's JSON members; `state` is what known_hosts said of it before."""
+    members = {name: getattr(key, name) for name in ("host", "algorithm", "fingerprint", "state")}
+    return {**members, "file": str(key.file)}
+
+
+def _accepted(key: HostKey, yes: bool, as_json: bool) -> bool:
     """Shows a host key, and asks whether it is the right one."""
-    click.echo(safe_text.one_line(f"{key.host}: {key.algorithm} {key.fingerprint}"))
+    click.echo(safe_text.one_line(f"{key.host}: {key.algorithm} {key.fingerprint}"), err=as_json)
     if key.state == "revoked":
         raise ConfigError(f"{key.host}: known_hosts revokes this key; do not connect")
     if key.state == "changed":
-        click.echo(f"WARNING: {key.file} holds another key: an attack, or the board was installed anew.")
-    accepted = yes or click.confirm(f"Is this the key of {key.host}?")
+        warning = f"WARNING: {key.file} holds another key: an attack, or the board was installed anew."
+        click.echo(warning, err=as_json)
+    accepted = yes or click.confirm(f"Is this the key of {key.host}?", err=as_json)
     if not accepted:
         click.echo("not accepted", err=True)
     return accepted

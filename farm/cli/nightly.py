@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -91,9 +89,4 @@ def _finish(nightly: NightlyConfiguration, night: Night, folder: Path, as_json: 
     except FarmError as error:
         store_options.tell(str(error))
         status = FAILED
-    return Document(status, members=_without_version(verdict)) if as_json else status
-
-
-def _without_version(verdict: Mapping[str, Any]) -> dict[str, Any]:
-    """The verdict's members, in a document that has a version itself."""
-    return {name: value for name, value in verdict.items() if name != "schema_version"}
+    return Document(status, night.rows, verdict) if as_json else status

@@ -39,16 +39,30 @@ def info(count: int, store: str | None, as_json: bool) -> CommandResult:
     return 0
 
 
-def export(output: Path, kind: str, store: str | None) -> None:
-    """`farm store export`."""
+def export(output: Path, kind: str, store: str | None, as_json: bool) -> CommandResult:
+    """`farm store export`; only tables are listed without --json, since the user named any other file."""
+    to_standard_output = kind == ExportFormat.JSONL and str(output) == STANDARD_OUTPUT
+    if as_json and to_standard_output:
+        raise ConfigError("store export -: with --json the document takes standard output; name a file")
     with Store.open(store, create=False) as opened:
-        if kind != ExportFormat.JSONL:
-            for path in export_tables(opened, output, ExportFormat(kind)):
-                click.echo(path)
-        elif str(output) == STANDARD_OUTPUT:
+        if to_standard_output:
             export_lines(opened, sys.stdout.buffer)
-        else:
-            export_file(opened, output)
+            return 0
+        paths = _exported(opened, output, ExportFormat(kind))
+    if as_json:
+        files = [{"file": str(path), "size_bytes": path.stat().st_size} for path in paths]
+        return Document(members={"format": kind, "files": files})
+    if kind != ExportFormat.JSONL:
+        click.echo("\n".join(map(str, paths)))
+    return 0
+
+
+def _exported(store: Store, output: Path, kind: ExportFormat) -> list[Path]:
+    """Writes the store into a file, or as tables into a folder; returns the files."""
+    if kind != ExportFormat.JSONL:
+        return export_tables(store, output, kind)
+    export_file(store, output)
+    return [output]
 
 
 def import_files(files: Sequence[Path], store: str | None, as_json: bool) -> CommandResult:

@@ -25,13 +25,16 @@ def list_models(as_json: bool) -> CommandResult:
     return 0
 
 
-def write_deployment(name: str, output: Path | None) -> None:
-    """`farm zoo deployment`."""
+def write_deployment(name: str, output: Path | None, as_json: bool) -> CommandResult:
+    """`farm zoo deployment`; the document has the content where no file is written."""
     content = samples.find(name).read_bytes()
     if output:
         atomic_file.write(output, content)
-    else:
+    if as_json:
+        return Document(members={"file": str(output) if output else None, "content": content.decode()})
+    if not output:
         click.echo(content, nl=False)
+    return 0
 
 
 def write_model(

@@ -70,6 +70,11 @@ class Night:
         return [series for device in self.devices for case in device.cases for series in case.series]
 
     @property
+    def rows(self) -> list[NightlyRow]:
+        """Tonight's row of each case that was measured."""
+        return [case.row for device in self.devices for case in device.cases if case.row]
+
+    @property
     def outcome(self) -> NightOutcome:
         """Worse if any series has a bad verdict."""
         bad = any(series.judgement.verdict.is_bad for series in self.series)

@@ -17,10 +17,9 @@ MAX_SHOWN = 300
 
 
 def verdict_members(night: Night, report: str = "") -> dict[str, Any]:
-    """The JSON members of a night's verdict; `report` is the path of its report."""
+    """The JSON members of a night's verdict, for a document with a version; `report` is the path of its report."""
     changed = [series for series in night.series if series.judgement.verdict != Verdict.UNCHANGED]
     return {
-        "schema_version": SCHEMA_VERSION,
         "run": night.run.id,
         "name": night.run.name,
         "started": night.run.started,
@@ -51,10 +50,9 @@ def _series_members(report: SeriesReport) -> dict[str, Any]:
 
 def notify(command: Sequence[str], verdict: dict[str, Any]) -> None:
     """Runs a command with the verdict as JSON on its standard input; raises FarmError when it does not take it."""
+    document = json.dumps({"schema_version": SCHEMA_VERSION, **verdict}).encode()
     try:
-        done = subprocess.run(
-            list(command), input=json.dumps(verdict).encode(), capture_output=True, timeout=NOTIFY_S, check=False
-        )
+        done = subprocess.run(list(command), input=document, capture_output=True, timeout=NOTIFY_S, check=False)
     except OSError as error:
         raise FarmError(f"notify_command {command[0]}: cannot be run: {error.strerror}") from None
     except subprocess.TimeoutExpired:

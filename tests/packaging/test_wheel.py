@@ -157,8 +157,10 @@ def test_the_lines_that_the_readme_prints_for_embedding(programs: Path, own_fold
 
 @pytest.mark.opencl
 def test_demo(programs: Path, own_folder: Path) -> None:
-    call(programs, "demo", "--quick")
-    assert "squeezenet" in Path("reports/demo.md").read_text()
+    found = json.loads(call(programs, "demo", "--quick", "--json").stdout)
+    assert {row["job"] for row in found["rows"]} == {"run", "benchmark", "tune"}
+    assert all(Path(path).is_file() for path in found["artifacts"]) and found["nights"] is None
+    assert "squeezenet" in Path(found["report"]).read_text()
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from farm.cli.envelope import CommandResult
     help="Report on the nights.",
 )
 @options.store_option
+@options.json_option
 def command(**given: Any) -> CommandResult:
     """Show what farm does on this machine and on emulated phones, and write reports of it.
 

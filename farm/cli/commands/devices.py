@@ -66,6 +66,7 @@ def release_device(**given: Any) -> CommandResult:
 @command.command(name="trust")
 @NAME
 @click.option("--yes", is_flag=True, help="Accept without asking; compare the fingerprint afterwards.")
+@options.json_option
 def trust_device(**given: Any) -> CommandResult:
     """Show the host key of a board and accept it, and those of the jump hosts on the way.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from farm.cli.commands import options
 from farm.cli.envelope import CommandResult
 from farm.emulation import board as boards
 
@@ -32,6 +33,7 @@ ACTIONS = ("make", "start", "stop", "status", "remove")
 @click.option("--mirror", metavar="URL", help="Debian mirror.  [default: the one that apt uses]")
 @click.option("--suite", metavar="NAME", help="Debian suite, with --mirror.")
 @click.option("--packages", is_flag=True, help="Remove what was downloaded, too.")
+@options.json_option
 def command(**given: Any) -> CommandResult:
     """Emulate an ARM64 board: Debian under qemu-user, with real sshd and real PoCL. Needs root.
 

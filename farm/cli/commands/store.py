@@ -51,14 +51,15 @@ def info(**given: Any) -> CommandResult:
     help="JSON lines, or flat tables: a file each in FOLDER.",
 )
 @options.store_option
-def export(**given: Any) -> None:
+@options.json_option
+def export(**given: Any) -> CommandResult:
     """Write all of the store to FILE (- is standard output), or as flat tables into FOLDER.
 
     JSON lines are what `farm store import` reads. The tables are runs, rows, samples, points, progress and baselines.
     """
     from farm.cli import store
 
-    store.export(**given)
+    return store.export(**given)
 
 
 @command.command(name="import")

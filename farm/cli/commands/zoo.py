@@ -28,14 +28,15 @@ def list_models(**given: Any) -> CommandResult:
 @command.command(name="deployment")
 @click.argument("name")
 @click.option("-o", "--output", type=options.FILE, help="File to write.  [default: standard output]")
-def write_deployment(**given: Any) -> None:
+@options.json_option
+def write_deployment(**given: Any) -> CommandResult:
     """Write the sample deployment file of the network NAME, to start your own from.
 
     Every command takes zoo://NAME for it, as in `farm run zoo://mobilenet_v1`.
     """
     from farm.cli import zoo
 
-    zoo.write_deployment(**given)
+    return zoo.write_deployment(**given)
 
 
 @command.command(name="write")

@@ -11,6 +11,7 @@ static uint64_t calls_until_failure; /* 0: none fails */
 
 void rt_memory_fail_at(uint64_t call) { calls_until_failure = call; }
 
+/* Counts one call down; whether it is the one that must fail. */
 static bool allocation_fails(void) { return calls_until_failure > 0 && --calls_until_failure == 0; }
 #else
 static bool allocation_fails(void) { return false; }

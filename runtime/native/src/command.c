@@ -72,7 +72,8 @@ static rt_status pair_add(rt_command *command, char *word, bool encoded, rt_erro
     return RT_OK;
 }
 
-/* Splits a line at its blanks. */
+/* Splits a line at its blanks into the name and the pairs, all of which point into it. RT_BAD_COMMAND for an empty line
+ * and for the first word that is no pair. */
 static rt_status line_split(rt_command *command, char *line, rt_error *error) {
     char *rest = NULL;
     rt_status status = RT_OK;
@@ -84,7 +85,7 @@ static rt_status line_split(rt_command *command, char *line, rt_error *error) {
     return status;
 }
 
-/* The words as the shell has split them. */
+/* Takes the words of a command line, which the shell has split and nothing has encoded. Fails as line_split does. */
 static rt_status words_take(rt_command *command, char **words, int count, rt_error *error) {
     rt_status status = RT_OK;
     command->name = words[0];
@@ -198,6 +199,7 @@ uint32_t rt_command_choice(rt_command *command, const char *key, const char *con
     return 0;
 }
 
+/* Whether a pair's key begins with a prefix. */
 static bool has_prefix(const pair *one, const char *prefix) { return strncmp(one->key, prefix, strlen(prefix)) == 0; }
 
 uint32_t rt_command_prefixed_count(rt_command *command, const char *prefix) {

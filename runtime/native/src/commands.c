@@ -28,6 +28,7 @@ static rt_engine *engine_needed(const rt_session *session, const rt_command *com
 
 /* --- load, unload --- */
 
+/* The plan before is gone even where the new one cannot be loaded (rt_session_load). */
 static rt_status load_handle(rt_session *session, rt_command *command, rt_error *error) {
     rt_options options;
     rt_load_take(&options, command);
@@ -35,6 +36,7 @@ static rt_status load_handle(rt_session *session, rt_command *command, rt_error 
     return status == RT_OK ? rt_load_run(session, &options, error) : status;
 }
 
+/* Without a plan it does nothing, and that is no error. */
 static rt_status unload_handle(rt_session *session, rt_command *command, rt_error *error) {
     (void)error;
     rt_status status = rt_command_finish(command);
@@ -48,19 +50,22 @@ static rt_status unload_handle(rt_session *session, rt_command *command, rt_erro
 typedef rt_status transfer(rt_engine *engine, const char *name, const char *path, void *content, size_t size,
                            rt_error *error);
 
+/* From the file to the engine. RT_BAD_COMMAND where the file has another size than the tensor. */
 static rt_status input_transfer(rt_engine *engine, const char *name, const char *path, void *content, size_t size,
                                 rt_error *error) {
     rt_status status = rt_file_read(path, content, size, error);
     return status == RT_OK ? rt_engine_input(engine, name, content, size / sizeof(float), error) : status;
 }
 
+/* From the engine to the file, which is written whole or stays as it was. */
 static rt_status output_transfer(rt_engine *engine, const char *name, const char *path, void *content, size_t size,
                                  rt_error *error) {
     rt_status status = rt_engine_output(engine, name, content, size / sizeof(float), error);
     return status == RT_OK ? rt_file_write(path, content, size, error) : status;
 }
 
-/* Moves the input or output of a name; `size` is then its bytes. */
+/* Moves the input or output that `file` names from or to the file it names; `size` is then its bytes. RT_BAD_COMMAND
+ * where the plan has no such tensor; else it fails as the file or the engine does. */
 static rt_status tensor_transfer(rt_engine *engine, uint32_t role, const rt_named_value *file, size_t *size,
                                  rt_error *error) {
     bool input = role == RT_ROLE_INPUT;
@@ -77,7 +82,7 @@ static rt_status tensor_transfer(rt_engine *engine, uint32_t role, const rt_name
     return status;
 }
 
-/* `input` and `output`. */
+/* `input` and `output`: takes the name and the file, moves the tensor, and tells its bytes. */
 static rt_status transfer_handle(rt_session *session, rt_command *command, uint32_t role, rt_error *error) {
     size_t size;
     rt_named_value file;
@@ -107,6 +112,7 @@ static rt_status run_measure(const rt_session *session, const rt_run_request *re
     return rt_run_measure(rt_engine_parts(rt_session_engine(session)), request, rt_session_json(session), error);
 }
 
+/* Rounds of the loaded plan, which are members of the answer only where all of them succeed. */
 static rt_status run_handle(rt_session *session, rt_command *command, rt_error *error) {
     rt_run_request request;
     rt_run_take(&request, command);
@@ -115,6 +121,7 @@ static rt_status run_handle(rt_session *session, rt_command *command, rt_error *
     return engine_needed(session, command, error) ? run_measure(session, &request, error) : RT_BAD_COMMAND;
 }
 
+/* Needs no plan. A machine without OpenCL is an answer too, so only the command can be wrong. */
 static rt_status probe_handle(rt_session *session, rt_command *command, rt_error *error) {
     (void)error;
     const char *library = rt_command_text(command, "opencl");
@@ -123,7 +130,7 @@ static rt_status probe_handle(rt_session *session, rt_command *command, rt_error
     return status;
 }
 
-/* Saves them and adds what was written to the answer. */
+/* Saves the plan's compiled kernels, and adds the number of programs and of bytes to the answer. */
 static rt_status kernels_save(rt_session *session, const char *path, rt_error *error) {
     rt_saved_kernels saved;
     rt_status status = rt_kernels_save(rt_engine_parts(rt_session_engine(session)), path, &saved, error);
@@ -140,6 +147,7 @@ static rt_status save_kernels_handle(rt_session *session, rt_command *command, r
     return engine_needed(session, command, error) ? kernels_save(session, path, error) : RT_BAD_COMMAND;
 }
 
+/* One step of the loaded plan with another launch; rt_trial_run writes the answer's members. */
 static rt_status trial_handle(rt_session *session, rt_command *command, rt_error *error) {
     rt_trial trial;
     rt_trial_take(&trial, command);

@@ -29,7 +29,8 @@ static rt_status workers_need(rt_cpu *cpu, const rt_options *options, rt_error *
     return rt_workers_start(&cpu->workers, options->threads, options->affinity, error);
 }
 
-/* Makes the call of one step, and gives the workers the memory that it needs. */
+/* Makes the call of one step, and gives the workers the memory that it needs. RT_UNSUPPORTED where all steps so far
+ * take more than max_cpu_work. A call that was made stays in the table, for rt_cpu_destroy. */
 static rt_status step_add(rt_cpu *cpu, uint32_t step, rt_repack *repack, const rt_options *options, rt_error *error) {
     rt_status status = workers_need(cpu, options, error);
     if (status != RT_OK) return status;

@@ -84,6 +84,7 @@ rt_status rt_cpu_step_error(const rt_plan *plan, uint32_t step, rt_status status
     return status;
 }
 
+/* The same for the call that is being made. */
 static rt_status bad_step(const maker *make, rt_status status, const char *problem) {
     return rt_cpu_step_error(make->plan, make->step, status, problem, make->error);
 }
@@ -101,8 +102,8 @@ static bool take_float(const rt_arg_record **arg, const rt_arg_record *end, floa
     return true;
 }
 
-/* Pool, offset and, for a view, stride. The output lies in a scratch pool: what is mapped of the data file is never
- * written. */
+/* Takes the arguments of a tensor: pool, offset and, for a view, stride; false where one is of another kind or
+ * negative. An output must lie in a scratch pool: what is mapped of the data file is never written. */
 static bool take_tensor(const maker *make, const rt_arg_record **arg, const rt_arg_record *end, char letter,
                         bool output, rt_cpu_tensor *tensor) {
     const rt_plan *plan = make->plan;
@@ -142,7 +143,7 @@ static bool arguments_take(const maker *make) {
 
 /* --- packed weights --- */
 
-/* The first packing of a step's arguments. */
+/* Finds the first packing of a step's arguments; false where it has none. */
 static bool pack_find(const rt_plan *plan, uint32_t step, uint32_t *index) {
     for (*index = 0; *index < plan->pack_count; ++*index) {
         if (plan->packs[*index].step == step) return true;
@@ -150,8 +151,8 @@ static bool pack_find(const rt_plan *plan, uint32_t step, uint32_t *index) {
     return false;
 }
 
-/* Brings weights of another block size into RT_CPU_BLOCK's. The plan's packing must be the one that the operator's
- * sizes say, else its elements would be taken for others. */
+/* Brings weights of another block size into RT_CPU_BLOCK's; the repack owns the copy. The plan's packing must be the
+ * one that the operator's sizes say, else its elements would be taken for others: RT_BAD_FILE. */
 static rt_status weights_repack(const maker *make) {
     const rt_plan *plan = make->plan;
     rt_cpu_packing needed = make->call->operator->packing(make->call);
@@ -173,6 +174,9 @@ static rt_status weights_repack(const maker *make) {
 
 /* --- calls --- */
 
+/* Fills a call: its operator, the codes, the arguments, weights in the CPU's block size, then what the operator needs.
+ * RT_UNSUPPORTED for an operator that is not known, RT_BAD_FILE for anything else that is wrong with the step; the call
+ * is then the caller's to release. */
 static rt_status call_fill(const maker *make, const rt_tile_kernels *tiles) {
     rt_cpu_call *call = make->call;
     const char *kernel = rt_plan_string(make->plan, make->plan->steps[make->step].kernel);

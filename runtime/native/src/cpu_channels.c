@@ -1,4 +1,5 @@
-/* scale_shift and lrn: along the channels of each pixel. Pixels are divided among the workers. */
+/* scale_shift and lrn: along the channels of each pixel. Pixels are divided among the workers. The _check and _run
+ * functions keep the contract of rt_cpu_operator. */
 #include <stddef.h>
 
 #include "arithmetic.h"
@@ -14,6 +15,7 @@ typedef struct {
     int64_t pixels;
 } job;
 
+/* A turn: PIXELS_PER_TURN pixels, or what is left of them. */
 static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     const job *all = context;
     (void)worker;
@@ -47,6 +49,7 @@ static const char *scale_shift_check(const rt_cpu_call *call, rt_cpu_needs *need
     return NULL;
 }
 
+/* One pixel. A clamp, as most activations are, has a loop without a choice in it. */
 static void scale_shift_pixel(const rt_cpu_call *call, int64_t pixel) {
     const float *x = pixel_of(&call->tensors[SCALE_X], pixel);
     const float *s = call->tensors[SCALE_S].data, *t = call->tensors[SCALE_T].data;
@@ -78,6 +81,8 @@ static const char *lrn_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     return NULL;
 }
 
+/* One pixel. The window ends at the first and the last channel; of an even size it has one channel more behind than
+ * before. */
 static void lrn_pixel(const rt_cpu_call *call, int64_t pixel) {
     const float *x = pixel_of(&call->tensors[LRN_X], pixel);
     float *y = pixel_of(&call->tensors[LRN_Y], pixel);

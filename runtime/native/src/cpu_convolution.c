@@ -1,7 +1,8 @@
 /* conv2d, conv1x1, fully_connected, matmul: all are products, which cpu_product.c divides and computes. Here each is
  * described as one, and checked.
  *
- * Outputs are NHWC views; weights are packed (RT_CPU_BLOCK), but for matmul's, which are a tensor like any other.
+ * Outputs are NHWC views; weights are packed (RT_CPU_BLOCK), but for matmul's, which are a tensor like any other. The
+ * _check, _run and _packing functions keep the contract of rt_cpu_operator.
  */
 #include <math.h>
 #include <stddef.h>
@@ -45,7 +46,7 @@ static rt_epilogue call_epilogue(const rt_cpu_call *call, const float *bias, con
                          .b = call->floats[1]};
 }
 
-/* Weights whose blocks follow each other, of a job whose taps and depth are set. */
+/* Gives a job packed weights, whose blocks follow each other. Its taps and depth must be set before. */
 static void packed_weights(rt_product_job *job, const rt_cpu_tensor *weights) {
     job->weights = weights->data;
     job->weights_stride = RT_CPU_BLOCK;
@@ -64,12 +65,14 @@ static conv2d_dims conv2d_read(const rt_cpu_call *call) {
     return dims;
 }
 
+/* A row is an output channel of the group, with a column for each tap and input channel. */
 static rt_cpu_packing conv2d_packing(const rt_cpu_call *call) {
     conv2d_dims d = conv2d_read(call);
     return (rt_cpu_packing){(uint64_t)d.groups, (uint64_t)d.out_c, rt_product3(d.k_h, d.k_w, d.in_c)};
 }
 
-/* Divides the tensors by what they must hold: sizes that overflow are beyond any pool. */
+/* Compares each tensor with the elements that the sizes ask for; a product that overflows saturates, and so exceeds any
+ * pool. */
 static const char *conv2d_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     conv2d_dims d = conv2d_read(call);
     const rt_cpu_tensor *tensors = call->tensors;
@@ -97,6 +100,7 @@ static const char *conv2d_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     return NULL;
 }
 
+/* Each group is a product of its weights with the windows over its inputs. */
 static void conv2d_run(const rt_cpu_call *call, rt_workers *workers) {
     conv2d_dims d = conv2d_read(call);
     const rt_cpu_tensor *tensors = call->tensors;
@@ -122,7 +126,7 @@ static void conv2d_run(const rt_cpu_call *call, rt_workers *workers) {
 
 enum { POINT_X, POINT_W, POINT_B, POINT_RESIDUAL, POINT_Y };
 
-/* Of one group; the second and third ints are columns and rows. */
+/* Of conv1x1 and fully_connected: one group, whose columns and rows are the second and the third int. */
 static rt_cpu_packing rows_packing(const rt_cpu_call *call) {
     return (rt_cpu_packing){1, (uint64_t)call->ints[2], (uint64_t)call->ints[1]};
 }
@@ -145,6 +149,7 @@ static const char *conv1x1_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     return NULL;
 }
 
+/* Every pixel is a window of one tap. */
 static void conv1x1_run(const rt_cpu_call *call, rt_workers *workers) {
     const rt_cpu_tensor *tensors = call->tensors;
     rt_product_job job = {
@@ -188,6 +193,7 @@ static const char *fully_connected_check(const rt_cpu_call *call, rt_cpu_needs *
     return NULL;
 }
 
+/* Every row of the input is a pixel whose channels are the columns. */
 static void fully_connected_run(const rt_cpu_call *call, rt_workers *workers) {
     const rt_cpu_tensor *tensors = call->tensors;
     rt_cpu_tensor y = rows_view(&tensors[FC_Y], call->ints[2]);

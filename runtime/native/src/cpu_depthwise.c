@@ -55,7 +55,7 @@ static const char *depthwise_check(const rt_cpu_call *call, rt_cpu_needs *needs)
     return NULL;
 }
 
-/* The tiles of PIXELS_PER_TURN pixels. */
+/* A turn: the tiles of PIXELS_PER_TURN pixels, or of what is left. The row pointers lie in the worker's memory. */
 static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     const job *all = context;
     const float **rows = rt_workers_scratch(all->workers, worker);

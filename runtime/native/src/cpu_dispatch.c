@@ -43,6 +43,7 @@ static instruction_sets instruction_sets_read(void) {
 }
 #endif
 
+/* Whether these loops are of the instruction set of that name; NULL wants any. */
 static bool is_wanted(const rt_tile_kernels *kernels, const char *name) {
     return name == NULL || strcmp(name, kernels->name) == 0;
 }

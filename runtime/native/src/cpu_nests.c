@@ -2,7 +2,7 @@
  *
  * Above each operator stand its ints in order: extents (d), then the strides of each tensor in elements (xs, as, bs,
  * ys), which may be negative or 0. copy to pad run over all axes alike (a nest, divided along its rows); reduce and
- * softmax run along the middle of three.
+ * softmax run along the middle of three. The _check and _run functions keep the contract of rt_cpu_operator.
  */
 #include <stddef.h>
 #include <string.h>
@@ -259,6 +259,7 @@ typedef struct {
     uint64_t pieces;
 } middle;
 
+/* A turn: one piece of the inner indices at one outer index. */
 static void middle_turn(const void *context, uint32_t turn, uint32_t worker) {
     const middle *all = context;
     int64_t inner = all->call->ints[2];

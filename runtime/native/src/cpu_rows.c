@@ -17,7 +17,7 @@ rt_window rt_window_of_pixels(const float *x, int64_t x_stride, int64_t pixels) 
                        .dil_w = 1};
 }
 
-/* Pointers of one output pixel, `width` apart. */
+/* Fills the pointers of one output pixel, one for each tap, `width` apart; a tap in the padding points at the zeros. */
 static void pixel_fill(const rt_window *window, uint64_t pixel, uint64_t width, const float **rows) {
     uint64_t line = pixel / (uint64_t)window->out_w;
     int64_t column = (int64_t)(pixel % (uint64_t)window->out_w) * window->stride_w - window->pad_l;

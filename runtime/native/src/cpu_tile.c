@@ -44,16 +44,16 @@ INLINE lanes load(const float *source) {
 
 INLINE void store(float *target, lanes value) { memcpy(target, &value, sizeof value); }
 
-/* Lane by lane. */
+/* Lane by lane: `yes` where the mask is set, else `no`. */
 INLINE lanes choose(mask where, lanes yes, lanes no) { return (lanes)((where & (mask)yes) | (~where & (mask)no)); }
 
-/* Written so that a NaN stays a NaN. */
+/* Each lane within its bounds, written so that a NaN stays a NaN. */
 INLINE lanes clamp(lanes value, lanes low, lanes high) {
     value = choose(value < low, low, value);
     return choose(value > high, high, value);
 }
 
-/* Any number of channels of one pixel, with any activation. */
+/* Completes sums to outputs and stores them: any number of channels of one pixel, one by one, with any activation. */
 static void finish_some(const rt_epilogue *end, const float *sums, uint64_t pixel, uint64_t channel, uint64_t count) {
     float *y = end->y + (int64_t)pixel * end->y_stride + (int64_t)channel;
     const float *residual =
@@ -66,7 +66,8 @@ static void finish_some(const rt_epilogue *end, const float *sums, uint64_t pixe
     }
 }
 
-/* Channels of one pixel: whole registers while the activation is a clamp, then one by one. `channel` is absolute. */
+/* Completes sums of one pixel to outputs and stores them: whole registers while the activation is a clamp, then one by
+ * one. `channel` counts from the first of the tensor, not of the tile. */
 INLINE void finish(const rt_epilogue *end, const float *sums, uint64_t pixel, uint64_t channel, uint64_t count) {
     float *y = end->y + (int64_t)pixel * end->y_stride + (int64_t)channel;
     const float *residual =
@@ -123,7 +124,8 @@ static void product(const rt_tile *tile) {
     }
 }
 
-/* RT_CPU_BLOCK channels of DEPTHWISE_PIXELS pixels. */
+/* Sums RT_CPU_BLOCK channels of DEPTHWISE_PIXELS pixels in registers. Those of pixels that the tile does not have are
+ * sums of valid rows too (rt_tile), and the caller drops them. */
 INLINE void depthwise_sum(const rt_depthwise_tile *tile, uint64_t channel, float *sums) {
     lanes sum[DEPTHWISE_PIXELS][PARTS] = {0};
     const float *w = tile->weights + channel;
@@ -140,7 +142,7 @@ INLINE void depthwise_sum(const rt_depthwise_tile *tile, uint64_t channel, float
     }
 }
 
-/* The channels behind the last whole block. */
+/* Sums the channels behind the last whole block, one by one. */
 static void depthwise_rest(const rt_depthwise_tile *tile, uint64_t channel, float *sums) {
     for (uint32_t p = 0; p < tile->pixels; p++) {
         for (uint64_t c = channel; c < tile->channels; c++) {

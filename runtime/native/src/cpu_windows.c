@@ -1,4 +1,5 @@
-/* pool and resize: pixels of NHWC views. A turn is a line of output pixels; `line` counts through all images. */
+/* pool and resize: pixels of NHWC views. A turn is a line of output pixels; `line` counts through all images. The
+ * _check and _run functions keep the contract of rt_cpu_operator. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -20,7 +21,8 @@ typedef struct {
     int32_t batch, in_h, in_w, channels, out_h, out_w;
 } resize_dims;
 
-/* Sizes that all begin with: input and output views of one number of channels; `output` is a tensor argument. */
+/* Checks the ints that all operators here begin with, and the two views, of one number of channels, that they describe.
+ * `output` is the output's index among the tensors. Returns the problem, or NULL. */
 static const char *views_check(const rt_cpu_call *call, uint32_t output) {
     const int32_t *d = call->ints;
     if (!rt_all_at_least(d, 6, 1)) return "a size is out of range";
@@ -134,6 +136,7 @@ static int64_t table_index(const rt_cpu_tensor *table, int64_t at, int32_t size)
     return index < size ? index : size - 1;
 }
 
+/* Copies one line of pixels; memmove, since input and output may lie in one pool. */
 static void nearest_turn(const void *context, uint32_t turn, uint32_t worker) {
     const rt_cpu_call *call = context;
     resize_dims d = resize_read(call);
@@ -157,6 +160,7 @@ static void nearest_run(const rt_cpu_call *call, rt_workers *workers) {
 
 enum { SCALE_H, SCALE_W, SHIFT_H, SHIFT_W };
 
+/* Coordinates need no check: whatever the floats make of them is drawn into the image. */
 static const char *bilinear_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     resize_dims d = resize_read(call);
     const char *problem = views_check(call, Y);
@@ -185,12 +189,13 @@ typedef struct {
     float *y;
 } resize_line;
 
+/* The first channel of a pixel of the line's image, which must have it. */
 static const float *input_pixel(const resize_line *line, int64_t row, int64_t column) {
     const rt_cpu_tensor *x = &line->call->tensors[X];
     return x->data + ((line->image + row) * line->d.in_w + column) * x->stride;
 }
 
-/* From the four pixels around; at an edge two of them are the same. */
+/* Interpolates one output pixel from the four around its coordinates; at an edge two of them are the same. */
 static void bilinear_pixel(const resize_line *line, float row, float column, float *y) {
     float h = drawn_in(row, line->d.in_h), w = drawn_in(column, line->d.in_w);
     int64_t top = index_of(h, line->d.in_h), left = index_of(w, line->d.in_w);

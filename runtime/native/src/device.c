@@ -34,7 +34,7 @@ static rt_status queue_create(const rt_device *device, cl_bitfield properties, c
     return rt_opencl_check(error, "clCreateCommandQueue", code, RT_NO_STEP);
 }
 
-/* What it makes before it fails is left for rt_device_close. */
+/* Makes the context and both queues; RT_OPENCL. What it makes before it fails is left for rt_device_close. */
 static rt_status context_create(rt_device *device, rt_error *error) {
     cl_int code;
     device->context = device->opencl.cl.CreateContext(NULL, 1, &device->opencl.device, NULL, NULL, &code);

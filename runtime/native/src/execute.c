@@ -25,7 +25,8 @@ typedef struct {
     rt_error *error;
 } run;
 
-/* On the queue that profiles where something is timed: profiling costs a little on some drivers. */
+/* Describes a run on the plain queue, or with a profile on the one that profiles, which costs a little on some drivers.
+ * It lives no longer than the executor and the profile. */
 static run run_of(const rt_executor *executor, rt_profile *profile, rt_error *error) {
     const rt_device *device = executor->parts.device;
     run now = {.parts = &executor->parts, .queue = {.profile = profile}, .error = error};

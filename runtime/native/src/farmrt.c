@@ -29,13 +29,16 @@ const char *rt_status_name(rt_status status) {
 
 /* --- loading: each of these makes one part from the options and the parts before it --- */
 
+/* On failure what it has made so far stays with the parts: parts_release takes them however far loading came. */
 typedef rt_status part_load(rt_parts *parts, const rt_options *options, rt_error *error);
 
+/* A copy, since the options' text need not outlive the call. */
 static rt_status soc_load(rt_parts *parts, const rt_options *options, rt_error *error) {
     parts->soc = rt_memory_copy_string(options->soc ? options->soc : "");
     return parts->soc ? RT_OK : rt_error_no_memory(error, "names");
 }
 
+/* Opens the plan with its data, neither of which may be missing (RT_BAD_COMMAND). */
 static rt_status plan_load(rt_parts *parts, const rt_options *options, rt_error *error) {
     const rt_source plan = {options->plan_path, options->plan_bytes, options->plan_size, "plan"};
     const rt_source data = {options->data_path, options->data_bytes, options->data_size, "data"};
@@ -53,6 +56,7 @@ static rt_status device_load(rt_parts *parts, const rt_options *options, rt_erro
     return status == RT_OK ? rt_device_open(&parts->device, &opencl, error) : status;
 }
 
+/* A source that is not given, or fits nothing, makes the part too: one without entries. So with the kernels. */
 static rt_status tuned_load(rt_parts *parts, const rt_options *options, rt_error *error) {
     const rt_source source = {options->tuned_path, options->tuned_bytes, options->tuned_size, "tuned parameters"};
     return rt_tuned_open(&parts->tuned, &source, parts->plan, parts->device, parts->soc, error);
@@ -144,6 +148,8 @@ const rt_parts *rt_engine_parts(const rt_engine *engine) { return &engine->parts
 
 /* --- tensors --- */
 
+/* Describes the index-th tensor with a role; name and shape lie in the plan. RT_BAD_COMMAND, and `info` is as it was,
+ * where there is none. */
 static rt_status tensor_info(const rt_engine *engine, uint32_t role, uint32_t index, rt_tensor_info *info) {
     const rt_tensor_record *tensor = rt_plan_tensor_by_role(engine->parts.plan, role, index);
     if (tensor == NULL) return RT_BAD_COMMAND;

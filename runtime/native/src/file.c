@@ -81,7 +81,8 @@ static rt_status content_read(content *made, int descriptor, size_t size, rt_err
     return read_fully(descriptor, made->copied, size) ? RT_OK : io_error(error, made->name, "cannot be read");
 }
 
-/* Opens by path; the descriptor is closed again, which a mapping survives. */
+/* Fills the content from a path; the descriptor is closed again, which a mapping survives. RT_IO or RT_NO_MEMORY; what
+ * was made until then is released with the content. */
 static rt_status content_open(content *made, const char *path, rt_reading reading, rt_error *error) {
     int descriptor;
     size_t size;
@@ -92,7 +93,7 @@ static rt_status content_open(content *made, const char *path, rt_reading readin
     return status;
 }
 
-/* Uses the caller's memory, or a copy where it is not aligned. */
+/* Fills the content from the caller's memory, which is used where it lies, or copied where it is not aligned. */
 static rt_status content_wrap(content *made, const void *data, size_t size, rt_error *error) {
     made->bytes.data = data;
     made->bytes.size = size;

@@ -71,7 +71,7 @@ static bool program_is_used(const rt_parts *parts, const rt_program *program) {
     return false;
 }
 
-/* Adds the driver's binary of a program, and its entry. */
+/* Adds the driver's binary of a program, and its entry, for which there is room. RT_OPENCL or RT_NO_MEMORY. */
 static rt_status binary_add(writer *file, const rt_opencl_functions *cl, const rt_program *program, rt_error *error) {
     size_t size = 0;
     cl_int code = cl->GetProgramInfo(program->object, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL);
@@ -97,7 +97,8 @@ static uint32_t container_crc(const uint8_t *content, uint64_t size) {
     return rt_crc32_update(crc, content + sizeof(rt_header_record), size - sizeof(rt_header_record));
 }
 
-/* Lays the sections out, puts the whole file together in memory and writes it. */
+/* Lays the sections out, puts the whole file together in memory and writes it; `bytes` is then its size. RT_NO_MEMORY
+ * or RT_IO: the file is as it was. */
 static rt_status file_write(const writer *file, const char *path, uint64_t *bytes, rt_error *error) {
     rt_section_record table[SECTIONS] = {
         {RT_SECTION_ID_STRINGS, 1, file->strings_size, 0},

@@ -1,4 +1,4 @@
-/* Writes the compiled programs of an parts, with the fingerprint of its device and plan: what kernels.h reads. Without
+/* Writes the compiled programs of a loaded plan, with the fingerprint of its device: what kernels.h reads. Without
  * state. */
 #ifndef RT_KERNELS_SAVE_H
 #define RT_KERNELS_SAVE_H

@@ -20,7 +20,8 @@ rt_launch rt_launch_of_plan(const rt_plan *plan, uint32_t step) {
     return launch;
 }
 
-/* Enqueues the part of a launch that starts at an offset (NULL: 0) and has this size, with an event if it is timed. */
+/* Enqueues the part of a launch that starts at an offset (NULL: 0) and has this size, with an event if it is timed.
+ * RT_OPENCL names the step. */
 static rt_status part_enqueue(const rt_queue *queue, uint32_t step, cl_kernel kernel, const rt_launch *launch,
                               const size_t *offset, const size_t *size, rt_error *error) {
     size_t local[3];

@@ -69,6 +69,7 @@ static void cpu_write(rt_json *json, const rt_cpu *cpu) {
     rt_json_object_end(json);
 }
 
+/* Bytes of the plan's memory, by what they hold. */
 static void memory_write(rt_json *json, const rt_storage *storage) {
     rt_storage_sizes sizes = rt_storage_sizes_of(storage);
     rt_json_object_begin(json, "memory");

@@ -26,7 +26,8 @@ void rt_run_take(rt_run_request *request, rt_command *command) {
     request->profile = rt_command_number(command, "profile", 0, 1) != 0;
 }
 
-/* What it makes before it fails is left for times_destroy. */
+/* Makes room for the times of all rounds, and a profile if one is asked for. RT_NO_MEMORY; what it makes before it
+ * fails is left for times_destroy. */
 static rt_status times_create(run_times *times, const rt_parts *parts, const rt_run_request *request, rt_error *error) {
     uint32_t count = request->rounds + request->warmup;
     uint32_t steps = parts->plan->step_count;

@@ -55,6 +55,7 @@ static bool folders_visit(const char *const *folders, const char *const *names, 
     return false;
 }
 
+/* Names alone, which the dynamic linker looks for. */
 static bool names_visit(const char *const *names, rt_place_visit *visit, void *context) {
     for (; *names != NULL; names++) {
         if (visit(context, *names)) return true;
@@ -73,6 +74,7 @@ static bool icd_file_visit(const char *folder, const char *name, rt_place_visit 
     return library[0] != '\0' && visit(context, library);
 }
 
+/* Whether a file of the vendors' folder is one of those that loaders read: `*.icd`. */
 static bool is_icd_name(const char *name) {
     size_t length = strlen(name);
     return length > 4 && length < NAME_MAX && strcmp(name + length - 4, ".icd") == 0;

@@ -63,7 +63,7 @@ static rt_status pool_check(const checker *check, uint32_t index) {
     return RT_OK;
 }
 
-/* As pools; an image without data is scratch. */
+/* An image is checked as a pool is; one without data is scratch. */
 static rt_status image_check(const checker *check, uint32_t index) {
     const rt_image_record *image = &check->plan->images[index];
     if (image->format > RT_IMAGE_FORMAT_HALF) return bad_record(check, "image", index, "unknown format");
@@ -75,6 +75,7 @@ static rt_status image_check(const checker *check, uint32_t index) {
     return RT_OK;
 }
 
+/* Its strings alone: what they say is for the driver to judge. */
 static rt_status program_check(const checker *check, uint32_t index) {
     const rt_program_record *program = &check->plan->programs[index];
     if (has_string(check, program->name) && has_string(check, program->source) &&
@@ -114,7 +115,7 @@ static rt_status step_check(const checker *check, uint32_t index) {
     return RT_OK;
 }
 
-/* Of each argument by itself; whether a kernel takes it is for the driver or the operator to say. */
+/* Checks an argument by itself; whether a kernel takes it is for the driver or the operator to say. */
 static rt_status arg_check(const checker *check, uint32_t index) {
     const rt_arg_record *arg = &check->plan->args[index];
     switch (arg->kind) {

@@ -64,6 +64,7 @@ static void searched_write(rt_json *json, const rt_opencl *opencl) {
     rt_json_array_end(json);
 }
 
+/* A property of the device as a text; empty where the driver does not know it. */
 static void text_write(rt_json *json, const char *key, const rt_opencl *opencl, cl_uint property) {
     char text[1024];
     rt_device_text(opencl, property, text, sizeof text);

@@ -52,13 +52,14 @@ static void copy_elements(uint8_t *target, const uint8_t *source, uint64_t group
     }
 }
 
-/* The weights as the plan has them. */
+/* The packed weights as they lie in the plan's data. */
 static const uint8_t *packed_source(const rt_plan *plan, const rt_pack_record *pack) {
     const rt_arg_record *arg = rt_plan_step_args(plan, &plan->steps[pack->step]) + pack->arg;
     return plan->data + plan->pools[arg[0].value].data_offset + arg[1].value * rt_pack_element_bytes(plan, pack);
 }
 
-/* Fills the host's side of a form, then moves it to the device where it belongs there. */
+/* Fills the host's side of a form, then moves it to the device where it belongs there. RT_NO_MEMORY or RT_OPENCL; the
+ * form then owns nothing. */
 static rt_status form_make(const rt_repack *repack, form *made, rt_error *error) {
     const rt_pack_record *pack = &repack->plan->packs[made->pack];
     uint64_t element = rt_pack_element_bytes(repack->plan, pack);

@@ -89,7 +89,8 @@ static rt_status weights_set(const rt_step_parts *parts, uint32_t pack, uint32_t
     return rt_opencl_check(error, "clSetKernelArg", code, (int32_t)record->step);
 }
 
-/* All arguments as the plan has them, then those of weights that the launch wants in other blocks. */
+/* Sets all arguments as the plan has them, then those of weights that the launch wants in other blocks (`block` 0: in
+ * none). RT_OPENCL or RT_NO_MEMORY. */
 static rt_status arguments_set(const rt_step_parts *parts, uint32_t step, uint32_t block, cl_kernel kernel,
                                rt_error *error) {
     const rt_plan *plan = parts->plan;
@@ -106,7 +107,8 @@ static rt_status arguments_set(const rt_step_parts *parts, uint32_t step, uint32
     return status;
 }
 
-/* A compiled kernel may allow smaller work groups than the device does; some drivers crash where others refuse. */
+/* RT_UNSUPPORTED, with the step, for a work group that is too large for the compiled kernel, which may allow less than
+ * the device does; some drivers crash where others refuse. */
 static rt_status local_size_check(const rt_device *device, uint32_t step, const rt_launch *launch, cl_kernel kernel,
                                   rt_error *error) {
     uint64_t limit = rt_device_kernel_number(device, kernel, CL_KERNEL_WORK_GROUP_SIZE);
@@ -145,7 +147,7 @@ rt_status rt_steps_make_kernel(rt_steps *steps, uint32_t step, const rt_launch *
 
 /* --- the step's own launch --- */
 
-/* Goes back to the plan's launch. */
+/* Goes back to the plan's launch for good, and tells the tuned parameters why. */
 static void tuned_give_up(rt_steps *steps, uint32_t index, const rt_error *why) {
     step_state *step = &steps->table[index];
     step->tuned = false;

@@ -73,7 +73,8 @@ static rt_status image_create(rt_storage *storage, uint32_t index, rt_error *err
     return rt_device_check_memory(device, "clCreateImage2D", code, "image", index, size, error);
 }
 
-/* What it makes before it fails is left for rt_storage_destroy. */
+/* Makes all pools, then all images; RT_OPENCL or RT_NO_MEMORY. What it makes before it fails is left for
+ * rt_storage_destroy. */
 static rt_status storage_fill(rt_storage *storage, rt_error *error) {
     const rt_plan *plan = storage->plan;
     rt_status status = RT_OK;
@@ -97,6 +98,7 @@ rt_status rt_storage_create(rt_storage **storage, const rt_plan *plan, const rt_
     return status;
 }
 
+/* Releases a memory object; NULL, one that was never made, is ignored. */
 static void object_release(const rt_storage *storage, cl_mem object) {
     if (object != NULL) rt_device_cl(storage->device)->ReleaseMemObject(object);
 }

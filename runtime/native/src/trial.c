@@ -36,7 +36,7 @@ static rt_status bad_trial(const rt_trial *trial, const char *problem, rt_error 
     return RT_BAD_COMMAND;
 }
 
-/* Sizes that OpenCL would refuse, which would be told less well then. */
+/* RT_BAD_COMMAND for sizes that OpenCL would refuse with a message that tells less. */
 static rt_status sizes_check(const rt_trial *trial, const rt_launch *launch, rt_error *error) {
     for (uint32_t i = 0; i < launch->work_dim; i++) {
         uint32_t local = launch->local_size[i];
@@ -49,7 +49,8 @@ static rt_status sizes_check(const rt_trial *trial, const rt_launch *launch, rt_
     return RT_OK;
 }
 
-/* The plan's launch with what the trial changes. */
+/* Makes the plan's launch with what the trial changes; its texts lie in the plan and the command's line. RT_BAD_COMMAND
+ * for a step without a launch, and for sizes that do not go together. */
 static rt_status launch_make(const rt_plan *plan, const rt_trial *trial, rt_launch *launch, rt_error *error) {
     if (trial->step >= plan->step_count) return bad_trial(trial, "the plan has no such step", error);
     if (plan->steps[trial->step].kind != RT_STEP_KIND_OPENCL) return bad_trial(trial, "a CPU step", error);

@@ -84,7 +84,7 @@ static void *nans_make(uint64_t size) {
     return nans;
 }
 
-/* All pixels of an image: a step writes the whole. */
+/* Fills all pixels of an image with NaN, since a step writes the whole. RT_NO_MEMORY or RT_OPENCL. */
 static rt_status image_poison(const rt_parts *parts, uint32_t index, rt_error *error) {
     void *nans = nans_make(rt_image_bytes(&parts->plan->images[index]));
     if (nans == NULL) return rt_error_no_memory(error, "an image");
@@ -93,7 +93,7 @@ static rt_status image_poison(const rt_parts *parts, uint32_t index, rt_error *e
     return status;
 }
 
-/* A range of a pool; nothing where it is empty. */
+/* Fills a range of a pool with NaN, if it has any bytes. RT_NO_MEMORY or RT_OPENCL. */
 static rt_status range_poison(const rt_parts *parts, const byte_range *range, rt_error *error) {
     if (range->start >= range->end) return RT_OK;
     uint64_t size = range->end - range->start;
@@ -116,7 +116,8 @@ rt_status rt_output_poison(const rt_parts *parts, const rt_expect_record *expect
 
 /* --- comparison --- */
 
-/* A difference that is no number counts apart, so that it cannot hide behind a maximum. */
+/* Fills the difference: the largest error and the largest expected value. What is no number is counted apart, so that
+ * it cannot hide behind a maximum. */
 static void values_compare(const float *found, const float *expected, uint64_t count, rt_difference *difference) {
     *difference = (rt_difference){0};
     for (uint64_t i = 0; i < count; i++) {

@@ -310,6 +310,20 @@ def test_trust_asks(
     assert out.index("SHA256:") < out.index("WARNING: known_hosts holds another key") < out.index("Is this the key")
 
 
+def test_trust_with_json_asks_on_standard_error_and_lists_the_keys(
+    say: Say, board: Callable[..., KnownHosts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board(host_key("gate"), host_key("pi.lan", "changed"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\nn\n"))
+    status, out, err = say("devices", "trust", "pi", "--json")
+    found = json.loads(out)
+    assert (status, found["status"], found["unit"], found["trusted"]) == (1, "failed", "pi", False)
+    assert [(key["host"], key["state"]) for key in found["keys"]] == [("gate", "unknown"), ("pi.lan", "changed")]
+    assert err.index("gate: ssh-ed25519 SHA256:") < err.index("Is this the key of pi.lan?") < err.index("not accepted")
+    found = json.loads(say("devices", "trust", "pi", "--yes", "--json")[1])
+    assert (found["trusted"], [key["state"] for key in found["keys"]]) == (True, ["changed", "known"])
+
+
 def test_what_is_never_trusted(say: Say, board: Callable[..., KnownHosts]) -> None:
     known = board(host_key("pi.lan", "revoked"))
     status, _, err = say("devices", "trust", "pi", "--yes")

@@ -12,15 +12,23 @@ import click
 import pytest
 
 from farm import cli
-from farm.cli import envelope, run, tune
+from farm.cli import demo, devices, envelope, run, tune
 from farm.cli.envelope import Document, kind_of
+from farm.config import deployment
+from farm.config.inventory import HOST, Unit
+from farm.jobs.demo.job import Demo
+from farm.jobs.nightly.stored_night import load_night
+from farm.jobs.run import RunOptions, run_job
 from farm.store import Store
+from farm.transport.ssh_known_hosts import HostKey
 from runtime.errors import DeviceLostError, FarmError, NoUnitError, UnsupportedError
 from tests.farm.conftest import CallFarm
 from tests.farm.model.tiny_model import write_deployment
 from tests.farm.rows.nightly_rows import nightly_case
 from tests.farm.test_artifacts import publish
 
+BOARD = Unit("pi", "ssh", "rk3399", "NanoPi", ())
+TRUSTED = HostKey("pi.lan", "ssh-ed25519", "AAAA", Path("known_hosts"), "known")
 COMMON = {"schema_version", "command", "status", "exit_status", "error", "rows"}
 NIGHTLY = """name: lab
 models: [tiny.yml]
@@ -54,22 +62,28 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "convert": ("tiny.yml", set()),
     "devices": ("", {"devices"}),
     "devices check": ("host", {"unit", "findings"}),
+    "demo": ("--quick", {"report", "artifacts", "nights"}),
     "devices release": ("host", {"unit", "text"}),
+    "devices trust": ("pi --yes", {"unit", "trusted", "keys"}),
     "doctor": ("", {"checks"}),
+    "emulate board": ("status", {"folder", "state", "process", "unit", "devices_file", "known_hosts"}),
     "emulate phone": ("--port 0", {"address", "port", "serial", "soc", "model", "root"}),
     "forecast": ("tiny.yml", set()),
     "nightly": ("nightly.yml --dry-run", {"repeats", "units"}),
     "opbench": ("--filter Sigmoid --min-time 0.001 --memory buffer --precision fp32", set()),
     "report": ("--format json", {"outcome", "headline", "folder", "index", "files"}),
     "run": ("tiny.yml --round 2", set()),
+    "store export": ("tables --format csv", {"format", "files"}),
     "store import": ("rows.jsonl", {"files"}),
     "store info": ("", {"store", "runs"}),
     "store prune": ("--keep 9 --dry-run", {"dry_run", "deleted"}),
     "tune": ("tiny.yml", set()),
+    "zoo deployment": ("mobilenet_v1", {"file", "content"}),
     "zoo list": ("", {"models"}),
     "zoo write": ("mobilenet_v1 -o net.onnx --width 0.25 --size 32 --classes 2", {"file", "size_bytes"}),
 }
-WITH_ROWS = {"benchmark", "compare", "convert", "forecast", "opbench", "run", "tune"}
+WITH_ROWS = {"benchmark", "compare", "convert", "demo", "forecast", "opbench", "run", "tune"}
+JOBS = {"demo": "run"}  # the job that rows are of, where it is not the command
 NEEDS_OPENCL = {"opbench"}
 
 
@@ -87,11 +101,20 @@ def folder(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert cli.call(["store", "export", "rows.jsonl"]) == 0
     publish(own_folder)
     monkeypatch.setattr(signal, "pause", _interrupt)
+    monkeypatch.setattr(demo, "demonstrate", _demonstrated)
+    named = devices._named
+    monkeypatch.setattr(devices, "_named", lambda name, **more: BOARD if name == BOARD.name else named(name, **more))
+    monkeypatch.setattr(devices.ssh, "host_key_of", lambda unit: TRUSTED)
     return own_folder
 
 
 def _interrupt(*_: Any, **__: Any) -> Any:
     raise KeyboardInterrupt
+
+
+def _demonstrated(*_: Any) -> Demo:
+    """The demonstration with a small network alone; tests/packaging runs the real one."""
+    return Demo(list(run_job(deployment.load(Path("tiny.yml")), [HOST], RunOptions(validate=True))), [], [])
 
 
 def document(out: str) -> dict[str, Any]:
@@ -118,7 +141,33 @@ def test_a_command_that_is_done_prints_one_document(farm: CallFarm, path: str) -
     assert (found["schema_version"], found["command"], found["exit_status"]) == (1, path, status)
     assert (found["status"], found["error"]) == ("failed" if status else "ok", None)
     assert bool(found["rows"]) == (path in WITH_ROWS)
-    assert all(row["job"] == path for row in found["rows"])
+    assert all(row["job"] == JOBS.get(path, path) for row in found["rows"])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_the_demonstrations_nights_give_the_last_ones_rows_and_verdict(
+    farm: CallFarm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open() as store:
+        nights = [load_night(store, number) for number in (1, 2)]
+    monkeypatch.setattr(demo, "measure_nights", lambda *_: iter(nights))
+    status, out, _ = farm("demo", "--only", "nights", "--json")
+    found = document(out)
+    assert (status, found["report"], found["artifacts"]) == (0, None, [])
+    assert [(row["job"], row["unit"]) for row in found["rows"]] == [("nightly", nights[-1].rows[0].unit)]
+    assert (found["nights"]["run"], found["nights"]["outcome"]) == (2, nights[-1].outcome)
+    assert Path(found["nights"]["report"]).is_file()
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_document_and_an_export_cannot_share_standard_output(farm: CallFarm) -> None:
+    status, out, err = farm("store", "export", "-", "--json")
+    assert (status, document(out)["error"]["kind"]) == (2, "config")
+    assert err == "error: store export -: with --json the document takes standard output; name a file\n"
+    assert document(farm("store", "export", "all.jsonl", "--json")[1])["files"] == [
+        {"file": "all.jsonl", "size_bytes": Path("rows.jsonl").stat().st_size}
+    ]
 
 
 @pytest.mark.usefixtures("own_folder")

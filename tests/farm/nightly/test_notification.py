@@ -47,7 +47,7 @@ def test_the_command_gets_the_verdict_on_standard_input_without_a_shell(tmp_path
     target = tmp_path / "a file; rm $(x)"
     verdict = verdict_members(night(WORSE))
     notify([sys.executable, "-c", script, str(target)], verdict)
-    assert json.loads(target.read_text()) == verdict
+    assert json.loads(target.read_text()) == {"schema_version": 1, **verdict}
 
 
 @pytest.mark.parametrize(

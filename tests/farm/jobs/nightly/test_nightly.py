@@ -64,6 +64,7 @@ def test_nights_are_measured_stored_and_reported(emulated: EmulatedUnits, capsys
     assert all(len(block.samples) == 3 for block in row.blocks)
     assert row.passive and row.identity and row.ops and row.cosine is not None and row.file_bytes["farmrt"] > 0
     assert set(row.hashes) == {"farmrt", "plan", "weights"}
+    assert [NightlyRow.model_validate(found) for found in verdict["rows"]] == [row], "--json has the night's rows"
     assert Path(verdict["report"]).is_file()
     assert is_clean(phone)
 
