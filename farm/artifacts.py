@@ -97,6 +97,10 @@ class Manifest(Record):
     files: dict[str, FileRecord] = Field(default_factory=dict)
     sets: tuple[SetRecord, ...] = ()
 
+    def set_like(self, other: SetRecord) -> SetRecord | None:
+        """The set of the other's fingerprint and device model."""
+        return next((known for known in self.sets if _same(known, other)), None)
+
     def with_set(self, new: SetRecord) -> Manifest:
         """The manifest with a set in the place of the one of its fingerprint and device model, if there is one."""
         others = tuple(known for known in self.sets if not _same(known, new))
@@ -139,7 +143,7 @@ def publish(tuned_file: Path, tuned: TunedSet, kernels_file: Path, kernels: Kern
     with _locked(folder):
         tuned_content = encode_tuned([*_others(tuned_file, tuned), tuned])
         kernels_content = encode_kernels([*_others(kernels_file, kernels), kernels])
-        manifest = _usable_manifest(folder).with_set(record)
+        manifest = usable_manifest(folder).with_set(record)
         atomic_file.write(tuned_file, tuned_content)
         atomic_file.write(kernels_file, kernels_content)
         files = manifest.files | {
@@ -149,13 +153,13 @@ def publish(tuned_file: Path, tuned: TunedSet, kernels_file: Path, kernels: Kern
         _write_manifest(folder, manifest.model_copy(update={"files": files}))
 
 
-def add_evidence(folder: Path, record: SetRecord, evidence: ModelRecord) -> None:
-    """Adds a model's figures to a published set."""
-    with _locked(folder):
-        manifest = read_manifest(folder)
-        known = next((known for known in manifest.sets if _same(known, record)), record)
-        models = (*(model for model in known.models if model.model != evidence.model), evidence)
-        _write_manifest(folder, manifest.with_set(known.model_copy(update={"models": models})))
+def set_in_force(path: Path, fingerprint: Fingerprint) -> TunedSet | KernelSet | None:
+    """The set of a file that a device of this fingerprint uses; None without one, also where the file is damaged."""
+    try:
+        sets = read(path).sets if path.is_file() else []
+    except (ConfigError, FormatError):
+        return None
+    return next((one_set for one_set in sets if one_set.fingerprint == fingerprint), None)
 
 
 def _others(path: Path, new: TunedSet | KernelSet) -> list[Any]:
@@ -176,7 +180,7 @@ def _others(path: Path, new: TunedSet | KernelSet) -> list[Any]:
     ]
 
 
-def _usable_manifest(folder: Path) -> Manifest:
+def usable_manifest(folder: Path) -> Manifest:
     """The folder's manifest, or a new one in place of one that cannot be read."""
     try:
         return read_manifest(folder)

@@ -34,7 +34,6 @@ FAMILIES = {
 # Functions that are imported bare although another module has one of the same name. The list only becomes shorter.
 SHARED_FUNCTIONS = {
     "command_line": "what the user called; what a shell is to run",
-    "compare": "two builds; two outputs",
     "examine": "the machine; a case",
     "milliseconds": "in a report; in a table",
     "operators": "of a chart; of a profile",

@@ -1,6 +1,9 @@
-"""The re-test: a launch's best candidates and its default are measured interleaved, and the winner is chosen.
+"""The re-test: a launch's best candidates run interleaved with the default; the one that wins is then confirmed.
 
-Interleaved rounds spread a disturbance over all candidates.
+Interleaved rounds spread a disturbance over all candidates. The rounds that choose the winner do not confirm it: the
+fastest of several that are the same looks faster than it is. Confirming rounds are looked at up to three times, and the
+chance of an error is spent over the looks (K. Lan and D. DeMets, "Discrete sequential boundaries for clinical trials",
+1983), so that a launch's default loses by chance less than once in 200.
 """
 
 from __future__ import annotations
@@ -12,64 +15,80 @@ from collections.abc import Sequence
 
 from runtime.lowering.trials import TrialLaunch
 from tuner.space import default_candidate
-from tuner.statistics import Ratio, ratio_of_medians
+from tuner.statistics import Ratio, chance_of_pairs, ratio_of_medians
 from tuner.trial import Candidate, TrialStatus
 from tuner.trial_runner import BudgetSpent, TrialRunner
 from tuner.verdict import LaunchVerdict, default_kept, nothing_runs
 
-_HALVING_ROUNDS = (2, 4)  # after so many rounds the slower half of the finalists leaves
+_HALVING_ROUNDS = (2, 2)  # after so many rounds each the slower half of the finalists leaves
+_ALPHA_SPENT = (0.0025, 0.00125, 0.00125)  # at each look
 _LEAST_REPS, _MOST_REPS = 3, 20
 _ROUND_NS = 2e6  # repetitions of a round aim at so much time
-_EXTENSIONS = 2
-_WORTH_MORE_ROUNDS = 1.0  # percent
+_WORTH_MORE_ROUNDS = 0.004  # of the time
+_HEAVY_SHARE = 0.1  # from here on a launch gets all that there is
+_MORE_FINALISTS, _MORE_ROUNDS = 3, 3
 
 
 @dataclasses.dataclass(frozen=True)
 class Retest:
-    """Settings: how many candidates take part, and how many rounds measure each.
-
-    While the best candidate seems faster but the confidence interval does not prove it, up to twice as many rounds
-    follow.
-    """
+    """Settings: how many candidates take part, and how many rounds confirm the winner before each look."""
 
     finalists: int
     rounds: int
 
+    def for_share(self, share: float) -> Retest:
+        """More for a launch that takes much of the models' time, where a small gain counts: up to four times as much.
+
+        Args:
+            share: 0 to 1.
+        """
+        weight = min(share / _HEAVY_SHARE, 1.0)
+        return Retest(self.finalists + int(_MORE_FINALISTS * weight), self.rounds * (1 + int(_MORE_ROUNDS * weight)))
+
     def decide(
         self, launch: TrialLaunch, finalists: Sequence[Candidate], default_ns: float, runner: TrialRunner
     ) -> LaunchVerdict:
-        """Measures default and finalists interleaved; the best wins if it is faster than the default beyond the noise.
+        """Chooses the best finalist; it wins if other rounds than those show it faster, beyond the noise.
 
         `default_ns` is the default's time in the search, infinite where the default gives no right result: then any
         finalist that gives one wins.
         """
         default = default_candidate(launch)
-        samples = _InterleavedSamples(launch, runner, min(max(int(_ROUND_NS / default_ns), _LEAST_REPS), _MOST_REPS))
+        reps = min(max(int(_ROUND_NS / default_ns), _LEAST_REPS), _MOST_REPS)
+        choosing, confirming = (_InterleavedSamples(launch, runner, reps) for _ in range(2))
         try:
-            alive = self._run_rounds(samples, default, list(finalists))
-            for _ in range(_EXTENSIONS):
-                if not samples.is_open(default, alive):
-                    break
-                samples.measure_rounds([default, *alive], self.rounds)
+            best = self._chosen(choosing, default, finalists)
+            if not choosing.runs(default):
+                return _without_default(launch, best, choosing)
+            if best is None:
+                return default_kept(launch, choosing.median_ns(default), "no other candidate came through the re-test")
+            return self._confirmed(launch, best, confirming)
         except BudgetSpent:
             return default_kept(launch, default_ns, "the budget was spent before the re-test ended")
-        best = min(alive, key=samples.median_ns, default=None)
-        if not samples.runs(default):
-            return _without_default(launch, best, samples)
-        if best is None:
-            return default_kept(launch, samples.median_ns(default), "no other candidate came through the re-test")
-        return _verdict_on(launch, default, best, samples)
 
-    def _run_rounds(self, samples: _InterleavedSamples, default: Candidate, alive: list[Candidate]) -> list[Candidate]:
-        """Runs all rounds and drops the slower half of the candidates on the way; returns those that remain."""
-        rounds_done = 0
-        for end in (*_HALVING_ROUNDS, self.rounds):
-            samples.measure_rounds([default, *alive], end - rounds_done)
-            alive = [candidate for candidate in alive if samples.runs(candidate)]
-            if end < self.rounds:
-                alive = sorted(alive, key=samples.median_ns)[: math.ceil(len(alive) / 2)]
-            rounds_done = end
-        return alive
+    def _chosen(
+        self, samples: _InterleavedSamples, default: Candidate, finalists: Sequence[Candidate]
+    ) -> Candidate | None:
+        """The fastest finalist; those that are slower leave on the way."""
+        alive = list(finalists)
+        for rounds in _HALVING_ROUNDS:
+            samples.measure_rounds([default, *alive], rounds)
+            alive = sorted(filter(samples.runs, alive), key=samples.median_ns)
+            alive = alive[: math.ceil(len(alive) / 2)]
+        return alive[0] if alive else None
+
+    def _confirmed(self, launch: TrialLaunch, best: Candidate, samples: _InterleavedSamples) -> LaunchVerdict:
+        """Measures until a look confirms the best candidate, or nothing speaks for it any more."""
+        default = default_candidate(launch)
+        for alpha in _ALPHA_SPENT:
+            samples.measure_rounds([default, best], self.rounds)
+            if not (samples.runs(best) and samples.runs(default)):
+                return default_kept(launch, samples.median_ns(default), f"{best} did not come through the re-test")
+            chance = chance_of_pairs(*samples.medians(best, default))
+            gain = 1.0 - samples.median_ns(best) / samples.median_ns(default)
+            if chance <= alpha or gain <= _WORTH_MORE_ROUNDS:
+                break
+        return _verdict_on(launch, best, samples, chance if chance <= alpha else None)
 
 
 class _InterleavedSamples:
@@ -98,14 +117,14 @@ class _InterleavedSamples:
         else:
             self._failed.add(candidate)
 
-    def is_open(self, default: Candidate, alive: Sequence[Candidate]) -> bool:
-        """Whether the best candidate seems faster than the default, but not beyond the noise."""
-        best = min(alive, key=self.median_ns, default=None)
-        ratio = self.ratio(best, default) if best and self.runs(best) and self.runs(default) else None
-        return ratio is not None and not ratio.is_faster and ratio.gain_percent > _WORTH_MORE_ROUNDS
-
     def ratio(self, candidate: Candidate, default: Candidate) -> Ratio | None:
         return ratio_of_medians(self.rounds[candidate], self.rounds[default])
+
+    def medians(self, one: Candidate, other: Candidate) -> tuple[list[float], list[float]]:
+        """The medians of both in each round."""
+        both = ([statistics.median(round_ns) for round_ns in self.rounds[candidate]] for candidate in (one, other))
+        first, second = both
+        return first, second
 
     def runs(self, candidate: Candidate) -> bool:
         return candidate in self.rounds and candidate not in self._failed
@@ -122,8 +141,10 @@ def _without_default(launch: TrialLaunch, best: Candidate | None, samples: _Inte
 
 
 def _verdict_on(
-    launch: TrialLaunch, default: Candidate, best: Candidate, samples: _InterleavedSamples
+    launch: TrialLaunch, best: Candidate, samples: _InterleavedSamples, chance: float | None
 ) -> LaunchVerdict:
+    """The verdict on a candidate that came through; `chance` is None where no look confirmed it."""
+    default = default_candidate(launch)
     default_ns = samples.median_ns(default)
     ratio = samples.ratio(best, default)
     if ratio is None:
@@ -132,6 +153,6 @@ def _verdict_on(
     gain = f"{best} gains {ratio.gain_percent:.1f} % ({low:.1f} to {high:.1f})"
     if ratio.low > 1.0:
         return default_kept(launch, default_ns, f"{best} is {-ratio.gain_percent:.1f} % slower", ratio)
-    if not ratio.is_faster:
+    if chance is None:
         return default_kept(launch, default_ns, f"{gain}, which is within the noise", ratio)
-    return LaunchVerdict(launch, best, default_ns, samples.median_ns(best), gain, ratio)
+    return LaunchVerdict(launch, best, default_ns, samples.median_ns(best), gain, ratio, chance=chance)

@@ -18,7 +18,7 @@ from tuner.retest import Retest
 from tuner.space import default_candidate
 from tuner.trial import Candidate, TrialStatus
 from tuner.trial_runner import BudgetSpent, Observer, Progress, TrialRunner, ignore_progress
-from tuner.verdict import LaunchVerdict, confirmed, default_kept, nothing_runs
+from tuner.verdict import LaunchVerdict, confirmed, default_kept, nothing_runs, without_false_discoveries
 
 Expand = Callable[[TrialLaunch, int], Mapping[Candidate, float]]
 """Candidates of a launch with guessed costs, given the preferred multiple of the work-group size (0: unknown)."""
@@ -47,9 +47,9 @@ _QUICK = Halving(keep=0.34, first=1, last=8)
 _NORMAL = Halving(keep=0.5, first=2, last=16)
 
 LEVELS: Mapping[str, SearchLevel] = {
-    "quick": SearchLevel(_QUICK, Retest(finalists=3, rounds=8), minor=0.002, budget_s=18.0),
-    "normal": SearchLevel(_NORMAL, Retest(finalists=4, rounds=10), minor=0.0002, budget_s=180.0),
-    "exhaustive": SearchLevel(Exhaustive(_NORMAL), Retest(finalists=8, rounds=12), minor=0.0, budget_s=math.inf),
+    "quick": SearchLevel(_QUICK, Retest(finalists=3, rounds=7), minor=0.002, budget_s=18.0),
+    "normal": SearchLevel(_NORMAL, Retest(finalists=4, rounds=8), minor=0.0002, budget_s=180.0),
+    "exhaustive": SearchLevel(Exhaustive(_NORMAL), Retest(finalists=8, rounds=10), minor=0.0, budget_s=math.inf),
 }
 
 
@@ -98,12 +98,14 @@ class _Search:
         self._launches = launches
         self._expand, self._runner, self._level, self._observe = expand, runner, level, observe
         self._rankings = {launch.kernel.name: Ranking() for launch in launches}
+        self._weight = 0.0
         self._done, self._planned, self._stage = 0.0, float(len(launches)), "defaults"
 
     def verdicts(self) -> tuple[LaunchVerdict, ...]:
         """Runs all three stages; the heaviest launches are re-tested first."""
         self._learn_from_journal(own=False)
         tasks = self._time_defaults()
+        self._weight = sum(task.weight for task in tasks)
         self._explore(tasks)
         self._learn_from_journal(own=True)
         self._runner.limit_s = self._runner.budget_s
@@ -111,7 +113,9 @@ class _Search:
         heaviest_first = sorted(tasks, key=lambda task: -task.weight)
         self._runner.pool.run_chains(functools.partial(self._decide, task, verdicts) for task in heaviest_first)
         untimed = "the budget was spent before it was timed"
-        return tuple(verdicts.get(launch.key) or default_kept(launch, math.nan, untimed) for launch in self._launches)
+        return without_false_discoveries(
+            [verdicts.get(launch.key) or default_kept(launch, math.nan, untimed) for launch in self._launches]
+        )
 
     def _learn_from_journal(self, own: bool) -> None:
         """Adds journaled trials of earlier runs to the rankings: other launches' first, after exploring the `own` ones.
@@ -167,13 +171,13 @@ class _Search:
             verdict = self._retested(task)
         if verdict.won and self._runner.pool.size > 1:
             with self._runner.pool.on_one_unit(other_than=unit) as other:
-                second = self._level.retest.decide(task.launch, [verdict.chosen], verdict.default_ns, self._runner)
+                second = self._retest_of(task).decide(task.launch, [verdict.chosen], verdict.default_ns, self._runner)
             verdict = confirmed(verdict, second, other)
         verdicts[task.key] = verdict
 
     def _retested(self, task: TuningTask) -> LaunchVerdict:
         """Re-tests the task's best candidates, if any is at least as fast as the default."""
-        ranking, settings = self._rankings[task.launch.kernel.name], self._level.retest
+        ranking, settings = self._rankings[task.launch.kernel.name], self._retest_of(task)
         self._stage = "re-test"
         default_gap = ranking.gap(task.key, task.default)
         ranked = [
@@ -187,6 +191,9 @@ class _Search:
             return self._without_retest(task, ranking)
         default_ns = ranking.ns(task.key, task.default)
         return settings.decide(task.launch, finalists, default_ns, self._runner)
+
+    def _retest_of(self, task: TuningTask) -> Retest:
+        return self._level.retest.for_share(task.weight / max(self._weight, task.weight))
 
     def _without_retest(self, task: TuningTask, ranking: Ranking) -> LaunchVerdict:
         default_ns = ranking.ns(task.key, task.default)

@@ -1,6 +1,8 @@
-"""Ratios of medians with bootstrap confidence intervals, which say whether one launch is faster than another.
+"""Ratios of times with confidence intervals, which say whether one launch, or one whole model, is faster than another.
 
-Source: B. Efron, "Bootstrap methods: another look at the jackknife", 1979; rounds are resampled as clusters.
+Sources: B. Efron, "Bootstrap methods: another look at the jackknife", 1979; rounds are resampled as clusters.
+T. Kalibera and R. Jones, "Rigorous benchmarking in reasonable time", 2013: what varies between processes must be
+repeated as processes, and no number of rounds within one stands for it.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 MINIMUM_ROUNDS = 5  # with fewer, an interval says nothing
 _RESAMPLES = 2000
@@ -19,7 +22,7 @@ Rounds = Sequence[Sequence[float]]
 
 @dataclasses.dataclass(frozen=True)
 class Ratio:
-    """Median time of a candidate over the default's, with its confidence interval. Below 1 is faster."""
+    """A candidate's time over the default's, with its confidence interval. Below 1 is faster."""
 
     value: float
     low: float
@@ -57,6 +60,51 @@ def ratio_of_medians(candidate: Rounds, default: Rounds, confidence: float = 0.9
     low, high = np.percentile(ratios, [tail, 100.0 - tail])
     value = np.median(numerator) / np.median(denominator)
     return Ratio(float(value), float(low), float(high))
+
+
+def ratio_of_pairs(candidate: Sequence[float], default: Sequence[float], confidence: float = 0.95) -> Ratio | None:
+    """Ratio of times that were measured in pairs, such as two processes that ran in turns; None under MINIMUM_ROUNDS.
+
+    Each pair is one replicate, so that what a process got by chance counts as noise. The estimate is the median of the
+    averages of all two pairs' log ratios, its interval that of Wilcoxon's signed ranks: exact for any symmetric noise,
+    however heavy its tails (J. Hodges and E. Lehmann, 1963).
+    """
+    count = min(len(candidate), len(default))
+    if count < MINIMUM_ROUNDS:
+        return None
+    logs = np.log(np.asarray(candidate[:count], float) / np.asarray(default[:count], float))
+    first, second = np.triu_indices(count)
+    averages = np.sort((logs[first] + logs[second]) / 2.0)
+    outside = _signed_rank_quantile(count, (1.0 - confidence) / 2.0)
+    low, value, high = np.exp([averages[outside], np.median(averages), averages[len(averages) - 1 - outside]])
+    return Ratio(float(value), float(low), float(high))
+
+
+def chance_of_pairs(candidate: Sequence[float], default: Sequence[float]) -> float:
+    """How likely pairs of equal times look at least so much in favour of the candidate (Student's test of the logs)."""
+    logs = np.log(np.asarray(candidate, float) / np.asarray(default, float))
+    error = logs.std(ddof=1) / np.sqrt(len(logs))
+    if error == 0.0:
+        return 0.0 if logs.mean() < 0.0 else 1.0
+    return float(special.stdtr(len(logs) - 1, logs.mean() / error))
+
+
+def true_discoveries(chances: Sequence[float], false_rate: float) -> list[bool]:
+    """Which of many findings to believe so that of those at most `false_rate` are false on average.
+
+    Source: Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate", 1995.
+    """
+    ordered = sorted(chances)
+    believed = [chance for rank, chance in enumerate(ordered, 1) if chance <= false_rate * rank / len(ordered)]
+    return [bool(believed) and chance <= believed[-1] for chance in chances]
+
+
+def _signed_rank_quantile(count: int, tail: float) -> int:
+    """The largest number of averages that may lie outside on each side; 0 where `count` is too small for the tail."""
+    ways = np.ones(1)
+    for rank in range(1, count + 1):
+        ways = np.concatenate([ways, np.zeros(rank)]) + np.concatenate([np.zeros(rank), ways])
+    return max(int(np.searchsorted(np.cumsum(ways) / 2.0**count, tail, side="right")) - 1, 0)
 
 
 def _matrix(rounds: Rounds) -> npt.NDArray[np.float64]:

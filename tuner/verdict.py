@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 from runtime.lowering.trials import TrialLaunch
 from tuner.space import default_candidate
-from tuner.statistics import Ratio
+from tuner.statistics import Ratio, true_discoveries
 from tuner.trial import Candidate
+
+FALSE_DISCOVERY_RATE = 0.05  # of the launches that win
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +23,7 @@ class LaunchVerdict:
         default_ns, tuned_ns: median times of the default and of the chosen one; NaN where not measured.
         reason: why it was chosen, for people.
         ratio: the best challenger's time over the default's, None where there was no full re-test.
+        chance: how likely a launch that gains nothing would be found to gain as much; 1 where nothing won.
         runs: whether the chosen candidate is known to give a right result.
     """
 
@@ -30,6 +34,7 @@ class LaunchVerdict:
     reason: str
     ratio: Ratio | None = None
     runs: bool = True
+    chance: float = 1.0
 
     @property
     def won(self) -> bool:
@@ -47,6 +52,23 @@ def nothing_runs(launch: TrialLaunch) -> LaunchVerdict:
     """The verdict where neither the default nor another candidate gave a right result."""
     reason = "neither the default nor another candidate gave a right result"
     return LaunchVerdict(launch, default_candidate(launch), math.nan, math.nan, reason, runs=False)
+
+
+def without_false_discoveries(verdicts: Sequence[LaunchVerdict]) -> tuple[LaunchVerdict, ...]:
+    """Keeps the default where one of so many launches would win by chance.
+
+    A launch whose default gives no right result has no chance that could be named, and is left alone.
+    """
+    believed = true_discoveries([verdict.chance for verdict in verdicts], FALSE_DISCOVERY_RATE)
+    return tuple(
+        verdict if is_believed or not verdict.ratio or not verdict.won else _by_chance(verdict, len(verdicts))
+        for verdict, is_believed in zip(verdicts, believed, strict=True)
+    )
+
+
+def _by_chance(verdict: LaunchVerdict, count: int) -> LaunchVerdict:
+    why = f"{verdict.reason}, which one of {count} launches may do by chance"
+    return default_kept(verdict.launch, verdict.default_ns, why, verdict.ratio)
 
 
 def confirmed(first: LaunchVerdict, second: LaunchVerdict, unit: str) -> LaunchVerdict:

@@ -17,7 +17,7 @@ from farm.jobs.tune.search import SearchOptions, journal_file
 from farm.rows.tune import TuneRow
 from farm.tables import table
 from farm.tables.run import artifact_lines
-from farm.tables.tune import tune_table
+from farm.tables.tune import outcome_lines, tune_table
 from farm.units import lookup
 from farm.units.selection import Selection
 from runtime.errors import ConfigError
@@ -62,7 +62,7 @@ def _how_to_go_on(units: Sequence[Unit]) -> str:
 
 def _show(rows: Sequence[TuneRow]) -> None:
     table.show([tune_table(rows)])
-    for line in artifact_lines(rows):
+    for line in (*outcome_lines(rows), *artifact_lines(rows)):
         click.echo(line)
     for path in dict.fromkeys(path for row in rows for path in row.artifacts):
         click.echo(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 
 from farm.rows.latency import Latency
 from farm.rows.record import Figure, Record
@@ -10,17 +11,32 @@ from farm.rows.result import Result
 from farm.rows.run import OutputComparison, RunFigures, RunRow
 
 
+class TuneOutcome(enum.StrEnum):
+    """What became of a model's search: NEW parameters are in force, KEPT left what was, NO_CHANGE tuned none."""
+
+    NEW = "new"
+    KEPT = "kept"
+    NO_CHANGE = "no change"
+
+
 class TuneFigures(Record):
     """The gain of tuning, and what the search for it took.
 
-    `gain_percent` is the time saved of the default's, with its 95 % confidence interval; both were measured in turns.
+    `gain_percent` is the time saved of the default's, with its 95 % confidence interval, `gain_on_incumbent_percent`
+    that of the parameters that were in force before; fresh processes of all ran in turns. A model whose launches all
+    keep their default has no gain. `outcome` says what was published, and `outcome_reason` why.
     `trials` and `device_s` are what the search measured anew, `launches_tuned` those whose default was beaten.
     """
 
+    outcome: TuneOutcome | None = None
+    outcome_reason: str = ""
     default_ms: Figure = None
     tuned_ms: Figure = None
+    incumbent_ms: Figure = None
     gain_percent: Figure = None
     gain_ci: tuple[float, float] | None = None
+    gain_on_incumbent_percent: Figure = None
+    gain_on_incumbent_ci: tuple[float, float] | None = None
     trials: int = 0
     device_s: float = 0.0
     artifacts: tuple[str, ...] = ()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from farm.artifacts import Artifact
-from farm.rows.tune import TuneRow
+from farm.rows.tune import TuneOutcome, TuneRow
 from farm.tables.table import Table, milliseconds, size
 from runtime.artifacts import KernelSet, TunedEntry, TunedSet
 
 TUNE_COLUMNS = (
     *("Model", "Unit", "SoC", "Runtime", "Status", "Default(ms)", "Tuned(ms)", "Gain(%)", "95 % interval"),
-    *("Tuned launches", "Trials", "Device(s)", "Init(ms)"),
+    *("Outcome", "Tuned launches", "Trials", "Device(s)", "Init(ms)"),
 )
-TUNE_LEFT = frozenset({"Model", "Unit", "SoC", "Runtime", "Status"})
+TUNE_LEFT = frozenset({"Model", "Unit", "SoC", "Runtime", "Status", "Outcome"})
 
 
 def tune_table(rows: Sequence[TuneRow]) -> Table:
@@ -28,6 +28,7 @@ def _tune_cells(row: TuneRow) -> list[str]:
         milliseconds(row.default_ms),
         milliseconds(row.tuned_ms),
         *_gain_cells(row),
+        row.outcome or "-",
         f"{row.launches_tuned} of {row.launches}",
         str(row.trials),
         f"{row.device_s:.1f}",
@@ -36,12 +37,16 @@ def _tune_cells(row: TuneRow) -> list[str]:
 
 
 def _gain_cells(row: TuneRow) -> tuple[str, str]:
-    """The gain and its interval; where every launch kept its default, the two that were compared are the same."""
+    """The gain and its interval; where every launch kept its default, there is none."""
     if row.gain_percent is None:
         return "-", "-"
-    if not row.launches_tuned:
-        return "no change", "-"
     return f"{row.gain_percent:.1f}", f"{row.gain_ci[0]:.1f} to {row.gain_ci[1]:.1f}" if row.gain_ci else "-"
+
+
+def outcome_lines(rows: Sequence[TuneRow]) -> list[str]:
+    """Why new parameters were not published, for each row of which that can be said."""
+    kept = (row for row in rows if row.outcome == TuneOutcome.KEPT)
+    return [f"{row.model} on {row.unit}: what was in force is kept: {row.outcome_reason}" for row in kept]
 
 
 ARTIFACT_COLUMNS = ("File", "Kind", "SoC", "Device model", "GPU", "Driver", "Entries", "Size")

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from farm import artifacts, cli
-from farm.artifacts import MANIFEST_NAME, ModelRecord, SetRecord
-from farm.rows.latency import Latency
+from farm.artifacts import MANIFEST_NAME, SetRecord
 from runtime.artifacts import Fingerprint, KernelSet, TunedEntry, TunedSet, encode_tuned
 from runtime.errors import ConfigError, FarmError, FormatError
 
@@ -38,13 +37,6 @@ def publish(folder: Path, fingerprint: Fingerprint = DEBIAN, tuned_ns: int = 50)
     kernels = KernelSet(fingerprint, "box", {"h|": b"code"})
     artifacts.publish(tuned_file, tuned, kernels_file, kernels, record(fingerprint))
     return tuned_file, kernels_file
-
-
-def evidence(model: str = "net", gain: float = 20.0) -> ModelRecord:
-    times = Latency.of([1.0, 2.0])
-    return ModelRecord(
-        model=model, default_ms=times, tuned_ms=times, gain_percent=gain, gain_ci=(1, 30), trials=5, device_s=2.0
-    )
 
 
 def texts(findings: list[artifacts.ArtifactFinding]) -> list[tuple[bool, str]]:
@@ -87,15 +79,6 @@ def test_damaged_files_are_written_anew(tmp_path: Path) -> None:
     publish(tmp_path, PYPI)
     assert [each.fingerprint for each in artifacts.read(tuned_file).sets] == [PYPI]
     assert list(artifacts.read_manifest(tmp_path).files) == ["a_tuned.bin", "a_compiled.bin"]
-
-
-def test_evidence_is_added_and_replaced_by_model(tmp_path: Path) -> None:
-    publish(tmp_path)
-    for each in (evidence("one"), evidence("two"), evidence("one", gain=25.0)):
-        artifacts.add_evidence(tmp_path, record(DEBIAN), each)
-    (known,) = artifacts.read_manifest(tmp_path).sets
-    assert {each.model: each.gain_percent for each in known.models} == {"one": 25.0, "two": 20.0}
-    assert known.settings == {"level": "quick"}
 
 
 def test_unwritable_folder_is_one_clear_error(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,16 @@ Program = tuple[str, str, tuple[int, ...], str]
 class Recording:
     """Launches with their recorded candidates; calling it replays a trial.
 
+    Args:
+        noise: what each replayed time is multiplied by, drawn anew.
+
     Attributes:
         launches: in the order of the model.
         samples: times in ns of each launch (tuning key) with each candidate; none where the candidate failed.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, noise: Callable[[], float] = lambda: 1.0) -> None:
+        self._noise = noise
         content = json.loads(gzip.decompress(path.read_bytes()))
         self._reps: int = content["reps"]
         self._variants = {
@@ -83,7 +87,7 @@ class Recording:
     def __call__(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
         build_s = self._build(launch, candidate)
         samples = self.samples[launch.key][candidate]
-        ns = tuple(samples[index % len(samples)] for index in range(reps)) if samples else ()
+        ns = tuple(samples[index % len(samples)] * self._noise() for index in range(reps)) if samples else ()
         device_s = build_s + self._overhead_s[launch.key] + sum(ns) * 1e-9
         return Trial(TrialStatus.OK if ns else TrialStatus.FAILED, ns, device_s, build_s, 0.0, 1.0)
 

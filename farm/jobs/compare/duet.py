@@ -30,7 +30,7 @@ from runtime.errors import FarmError
 
 Array = npt.NDArray[Any]
 Arm = Literal["a", "b"]
-TURN = Effort(turns=4, turn_ms=50.0, most_rounds=20)
+TURN = Effort(processes=1, turns=4, turn_ms=50.0, most_rounds=20)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,8 +113,8 @@ def _turn(opened: OpenUnit, entries: tuple[Entry, Entry], round_ms: float, first
         order = sorted(range(2), key=lambda index: index != first)
         loaded = {index: stack.enter_context(_loaded(opened, entries[index])) for index in order}
         firsts = {index: first_rounds(loaded[index][0], entries[index].inputs)[0] for index in order}
-        runners = (loaded[0][0], loaded[1][0])
-        samples = in_turns(*runners, TURN.turns, TURN.rounds(round_ms), round_ms, first)
+        runners = [loaded[index][0] for index in range(2)]
+        samples = in_turns(runners, TURN.turns, TURN.rounds(round_ms), round_ms, first)
     return [
         _TurnTimes(loaded[index][1].init_ms, firsts[index], tuple(itertools.chain.from_iterable(samples[index])))
         for index in range(2)

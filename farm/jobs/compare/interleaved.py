@@ -1,11 +1,18 @@
-"""Default against tuned: two farmrt on one unit run a model in turns, so that what disturbs one disturbs the other."""
+"""Ways to load one model, such as with tuned files and without: fresh processes of each run in turns on one unit.
+
+What disturbs one disturbs the others too, since they take turns. What a process got by chance (places in memory,
+clocks) is drawn anew with every process: its median is one replicate, and a ratio's interval comes from replicates.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
-from collections.abc import Mapping
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy.typing as npt
@@ -17,32 +24,44 @@ from farm.jobs.models.prepare import TestData
 from farm.rows.latency import Latency
 from farm.rows.row import Throttling
 from runtime.plan.plan import Plan
-from tuner.statistics import Ratio, ratio_of_medians
+from tuner.statistics import Ratio, ratio_of_pairs
 
-_CONFIDENCE = 0.95
 NS_PER_MS = 1e6
 
 Array = npt.NDArray[Any]
-Turns = tuple[list[list[float]], list[list[float]]]
+Rounds = list[list[float]]
 
 
 @dataclasses.dataclass(frozen=True)
-class TunedFiles:
-    """A model's plan, as it lies in its file, and the artifacts that shall be better than none."""
+class PlanFile:
+    """A model's plan, as it lies in its file, and whether long launches are split."""
 
     plan: Plan
-    plan_file: Path
-    tuned_file: Path
-    kernels_file: Path | None
+    path: Path
     limit_kernel_time: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
-class Effort:
-    """How many turns each of the two gets; rounds of a turn aim at `turn_ms`, at most `most_rounds` of them."""
+class TunedFiles:
+    """The artifacts that a plan is loaded with; none stand for the default of every launch."""
 
-    turns: int = 16
-    turn_ms: float = 60.0
+    tuned: Path | None = None
+    kernels: Path | None = None
+
+
+DEFAULTS = TunedFiles()
+
+
+@dataclasses.dataclass(frozen=True)
+class Effort:
+    """How many processes each way gets, and how many turns each of these.
+
+    The rounds of a turn aim at `turn_ms`, at most `most_rounds` of them.
+    """
+
+    processes: int = 12
+    turns: int = 2
+    turn_ms: float = 20.0
     most_rounds: int = 10
 
     def rounds(self, round_ms: float) -> int:
@@ -51,40 +70,103 @@ class Effort:
 
 
 @dataclasses.dataclass(frozen=True)
-class TunedComparison:
-    """Wall time of a model's rounds by default and tuned, and what the tuned one wrote.
+class Measured:
+    """One way to load a model: farmrt's answer, the very first round, all rounds of each process, the outputs."""
 
-    `ratio` is tuned over default. `tuned_load` is farmrt's answer to loading both files, `default_load` to none.
-    """
-
-    default_ms: Latency
-    tuned_ms: Latency
-    ratio: Ratio
+    load: LoadAnswer
     first_ms: float
-    tuned_load: LoadAnswer
-    default_load: LoadAnswer
     outputs: Mapping[str, Array]
-    throttling: Throttling
+    processes_ms: tuple[tuple[float, ...], ...]
+
+    @property
+    def latency_ms(self) -> Latency:
+        """Of all rounds."""
+        return Latency.of(list(itertools.chain.from_iterable(self.processes_ms)))
+
+    def over(self, other: Measured) -> Ratio | None:
+        """Its time over the other's, with the 95 % interval; None where too few processes ran."""
+        own, others = ([statistics.median(times) for times in way.processes_ms] for way in (self, other))
+        return ratio_of_pairs(own, others)
 
 
-def compare(
-    opened: OpenUnit, files: TunedFiles, data: TestData, effort: Effort | None = None, rest: RetryPolicy | None = None
-) -> TunedComparison:
-    """Loads a model twice, without and with its artifacts, and runs both in turns."""
+@dataclasses.dataclass(frozen=True)
+class _Rehearsal:
+    """A first process of one way, alone: what it answered, and its files with the kernels that it compiled."""
+
+    files: TunedFiles
+    load: LoadAnswer
+    first_ms: float
+    round_ms: float
+    outputs: Mapping[str, Array]
+
+
+def measure_in_turns(
+    opened: OpenUnit,
+    plan_file: PlanFile,
+    ways: Sequence[TunedFiles],
+    data: TestData,
+    effort: Effort | None = None,
+    rest: RetryPolicy | None = None,
+) -> tuple[list[Measured], Throttling]:
+    """Measures each way to load a plan; kernels that come from no file are compiled once, not for every process."""
     effort = effort or Effort()
-    with opened.twin() as other:
-        default_load = opened.load(files.plan_file, limit_kernel_time=files.limit_kernel_time)
-        tuned_load = other.load(files.plan_file, files.tuned_file, files.kernels_file, files.limit_kernel_time)
-        _, default_ms = first_rounds(opened, data.inputs)
-        first_ms, tuned_ms = first_rounds(other, data.inputs)
-        slower_ms = max(default_ms, tuned_ms)
-        rounds = effort.rounds(slower_ms)
-        samples, throttling = opened.cool(lambda: in_turns(opened, other, effort.turns, rounds, slower_ms), rest)
-        outputs = other.read_outputs(files.plan)
-    ratio = ratio_of_medians(samples[1], samples[0], _CONFIDENCE)
-    assert ratio is not None, "there are enough turns"
-    default, tuned = (Latency.of(list(itertools.chain.from_iterable(turns))) for turns in samples)
-    return TunedComparison(default, tuned, ratio, first_ms, tuned_load, default_load, outputs, throttling)
+    with TemporaryDirectory() as folder:
+        rehearsals = [
+            _rehearse(opened, plan_file, files, data, Path(folder, f"kernels{number}.bin"))
+            for number, files in enumerate(ways)
+        ]
+        files = [rehearsal.files for rehearsal in rehearsals]
+        slowest_ms = max(rehearsal.round_ms for rehearsal in rehearsals)
+
+        def all_processes() -> list[list[tuple[float, ...]]]:
+            return [
+                _one_process_each(opened, plan_file, files, data, effort, slowest_ms, number)
+                for number in range(effort.processes)
+            ]
+
+        processes, throttling = opened.cool(all_processes, rest)
+    times = zip(*processes, strict=True)
+    measured = [
+        Measured(rehearsal.load, rehearsal.first_ms, rehearsal.outputs, of_way)
+        for rehearsal, of_way in zip(rehearsals, times, strict=True)
+    ]
+    return measured, throttling
+
+
+def _rehearse(opened: OpenUnit, plan_file: PlanFile, files: TunedFiles, data: TestData, kernels: Path) -> _Rehearsal:
+    with _loaded(opened, plan_file, files) as (own, load):
+        first_ms, round_ms = first_rounds(own, data.inputs)
+        if not files.kernels:
+            own.session.command("save_kernels", file=kernels.name)
+            own.transport.pull(kernels.name, kernels)
+            files = dataclasses.replace(files, kernels=kernels)
+        return _Rehearsal(files, load, first_ms, round_ms, own.read_outputs(plan_file.plan))
+
+
+def _one_process_each(
+    opened: OpenUnit,
+    plan_file: PlanFile,
+    ways: Sequence[TunedFiles],
+    data: TestData,
+    effort: Effort,
+    round_ms: float,
+    number: int,
+) -> list[tuple[float, ...]]:
+    """The rounds of a fresh process of each way, loaded and run in an order that changes with `number`."""
+    with contextlib.ExitStack() as stack:
+        runners: dict[int, OpenUnit] = {}
+        for index in _rotated(len(ways), number):
+            runners[index], _ = stack.enter_context(_loaded(opened, plan_file, ways[index]))
+            first_rounds(runners[index], data.inputs)
+        in_order = [runners[index] for index in range(len(ways))]
+        rounds = in_turns(in_order, effort.turns, effort.rounds(round_ms), round_ms, number)
+    return [tuple(itertools.chain.from_iterable(turns)) for turns in rounds]
+
+
+@contextlib.contextmanager
+def _loaded(opened: OpenUnit, plan_file: PlanFile, files: TunedFiles) -> Iterator[tuple[OpenUnit, LoadAnswer]]:
+    with opened.twin() as own:
+        yield own, own.load(plan_file.path, files.tuned, files.kernels, plan_file.limit_kernel_time)
 
 
 def first_rounds(opened: OpenUnit, inputs: Mapping[str, Array]) -> tuple[float, float]:
@@ -95,13 +177,17 @@ def first_rounds(opened: OpenUnit, inputs: Mapping[str, Array]) -> tuple[float, 
     return first.very_first_ms, second.wall_ns[0] / NS_PER_MS
 
 
-def in_turns(one: OpenUnit, other: OpenUnit, turns: int, rounds: int, round_ms: float, first: int = 0) -> Turns:
-    """Rounds in ms of each of the two, turn by turn; who goes first alternates, beginning with `first` (0 or 1)."""
-    samples: Turns = ([], [])
+def in_turns(units: Sequence[OpenUnit], turns: int, rounds: int, round_ms: float, first: int = 0) -> list[Rounds]:
+    """Rounds in ms of each, turn by turn; `first` begins, and every other turn goes the other way round."""
+    samples: list[Rounds] = [[] for _ in units]
     deadline_s = rounds_deadline_s(rounds + 1, round_ms)
-    both = list(zip((one, other), samples, strict=True))
-    for turn in range(first, first + turns):
-        for opened, turns_of_unit in both if turn % 2 == 0 else both[::-1]:
-            answer = opened.session.run(rounds, deadline_s, warmup=1)
-            turns_of_unit.append([ns / NS_PER_MS for ns in answer.wall_ns])
+    order = _rotated(len(units), first)
+    for turn in range(turns):
+        for index in order if turn % 2 == 0 else reversed(order):
+            answer = units[index].session.run(rounds, deadline_s, warmup=1)
+            samples[index].append([ns / NS_PER_MS for ns in answer.wall_ns])
     return samples
+
+
+def _rotated(count: int, first: int) -> list[int]:
+    return [(first + index) % count for index in range(count)]

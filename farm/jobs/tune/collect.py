@@ -1,4 +1,8 @@
-"""From verdicts to artifacts: the tuned parameters of a library, and the kernels that its tuned models compiled."""
+"""From verdicts to artifacts: the tuned parameters of a library, and the kernels that its tuned models compiled.
+
+A draft holds what the search found. It is published for the models that it was proved on (proof.py); for the others,
+what was in force stays.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from farm import artifacts
-from farm.artifacts import LaunchRecord, SetRecord
+from farm.artifacts import LaunchRecord, ModelRecord, SetRecord
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
 from farm.jobs.tune.search import Tuned
@@ -24,51 +28,165 @@ from runtime.artifacts import (
     TunedEntry,
     TunedSet,
     decode_kernels,
+    encode_kernels,
     encode_tuned,
     fingerprint_of,
     merge_kernels,
 )
-from tuner.verdict import LaunchVerdict
+from tuner.verdict import LaunchVerdict, default_kept
+
+UNPROVED = "the models that use it gain nothing"
+
+Table = Mapping[str, TunedEntry]
 
 
 @dataclasses.dataclass(frozen=True)
-class Published:
-    """The artifacts of a library on a SoC."""
+class Destination:
+    """Where the artifacts of a library lie, and for which device."""
 
     tuned_file: Path
     kernels_file: Path
-    record: SetRecord
+    fingerprint: Fingerprint
+    device_model: str
+
+    @classmethod
+    def of(cls, opened: OpenUnit, library: str, model: Tuned) -> Destination:
+        """That of a unit."""
+        workspace = Workspace(library)
+        names = (opened.unit.abi, opened.device_model, opened.unit.soc)
+        files = workspace.tuned_file(*names), workspace.kernels_file(*names)
+        return cls(*files, fingerprint_of(model.target), opened.device_model)
+
+    def tuned_set(self, table: Table) -> TunedSet:
+        """A table as a set of a file."""
+        return TunedSet(self.fingerprint, self.device_model, tuple(table.values()))
+
+    def in_force(self) -> Table:
+        """The table that the device uses so far, by tuning key."""
+        known = artifacts.set_in_force(self.tuned_file, self.fingerprint)
+        return {entry.key: entry for entry in known.entries} if isinstance(known, TunedSet) else {}
 
 
-def collect(opened: OpenUnit, library: str, models: Sequence[Tuned], settings: Mapping[str, Any]) -> Published:
-    """Writes the two files of a library and their manifest from what was found for its models."""
-    workspace = Workspace(library)
-    names = (opened.unit.abi, opened.device_model, opened.unit.soc)
-    tuned_file, kernels_file = workspace.tuned_file(*names), workspace.kernels_file(*names)
-    fingerprint = fingerprint_of(models[0].target)
-    verdicts = {verdict.launch.key: verdict for model in models for verdict in model.verdicts}
-    tuned = TunedSet(fingerprint, opened.device_model, tuple(_entries(verdicts.values())))
-    kernels = _compiled(opened, models, tuned)
+@dataclasses.dataclass(frozen=True)
+class Draft:
+    """What a search found for the models of a library, over what is in force, and the kernels that it compiled."""
+
+    destination: Destination
+    models: tuple[Tuned, ...]
+    in_force: Table
+    kernels: KernelSet
+
+    @property
+    def table(self) -> Table:
+        """The table that the search proposes."""
+        return self.accepting(self.models)
+
+    def accepting(self, accepted: Iterable[Tuned]) -> Table:
+        """What is in force, with the launches of the accepted models; a launch that was unknown has its default."""
+        wanted = {verdict.launch.key for model in accepted for verdict in model.verdicts}
+        table = dict(self.in_force)
+        for verdict in _measured(self.models):
+            if verdict.launch.key in wanted or math.isnan(verdict.default_ns):
+                table[verdict.launch.key] = entry_of(verdict)
+            elif verdict.launch.key not in table:
+                table[verdict.launch.key] = entry_of(default_kept(verdict.launch, verdict.default_ns, UNPROVED))
+        return table
+
+    def changes(self, model: Tuned) -> bool:
+        """Whether a launch of the model would be another one than what is in force, or than the default."""
+        return any(_choice(entry_of(verdict)) != _choice(self._known(verdict)) for verdict in _measured([model]))
+
+    def differs_from_default(self, model: Tuned) -> bool:
+        """Whether what is in force for the model is anything but the default of every launch."""
+        defaults = (entry_of(default_kept(verdict.launch, 0.0, "")) for verdict in model.verdicts)
+        return any(_choice(self.in_force.get(entry.key, entry)) != _choice(entry) for entry in defaults)
+
+    def _known(self, verdict: LaunchVerdict) -> TunedEntry:
+        default = entry_of(default_kept(verdict.launch, 0.0, ""))
+        return self.in_force.get(verdict.launch.key, default)
+
+    def write(self, folder: Path) -> tuple[Path, Path]:
+        """Writes both files as they would be, into a folder."""
+        tuned_file, kernels_file = folder / "tuned.bin", folder / "kernels.bin"
+        tuned_file.write_bytes(encode_tuned([self.destination.tuned_set(self.table)]))
+        kernels_file.write_bytes(encode_kernels([self.kernels]))
+        return tuned_file, kernels_file
+
+
+def draft(opened: OpenUnit, library: str, models: Sequence[Tuned]) -> Draft:
+    """Compiles the kernels of all models of a library as the search wants them; nothing is published."""
+    destination = Destination.of(opened, library, models[0])
+    new = Draft(destination, tuple(models), destination.in_force(), KernelSet(destination.fingerprint, "", {}))
+    return dataclasses.replace(new, kernels=_compiled(opened, models, destination.tuned_set(new.table)))
+
+
+def publish_draft(
+    opened: OpenUnit,
+    proposed: Draft,
+    accepted: Sequence[Tuned],
+    evidence: Iterable[ModelRecord],
+    settings: Mapping[str, Any],
+) -> None:
+    """Publishes the table for the accepted models. Where that changes nothing, the files stay as they are."""
+    destination, table = proposed.destination, proposed.accepting(accepted)
+    if table == proposed.in_force and destination.kernels_file.is_file():
+        return
+    tuned = destination.tuned_set(table)
+    kernels = proposed.kernels if table == proposed.table else _compiled(opened, proposed.models, tuned)
+    record = _record(opened, proposed, accepted, evidence, settings)
+    opened.lease.check(certain=True)  # a successor may have published since
+    artifacts.publish(destination.tuned_file, tuned, destination.kernels_file, _with_others(proposed, kernels), record)
+
+
+def _with_others(proposed: Draft, kernels: KernelSet) -> KernelSet:
+    """With the programs of models of the library that were not tuned this time."""
+    own = {verdict.launch.key for model in proposed.models for verdict in model.verdicts}
+    known = artifacts.set_in_force(proposed.destination.kernels_file, proposed.destination.fingerprint)
+    if own >= set(proposed.in_force) or not isinstance(known, KernelSet):
+        return kernels
+    return dataclasses.replace(kernels, binaries={**known.binaries, **kernels.binaries})
+
+
+def _record(
+    opened: OpenUnit,
+    proposed: Draft,
+    accepted: Sequence[Tuned],
+    evidence: Iterable[ModelRecord],
+    settings: Mapping[str, Any],
+) -> SetRecord:
+    """Where the set comes from; what is known of launches and models that stay is kept."""
+    keys = {verdict.launch.key for model in accepted for verdict in model.verdicts}
     record = SetRecord(
-        fingerprint=dataclasses.asdict(fingerprint),
+        fingerprint=dataclasses.asdict(proposed.destination.fingerprint),
         device_model=opened.device_model,
         unit=opened.unit.name,
         time=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         versions=versions(),
         settings=dict(settings),
-        launches=tuple(_launch_record(verdict, models) for verdict in verdicts.values()),
+        launches=(),
     )
-    opened.lease.check(certain=True)  # a successor may have published since
-    artifacts.publish(tuned_file, tuned, kernels_file, kernels, record)
-    return Published(tuned_file, kernels_file, record)
+    before = artifacts.usable_manifest(proposed.destination.tuned_file.parent).set_like(record)
+    launches = {launch.key: launch for launch in before.launches} if before else {}
+    for verdict in _by_key(proposed.models):
+        if verdict.launch.key in keys or verdict.launch.key not in launches:
+            launches[verdict.launch.key] = _launch_record(verdict, proposed.models)
+    models = {model.model: model for model in before.models} if before else {}
+    models |= {model.model: model for model in evidence}
+    return record.model_copy(update={"launches": tuple(launches.values()), "models": tuple(models.values())})
 
 
-def _entries(verdicts: Iterable[LaunchVerdict]) -> list[TunedEntry]:
-    """An entry for every launch that was measured, also where the default stays: that is known to be right."""
-    return [_entry(verdict) for verdict in verdicts if verdict.runs and math.isfinite(verdict.tuned_ns)]
+def _by_key(models: Iterable[Tuned]) -> list[LaunchVerdict]:
+    """Each launch of the models once."""
+    return list({verdict.launch.key: verdict for model in models for verdict in model.verdicts}.values())
 
 
-def _entry(verdict: LaunchVerdict) -> TunedEntry:
+def _measured(models: Iterable[Tuned]) -> list[LaunchVerdict]:
+    """Every launch that was measured, also where the default stays: that is known to be right."""
+    return [verdict for verdict in _by_key(models) if verdict.runs and math.isfinite(verdict.tuned_ns)]
+
+
+def entry_of(verdict: LaunchVerdict) -> TunedEntry:
+    """The chosen launch as an entry of a table."""
     launch, chosen = verdict.launch, verdict.chosen
     return TunedEntry(
         key=launch.key,
@@ -81,6 +199,11 @@ def _entry(verdict: LaunchVerdict) -> TunedEntry:
         default_ns=round(verdict.default_ns) if math.isfinite(verdict.default_ns) else 0,
         tuned_ns=round(verdict.tuned_ns),
     )
+
+
+def _choice(entry: TunedEntry) -> TunedEntry:
+    """An entry without its times: two searches that chose the same launch have measured it twice."""
+    return dataclasses.replace(entry, default_ns=0, tuned_ns=0)
 
 
 def _launch_record(verdict: LaunchVerdict, models: Sequence[Tuned]) -> LaunchRecord:

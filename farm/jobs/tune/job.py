@@ -8,29 +8,25 @@ import threading
 from collections.abc import Iterator, Sequence
 from weakref import WeakKeyDictionary
 
-from farm import artifacts
-from farm.artifacts import ModelRecord
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
-from farm.jobs.compare.interleaved import Effort, TunedComparison, TunedFiles, compare
+from farm.jobs.compare.interleaved import Measured, TunedFiles
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
-from farm.jobs.models.prepare import Prepared, TestData, prepare_all
-from farm.jobs.tune.collect import Published, collect
+from farm.jobs.models.prepare import Prepared, prepare_all
+from farm.jobs.tune.collect import Destination
+from farm.jobs.tune.proof import Proof
+from farm.jobs.tune.publication import Published, prove_and_publish
 from farm.jobs.tune.search import SearchOptions, Tuned, search_models
 from farm.jobs.tune.shared_search import SharedSearch
-from farm.jobs.validate import Validation, compare_outputs
-from farm.model import fetch
 from farm.rows.row import Ending, Provenance, row_fingerprint
 from farm.rows.run import RunFigures
 from farm.rows.status import Status
 from farm.rows.tune import TuneFigures, TuneResult, TuneRow
 from farm.workspace import data_file
-from runtime.artifacts import fingerprint_of
 
-NO_CHANGE_EFFORT = Effort(turns=8, turn_ms=0.0)  # both launch the same: there is no gain to make sure of
 CPU_REASON = "runtime cpu: there is nothing to tune"
 
 
@@ -78,14 +74,14 @@ def tune_job(
 class _Tuning:
     """The searches of a job and what they found.
 
-    A library's artifacts are written by the first unit of a fingerprint and device model.
+    A library's artifacts are proved and published by the first unit of a fingerprint and device model.
     """
 
     def __init__(self, models: Sequence[Prepared], options: TuneOptions, units: int) -> None:
         self._models, self._options = models, options
         self._search: SharedSearch[list[Tuned]] = SharedSearch(units)
         self._searched: WeakKeyDictionary[OpenUnit, list[Tuned]] = WeakKeyDictionary()
-        self._published: dict[tuple[object, ...], Published] = {}
+        self._published: dict[tuple[str, Destination], Published] = {}
         self._publishing = threading.Lock()
 
     def result(self, opened: OpenUnit, model: Prepared) -> TuneResult:
@@ -95,99 +91,73 @@ class _Tuning:
         searched = self._searched[opened]
         tuned = next(tuned for tuned in searched if tuned.prepared is model)
         published = self._publish(opened, model, searched)
-        opened.progress.stage(f"{model.name}: default against tuned")
-        data = TestData(model, fetch.Fetcher(model.deployment).validation_inputs(model.name))
-        compared = compare(opened, _files(tuned, published), data, None if tuned.won else NO_CHANGE_EFFORT)
-        evidence = _evidence(tuned, compared)
-        artifacts.add_evidence(published.tuned_file.parent, published.record, evidence)
-        validation = compare_outputs(model, "gpu", data.expected, compared.outputs)
+        proof = published.proof(opened, tuned)
         return TuneResult(
-            ending=_ending(validation, compared),
+            ending=proof.ending,
             device_model=opened.device_model,
-            provenance=_provenance(opened, tuned, published),
-            throttling=compared.throttling,
-            figures=_run_figures(compared),
-            comparison=validation.comparison,
-            tuning=_tune_figures(tuned, published, compared),
+            provenance=_provenance(opened, tuned, published.files),
+            throttling=proof.throttling,
+            figures=_run_figures(proof.new),
+            comparison=proof.validation.comparison,
+            tuning=_tune_figures(tuned, published.files, proof),
         )
 
     def _publish(self, opened: OpenUnit, model: Prepared, searched: Sequence[Tuned]) -> Published:
         library = model.deployment.library_name
         of_library = [tuned for tuned in searched if tuned.prepared.deployment.library_name == library]
-        key = (library, opened.unit.abi, opened.device_model, fingerprint_of(of_library[0].target))
+        key = (library, Destination.of(opened, library, of_library[0]))
         with self._publishing:
             if key not in self._published:
-                opened.progress.stage(f"{library}: compiling the tuned kernels")
                 settings = {"level": self._options.search.level, "budget_s": self._options.search.budget_s}
-                self._published[key] = collect(opened, library, of_library, settings)
+                self._published[key] = prove_and_publish(opened, library, of_library, settings)
             return self._published[key]
 
 
-def _files(tuned: Tuned, published: Published) -> TunedFiles:
-    limited = tuned.prepared.settings.limit_opencl_kernel_time
-    return TunedFiles(tuned.plan, tuned.plan_file, published.tuned_file, published.kernels_file, limited)
-
-
-def _evidence(tuned: Tuned, compared: TunedComparison) -> ModelRecord:
-    return ModelRecord(
-        model=tuned.prepared.name,
-        default_ms=compared.default_ms,
-        tuned_ms=compared.tuned_ms,
-        gain_percent=compared.ratio.gain_percent,
-        gain_ci=compared.ratio.gain_interval,
-        trials=tuned.trials,
-        device_s=tuned.device_s,
-    )
-
-
-def _ending(validation: Validation, compared: TunedComparison) -> Ending:
-    """How a tuning ends: the tuned model must be right, and must have used its tuned parameters."""
-    used = compared.tuned_load.tuned
-    if validation.is_ok and (used is None or used.match != "exact"):
-        reason = used.reason if used else "farmrt does not tell of them"
-        return Ending(status=Status.FAILED, reason=f"the tuned parameters were not used: {reason}")
-    return validation.ending
-
-
-def _provenance(opened: OpenUnit, tuned: Tuned, published: Published) -> Provenance:
-    files = {"plan": tuned.plan_file, "weights": data_file(tuned.plan_file)}
-    files |= {"tuned": published.tuned_file, "kernels": published.kernels_file}
+def _provenance(opened: OpenUnit, tuned: Tuned, files: TunedFiles) -> Provenance:
+    paths = {"plan": tuned.plan_file, "weights": data_file(tuned.plan_file)}
+    paths |= {role: path for role, path in (("tuned", files.tuned), ("kernels", files.kernels)) if path}
     return Provenance(
-        hashes=opened.hashes(files),
+        hashes=opened.hashes(paths),
         fingerprint=row_fingerprint(tuned.target),
         settings={
             "memory": tuned.target.memory,
             "opencl_library": opened.opencl_library,
-            "tuned_file": str(published.tuned_file),
-            "kernels_file": str(published.kernels_file),
+            "tuned_file": str(files.tuned),
+            "kernels_file": str(files.kernels),
         },
     )
 
 
-def _run_figures(compared: TunedComparison) -> RunFigures:
+def _run_figures(measured: Measured) -> RunFigures:
     """The figures of the tuned model."""
-    load = compared.tuned_load
+    load = measured.load
     return RunFigures(
-        latency_ms=compared.tuned_ms,
+        latency_ms=measured.latency_ms,
         init_ms=load.init_ms,
-        first_ms=compared.first_ms,
+        first_ms=measured.first_ms,
         memory_bytes=load.memory,
         tuned=load.tuned_use,
         kernels=load.kernels_use,
     )
 
 
-def _tune_figures(tuned: Tuned, published: Published, compared: TunedComparison) -> TuneFigures:
+def _tune_figures(tuned: Tuned, files: TunedFiles, proof: Proof) -> TuneFigures:
+    gain, on_incumbent = proof.gain, proof.gain_on_incumbent
     return TuneFigures(
-        default_ms=compared.default_ms.median,
-        tuned_ms=compared.tuned_ms.median,
-        gain_percent=compared.ratio.gain_percent,
-        gain_ci=compared.ratio.gain_interval,
+        outcome=proof.outcome,
+        outcome_reason=proof.reason,
+        default_ms=proof.default.latency_ms.median,
+        tuned_ms=proof.new.latency_ms.median,
+        incumbent_ms=proof.incumbent.latency_ms.median if proof.incumbent else None,
+        gain_percent=gain.gain_percent if gain else None,
+        gain_ci=gain.gain_interval if gain else None,
+        gain_on_incumbent_percent=on_incumbent.gain_percent if on_incumbent else None,
+        gain_on_incumbent_ci=on_incumbent.gain_interval if on_incumbent else None,
         trials=tuned.trials,
         device_s=tuned.device_s,
-        artifacts=(str(published.tuned_file), str(published.kernels_file)),
+        artifacts=(str(files.tuned), str(files.kernels)),
         launches=len(tuned.verdicts),
         launches_tuned=tuned.won,
-        default_latency_ms=compared.default_ms,
-        default_init_ms=compared.default_load.init_ms,
+        default_latency_ms=proof.default.latency_ms,
+        default_init_ms=proof.default.load.init_ms,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from farm import artifacts
 from farm.condition.throttling import RetryPolicy
 from farm.config.deployment import Runtime
-from farm.jobs.compare.interleaved import Effort, TunedComparison, TunedFiles, compare
+from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, PlanFile, TunedFiles, measure_in_turns
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.validate import compare_outputs
@@ -16,8 +16,8 @@ from farm.rows.row import Ending
 from farm.workspace import Workspace
 from tuner.statistics import Ratio
 
-QUICK = Effort(turns=8, turn_ms=40.0)
-NOTICEABLE = 0.01  # two processes that do the very same may differ by so much, with an interval that excludes 1
+QUICK = Effort(processes=8)
+NOTICEABLE = 0.01  # what is slower by less costs nobody anything
 NO_FILES = "no tuned files"
 
 
@@ -60,8 +60,10 @@ def check_tuned(
     if tuned is None or tuned.match != "exact":
         return TunedCheck(_not_valid(tuned.reason if tuned else "", opened.unit.soc))
     opened.progress.stage(f"{prepared.name}: default against tuned")
-    files = TunedFiles(plan, plan_file, tuned_file, kernels_file, limited)
-    return _checked(prepared, runtime, data, compare(opened, files, data, effort, rest))
+    ways = (DEFAULTS, TunedFiles(tuned_file, kernels_file))
+    measured, throttling = measure_in_turns(opened, PlanFile(plan, plan_file, limited), ways, data, effort, rest)
+    default, with_files = measured
+    return _checked(prepared, runtime, data, with_files, with_files.over(default), throttling.throttled)
 
 
 def _stored(opened: OpenUnit, prepared: Prepared) -> tuple[Path | None, Path | None]:
@@ -85,15 +87,17 @@ def _not_valid(reason: str, soc: str) -> str:
     return f"not valid for this driver: {reason}; run farm tune --soc {soc}"
 
 
-def _checked(prepared: Prepared, runtime: Runtime, data: TestData, compared: TunedComparison) -> TunedCheck:
-    validation = compare_outputs(prepared, runtime, data.expected, compared.outputs)
+def _checked(
+    prepared: Prepared, runtime: Runtime, data: TestData, tuned: Measured, ratio: Ratio | None, throttled: str
+) -> TunedCheck:
+    validation = compare_outputs(prepared, runtime, data.expected, tuned.outputs)
     if not validation.is_ok:
         reason = f"with the tuned files: {validation.ending.reason}"
         ending = Ending(status=validation.ending.status, reason=reason)
         return TunedCheck(f"wrong result {reason}", ending=ending)
-    if throttled := compared.throttling.throttled:
-        return TunedCheck(f"not measured: {throttled}")
-    return TunedCheck(verdict(compared.ratio), compared.ratio)
+    if throttled or ratio is None:
+        return TunedCheck(f"not measured: {throttled or 'too few processes ran'}")
+    return TunedCheck(verdict(ratio), ratio)
 
 
 def verdict(ratio: Ratio) -> str:

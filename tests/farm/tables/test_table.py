@@ -110,12 +110,16 @@ def test_a_narrow_terminal_cuts_no_figure(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("launches_tuned", "cells"), [(0, ["no change", "-"]), (3, ["-0.7", "-7.3 to 6.2"])], ids=["none", "some"]
+    ("figures", "cells"),
+    [
+        ({"outcome": "no change"}, ["-", "-", "no change"]),
+        ({"outcome": "kept", "gain_percent": -0.7, "gain_ci": (-7.3, 6.2)}, ["-0.7", "-7.3 to 6.2", "kept"]),
+    ],
+    ids=["none", "some"],
 )
-def test_a_gain_is_only_told_where_something_was_tuned(launches_tuned: int, cells: list[str]) -> None:
-    figures = {"gain_percent": -0.7, "gain_ci": (-7.3, 6.2), "launches": 23, "launches_tuned": launches_tuned}
-    row = TuneRow.model_validate(a_row(Status.OK).model_dump() | {"job": "tune"} | figures)
-    assert list(tune.tune_table([row]).rows[0][7:9]) == cells
+def test_a_gain_is_only_told_where_something_was_tuned(figures: dict[str, object], cells: list[str]) -> None:
+    row = TuneRow.model_validate(a_row(Status.OK).model_dump() | {"job": "tune", "launches": 23} | figures)
+    assert list(tune.tune_table([row]).rows[0][7:10]) == cells
 
 
 WIDTHS = (80, 120, 200)

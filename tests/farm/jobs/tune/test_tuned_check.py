@@ -25,7 +25,7 @@ from runtime.artifacts import decode_tuned, encode_tuned
 from tests.farm.model.tiny_model import write_deployment
 from tuner.statistics import Ratio
 
-LITTLE = Effort(turns=5, turn_ms=1.0)
+LITTLE = Effort(processes=5, turns=1, turn_ms=1.0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,107 @@
+"""Whether new tuned parameters are better than the default and than those in force: asked before they are published."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from farm.artifacts import ModelRecord
+from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, PlanFile, TunedFiles, measure_in_turns
+from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.models.prepare import TestData
+from farm.jobs.tune.search import Tuned
+from farm.jobs.validate import Validation, compare_outputs
+from farm.rows.row import Ending, Throttling
+from farm.rows.status import Status
+from farm.rows.tune import TuneOutcome
+from tuner.statistics import Ratio
+
+ONE_EACH = Effort(processes=1, turns=4)  # all launch the same: there is no gain to make sure of
+THE_SAME = "the search found what is in force"
+ALL_DEFAULT = "every launch keeps its default"
+
+
+@dataclasses.dataclass(frozen=True)
+class Proof:
+    """A model by default, with the parameters in force (None without any) and with the new ones, run in turns.
+
+    `ending` is how the row ends: well, unless the new parameters give a wrong result or were not used.
+    """
+
+    outcome: TuneOutcome
+    reason: str
+    ending: Ending
+    validation: Validation
+    default: Measured
+    incumbent: Measured | None
+    new: Measured
+    throttling: Throttling
+
+    @property
+    def gain(self) -> Ratio | None:
+        """New over default; None where they are the same."""
+        return None if self.outcome == TuneOutcome.NO_CHANGE else self.new.over(self.default)
+
+    @property
+    def gain_on_incumbent(self) -> Ratio | None:
+        """New over what was in force."""
+        return self.new.over(self.incumbent) if self.incumbent else None
+
+    def evidence(self, tuned: Tuned) -> ModelRecord:
+        """For the manifest."""
+        gain = self.gain
+        return ModelRecord(
+            model=tuned.prepared.name,
+            default_ms=self.default.latency_ms,
+            tuned_ms=self.new.latency_ms,
+            gain_percent=gain.gain_percent if gain else 0.0,
+            gain_ci=gain.gain_interval if gain else None,
+            trials=tuned.trials,
+            device_s=tuned.device_s,
+        )
+
+
+def prove(opened: OpenUnit, tuned: Tuned, new: TunedFiles, in_force: TunedFiles | None, data: TestData) -> Proof:
+    """Measures a model in all three ways and decides; `in_force` is None where that is the default, or the new one."""
+    opened.progress.stage(f"{tuned.prepared.name}: default against {'in force and ' if in_force else ''}tuned")
+    plan_file = PlanFile(tuned.plan, tuned.plan_file, tuned.prepared.settings.limit_opencl_kernel_time)
+    ways = [DEFAULTS, *([in_force] if in_force else []), new]
+    (default, *others), throttling = measure_in_turns(opened, plan_file, ways, data, None if tuned.won else ONE_EACH)
+    incumbent, measured = (others[0] if in_force else None), others[-1]
+    validation = compare_outputs(tuned.prepared, "gpu", data.expected, measured.outputs)
+    ending = _ending(validation, measured)
+    on_incumbent = measured.over(incumbent) if incumbent else None
+    outcome, reason = _outcome(tuned, ending, throttling, measured.over(default), on_incumbent)
+    return Proof(outcome, reason, ending, validation, default, incumbent, measured, throttling)
+
+
+def _outcome(
+    tuned: Tuned, ending: Ending, throttling: Throttling, gain: Ratio | None, on_incumbent: Ratio | None
+) -> tuple[TuneOutcome, str]:
+    """What to do with the new parameters. They must win beyond the noise, against both."""
+    if not tuned.won:
+        return TuneOutcome.NO_CHANGE, ALL_DEFAULT
+    if ending.status != Status.OK:
+        return TuneOutcome.KEPT, ending.reason
+    if throttling.throttled:
+        return TuneOutcome.KEPT, f"heat spoiled the comparison: {throttling.throttled}"
+    if gain is None or not gain.is_faster:
+        return TuneOutcome.KEPT, f"not faster than the default beyond the noise{_in_words(gain)}"
+    if on_incumbent and not on_incumbent.is_faster:
+        return TuneOutcome.KEPT, f"not faster than what is in force beyond the noise{_in_words(on_incumbent)}"
+    return TuneOutcome.NEW, ""
+
+
+def _in_words(ratio: Ratio | None) -> str:
+    if ratio is None:
+        return ""
+    low, high = ratio.gain_interval
+    return f": gain {ratio.gain_percent:.1f} % ({low:.1f} to {high:.1f})"
+
+
+def _ending(validation: Validation, measured: Measured) -> Ending:
+    """How a tuning ends: the tuned model must be right, and must have used its tuned parameters."""
+    used = measured.load.tuned
+    if validation.is_ok and (used is None or used.match != "exact"):
+        reason = used.reason if used else "farmrt does not tell of them"
+        return Ending(status=Status.FAILED, reason=f"the tuned parameters were not used: {reason}")
+    return validation.ending

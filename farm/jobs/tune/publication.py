@@ -1,0 +1,79 @@
+"""Publishing what a search found for a library: each model is proved on the unit, then all are published at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from farm.jobs.compare.interleaved import TunedFiles
+from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.models.prepare import TestData
+from farm.jobs.tune.collect import Draft, draft, publish_draft
+from farm.jobs.tune.proof import THE_SAME, Proof, prove
+from farm.jobs.tune.search import Tuned
+from farm.model import fetch
+from farm.rows.tune import TuneOutcome
+from runtime.errors import DeviceLostError, JobError
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """The artifacts of a library on a SoC, and each model's proof, or why it has none, on the unit that published."""
+
+    unit: str
+    files: TunedFiles
+    proofs: Mapping[str, Proof | JobError]
+
+    def proof(self, opened: OpenUnit, tuned: Tuned) -> Proof:
+        """A model's proof on a unit; one that did not publish measures the default against what is in force now.
+
+        Raises JobError where the model could not be measured.
+        """
+        proof = self.proofs[tuned.prepared.name]
+        if isinstance(proof, JobError):
+            raise proof
+        if opened.unit.name == self.unit:
+            return proof
+        own = prove(opened, tuned, self.files, None, _data(tuned))
+        return dataclasses.replace(own, outcome=proof.outcome, reason=proof.reason)
+
+
+def prove_and_publish(
+    opened: OpenUnit, library: str, models: Sequence[Tuned], settings: Mapping[str, Any]
+) -> Published:
+    """Proves the new parameters of each model of a library, then publishes those that are better.
+
+    Raises DeviceLostError with nothing published: what the search found is in its journal.
+    """
+    opened.progress.stage(f"{library}: compiling the tuned kernels")
+    proposed = draft(opened, library, models)
+    with TemporaryDirectory() as folder:
+        new = TunedFiles(*proposed.write(Path(folder)))
+        proofs = {tuned.prepared.name: _proof(opened, proposed, tuned, new) for tuned in models}
+    proved = [(tuned, proof) for tuned in models if isinstance(proof := proofs[tuned.prepared.name], Proof)]
+    accepted = [tuned for tuned, proof in proved if proof.outcome == TuneOutcome.NEW]
+    evidence = [proof.evidence(tuned) for tuned, proof in proved if tuned in accepted or not proposed.in_force]
+    publish_draft(opened, proposed, accepted, evidence, settings)
+    files = TunedFiles(proposed.destination.tuned_file, proposed.destination.kernels_file)
+    return Published(opened.unit.name, files, proofs)
+
+
+def _proof(opened: OpenUnit, proposed: Draft, tuned: Tuned, new: TunedFiles) -> Proof | JobError:
+    changes, has_incumbent = proposed.changes(tuned), proposed.differs_from_default(tuned)
+    in_force = TunedFiles(proposed.destination.tuned_file, proposed.destination.kernels_file)
+    try:
+        proof = prove(opened, tuned, new, in_force if changes and has_incumbent else None, _data(tuned))
+    except DeviceLostError:
+        raise
+    except JobError as error:
+        return error
+    if proof.outcome == TuneOutcome.NEW and not changes:
+        return dataclasses.replace(proof, outcome=TuneOutcome.KEPT, reason=THE_SAME)
+    return proof
+
+
+def _data(tuned: Tuned) -> TestData:
+    return TestData(tuned.prepared, fetch.Fetcher(tuned.prepared.deployment).validation_inputs(tuned.prepared.name))
