@@ -31,7 +31,7 @@ class CaffeNet:
         """An Input layer."""
         dims = " ".join(f"dim: {size}" for size in shape)
         self.layer("Input", name, [], [name], f"input_param {{ shape {{ {dims} }} }}")
-        self.channels[name] = shape[1]
+        self.channels[name] = shape[1] if len(shape) > 1 else 1
         return name
 
     def layer(
@@ -148,12 +148,12 @@ class CaffeNet:
         values = evaluate(graph, inputs)
         return {name: values[name] for name in graph.outputs}
 
-    def run_opencv(self, inputs: Mapping[str, Array], output: str) -> Array:
-        """What OpenCV, which reads Caffe's files itself, makes of it."""
+    def run_opencv(self, inputs: Mapping[str, Array], output: str = "") -> Array:
+        """What OpenCV, which reads Caffe's files itself, makes of it; `output` is a layer, by default the last."""
         import cv2
 
         text, weights = np.frombuffer(self.text().encode(), np.uint8), np.frombuffer(self.weights(), np.uint8)
         network = cv2.dnn.readNetFromCaffe(text, weights)
         for name, value in inputs.items():
             network.setInput(value, name)
-        return np.asarray(network.forward(output))
+        return np.asarray(network.forward(output) if output else network.forward())

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from runtime.errors import ModelError
 from runtime.importers.caffe.layers import DATA_LAYERS, TRAINING_LAYERS, CaffeLayer, layers_at_inference
 from runtime.importers.caffe.prototxt import NetworkText
+from runtime.importers.caffe.unique_names import UniqueNames
 
 Shape = tuple[int, ...]
 
@@ -115,7 +116,7 @@ class _Linker:
         self._layers, self._inputs, self._cuts = layers, set(inputs), set(cuts)
         self._last = {top: index for index, layer in enumerate(layers) for top in layer.tops}
         self.current: dict[str, str] = {name: name for name in (*inputs, *cuts)}
-        self._names = {*self.current, *self._last}
+        self._names = UniqueNames({*self.current, *self._last})  # a version that is not the last has one of its own
         self.linked = tuple(self._link(index, layer) for index, layer in enumerate(layers))
 
     def check_names(self, kind: str, names: Sequence[str] | Mapping[str, object]) -> None:
@@ -147,19 +148,10 @@ class _Linker:
         if top in self.current and top not in layer.bottoms and top not in self._cuts:
             raise ModelError(f"{layer}: writes '{top}', which was written before")
         is_final = self._last[top] == index and top not in self._inputs and top not in self._cuts
-        tensor = top if is_final else self._version(top, layer)
+        tensor = top if is_final else self._names.take(f"{top}/{layer.name}")
         if top not in self._cuts:
             self.current[top] = tensor
         return tensor
-
-    def _version(self, top: str, layer: CaffeLayer) -> str:
-        """A name for what is not the last version of a blob."""
-        name, suffix = f"{top}/{layer.name}", 0
-        while name in self._names:
-            suffix += 1
-            name = f"{top}/{layer.name}_{suffix}"
-        self._names.add(name)
-        return name
 
     def _hint(self, name: str) -> str:
         writers = [layer for layer in self._layers if layer.name == name and layer.tops]

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from runtime.errors import ModelError
 from runtime.graph import Array
+from runtime.importers.caffe.unique_names import UniqueNames
 
 OPSET = 17
 IR_VERSION = 8
@@ -27,7 +28,8 @@ class OnnxWriter:
     def __init__(self, name: str, reserved: Iterable[str]) -> None:
         """`reserved` are the names of the network's own tensors."""
         self._name = name
-        self._names = set(reserved)
+        self._names = UniqueNames(reserved)
+        self._node_names = UniqueNames()
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[TensorProto] = []
         self._shapes: dict[str, Shape] = {}
@@ -52,19 +54,15 @@ class OnnxWriter:
     def node(
         self, op: str, name: str, inputs: Sequence[str], outputs: Mapping[str, Sequence[int]], attributes: Any
     ) -> None:
-        """Adds a node; `outputs` are its tensors with their shapes."""
+        """Adds a node under a name like `name`; `outputs` are its tensors with their shapes."""
+        name = self._node_names.take(name)
         self._nodes.append(helper.make_node(op, inputs, list(outputs), name, **attributes))
         for tensor, shape in outputs.items():
             self._shapes[tensor] = checked_shape(f"'{name}'", shape)
 
     def unique(self, name: str) -> str:
         """A tensor name that is not taken yet; takes it."""
-        found, suffix = name, 0
-        while found in self._names:
-            suffix += 1
-            found = f"{name}_{suffix}"
-        self._names.add(found)
-        return found
+        return self._names.take(name)
 
     def model(self, outputs: Sequence[str]) -> onnx.ModelProto:
         """The finished model."""
