@@ -18,10 +18,11 @@ from runtime.errors import ModelError
 from runtime.importers.caffe.schema import NetParameter
 from runtime.regular_file import open_regular
 
-MAX_BYTES = 16 * 1024**2  # of the text; the largest networks have half a megabyte
+MAX_BYTES = 4 * 1024**2  # of the text; networks of a thousand layers have one megabyte
 MAX_MESSAGE = 160
 _UNKNOWN_FIELD = re.compile(r'Message type "caffe\.(\w+)" has no field named "([^"]*)"')
-_STRUCTURE = re.compile(r"""#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[{<}>]""")
+# Comments, strings (an unclosed one ends with its line, so that no text takes more than linear time) and braces.
+_STRUCTURE = re.compile(r"""#[^\n]*|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|[{<}>]""")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,9 +53,9 @@ def load_prototxt(path: Path) -> NetworkText:
     """The network of a file; ModelError with the line of a mistake."""
     head = NetParameter()
     layers: list[LayerText] = []
-    for line, opened, text in _parts(_text(path)):
+    for line, text in _parts(_text(path)):
         part, unknown_field = _parsed(path, line, text)
-        layers += [LayerText(message, opened, unknown_field) for message in (*part.layers, *part.layer)]
+        layers += [LayerText(message, line, unknown_field) for message in (*part.layers, *part.layer)]
         if unknown_field and not (part.layers or part.layer):
             raise ModelError(unknown_field)
         part.ClearField("layers")
@@ -82,21 +83,38 @@ def _text(path: Path) -> str:
         raise ModelError(f"{path}:{line}: not the text of a .prototxt: a byte is not UTF-8") from None
 
 
-def _parts(text: str) -> Iterator[tuple[int, int, str]]:
-    """Cuts behind each message of the top level: (first line, line where the message opens, text) of each part."""
-    depth, start, line = 0, 0, 1
-    opening = 0
+def _parts(text: str) -> Iterator[tuple[int, str]]:
+    """(first line, text) of each message of the top level, and of what stands between them."""
+    line, start = 1, 0
+    for end in _cuts(text):
+        part = text[start:end]
+        begin = len(part) - len(part.lstrip())
+        yield line + part.count("\n", 0, begin), part[begin:]
+        line, start = line + part.count("\n"), end
+
+
+def _cuts(text: str) -> Iterator[int]:
+    """Where to cut: before the name of each message of the top level, behind each, and at the end."""
+    depth = start = 0
     for match in _STRUCTURE.finditer(text):
         if match[0] in "{<":
-            opening = opening if depth else match.start()
+            if not depth:
+                yield _name_before(text, start, match.start())
             depth += 1
         elif match[0] in "}>":
             depth = max(0, depth - 1)
             if not depth:
-                yield line, line + text.count("\n", start, max(start, opening)), text[start : match.end()]
-                line += text.count("\n", start, match.end())
+                yield match.end()
                 start = match.end()
-    yield line, line, text[start:]
+    yield len(text)
+
+
+def _name_before(text: str, start: int, end: int) -> int:
+    """Where the field's name begins that stands before a brace at `end`, with a colon between them or none."""
+    end = start + len(text[start:end].rstrip().removesuffix(":").rstrip())
+    while end > start and (text[end - 1].isalnum() or text[end - 1] == "_"):
+        end -= 1
+    return end
 
 
 def _parsed(path: Path, line: int, text: str) -> tuple[Any, str]:
