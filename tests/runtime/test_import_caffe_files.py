@@ -215,7 +215,11 @@ REFUSALS = {
     "absurd pad": ("pad: 1", "pad: 4000000000", "layer 'conv' .Convolution.: pad is 4000000000,4000000000; it must be"),
     "no kernel": ("kernel_size: 3 pad", "pad", "layer 'conv' .Convolution.: kernel is 0,0; it must be from 1"),
     "no stride": ("stride: 2", "stride: 0", "layer 'pool' .Pooling.: stride is 0,0; it must be from 1"),
-    "kernel of pool": ("kernel_size: 3 stride", "kernel_size: 30 stride", "pool.*a tensor of shape"),
+    "kernel of pool": (
+        "kernel_size: 3 stride",
+        "kernel_size: 30 stride",
+        r"net.prototxt:7: layer 'pool' .Pooling.: a tensor of shape",
+    ),
     "other channels": (
         "num_output: 4",
         "num_output: 5",

@@ -85,4 +85,4 @@ def _array(where: str, blob: Any) -> Array:
     if len(shape) > MAX_AXES or min(shape, default=1) < 0 or math.prod(shape) * kind.itemsize != len(data):
         shown = ",".join(map(str, shape[:MAX_AXES]))
         raise ModelError(f"{where}: damaged: {len(data)} bytes of {kind.name} are not of shape {shown}")
-    return np.frombuffer(data, kind).reshape(shape).astype(np.float32)
+    return np.frombuffer(data, kind).reshape(shape).astype(np.float32, copy=False)

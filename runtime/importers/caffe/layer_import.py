@@ -68,7 +68,7 @@ class LayerImport:
 
     def check_shape(self, shape: Shape) -> None:
         """Refuses an intermediate shape, such as that of a padded bottom, that no tensor can have."""
-        checked_shape(str(self.layer), shape)
+        self._checked(shape)
 
     def axis(self, axis: int, rank: int | None = None) -> int:
         """An axis of the first input counted from the front; `rank` where the axis may be one past the last."""
@@ -111,7 +111,8 @@ class LayerImport:
 
     def results(self, op: str, inputs: Sequence[str], shapes: Sequence[Shape], **attributes: Any) -> None:
         """Adds the node that writes all outputs of the layer."""
-        self._writer.node(op, self.layer.name, inputs, dict(zip(self.outputs, shapes, strict=True)), attributes)
+        outputs = {name: self._checked(shape) for name, shape in zip(self.outputs, shapes, strict=True)}
+        self._writer.node(op, self.layer.name, inputs, outputs, attributes)
 
     def chain(self, tensor: str, *steps: tuple[str, str]) -> None:
         """Applies binary operators (operator, right operand) one after the other; the last writes the output."""
@@ -137,7 +138,11 @@ class LayerImport:
     def _node(
         self, op: str, name: str, inputs: Sequence[str], output: str, shape: Shape | None, attributes: dict[str, Any]
     ) -> None:
-        self._writer.node(op, name, inputs, {output: self.shape_of(inputs[0]) if shape is None else shape}, attributes)
+        found = self.shape_of(inputs[0]) if shape is None else self._checked(shape)
+        self._writer.node(op, name, inputs, {output: found}, attributes)
+
+    def _checked(self, shape: Shape) -> Shape:
+        return checked_shape(str(self.layer), shape)
 
 
 def _core(shape: Sequence[int]) -> tuple[int, ...]:

@@ -54,11 +54,10 @@ class OnnxWriter:
     def node(
         self, op: str, name: str, inputs: Sequence[str], outputs: Mapping[str, Sequence[int]], attributes: Any
     ) -> None:
-        """Adds a node under a name like `name`; `outputs` are its tensors with their shapes."""
+        """Adds a node under a name like `name`; `outputs` are its tensors with their shapes, which must be checked."""
         name = self._node_names.take(name)
         self._nodes.append(helper.make_node(op, inputs, list(outputs), name, **attributes))
-        for tensor, shape in outputs.items():
-            self._shapes[tensor] = checked_shape(f"'{name}'", shape)
+        self._shapes.update({tensor: tuple(shape) for tensor, shape in outputs.items()})
 
     def unique(self, name: str) -> str:
         """A tensor name that is not taken yet; takes it."""
