@@ -10,6 +10,8 @@
         platform: onnx
         model_file_path: zoo://squeezenet_v11?width=1.0&size=227   # or a path beside this file, or http(s)://
         model_sha256_checksum: 625c95...    # optional
+        # platform: caffe has its network in model_file_path (.prototxt) and its weights in weight_file_path
+        # (.caffemodel), with a weight_sha256_checksum of their own
         subgraphs:
           - input_tensors: [data]
             input_shapes: ["1,3,227,227"]   # also as a list of lists
@@ -54,6 +56,8 @@ Form = Literal["file", "code"]
 DataType = Literal["fp16_fp32", "fp32_fp32", "fp16_fp16"]
 Runtime = Literal["cpu", "gpu"]
 
+PLATFORMS = ("onnx", "caffe")  # farm/model/source_model.py has the reader of each
+PLATFORMS_WITH_WEIGHT_FILES = ("caffe",)
 RUNTIMES: dict[str, tuple[Runtime, ...]] = {
     "cpu": ("cpu",),
     "gpu": ("gpu",),
@@ -171,8 +175,6 @@ class Model(YamlSection):
     """One model with the settings of its deployment."""
 
     not_yet: ClassVar = {
-        "weight_file_path": "an ONNX file holds its weights",
-        "weight_sha256_checksum": "an ONNX file holds its weights",
         "quantize": "models run in fp32 and fp16",
         "quantize_range_file": "models run in fp32 and fp16",
         "quantize_large_weights": "models run in fp32 and fp16",
@@ -192,6 +194,8 @@ class Model(YamlSection):
     platform: str
     model_file_path: Location
     model_sha256_checksum: Checksum | None = None
+    weight_file_path: Location | None = None
+    weight_sha256_checksum: Checksum | None = None
     subgraphs: Annotated[tuple[Subgraph, ...], AfterValidator(not_empty)]
     runtime: str
     data_type: Annotated[DataType, BeforeValidator(_both_types)] = "fp16_fp32"
@@ -204,8 +208,18 @@ class Model(YamlSection):
     @field_validator("platform")
     @classmethod
     def _known_platform(cls, value: str) -> str:
-        if value != "onnx":
+        if value not in PLATFORMS:
             raise ValueError(f"{value!r} is not supported yet; export the model to ONNX and write platform: onnx")
+        return value
+
+    @field_validator("weight_file_path", "weight_sha256_checksum")
+    @classmethod
+    def _weights_have_a_file(cls, value: str | None, info: ValidationInfo) -> str | None:
+        platform = info.data.get("platform", "caffe")
+        if platform not in PLATFORMS_WITH_WEIGHT_FILES:
+            raise ValueError(f"the file of platform {platform} holds its weights; leave it out")
+        if info.field_name == "weight_sha256_checksum" and info.data.get("weight_file_path", "") is None:
+            raise ValueError("there is no weight_file_path that it could be of")
         return value
 
     @field_validator("backend")

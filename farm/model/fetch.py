@@ -57,11 +57,19 @@ class Fetcher:
         self._max_download_bytes = max_download_bytes
 
     def model_file(self, model_name: str) -> Path:
-        """The model's ONNX file, its checksum verified where the deployment file gives one."""
+        """The model's file, its checksum verified where the deployment file gives one."""
         model = self._deployment.models[model_name]
         key_path = ("models", model_name, "model_file_path")
         with self._errors_located_at(key_path):
             return self._resolve(model.model_file_path, model.model_sha256_checksum)
+
+    def weight_file(self, model_name: str) -> Path | None:
+        """The file of the model's weights, verified likewise; None where the model's file holds them."""
+        model = self._deployment.models[model_name]
+        if model.weight_file_path is None:
+            return None
+        with self._errors_located_at(("models", model_name, "weight_file_path")):
+            return self._resolve(model.weight_file_path, model.weight_sha256_checksum, "weight_sha256_checksum")
 
     def validation_inputs(self, model_name: str) -> dict[str, Array]:
         """The arrays of `validation_inputs_data` by input name; empty when the file names none."""
@@ -73,15 +81,16 @@ class Fetcher:
                 arrays[tensor.name] = load_array(self._resolve(location, None), tensor)
         return arrays
 
-    def _resolve(self, location: str, checksum: str | None) -> Path:
+    def _resolve(self, location: str, checksum: str | None, checksum_key: str = "model_sha256_checksum") -> Path:
+        """A local file of a location; `checksum_key` is where the deployment file says its checksum."""
         if location.startswith(("http://", "https://")):
-            return self._download(location, checksum)
+            return self._download(location, checksum, checksum_key)
         if location.startswith("zoo://"):
             path = self._zoo_model(location)
         else:
             path = _local_file(self._deployment.path.parent / location)
         if checksum:
-            _verify(location, sha256_of(path), checksum)
+            _verify(location, sha256_of(path), checksum, checksum_key)
         return path
 
     @contextlib.contextmanager
@@ -98,19 +107,21 @@ class Fetcher:
             atomic_file.write(path, zoo.from_url(url).SerializeToString(deterministic=True))
         return path
 
-    def _download(self, url: str, checksum: str | None) -> Path:
+    def _download(self, url: str, checksum: str | None, checksum_key: str) -> Path:
         path = self._cache / "downloads" / _key(url, checksum or "")
         if checksum and path.exists() and sha256_of(path) == checksum:
             return path
         conditions = {} if checksum else _read_conditions(path)
         try:
-            self._receive(url, conditions, path, checksum)
+            self._receive(url, conditions, path, checksum, checksum_key)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            hint = "; model_sha256_checksum would let the copy in the cache serve" if path.exists() else ""
+            hint = f"; {checksum_key} would let the copy in the cache serve" if path.exists() else ""
             raise ConfigError(f"{url} cannot be fetched: {str(error) or type(error).__name__}{hint}") from None
         return path
 
-    def _receive(self, url: str, conditions: dict[str, str], path: Path, checksum: str | None) -> None:
+    def _receive(
+        self, url: str, conditions: dict[str, str], path: Path, checksum: str | None, checksum_key: str
+    ) -> None:
         """Downloads unless the server says that nothing changed."""
         headers = {"Accept-Encoding": "identity", **conditions}
         timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
@@ -123,7 +134,7 @@ class Fetcher:
             with atomic_file.replacing(path) as file:
                 digest = self._copy(response, file)
                 if checksum:
-                    _verify(url, digest, checksum)
+                    _verify(url, digest, checksum, checksum_key)
             atomic_file.write(_conditions_file(path), json.dumps(_conditions_of(response)).encode())
 
     def _copy(self, response: httpx.Response, file: BinaryIO) -> str:
@@ -173,9 +184,9 @@ def _local_file(path: Path) -> Path:
     return path
 
 
-def _verify(location: str, actual: str, expected: str) -> None:
+def _verify(location: str, actual: str, expected: str, key: str) -> None:
     if actual != expected:
-        raise ConfigError(f"{location} has the checksum {actual}, not {expected} as model_sha256_checksum says")
+        raise ConfigError(f"{location} has the checksum {actual}, not {expected} as {key} says")
 
 
 def _conditions_file(path: Path) -> Path:

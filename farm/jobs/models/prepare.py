@@ -18,11 +18,11 @@ from farm.config.deployment import DataFormat, Deployment, Input, Model, Output,
 from farm.model import boundary, fetch
 from farm.model.half_range import beyond_half
 from farm.model.oracle import expected_outputs
+from farm.model.source_model import read_source_model
 from runtime.convert import convert
 from runtime.errors import ConfigError, ModelError, UnsupportedError
 from runtime.evaluate import evaluate
 from runtime.graph import Graph
-from runtime.importers.onnx_file import load_onnx
 from runtime.lowering.lower import Options
 from runtime.passes.pipeline import PassReport
 from runtime.types import Precision
@@ -79,10 +79,12 @@ def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool =
     """
     settings = source.models[name]
     outputs = settings.subgraph.outputs + (_checked(settings) if check else ())
-    path = fetcher.model_file(name)
+    path, weights = fetcher.model_file(name), fetcher.weight_file(name)
     with _located(source, name):
-        model = boundary.cut_at_boundary(load_onnx(path), settings.subgraph.inputs, outputs)
+        read = read_source_model(settings.platform, path, weights, settings.subgraph.inputs, outputs)
+        model = boundary.cut_at_boundary(read.model, settings.subgraph.inputs, outputs)
         graph, reports = convert(model)
+        reports = [*_import_report(settings.platform, read.notes), *reports]
         graph.name = name
         _check_outputs(graph, outputs)
     return Prepared(source, name, settings, settings.subgraph.inputs, outputs, model, graph, tuple(reports))
@@ -166,6 +168,11 @@ def _checked(settings: Model) -> tuple[Output, ...]:
     shapes = subgraph.check_shapes or (None,) * len(subgraph.check_tensors)
     pairs = zip(subgraph.check_tensors, shapes, strict=True)
     return tuple(Output(name, shape, "NONE") for name, shape in pairs if name not in subgraph.output_tensors)
+
+
+def _import_report(platform: str, notes: Sequence[str]) -> list[PassReport]:
+    """What the reader of a platform noted, beside what the passes did."""
+    return [PassReport(f"{platform} import", list(notes))] if notes else []
 
 
 def _check_outputs(graph: Graph, outputs: Sequence[Output]) -> None:

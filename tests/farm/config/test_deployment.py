@@ -104,7 +104,12 @@ REFUSALS = {
     "weights file": (
         "winograd: 2",
         "weight_file_path: w",
-        "17: models.net.weight_file_path: not supported yet; an ONNX",
+        "17: models.net.weight_file_path: the file of platform onnx holds its weights; leave it out",
+    ),
+    "checksum of no weights": (
+        "platform: onnx",
+        f"platform: caffe\n    weight_sha256_checksum: {'0' * 64}",
+        "7: models.net.weight_sha256_checksum: there is no weight_file_path that it could be of",
     ),
     "code format": (
         "models:",
@@ -116,7 +121,7 @@ REFUSALS = {
         "model_data_format: code\nmodels:",
         "4: model_data_format: weights as code need model_graph_format: code",
     ),
-    "platform": ("platform: onnx", "platform: caffe", "6: models.net.platform: 'caffe' is not supported yet; export"),
+    "platform": ("platform: onnx", "platform: mxnet", "6: models.net.platform: 'mxnet' is not supported yet; export"),
     "dsp": ("runtime: cpu+gpu", "runtime: dsp", "16: models.net.runtime: 'dsp' is not supported yet; write cpu, gpu"),
     "no runtime": ("runtime: cpu+gpu", "runtime: tpu", "16: models.net.runtime: 'tpu' is no runtime; write cpu, gpu"),
     "backend": ("winograd: 2", "backend: caffe2", "17: models.net.backend: 'caffe2' is not supported yet; outputs are"),

@@ -75,10 +75,10 @@ def server() -> Iterator[Server]:
         thread.join()
 
 
-def make_fetcher(tmp_path: Path, location: str, extra: str = "", **options: object) -> Fetcher:
+def make_fetcher(tmp_path: Path, location: str, extra: str = "", platform: str = "onnx", **options: object) -> Fetcher:
     path = tmp_path / "net.yml"
     path.write_text(
-        "library_name: lib\ntarget_abis: host\nmodels:\n  net:\n    platform: onnx\n"
+        f"library_name: lib\ntarget_abis: host\nmodels:\n  net:\n    platform: {platform}\n"
         f"    model_file_path: {location}\n{extra}    runtime: cpu\n    subgraphs:\n"
         "      - {input_tensors: x, input_shapes: '1,4', output_tensors: y, validation_inputs_data: [x.npy]}\n"
     )
@@ -117,6 +117,24 @@ def test_a_local_file_with_another_checksum_is_refused(tmp_path: Path) -> None:
     (tmp_path / "net.onnx").write_bytes(CONTENT + b"!")
     message = refusal(make_fetcher(tmp_path, "net.onnx", with_checksum(CHECKSUM)))
     assert f"not {CHECKSUM} as model_sha256_checksum says" in message
+
+
+def caffe_fetcher(tmp_path: Path, checksum: str) -> Fetcher:
+    weights = f"    weight_file_path: net.caffemodel\n    weight_sha256_checksum: {checksum}\n"
+    return make_fetcher(tmp_path, "net.prototxt", weights, platform="caffe")
+
+
+def test_weights_in_a_file_of_their_own_have_a_checksum_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "net.caffemodel").write_bytes(CONTENT)
+    assert caffe_fetcher(tmp_path, CHECKSUM).weight_file("net") == tmp_path / "net.caffemodel"
+    with pytest.raises(ConfigError) as caught:
+        caffe_fetcher(tmp_path, "0" * 64).weight_file("net")
+    problem = f"net.caffemodel has the checksum {CHECKSUM}, not {'0' * 64} as weight_sha256_checksum says"
+    assert str(caught.value).endswith(f"net.yml:7: models.net.weight_file_path: {problem}")
+
+
+def test_a_model_that_holds_its_weights_has_no_file_of_them(tmp_path: Path) -> None:
+    assert make_fetcher(tmp_path, "net.onnx").weight_file("net") is None
 
 
 def test_zoo_model_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

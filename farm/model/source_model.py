@@ -1,0 +1,45 @@
+"""Reads the model of a deployment file, of whatever framework, as an ONNX model: one reader a platform."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import onnx
+
+from farm.config.deployment import Input, Output
+from runtime.importers.caffe.caffe_importer import load_caffe
+from runtime.importers.onnx_file import load_onnx
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceModel:
+    """A model as its reader brings it, and what `farm convert --explain` says of the reading, a line each."""
+
+    model: onnx.ModelProto
+    notes: tuple[str, ...] = ()
+
+
+Reader = Callable[[Path, Path | None, Sequence[Input], Sequence[Output]], SourceModel]
+
+
+def _read_onnx(path: Path, weights: Path | None, inputs: Sequence[Input], outputs: Sequence[Output]) -> SourceModel:
+    return SourceModel(load_onnx(path))
+
+
+def _read_caffe(path: Path, weights: Path | None, inputs: Sequence[Input], outputs: Sequence[Output]) -> SourceModel:
+    """The deployment file's shapes replace the network's own: Caffe reshapes a network to its inputs."""
+    shapes = {tensor.name: tensor.graph_shape for tensor in inputs}
+    read = load_caffe(path, weights, shapes, [tensor.name for tensor in outputs])
+    return SourceModel(read.model, read.notes)
+
+
+READERS: Mapping[str, Reader] = {"onnx": _read_onnx, "caffe": _read_caffe}
+
+
+def read_source_model(
+    platform: str, path: Path, weights: Path | None, inputs: Sequence[Input], outputs: Sequence[Output]
+) -> SourceModel:
+    """Reads the files of a model, by a reader of `READERS`; ModelError where they are damaged or not supported."""
+    return READERS[platform](path, weights, inputs, outputs)

@@ -1,0 +1,1 @@
+"""Reads Caffe networks (.prototxt and .caffemodel) as ONNX models."""

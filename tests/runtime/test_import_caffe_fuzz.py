@@ -1,0 +1,77 @@
+"""Mutated Caffe files: each is imported, or refused in one line; none hangs, and none brings a traceback."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from runtime.convert import convert
+from runtime.errors import ModelError
+from runtime.importers.caffe.caffe_importer import load_caffe
+from tests.runtime.caffe_architectures import ARCHITECTURES
+from tests.time_limit import within
+
+EXTREMES = ("0", "-1", "2147483647", "4294967295", "1099511627776", "1e38", "nan", "inf", "-inf", "0.5", '""', "MAX")
+WORDS = re.compile(r"[A-Za-z_]\w*|-?\d[\d.e-]*|[{}:]")
+
+
+def mutated_text(text: str, chance: random.Random) -> str:
+    """One to three words of the text replaced, dropped, doubled or swapped."""
+    for _ in range(chance.randint(1, 3)):
+        words = list(WORDS.finditer(text))
+        if not words:
+            break
+        word, other = chance.choice(words), chance.choice(words)
+        new = chance.choice([chance.choice(EXTREMES), "", f"{word[0]} {word[0]}", other[0]])
+        text = text[: word.start()] + new + text[word.end() :]
+    return text
+
+
+def mutated_bytes(data: bytes, chance: random.Random) -> bytes:
+    """Bytes changed, cut out, doubled or the end lost; the first few hold most of the structure."""
+    for _ in range(chance.randint(1, 4)):
+        near = min(len(data), chance.choice([64, 1024, len(data)]))
+        at, length = chance.randrange(max(1, near)), chance.randint(1, 40)
+        middle = chance.choice([chance.randbytes(1), b"", data[at : at + length] * 2, chance.randbytes(length)])
+        data = data[:at] + middle + data[at + chance.choice([1, length]) :]
+    return data if chance.random() < 0.8 else data[: chance.randrange(len(data) + 1)]
+
+
+def import_mutated(folder: Path, seed: int) -> str:
+    """Imports one mutated network; returns the refusal, empty where there is none."""
+    chance = random.Random(seed)
+    build, small, _ = ARCHITECTURES[chance.choice(sorted(ARCHITECTURES))]
+    net, _, outputs = build(*small)
+    text, weights = net.text(), net.weights()
+    if chance.random() < 0.75:
+        text = mutated_text(text, chance)
+    else:
+        weights = mutated_bytes(weights, chance)
+    (folder / "net.prototxt").write_bytes(text.encode())
+    (folder / "net.caffemodel").write_bytes(weights)
+    try:
+        convert(load_caffe(folder / "net.prototxt", folder / "net.caffemodel", None, outputs).model)
+    except ModelError as error:
+        return str(error)
+    return ""
+
+
+def assert_refused_in_one_line(folder: Path, seeds: range) -> None:
+    refusals = []
+    for seed in seeds:
+        with within(20):
+            refusals.append(import_mutated(folder, seed))
+    assert all(text.isprintable() for text in refusals)
+    assert sum(map(bool, refusals)) > len(refusals) // 4
+
+
+def test_mutated_files_are_imported_or_refused(tmp_path: Path) -> None:
+    assert_refused_in_one_line(tmp_path, range(20))
+
+
+@pytest.mark.slow
+def test_many_mutated_files_are_imported_or_refused(tmp_path: Path) -> None:
+    assert_refused_in_one_line(tmp_path, range(20, 520))
