@@ -75,7 +75,7 @@ def _status(framework: Framework, request: FrameworkRequest, folder: Path, deadl
         process = subprocess.Popen(
             command,
             cwd=TREE,
-            env=_environment(request),
+            env=environment(request),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -93,7 +93,7 @@ def _status(framework: Framework, request: FrameworkRequest, folder: Path, deadl
                 process.wait()
 
 
-def _environment(request: FrameworkRequest) -> Mapping[str, str]:
+def environment(request: FrameworkRequest) -> Mapping[str, str]:
     """No GPU, no telemetry, no log, arithmetic in one order; unpickling of objects only where the user trusts them."""
     fixed = {
         "CUDA_VISIBLE_DEVICES": "-1",
