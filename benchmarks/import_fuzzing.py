@@ -83,8 +83,8 @@ def outcome(request: FrameworkRequest, folder: Path) -> tuple[str, str]:
         return "hung", f"after {HANG_S:.0f} s"
     if not answer.is_file():
         return ("crashed", signal.Signals(-status).name) if status < 0 else ("traceback", (folder / "log").read_text())
-    error = json.loads(answer.read_text())["error"]
-    return ("refused", error) if error else ("converted", "")
+    said = json.loads(answer.read_text())["error"]
+    return ("refused", said) if said else ("converted", "")
 
 
 def _forked(request: FrameworkRequest, folder: Path) -> int | None:
