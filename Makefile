@@ -2,6 +2,8 @@
 #
 #   make demo        converts, validates, profiles and tunes two networks on this machine
 #   make test        all tests that need no root
+#   make frameworks  tests of models of TensorFlow, Keras, TFLite and PyTorch, in a .venv of their own (2 GB); PyTorch's
+#                    where TORCH_INDEX=URL names the index of its CPU wheels
 #   make integration tests on an emulated ARM64 board that runs (docs/board.md)
 #   make again       the tests that failed in the last run, alone
 #   make check       format, lint, types and quick tests (`./check`)
@@ -15,13 +17,14 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
+FRAMEWORKS := .venv-frameworks
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
 # Two more than there are cores: many tests wait, for phones that come back, leases that expire and processes that end.
 TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test integration again check setup driver intel snapshots sample clean distclean
+.PHONY: demo test frameworks integration again check setup driver intel snapshots sample clean distclean
 .NOTPARALLEL:  # two pips must not install at the same time
 
 demo: $(VENV)/.runtime driver
@@ -29,6 +32,9 @@ demo: $(VENV)/.runtime driver
 
 test: setup driver
 	$(BIN)/pytest -n $(TEST_WORKERS) --ignore tests/integration
+
+frameworks: $(FRAMEWORKS)/.installed
+	$(FRAMEWORKS)/bin/pytest -v --durations 10 tests/frameworks
 
 integration: setup
 	$(BIN)/pytest -v --durations 10 tests/integration
@@ -62,7 +68,7 @@ clean:
 	find farm runtime tuner tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV) farm.egg-info
+	rm -rf $(VENV) $(FRAMEWORKS) farm.egg-info
 
 # The stamps are files in .venv: each says that its step was done, and pyproject.toml when it was done last.
 $(VENV)/.created:
@@ -79,3 +85,10 @@ $(VENV)/.runtime: pyproject.toml $(VENV)/.created
 $(VENV)/.development: pyproject.toml $(VENV)/.created
 	$(INSTALL) --editable '.[dev]'
 	@touch $(VENV)/.runtime $@
+
+$(FRAMEWORKS)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[tensorflow]' pytest
+	test -z "$(TORCH_INDEX)" || $(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--extra-index-url "$(TORCH_INDEX)" --editable '.[pytorch]'
+	@touch $@

@@ -120,15 +120,16 @@ def run(
     tuned: File | None = None,
     kernels: File | None = None,
     memory: str | None = None,
+    trust_models: bool = False,
     fleet: FleetOptions = FLEET,
     store: str | None = None,
 ) -> Iterator[RunRow]:
     """Runs the models of a deployment file and times them; a row for each unit, model and runtime.
 
-    `validate` compares the outputs with ONNX Runtime's, `layers` every operator's. `inputs` are `FILE.npy` or
-    `NAME=FILE.npy`; outputs are kept in `output_folder`.
+    `validate` compares the outputs with those of the model's framework, `layers` every operator's. `inputs` are
+    `FILE.npy` or `NAME=FILE.npy`; outputs are kept in `output_folder`.
     """
-    deployment = _load(model)
+    deployment = _load(model, trust_models)
     load = _loading(tuned, kernels, memory)
     options = RunOptions(rounds, warmup, validate, layers, tuple(inputs), _path(output_folder), load)
     return _kept(store, "run", run_job(deployment, _units_for(deployment, units), options, fleet))
@@ -143,11 +144,12 @@ def benchmark(
     tuned: File | None = None,
     kernels: File | None = None,
     memory: str | None = None,
+    trust_models: bool = False,
     fleet: FleetOptions = FLEET,
     store: str | None = None,
 ) -> Iterator[BenchmarkRow]:
     """Profiles the models of a deployment file operator by operator; a row for each unit, model and runtime."""
-    deployment = _load(model)
+    deployment = _load(model, trust_models)
     options = BenchmarkOptions(rounds, warmup, _loading(tuned, kernels, memory))
     return _kept(store, "benchmark", benchmark_job(deployment, _units_for(deployment, units), options, fleet))
 
@@ -175,6 +177,7 @@ def tune(
     level: str = "quick",
     budget_s: float | None = None,
     memory: str | None = None,
+    trust_models: bool = False,
     fleet: FleetOptions = FLEET,
     store: str | None = None,
 ) -> Iterator[TuneRow]:
@@ -183,14 +186,16 @@ def tune(
     A row for each unit and model, with its time before and after. `level` is quick, normal or exhaustive; `budget_s` is
     device time for each model. Without `units`, on all that there are.
     """
-    deployments = [_load(path) for path in ([models] if isinstance(models, str | Path) else models)]
+    deployments = [_load(path, trust_models) for path in ([models] if isinstance(models, str | Path) else models)]
     options = TuneOptions(SearchOptions(level, budget_s, memory))
     return _kept(store, "tune", tune_job(deployments, _named_or_all(units), options, fleet))
 
 
-def convert(model: File, units: Units = None, *, fleet: FleetOptions = FLEET) -> Iterator[ConvertRow]:
+def convert(
+    model: File, units: Units = None, *, trust_models: bool = False, fleet: FleetOptions = FLEET
+) -> Iterator[ConvertRow]:
     """Writes the graph of each model as ONNX and, for each unit, a plan with its weights, below build/."""
-    deployment = _load(model)
+    deployment = _load(model, trust_models)
     chosen = lookup.units_if_any(deployment) if units is None else _units_for(deployment, units)
     return convert_job(deployment, chosen, fleet)
 
@@ -201,13 +206,14 @@ def forecast(
     *,
     target_file: File | None = None,
     memory: str | None = None,
+    trust_models: bool = False,
     fleet: FleetOptions = FLEET,
 ) -> Iterator[ForecastRow]:
     """Says where each operator will run and with how much memory; runs nothing.
 
     `target_file`, what `farmrt probe` printed on another unit, takes the place of units.
     """
-    deployment = _load(model)
+    deployment = _load(model, trust_models)
     if target_file:
         return forecast_for_file(deployment, Path(target_file), memory)
     return forecast_job(deployment, _units_for(deployment, units), memory, fleet)
@@ -240,13 +246,20 @@ def compare(
     return _kept(store, "compare", compare_job(both, chosen, options, fleet))
 
 
-def nightly(file: File, *, resume: bool = False, fleet: FleetOptions = FLEET, store: str | None = None) -> Night:
+def nightly(
+    file: File,
+    *,
+    resume: bool = False,
+    trust_models: bool = False,
+    fleet: FleetOptions = FLEET,
+    store: str | None = None,
+) -> Night:
     """Measures the night of a nightly.yml, and decides what has become worse; kept in the store in any case.
 
     `report` writes its pages. `resume` goes on with the last run of the file, which was interrupted.
     """
     nightly_file = configuration.load(Path(file))
-    places = places_of(nightly_file)
+    places = places_of(nightly_file, trust_models)
     with Store.open(store, tell=LOG.warning) as opened:
         begun = (
             nightly_run.resume(opened, nightly_file)
@@ -270,8 +283,8 @@ def report(
     return write_reports(night, Path(folder), [ReportFormat(name) for name in formats])
 
 
-def _load(model: File) -> Deployment:
-    return deployment.load(samples.deployment_file(str(model)))
+def _load(model: File, trust_models: bool) -> Deployment:
+    return deployment.load(samples.deployment_file(str(model)), trust_models)
 
 
 def _loading(tuned: File | None, kernels: File | None, memory: str | None) -> LoadOptions:

@@ -9,7 +9,16 @@ from types import ModuleType
 from runtime.errors import ConfigError
 
 # Package -> the extra of pyproject.toml that brings it.
-EXTRAS: Mapping[str, str] = {"psycopg": "postgresql", "pyarrow": "parquet", "ziglang": "compiler"}
+EXTRAS: Mapping[str, str] = {
+    "ai-edge-litert": "tensorflow",
+    "onnxscript": "pytorch",
+    "psycopg": "postgresql",
+    "pyarrow": "parquet",
+    "tensorflow": "tensorflow",
+    "tf2onnx": "tensorflow",
+    "torch": "pytorch",
+    "ziglang": "compiler",
+}
 
 
 def install_command(package: str) -> str:

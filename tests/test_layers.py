@@ -56,7 +56,7 @@ ORDER = {
     "runtime": [
         "reference zoo",
         "artifacts convert exporters lowering native",
-        "importers passes plan",
+        "frameworks importers passes plan",
         "evaluate kernels",
         "layout nearest operators target",
         "extras graph types version",

@@ -32,10 +32,11 @@ def benchmark(
     fleet: FleetOptions,
     trace: Path | None,
     store: str | None,
+    trust_models: bool,
     as_json: bool,
 ) -> CommandResult:
     """`farm benchmark`; returns the exit status."""
-    source = deployment.load(model_file)
+    source = deployment.load(model_file, trust_models)
     units = lookup.units_for(source, choice)
     with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as progress:
         rows = list(

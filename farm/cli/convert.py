@@ -22,9 +22,11 @@ COLUMNS = ("Model", "Unit", "Runtime", "Status", "ONNX nodes", "Operators", "Ste
 LEFT = frozenset({"Model", "Unit", "Runtime", "Status", "Files"})
 
 
-def convert(model_file: Path, choice: Selection, fleet: FleetOptions, explain: bool, as_json: bool) -> CommandResult:
+def convert(
+    model_file: Path, choice: Selection, fleet: FleetOptions, explain: bool, trust_models: bool, as_json: bool
+) -> CommandResult:
     """`farm convert`; returns the exit status."""
-    source = deployment.load(model_file)
+    source = deployment.load(model_file, trust_models)
     rows = convert_job(source, lookup.units_if_any(source, choice), fleet)
     return options.finish(rows, as_json, lambda done: _show(done, explain))
 

@@ -26,10 +26,11 @@ def forecast(
     target_file: Path | None,
     fleet: FleetOptions,
     memory: str | None,
+    trust_models: bool,
     as_json: bool,
 ) -> CommandResult:
     """`farm forecast`; returns the exit status."""
-    source = deployment.load(model_file)
+    source = deployment.load(model_file, trust_models)
     if target_file:
         if choice != ANY or fleet.opencl:
             raise click.UsageError("--target-file takes the place of units and --opencl")

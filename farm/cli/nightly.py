@@ -34,11 +34,12 @@ def nightly(
     output: Path | None,
     fleet: FleetOptions,
     store: str | None,
+    trust_models: bool,
     as_json: bool,
 ) -> CommandResult:
     """`farm nightly`; returns the exit status."""
     nightly = configuration.load(nightly_file)
-    places = places_of(nightly)
+    places = places_of(nightly, trust_models)
     with Store.open(store, tell=store_options.tell) as opened:
         if dry_run:
             return _show_plan(nightly, places, opened, as_json)

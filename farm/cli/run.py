@@ -31,10 +31,11 @@ def run(
     load: LoadOptions,
     fleet: FleetOptions,
     store: str | None,
+    trust_models: bool,
     as_json: bool,
 ) -> CommandResult:
     """`farm run`; returns the exit status."""
-    source = deployment.load(model_file)
+    source = deployment.load(model_file, trust_models)
     units = lookup.units_for(source, choice)
     wanted = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load)
     with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as progress:

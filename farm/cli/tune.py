@@ -33,11 +33,12 @@ def tune(
     fleet: FleetOptions,
     memory: str | None,
     store: str | None,
+    trust_models: bool,
     as_json: bool,
 ) -> CommandResult:
     """`farm tune`; returns the exit status."""
     units = lookup.chosen_units(choice)
-    sources = [deployment.load(path) for path in model_files or _all_models()]
+    sources = [deployment.load(path, trust_models) for path in model_files or _all_models()]
     wanted = TuneOptions(SearchOptions(level, budget_s, memory))
     how_to_go_on = _how_to_go_on(units)
     try:

@@ -7,7 +7,7 @@
     model_data_format: code                 # optional: their weights too
     models:
       squeezenet_v11:                       # the model's name: letters, digits, `_`, `-` and `.`
-        platform: onnx
+        platform: onnx                      # or tensorflow, keras, tflite, pytorch (docs/models.md)
         model_file_path: zoo://squeezenet_v11?width=1.0&size=227   # or a path beside this file, or http(s)://
         model_sha256_checksum: 625c95...    # optional
         # platform: caffe has its network in model_file_path (.prototxt) and its weights in weight_file_path
@@ -20,8 +20,9 @@
         data_type: fp16_fp32                # GPU: storage_arithmetic; a CPU runtime always computes in fp32
 
 One format, type or range given for several tensors counts for all of them. A tensor's format says how its data and its
-shape lie in this file and in the application: NCHW (default, ONNX's own order), NHWC (the runtime transposes at the
-boundary) or NONE (no image: taken as it is). A key that does not work yet is refused, never ignored.
+shape lie in this file and in the application: NCHW (the own order of ONNX and PyTorch, and their default), NHWC (that
+of TensorFlow, Keras and TFLite) or NONE (no image: taken as it is); where it is not the model's own, the runtime
+transposes at the boundary. A key that does not work yet is refused, never ignored.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator
 
-from farm.config import yaml_source
+from farm.config import platforms, yaml_source
 from farm.config.fields import (
     Abis,
     Checksum,
@@ -47,17 +48,15 @@ from farm.config.fields import (
     not_empty,
     split_text,
 )
+from farm.config.platforms import PLATFORMS, DataFormat
 from farm.config.yaml_source import KeyPath, YamlSection, YamlSource
 from runtime.errors import ConfigError
 
-DataFormat = Literal["NCHW", "NHWC", "NONE"]
 ElementType = Literal["float32", "int32"]
 Form = Literal["file", "code"]
 DataType = Literal["fp16_fp32", "fp32_fp32", "fp16_fp16"]
 Runtime = Literal["cpu", "gpu"]
 
-PLATFORMS = ("onnx", "caffe")  # farm/model/source_model.py has the reader of each
-PLATFORMS_WITH_WEIGHT_FILES = ("caffe",)
 RUNTIMES: dict[str, tuple[Runtime, ...]] = {
     "cpu": ("cpu",),
     "gpu": ("gpu",),
@@ -78,11 +77,6 @@ class Input:
     data_format: DataFormat
     value_range: tuple[float, float]
 
-    @property
-    def graph_shape(self) -> tuple[int, ...]:
-        """The shape in the graph's own (NCHW) order."""
-        return to_graph_order(self.shape, self.data_format)
-
 
 @dataclasses.dataclass(frozen=True)
 class Output:
@@ -92,37 +86,24 @@ class Output:
     shape: tuple[int, ...] | None
     data_format: DataFormat
 
-    @property
-    def graph_shape(self) -> tuple[int, ...] | None:
-        """The shape in the graph's own (NCHW) order."""
-        return None if self.shape is None else to_graph_order(self.shape, self.data_format)
-
-
-def to_graph_order(shape: tuple[int, ...], data_format: DataFormat) -> tuple[int, ...]:
-    """An NHWC shape of rank 4 as NCHW; every other shape as it is."""
-    if data_format == "NHWC" and len(shape) == 4:
-        n, h, w, c = shape
-        return (n, c, h, w)
-    return shape
-
 
 class Subgraph(YamlSection):
     """The model's inputs and outputs, and the data to check them with."""
 
     not_yet: ClassVar = {
         "output_data_types": "outputs are float32",
-        "validation_outputs_data": "outputs are compared with ONNX Runtime's",
-        "accuracy_validation_script": "outputs are compared with ONNX Runtime's",
+        "validation_outputs_data": "outputs are compared with those that the backend computes",
+        "accuracy_validation_script": "outputs are compared with those that the backend computes",
     }
 
     input_tensors: Annotated[tuple[Text, ...], BeforeValidator(as_list), AfterValidator(not_empty)]
     input_shapes: Annotated[tuple[Shape, ...], BeforeValidator(as_list)]
     input_ranges: Annotated[tuple[Range, ...], BeforeValidator(as_list)] = ((-1.0, 1.0),)
     input_data_types: Annotated[tuple[ElementType, ...], BeforeValidator(as_list)] = ("float32",)
-    input_data_formats: Annotated[tuple[DataFormat, ...], BeforeValidator(as_list)] = ("NCHW",)
+    input_data_formats: Annotated[tuple[DataFormat, ...], BeforeValidator(as_list)] = ()
     output_tensors: Annotated[tuple[Text, ...], BeforeValidator(as_list), AfterValidator(not_empty)]
     output_shapes: Annotated[tuple[Shape, ...], BeforeValidator(as_list)] = ()
-    output_data_formats: Annotated[tuple[DataFormat, ...], BeforeValidator(as_list)] = ("NCHW",)
+    output_data_formats: Annotated[tuple[DataFormat, ...], BeforeValidator(as_list)] = ()
     check_tensors: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
     check_shapes: Annotated[tuple[Shape, ...], BeforeValidator(as_list)] = ()
     validation_inputs_data: Annotated[tuple[Location, ...], BeforeValidator(as_list)] = ()
@@ -200,7 +181,7 @@ class Model(YamlSection):
     runtime: str
     data_type: Annotated[DataType, BeforeValidator(_both_types)] = "fp16_fp32"
     validation_threshold: dict[str, Similarity] = Field(default_factory=dict)
-    backend: str = "onnxruntime"
+    backend: str = ""
     limit_opencl_kernel_time: bool = False
     obfuscate: bool = False
     winograd: int = 0
@@ -208,15 +189,14 @@ class Model(YamlSection):
     @field_validator("platform")
     @classmethod
     def _known_platform(cls, value: str) -> str:
-        if value not in PLATFORMS:
-            raise ValueError(f"{value!r} is not supported yet; export the model to ONNX and write platform: onnx")
-        return value
+
+        return platforms.known_platform(value)
 
     @field_validator("weight_file_path", "weight_sha256_checksum")
     @classmethod
     def _weights_have_a_file(cls, value: str | None, info: ValidationInfo) -> str | None:
         platform = info.data.get("platform", "caffe")
-        if platform not in PLATFORMS_WITH_WEIGHT_FILES:
+        if not PLATFORMS[platform].has_weight_file:
             raise ValueError(f"the file of platform {platform} holds its weights; leave it out")
         if info.field_name == "weight_sha256_checksum" and info.data.get("weight_file_path", "") is None:
             raise ValueError("there is no weight_file_path that it could be of")
@@ -224,10 +204,8 @@ class Model(YamlSection):
 
     @field_validator("backend")
     @classmethod
-    def _known_backend(cls, value: str) -> str:
-        if value != "onnxruntime":
-            raise ValueError(f"{value!r} is not supported yet; outputs are compared with those of onnxruntime")
-        return value
+    def _known_backend(cls, value: str, info: ValidationInfo) -> str:
+        return platforms.known_backend(value, info.data.get("platform"))
 
     @field_validator("subgraphs")
     @classmethod
@@ -262,8 +240,18 @@ class Model(YamlSection):
 
     @property
     def subgraph(self) -> Subgraph:
-        """The only subgraph."""
-        return self.subgraphs[0]
+        """The only subgraph; tensors whose format the file does not say have the platform's."""
+        subgraph, own = self.subgraphs[0], (PLATFORMS[self.platform].own_format,)
+        formats = {
+            "input_data_formats": subgraph.input_data_formats or own,
+            "output_data_formats": subgraph.output_data_formats or own,
+        }
+        return subgraph.model_copy(update=formats)
+
+    @property
+    def oracle(self) -> str:
+        """What computes the reference outputs: the file's backend, else the platform's own."""
+        return self.backend or PLATFORMS[self.platform].backends[0]
 
     @property
     def runtimes(self) -> tuple[Runtime, ...]:
@@ -291,6 +279,7 @@ class Deployment(YamlSection):
     model_data_format: Form = "file"
     models: Annotated[dict[SafeName, Model], AfterValidator(not_empty)]
     _source: YamlSource = PrivateAttr()
+    _trusted: bool = PrivateAttr(default=False)
 
     @field_validator("model_data_format")
     @classmethod
@@ -304,16 +293,21 @@ class Deployment(YamlSection):
         """The file that was read; its folder is what relative paths in it start from."""
         return self._source.path
 
+    @property
+    def trusts_models(self) -> bool:
+        """Whether the user trusts the models' authors, so that models may hold code; the file itself cannot say so."""
+        return self._trusted
+
     def error(self, key_path: KeyPath, problem: str) -> ConfigError:
         """Makes the error `file:line: key: problem`, for a mistake that only a later stage can see."""
         return self._source.error(key_path, problem)
 
 
-def load(path: Path) -> Deployment:
+def load(path: Path, trust_models: bool = False) -> Deployment:
     """Reads and checks a deployment file; raises ConfigError with the line of the first mistake."""
     source = yaml_source.load(path)
     deployment = source.validate(Deployment)
-    deployment._source = source
+    deployment._source, deployment._trusted = source, trust_models
     return deployment
 
 

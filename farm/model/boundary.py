@@ -1,7 +1,8 @@
 """Cuts a model at the inputs and outputs that the deployment file names, and converts these to its data formats.
 
-Importer and oracle both get the cut model, so that arrays have the application's order everywhere. A tensor whose
-format is NHWC keeps its name and gets a transposition; the model's own tensor, in NCHW order, becomes `<name>:nchw`.
+Importer and oracle both get the cut model, so that arrays have the application's order everywhere. An image whose
+format is not the model's own (NCHW in ONNX files, NHWC in what was converted from TensorFlow) keeps its name and gets a
+transposition; the model's own tensor becomes `<name>:nchw` or `<name>:nhwc`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import onnx
 from onnx import TensorProto, helper
 
-from farm.config.deployment import DataFormat, Input, Output
+from farm.config.deployment import Input, Output
+from farm.config.platforms import DataFormat
 from runtime.errors import ModelError
 
 TO_NCHW = (0, 3, 1, 2)
@@ -20,20 +22,25 @@ ELEMENT_TYPES = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32}
 IR_VERSION_WITH_FREE_INITIALIZERS = 4  # before it, every initializer had to be an input too
 
 
-def cut_at_boundary(model: onnx.ModelProto, inputs: Sequence[Input], outputs: Sequence[Output]) -> onnx.ModelProto:
+def cut_at_boundary(
+    model: onnx.ModelProto, inputs: Sequence[Input], outputs: Sequence[Output], own: DataFormat = "NCHW"
+) -> onnx.ModelProto:
     """Cuts the model to what lies between `inputs` and `outputs`, which may be intermediate tensors.
+
+    `own` is the order of an image's axes in the model.
 
     Raises:
         ModelError: a tensor is not in the model, or an input of the model that is needed is not among `inputs`.
     """
     nodes = _needed_nodes(model, [tensor.name for tensor in inputs], [tensor.name for tensor in outputs])
-    _check_inputs(model, nodes, inputs)
+    _check_inputs(model, nodes, inputs, own)
     tensors: list[Input | Output] = [*inputs, *outputs]
-    renames = {tensor.name: f"{tensor.name}:nchw" for tensor in tensors if _is_nhwc(tensor)}
+    renames = {tensor.name: f"{tensor.name}:{own.lower()}" for tensor in tensors if is_turned(tensor, own)}
     inner = [_renamed(node, renames) for node in nodes]
     used = {name for node in inner for name in node.input} | {tensor.name for tensor in outputs}
+    entering, leaving = (TO_NCHW, TO_NHWC) if own == "NCHW" else (TO_NHWC, TO_NCHW)
     graph = helper.make_graph(
-        [*_transposes(inputs, TO_NCHW, renames, before=True), *inner, *_transposes(outputs, TO_NHWC, renames)],
+        [*_transposes(inputs, entering, renames, before=True), *inner, *_transposes(outputs, leaving, renames)],
         model.graph.name,
         [_value(tensor.name, ELEMENT_TYPES[tensor.data_type], tensor.shape) for tensor in inputs],
         [_value(tensor.name, TensorProto.FLOAT, None) for tensor in outputs],
@@ -48,9 +55,15 @@ def channel_axis(data_format: DataFormat, rank: int) -> int:
     return rank - 1 if data_format == "NHWC" else 1
 
 
-def _is_nhwc(tensor: Input | Output) -> bool:
+def is_turned(tensor: Input | Output, own: DataFormat) -> bool:
     """Whether a transposition is needed; an output without a shape, whose rank is unknown, counts as an image."""
-    return tensor.data_format == "NHWC" and (tensor.shape is None or len(tensor.shape) == 4)
+    return tensor.data_format not in (own, "NONE") and (tensor.shape is None or len(tensor.shape) == 4)
+
+
+def own_shape(tensor: Input, own: DataFormat) -> tuple[int, ...]:
+    """The shape of an input in the model's own order."""
+    order = TO_NCHW if own == "NCHW" else TO_NHWC
+    return tuple(tensor.shape[axis] for axis in order) if is_turned(tensor, own) else tensor.shape
 
 
 def _needed_nodes(model: onnx.ModelProto, inputs: Sequence[str], outputs: Sequence[str]) -> list[onnx.NodeProto]:
@@ -72,7 +85,9 @@ def _needed_nodes(model: onnx.ModelProto, inputs: Sequence[str], outputs: Sequen
     return [node for node in model.graph.node if id(node) in needed]
 
 
-def _check_inputs(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], inputs: Sequence[Input]) -> None:
+def _check_inputs(
+    model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], inputs: Sequence[Input], own: DataFormat
+) -> None:
     provided = {tensor.name for tensor in inputs} | {tensor.name for tensor in model.graph.initializer}
     read = {name for node in nodes for name in node.input}
     for value in model.graph.input:
@@ -81,11 +96,11 @@ def _check_inputs(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], input
     declared = {value.name: value for value in model.graph.input}
     for tensor in inputs:
         if tensor.name in declared:
-            _check_shape(declared[tensor.name], tensor)
+            _check_shape(declared[tensor.name], tensor, own_shape(tensor, own))
 
 
-def _check_shape(value: onnx.ValueInfoProto, tensor: Input) -> None:
-    """Refuses a type or shape that differs from the model's; a symbolic size matches any."""
+def _check_shape(value: onnx.ValueInfoProto, tensor: Input, deployed: tuple[int, ...]) -> None:
+    """Refuses a type or shape (`deployed`) other than the model's, in its order; a symbolic size matches any."""
     declared = value.type.tensor_type
     if declared.elem_type != ELEMENT_TYPES[tensor.data_type]:
         kind = TensorProto.DataType.Name(declared.elem_type)
@@ -93,7 +108,6 @@ def _check_shape(value: onnx.ValueInfoProto, tensor: Input) -> None:
     if not declared.HasField("shape"):
         return
     sizes = [dim.dim_value or None for dim in declared.shape.dim]
-    deployed = tensor.graph_shape
     if len(sizes) != len(deployed) or any(
         size not in (None, wanted) for size, wanted in zip(sizes, deployed, strict=True)
     ):

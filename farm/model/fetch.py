@@ -52,15 +52,17 @@ class Fetcher:
         max_download_bytes: int = MAX_DOWNLOAD_BYTES,
     ) -> None:
         self._deployment = deployment
-        self._cache = cache_folder
+        self.cache_folder = cache_folder
         self._progress = progress or (lambda received, total: None)
         self._max_download_bytes = max_download_bytes
 
     def model_file(self, model_name: str) -> Path:
-        """The model's file, its checksum verified where the deployment file gives one."""
+        """The model's file (a SavedModel's folder), its checksum verified where the deployment file gives one."""
         model = self._deployment.models[model_name]
         key_path = ("models", model_name, "model_file_path")
         with self._errors_located_at(key_path):
+            if model.platform == "tensorflow" and (folder := self._saved_model(model.model_file_path)):
+                return _checked_folder(folder, model.model_sha256_checksum)
             return self._resolve(model.model_file_path, model.model_sha256_checksum)
 
     def weight_file(self, model_name: str) -> Path | None:
@@ -80,6 +82,11 @@ class Fetcher:
             with self._errors_located_at(key_path):
                 arrays[tensor.name] = load_array(self._resolve(location, None), tensor)
         return arrays
+
+    def _saved_model(self, location: str) -> Path | None:
+        """The folder of a SavedModel; None where the location is none."""
+        path = self._deployment.path.parent / location
+        return path if "://" not in location and path.is_dir() else None
 
     def _resolve(self, location: str, checksum: str | None, checksum_key: str = "model_sha256_checksum") -> Path:
         """A local file of a location; `checksum_key` is where the deployment file says its checksum."""
@@ -102,13 +109,13 @@ class Fetcher:
             raise self._deployment.error(key_path, str(error)) from None
 
     def _zoo_model(self, url: str) -> Path:
-        path = self._cache / "zoo" / f"{_key(url, onnx.__version__, _zoo_source_hash())}.onnx"
+        path = self.cache_folder / "zoo" / f"{_key(url, onnx.__version__, _zoo_source_hash())}.onnx"
         if not path.exists():
             atomic_file.write(path, zoo.from_url(url).SerializeToString(deterministic=True))
         return path
 
     def _download(self, url: str, checksum: str | None, checksum_key: str) -> Path:
-        path = self._cache / "downloads" / _key(url, checksum or "")
+        path = self.cache_folder / "downloads" / _key(url, checksum or "")
         if checksum and path.exists() and sha256_of(path) == checksum:
             return path
         conditions = {} if checksum else _read_conditions(path)
@@ -174,6 +181,22 @@ def sha256_of(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def content_key(path: Path) -> str:
+    """A hash of a file, or of the names and contents of all files of a folder."""
+    if not path.is_dir():
+        return sha256_of(path)
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    return _key(*(part for file in files for part in (str(file.relative_to(path)), sha256_of(file))))
+
+
+def _checked_folder(folder: Path, checksum: str | None) -> Path:
+    if not (folder / "saved_model.pb").is_file():
+        raise ConfigError(f"{folder} is not the folder of a SavedModel: it holds no saved_model.pb")
+    if checksum:
+        raise ConfigError(f"{folder} is a folder; model_sha256_checksum is a file's, leave it out")
+    return folder
 
 
 def _local_file(path: Path) -> Path:

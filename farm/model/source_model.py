@@ -1,4 +1,4 @@
-"""Reads the model of a deployment file, of whatever framework, as an ONNX model: one reader a platform."""
+"""Reads the model of a deployment file as an ONNX model: one reader for each platform that farm reads by itself."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import onnx
 
 from farm.config.deployment import Input, Output
+from farm.model.boundary import own_shape
 from runtime.importers.caffe.caffe_importer import load_caffe
 from runtime.importers.onnx_file import load_onnx
 
@@ -30,7 +31,7 @@ def _read_onnx(path: Path, weights: Path | None, inputs: Sequence[Input], output
 
 def _read_caffe(path: Path, weights: Path | None, inputs: Sequence[Input], outputs: Sequence[Output]) -> SourceModel:
     """The deployment file's shapes replace the network's own: Caffe reshapes a network to its inputs."""
-    shapes = {tensor.name: tensor.graph_shape for tensor in inputs}
+    shapes = {tensor.name: own_shape(tensor, "NCHW") for tensor in inputs}
     read = load_caffe(path, weights, shapes, [tensor.name for tensor in outputs])
     return SourceModel(read.model, read.notes)
 
@@ -41,5 +42,8 @@ READERS: Mapping[str, Reader] = {"onnx": _read_onnx, "caffe": _read_caffe}
 def read_source_model(
     platform: str, path: Path, weights: Path | None, inputs: Sequence[Input], outputs: Sequence[Output]
 ) -> SourceModel:
-    """Reads the files of a model, by a reader of `READERS`; ModelError where they are damaged or not supported."""
-    return READERS[platform](path, weights, inputs, outputs)
+    """Reads the files of a model; of a framework that `READERS` lacks, the file that framework_model.py has made.
+
+    Raises ModelError where they are damaged or not supported.
+    """
+    return READERS.get(platform, _read_onnx)(path, weights, inputs, outputs)

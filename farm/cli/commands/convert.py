@@ -15,6 +15,7 @@ from farm.cli.envelope import CommandResult
 @options.unit_options
 @options.fleet_options("farm convert")
 @click.option("--explain", is_flag=True, help="Say what each pass did.")
+@options.trust_model_option
 @options.json_option
 def command(**given: Any) -> CommandResult:
     """Convert the models of MODEL.yml: the graph as ONNX, and a plan with its weights for each unit.

@@ -38,6 +38,12 @@ rounds_option = click.option(
 warmup_option = click.option(
     "--warmup", type=click.IntRange(0, 10_000), default=1, show_default=True, help="Rounds before those."
 )
+trust_model_option = click.option(
+    "--trust-model",
+    "trust_models",
+    is_flag=True,
+    help="Accept models that carry code (Keras Lambda layers, pickles, TorchScript).",
+)
 memory_option = click.option(
     "--memory", type=click.Choice(["buffer", "image"]), help="OpenCL memory.  [default: what suits the GPU]"
 )

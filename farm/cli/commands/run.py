@@ -16,7 +16,9 @@ from farm.cli.envelope import CommandResult
 @options.unit_options
 @options.rounds_option
 @options.warmup_option
-@click.option("--validate", is_flag=True, help="Compare the outputs with those of ONNX Runtime.")
+@click.option(
+    "--validate", is_flag=True, help="Compare the outputs with those of the model's framework (docs/models.md)."
+)
 @click.option("--layers", is_flag=True, help="Compare every operator's output too; names the first that departs.")
 @click.option(
     "--input",
@@ -28,6 +30,7 @@ from farm.cli.envelope import CommandResult
 @click.option("--output-dir", type=click.Path(path_type=Path, file_okay=False), help="Keep the outputs here (.npy).")
 @options.load_options
 @options.fleet_options("farm run", spreads=True)
+@options.trust_model_option
 @options.store_option
 @options.json_option
 def command(**given: Any) -> CommandResult:

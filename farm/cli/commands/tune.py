@@ -27,6 +27,7 @@ LEVELS = ("quick", "normal", "exhaustive")
 )
 @options.fleet_options("farm tune")
 @options.memory_option
+@options.trust_model_option
 @options.store_option
 @options.json_option
 def command(**given: Any) -> CommandResult:

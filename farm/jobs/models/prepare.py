@@ -14,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from farm.config.deployment import DataFormat, Deployment, Input, Model, Output, Runtime
+from farm.config.deployment import Deployment, Input, Model, Output, Runtime
+from farm.config.platforms import PLATFORMS, DataFormat
 from farm.model import boundary, fetch
+from farm.model.framework_model import FrameworkModel
 from farm.model.half_range import beyond_half
 from farm.model.oracle import expected_outputs
-from farm.model.source_model import read_source_model
+from farm.model.source_model import READERS, read_source_model
 from runtime.convert import convert
 from runtime.errors import ConfigError, ModelError, UnsupportedError
 from runtime.evaluate import evaluate
@@ -45,6 +47,7 @@ class Prepared:
         outputs: the deployment file's outputs, then its check_tensors where those are compared too.
         source: the bounded ONNX model, what the oracle runs.
         graph: the same, converted.
+        framework: the model as the framework has it that computes the reference outputs; None for ONNX Runtime.
     """
 
     deployment: Deployment
@@ -55,6 +58,7 @@ class Prepared:
     source: onnx.ModelProto
     graph: Graph
     reports: tuple[PassReport, ...]
+    framework: FrameworkModel | None = None
 
     def options(self, keep_layers: bool = False) -> Options:
         """What the deployment file asks of the lowering."""
@@ -80,14 +84,27 @@ def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool =
     settings = source.models[name]
     outputs = settings.subgraph.outputs + (_checked(settings) if check else ())
     path, weights = fetcher.model_file(name), fetcher.weight_file(name)
+    own = PLATFORMS[settings.platform].own_format
     with _located(source, name):
-        read = read_source_model(settings.platform, path, weights, settings.subgraph.inputs, outputs)
-        model = boundary.cut_at_boundary(read.model, settings.subgraph.inputs, outputs)
+        found = _framework_model(source, name, path, outputs)
+        onnx_file = found.onnx_file(fetcher.cache_folder) if found else path
+        read = read_source_model(settings.platform, onnx_file, weights, settings.subgraph.inputs, outputs)
+        model = boundary.cut_at_boundary(read.model, settings.subgraph.inputs, outputs, own)
         graph, reports = convert(model)
         reports = [*_import_report(settings.platform, read.notes), *reports]
         graph.name = name
         _check_outputs(graph, outputs)
-    return Prepared(source, name, settings, settings.subgraph.inputs, outputs, model, graph, tuple(reports))
+    inputs, oracle = settings.subgraph.inputs, None if settings.oracle == "onnxruntime" else found
+    return Prepared(source, name, settings, inputs, outputs, model, graph, tuple(reports), oracle)
+
+
+def _framework_model(source: Deployment, name: str, path: Path, outputs: tuple[Output, ...]) -> FrameworkModel | None:
+    """The model as its framework has it; None for one that farm reads by itself."""
+    settings = source.models[name]
+    if settings.platform in READERS:
+        return None
+    own = PLATFORMS[settings.platform].own_format
+    return FrameworkModel(settings.platform, path, settings.subgraph.inputs, outputs, own, source.trusts_models)
 
 
 def prepare_all(source: Deployment, check: bool = False) -> list[Prepared | Failed]:
@@ -113,7 +130,7 @@ class Failed:
 
 
 class TestData:
-    """Inputs of a model and what ONNX Runtime makes of them, computed once for all units."""
+    """Inputs of a model and what its oracle makes of them, computed once for all units."""
 
     __test__ = False
 
@@ -124,6 +141,8 @@ class TestData:
     @functools.cached_property
     def expected(self) -> dict[str, Array]:
         """The oracle's outputs."""
+        if self._prepared.framework:
+            return self._prepared.framework.reference_outputs(self.inputs)
         return expected_outputs(self._prepared.source, self.inputs)
 
     @functools.cached_property
@@ -190,6 +209,8 @@ def _located(source: Deployment, name: str) -> Iterator[None]:
     """Puts the deployment file and the model's name before the text of an error."""
     try:
         yield
+    except ConfigError as error:
+        raise source.error(("models", name), str(error)) from None
     except ModelError as error:
         kind = UnsupportedError if isinstance(error, UnsupportedError) else ModelError
         raise kind(f"{source.error(('models', name), str(error))}") from None

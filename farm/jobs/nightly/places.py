@@ -9,9 +9,9 @@ from farm.units import lookup
 from farm.units.selection import select
 
 
-def places_of(nightly: NightlyConfiguration) -> Places:
+def places_of(nightly: NightlyConfiguration, trust_models: bool = False) -> Places:
     """Each model's units: those that the file names, else those that the model's deployment file is for."""
-    deployments = [deployment.load(path) for path in nightly.model_files]
+    deployments = [deployment.load(path, trust_models) for path in nightly.model_files]
     if not nightly.units:
         return [(source, lookup.units_for(source)) for source in deployments]
     there = lookup.candidates()

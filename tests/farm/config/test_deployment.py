@@ -57,16 +57,40 @@ def test_reads_every_key(tmp_path: Path) -> None:
     assert (model.winograd, model.obfuscate, model.limit_opencl_kernel_time) == (2, False, False)
 
 
-def test_one_format_stands_for_all_tensors_and_reorders_shapes(tmp_path: Path) -> None:
+def test_one_format_stands_for_all_tensors(tmp_path: Path) -> None:
     image, mask = load(tmp_path, VALID).models["net"].subgraph.inputs
-    assert (image.name, image.shape, image.graph_shape) == ("image", (1, 224, 224, 3), (1, 3, 224, 224))
-    assert (mask.data_format, mask.graph_shape) == ("NHWC", (1, 5))
+    assert (image.name, image.shape, image.data_format) == ("image", (1, 224, 224, 3), "NHWC")
+    assert (mask.shape, mask.data_format) == ((1, 5), "NHWC")
     assert (image.value_range, mask.data_type) == ((-1.0, 1.0), "float32")
 
 
-def test_format_defaults_to_onnx_own_order(tmp_path: Path) -> None:
-    (output,) = load(tmp_path, VALID).models["net"].subgraph.outputs
-    assert (output.data_format, output.graph_shape) == ("NCHW", (1, 1000))
+@pytest.mark.parametrize(
+    ("platform", "own", "oracle"),
+    [
+        ("onnx", "NCHW", "onnxruntime"),
+        ("tensorflow", "NHWC", "tensorflow"),
+        ("keras", "NHWC", "tensorflow"),
+        ("tflite", "NHWC", "litert"),
+        ("pytorch", "NCHW", "pytorch"),
+    ],
+)
+def test_format_and_oracle_default_to_the_platforms_own(tmp_path: Path, platform: str, own: str, oracle: str) -> None:
+    text = VALID.replace("platform: onnx", f"platform: {platform}").replace("        input_data_formats: NHWC\n", "")
+    model = load(tmp_path, text).models["net"]
+    assert {tensor.data_format for tensor in (*model.subgraph.inputs, *model.subgraph.outputs)} == {own}
+    assert model.oracle == oracle
+
+
+def test_backend_chooses_the_oracle(tmp_path: Path) -> None:
+    text = VALID.replace("platform: onnx", "platform: keras\n    backend: onnxruntime")
+    assert load(tmp_path, text).models["net"].oracle == "onnxruntime"
+
+
+def test_only_the_caller_can_trust_models(tmp_path: Path) -> None:
+    read = load(tmp_path, VALID)
+    assert not read.trusts_models
+    assert deployment.load(read.path, trust_models=True).trusts_models
+    assert "models.net.trust_models: unknown key" in refusal(tmp_path, VALID.replace("winograd: 2", "trust_models: 1"))
 
 
 def test_ranges_may_be_text_or_lists(tmp_path: Path) -> None:
@@ -121,10 +145,18 @@ REFUSALS = {
         "model_data_format: code\nmodels:",
         "4: model_data_format: weights as code need model_graph_format: code",
     ),
-    "platform": ("platform: onnx", "platform: mxnet", "6: models.net.platform: 'mxnet' is not supported yet; export"),
+    "platform": (
+        "platform: onnx",
+        "platform: kers",
+        "6: models.net.platform: 'kers' is no platform that is supported, did",
+    ),
     "dsp": ("runtime: cpu+gpu", "runtime: dsp", "16: models.net.runtime: 'dsp' is not supported yet; write cpu, gpu"),
     "no runtime": ("runtime: cpu+gpu", "runtime: tpu", "16: models.net.runtime: 'tpu' is no runtime; write cpu, gpu"),
-    "backend": ("winograd: 2", "backend: caffe2", "17: models.net.backend: 'caffe2' is not supported yet; outputs are"),
+    "backend": (
+        "winograd: 2",
+        "backend: caffe2",
+        "17: models.net.backend: 'caffe2' cannot run models of platform onnx",
+    ),
     "hexagon threshold": ("CPU:", "HEXAGON:", "18: models.net.validation_threshold: 'HEXAGON' is not supported yet;"),
     "threshold": (
         "0.999",

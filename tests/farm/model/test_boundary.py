@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from farm.config.deployment import Input, Output
+from farm.config.platforms import DataFormat
 from farm.model.boundary import channel_axis, cut_at_boundary
 from farm.model.oracle import expected_outputs
 from runtime.convert import convert
@@ -120,3 +121,29 @@ def test_onnx_runtime_refuses_with_one_line() -> None:
 
 def test_the_channel_axis_is_last_in_nhwc_only() -> None:
     assert [channel_axis(form, 4) for form in ("NCHW", "NHWC", "NONE")] == [1, 3, 1]
+
+
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW", "NONE"])
+def test_a_model_in_nhwc_order_keeps_it_unless_the_file_says_nchw(data_format: DataFormat) -> None:
+    """Such is what was converted from TensorFlow: its own order is NHWC."""
+    nodes = [helper.make_node("Softmax", ["x"], ["y"], "softmax", axis=3)]
+    value = helper.make_tensor_value_info
+    model = model_of(nodes, [value("x", FLOAT, [1, 8, 8, 3])], [value("y", FLOAT, [1, 8, 8, 3])])
+    x = X.transpose(0, 2, 3, 1)
+    expected = expected_outputs(model, {"x": x})["y"]
+    turned = data_format == "NCHW"
+    shape = (1, 3, 8, 8) if turned else (1, 8, 8, 3)
+    inputs, outputs = [Input("x", shape, "float32", data_format, (-1.0, 1.0))], [Output("y", shape, data_format)]
+    found = expected_outputs(cut_at_boundary(model, inputs, outputs, "NHWC"), {"x": X if turned else x})["y"]
+    np.testing.assert_allclose(found, expected.transpose(0, 3, 1, 2) if turned else expected, rtol=1e-6)
+
+
+def test_a_shape_in_the_other_order_is_refused_in_the_models_own() -> None:
+    model = model_of(
+        [helper.make_node("Relu", ["x"], ["y"], "relu")],
+        [helper.make_tensor_value_info("x", FLOAT, [1, 8, 8, 3])],
+        [helper.make_tensor_value_info("y", FLOAT, [1, 8, 8, 3])],
+    )
+    given = Input("x", (1, 8, 8, 3), "float32", "NCHW", (-1.0, 1.0))
+    with pytest.raises(ModelError, match=r"shape 1,8,8,3, which is 1,8,3,8 in the model's order, but the model reads"):
+        cut_at_boundary(model, [given], [Output("y", None, "NCHW")], "NHWC")

@@ -1,0 +1,97 @@
+"""Converts and runs .tflite models: `python -m` with the folder of a request.
+
+LiteRT's interpreter reads the model first, and names and shapes its tensors; tf2onnx converts it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import onnx
+from ai_edge_litert.interpreter import Interpreter
+
+from runtime.errors import ModelError
+from runtime.frameworks import names
+from runtime.frameworks.names import find_tensor
+from runtime.frameworks.programs import program
+from runtime.frameworks.programs.onnx_coverage import check_operators
+from runtime.frameworks.request import FrameworkRequest
+
+TITLE = "LiteRT"
+OPSET = 17
+
+
+def to_onnx(request: FrameworkRequest, folder: Path) -> onnx.ModelProto:
+    """The model as ONNX, its boundary under the deployment file's names."""
+    import tf2onnx
+
+    interpreter = _interpreter(request)
+    inputs = [detail["name"] for detail in _inputs(interpreter, request)]
+    outputs = [detail["name"] for detail in _outputs(interpreter, request)]
+    tf2onnx.logging.set_level(tf2onnx.logging.ERROR)
+    model: onnx.ModelProto
+    model, _ = tf2onnx.convert.from_tflite(request.model, inputs, outputs, opset=OPSET)
+    check_operators(model, TITLE)
+    given = (*request.input_names, *request.outputs)
+    names.rename(model, dict(zip((*inputs, *outputs), given, strict=True)))
+    return model
+
+
+def run(request: FrameworkRequest, folder: Path, inputs: Sequence[program.Array]) -> Sequence[program.Array]:
+    """What the interpreter computes."""
+    interpreter = _interpreter(request)
+    for detail, value in zip(_inputs(interpreter, request), inputs, strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    return [interpreter.get_tensor(detail["index"]) for detail in _outputs(interpreter, request)]
+
+
+def _interpreter(request: FrameworkRequest) -> Any:
+    """The model with memory for its tensors, all of which stay readable."""
+    interpreter = Interpreter(request.model, num_threads=1, experimental_preserve_all_tensors=True)
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+def _inputs(interpreter: Any, request: FrameworkRequest) -> list[dict[str, Any]]:
+    """The tensors of the request's inputs, which are all of the model's."""
+    own = {detail["name"]: detail for detail in interpreter.get_input_details()}
+    known = {**own, **_by_key(interpreter, "input")}
+    found = [find_tensor("input", name, known, list(own)) for name in request.input_names]
+    for (name, shape), detail in zip(request.inputs, found, strict=True):
+        _check_shape(name, shape, tuple(map(int, detail["shape"])))
+    unnamed = set(own) - {detail["name"] for detail in found}
+    if unnamed:
+        raise ModelError(f"the model reads the input {min(unnamed)!r}, which input_tensors does not name")
+    return found
+
+
+def _outputs(interpreter: Any, request: FrameworkRequest) -> list[dict[str, Any]]:
+    """The tensors of the request's outputs, any of the model's."""
+    every = {detail["name"]: detail for detail in interpreter.get_tensor_details()}
+    own = {detail["name"]: detail for detail in interpreter.get_output_details()}
+    known = {**every, **own, **_by_key(interpreter, "output")}
+    return [find_tensor("output", name, known, list(own)) for name in request.outputs]
+
+
+def _by_key(interpreter: Any, kind: Literal["input", "output"]) -> Mapping[str, dict[str, Any]]:
+    """The tensors under the keys of the model's only signature, where it has one."""
+    signatures = list(interpreter.get_signature_list())
+    if len(signatures) != 1:
+        return {}
+    runner = interpreter.get_signature_runner(signatures[0])
+    details = runner.get_input_details() if kind == "input" else runner.get_output_details()
+    return dict(details)
+
+
+def _check_shape(name: str, shape: tuple[int, ...], declared: tuple[int, ...]) -> None:
+    if shape != declared:
+        given, read = ",".join(map(str, shape)), ",".join(map(str, declared))
+        raise ModelError(f"input {name!r}: shape {given}, but the model reads {read}")
+
+
+if __name__ == "__main__":
+    sys.exit(program.main(TITLE, to_onnx, run))

@@ -1,0 +1,48 @@
+"""The small models of each framework, written once a session; without the framework the tests are skipped."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from runtime import extras
+from runtime.frameworks.frameworks import is_installed
+from tests.conftest import require
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def tensorflow_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    for package in ("tensorflow", "tf2onnx", "ai-edge-litert"):
+        require(
+            "tensorflow",
+            "" if is_installed(package) else f"{package} is not installed: {extras.install_command(package)}",
+        )
+    return _written(tmp_path_factory.mktemp("tensorflow"), "tensorflow")
+
+
+@pytest.fixture(scope="session")
+def pytorch_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    for package in ("torch", "onnxscript"):
+        require(
+            "pytorch", "" if is_installed(package) else f"{package} is not installed: {extras.install_command(package)}"
+        )
+    return _written(tmp_path_factory.mktemp("pytorch"), "torch")
+
+
+def _require(name: str, packages: Sequence[str]) -> None:
+    """Skips, or fails where FARM_REQUIRED lists the name, without the packages."""
+    missing = [package for package in packages if not is_installed(package)]
+    require(name, extras.needed("this test", missing[0]) if missing else "")
+
+
+def _written(folder: Path, framework: str) -> Path:
+    command = [sys.executable, "-m", "tests.frameworks.small_models", str(folder), framework]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder

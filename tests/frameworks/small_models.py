@@ -1,0 +1,103 @@
+"""Writes small models with seeded weights: `python -m tests.frameworks.small_models FOLDER FRAMEWORK`.
+
+In a process of its own: a framework that was imported here would stay, with its memory and its warnings.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SEED = 5
+
+
+def write_tensorflow(folder: Path) -> None:
+    """One network in every form, as float and as integers, and models that must be refused."""
+    import tensorflow as tf
+
+    tf.keras.utils.set_random_seed(SEED)
+    model = _keras_network(tf)
+    model.save(folder / "net.keras")
+    model.save(folder / "net.h5")
+    model.save_weights(folder / "net.weights.h5")
+    model.export(folder / "saved", verbose=False)
+    (folder / "frozen.pb").write_bytes(_frozen(tf, model))
+    variables = tf.Graph()
+    with variables.as_default():
+        x = tf.compat.v1.placeholder(tf.float32, (1, 4), "x")
+        tf.matmul(x, tf.compat.v1.get_variable("w", (4, 4), use_resource=False), name="y")
+    (folder / "unfrozen.pb").write_bytes(variables.as_graph_def().SerializeToString())
+    converter = tf.lite.TFLiteConverter.from_keras_model(model)
+    (folder / "net.tflite").write_bytes(converter.convert())
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    converter.representative_dataset = _samples
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+    converter.inference_input_type = converter.inference_output_type = tf.int8
+    (folder / "integer.tflite").write_bytes(converter.convert())
+    image = tf.keras.Input((4,), name="image")
+    coded = tf.keras.Model(image, tf.keras.layers.Lambda(lambda x: 2 * x, name="twice")(image))
+    coded.save(folder / "lambda.keras")
+    coded.save(folder / "lambda.h5")
+    reading = tf.Graph()
+    with reading.as_default():
+        name = tf.compat.v1.placeholder(tf.string, (), "name")
+        tf.strings.length(tf.io.read_file(name), name="length")
+    (folder / "reading.pb").write_bytes(reading.as_graph_def().SerializeToString())
+
+
+def write_pytorch(folder: Path) -> None:
+    """net.pt2 with a free batch, the same as TorchScript, and as pickles of torch.save."""
+    import torch
+
+    torch.manual_seed(SEED)
+    network, image = _torch_network(torch).eval(), torch.zeros(2, 3, 16, 16)
+    batch = torch.export.Dim("N", max=64)
+    exported = torch.export.export(network, (image,), dynamic_shapes=({0: batch},))
+    torch.export.save(exported, folder / "net.pt2")
+    torch.jit.trace(network, image).save(folder / "net.ts")
+    torch.save(network, folder / "pickle.pt")
+    torch.save(network.state_dict(), folder / "state.pt")
+
+
+def _keras_network(tf: Any) -> Any:
+    layers = tf.keras.layers
+    image = tf.keras.Input((16, 16, 3), name="image")
+    x = layers.Conv2D(8, 3, strides=2, padding="same", use_bias=False, name="conv")(image)
+    x = layers.ReLU(6.0, name="act")(layers.BatchNormalization(name="norm")(x))
+    x = layers.DepthwiseConv2D(3, padding="same", name="deep")(x)
+    x = layers.GlobalAveragePooling2D(name="mean")(x)
+    model = tf.keras.Model(image, layers.Dense(5, activation="softmax", name="scores")(x))
+    random = np.random.default_rng(SEED)
+    model.get_layer("norm").set_weights([random.uniform(0.5, 1.5, 8).astype("f") for _ in range(4)])
+    return model
+
+
+def _frozen(tf: Any, model: Any) -> bytes:
+    """The graph as TensorFlow 1's tools wrote it: weights as constants, an input called `image`."""
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    spec = tf.TensorSpec((None, 16, 16, 3), tf.float32, "image")
+    function = tf.function(lambda image: tf.identity(model(image), "scores")).get_concrete_function(spec)
+    content: bytes = convert_variables_to_constants_v2(function).graph.as_graph_def().SerializeToString()
+    return content
+
+
+def _samples() -> Iterator[list[np.ndarray]]:
+    random = np.random.default_rng(SEED)
+    return ([random.uniform(-1, 1, (1, 16, 16, 3)).astype("f")] for _ in range(16))
+
+
+def _torch_network(torch: Any) -> Any:
+    nn = torch.nn
+    convolution = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU6())
+    return nn.Sequential(convolution, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5), nn.Softmax(1))
+
+
+WRITERS: dict[str, Callable[[Path], None]] = {"tensorflow": write_tensorflow, "torch": write_pytorch}
+
+if __name__ == "__main__":
+    WRITERS[sys.argv[2]](Path(sys.argv[1]))

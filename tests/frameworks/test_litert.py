@@ -1,0 +1,77 @@
+"""TFLite models against LiteRT's interpreter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from runtime.errors import ModelError, UnsupportedError
+from runtime.frameworks import process
+from runtime.frameworks.request import FrameworkRequest
+from tests.frameworks.deployments import assert_agrees, prepared, write
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("source", "output"),
+    [
+        ("serving_default_image:0", "StatefulPartitionedCall_1:0"),
+        ("serving_default_image", "StatefulPartitionedCall_1"),
+        ("image", "output_0"),
+    ],
+)
+def test_a_float_model_agrees_with_litert(tmp_path: Path, tensorflow_models: Path, source: str, output: str) -> None:
+    path = write(tmp_path, "tflite", tensorflow_models / "net.tflite", source, output=output)
+    assert assert_agrees(prepared(path, tmp_path))[output].shape == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("source", "shape", "text"),
+    [
+        ("imagee", "1,16,16,3", "input tensor 'imagee' is not in the model, did you mean 'image'?"),
+        ("image", "1,3,16,16", "input 'image': shape 1,3,16,16, but the model reads 1,16,16,3"),
+    ],
+)
+def test_refusals(tmp_path: Path, tensorflow_models: Path, source: str, shape: str, text: str) -> None:
+    path = write(tmp_path, "tflite", tensorflow_models / "net.tflite", source, shape, "output_0")
+    with pytest.raises(ModelError) as caught:
+        prepared(path, tmp_path)
+    assert text in str(caught.value)
+
+
+def test_a_truncated_file(tmp_path: Path, tensorflow_models: Path) -> None:
+    content = (tensorflow_models / "net.tflite").read_bytes()
+    (tmp_path / "cut.tflite").write_bytes(content[: len(content) // 2])
+    path = write(tmp_path, "tflite", tmp_path / "cut.tflite", output="output_0")
+    with pytest.raises(ModelError, match="LiteRT"):
+        prepared(path, tmp_path)
+
+
+def test_an_integer_model_as_onnx_agrees_within_one_step(tmp_path: Path, tensorflow_models: Path) -> None:
+    """The conversion alone, computed by ONNX Runtime."""
+    model = str(tensorflow_models / "integer.tflite")
+    request = FrameworkRequest("tflite", model, (("image", (1, 16, 16, 3)),), ("output_0",))
+    image = np.random.default_rng(0).integers(-128, 128, (1, 16, 16, 3), np.int8)
+    np.savez(tmp_path / process.INPUTS, **{"0": image})
+    process.run_program("convert", request, tmp_path)
+    process.run_program("run", request, tmp_path)
+    session = onnxruntime.InferenceSession(str(tmp_path / process.MODEL), providers=["CPUExecutionProvider"])
+    (computed,) = session.run(["output_0"], {"image": image})
+    with np.load(tmp_path / process.OUTPUTS) as outputs:
+        expected = outputs["0"]
+    assert computed.dtype == expected.dtype == np.int8
+    assert np.mean(np.abs(computed.astype(int) - expected.astype(int)) <= 1) >= 0.99
+
+
+def test_an_integer_model_agrees_with_litert_within_one_step(tmp_path: Path, tensorflow_models: Path) -> None:
+    path = write(tmp_path, "tflite", tensorflow_models / "integer.tflite", output="output_0", input_data_types="[int8]")
+    try:
+        found = prepared(path, tmp_path)
+    except (UnsupportedError, ModelError) as error:
+        pytest.skip(f"not there yet: {error}")
+    outputs = assert_agrees(found)
+    assert outputs["output_0"].dtype == np.int8

@@ -1,0 +1,139 @@
+"""TensorFlow and Keras models in every form, against TensorFlow; what cannot be read is refused in one line."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from farm.model import framework_model
+from runtime.errors import ConfigError, FarmError, ModelError
+from tests.farm.model.tiny_model import tiny_model
+from tests.frameworks.deployments import assert_agrees, prepared, write
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("platform", "file", "source", "output"),
+    [
+        ("keras", "net.keras", "image", "scores"),
+        ("keras", "net.h5", "image:0", "scores:0"),
+        ("tensorflow", "frozen.pb", "image:0", "scores"),
+        ("tensorflow", "saved", "image", "output_0"),
+        ("tensorflow", "saved", "serving_default_image:0", "StatefulPartitionedCall_1:0"),
+    ],
+)
+def test_every_form_agrees_with_tensorflow(
+    tmp_path: Path, tensorflow_models: Path, platform: str, file: str, source: str, output: str
+) -> None:
+    path = write(tmp_path, platform, tensorflow_models / file, source, "2,16,16,3", output)
+    outputs = assert_agrees(prepared(path, tmp_path))
+    assert {name: value.shape for name, value in outputs.items()} == {output: (2, 5)}
+
+
+def test_check_tensors_are_compared_in_the_models_own_order(tmp_path: Path, tensorflow_models: Path) -> None:
+    path = write(tmp_path, "keras", tensorflow_models / "net.keras", check_tensors="[act, deep]")
+    outputs = assert_agrees(prepared(path, tmp_path, check=True))
+    assert {name: value.shape for name, value in outputs.items()} == {
+        "scores": (1, 5),
+        "act": (1, 8, 8, 8),
+        "deep": (1, 8, 8, 8),
+    }
+
+
+def test_a_model_is_cut_at_intermediate_tensors(tmp_path: Path, tensorflow_models: Path) -> None:
+    path = write(tmp_path, "keras", tensorflow_models / "net.keras", "conv", "1,8,8,8", "mean")
+    found = prepared(path, tmp_path)
+    assert_agrees(found)
+    assert [node.op for node in found.graph.nodes].count("Conv") == 1
+
+
+def test_an_image_may_be_given_in_nchw_order(tmp_path: Path, tensorflow_models: Path) -> None:
+    model = tensorflow_models / "net.keras"
+    (tmp_path / "turned").mkdir()
+    turned = write(tmp_path / "turned", "keras", model, shape="1,3,16,16", input_data_formats="NCHW", output="act")
+    outputs = assert_agrees(found := prepared(turned, tmp_path))
+    assert outputs["act"].shape == (1, 8, 8, 8)
+    assert "Transpose" not in [node.op for node in found.graph.nodes][:1]
+
+
+def test_a_converted_model_is_taken_from_the_cache(
+    tmp_path: Path, tensorflow_models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, "keras", tensorflow_models / "net.keras")
+    first = prepared(path, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(framework_model.process, "run_program", None)
+        assert prepared(path, tmp_path).source == first.source
+    write(tmp_path, "keras", tensorflow_models / "net.keras", output="mean")
+    assert prepared(path, tmp_path).source != first.source
+
+
+def test_onnx_runtime_is_the_oracle_where_the_file_says_so(tmp_path: Path, tensorflow_models: Path) -> None:
+    path = write(tmp_path, "keras", tensorflow_models / "net.keras", backend="onnxruntime")
+    assert prepared(path, tmp_path).framework is None
+
+
+def refusal(file: Path, cache: Path, trust_models: bool = False) -> str:
+    with pytest.raises(FarmError) as caught:
+        prepared(file, cache, trust_models=trust_models)
+    assert isinstance(caught.value, ConfigError | ModelError) and "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("platform", "file", "source", "shape", "output", "text"),
+    [
+        ("keras", "net.keras", "imag", "1,16,16,3", "scores", "input tensor 'imag' is not in the model, did you mean"),
+        ("keras", "net.keras", "image", "1,16,16,3", "score", "tensor 'score' is not in the model, did you mean"),
+        ("keras", "net.keras", "image", "1,3,16,16", "scores", "shape 1,3,16,16, but the model reads ?,16,16,3"),
+        ("tensorflow", "frozen.pb", "imag", "1,16,16,3", "scores", "'imag' is not in the model, did you mean 'image'?"),
+        ("tensorflow", "frozen.pb", "image", "1,16,16", "scores", "shape 1,16,16, but the model reads ?,16,16,3"),
+        ("tensorflow", "frozen.pb", "scores", "1,5", "image", "the model reads the input"),
+        ("tensorflow", "saved", "image", "1,16,16,3", "output_1", "did you mean 'output_0'?"),
+        ("keras", "net.weights.h5", "image", "1,16,16,3", "scores", "holds weights only, no layers; save the whole"),
+        ("tensorflow", "unfrozen.pb", "x", "1,4", "y", "weights are missing, the graph is not frozen: it holds Va"),
+        ("keras", "lambda.keras", "image", "1,4", "twice", "holds a layer Lambda 'twice', which is code; --trust"),
+        ("keras", "lambda.h5", "image", "1,4", "twice", "holds a layer Lambda 'twice', which is code; --trust"),
+        ("tensorflow", "reading.pb", "name", "1", "length", "touch files: ReadFile (1, the first is 'ReadFile')"),
+        ("tensorflow", "net.keras", "image", "1,4", "y", "this is a zip file (platform: keras or pytorch)"),
+    ],
+)  # fmt: skip
+def test_refusals(
+    tmp_path: Path, tensorflow_models: Path, platform: str, file: str, source: str, shape: str, output: str, text: str
+) -> None:
+    path = write(tmp_path, platform, tensorflow_models / file, source, shape, output)
+    assert text in refusal(path, tmp_path)
+
+
+def test_trust_lets_code_through(tmp_path: Path, tensorflow_models: Path) -> None:
+    path = write(tmp_path, "keras", tensorflow_models / "lambda.keras", "image", "1,4", "twice")
+    found = prepared(path, tmp_path, trust_models=True)
+    x = np.ones((1, 4), np.float32)
+    assert found.framework
+    np.testing.assert_array_equal(found.framework.reference_outputs({"image": x})["twice"], 2 * x)
+
+
+def test_a_saved_model_without_its_weights(tmp_path: Path, tensorflow_models: Path) -> None:
+    shutil.copytree(tensorflow_models / "saved", tmp_path / "saved")
+    shutil.rmtree(tmp_path / "saved" / "variables")
+    path = write(tmp_path, "tensorflow", tmp_path / "saved", "image", output="output_0")
+    assert "its weights are missing or damaged" in refusal(path, tmp_path)
+
+
+@pytest.mark.parametrize("file", ["net.keras", "net.h5", "frozen.pb"])
+def test_truncated_files(tmp_path: Path, tensorflow_models: Path, file: str) -> None:
+    content = (tensorflow_models / file).read_bytes()
+    (tmp_path / file).write_bytes(content[: len(content) * 2 // 3])
+    path = write(tmp_path, "tensorflow" if file.endswith("pb") else "keras", tmp_path / file)
+    assert "or truncated; get the file again" in refusal(path, tmp_path)
+
+
+def test_an_onnx_model_is_no_frozen_graph(tmp_path: Path) -> None:
+    """No framework is needed to say so."""
+    (tmp_path / "net.pb").write_bytes(tiny_model().SerializeToString())
+    path = write(tmp_path, "tensorflow", tmp_path / "net.pb")
+    assert "this is an ONNX model (platform: onnx)" in refusal(path, tmp_path)
