@@ -14,6 +14,7 @@ from farm import atomic_file
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
 from farm.farmrt.answers import LoadAnswer
+from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
@@ -65,14 +66,19 @@ class RunOptions:
 
 @dataclasses.dataclass(frozen=True)
 class Loaded:
-    """A model loaded on a unit, and farmrt's answer to that."""
+    """A model loaded on a unit, and farmrt's answer to that.
+
+    `given_kernels` are those that were to be loaded, `kernels` those that were: None where they failed their trial.
+    """
 
     prepared: Prepared
     runtime: Runtime
     plan: Plan
     plan_file: Path
+    tuned: Path | None
+    given_kernels: Path | None
+    kernels: Path | None
     answer: LoadAnswer
-    workspace: Workspace
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +130,7 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: Test
     loaded = load_model(opened, prepared, runtime, target, options.load)
     opened.write_inputs(data.inputs)
     times, throttling = opened.cool(lambda: run_rounds(opened, options.rounds, options.warmup))
-    provenance = provenance_of(opened, loaded, options.load)
+    provenance = provenance_of(opened, loaded)
     validation = _validated(opened, loaded, data, options)
     return RunResult(
         ending=validation.ending,
@@ -156,23 +162,28 @@ def load_model(
     plan, plan_file = opened.plan(prepared, runtime, target, keep_layers)
     tuned, kernels = _artifacts(opened, workspace, runtime, options)
     write_plan(plan, plan_file)
-    limited = prepared.settings.limit_opencl_kernel_time
-    answer = opened.load(plan_file, tuned, kernels, limited)
-    return Loaded(prepared, runtime, plan, plan_file, answer, workspace)
+    model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned)
+    chosen = kernel_trial.choose(opened, model, kernels, put_aside=options.kernels is None)
+    answer = chosen.told(opened.load(plan_file, tuned, chosen.file, model.limited))
+    return Loaded(prepared, runtime, plan, plan_file, tuned, kernels, chosen.file, answer)
 
 
-def provenance_of(opened: OpenUnit, loaded: Loaded, options: LoadOptions) -> Provenance:
+def provenance_of(opened: OpenUnit, loaded: Loaded) -> Provenance:
     """What a loaded model's result is made with."""
-    tuned, kernels = _artifacts(opened, loaded.workspace, loaded.runtime, options)
-    files = {"plan": loaded.plan_file, "weights": data_file(loaded.plan_file), "tuned": tuned, "kernels": kernels}
+    files = {
+        "plan": loaded.plan_file,
+        "weights": data_file(loaded.plan_file),
+        "tuned": loaded.tuned,
+        "kernels": loaded.kernels,
+    }
     return Provenance(
         hashes=opened.hashes({role: path for role, path in files.items() if path}),
         fingerprint=row_fingerprint(loaded.plan.target),
         settings={
             "memory": loaded.plan.target.memory,
             "opencl_library": "" if loaded.runtime == "cpu" else opened.opencl_library,
-            "tuned_file": str(tuned or ""),
-            "kernels_file": str(kernels or ""),
+            "tuned_file": str(loaded.tuned or ""),
+            "kernels_file": str(loaded.given_kernels or ""),
         },
     )
 

@@ -80,10 +80,10 @@ class UnitConnection:
     interruption: Interruption
     round_limit_s: float | None = None
 
-    def session(self, program: Path | None = None) -> Session:
+    def session(self, program: Path | None = None, environment: Mapping[str, str] | None = None) -> Session:
         """Starts another farmrt on the unit: this farm's, or the one in a file."""
         farmrt = program or build_farmrt(self.unit.abi)
-        return Session(self.transport, self.store.put([farmrt])[farmrt], wrap=self.task_profile.wrap)
+        return Session(self.transport, self.store.put([farmrt])[farmrt], environment, wrap=self.task_profile.wrap)
 
 
 class OpenUnit:
@@ -110,10 +110,14 @@ class OpenUnit:
         return self.unit.model if named else self.probe.cpu.model or self.unit.model
 
     @contextlib.contextmanager
-    def twin(self) -> Iterator[OpenUnit]:
-        """A second farmrt on the same unit."""
-        with self.connection.session() as session:
-            yield OpenUnit(self.connection, session)
+    def twin(
+        self, environment: Mapping[str, str] | None = None, round_limit_s: float | None = None
+    ) -> Iterator[OpenUnit]:
+        """A second farmrt on the same unit, with variables and a limit for rounds of its own where they are given."""
+        limit_s = self.connection.round_limit_s if round_limit_s is None else round_limit_s
+        connection = dataclasses.replace(self.connection, round_limit_s=limit_s)
+        with connection.session(environment=environment) as session:
+            yield OpenUnit(connection, session)
 
     def cool(self, measure: Callable[[], Value], rest: RetryPolicy | None = None) -> tuple[Value, Throttling]:
         """Measures, again after a rest where heat slowed the unit down; the value, and whether heat spoiled it."""
@@ -166,13 +170,14 @@ class OpenUnit:
         kernels: Path | None = None,
         limit_kernel_time: bool = False,
         lazy: bool = False,
+        deadline_s: float | None = None,
     ) -> LoadAnswer:
         """Pushes and loads a plan, with tuned parameters and compiled kernels where they are given."""
         files = {"plan": plan_file, "data": data_file(plan_file), "tuned": tuned, "kernels": kernels}
         remotes = self.connection.store.put([path for path in files.values() if path])
         self._round_limit_s = self.connection.round_limit_s or round_limit.round_limit_s(plan_file)
         return self.session.load(
-            LOAD_DEADLINE_S,
+            deadline_s or LOAD_DEADLINE_S,
             **{role: remotes[path] for role, path in files.items() if path},
             soc=self.unit.soc,
             opencl=self.connection.opencl,

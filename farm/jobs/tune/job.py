@@ -13,6 +13,7 @@ from farm.artifacts import ModelRecord
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
 from farm.jobs.compare.interleaved import Effort, TunedComparison, TunedFiles, compare
+from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
@@ -101,6 +102,9 @@ class _Tuning:
         evidence = _evidence(tuned, compared)
         artifacts.add_evidence(published.tuned_file.parent, published.record, evidence)
         validation = compare_outputs(model, "gpu", data.expected, compared.outputs)
+        if validation.is_ok:
+            loaded = kernel_trial.TriedModel(model, tuned.plan, tuned.plan_file, published.tuned_file)
+            kernel_trial.trust(opened, loaded, published.kernels_file)
         return TuneResult(
             ending=_ending(validation, compared),
             device_model=opened.device_model,
