@@ -16,6 +16,7 @@
             output_tensors: [prob]
         runtime: cpu+gpu                    # cpu, gpu or both, each validated and measured on its own
         data_type: fp16_fp32                # GPU: storage_arithmetic; a CPU runtime always computes in fp32
+        round_limit: 300                    # optional: seconds that a round may go without progress
 
 One format, type or range given for several tensors counts for all of them. A tensor's format says how its data and its
 shape lie in this file and in the application: NCHW (default, ONNX's own order), NHWC (the runtime transposes at the
@@ -200,6 +201,7 @@ class Model(YamlSection):
     limit_opencl_kernel_time: bool = False
     obfuscate: bool = False
     winograd: int = 0
+    round_limit: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
 
     @field_validator("platform")
     @classmethod

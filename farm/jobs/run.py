@@ -164,7 +164,9 @@ def load_model(
     write_plan(plan, plan_file)
     model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned)
     chosen = kernel_trial.choose(opened, model, kernels, put_aside=options.kernels is None)
-    answer = chosen.told(opened.load(plan_file, tuned, chosen.file, model.limited))
+    answer = chosen.told(
+        opened.load(plan_file, tuned, chosen.file, model.limited, round_limit_s=prepared.settings.round_limit)
+    )
     return Loaded(prepared, runtime, plan, plan_file, tuned, kernels, chosen.file, answer)
 
 
@@ -184,6 +186,7 @@ def provenance_of(opened: OpenUnit, loaded: Loaded) -> Provenance:
             "opencl_library": "" if loaded.runtime == "cpu" else opened.opencl_library,
             "tuned_file": str(loaded.tuned or ""),
             "kernels_file": str(loaded.given_kernels or ""),
+            "round_limit_s": opened.round_limit_s,
         },
     )
 

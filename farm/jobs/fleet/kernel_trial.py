@@ -140,7 +140,10 @@ def _rehearsed(
     own: OpenUnit, model: TriedModel, kernels: Path | None = None, deadline_s: float | None = None
 ) -> _Rehearsal:
     """Loads and runs a model once."""
-    answer = own.load(model.plan_file, model.tuned, kernels, model.limited, deadline_s=deadline_s)
+    limit_s = model.prepared.settings.round_limit
+    answer = own.load(
+        model.plan_file, model.tuned, kernels, model.limited, deadline_s=deadline_s, round_limit_s=limit_s
+    )
     own.write_inputs({tensor.name: random_input(tensor) for tensor in model.prepared.inputs})
     first = own.first_round()
     return _Rehearsal(answer.init_ms / MS_PER_S, first.wall_ns[0] / NS_PER_S, own.read_outputs(model.plan))

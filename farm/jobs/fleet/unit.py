@@ -66,7 +66,8 @@ class UnitConnection:
         opencl: the OpenCL library for farmrt; None leaves the search to it.
         conditions: what was done to the unit before the job, for a row's settings.
         interruption: ends what waits for the unit.
-        round_limit_s: how long a round may take before the unit counts as hanging; None: by the work of the plan.
+        round_limit_s: how long a round may go without progress before the unit counts as hanging; None: what the
+            deployment file says, else by the work of the plan.
     """
 
     unit: Unit
@@ -94,7 +95,7 @@ class OpenUnit:
         self.unit, self.transport = connection.unit, connection.transport
         self.progress, self.lease = connection.progress, connection.lease
         self.session = session
-        self._round_limit_s = round_limit.LEAST_S
+        self.round_limit_s = round_limit.LEAST_S
         self.probe = session.probe(connection.opencl, PROBE_DEADLINE_S)
         facts_cache.update(connection.unit, driver=facts_cache.driver_of(self.probe.model_dump()))
 
@@ -171,17 +172,22 @@ class OpenUnit:
         limit_kernel_time: bool = False,
         lazy: bool = False,
         deadline_s: float | None = None,
+        round_limit_s: float | None = None,
     ) -> LoadAnswer:
-        """Pushes and loads a plan, with tuned parameters and compiled kernels where they are given."""
+        """Pushes and loads a plan, with tuned parameters and compiled kernels where they are given.
+
+        `round_limit_s` is the model's own limit, for where the command line names none; None: by the plan's work.
+        """
         files = {"plan": plan_file, "data": data_file(plan_file), "tuned": tuned, "kernels": kernels}
         remotes = self.connection.store.put([path for path in files.values() if path])
-        self._round_limit_s = self.connection.round_limit_s or round_limit.round_limit_s(plan_file)
+        named_s = self.connection.round_limit_s or round_limit_s
+        self.round_limit_s = named_s or round_limit.round_limit_s(plan_file)
         return self.session.load(
             deadline_s or LOAD_DEADLINE_S,
             **{role: remotes[path] for role, path in files.items() if path},
             soc=self.unit.soc,
             opencl=self.connection.opencl,
-            watchdog_ms=math.ceil(MS_PER_S * self._round_limit_s),
+            watchdog_ms=math.ceil(MS_PER_S * self.round_limit_s),
             limit_kernel_ms=LIMITED_KERNEL_MS if limit_kernel_time else None,
             lazy=lazy or None,
         )
@@ -192,9 +198,9 @@ class OpenUnit:
         Raises DeadlineError, which names the limit and the option that sets it, where the unit takes longer.
         """
         try:
-            return self.session.run(1, self._round_limit_s + COMPILE_S)
+            return self.session.run(1, self.round_limit_s + COMPILE_S)
         except DeadlineError as error:
-            raise DeadlineError(f"{error}; {round_limit.reason(self._round_limit_s)}") from None
+            raise DeadlineError(f"{error}; {round_limit.reason(self.round_limit_s)}") from None
 
     def hashes(self, files: Mapping[str, Path]) -> dict[str, str]:
         """SHA-256 of farmrt and of files that were loaded, by their role."""
@@ -273,7 +279,7 @@ def open_unit(
         purpose: what the lease is for, shown to others who want the unit.
         wait_s: how long to wait for a unit that somebody else holds.
         interruption: ends, from another thread, what waits for the unit.
-        round_limit_s: how long a round of a model may take; None: by its work.
+        round_limit_s: how long a round of a model may go without progress; None: by deployment file or work.
     """
     interruption = interruption or Interruption()
     library = find_opencl(unit, opencl)
