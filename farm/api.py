@@ -117,6 +117,7 @@ def run(
     layers: bool = False,
     inputs: Sequence[str] = (),
     output_folder: File | None = None,
+    input_folder: File | None = None,
     tuned: File | None = None,
     kernels: File | None = None,
     memory: str | None = None,
@@ -126,11 +127,13 @@ def run(
     """Runs the models of a deployment file and times them; a row for each unit, model and runtime.
 
     `validate` compares the outputs with ONNX Runtime's, `layers` every operator's. `inputs` are `FILE.npy` or
-    `NAME=FILE.npy`; outputs are kept in `output_folder`.
+    `NAME=FILE.npy`; outputs are kept in `output_folder`. `input_folder` holds many samples instead, each of which runs
+    once; the row's `samples` has their means and names the worst.
     """
     deployment = _load(model)
     load = _loading(tuned, kernels, memory)
-    options = RunOptions(rounds, warmup, validate, layers, tuple(inputs), _path(output_folder), load)
+    folders = _path(output_folder), _path(input_folder)
+    options = RunOptions(rounds, warmup, validate, layers, tuple(inputs), folders[0], load, folders[1])
     return _kept(store, "run", run_job(deployment, _units_for(deployment, units), options, fleet))
 
 

@@ -20,6 +20,7 @@ from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s, write_plan
 from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all
+from farm.jobs.samples import OnUnit, Samples, run_samples
 from farm.jobs.validate import Validation, compare_layers, compare_outputs, thresholds_for, with_half_range
 from farm.model import fetch
 from farm.rows.latency import Latency
@@ -57,6 +58,12 @@ class RunOptions:
     inputs: tuple[str, ...] = ()
     output_folder: Path | None = None
     load: LoadOptions = dataclasses.field(default_factory=LoadOptions)
+    input_folder: Path | None = None  # many samples, each of which runs once
+
+    def __post_init__(self) -> None:
+        if self.input_folder and (self.inputs or self.layers):
+            other = "--input" if self.inputs else "--layers"
+            raise ConfigError(f"--input_dir runs over many samples, {other} is for one; name one of the two")
 
     @property
     def compares(self) -> bool:
@@ -98,12 +105,19 @@ def run_job(
 ) -> Iterator[RunRow]:
     """A row for each unit, model and runtime."""
     models = prepare_all(deployment, check=options.compares)
-    data = {model.name: _test_data(model, options) for model in models if isinstance(model, Prepared)}
+    prepared = [model for model in models if isinstance(model, Prepared)]
+    folder = options.input_folder
+    samples = {each.name: Samples(each, folder, options.validate) for each in prepared if folder}
+    data = {each.name: _test_data(each, options) for each in prepared if not folder}
 
-    def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> RunResult:
-        return _measured(opened, prepared, runtime, data[prepared.name], options)
+    def measure(opened: OpenUnit, model: Prepared, runtime: Runtime) -> RunResult:
+        if folder:
+            return _sampled(opened, model, runtime, samples[model.name], options)
+        return _measured(opened, model, runtime, data[model.name], options)
 
     def settings(model: Model, runtime: Runtime) -> Settings:
+        if folder:
+            return {**rounds_settings(model, runtime, 1, 0), "input_dir": str(folder)}
         return rounds_settings(model, runtime, options.rounds, options.warmup)
 
     yield from rows_of_each(RunRow, models, units, measure, settings, fleet, progress)
@@ -137,15 +151,38 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: Test
         device_model=opened.device_model,
         provenance=provenance,
         throttling=throttling,
-        figures=RunFigures(
-            init_ms=loaded.answer.init_ms,
-            first_ms=times.first_ms,
-            latency_ms=Latency.of(times.samples_ms),
-            memory_bytes=loaded.answer.memory,
-            tuned=loaded.answer.tuned_use,
-            kernels=loaded.answer.kernels_use,
-        ),
+        figures=_figures(loaded.answer, times.first_ms, Latency.of(times.samples_ms)),
         comparison=validation.comparison,
+    )
+
+
+def _sampled(
+    opened: OpenUnit, prepared: Prepared, runtime: Runtime, samples: Samples, options: RunOptions
+) -> RunResult:
+    """The result of a model over many samples."""
+    target = opened.target(prepared, runtime, options.load.memory)
+    loaded = load_model(opened, prepared, runtime, target, options.load)
+    provenance = provenance_of(opened, loaded)
+    on_unit = OnUnit(opened, prepared, runtime, loaded.plan, provenance.hashes, options.output_folder)
+    run = run_samples(on_unit, samples)
+    return RunResult(
+        ending=run.validation.ending,
+        device_model=opened.device_model,
+        provenance=provenance,
+        throttling=run.throttling,
+        figures=_figures(loaded.answer, run.first_ms, run.latency),
+        comparison=run.validation.comparison.model_copy(update={"samples": run.report}),
+    )
+
+
+def _figures(answer: LoadAnswer, first_ms: float, latency: Latency) -> RunFigures:
+    return RunFigures(
+        init_ms=answer.init_ms,
+        first_ms=first_ms,
+        latency_ms=latency,
+        memory_bytes=answer.memory,
+        tuned=answer.tuned_use,
+        kernels=answer.kernels_use,
     )
 
 
