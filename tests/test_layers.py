@@ -50,7 +50,7 @@ ORDER = {
         "compare",
         "benchmark convert forecast opbench",
         "run",
-        "samples",
+        "example samples",
         "fleet opbench_cases sample_journal validate",
         "commit models",
     ],

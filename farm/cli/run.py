@@ -31,6 +31,7 @@ def run(
     inputs: tuple[str, ...],
     input_dir: Path | None,
     output_dir: Path | None,
+    example: bool,
     load: LoadOptions,
     fleet: FleetOptions,
     store: str | None,
@@ -39,7 +40,7 @@ def run(
     """`farm run`; returns the exit status."""
     source = deployment.load(model_file)
     units = lookup.units_for(source, choice)
-    wanted = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load, input_dir)
+    wanted = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load, input_dir, example)
     said = GOES_ON if input_dir else interruption.INTERRUPTED
     with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True, interrupted=said) as progress:
         rows = list(keeper.recorded(run_job(source, units, wanted, fleet, progress)))

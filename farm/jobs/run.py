@@ -14,6 +14,7 @@ from farm import atomic_file
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
 from farm.farmrt.answers import LoadAnswer
+from farm.jobs.example import ExampleModel, run_example
 from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
@@ -59,8 +60,12 @@ class RunOptions:
     output_folder: Path | None = None
     load: LoadOptions = dataclasses.field(default_factory=LoadOptions)
     input_folder: Path | None = None  # many samples, each of which runs once
+    example: bool = False  # the example application of the C API runs the model in place of farmrt
 
     def __post_init__(self) -> None:
+        if self.example and (self.layers or self.input_folder):
+            other = "--layers" if self.layers else "--input_dir"
+            raise ConfigError(f"--example runs one input once through the C API, without {other}")
         if self.input_folder and (self.inputs or self.layers):
             other = "--input" if self.inputs else "--layers"
             raise ConfigError(f"--input_dir runs over many samples, {other} is for one; name one of the two")
@@ -68,7 +73,7 @@ class RunOptions:
     @property
     def compares(self) -> bool:
         """Whether outputs are compared with the oracle's."""
-        return self.validate or self.layers
+        return self.validate or self.layers or self.example
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,12 +118,15 @@ def run_job(
     def measure(opened: OpenUnit, model: Prepared, runtime: Runtime) -> RunResult:
         if folder:
             return _sampled(opened, model, runtime, samples[model.name], options)
+        if options.example:
+            return _example(opened, model, runtime, data[model.name], options)
         return _measured(opened, model, runtime, data[model.name], options)
 
     def settings(model: Model, runtime: Runtime) -> Settings:
         if folder:
             return {**rounds_settings(model, runtime, 1, 0), "input_dir": str(folder)}
-        return rounds_settings(model, runtime, options.rounds, options.warmup)
+        known = rounds_settings(model, runtime, options.rounds, options.warmup)
+        return {**known, "example": True} if options.example else known
 
     yield from rows_of_each(RunRow, models, units, measure, settings, fleet, progress)
 
@@ -175,6 +183,25 @@ def _sampled(
     )
 
 
+def _example(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: TestData, options: RunOptions) -> RunResult:
+    """The result of a model that the example application ran."""
+    target = opened.target(prepared, runtime, options.load.memory)
+    ready = _ready(opened, prepared, runtime, target, options.load)
+    model = ready.model
+    wanted = ExampleModel(model.plan, model.plan_file, model.tuned, ready.chosen.file, data.inputs, model.limited)
+    run, throttling = opened.cool(lambda: run_example(opened, wanted, options.rounds, options.warmup))
+    loaded = ready.loaded(runtime, run.answer)
+    validation = _compared(opened, loaded, data, run.outputs, options)
+    return RunResult(
+        ending=validation.ending,
+        device_model=opened.device_model,
+        provenance=provenance_of(opened, loaded),
+        throttling=throttling,
+        figures=_figures(loaded.answer, run.first_ms, Latency.of(run.samples_ms)),
+        comparison=validation.comparison,
+    )
+
+
 def _figures(answer: LoadAnswer, first_ms: float, latency: Latency) -> RunFigures:
     return RunFigures(
         init_ms=answer.init_ms,
@@ -195,16 +222,48 @@ def load_model(
     keep_layers: bool = False,
 ) -> Loaded:
     """Brings a model to the unit and loads it, with the artifacts of the build folder unless others are named."""
+    ready = _ready(opened, prepared, runtime, target, options, keep_layers)
+    answer = opened.load(
+        ready.model.plan_file,
+        ready.model.tuned,
+        ready.chosen.file,
+        ready.model.limited,
+        round_limit_s=prepared.settings.round_limit,
+    )
+    return ready.loaded(runtime, answer)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Ready:
+    """A model with the files that it can be loaded with."""
+
+    model: kernel_trial.TriedModel
+    given_kernels: Path | None
+    chosen: kernel_trial.ChosenKernels
+
+    def loaded(self, runtime: Runtime, answer: LoadAnswer) -> Loaded:
+        """The same when it is loaded."""
+        model = self.model
+        parts = (model.prepared, runtime, model.plan, model.plan_file, model.tuned)
+        return Loaded(*parts, self.given_kernels, self.chosen.file, self.chosen.told(answer))
+
+
+def _ready(
+    opened: OpenUnit,
+    prepared: Prepared,
+    runtime: Runtime,
+    target: Target,
+    options: LoadOptions,
+    keep_layers: bool = False,
+) -> _Ready:
+    """Lowers a model, and finds the files of tuning that fit it."""
     workspace = Workspace(prepared.deployment.library_name)
     plan, plan_file = opened.plan(prepared, runtime, target, keep_layers)
     tuned, kernels = _artifacts(opened, workspace, runtime, options)
     write_plan(plan, plan_file)
     model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned)
     chosen = kernel_trial.choose(opened, model, kernels, put_aside=options.kernels is None)
-    answer = chosen.told(
-        opened.load(plan_file, tuned, chosen.file, model.limited, round_limit_s=prepared.settings.round_limit)
-    )
-    return Loaded(prepared, runtime, plan, plan_file, tuned, kernels, chosen.file, answer)
+    return _Ready(model, kernels, chosen)
 
 
 def provenance_of(opened: OpenUnit, loaded: Loaded) -> Provenance:
@@ -262,7 +321,12 @@ def _validated(opened: OpenUnit, loaded: Loaded, data: TestData, options: RunOpt
     """Reads the outputs, keeps them where that is wanted, compares them where that is wanted."""
     if not (options.compares or options.output_folder):
         return Validation()
-    outputs = opened.read_outputs(loaded.plan)
+    return _compared(opened, loaded, data, opened.read_outputs(loaded.plan), options)
+
+
+def _compared(
+    opened: OpenUnit, loaded: Loaded, data: TestData, outputs: Mapping[str, Array], options: RunOptions
+) -> Validation:
     if options.output_folder:
         _save(outputs, options.output_folder, f"{loaded.prepared.name}.{opened.unit.name}.{loaded.runtime}")
     if not options.compares:

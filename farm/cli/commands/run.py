@@ -40,6 +40,9 @@ from farm.cli.envelope import CommandResult
     type=click.Path(path_type=Path, file_okay=False),
     help="Keep the outputs here (.npy).",
 )
+@click.option(
+    "--example", is_flag=True, help="Build and run the example application of the C API instead; compares its outputs."
+)
 @options.load_options
 @options.fleet_options("farm run", spreads=True)
 @options.store_option
