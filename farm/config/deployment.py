@@ -19,8 +19,9 @@
         round_limit: 300                    # optional: seconds that a round may go without progress
 
 One format, type or range given for several tensors counts for all of them. A tensor's format says how its data and its
-shape lie in this file and in the application: NCHW (default, ONNX's own order), NHWC (the runtime transposes at the
-boundary) or NONE (no image: taken as it is). A key that does not work yet is refused, never ignored.
+shape lie in this file and in the application: NCHW (ONNX's own order), NHWC (the runtime transposes at the boundary) or
+NONE (no image: taken as it is). Without one, a shape of four sizes has the order in which it fits the model; where both
+fit, the format is asked for. A key that does not work yet is refused, never ignored (docs/deployment.md has all).
 """
 
 from __future__ import annotations
@@ -62,6 +63,11 @@ RUNTIMES: dict[str, tuple[Runtime, ...]] = {
     "cpu_gpu": ("cpu", "gpu"),
 }
 
+OWN_ORDER: DataFormat = "NCHW"  # ONNX's
+FLOATS = "models run in fp32 and fp16"
+# MACE's are ways to run an ONNX model for its reference outputs; ONNX Runtime stands for all of them.
+BACKENDS = ("onnxruntime", "tensorflow", "caffe2", "pytorch")
+
 Item = TypeVar("Item")
 
 
@@ -74,6 +80,7 @@ class Input:
     data_type: ElementType
     data_format: DataFormat
     value_range: tuple[float, float]
+    has_format: bool = True  # else it is inferred, see farm.model.data_formats
 
     @property
     def graph_shape(self) -> tuple[int, ...]:
@@ -88,6 +95,7 @@ class Output:
     name: str
     shape: tuple[int, ...] | None
     data_format: DataFormat
+    has_format: bool = True  # else it is inferred, see farm.model.data_formats
 
     @property
     def graph_shape(self) -> tuple[int, ...] | None:
@@ -116,10 +124,10 @@ class Subgraph(YamlSection):
     input_shapes: Annotated[tuple[Shape, ...], BeforeValidator(as_list)]
     input_ranges: Annotated[tuple[Range, ...], BeforeValidator(as_list)] = ((-1.0, 1.0),)
     input_data_types: Annotated[tuple[ElementType, ...], BeforeValidator(as_list)] = ("float32",)
-    input_data_formats: Annotated[tuple[DataFormat, ...], BeforeValidator(as_list)] = ("NCHW",)
+    input_data_formats: Annotated[tuple[DataFormat, ...], BeforeValidator(as_list)] = ()
     output_tensors: Annotated[tuple[Text, ...], BeforeValidator(as_list), AfterValidator(not_empty)]
     output_shapes: Annotated[tuple[Shape, ...], BeforeValidator(as_list)] = ()
-    output_data_formats: Annotated[tuple[DataFormat, ...], BeforeValidator(as_list)] = ("NCHW",)
+    output_data_formats: Annotated[tuple[DataFormat, ...], BeforeValidator(as_list)] = ()
     check_tensors: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
     check_shapes: Annotated[tuple[Shape, ...], BeforeValidator(as_list)] = ()
     validation_inputs_data: Annotated[tuple[Location, ...], BeforeValidator(as_list)] = ()
@@ -152,15 +160,29 @@ class Subgraph(YamlSection):
     def inputs(self) -> tuple[Input, ...]:
         """The inputs, each with its own shape, type, format and range."""
         count = len(self.input_tensors)
-        columns = (self.input_data_types, self.input_data_formats, self.input_ranges)
-        return tuple(map(Input, self.input_tensors, self.input_shapes, *(_spread(column, count) for column in columns)))
+        columns = (self.input_data_types, self.input_data_formats or (OWN_ORDER,), self.input_ranges)
+        spread = (_spread(column, count) for column in columns)
+        known = (bool(self.input_data_formats),) * count
+        return tuple(map(Input, self.input_tensors, self.input_shapes, *spread, known))
 
     @property
     def outputs(self) -> tuple[Output, ...]:
         """The outputs, each with its own shape and format."""
         count = len(self.output_tensors)
         shapes = self.output_shapes or (None,) * count
-        return tuple(map(Output, self.output_tensors, shapes, _spread(self.output_data_formats, count)))
+        formats = _spread(self.output_data_formats or (OWN_ORDER,), count)
+        return tuple(map(Output, self.output_tensors, shapes, formats, (bool(self.output_data_formats),) * count))
+
+
+def _only_off(what: str) -> AfterValidator:
+    """Accepts 0, which is how MACE writes that something is not wanted."""
+
+    def check(value: bool) -> bool:
+        if value:
+            raise ValueError(f"not supported yet; {what}, so write 0 or leave the key out")
+        return value
+
+    return AfterValidator(check)
 
 
 def _both_types(value: Any) -> Any:
@@ -174,14 +196,11 @@ class Model(YamlSection):
     not_yet: ClassVar = {
         "weight_file_path": "an ONNX file holds its weights",
         "weight_sha256_checksum": "an ONNX file holds its weights",
-        "quantize": "models run in fp32 and fp16",
-        "quantize_range_file": "models run in fp32 and fp16",
-        "quantize_large_weights": "models run in fp32 and fp16",
-        "quantize_schema": "models run in fp32 and fp16",
-        "quantize_stat": "models run in fp32 and fp16",
-        "change_concat_ranges": "models run in fp32 and fp16",
-        "nnlib_graph_mode": "runtimes are cpu and gpu",
-        "hexagon_api": "runtimes are cpu and gpu",
+        "quantize_range_file": f"{FLOATS}, so leave it out",
+        "quantize_schema": f"{FLOATS}, so leave it out",
+        "quantize_stat": f"{FLOATS}, so leave it out",
+        "nnlib_graph_mode": "runtimes are cpu and gpu, so leave it out",
+        "hexagon_api": "runtimes are cpu and gpu, so leave it out",
         "cl_mem_type": "images or buffers are chosen for each GPU family",
         "opencl_queue_window_size": "commands are queued once a run",
         "graph_optimize_options": "every pass runs; `farm convert --explain` shows what each did",
@@ -200,6 +219,9 @@ class Model(YamlSection):
     backend: str = "onnxruntime"
     limit_opencl_kernel_time: bool = False
     obfuscate: bool = False
+    quantize: Annotated[bool, _only_off(FLOATS)] = False
+    quantize_large_weights: Annotated[bool, _only_off(FLOATS)] = False
+    change_concat_ranges: Annotated[bool, _only_off(FLOATS)] = False
     winograd: int = 0
     round_limit: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
 
@@ -213,8 +235,10 @@ class Model(YamlSection):
     @field_validator("backend")
     @classmethod
     def _known_backend(cls, value: str) -> str:
-        if value != "onnxruntime":
-            raise ValueError(f"{value!r} is not supported yet; outputs are compared with those of onnxruntime")
+        if value not in BACKENDS:
+            raise ValueError(
+                f"{value!r} is no backend; outputs are compared with those of onnxruntime, so leave it out"
+            )
         return value
 
     @field_validator("subgraphs")

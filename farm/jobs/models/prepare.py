@@ -15,7 +15,7 @@ import numpy.typing as npt
 import onnx
 
 from farm.config.deployment import DataFormat, Deployment, Input, Model, Output, Runtime
-from farm.model import boundary, fetch
+from farm.model import boundary, data_formats, fetch
 from farm.model.half_range import beyond_half
 from farm.model.oracle import expected_outputs
 from runtime.convert import convert
@@ -78,14 +78,20 @@ def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool =
         ModelError: the model is damaged, unsupported, or not what the deployment file says.
     """
     settings = source.models[name]
-    outputs = settings.subgraph.outputs + (_checked(settings) if check else ())
+    named = settings.subgraph.outputs + (_checked(settings) if check else ())
     path = fetcher.model_file(name)
     with _located(source, name):
-        model = boundary.cut_at_boundary(load_onnx(path), settings.subgraph.inputs, outputs)
+        whole = load_onnx(path)
+        inputs = data_formats.infer_inputs(whole, settings.subgraph.inputs)
+        model = boundary.cut_at_boundary(whole, inputs, named)
         graph, reports = convert(model)
+        outputs = data_formats.infer_outputs([graph.shape(tensor.name) for tensor in named], named, inputs)
+        if outputs != named:
+            model = boundary.cut_at_boundary(whole, inputs, outputs)
+            graph, reports = convert(model)
         graph.name = name
         _check_outputs(graph, outputs)
-    return Prepared(source, name, settings, settings.subgraph.inputs, outputs, model, graph, tuple(reports))
+    return Prepared(source, name, settings, inputs, outputs, model, graph, tuple(reports))
 
 
 def prepare_all(source: Deployment, check: bool = False) -> list[Prepared | Failed]:

@@ -119,7 +119,7 @@ REFUSALS = {
     "platform": ("platform: onnx", "platform: caffe", "6: models.net.platform: 'caffe' is not supported yet; export"),
     "dsp": ("runtime: cpu+gpu", "runtime: dsp", "16: models.net.runtime: 'dsp' is not supported yet; write cpu, gpu"),
     "no runtime": ("runtime: cpu+gpu", "runtime: tpu", "16: models.net.runtime: 'tpu' is no runtime; write cpu, gpu"),
-    "backend": ("winograd: 2", "backend: caffe2", "17: models.net.backend: 'caffe2' is not supported yet; outputs are"),
+    "backend": ("winograd: 2", "backend: tflite", "17: models.net.backend: 'tflite' is no backend; outputs are"),
     "hexagon threshold": ("CPU:", "HEXAGON:", "18: models.net.validation_threshold: 'HEXAGON' is not supported yet;"),
     "threshold": (
         "0.999",
