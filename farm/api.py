@@ -117,6 +117,8 @@ def run(
     layers: bool = False,
     inputs: Sequence[str] = (),
     output_folder: File | None = None,
+    input_folder: File | None = None,
+    example: bool = False,
     tuned: File | None = None,
     kernels: File | None = None,
     memory: str | None = None,
@@ -127,11 +129,14 @@ def run(
     """Runs the models of a deployment file and times them; a row for each unit, model and runtime.
 
     `validate` compares the outputs with those of the model's framework, `layers` every operator's. `inputs` are
-    `FILE.npy` or `NAME=FILE.npy`; outputs are kept in `output_folder`.
+    `FILE.npy` or `NAME=FILE.npy`; outputs are kept in `output_folder`. `input_folder` holds many samples instead, each
+    of which runs once; the row's `samples` has their means and names the worst. `example` has the example application
+    of the C API run the model, and compares its outputs.
     """
     deployment = _load(model, trust_models)
     load = _loading(tuned, kernels, memory)
-    options = RunOptions(rounds, warmup, validate, layers, tuple(inputs), _path(output_folder), load)
+    folders = _path(output_folder), _path(input_folder)
+    options = RunOptions(rounds, warmup, validate, layers, tuple(inputs), folders[0], load, folders[1], example)
     return _kept(store, "run", run_job(deployment, _units_for(deployment, units), options, fleet))
 
 

@@ -5,6 +5,7 @@
     build/<library>/code/<abi>/<model>.<soc>.<runtime>.c  and .h, lib<model>.<soc>.<runtime>.a
     build/<library>/opencl/<abi>/<library>_tuned_opencl_parameter.<device model>.<soc>.bin
     build/<library>/opencl/<abi>/<library>_compiled_opencl_kernel.<device model>.<soc>.bin
+    build/<library>/opencl/<abi>/<...>.bin.refused       compiled kernels that failed when they were tried
     build/<library>/opencl/<abi>/manifest.json
 
 On the unit, files lie in the store of farm.farmrt.unit_file_store. Tensors travel as numbered files, since their names
@@ -67,6 +68,11 @@ class Workspace:
 def data_file(plan_file: Path) -> Path:
     """The weights of a plan."""
     return plan_file.with_suffix(".data")
+
+
+def refused_file(kernels_file: Path) -> Path:
+    """Where compiled kernels lie that a driver did not survive, or that computed something else."""
+    return kernels_file.with_name(f"{kernels_file.name}.refused")
 
 
 def file_part(text: str) -> str:

@@ -50,7 +50,8 @@ ORDER = {
         "compare",
         "benchmark convert forecast opbench",
         "run",
-        "fleet opbench_cases validate",
+        "example samples",
+        "fleet opbench_cases sample_journal validate",
         "commit models",
     ],
     "runtime": [

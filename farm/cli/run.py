@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from farm.cli import options, store_options, view
+from farm.cli import interruption, options, store_options, view
 from farm.cli.envelope import CommandResult
 from farm.config import deployment
 from farm.jobs.fleet.dispatch import FleetOptions
@@ -18,6 +18,8 @@ from farm.tables.run import artifact_lines, run_tables
 from farm.units import lookup
 from farm.units.selection import Selection
 
+GOES_ON = "interrupted; what was measured is kept below build/, the next call goes on from it"
+
 
 def run(
     model_file: Path,
@@ -27,7 +29,9 @@ def run(
     validate: bool,
     layers: bool,
     inputs: tuple[str, ...],
+    input_dir: Path | None,
     output_dir: Path | None,
+    example: bool,
     load: LoadOptions,
     fleet: FleetOptions,
     store: str | None,
@@ -37,8 +41,9 @@ def run(
     """`farm run`; returns the exit status."""
     source = deployment.load(model_file, trust_models)
     units = lookup.units_for(source, choice)
-    wanted = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load)
-    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as progress:
+    wanted = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load, input_dir, example)
+    said = GOES_ON if input_dir else interruption.INTERRUPTED
+    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True, interrupted=said) as progress:
         rows = list(keeper.recorded(run_job(source, units, wanted, fleet, progress)))
     return options.finish(rows, as_json, _show, keeper)
 

@@ -18,11 +18,14 @@
             output_tensors: [prob]
         runtime: cpu+gpu                    # cpu, gpu or both, each validated and measured on its own
         data_type: fp16_fp32                # GPU: storage_arithmetic; a CPU runtime always computes in fp32
+        round_limit: 300                    # optional: seconds that a round may go without progress
 
 One format, type or range given for several tensors counts for all of them. A tensor's format says how its data and its
-shape lie in this file and in the application: NCHW (the own order of ONNX and PyTorch, and their default), NHWC (that
-of TensorFlow, Keras and TFLite) or NONE (no image: taken as it is); where it is not the model's own, the runtime
-transposes at the boundary. A key that does not work yet is refused, never ignored.
+shape lie in this file and in the application: NCHW (the own order of ONNX, Caffe and PyTorch), NHWC (that of
+TensorFlow, Keras and TFLite) or NONE (no image: taken as it is); where it is not the model's own, the runtime turns it
+at the boundary. Without one, a shape of four sizes has the order in which it fits an ONNX model, and the format is
+asked for where both fit; models of other platforms have their own. A key that does not work yet is refused, never
+ignored (docs/deployment.md has all).
 """
 
 from __future__ import annotations
@@ -56,6 +59,8 @@ ElementType = Literal["float32", "int32"]
 Form = Literal["file", "code"]
 DataType = Literal["fp16_fp32", "fp32_fp32", "fp16_fp16"]
 Runtime = Literal["cpu", "gpu"]
+ONNX_ORDER: DataFormat = "NCHW"
+FLOATS = "models run in fp32 and fp16"
 
 RUNTIMES: dict[str, tuple[Runtime, ...]] = {
     "cpu": ("cpu",),
@@ -76,6 +81,7 @@ class Input:
     data_type: ElementType
     data_format: DataFormat
     value_range: tuple[float, float]
+    has_format: bool = True  # else it is inferred, see farm.model.data_formats
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +91,7 @@ class Output:
     name: str
     shape: tuple[int, ...] | None
     data_format: DataFormat
+    has_format: bool = True  # else it is inferred, see farm.model.data_formats
 
 
 class Subgraph(YamlSection):
@@ -136,15 +143,29 @@ class Subgraph(YamlSection):
     def inputs(self) -> tuple[Input, ...]:
         """The inputs, each with its own shape, type, format and range."""
         count = len(self.input_tensors)
-        columns = (self.input_data_types, self.input_data_formats, self.input_ranges)
-        return tuple(map(Input, self.input_tensors, self.input_shapes, *(_spread(column, count) for column in columns)))
+        columns = (self.input_data_types, self.input_data_formats or (ONNX_ORDER,), self.input_ranges)
+        spread = (_spread(column, count) for column in columns)
+        known = (bool(self.input_data_formats),) * count
+        return tuple(map(Input, self.input_tensors, self.input_shapes, *spread, known))
 
     @property
     def outputs(self) -> tuple[Output, ...]:
         """The outputs, each with its own shape and format."""
         count = len(self.output_tensors)
         shapes = self.output_shapes or (None,) * count
-        return tuple(map(Output, self.output_tensors, shapes, _spread(self.output_data_formats, count)))
+        formats = _spread(self.output_data_formats or (ONNX_ORDER,), count)
+        return tuple(map(Output, self.output_tensors, shapes, formats, (bool(self.output_data_formats),) * count))
+
+
+def _only_off(what: str) -> AfterValidator:
+    """Accepts 0, which is how MACE writes that something is not wanted."""
+
+    def check(value: bool) -> bool:
+        if value:
+            raise ValueError(f"not supported yet; {what}, so write 0 or leave the key out")
+        return value
+
+    return AfterValidator(check)
 
 
 def _both_types(value: Any) -> Any:
@@ -156,14 +177,11 @@ class Model(YamlSection):
     """One model with the settings of its deployment."""
 
     not_yet: ClassVar = {
-        "quantize": "models run in fp32 and fp16",
-        "quantize_range_file": "models run in fp32 and fp16",
-        "quantize_large_weights": "models run in fp32 and fp16",
-        "quantize_schema": "models run in fp32 and fp16",
-        "quantize_stat": "models run in fp32 and fp16",
-        "change_concat_ranges": "models run in fp32 and fp16",
-        "nnlib_graph_mode": "runtimes are cpu and gpu",
-        "hexagon_api": "runtimes are cpu and gpu",
+        "quantize_range_file": f"{FLOATS}, so leave it out",
+        "quantize_schema": f"{FLOATS}, so leave it out",
+        "quantize_stat": f"{FLOATS}, so leave it out",
+        "nnlib_graph_mode": "runtimes are cpu and gpu, so leave it out",
+        "hexagon_api": "runtimes are cpu and gpu, so leave it out",
         "cl_mem_type": "images or buffers are chosen for each GPU family",
         "opencl_queue_window_size": "commands are queued once a run",
         "graph_optimize_options": "every pass runs; `farm convert --explain` shows what each did",
@@ -185,11 +203,14 @@ class Model(YamlSection):
     limit_opencl_kernel_time: bool = False
     obfuscate: bool = False
     winograd: int = 0
+    quantize: Annotated[bool, _only_off(FLOATS)] = False
+    quantize_large_weights: Annotated[bool, _only_off(FLOATS)] = False
+    change_concat_ranges: Annotated[bool, _only_off(FLOATS)] = False
+    round_limit: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
 
     @field_validator("platform")
     @classmethod
     def _known_platform(cls, value: str) -> str:
-
         return platforms.known_platform(value)
 
     @field_validator("weight_file_path", "weight_sha256_checksum")
@@ -240,8 +261,13 @@ class Model(YamlSection):
 
     @property
     def subgraph(self) -> Subgraph:
-        """The only subgraph; tensors whose format the file does not say have the platform's."""
+        """The only subgraph; tensors whose format the file does not say have the platform's, except ONNX's.
+
+        What order an ONNX file has depends on where it was exported: farm.model.data_formats infers it.
+        """
         subgraph, own = self.subgraphs[0], (PLATFORMS[self.platform].own_format,)
+        if self.platform == "onnx":
+            return subgraph
         formats = {
             "input_data_formats": subgraph.input_data_formats or own,
             "output_data_formats": subgraph.output_data_formats or own,

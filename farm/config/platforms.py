@@ -27,7 +27,8 @@ class Platform:
 
 
 PLATFORMS: Mapping[str, Platform] = {
-    "onnx": Platform("NCHW", ("onnxruntime",)),
+    # MACE's backends are ways to run an ONNX model for its reference outputs; ONNX Runtime stands for all of them.
+    "onnx": Platform("NCHW", ("onnxruntime", "tensorflow", "caffe2", "pytorch")),
     "tensorflow": Platform("NHWC", ("tensorflow", "onnxruntime")),
     "keras": Platform("NHWC", ("tensorflow", "onnxruntime")),
     "tflite": Platform("NHWC", ("litert", "onnxruntime")),

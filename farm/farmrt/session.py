@@ -21,19 +21,20 @@ MAX_KIND = 40
 MAX_MESSAGE = 4000
 
 NAME = "farmrt"
+PROGRESS = "progress"
 
 JsonObject = dict[str, Any]  # of the JSON object that farmrt wrote
 AnswerType = TypeVar("AnswerType", bound=Answer)
 
 
 class Session:
-    """Client of one `farmrt serve` process.
+    """Client of one `farmrt serve` process. A deadline is how long it may go without an answer or progress.
 
     Args:
         transport: the way to the unit.
         farmrt: path of the executable on the unit, relative to its folder.
         environment: variables that the process gets beside its own.
-        deadline_s: how long a command may take unless it says otherwise.
+        deadline_s: how long a command may go without progress unless it says otherwise.
         wrap: makes of the command line one that runs it in another way.
     """
 
@@ -118,13 +119,15 @@ class Session:
         self._forget()
 
     def _read_answer(self, name: str, deadline_s: float) -> JsonObject:
-        """The next line that is an answer; what a driver or a linker prints between is passed over."""
+        """The next line that is an answer; what a driver or a linker prints between is passed over.
+
+        A line that tells of progress lets the deadline begin anew.
+        """
         assert self._process is not None
         end = time.monotonic() + deadline_s
-        while True:
-            line = self._read_line(name, deadline_s, end)
-            if line.startswith("{"):
-                break
+        while not (line := self._read_line(name, deadline_s, end)).startswith("{"):
+            if line == PROGRESS:
+                end = time.monotonic() + deadline_s
         try:
             answer = json.loads(line)
         except (ValueError, RecursionError):

@@ -62,7 +62,7 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: B
     (plain, times, wall_ns), throttling = opened.cool(rounds)
     return BenchmarkResult(
         device_model=opened.device_model,
-        provenance=provenance_of(opened, loaded, options.load),
+        provenance=provenance_of(opened, loaded),
         throttling=throttling,
         load=LoadFigures(
             init_ms=loaded.answer.init_ms,

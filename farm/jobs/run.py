@@ -14,11 +14,14 @@ from farm import atomic_file
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
 from farm.farmrt.answers import LoadAnswer
+from farm.jobs.example import ExampleModel, run_example
+from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s, write_plan
 from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all
+from farm.jobs.samples import OnUnit, Samples, run_samples
 from farm.jobs.validate import Validation, compare_layers, compare_outputs, thresholds_for, with_half_range
 from farm.model import fetch
 from farm.rows.latency import Latency
@@ -56,23 +59,38 @@ class RunOptions:
     inputs: tuple[str, ...] = ()
     output_folder: Path | None = None
     load: LoadOptions = dataclasses.field(default_factory=LoadOptions)
+    input_folder: Path | None = None  # many samples, each of which runs once
+    example: bool = False  # the example application of the C API runs the model in place of farmrt
+
+    def __post_init__(self) -> None:
+        if self.example and (self.layers or self.input_folder):
+            other = "--layers" if self.layers else "--input_dir"
+            raise ConfigError(f"--example runs one input once through the C API, without {other}")
+        if self.input_folder and (self.inputs or self.layers):
+            other = "--input" if self.inputs else "--layers"
+            raise ConfigError(f"--input_dir runs over many samples, {other} is for one; name one of the two")
 
     @property
     def compares(self) -> bool:
         """Whether outputs are compared with the oracle's."""
-        return self.validate or self.layers
+        return self.validate or self.layers or self.example
 
 
 @dataclasses.dataclass(frozen=True)
 class Loaded:
-    """A model loaded on a unit, and farmrt's answer to that."""
+    """A model loaded on a unit, and farmrt's answer to that.
+
+    `given_kernels` are those that were to be loaded, `kernels` those that were: None where they failed their trial.
+    """
 
     prepared: Prepared
     runtime: Runtime
     plan: Plan
     plan_file: Path
+    tuned: Path | None
+    given_kernels: Path | None
+    kernels: Path | None
     answer: LoadAnswer
-    workspace: Workspace
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,13 +110,23 @@ def run_job(
 ) -> Iterator[RunRow]:
     """A row for each unit, model and runtime."""
     models = prepare_all(deployment, check=options.compares)
-    data = {model.name: _test_data(model, options) for model in models if isinstance(model, Prepared)}
+    prepared = [model for model in models if isinstance(model, Prepared)]
+    folder = options.input_folder
+    samples = {each.name: Samples(each, folder, options.validate) for each in prepared if folder}
+    data = {each.name: _test_data(each, options) for each in prepared if not folder}
 
-    def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> RunResult:
-        return _measured(opened, prepared, runtime, data[prepared.name], options)
+    def measure(opened: OpenUnit, model: Prepared, runtime: Runtime) -> RunResult:
+        if folder:
+            return _sampled(opened, model, runtime, samples[model.name], options)
+        if options.example:
+            return _example(opened, model, runtime, data[model.name], options)
+        return _measured(opened, model, runtime, data[model.name], options)
 
     def settings(model: Model, runtime: Runtime) -> Settings:
-        return rounds_settings(model, runtime, options.rounds, options.warmup)
+        if folder:
+            return {**rounds_settings(model, runtime, 1, 0), "input_dir": str(folder)}
+        known = rounds_settings(model, runtime, options.rounds, options.warmup)
+        return {**known, "example": True} if options.example else known
 
     yield from rows_of_each(RunRow, models, units, measure, settings, fleet, progress)
 
@@ -124,22 +152,64 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: Test
     loaded = load_model(opened, prepared, runtime, target, options.load)
     opened.write_inputs(data.inputs)
     times, throttling = opened.cool(lambda: run_rounds(opened, options.rounds, options.warmup))
-    provenance = provenance_of(opened, loaded, options.load)
+    provenance = provenance_of(opened, loaded)
     validation = _validated(opened, loaded, data, options)
     return RunResult(
         ending=validation.ending,
         device_model=opened.device_model,
         provenance=provenance,
         throttling=throttling,
-        figures=RunFigures(
-            init_ms=loaded.answer.init_ms,
-            first_ms=times.first_ms,
-            latency_ms=Latency.of(times.samples_ms),
-            memory_bytes=loaded.answer.memory,
-            tuned=loaded.answer.tuned_use,
-            kernels=loaded.answer.kernels_use,
-        ),
+        figures=_figures(loaded.answer, times.first_ms, Latency.of(times.samples_ms)),
         comparison=validation.comparison,
+    )
+
+
+def _sampled(
+    opened: OpenUnit, prepared: Prepared, runtime: Runtime, samples: Samples, options: RunOptions
+) -> RunResult:
+    """The result of a model over many samples."""
+    target = opened.target(prepared, runtime, options.load.memory)
+    loaded = load_model(opened, prepared, runtime, target, options.load)
+    provenance = provenance_of(opened, loaded)
+    on_unit = OnUnit(opened, prepared, runtime, loaded.plan, provenance.hashes, options.output_folder)
+    run = run_samples(on_unit, samples)
+    return RunResult(
+        ending=run.validation.ending,
+        device_model=opened.device_model,
+        provenance=provenance,
+        throttling=run.throttling,
+        figures=_figures(loaded.answer, run.first_ms, run.latency),
+        comparison=run.validation.comparison.model_copy(update={"samples": run.report}),
+    )
+
+
+def _example(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: TestData, options: RunOptions) -> RunResult:
+    """The result of a model that the example application ran."""
+    target = opened.target(prepared, runtime, options.load.memory)
+    ready = _ready(opened, prepared, runtime, target, options.load)
+    model = ready.model
+    wanted = ExampleModel(model.plan, model.plan_file, model.tuned, ready.chosen.file, data.inputs, model.limited)
+    run, throttling = opened.cool(lambda: run_example(opened, wanted, options.rounds, options.warmup))
+    loaded = ready.loaded(runtime, run.answer)
+    validation = _compared(opened, loaded, data, run.outputs, options)
+    return RunResult(
+        ending=validation.ending,
+        device_model=opened.device_model,
+        provenance=provenance_of(opened, loaded),
+        throttling=throttling,
+        figures=_figures(loaded.answer, run.first_ms, Latency.of(run.samples_ms)),
+        comparison=validation.comparison,
+    )
+
+
+def _figures(answer: LoadAnswer, first_ms: float, latency: Latency) -> RunFigures:
+    return RunFigures(
+        init_ms=answer.init_ms,
+        first_ms=first_ms,
+        latency_ms=latency,
+        memory_bytes=answer.memory,
+        tuned=answer.tuned_use,
+        kernels=answer.kernels_use,
     )
 
 
@@ -152,27 +222,67 @@ def load_model(
     keep_layers: bool = False,
 ) -> Loaded:
     """Brings a model to the unit and loads it, with the artifacts of the build folder unless others are named."""
+    ready = _ready(opened, prepared, runtime, target, options, keep_layers)
+    answer = opened.load(
+        ready.model.plan_file,
+        ready.model.tuned,
+        ready.chosen.file,
+        ready.model.limited,
+        round_limit_s=prepared.settings.round_limit,
+    )
+    return ready.loaded(runtime, answer)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Ready:
+    """A model with the files that it can be loaded with."""
+
+    model: kernel_trial.TriedModel
+    given_kernels: Path | None
+    chosen: kernel_trial.ChosenKernels
+
+    def loaded(self, runtime: Runtime, answer: LoadAnswer) -> Loaded:
+        """The same when it is loaded."""
+        model = self.model
+        parts = (model.prepared, runtime, model.plan, model.plan_file, model.tuned)
+        return Loaded(*parts, self.given_kernels, self.chosen.file, self.chosen.told(answer))
+
+
+def _ready(
+    opened: OpenUnit,
+    prepared: Prepared,
+    runtime: Runtime,
+    target: Target,
+    options: LoadOptions,
+    keep_layers: bool = False,
+) -> _Ready:
+    """Lowers a model, and finds the files of tuning that fit it."""
     workspace = Workspace(prepared.deployment.library_name)
     plan, plan_file = opened.plan(prepared, runtime, target, keep_layers)
     tuned, kernels = _artifacts(opened, workspace, runtime, options)
     write_plan(plan, plan_file)
-    limited = prepared.settings.limit_opencl_kernel_time
-    answer = opened.load(plan_file, tuned, kernels, limited)
-    return Loaded(prepared, runtime, plan, plan_file, answer, workspace)
+    model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned)
+    chosen = kernel_trial.choose(opened, model, kernels, put_aside=options.kernels is None)
+    return _Ready(model, kernels, chosen)
 
 
-def provenance_of(opened: OpenUnit, loaded: Loaded, options: LoadOptions) -> Provenance:
+def provenance_of(opened: OpenUnit, loaded: Loaded) -> Provenance:
     """What a loaded model's result is made with."""
-    tuned, kernels = _artifacts(opened, loaded.workspace, loaded.runtime, options)
-    files = {"plan": loaded.plan_file, "weights": data_file(loaded.plan_file), "tuned": tuned, "kernels": kernels}
+    files = {
+        "plan": loaded.plan_file,
+        "weights": data_file(loaded.plan_file),
+        "tuned": loaded.tuned,
+        "kernels": loaded.kernels,
+    }
     return Provenance(
         hashes=opened.hashes({role: path for role, path in files.items() if path}),
         fingerprint=row_fingerprint(loaded.plan.target),
         settings={
             "memory": loaded.plan.target.memory,
             "opencl_library": "" if loaded.runtime == "cpu" else opened.opencl_library,
-            "tuned_file": str(tuned or ""),
-            "kernels_file": str(kernels or ""),
+            "tuned_file": str(loaded.tuned or ""),
+            "kernels_file": str(loaded.given_kernels or ""),
+            "round_limit_s": opened.round_limit_s,
         },
     )
 
@@ -211,7 +321,12 @@ def _validated(opened: OpenUnit, loaded: Loaded, data: TestData, options: RunOpt
     """Reads the outputs, keeps them where that is wanted, compares them where that is wanted."""
     if not (options.compares or options.output_folder):
         return Validation()
-    outputs = opened.read_outputs(loaded.plan)
+    return _compared(opened, loaded, data, opened.read_outputs(loaded.plan), options)
+
+
+def _compared(
+    opened: OpenUnit, loaded: Loaded, data: TestData, outputs: Mapping[str, Array], options: RunOptions
+) -> Validation:
     if options.output_folder:
         _save(outputs, options.output_folder, f"{loaded.prepared.name}.{opened.unit.name}.{loaded.runtime}")
     if not options.compares:

@@ -165,6 +165,14 @@ class Fetcher:
 
 def load_array(path: Path, tensor: Input) -> Array:
     """Reads a .npy file and checks it against the input: same shape, same element type, finite."""
+    array = check_array(path, tensor)
+    if not np.isfinite(array).all():
+        raise ConfigError(f"{path} holds NaN or infinity")
+    return np.array(array)
+
+
+def check_array(path: Path, tensor: Input) -> Array:
+    """Opens a .npy file and checks its shape and element type against the input; its elements are not read yet."""
     try:
         array = np.lib.format.open_memmap(_local_file(path), mode="r")
     except (ValueError, EOFError, OSError) as error:
@@ -172,9 +180,7 @@ def load_array(path: Path, tensor: Input) -> Array:
     if array.shape != tensor.shape or array.dtype != tensor.data_type:
         wanted = f"{tensor.data_type} {list(tensor.shape)}"
         raise ConfigError(f"{path} holds {array.dtype} {list(array.shape)}; the input {tensor.name!r} is {wanted}")
-    if not np.isfinite(array).all():
-        raise ConfigError(f"{path} holds NaN or infinity")
-    return np.array(array)
+    return array
 
 
 def sha256_of(path: Path) -> str:

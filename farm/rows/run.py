@@ -35,6 +35,30 @@ class LayerReport(Record):
     first_departure: TensorComparison | None = None
 
 
+class MeanMetrics(Record):
+    """Means over samples, of the samples that have the figure."""
+
+    cosine: Figure = None
+    sqnr_db: Figure = None
+    pixel_accuracy: Figure = None
+    max_abs_error: Figure = None
+    max_rel_error: Figure = None
+
+
+class SampleReport(Record):
+    """Outcome of `--input_dir`: how many samples ran, how many have a wrong output, which is worst, and the means.
+
+    The row's own figures are then the worst of all samples, its `outputs` those of the worst sample, and its latencies
+    one round of each sample.
+    """
+
+    folder: str
+    count: int
+    wrong: int = 0
+    worst: str = ""
+    mean: MeanMetrics | None = None
+
+
 class OutputComparison(Record):
     """The figures of all outputs: the worst of each, None where nothing was compared; then each output's own."""
 
@@ -47,6 +71,7 @@ class OutputComparison(Record):
     inf_count: int | None = None
     outputs: tuple[TensorComparison, ...] = ()
     layers: LayerReport | None = None
+    samples: SampleReport | None = None
 
 
 class NoFile(Record):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from farm.rows.run import NoFile, RunRow, TensorComparison
+from farm.rows.run import MeanMetrics, NoFile, RunRow, SampleReport, TensorComparison
 from farm.tables.table import Table, milliseconds
 
 TIME_COLUMNS = (
@@ -23,14 +23,33 @@ ACCURACY_COLUMNS = (
     "NaN",
     "Output",
 )
-LEFT = frozenset({"Model", "Unit", "SoC", "Runtime", "Status", "Output"})
+SAMPLE_COLUMNS = (
+    *("Model", "Unit", "Runtime", "Samples", "Wrong"),
+    *("Cosine", "Mean", "SQNR(dB)", "Mean(dB)", "Worst sample"),
+)
+LEFT = frozenset({"Model", "Unit", "SoC", "Runtime", "Status", "Output", "Worst sample"})
 
 
 def run_tables(rows: Sequence[RunRow]) -> list[Table]:
     """One line a row, then one line an output."""
     times = Table("", TIME_COLUMNS, [_times(row) for row in rows], LEFT)
     compared = [_accuracy(row, output) for row in rows for output in row.outputs]
-    return [times, *([Table("", ACCURACY_COLUMNS, compared, LEFT)] if compared else [])]
+    sampled = [_samples(row, row.samples) for row in rows if row.samples and row.samples.mean]
+    return [
+        times,
+        *([Table("", ACCURACY_COLUMNS, compared, LEFT)] if compared else []),
+        *([Table("Samples", SAMPLE_COLUMNS, sampled, LEFT)] if sampled else []),
+    ]
+
+
+def _samples(row: RunRow, report: SampleReport) -> list[str]:
+    mean = report.mean or MeanMetrics()
+    return [
+        *(row.model, row.unit, row.runtime, str(report.count), str(report.wrong)),
+        *(_figure(row.cosine, ".6f"), _figure(mean.cosine, ".6f")),
+        *(_figure(row.sqnr_db, ".1f"), _figure(mean.sqnr_db, ".1f")),
+        report.worst,
+    ]
 
 
 def _times(row: RunRow) -> list[str]:

@@ -18,10 +18,19 @@ N = TypeVar("N", int, float)
 
 
 def _upsample(node: OnnxNode, builder: GraphBuilder) -> None:
-    """Imports Upsample, and Resize before opset 11: their coordinates are asymmetric and rounded down."""
+    """Imports Upsample, and Resize before opset 11, whose coordinates are asymmetric.
+
+    They are rounded down where an axis grows, up where it shrinks. ONNX says nothing of the latter; ONNX Runtime does
+    it so. Axes of both kinds are resized one after the other.
+    """
     mode = node.choice("mode", "nearest", RESIZE_MODES)
     scales = node.reals("scales") if node.opset < 9 else _scales(node, builder, 1)
-    _emit(node, builder, mode, "asymmetric", "floor", scales, None)
+    shrunk, grown = tuple(min(scale, 1.0) for scale in scales), tuple(max(scale, 1.0) for scale in scales)
+    if mode != "nearest" or shrunk in (scales, (1.0,) * len(scales)):
+        _emit(node, builder, node.input(0), mode, "asymmetric", "ceil" if min(scales) < 1 else "floor", scales, None)
+        return
+    between = _emit(node, builder, node.input(0), mode, "asymmetric", "ceil", shrunk, None, is_last=False)
+    _emit(node, builder, between, mode, "asymmetric", "floor", grown, None)
 
 
 def _scales(node: OnnxNode, builder: GraphBuilder, index: int) -> tuple[float, ...]:
@@ -47,7 +56,9 @@ def _resize(node: OnnxNode, builder: GraphBuilder) -> None:
     if not len(sizes or scales) == len(axes) or not axes:
         raise ModelError(f"{node}: sizes {list(sizes)} or scales {list(scales)} do not fit axes {list(axes)}")
     all_sizes = _spread(axes, sizes, shape) if sizes else None
-    _emit(node, builder, mode, coordinates, rounding, _spread(axes, scales, (1.0,) * len(shape)), all_sizes)
+    _emit(
+        node, builder, node.input(0), mode, coordinates, rounding, _spread(axes, scales, (1.0,) * len(shape)), all_sizes
+    )
 
 
 def _spread(axes: Sequence[int], values: Sequence[N], rest: Sequence[N]) -> tuple[N, ...]:
@@ -61,13 +72,16 @@ def _spread(axes: Sequence[int], values: Sequence[N], rest: Sequence[N]) -> tupl
 def _emit(
     node: OnnxNode,
     builder: GraphBuilder,
+    source: str,
     mode: str,
     coordinates: str,
     rounding: str,
     scales: Sequence[float],
     sizes: Sequence[int] | None,
-) -> None:
-    shape = builder.shape(node.input(0))
+    is_last: bool = True,
+) -> str:
+    """Adds a Resize of a tensor and returns what it writes: the node's own output, unless another Resize follows."""
+    shape = builder.shape(source)
     if sizes is None:
         if len(scales) != len(shape) or not all(0 < scale < 1e6 for scale in scales):
             raise ModelError(f"{node}: scales {list(scales)} do not fit an input of shape {shape}")
@@ -83,7 +97,7 @@ def _emit(
         "sizes": tuple(sizes[2:]),
         "scales": tuple(float(scale) for scale in scales[2:]),
     }
-    builder.emit(node, "Resize", [node.input(0)], attributes, node.output)
+    return builder.emit(node, "Resize", [source], attributes, node.output if is_last else None)
 
 
 OPERATORS: Mapping[str, Handler] = {"Resize": _resize, "Upsample": _upsample}

@@ -77,6 +77,13 @@ def test_a_network_of_the_zoo_runs_correctly(unit: Unit, say: CallFarm, tmp_path
     assert row["cosine"] > 0.9999 and row["nan_count"] == 0
 
 
+def test_the_example_of_the_c_api_runs_on_the_board(unit: Unit, say: CallFarm, tmp_path: Path) -> None:
+    deploy(tmp_path)
+    for row in rows_of(say("run", "tiny.yml", "--example", "--json", "--round", "2")):
+        assert row["cosine"] > 0.9999 and row["settings"]["example"] is True
+        assert len(row["latency_ms"]["samples"]) == 2
+
+
 def test_the_boards_facts_are_read(transport: Transport) -> None:
     found = read_facts(transport)
     assert (found.soc, found.model, found.abis) == (SOC, MODEL, ("arm64",))

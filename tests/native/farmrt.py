@@ -24,6 +24,7 @@ class Farmrt:
     ) -> None:
         self.folder = folder
         self.library = library
+        self.progress_lines = 0
         self.process = subprocess.Popen(
             [*([program] if isinstance(program, Path) else program), "serve"],
             stdin=subprocess.PIPE,
@@ -48,7 +49,9 @@ class Farmrt:
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(text + "\n")
         self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        while (text := self.process.stdout.readline()) == "progress\n":
+            self.progress_lines += 1
+        answer: dict[str, Any] = json.loads(text)
         return answer
 
     def ask(self, command: str, **values: object) -> dict[str, Any]:

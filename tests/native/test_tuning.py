@@ -233,6 +233,38 @@ def test_watchdog_ends_a_launch_that_hangs(gpu: Farmrt) -> None:
     assert gpu.process.wait(60) == 4
 
 
+LONG = """
+kernel void slow(global float *y, int count) {
+    float sum = 0;
+    for (int k = 0; k < count; k++) sum += sin(sum + k);
+    y[0] = sum;
+}
+"""
+
+
+def long_plan(loops: int, steps: int) -> PlanBuilder:
+    """Launches in a row, each of which waits for the one before."""
+    plan = PlanBuilder()
+    scratch = plan.scratch(16)
+    program = plan.program(LONG)
+    for _ in range(steps):
+        plan.step("slow", [pool(scratch), integer(loops)], program, [1])
+    plan.tensor("y", Role.OUTPUT, scratch, [1], step=steps - 1)
+    return plan
+
+
+def test_watchdog_lets_a_slow_round_go_on_that_progresses(gpu: Farmrt) -> None:
+    """The first since its steps end one by one, later ones since the first tells how long they take."""
+    assert gpu.load(long_plan(1_000_000, 1))["ok"]
+    million_ns = min(gpu.done("run", rounds=3)["wall_ns"])
+    loops = int(200e6 / million_ns * 1_000_000)
+    assert gpu.load(long_plan(loops, 16), watchdog_ms=1500)["ok"]
+    for _ in range(2):
+        (wall_ns,) = gpu.done("run", rounds=1)["wall_ns"]
+        assert wall_ns > 2e9, "much longer than the limit"
+    assert gpu.progress_lines >= 1
+
+
 def test_run_command(farmrt_program: Path, gpu: Farmrt) -> None:
     ready(gpu)
     assert gpu.done("unload") == {"ok": True}

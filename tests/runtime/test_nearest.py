@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import itertools
 import random
+from collections.abc import Iterator
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
+from runtime.evaluate import evaluate
 from runtime.importers.onnx_importer import import_onnx
 from runtime.lowering.lower import lower
 from runtime.nearest import Indices, nearest_indices
@@ -72,6 +75,41 @@ def test_given_scales_take_the_pixels_that_onnxruntime_takes(modes: Modes) -> No
             continue  # ONNX Runtime copies, whatever ONNX's formula says of the scale
         found = nearest_indices(extent, len(expected), scale, *modes)
         np.testing.assert_array_equal(found, expected, err_msg=f"{extent} x {scale}")
+
+
+def first_resize(scales: tuple[float, float], extents: tuple[int, int]) -> onnx.ModelProto:
+    """Resize as opset 10 has it, without modes for coordinates and rounding."""
+    node = helper.make_node("Resize", ["x", "scales"], ["y"], "resize", mode="nearest")
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, *extents])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    values = numpy_helper.from_array(np.array([1, 1, *scales], np.float32), "scales")
+    graph = helper.make_graph([node], "g", [x], [y], [values])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 10)], ir_version=5)
+
+
+def first_resizes() -> Iterator[tuple[tuple[float, float], tuple[int, int]]]:
+    rng = random.Random(10)
+    for _ in range(400):
+        extents = rng.randint(2, 90), rng.randint(2, 90)
+        scales = rng.choice(SCALES), rng.choice([*SCALES, rng.uniform(0.2, 3.0)])
+        if all(int(np.float32(extent) * np.float32(scale)) >= 1 for extent, scale in zip(extents, scales, strict=True)):
+            yield scales, extents
+
+
+def test_the_first_resize() -> None:
+    """Rounds down where an axis grows, up where it shrinks, as ONNX Runtime does."""
+    compared = 0
+    for scales, extents in first_resizes():
+        model = first_resize(scales, extents)
+        x = np.arange(extents[0] * extents[1], dtype=np.float32).reshape(1, 1, *extents)
+        (expected,) = run_onnxruntime(model, {"x": x})
+        if expected.shape == x.shape and scales != (1.0, 1.0):
+            continue  # ONNX Runtime copies, whatever the scales
+        graph = import_onnx(model)
+        found = evaluate(graph, {"x": x})["y"]
+        np.testing.assert_array_equal(found, expected, err_msg=f"{extents} by {scales}")
+        compared += 1
+    assert compared > 300
 
 
 @pytest.mark.opencl

@@ -164,7 +164,7 @@ _FLEET = (
         "round_limit_s",
         metavar="SECONDS",
         type=click.FloatRange(0, 1_000_000, min_open=True),
-        help="A round of a model that takes longer hangs.  [default: 120, and more for much work]",
+        help="A round that goes so long without progress hangs.  [default: round_limit of MODEL.yml, else 120 or more]",
     ),
 )
 

@@ -27,7 +27,24 @@ from farm.cli.envelope import CommandResult
     multiple=True,
     help="Input to run on; repeat for several.  [default: validation_inputs_data, else seeded noise in input_ranges]",
 )
-@click.option("--output-dir", type=click.Path(path_type=Path, file_okay=False), help="Keep the outputs here (.npy).")
+@click.option(
+    "--input_dir",
+    "--input-dir",
+    "input_dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Run once on each sample there: files <input>_<sample>.npy, or raw values under any other ending.",
+)
+@click.option(
+    "--output-dir",
+    "--output_dir",
+    "output_dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep the outputs here (.npy).",
+)
+@click.option(
+    "--example", is_flag=True, help="Build and run the example application of the C API instead; compares its outputs."
+)
 @options.load_options
 @options.fleet_options("farm run", spreads=True)
 @options.trust_model_option
@@ -37,6 +54,8 @@ def command(**given: Any) -> CommandResult:
     """Run the models of MODEL.yml on every unit, time them, and compare their outputs.
 
     Each unit, model and runtime gives one row; exit status 1 when any is not ok. Rows are kept in the store.
+    With --input_dir the row has the worst and the mean figures of all samples, and names the worst one; an interrupted
+    run goes on with the samples that are missing.
     """
     from farm.cli import run
 

@@ -43,7 +43,8 @@ class FleetOptions:
         return_s: how long a lost unit is waited for.
         fail_fast: after the first failure nothing new is begun.
         spread: a job may be done by whichever unit of its SoC is free, instead of by each.
-        round_limit_s: how long a round of a model may take before its unit counts as hanging; None: by its work.
+        round_limit_s: how long a round may go without progress before its unit counts as hanging; None: what the
+            deployment file says, else by the model's work.
     """
 
     purpose: str = "farm"

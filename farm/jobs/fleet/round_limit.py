@@ -1,4 +1,7 @@
-"""How long a round of a model may take before its unit counts as hanging, by the work that its plan asks for."""
+"""How long a unit may show no progress in a round of a model before it counts as hanging, by the plan's largest step.
+
+farmrt tells of progress step by step in the first round, and knows from it how long later ones may take.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from runtime.plan.container import read_file
 from runtime.plan.records import SectionId
 
 OPTION = "--round-limit"
+KEY = "round_limit"
 LEAST_S = 120.0
 # Assumed of very slow boards.
 MACS_PER_S = 20e6
@@ -18,7 +22,7 @@ BYTES_PER_S = 20e6
 
 
 def round_limit_s(plan_file: Path) -> float:
-    """Seconds that a round of a plan may take on a very slow unit; LEAST_S at least.
+    """Seconds that the largest step of a plan may take on a very slow unit; LEAST_S at least.
 
     The plan of another build, whose format this one may not know, gets LEAST_S.
     """
@@ -30,13 +34,13 @@ def round_limit_s(plan_file: Path) -> float:
 
 
 def _work(plan_file: Path) -> tuple[int, int]:
-    """Multiply-accumulates of a round, and bytes of weights and activations."""
+    """Multiply-accumulates of the largest step, and bytes of all weights and activations."""
     sections = read_file(plan_file, records.PLAN_MAGIC)
     weights = data_file(plan_file)
     size_bytes = int(sections[SectionId.POOL]["size"].sum()) + (weights.stat().st_size if weights.is_file() else 0)
-    return int(sections[SectionId.STEP]["macs"].sum()), size_bytes
+    return int(sections[SectionId.STEP]["macs"].max(initial=0)), size_bytes
 
 
 def reason(limit_s: float) -> str:
     """Says which limit a round exceeded, and what sets another one."""
-    return f"a round may take {limit_s:g} s here; {OPTION} SECONDS sets another limit"
+    return f"a round may go {limit_s:g} s without progress here; {OPTION} SECONDS or the key {KEY} sets another limit"

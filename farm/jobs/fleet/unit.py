@@ -66,7 +66,8 @@ class UnitConnection:
         opencl: the OpenCL library for farmrt; None leaves the search to it.
         conditions: what was done to the unit before the job, for a row's settings.
         interruption: ends what waits for the unit.
-        round_limit_s: how long a round may take before the unit counts as hanging; None: by the work of the plan.
+        round_limit_s: how long a round may go without progress before the unit counts as hanging; None: what the
+            deployment file says, else by the work of the plan.
     """
 
     unit: Unit
@@ -80,10 +81,10 @@ class UnitConnection:
     interruption: Interruption
     round_limit_s: float | None = None
 
-    def session(self, program: Path | None = None) -> Session:
+    def session(self, program: Path | None = None, environment: Mapping[str, str] | None = None) -> Session:
         """Starts another farmrt on the unit: this farm's, or the one in a file."""
         farmrt = program or build_farmrt(self.unit.abi)
-        return Session(self.transport, self.store.put([farmrt])[farmrt], wrap=self.task_profile.wrap)
+        return Session(self.transport, self.store.put([farmrt])[farmrt], environment, wrap=self.task_profile.wrap)
 
 
 class OpenUnit:
@@ -94,7 +95,7 @@ class OpenUnit:
         self.unit, self.transport = connection.unit, connection.transport
         self.progress, self.lease = connection.progress, connection.lease
         self.session = session
-        self._round_limit_s = round_limit.LEAST_S
+        self.round_limit_s = round_limit.LEAST_S
         self.probe = session.probe(connection.opencl, PROBE_DEADLINE_S)
         facts_cache.update(connection.unit, driver=facts_cache.driver_of(self.probe.model_dump()))
 
@@ -110,10 +111,14 @@ class OpenUnit:
         return self.unit.model if named else self.probe.cpu.model or self.unit.model
 
     @contextlib.contextmanager
-    def twin(self) -> Iterator[OpenUnit]:
-        """A second farmrt on the same unit."""
-        with self.connection.session() as session:
-            yield OpenUnit(self.connection, session)
+    def twin(
+        self, environment: Mapping[str, str] | None = None, round_limit_s: float | None = None
+    ) -> Iterator[OpenUnit]:
+        """A second farmrt on the same unit, with variables and a limit for rounds of its own where they are given."""
+        limit_s = self.connection.round_limit_s if round_limit_s is None else round_limit_s
+        connection = dataclasses.replace(self.connection, round_limit_s=limit_s)
+        with connection.session(environment=environment) as session:
+            yield OpenUnit(connection, session)
 
     def cool(self, measure: Callable[[], Value], rest: RetryPolicy | None = None) -> tuple[Value, Throttling]:
         """Measures, again after a rest where heat slowed the unit down; the value, and whether heat spoiled it."""
@@ -166,17 +171,23 @@ class OpenUnit:
         kernels: Path | None = None,
         limit_kernel_time: bool = False,
         lazy: bool = False,
+        deadline_s: float | None = None,
+        round_limit_s: float | None = None,
     ) -> LoadAnswer:
-        """Pushes and loads a plan, with tuned parameters and compiled kernels where they are given."""
+        """Pushes and loads a plan, with tuned parameters and compiled kernels where they are given.
+
+        `round_limit_s` is the model's own limit, for where the command line names none; None: by the plan's work.
+        """
         files = {"plan": plan_file, "data": data_file(plan_file), "tuned": tuned, "kernels": kernels}
         remotes = self.connection.store.put([path for path in files.values() if path])
-        self._round_limit_s = self.connection.round_limit_s or round_limit.round_limit_s(plan_file)
+        named_s = self.connection.round_limit_s or round_limit_s
+        self.round_limit_s = named_s or round_limit.round_limit_s(plan_file)
         return self.session.load(
-            LOAD_DEADLINE_S,
+            deadline_s or LOAD_DEADLINE_S,
             **{role: remotes[path] for role, path in files.items() if path},
             soc=self.unit.soc,
             opencl=self.connection.opencl,
-            watchdog_ms=math.ceil(MS_PER_S * self._round_limit_s),
+            watchdog_ms=math.ceil(MS_PER_S * self.round_limit_s),
             limit_kernel_ms=LIMITED_KERNEL_MS if limit_kernel_time else None,
             lazy=lazy or None,
         )
@@ -187,9 +198,9 @@ class OpenUnit:
         Raises DeadlineError, which names the limit and the option that sets it, where the unit takes longer.
         """
         try:
-            return self.session.run(1, self._round_limit_s + COMPILE_S)
+            return self.session.run(1, self.round_limit_s + COMPILE_S)
         except DeadlineError as error:
-            raise DeadlineError(f"{error}; {round_limit.reason(self._round_limit_s)}") from None
+            raise DeadlineError(f"{error}; {round_limit.reason(self.round_limit_s)}") from None
 
     def hashes(self, files: Mapping[str, Path]) -> dict[str, str]:
         """SHA-256 of farmrt and of files that were loaded, by their role."""
@@ -268,7 +279,7 @@ def open_unit(
         purpose: what the lease is for, shown to others who want the unit.
         wait_s: how long to wait for a unit that somebody else holds.
         interruption: ends, from another thread, what waits for the unit.
-        round_limit_s: how long a round of a model may take; None: by its work.
+        round_limit_s: how long a round of a model may go without progress; None: by deployment file or work.
     """
     interruption = interruption or Interruption()
     library = find_opencl(unit, opencl)

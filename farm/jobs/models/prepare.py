@@ -16,7 +16,7 @@ import onnx
 
 from farm.config.deployment import Deployment, Input, Model, Output, Runtime
 from farm.config.platforms import PLATFORMS, DataFormat
-from farm.model import boundary, fetch
+from farm.model import boundary, data_formats, fetch
 from farm.model.framework_model import FrameworkModel
 from farm.model.half_range import beyond_half
 from farm.model.oracle import expected_outputs
@@ -82,19 +82,24 @@ def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool =
         ModelError: the model is damaged, unsupported, or not what the deployment file says.
     """
     settings = source.models[name]
-    outputs = settings.subgraph.outputs + (_checked(settings) if check else ())
+    named = settings.subgraph.outputs + (_checked(settings) if check else ())
     path, weights = fetcher.model_file(name), fetcher.weight_file(name)
     own = PLATFORMS[settings.platform].own_format
     with _located(source, name):
-        found = _framework_model(source, name, path, outputs)
+        found = _framework_model(source, name, path, named)
         onnx_file = found.onnx_file(fetcher.cache_folder) if found else path
-        read = read_source_model(settings.platform, onnx_file, weights, settings.subgraph.inputs, outputs)
-        model = boundary.cut_at_boundary(read.model, settings.subgraph.inputs, outputs, own)
+        read = read_source_model(settings.platform, onnx_file, weights, settings.subgraph.inputs, named)
+        inputs = data_formats.infer_inputs(read.model, settings.subgraph.inputs)
+        model = boundary.cut_at_boundary(read.model, inputs, named, own)
         graph, reports = convert(model)
+        outputs = data_formats.infer_outputs([graph.shape(tensor.name) for tensor in named], named, inputs)
+        if outputs != named:
+            model = boundary.cut_at_boundary(read.model, inputs, outputs, own)
+            graph, reports = convert(model)
         reports = [*_import_report(settings.platform, read.notes), *reports]
         graph.name = name
         _check_outputs(graph, outputs)
-    inputs, oracle = settings.subgraph.inputs, None if settings.oracle == "onnxruntime" else found
+    oracle = None if settings.oracle == "onnxruntime" else found
     return Prepared(source, name, settings, inputs, outputs, model, graph, tuple(reports), oracle)
 
 

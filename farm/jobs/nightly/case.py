@@ -66,7 +66,7 @@ def examine(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -
     first = run_rounds(opened, 1, 0)
     return Examination(
         device_model=opened.device_model,
-        provenance=provenance_of(opened, loaded, subject.load),
+        provenance=provenance_of(opened, loaded),
         load=loaded.answer,
         file_bytes=_file_bytes(opened, loaded),
         state=read_state(opened.transport),

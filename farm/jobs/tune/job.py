@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
 from farm.jobs.compare.interleaved import Measured, TunedFiles
+from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
@@ -92,6 +93,9 @@ class _Tuning:
         tuned = next(tuned for tuned in searched if tuned.prepared is model)
         published = self._publish(opened, model, searched)
         proof = published.proof(opened, tuned)
+        if proof.validation.is_ok and published.files.tuned and published.files.kernels:
+            loaded = kernel_trial.TriedModel(model, tuned.plan, tuned.plan_file, published.files.tuned)
+            kernel_trial.trust(opened, loaded, published.files.kernels)
         return TuneResult(
             ending=proof.ending,
             device_model=opened.device_model,

@@ -9,6 +9,7 @@ from farm import artifacts
 from farm.condition.throttling import RetryPolicy
 from farm.config.deployment import Runtime
 from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, PlanFile, TunedFiles, measure_in_turns
+from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.validate import compare_outputs
@@ -55,13 +56,14 @@ def check_tuned(
         return TunedCheck(damage)
     plan, plan_file = opened.plan(prepared, runtime, opened.target(prepared, runtime, memory))
     write_plan(plan, plan_file)
-    limited = prepared.settings.limit_opencl_kernel_time
-    tuned = opened.load(plan_file, tuned_file, kernels_file, limited).tuned
+    model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned_file)
+    kernels_file = kernel_trial.choose(opened, model, kernels_file, put_aside=True).file
+    tuned = opened.load(plan_file, tuned_file, kernels_file, model.limited).tuned
     if tuned is None or tuned.match != "exact":
         return TunedCheck(_not_valid(tuned.reason if tuned else "", opened.unit.soc))
     opened.progress.stage(f"{prepared.name}: default against tuned")
     ways = (DEFAULTS, TunedFiles(tuned_file, kernels_file))
-    measured, throttling = measure_in_turns(opened, PlanFile(plan, plan_file, limited), ways, data, effort, rest)
+    measured, throttling = measure_in_turns(opened, PlanFile(plan, plan_file, model.limited), ways, data, effort, rest)
     default, with_files = measured
     return _checked(prepared, runtime, data, with_files, with_files.over(default), throttling.throttled)
 

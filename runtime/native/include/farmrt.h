@@ -72,9 +72,11 @@ typedef struct {
     rt_affinity affinity;       /* which cores CPU operators run on */
     const char *isa;            /* instruction set of CPU operators; NULL: the best of this CPU */
     double limit_kernel_ms;     /* 0: none; else launches are split so that each part stays below */
-    uint32_t watchdog_ms;       /* 0: none; else on_hang is called when a launch takes longer */
+    uint32_t watchdog_ms;       /* 0: none; else on_hang is called when nothing ends for longer, or for five rounds */
     void (*on_hang)(void *user, const rt_error *error); /* from another thread; should end the process */
     void *on_hang_user;
+    void (*on_progress)(void *user); /* NULL, or called often by the thread that runs, as steps end */
+    void *on_progress_user;
     uint64_t max_cpu_work; /* 0: none; else plans whose CPU operators do more inner operations a run are refused */
     int lazy;              /* build programs at their first use, not at load */
 } rt_options;

@@ -1,7 +1,9 @@
 /* Everything is enqueued before anything is waited for, so that the device never idles between steps. Only CPU steps
  * break the row: mapping their pools waits for what was enqueued, and unmapping lets the next launches go on.
  *
- * The watchdog is armed anew at each step, since enqueueing may compile, and once for the wait at the end.
+ * The watchdog is armed anew at each step, since enqueueing may compile, and once for the wait at the end. How long
+ * that may take is known from the rounds before; in the first round, when nothing is, the device gets few steps at a
+ * time, and more as soon as they end quickly.
  */
 #include "execute.h"
 
@@ -18,9 +20,13 @@ struct rt_executor {
     uint64_t rounds;
 };
 
+enum { SOON_NS = 100000000 };
+
 /* Steps in a row, while they run. */
 typedef struct {
     const rt_executor_parts *parts;
+    uint32_t together; /* OpenCL steps to wait for at once; 0: all, at the end */
+    uint32_t waiting;  /* enqueued since the last wait */
     rt_queue queue; /* without a device: of its members only the profile */
     rt_error *error;
 } run;
@@ -36,13 +42,36 @@ static run run_of(const rt_executor *executor, rt_profile *profile, rt_error *er
     return now;
 }
 
+/* Arms the watchdog for what comes next, and tells that all before has ended or was enqueued. */
+static void progress_tell(const run *now, int32_t step) {
+    rt_watchdog_arm(now->parts->watchdog, step);
+    if (now->parts->on_progress != NULL) now->parts->on_progress(now->parts->on_progress_user);
+}
+
+/* Waits for the device. */
+static rt_status device_wait(const run *now, int32_t step) {
+    rt_watchdog_arm(now->parts->watchdog, step);
+    return rt_opencl_check(now->error, "clFinish", now->queue.cl->Finish(now->queue.object), RT_NO_STEP);
+}
+
+/* Waits after an enqueued step where enough of them wait. */
+static rt_status parts_wait(run *now) {
+    if (now->together == 0 || ++now->waiting < now->together) return RT_OK;
+    uint64_t start_ns = rt_clock_ns();
+    rt_status status = device_wait(now, RT_NO_STEP);
+    now->together = rt_clock_ns() - start_ns < SOON_NS ? 2 * now->together : 1;
+    now->waiting = 0;
+    return status;
+}
+
 /* Enqueues one step, split if the limit says so; makes its kernel first where that was left to the first run. */
-static rt_status opencl_step(const run *now, uint32_t index) {
+static rt_status opencl_step(run *now, uint32_t index) {
     rt_steps *steps = now->parts->steps;
     rt_status status = rt_steps_prepare(steps, index, now->error);
     if (status != RT_OK) return status;
-    return rt_launch_enqueue(&now->queue, index, rt_steps_kernel(steps, index), rt_steps_launch(steps, index),
-                             rt_limit_parts(now->parts->limit, index), now->error);
+    status = rt_launch_enqueue(&now->queue, index, rt_steps_kernel(steps, index), rt_steps_launch(steps, index),
+                               rt_limit_parts(now->parts->limit, index), now->error);
+    return status == RT_OK ? parts_wait(now) : status;
 }
 
 /* --- CPU steps, between which no OpenCL step lies --- */
@@ -101,7 +130,7 @@ static rt_status pools_unmap(const run *now, uint32_t step, rt_error *error) {
 /* Runs one CPU step to its end, timed by the clock. */
 static void cpu_step(const run *now, uint32_t index) {
     uint64_t start_ns = rt_clock_ns();
-    rt_watchdog_arm(now->parts->watchdog, (int32_t)index);
+    progress_tell(now, (int32_t)index);
     rt_cpu_run(now->parts->cpu, index);
     if (now->queue.profile != NULL) rt_profile_host_step(now->queue.profile, index, start_ns, rt_clock_ns());
 }
@@ -128,11 +157,11 @@ static uint32_t last_cpu_step(const rt_plan *plan, uint32_t first, uint32_t last
 /* --- steps and rounds --- */
 
 /* Enqueues the OpenCL steps and runs the CPU steps, in the plan's order; stops at the first that fails. */
-static rt_status steps_enqueue(const run *now, uint32_t first, uint32_t last) {
+static rt_status steps_enqueue(run *now, uint32_t first, uint32_t last) {
     const rt_plan *plan = now->parts->plan;
     rt_status status = RT_OK;
     for (uint32_t i = first; i <= last && status == RT_OK; i++) {
-        rt_watchdog_arm(now->parts->watchdog, (int32_t)i); /* some drivers compile when a launch is enqueued */
+        progress_tell(now, (int32_t)i); /* some drivers compile when a launch is enqueued */
         if (plan->steps[i].kind == RT_STEP_KIND_OPENCL) {
             status = opencl_step(now, i);
             continue;
@@ -145,12 +174,12 @@ static rt_status steps_enqueue(const run *now, uint32_t first, uint32_t last) {
 }
 
 /* Steps `first` to `last`; the device is idle when this returns, whatever it returns. */
-static rt_status steps_run(const run *now, uint32_t first, uint32_t last) {
+static rt_status steps_run(run *now, uint32_t first, uint32_t last) {
     rt_status status = steps_enqueue(now, first, last);
     if (now->parts->device != NULL) {
-        rt_watchdog_arm(now->parts->watchdog, first == last ? (int32_t)first : RT_NO_STEP);
-        cl_int code = now->queue.cl->Finish(now->queue.object);
-        if (status == RT_OK) status = rt_opencl_check(now->error, "clFinish", code, RT_NO_STEP);
+        if (status != RT_OK) now->error = NULL; /* the first failure is told */
+        rt_status ended = device_wait(now, first == last ? (int32_t)first : RT_NO_STEP);
+        if (status == RT_OK) status = ended;
     }
     rt_watchdog_disarm(now->parts->watchdog);
     return status;
@@ -165,6 +194,7 @@ rt_status rt_executor_steps(rt_executor *executor, uint32_t first, uint32_t last
 static rt_status round_run(rt_executor *executor, rt_profile *profile, uint64_t *wall_ns, rt_error *error) {
     run now = run_of(executor, profile, error);
     uint32_t step_count = executor->parts.plan->step_count;
+    now.together = executor->rounds == 0 && now.parts->watchdog != NULL;
     if (profile != NULL) rt_profile_reset(profile);
     uint64_t start_ns = rt_clock_ns();
     rt_status status = step_count > 0 ? steps_run(&now, 0, step_count - 1) : RT_OK;
@@ -173,6 +203,7 @@ static rt_status round_run(rt_executor *executor, rt_profile *profile, uint64_t 
         rt_status collected = rt_profile_collect(profile, status == RT_OK ? error : NULL);
         if (status == RT_OK) status = collected;
     }
+    if (status == RT_OK) rt_watchdog_expect(now.parts->watchdog, *wall_ns);
     executor->rounds += status == RT_OK;
     return status;
 }

@@ -28,6 +28,8 @@ typedef struct {
     rt_cpu *cpu;
     rt_limit *limit;
     rt_watchdog *watchdog; /* NULL: nobody watches */
+    void (*on_progress)(void *user); /* NULL: nobody is told */
+    void *on_progress_user;
 } rt_executor_parts;
 
 /* One that has run nothing yet, for rt_executor_destroy. RT_NO_MEMORY; `*executor` is NULL then. */
@@ -37,7 +39,8 @@ rt_status rt_executor_create(rt_executor **executor, const rt_executor_parts *pa
 void rt_executor_destroy(rt_executor *executor);
 
 /* One round. With a profile the steps are timed, and the times collected. `wall_ns` is the time from the first enqueue
- * to the end. Whatever it returns, the device is idle and nothing is mapped. Kernels that are not made yet are made, so
+ * to the end. The first is waited for in parts where there is a watchdog, so that a slow one is seen to progress.
+ * Whatever it returns, the device is idle and nothing is mapped. Kernels that are not made yet are made, so
  * it fails as rt_steps_prepare does, or with RT_OPENCL and the step. */
 rt_status rt_executor_round(rt_executor *executor, rt_profile *profile, uint64_t *wall_ns, rt_error *error);
 

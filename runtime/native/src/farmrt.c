@@ -103,7 +103,8 @@ static rt_status executor_load(rt_parts *parts, const rt_options *options, rt_er
     rt_status status = rt_limit_create(&parts->limit, parts->plan, options->limit_kernel_ms, error);
     if (status != RT_OK) return status;
     const rt_executor_parts used = {parts->plan, parts->device, parts->storage, parts->steps,
-                                    parts->cpu,  parts->limit,  parts->watchdog};
+                                    parts->cpu,  parts->limit,  parts->watchdog,
+                                    options->on_progress, options->on_progress_user};
     return rt_executor_create(&parts->executor, &used, error);
 }
 

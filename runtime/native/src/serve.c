@@ -94,6 +94,7 @@ int rt_serve(int answers) {
     rt_session *session = rt_session_create(answers);
     reader input = {.text = rt_memory_allocate(MAX_LINE_BYTES, 1)};
     bool ready = session != NULL && input.text != NULL;
+    if (ready) rt_session_tell_progress(session);
     if (ready) lines_answer(session, &input);
     rt_session_destroy(session);
     rt_memory_free(input.text);

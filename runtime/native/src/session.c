@@ -6,12 +6,18 @@
 
 #include "allocation.h"
 #include "answer.h"
+#include "clock.h"
 #include "exit_status.h"
+#include "file.h"
+
+static const uint64_t progress_interval_ns = 2000000000;
 
 struct rt_session {
     int answers; /* descriptor */
     rt_engine *engine;
     rt_json *json;
+    bool tells_progress;
+    uint64_t heard_ns; /* when the client last heard of this command */
 };
 
 rt_session *rt_session_create(int answers) {
@@ -43,10 +49,24 @@ static void hang_answer(void *user, const rt_error *error) {
     _exit(RT_EXIT_HUNG);
 }
 
+/* From the thread that runs the command, which writes nothing else meanwhile. */
+static void progress_send(void *user) {
+    static const char line[] = "progress\n";
+    rt_session *session = user;
+    uint64_t now_ns = rt_clock_ns();
+    if (!session->tells_progress || now_ns - session->heard_ns < progress_interval_ns) return;
+    session->heard_ns = now_ns;
+    rt_descriptor_write(session->answers, line, sizeof line - 1);
+}
+
+void rt_session_tell_progress(rt_session *session) { session->tells_progress = true; }
+
 rt_status rt_session_load(rt_session *session, const rt_options *options, rt_error *error) {
     rt_options own = *options;
     own.on_hang = hang_answer;
     own.on_hang_user = session;
+    own.on_progress = progress_send;
+    own.on_progress_user = session;
     rt_session_unload(session);
     return rt_engine_create(&own, &session->engine, error);
 }
@@ -57,6 +77,7 @@ void rt_session_unload(rt_session *session) {
 }
 
 rt_json *rt_session_begin(rt_session *session) {
+    session->heard_ns = rt_clock_ns();
     rt_answer_begin(session->json);
     return session->json;
 }

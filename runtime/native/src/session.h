@@ -23,9 +23,12 @@ void rt_session_destroy(rt_session *session);
 /* The loaded plan, NULL where there is none; it stays the session's. */
 rt_engine *rt_session_engine(const rt_session *session);
 
-/* Loads a plan in place of the one before, which is gone even where this fails. The options' on_hang is the session's
- * own. Fails as rt_engine_create does. */
+/* Loads a plan in place of the one before, which is gone even where this fails. The options' on_hang and
+ * on_progress are the session's own. Fails as rt_engine_create does. */
 rt_status rt_session_load(rt_session *session, const rt_options *options, rt_error *error);
+
+/* From now on lines `progress` go out between a command and its answer, as docs/farmrt.md says. */
+void rt_session_tell_progress(rt_session *session);
 
 /* Releases the loaded plan, if there is one. */
 void rt_session_unload(rt_session *session);

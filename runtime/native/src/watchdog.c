@@ -10,7 +10,7 @@
 #include "clock.h"
 #include "errors.h"
 
-enum { TICK_MS = 20 };
+enum { TICK_MS = 20, NS_PER_MS = 1000000, TIMES_AS_LONG = 5 };
 
 struct rt_watchdog {
     pthread_t thread;
@@ -18,17 +18,17 @@ struct rt_watchdog {
     pthread_cond_t changed;
     rt_hang_report *report;
     void *user;
-    uint32_t limit_ms;
     /* guarded by mutex */
+    uint32_t limit_ms;
     bool armed, stopping;
     uint64_t deadline_ns;
     int32_t step;
 };
 
 /* Tells the owner, who will end the process; the mutex is not held. */
-static void hang_report(rt_watchdog *watchdog, int32_t step) {
+static void hang_report(rt_watchdog *watchdog, int32_t step, uint32_t limit_ms) {
     rt_error error;
-    rt_error_set(&error, RT_HANG, "not finished within %u ms", watchdog->limit_ms);
+    rt_error_set(&error, RT_HANG, "no progress for %u ms", limit_ms);
     error.step = step;
     watchdog->report(watchdog->user, &error);
 }
@@ -44,10 +44,11 @@ static void *watchdog_run(void *argument) {
         }
         bool late = rt_clock_ns() > watchdog->deadline_ns;
         int32_t step = watchdog->step;
+        uint32_t limit_ms = watchdog->limit_ms;
         watchdog->armed = !late;
         pthread_mutex_unlock(&watchdog->mutex);
         if (late) {
-            hang_report(watchdog, step);
+            hang_report(watchdog, step, limit_ms);
         } else {
             rt_clock_sleep_ms(TICK_MS);
         }
@@ -85,7 +86,7 @@ void rt_watchdog_stop(rt_watchdog *watchdog) {
 void rt_watchdog_arm(rt_watchdog *watchdog, int32_t step) {
     if (watchdog == NULL) return;
     pthread_mutex_lock(&watchdog->mutex);
-    watchdog->deadline_ns = rt_clock_ns() + (uint64_t)watchdog->limit_ms * 1000000;
+    watchdog->deadline_ns = rt_clock_ns() + (uint64_t)watchdog->limit_ms * NS_PER_MS;
     watchdog->step = step;
     if (!watchdog->armed) pthread_cond_signal(&watchdog->changed);
     watchdog->armed = true;
@@ -96,5 +97,13 @@ void rt_watchdog_disarm(rt_watchdog *watchdog) {
     if (watchdog == NULL) return;
     pthread_mutex_lock(&watchdog->mutex);
     watchdog->armed = false;
+    pthread_mutex_unlock(&watchdog->mutex);
+}
+
+void rt_watchdog_expect(rt_watchdog *watchdog, uint64_t duration_ns) {
+    if (watchdog == NULL) return;
+    uint64_t wanted_ms = duration_ns / NS_PER_MS * TIMES_AS_LONG;
+    pthread_mutex_lock(&watchdog->mutex);
+    if (wanted_ms > watchdog->limit_ms) watchdog->limit_ms = wanted_ms < UINT32_MAX ? (uint32_t)wanted_ms : UINT32_MAX;
     pthread_mutex_unlock(&watchdog->mutex);
 }

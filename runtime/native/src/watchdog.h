@@ -25,4 +25,7 @@ void rt_watchdog_stop(rt_watchdog *watchdog);
 void rt_watchdog_arm(rt_watchdog *watchdog, int32_t step);
 void rt_watchdog_disarm(rt_watchdog *watchdog);
 
+/* Lets what has been seen to take `duration_ns` take several times that from now on, should the limit be less. */
+void rt_watchdog_expect(rt_watchdog *watchdog, uint64_t duration_ns);
+
 #endif

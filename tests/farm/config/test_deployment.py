@@ -154,8 +154,8 @@ REFUSALS = {
     "no runtime": ("runtime: cpu+gpu", "runtime: tpu", "16: models.net.runtime: 'tpu' is no runtime; write cpu, gpu"),
     "backend": (
         "winograd: 2",
-        "backend: caffe2",
-        "17: models.net.backend: 'caffe2' cannot run models of platform onnx",
+        "backend: litert",
+        "17: models.net.backend: 'litert' cannot run models of platform onnx",
     ),
     "hexagon threshold": ("CPU:", "HEXAGON:", "18: models.net.validation_threshold: 'HEXAGON' is not supported yet;"),
     "threshold": (

@@ -55,6 +55,13 @@ for line in sys.stdin:
         while True:
             print("nothing to see", flush=True)
             time.sleep(0.01)
+    elif command == "progress":
+        for _ in range(int(values["times"])):
+            time.sleep(0.2)
+            print("progress", flush=True)
+        if values.get("then") == "hang":
+            time.sleep(60)
+        answer(after="progress")
     elif command == "quit":
         break
 """
@@ -75,6 +82,12 @@ def transport(tmp_path: Path) -> Iterator[LocalTransport]:
 def session(transport: LocalTransport) -> Iterator[Session]:
     with Session(transport, "farmrt", deadline_s=10) as opened:
         yield opened
+
+
+def test_a_command_may_take_long_as_long_as_it_progresses(session: Session) -> None:
+    assert session.command("progress", times=6, deadline_s=0.9).model_extra == {"ok": True, "after": "progress"}
+    with pytest.raises(DeadlineError, match=r"within 0\.9 s"):
+        session.command("progress", times=2, then="hang", deadline_s=0.9)
 
 
 def test_what_an_answer_says_is_a_member(session: Session) -> None:

@@ -1,4 +1,4 @@
-"""How long a round may take follows from its work, unless the user says it."""
+"""How long a round may go without progress follows from its largest step, unless the user says it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from farm.jobs.models.plans import lowered
 from runtime.plan.plan import Plan
 from tests.farm.emulated_units import EmulatedUnits, do_before_command, host_farmrt_processes
 from tests.farm.jobs.fleet.test_unit import prepared, probe
+from tests.farm.model.tiny_model import write_deployment
 
 
 @pytest.fixture
@@ -63,4 +64,19 @@ def test_a_round_beyond_the_limit_is_a_row_that_names_it_and_its_option(
     do_before_command(monkeypatch, "run", lambda: [each.suspend() for each in host_farmrt_processes(emulated)])
     done = emulated.farm("run", "tiny.yml", "--device", "host", "--round", "1", "--round-limit", "0.5")
     assert (done.status, done.row["status"], watched_ms) == (1, "timeout", [500]), done
-    assert "a round may take 0.5 s here; --round-limit SECONDS sets another limit" in done.row["reason"]
+    told = "a round may go 0.5 s without progress here; --round-limit SECONDS or the key round_limit sets another limit"
+    assert told in done.row["reason"]
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+def test_the_deployment_file_sets_a_limit_that_the_option_replaces(
+    emulated: EmulatedUnits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (emulated.folder / "devices.yml").unlink()
+    write_deployment(emulated.folder, runtime="cpu+gpu", round_limit="77.5")
+    limits_s = [
+        [row["settings"]["round_limit_s"] for row in emulated.farm("run", "tiny.yml", "--round", "1", *more).rows]
+        for more in ([], ["--round-limit", "88"])
+    ]
+    assert limits_s == [[77.5, 77.5], [88.0, 88.0]]

@@ -1,0 +1,211 @@
+"""`farm run --input_dir`: a loaded model runs on many samples, one after another, summed up in one row."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from farm import atomic_file
+from farm.config.deployment import Runtime
+from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.models.prepare import Prepared, TestData
+from farm.jobs.sample_journal import SampleJournal, SampleOutcome
+from farm.jobs.validate import Validation, compare_outputs, thresholds_for, with_half_range
+from farm.model.oracle import Oracle
+from farm.model.sample_folder import Sample, file_prefix, find_samples, read_sample
+from farm.rows.latency import Latency
+from farm.rows.result import OK
+from farm.rows.row import Ending, Throttling
+from farm.rows.run import MeanMetrics, SampleReport
+from farm.rows.status import Status
+from farm.workspace import Workspace
+from runtime.plan.plan import Plan
+
+Array = npt.NDArray[Any]
+
+NS_PER_MS = 1e6
+
+
+class Samples:
+    """The samples of a model, found and checked once, and its oracle, for all units."""
+
+    def __init__(self, prepared: Prepared, folder: Path, compares: bool) -> None:
+        self.folder = folder
+        self.found = find_samples(folder, prepared.inputs)
+        self._oracle = Oracle(prepared.source) if compares else None
+
+    @property
+    def compares(self) -> bool:
+        """Whether outputs are compared with the oracle's."""
+        return self._oracle is not None
+
+    def expected(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The oracle's outputs."""
+        assert self._oracle, "asked only where outputs are compared"
+        return self._oracle.outputs(inputs)
+
+
+@dataclasses.dataclass(frozen=True)
+class OnUnit:
+    """A model that is loaded on a unit; `hashes` are of all that its outputs follow from but the samples."""
+
+    opened: OpenUnit
+    prepared: Prepared
+    runtime: Runtime
+    plan: Plan
+    hashes: Mapping[str, str]
+    output_folder: Path | None
+
+    @property
+    def name(self) -> str:
+        """Of the model on this unit and runtime, in file names."""
+        return f"{self.prepared.name}.{self.opened.unit.name}.{self.runtime}"
+
+
+@dataclasses.dataclass(frozen=True)
+class SampledRun:
+    """What all samples gave together; `first_ms` is the very first round's."""
+
+    first_ms: float
+    latency: Latency
+    validation: Validation
+    report: SampleReport
+    throttling: Throttling
+
+
+def run_samples(model: OnUnit, samples: Samples) -> SampledRun:
+    """Runs every sample once, those of an interrupted run excepted; their outputs go to files where that is wanted."""
+    folder = Workspace(model.prepared.deployment.library_name).folder / "samples"
+    settings = {"thresholds": repr(thresholds_for(model.prepared, model.runtime)), "compares": str(samples.compares)}
+    journal = SampleJournal(folder / f"{model.name}.jsonl", {**model.hashes, **settings})
+    model.opened.write_inputs(read_sample(samples.found[0], model.prepared.inputs))
+    first_ms = model.opened.first_round().very_first_ms
+    outcomes, throttling = _outcomes(model, samples, journal)
+    validation = _validation(outcomes) if samples.compares else Validation()
+    report = _report(samples, outcomes)
+    if not validation.is_ok:
+        validation = with_half_range(validation, model.plan.target.precision, _data(model, samples, report.worst))
+    journal.remove()
+    return SampledRun(first_ms, Latency.of([each.round_ms for each in outcomes]), validation, report, throttling)
+
+
+def _outcomes(model: OnUnit, samples: Samples, journal: SampleJournal) -> tuple[list[SampleOutcome], Throttling]:
+    outcomes, throttling = [], Throttling()
+    for number, sample in enumerate(samples.found, 1):
+        key = journal.key(sample)
+        outcome = journal.find(key)
+        if outcome is None or not _outputs_are_kept(model, sample):
+            of_all = f"sample {number} of {len(samples.found)}"
+            model.opened.progress.stage(f"{model.prepared.name} ({model.runtime}): {of_all}")
+            outcome, of_sample = _run_sample(model, samples, sample, key)
+            throttling = of_sample if of_sample.throttled else throttling
+            journal.add(outcome)
+        outcomes.append(outcome)
+    return outcomes, throttling
+
+
+def _run_sample(model: OnUnit, samples: Samples, sample: Sample, key: str) -> tuple[SampleOutcome, Throttling]:
+    opened = model.opened
+    inputs = read_sample(sample, model.prepared.inputs)
+    opened.write_inputs(inputs)
+    measured, throttling = opened.cool(opened.first_round)
+    validation = Validation()
+    if samples.compares or model.output_folder:
+        outputs = opened.read_outputs(model.plan)
+        _keep_outputs(model, sample, outputs)
+        if samples.compares:
+            validation = compare_outputs(model.prepared, model.runtime, samples.expected(inputs), outputs)
+    outcome = SampleOutcome(
+        key=key,
+        name=sample.name,
+        round_ms=measured.wall_ns[0] / NS_PER_MS,
+        ending=validation.ending,
+        comparison=validation.comparison,
+    )
+    return outcome, throttling
+
+
+def _output_files(model: OnUnit, sample: Sample) -> dict[str, Path]:
+    """Where outputs are kept, by their names; nowhere unless that is wanted."""
+    if model.output_folder is None:
+        return {}
+    folder = model.output_folder / model.name
+    return {each.name: folder / f"{file_prefix(each.name)}{sample.name}.npy" for each in model.plan.outputs}
+
+
+def _keep_outputs(model: OnUnit, sample: Sample, outputs: Mapping[str, Array]) -> None:
+    for name, path in _output_files(model, sample).items():
+        with atomic_file.replacing(path) as file:
+            np.save(file, outputs[name])
+
+
+def _outputs_are_kept(model: OnUnit, sample: Sample) -> bool:
+    return all(path.is_file() for path in _output_files(model, sample).values())
+
+
+def _data(model: OnUnit, samples: Samples, name: str) -> TestData:
+    """The inputs of a sample."""
+    sample = next(each for each in samples.found if each.name == name)
+    return TestData(model.prepared, read_sample(sample, model.prepared.inputs))
+
+
+def _wrong(outcomes: Sequence[SampleOutcome]) -> list[SampleOutcome]:
+    return [each for each in outcomes if each.ending.status != Status.OK]
+
+
+def _worst(outcomes: Sequence[SampleOutcome]) -> SampleOutcome:
+    """A wrong one before one that is right; of these the one with the most noise."""
+
+    def rank(each: SampleOutcome) -> tuple[bool, float]:
+        noise = each.comparison.sqnr_db
+        return each.ending.status == Status.OK, float("-inf") if noise is None else noise
+
+    return min(outcomes, key=rank)
+
+
+def _validation(outcomes: Sequence[SampleOutcome]) -> Validation:
+    """The worst figures of all samples, and each output's own of the worst sample."""
+    wrong, worst = _wrong(outcomes), _worst(outcomes)
+    ending = OK
+    if wrong:
+        counted = f"{len(wrong)} of {len(outcomes)} samples are wrong"
+        ending = Ending(
+            status=worst.ending.status, reason=f"{counted}; the worst, {worst.name!r}: {worst.ending.reason}"
+        )
+    return Validation(ending, worst.comparison.model_copy(update=_worst_figures(outcomes)))
+
+
+def _worst_figures(outcomes: Sequence[SampleOutcome]) -> dict[str, float | int | None]:
+    counts = ("nan_count", "inf_count")
+    return {
+        **{name: _extreme(outcomes, name, min) for name in ("cosine", "sqnr_db", "pixel_accuracy")},
+        **{name: _extreme(outcomes, name, max) for name in ("max_abs_error", "max_rel_error")},
+        **{name: sum(getattr(each.comparison, name) or 0 for each in outcomes) for name in counts},
+    }
+
+
+def _extreme(outcomes: Sequence[SampleOutcome], name: str, summary: Callable[[Sequence[float]], float]) -> float | None:
+    """The worst of a figure; None, which stands for an endless one, is worse than any."""
+    values = [getattr(each.comparison, name) for each in outcomes]
+    return None if None in values else summary(values)
+
+
+def _mean(outcomes: Sequence[SampleOutcome], name: str) -> float | None:
+    """The mean of a figure over the samples that have it."""
+    values = [value for each in outcomes if (value := getattr(each.comparison, name)) is not None]
+    return statistics.fmean(values) if values else None
+
+
+def _report(samples: Samples, outcomes: Sequence[SampleOutcome]) -> SampleReport:
+    folder, count = str(samples.folder), len(outcomes)
+    if not samples.compares:
+        return SampleReport(folder=folder, count=count)
+    mean = MeanMetrics(**{name: _mean(outcomes, name) for name in MeanMetrics.model_fields})
+    worst = _worst(outcomes).name
+    return SampleReport(folder=folder, count=count, wrong=len(_wrong(outcomes)), worst=worst, mean=mean)

@@ -1,0 +1,56 @@
+"""Remembers which compiled kernels a unit's driver has taken, so that each file is tried only once there.
+
+Each unit has a file `build/units/<name>/kernels.json`, which is valid only for the device that it was written for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from farm import atomic_file
+from farm.config.inventory import Unit
+from farm.lease import host_lock
+from farm.rows.record import Record
+from farm.units.facts_cache import FOLDER
+from runtime.errors import FarmError
+
+FILE = "kernels.json"
+MAX_FILE_BYTES = 1024 * 1024
+MAX_TRIALS = 500  # the oldest are forgotten first
+
+
+class TriedKernels(Record):
+    """What came of each trial, by its key: the fault, or empty where the driver took the file."""
+
+    identity: str
+    faults: Mapping[str, str] = Field(default_factory=dict)
+
+
+def fault(unit: Unit, key: str, folder: Path = FOLDER) -> str | None:
+    """What was wrong when these kernels were tried, empty if nothing was; None where they were never tried."""
+    return _read(unit, folder).faults.get(key)
+
+
+def remember(unit: Unit, key: str, found: str, folder: Path = FOLDER) -> None:
+    """Keeps what came of a trial; a file that cannot be written is no error, the kernels are then tried again."""
+    faults = list(((dict(_read(unit, folder).faults)) | {key: found}).items())[-MAX_TRIALS:]
+    tried = TriedKernels(identity=host_lock.connection_key(unit), faults=dict(faults))
+    with contextlib.suppress(FarmError):
+        atomic_file.write(_file(unit, folder), tried.model_dump_json(indent=1).encode())
+
+
+def _read(unit: Unit, folder: Path) -> TriedKernels:
+    with contextlib.suppress(OSError, ValidationError):
+        with _file(unit, folder).open("rb") as file:
+            tried = TriedKernels.model_validate_json(file.read(MAX_FILE_BYTES))
+        if tried.identity == host_lock.connection_key(unit):
+            return tried
+    return TriedKernels(identity=host_lock.connection_key(unit))
+
+
+def _file(unit: Unit, folder: Path) -> Path:
+    return folder / unit.name / FILE
