@@ -13,6 +13,7 @@ import pytest
 
 from runtime.errors import ModelError, UnsupportedError
 from runtime.graph import Array
+from runtime.importers.caffe import onnx_writer
 from runtime.importers.caffe.caffe_importer import CaffeModel, load_caffe
 from runtime.importers.caffe.prototxt import MAX_BYTES
 from runtime.importers.caffe.schema import WeightsParameter
@@ -336,6 +337,15 @@ def test_ten_thousand_layers_of_one_name_in_place_take_a_moment(tmp_path: Path) 
     text = 'input: "x" input_dim: 1 input_dim: 1 input_dim: 1 input_dim: 1\n' + layer * 10_000
     with within(30):
         assert len(load(tmp_path, text).model.graph.node) == 10_000
+
+
+def test_weights_that_many_layers_share_are_bounded_in_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small file could otherwise name one blob in thousands of layers."""
+    monkeypatch.setattr(onnx_writer, "MAX_CONSTANT_BYTES", 800)
+    assert load(tmp_path).model.graph.node
+    again = 'layer { name: "conv" type: "Convolution" bottom: "data" top: "again" convolution_param { num_output: 4 '
+    message = refusal(tmp_path, f"{NEW}{again} kernel_size: 3 }} }}")
+    assert message == "constant 'conv/filter_1': all constants together exceed 800 bytes"
 
 
 def test_what_a_layer_lacks_is_unsupported_and_not_damaged(tmp_path: Path) -> None:

@@ -39,9 +39,11 @@ def _eltwise(layer: LayerImport) -> None:
     parameters = layer.parameters("eltwise_param")
     if len(layer.inputs) < 2:
         layer.expect(2)
-    if any(layer.shape(index) != layer.shape() for index in range(len(layer.inputs))):
-        shapes = ", ".join(str(layer.shape(index)) for index in range(len(layer.inputs)))
-        raise layer.error(f"its bottoms have the shapes {shapes}; one is needed")
+    for tensor in layer.inputs:
+        if layer.shape_of(tensor) != layer.shape():
+            raise layer.error(
+                f"its bottoms have the shapes {layer.shape()} and {layer.shape_of(tensor)}; one is needed"
+            )
     if parameters.coeff and (parameters.operation != SUM or len(parameters.coeff) != len(layer.inputs)):
         raise layer.error(f"{len(parameters.coeff)} coeff for {len(layer.inputs)} bottoms; only a sum has one for each")
     if parameters.operation == SUM:

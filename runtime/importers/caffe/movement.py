@@ -16,8 +16,9 @@ def _concat(layer: LayerImport) -> None:
         layer.expect(1)
     axis = layer.axis(parameters.concat_dim if parameters.HasField("concat_dim") else parameters.axis)
     shapes = [layer.shape(index) for index in range(len(layer.inputs))]
-    if any(len(other) != len(shape) or _without(other, axis) != _without(shape, axis) for other in shapes):
-        raise layer.error(f"shapes {', '.join(map(str, shapes))} do not concatenate along axis {axis}")
+    for other in shapes:
+        if len(other) != len(shape) or _without(other, axis) != _without(shape, axis):
+            raise layer.error(f"shapes {shape} and {other} do not concatenate along axis {axis}")
     out = (*shape[:axis], sum(other[axis] for other in shapes), *shape[axis + 1 :])
     layer.result("Concat", layer.inputs, out, axis=axis)
 

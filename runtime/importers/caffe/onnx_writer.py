@@ -17,6 +17,7 @@ from runtime.importers.caffe.unique_names import UniqueNames
 OPSET = 17
 IR_VERSION = 8
 MAX_ELEMENTS = 2**31 - 1  # Caffe's own limit for one blob
+MAX_CONSTANT_BYTES = 2**31 - 1  # of a model in all: protobuf's limit for the file that it becomes
 MAX_AXES = 32  # and its limit for the axes of one
 
 Shape = tuple[int, ...]
@@ -32,6 +33,7 @@ class OnnxWriter:
         self._node_names = UniqueNames()
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[TensorProto] = []
+        self._constant_bytes = 0
         self._shapes: dict[str, Shape] = {}
         self._inputs: list[str] = []
 
@@ -45,8 +47,11 @@ class OnnxWriter:
         self._inputs.append(name)
 
     def constant(self, name: str, value: Array) -> str:
-        """Adds a constant under a name like `name`; returns its name."""
+        """Adds a constant under a name like `name`; returns its name. ModelError where a file could not hold it."""
         name = self.unique(name)
+        self._constant_bytes += value.nbytes
+        if self._constant_bytes > MAX_CONSTANT_BYTES:
+            raise ModelError(f"constant '{name}': all constants together exceed {MAX_CONSTANT_BYTES} bytes")
         self._constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
         self._shapes[name] = tuple(value.shape)
         return name
