@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 import statistics
@@ -14,7 +15,7 @@ import numpy as np
 from farm.condition.device_state import read_state
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
-from farm.jobs.fleet.job_rows import is_ok
+from farm.jobs.fleet.job_rows import again_where_killed, is_ok
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.opbench_cases import CASES, SEED, Benchmark, OperatorCase, benchmarks, spread_percent
@@ -54,7 +55,7 @@ def opbench_job(
 
     def run(opened: OpenUnit) -> Iterator[OpbenchRow]:
         for of_case in _chosen(opened, options):
-            yield from _case_rows(opened, of_case, options)
+            yield from _case_rows(opened, of_case, options, fleet.retries)
 
     def failed(unit: Unit, error: FarmError) -> OpbenchRow:
         return _row(unit, options.pattern.pattern, options, Failure.of(error))
@@ -108,16 +109,23 @@ def _matching(case: OperatorCase, target: Target, options: OpbenchOptions) -> li
     return [benchmark for benchmark in of_case if options.pattern.search(benchmark.name)]
 
 
-def _case_rows(opened: OpenUnit, of_case: Sequence[Benchmark], options: OpbenchOptions) -> Iterator[OpbenchRow]:
+def _case_rows(
+    opened: OpenUnit, of_case: Sequence[Benchmark], options: OpbenchOptions, retries: int
+) -> Iterator[OpbenchRow]:
     """Rows of one case's benchmarks, which are launches of one plan."""
     loaded = False
+
+    def measured(benchmark: Benchmark) -> OpbenchRow:
+        nonlocal loaded
+        if not loaded or not opened.session.alive:
+            _load(opened, benchmark.plan)
+            loaded = True
+        return _measured_row(opened, benchmark, options)
+
     for benchmark in of_case:
         opened.progress.stage(benchmark.name)
         try:
-            if not loaded or not opened.session.alive:
-                _load(opened, benchmark.plan)
-                loaded = True
-            yield _measured_row(opened, benchmark, options)
+            yield again_where_killed(opened, retries, functools.partial(measured, benchmark))
         except FarmError as error:
             failed = OpbenchResult(ending=Failure.of(error), provenance=_provenance(opened, benchmark))
             yield _row(opened.unit, benchmark.name, options, failed)

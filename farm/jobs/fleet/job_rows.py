@@ -29,6 +29,7 @@ from runtime.errors import (
 )
 
 RowType = TypeVar("RowType", bound=Row)
+Value = TypeVar("Value")
 Measure = Callable[[OpenUnit, Prepared, Runtime], Result[RowType]]
 Settings = Mapping[str, Any]  # a row's settings: whatever the job was given, by name
 KnownSettings = Callable[[Model, Runtime], Settings]
@@ -138,6 +139,18 @@ def _memory_text(before: DeviceState) -> str:
     """What was free before the job, in words; empty where the unit does not tell."""
     free_bytes = before.free_memory_bytes
     return "" if free_bytes is None else f"; {free_bytes / BYTES_PER_MB:.0f} MB of memory were free before"
+
+
+def again_where_killed(opened: OpenUnit, retries: int, measure: Callable[[], Value]) -> Value:
+    """What `measure` gives; where farmrt is killed and the unit is still there, it is done again, so often at most."""
+    for _ in range(retries):
+        try:
+            return measure()
+        except ProcessKilledError as error:
+            if not opened.answers():
+                raise
+            opened.progress.stage(f"tried again: {error}")
+    return measure()
 
 
 def is_beyond_row(error: FarmError, opened: OpenUnit) -> bool:

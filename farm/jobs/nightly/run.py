@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +60,8 @@ def measure(
     """
     keeper = _RowKeeper(store, run, say)
     try:
-        for row in nightly_job(places, _night_settings(store, run, nightly, say), fleet, progress):
+        settings = dataclasses.replace(_night_settings(store, run, nightly, say), retries=fleet.retries)
+        for row in nightly_job(places, settings, fleet, progress):
             keeper.keep(row)
         keeper.finish()
     except BaseException:

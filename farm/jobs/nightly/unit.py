@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Protocol
 from farm.condition.device_state import read_state
 from farm.config.inventory import Unit
 from farm.decision.regression import judge_series
-from farm.jobs.fleet.job_rows import Settings, identity_of, is_beyond_row
+from farm.jobs.fleet.job_rows import Settings, again_where_killed, identity_of, is_beyond_row
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Failed
 from farm.jobs.nightly.case import Examination, Subject, examine, measure_block
@@ -52,6 +53,7 @@ class NightSettings:
         history: earlier nights.
         notebook: blocks of this run.
         done: cases that have their row already.
+        retries: how often a block is measured again because farmrt was killed.
     """
 
     nightly: NightlyConfiguration
@@ -60,6 +62,7 @@ class NightSettings:
     history: Mapping[SeriesKey, Sequence[Point]]
     notebook: Notebook
     done: Collection[Case] = ()
+    retries: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +150,8 @@ class UnitNight:
                 self._end_of_budget()
                 return
             try:
-                self._measure_turn(opened, turn)
+                measure = functools.partial(self._measure_turn, opened, turn)
+                again_where_killed(opened, self._settings.retries, measure)
             except FarmError as error:
                 if is_beyond_row(error, opened):
                     raise

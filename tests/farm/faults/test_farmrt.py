@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from farm import cli
 from farm.emulation import EmulatedPhone
 from farm.jobs.fleet import unit as unit_jobs
 from farm.store import Store
@@ -96,6 +97,36 @@ def test_farmrt_that_is_killed_on_this_machine(
     do_before_command(monkeypatch, "run", lambda: [each.kill() for each in host_farmrt_processes(emulated)])
     done = emulated.farm("run", "tiny.yml", "--device", "host", "--round", "3", "--retries", retries)
     assert done.row["status"] == status, done
+
+
+@pytest.mark.parametrize(("retries", "status"), [("0", "killed"), ("1", "ok")])
+def test_a_benchmark_whose_farmrt_is_killed_is_done_again(
+    emulated: EmulatedUnits, monkeypatch: pytest.MonkeyPatch, retries: str, status: str
+) -> None:
+    """That one alone; the others have their rows once."""
+    (emulated.folder / "devices.yml").unlink()
+    do_before_command(monkeypatch, "trial", lambda: [each.kill() for each in host_farmrt_processes(emulated)], skip=3)
+    done = emulated.farm(
+        *("opbench", "--filter", "^softmax.*/buffer/fp32/", "--min-time", "0.01", "--device", "host"),
+        *("--retries", retries),
+    )
+    names = [row["model"] for row in done.rows]
+    assert len(names) == len(set(names)) > 0
+    assert sorted({row["status"] for row in done.rows} - {"ok"}) == [word for word in [status] if word != "ok"], done
+
+
+@pytest.mark.parametrize(("retries", "status"), [("0", "killed"), ("1", "ok")])
+def test_a_block_of_a_night_whose_farmrt_is_killed_is_measured_again(
+    emulated: EmulatedUnits, monkeypatch: pytest.MonkeyPatch, retries: str, status: str
+) -> None:
+    (emulated.folder / "devices.yml").unlink()
+    night = "models: tiny.yml\nunits: [{all: yes}]\nruntimes: gpu\nrepeats: 2\nrounds: 3\nmost_reruns: 0\n"
+    (emulated.folder / "lab.yml").write_text(night)
+    do_before_command(monkeypatch, "run", lambda: [each.kill() for each in host_farmrt_processes(emulated)], skip=5)
+    cli.call(["nightly", "lab.yml", "--retries", retries])
+    with Store.open() as store:
+        (row,) = store.nightly_rows(store.runs(name="lab", limit=1)[0].id)
+    assert (row.status, len(row.blocks) == 2) == (status, status == "ok"), row.reason
 
 
 def works_again_with(emulated: EmulatedUnits, phone: EmulatedPhone, rows: int) -> None:

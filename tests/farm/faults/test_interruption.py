@@ -11,11 +11,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from farm.jobs.nightly.run import PLAN
 from farm.lease import lease
+from farm.store import Store
 from farm.transport.local import LocalTransport
 from tests.farm.model.tiny_model import write_deployment
 
@@ -25,6 +28,15 @@ JOURNAL = Path("build/tuning/host.jsonl")
 ERRORS = Path("stderr.txt")
 LIMIT_S = 10.0  # of a busy machine; 2 s are the aim
 INTERRUPTED = 130
+NIGHT = """
+models: tiny.yml
+units: [{all: yes}]
+runtimes: gpu
+repeats: 100
+rounds: 3
+rest_seconds: 0.1
+most_rests: 1
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +49,8 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @contextlib.contextmanager
 def farm(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """A command on this machine's unit, in a process group of its own."""
-    program = [sys.executable, "-c", "from farm.cli import main; main()", *arguments, "--device", "host"]
+    unit = [] if arguments[0] == "nightly" else ["--device", "host"]
+    program = [sys.executable, "-c", "from farm.cli import main; main()", *arguments, *unit]
     with (
         ERRORS.open("wb") as errors,
         subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True) as process,
@@ -131,6 +144,36 @@ def test_other_jobs_end_too(arguments: tuple[str, ...]) -> None:
         until(process, works)
         interrupt(process)
     ended_tidily(process)
+
+
+def rows_kept() -> list[Any]:
+    with Store.open() as store:
+        return list(store.rows())
+
+
+def test_compare_keeps_its_rows(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "other"):
+        folder.mkdir(exist_ok=True)
+        write_deployment(folder, runtime="cpu+gpu")
+    with farm("compare", "tiny.yml", "other/tiny.yml", "--turns", "5") as process:
+        until(process, lambda: said("(cpu): turn 1 of 5")() and said("(gpu): turn 1 of 5")())
+        took_s = interrupt(process)
+    ended_tidily(process)
+    (row,) = rows_kept()
+    assert (row["job"], row["status"]) == ("compare", "ok"), took_s
+
+
+def test_nightly_keeps_its_blocks(tmp_path: Path) -> None:
+    (tmp_path / "lab.yml").write_text(NIGHT)
+    with farm("nightly", "lab.yml") as process:
+        until(process, said("3 of 100"))
+        interrupt(process)
+    ended_tidily(process)
+    assert "interrupted; `farm nightly lab.yml --resume` goes on from here" in ERRORS.read_text()
+    with Store.open() as store:
+        (run,) = store.runs(name="lab")
+        kept = [value for name, value in store.progress(run.id) if name != PLAN]
+    assert run.state == "interrupted" and len(kept) >= 2, kept
 
 
 def test_a_second_one_ends_the_process_at_once() -> None:
