@@ -50,7 +50,8 @@ static rt_status device_load(rt_parts *parts, const rt_options *options, rt_erro
     rt_opencl opencl;
     if (!rt_plan_needs_opencl(parts->plan)) return RT_OK;
     rt_status status = rt_opencl_open(&opencl, options->opencl_library, error);
-    return status == RT_OK ? rt_device_open(&parts->device, &opencl, error) : status;
+    if (status != RT_OK) return status;
+    return rt_device_open(&parts->device, &opencl, options->perf_hint, options->priority_hint, error);
 }
 
 static rt_status tuned_load(rt_parts *parts, const rt_options *options, rt_error *error) {
