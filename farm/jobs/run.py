@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import numpy.typing as npt
 
 from farm import atomic_file
 from farm.config.deployment import Deployment, Model, Runtime
+from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
-from farm.farmrt.answers import LoadAnswer
+from farm.farmrt.answers import LoadAnswer, RunAnswer
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
+from farm.jobs.fleet.execution import execution_figures, peak_memory
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s, write_plan
@@ -32,17 +35,22 @@ from runtime.target import Target
 
 Array = npt.NDArray[Any]
 
+LOG = logging.getLogger("farm.jobs")
 NS_PER_MS = 1e6
 NO_ARTIFACT = Path("none")
 
 
 @dataclasses.dataclass(frozen=True)
 class LoadOptions:
-    """How a model is loaded. `tuned` and `kernels`: a file, NO_ARTIFACT, or None for those of the build folder."""
+    """How a model is loaded. `tuned` and `kernels`: a file, NO_ARTIFACT, or None for those of the build folder.
+
+    `execution` goes before what the deployment file says.
+    """
 
     tuned: Path | None = None
     kernels: Path | None = None
     memory: str | None = None
+    execution: Execution = DEFAULT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,14 +81,19 @@ class Loaded:
     plan_file: Path
     answer: LoadAnswer
     workspace: Workspace
+    execution: Execution
 
 
 @dataclasses.dataclass(frozen=True)
 class RoundTimes:
-    """Wall times of rounds: of the first one since the model was loaded, and of the measured ones in order."""
+    """Wall times of rounds: of the first one since the model was loaded, and of the measured ones in order.
+
+    `answer` is what farmrt said of those.
+    """
 
     first_ms: float
     samples_ms: tuple[float, ...]
+    answer: RunAnswer
 
 
 def run_job(
@@ -98,7 +111,7 @@ def run_job(
         return _measured(opened, prepared, runtime, data[prepared.name], options)
 
     def settings(model: Model, runtime: Runtime) -> Settings:
-        return rounds_settings(model, runtime, options.rounds, options.warmup)
+        return rounds_settings(model, runtime, options.rounds, options.warmup, options.load.execution)
 
     yield from rows_of_each(RunRow, models, units, measure, settings, fleet, progress)
 
@@ -108,7 +121,9 @@ def _test_data(prepared: Prepared, options: RunOptions) -> TestData:
     return TestData(prepared, fetch.Fetcher(prepared.deployment).validation_inputs(prepared.name) | given)
 
 
-def rounds_settings(settings: Model, runtime: Runtime, rounds: int, warmup: int) -> Settings:
+def rounds_settings(
+    settings: Model, runtime: Runtime, rounds: int, warmup: int, execution: Execution = DEFAULT
+) -> Settings:
     """Settings of a row that are known before anything runs, for a job that measures rounds."""
     return {
         "rounds": rounds,
@@ -116,6 +131,7 @@ def rounds_settings(settings: Model, runtime: Runtime, rounds: int, warmup: int)
         "data_type": settings.data_type_on(runtime),
         "winograd": settings.winograd,
         "limit_opencl_kernel_time": settings.limit_opencl_kernel_time,
+        **execution.over(settings.execution).given,
     }
 
 
@@ -125,6 +141,7 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: Test
     opened.write_inputs(data.inputs)
     times, throttling = opened.cool(lambda: run_rounds(opened, options.rounds, options.warmup))
     provenance = provenance_of(opened, loaded, options.load)
+    memory = peak_memory(opened, runtime)
     validation = _validated(opened, loaded, data, options)
     return RunResult(
         ending=validation.ending,
@@ -138,6 +155,7 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: Test
             memory_bytes=loaded.answer.memory,
             tuned=loaded.answer.tuned_use,
             kernels=loaded.answer.kernels_use,
+            **dict(execution_figures(loaded.answer, loaded.execution, times.answer, memory)),
         ),
         comparison=validation.comparison,
     )
@@ -155,10 +173,13 @@ def load_model(
     workspace = Workspace(prepared.deployment.library_name)
     plan, plan_file = opened.plan(prepared, runtime, target, keep_layers)
     tuned, kernels = _artifacts(opened, workspace, runtime, options)
+    files = f"tuned parameters: {tuned or 'none'}, compiled kernels: {kernels or 'none'}"
+    LOG.info("%s: %s (%s): %s", opened.unit.name, prepared.name, runtime, files)
     write_plan(plan, plan_file)
     limited = prepared.settings.limit_opencl_kernel_time
-    answer = opened.load(plan_file, tuned, kernels, limited)
-    return Loaded(prepared, runtime, plan, plan_file, answer, workspace)
+    execution = options.execution.over(prepared.settings.execution)
+    answer = opened.load(plan_file, tuned, kernels, limited, execution=execution)
+    return Loaded(prepared, runtime, plan, plan_file, answer, workspace, execution)
 
 
 def provenance_of(opened: OpenUnit, loaded: Loaded, options: LoadOptions) -> Provenance:
@@ -204,7 +225,8 @@ def run_rounds(opened: OpenUnit, rounds: int, warmup: int) -> RoundTimes:
     first = opened.first_round()
     deadline_s = rounds_deadline_s(rounds + warmup, first.wall_ns[0] / NS_PER_MS)
     measured = opened.session.run(rounds, deadline_s, warmup)
-    return RoundTimes(first.very_first_ms, tuple(sample_ns / NS_PER_MS for sample_ns in measured.wall_ns))
+    samples_ms = tuple(sample_ns / NS_PER_MS for sample_ns in measured.wall_ns)
+    return RoundTimes(first.very_first_ms, samples_ms, measured)
 
 
 def _validated(opened: OpenUnit, loaded: Loaded, data: TestData, options: RunOptions) -> Validation:

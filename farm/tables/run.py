@@ -1,10 +1,11 @@
-"""The rows of `farm run` as tables: times, then accuracy where outputs were compared."""
+"""The rows of `farm run` as tables: times, then accuracy where outputs were compared, then memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from farm.rows.run import NoFile, RunRow, TensorComparison
+from farm.tables.execution import memory_table
 from farm.tables.table import Table, milliseconds
 
 TIME_COLUMNS = (
@@ -27,10 +28,10 @@ LEFT = frozenset({"Model", "Unit", "SoC", "Runtime", "Status", "Output"})
 
 
 def run_tables(rows: Sequence[RunRow]) -> list[Table]:
-    """One line a row, then one line an output."""
+    """One line a row, then one line an output, then the memory of each row."""
     times = Table("", TIME_COLUMNS, [_times(row) for row in rows], LEFT)
     compared = [_accuracy(row, output) for row in rows for output in row.outputs]
-    return [times, *([Table("", ACCURACY_COLUMNS, compared, LEFT)] if compared else [])]
+    return [times, *([Table("", ACCURACY_COLUMNS, compared, LEFT)] if compared else []), *memory_table(rows)]
 
 
 def _times(row: RunRow) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy.typing as npt
 
 from farm.condition.throttling import RetryPolicy
+from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import LoadAnswer
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.jobs.models.prepare import TestData
@@ -35,6 +36,7 @@ class TunedFiles:
     tuned_file: Path
     kernels_file: Path | None
     limit_kernel_time: bool = False
+    execution: Execution = DEFAULT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,8 +75,10 @@ def compare(
     """Loads a model twice, without and with its artifacts, and runs both in turns."""
     effort = effort or Effort()
     with opened.twin() as other:
-        default_load = opened.load(files.plan_file, limit_kernel_time=files.limit_kernel_time)
-        tuned_load = other.load(files.plan_file, files.tuned_file, files.kernels_file, files.limit_kernel_time)
+        limited, execution = files.limit_kernel_time, files.execution
+        default_load = opened.load(files.plan_file, limit_kernel_time=limited, execution=execution)
+        artifacts = files.tuned_file, files.kernels_file
+        tuned_load = other.load(files.plan_file, *artifacts, limited, execution=execution)
         _, default_ms = first_rounds(opened, data.inputs)
         first_ms, tuned_ms = first_rounds(other, data.inputs)
         slower_ms = max(default_ms, tuned_ms)

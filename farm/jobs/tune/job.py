@@ -11,9 +11,11 @@ from weakref import WeakKeyDictionary
 from farm import artifacts
 from farm.artifacts import ModelRecord
 from farm.config.deployment import Deployment, Model, Runtime
+from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
 from farm.jobs.compare.interleaved import Effort, TunedComparison, TunedFiles, compare
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
+from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
@@ -39,6 +41,7 @@ class TuneOptions:
     """What `farm tune` was asked for."""
 
     search: SearchOptions
+    execution: Execution = DEFAULT
 
     def settings(self, settings: Model, runtime: Runtime) -> Settings:
         """Settings of a row that are known before anything runs."""
@@ -48,6 +51,7 @@ class TuneOptions:
             "data_type": settings.data_type_on(runtime),
             "winograd": settings.winograd,
             "limit_opencl_kernel_time": settings.limit_opencl_kernel_time,
+            **settings.execution.given,
         }
 
 
@@ -62,7 +66,7 @@ def tune_job(
 
     All models of a unit are searched together before its first row, and units with the same target search together.
     """
-    models = [model for deployment in deployments for model in prepare_all(deployment)]
+    models = [model.with_execution(options.execution) for source in deployments for model in prepare_all(source)]
     prepared = [model for model in models if isinstance(model, Prepared) and "gpu" in model.settings.runtimes]
     tuning = _Tuning(prepared, options, len(units))
 
@@ -106,7 +110,7 @@ class _Tuning:
             device_model=opened.device_model,
             provenance=_provenance(opened, tuned, published),
             throttling=compared.throttling,
-            figures=_run_figures(compared),
+            figures=_run_figures(compared, model.settings.execution),
             comparison=validation.comparison,
             tuning=_tune_figures(tuned, published, compared),
         )
@@ -124,8 +128,9 @@ class _Tuning:
 
 
 def _files(tuned: Tuned, published: Published) -> TunedFiles:
-    limited = tuned.prepared.settings.limit_opencl_kernel_time
-    return TunedFiles(tuned.plan, tuned.plan_file, published.tuned_file, published.kernels_file, limited)
+    settings = tuned.prepared.settings
+    files = tuned.plan_file, published.tuned_file, published.kernels_file
+    return TunedFiles(tuned.plan, *files, settings.limit_opencl_kernel_time, settings.execution)
 
 
 def _evidence(tuned: Tuned, compared: TunedComparison) -> ModelRecord:
@@ -164,7 +169,7 @@ def _provenance(opened: OpenUnit, tuned: Tuned, published: Published) -> Provena
     )
 
 
-def _run_figures(compared: TunedComparison) -> RunFigures:
+def _run_figures(compared: TunedComparison, execution: Execution) -> RunFigures:
     """The figures of the tuned model."""
     load = compared.tuned_load
     return RunFigures(
@@ -174,6 +179,7 @@ def _run_figures(compared: TunedComparison) -> RunFigures:
         memory_bytes=load.memory,
         tuned=load.tuned_use,
         kernels=load.kernels_use,
+        **dict(execution_figures(load, execution)),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from farm import artifacts
 from farm.condition.throttling import RetryPolicy
 from farm.config.deployment import Runtime
+from farm.config.execution import DEFAULT, Execution
 from farm.jobs.compare.interleaved import Effort, TunedComparison, TunedFiles, compare
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared, TestData
@@ -41,6 +42,7 @@ def check_tuned(
     memory: str | None = None,
     effort: Effort = QUICK,
     rest: RetryPolicy | None = None,
+    execution: Execution = DEFAULT,
 ) -> TunedCheck:
     """Checks the stored tuned files of a model; an empty check for the CPU, which has none.
 
@@ -56,11 +58,12 @@ def check_tuned(
     plan, plan_file = opened.plan(prepared, runtime, opened.target(prepared, runtime, memory))
     write_plan(plan, plan_file)
     limited = prepared.settings.limit_opencl_kernel_time
-    tuned = opened.load(plan_file, tuned_file, kernels_file, limited).tuned
+    execution = execution.over(prepared.settings.execution)
+    tuned = opened.load(plan_file, tuned_file, kernels_file, limited, execution=execution).tuned
     if tuned is None or tuned.match != "exact":
         return TunedCheck(_not_valid(tuned.reason if tuned else "", opened.unit.soc))
     opened.progress.stage(f"{prepared.name}: default against tuned")
-    files = TunedFiles(plan, plan_file, tuned_file, kernels_file, limited)
+    files = TunedFiles(plan, plan_file, tuned_file, kernels_file, limited, execution)
     return _checked(prepared, runtime, data, compare(opened, files, data, effort, rest))
 
 

@@ -260,11 +260,13 @@ EXPORT cl_int clEnqueueWriteImage(cl_command_queue queue, cl_mem image, cl_bool 
     return 0;
 }
 
+static cl_ulong launch_ns(void) { return strtoull(setting("FAKE_OPENCL_LAUNCH_NS", "500"), NULL, 10); }
+
 static cl_int event_create(cl_event *event) {
     if (event == NULL) return 0;
     uint64_t *made = calloc(1, sizeof *made);
     if (made == NULL) return FAILURE;
-    *made = clock_ns += 1000;
+    *made = clock_ns += launch_ns() + 500;
     *event = (cl_event)(void *)made;
     return 0;
 }
@@ -389,8 +391,7 @@ EXPORT cl_int clReleaseEvent(cl_event event) { return free((void *)event), 0; }
 
 EXPORT cl_int clGetEventProfilingInfo(cl_event event, cl_uint property, size_t room, void *target, size_t *needed) {
     MAY_FAIL("clGetEventProfilingInfo");
-    const cl_ulong launch_ns = strtoull(setting("FAKE_OPENCL_LAUNCH_NS", "500"), NULL, 10);
-    const cl_ulong time_ns = *(uint64_t *)(void *)event + (property == CL_PROFILING_COMMAND_END ? launch_ns : 0);
+    const cl_ulong time_ns = *(uint64_t *)(void *)event + (property == CL_PROFILING_COMMAND_END ? launch_ns() : 0);
     return answer(&time_ns, sizeof time_ns, room, target, needed);
 }
 
