@@ -118,13 +118,16 @@ RT_API rt_status rt_engine_output(rt_engine *engine, const char *name, float *va
  * be run again. */
 RT_API rt_status rt_engine_run(rt_engine *engine, rt_error *error);
 
-/* How the two files were used: `exact`, `family` or `none`, and how many programs came from the file. A value. */
+/* How the two files were used: `exact`, `family` or `none`, and how many programs came from the file; and what became of
+ * the hints to the driver. A value. */
 typedef struct {
     const char *tuned_match;
     uint32_t tuned_used;
     const char *kernels_match;
     uint32_t kernels_loaded;
     uint32_t kernels_built;
+    const char *perf_hint; /* what became of the hints: `default`, `applied`, `not supported`, `refused` */
+    const char *priority_hint;
 } rt_usage;
 
 /* Tells what has been used so far; the texts are constants. */

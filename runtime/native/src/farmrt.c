@@ -198,13 +198,20 @@ rt_status rt_engine_run(rt_engine *engine, rt_error *error) {
     return rt_executor_round(engine->parts.executor, NULL, &wall_ns, error);
 }
 
+/* What became of a hint; without OpenCL there was nobody to ask. */
+static const char *hint_outcome(const rt_parts *parts, rt_hint_kind kind) {
+    return parts->device ? rt_hints_use(parts->device->hints, kind).outcome : "default";
+}
+
 void rt_engine_usage(const rt_engine *engine, rt_usage *usage) {
     rt_program_counts counts = rt_programs_counts(engine->parts.programs);
     *usage = (rt_usage){.tuned_match = rt_match_name(rt_tuned_fit(engine->parts.tuned)->match),
                         .tuned_used = rt_tuned_used(engine->parts.tuned),
                         .kernels_match = rt_match_name(rt_kernels_fit(engine->parts.kernels)->match),
                         .kernels_loaded = counts.loaded,
-                        .kernels_built = counts.built};
+                        .kernels_built = counts.built,
+                        .perf_hint = hint_outcome(&engine->parts, RT_HINT_KIND_PERF),
+                        .priority_hint = hint_outcome(&engine->parts, RT_HINT_KIND_PRIORITY)};
 }
 
 rt_status rt_engine_save_kernels(rt_engine *engine, const char *path, rt_error *error) {
