@@ -148,7 +148,7 @@ def _error(value: float | None) -> str:
 
 
 def _times(case: CaseReport) -> tuple[str, ...]:
-    """Initialisation, first run, latency with p90, against the baseline, blocks, re-runs, memory planned and at its peak, files."""
+    """Initialisation, first run, latency with p90, against the baseline, blocks, re-runs, memory, its peak, files."""
     row = case.row
     if row is None:
         return (NONE,) * 11
