@@ -10,6 +10,8 @@ Arguments that several functions take:
     units       units, or their names; default: those that the deployment file is for
     tuned       tuned parameters: a file, or "none"; default: what tuning left below build/. `kernels` likewise
     memory      OpenCL memory, buffer or image; default: what suits the GPU
+    num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint
+                how plans are executed (farm/config/execution.py); default: what the deployment file says
     fleet       OpenCL library, waiting for units, retries, spreading (FleetOptions)
     store       where the rows are kept (a path or postgresql://...); default: nowhere
 """
@@ -23,8 +25,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from farm.config import deployment, samples
+from farm.config import deployment, execution, samples
 from farm.config.deployment import Deployment, Runtime
+from farm.config.execution import Execution
 from farm.config.inventory import Unit
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
 from farm.jobs.commit import working_commit
@@ -125,6 +128,10 @@ def run(
     trust_models: bool = False,
     fleet: FleetOptions = FLEET,
     store: str | None = None,
+    num_threads: int | None = None,
+    cpu_affinity_policy: str | None = None,
+    gpu_perf_hint: str | None = None,
+    gpu_priority_hint: str | None = None,
 ) -> Iterator[RunRow]:
     """Runs the models of a deployment file and times them; a row for each unit, model and runtime.
 
@@ -134,7 +141,8 @@ def run(
     of the C API run the model, and compares its outputs.
     """
     deployment = _load(model, trust_models)
-    load = _loading(tuned, kernels, memory)
+    executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
+    load = _loading(tuned, kernels, memory, executed)
     folders = _path(output_folder), _path(input_folder)
     options = RunOptions(rounds, warmup, validate, layers, tuple(inputs), folders[0], load, folders[1], example)
     return _kept(store, "run", run_job(deployment, _units_for(deployment, units), options, fleet))
@@ -152,10 +160,15 @@ def benchmark(
     trust_models: bool = False,
     fleet: FleetOptions = FLEET,
     store: str | None = None,
+    num_threads: int | None = None,
+    cpu_affinity_policy: str | None = None,
+    gpu_perf_hint: str | None = None,
+    gpu_priority_hint: str | None = None,
 ) -> Iterator[BenchmarkRow]:
     """Profiles the models of a deployment file operator by operator; a row for each unit, model and runtime."""
     deployment = _load(model, trust_models)
-    options = BenchmarkOptions(rounds, warmup, _loading(tuned, kernels, memory))
+    executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
+    options = BenchmarkOptions(rounds, warmup, _loading(tuned, kernels, memory, executed))
     return _kept(store, "benchmark", benchmark_job(deployment, _units_for(deployment, units), options, fleet))
 
 
@@ -169,9 +182,12 @@ def opbench(
     precision: str | None = None,
     fleet: FleetOptions = FLEET,
     store: str | None = None,
+    gpu_perf_hint: str | None = None,
+    gpu_priority_hint: str | None = None,
 ) -> Iterator[OpbenchRow]:
     """Times single operators: those benchmarks of each unit whose name the regular expression is found in."""
-    options = OpbenchOptions(re.compile(pattern), min_time_s, all_variants, memory, precision)
+    executed = _executed(None, None, gpu_perf_hint, gpu_priority_hint)
+    options = OpbenchOptions(re.compile(pattern), min_time_s, all_variants, memory, precision, executed)
     return _kept(store, "opbench", opbench_job(_named_or_all(units), options, fleet))
 
 
@@ -185,6 +201,10 @@ def tune(
     trust_models: bool = False,
     fleet: FleetOptions = FLEET,
     store: str | None = None,
+    num_threads: int | None = None,
+    cpu_affinity_policy: str | None = None,
+    gpu_perf_hint: str | None = None,
+    gpu_priority_hint: str | None = None,
 ) -> Iterator[TuneRow]:
     """Tunes the kernels of models, and writes tuned parameters and compiled kernels below build/.
 
@@ -192,7 +212,8 @@ def tune(
     device time for each model. Without `units`, on all that there are.
     """
     deployments = [_load(path, trust_models) for path in ([models] if isinstance(models, str | Path) else models)]
-    options = TuneOptions(SearchOptions(level, budget_s, memory))
+    executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
+    options = TuneOptions(SearchOptions(level, budget_s, memory), executed)
     return _kept(store, "tune", tune_job(deployments, _named_or_all(units), options, fleet))
 
 
@@ -236,6 +257,10 @@ def compare(
     memory: str | None = None,
     fleet: FleetOptions = FLEET,
     store: str | None = None,
+    num_threads: int | None = None,
+    cpu_affinity_policy: str | None = None,
+    gpu_perf_hint: str | None = None,
+    gpu_priority_hint: str | None = None,
 ) -> Iterator[CompareRow]:
     """Compares two stored runs, two deployment files, or two builds of farm that run `model`; each as the CLI names it.
 
@@ -246,7 +271,8 @@ def compare(
         return _kept(store, "compare", iter(sides.compare_stored(a, b, store, margin_percent, LOG.warning)))
     both = sides.contenders(kind, a, b, None if model is None else samples.deployment_file(str(model)))
     margin_percent = sides.MARGIN_PERCENT if margin_percent is None else margin_percent
-    options = CompareOptions(turns, margin_percent, runtimes, memory, secrets.randbelow(2**32))
+    executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
+    options = CompareOptions(turns, margin_percent, runtimes, memory, secrets.randbelow(2**32), executed)
     chosen = _units_for(deployment.load(both[0].model_file), units)
     return _kept(store, "compare", compare_job(both, chosen, options, fleet))
 
@@ -292,8 +318,19 @@ def _load(model: File, trust_models: bool) -> Deployment:
     return deployment.load(samples.deployment_file(str(model)), trust_models)
 
 
-def _loading(tuned: File | None, kernels: File | None, memory: str | None) -> LoadOptions:
-    return LoadOptions(_path(tuned), _path(kernels), memory)
+def _loading(tuned: File | None, kernels: File | None, memory: str | None, executed: Execution) -> LoadOptions:
+    return LoadOptions(_path(tuned), _path(kernels), memory, executed)
+
+
+def _executed(
+    num_threads: int | None, cpu_affinity_policy: str | None, gpu_perf_hint: str | None, gpu_priority_hint: str | None
+) -> Execution:
+    return execution.checked(
+        num_threads=num_threads,
+        cpu_affinity_policy=cpu_affinity_policy,
+        gpu_perf_hint=gpu_perf_hint,
+        gpu_priority_hint=gpu_priority_hint,
+    )
 
 
 def _path(file: File | None) -> Path | None:

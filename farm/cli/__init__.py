@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import click
 
 from farm import __version__
-from farm.cli import envelope
+from farm.cli import envelope, verbosity
 from farm.cli.envelope import Document, Problem
 from farm.cli.lazy_group import LazyGroup
 from farm.safe_text import one_line
@@ -50,6 +50,7 @@ COMMANDS = {
 
 @click.group(cls=LazyGroup, modules=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="%(prog)s %(version)s")
+@verbosity.option
 def farm() -> None:
     """Converts neural networks, runs, validates, profiles and tunes them on many phones and boards."""
 

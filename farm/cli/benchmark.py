@@ -16,8 +16,10 @@ from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.run import LoadOptions
 from farm.rows.benchmark import BenchmarkRow
 from farm.rows.status import Status
+from farm.safe_text import one_line
 from farm.tables import table
 from farm.tables.benchmark import sections
+from farm.tables.execution import execution_lines
 from farm.tables.trace import trace_json
 from farm.units import lookup
 from farm.units.selection import Selection
@@ -52,4 +54,7 @@ def _show(rows: Sequence[BenchmarkRow]) -> None:
         if row.status == Status.OK:
             click.echo(f"{row.model} on {row.unit} ({row.runtime}, {row.fingerprint['gpu'] or 'CPU'})\n")
             table.show(sections(row))
-            click.echo(f"\nOperators' sum / wall time: {row.sum_to_wall:.3f}\n")
+            click.echo(f"\nOperators' sum / wall time: {row.sum_to_wall:.3f}")
+            for line in execution_lines([row]):
+                click.echo(one_line(line))
+            click.echo()

@@ -12,6 +12,7 @@ from farm.cli import FAILED, options, store_options, view
 from farm.cli.envelope import CommandResult
 from farm.config import deployment
 from farm.config.deployment import Runtime
+from farm.config.execution import Execution
 from farm.decision.comparison import is_worse
 from farm.jobs.compare import sides
 from farm.jobs.compare.builds import CompareOptions, compare_job
@@ -34,6 +35,7 @@ def compare(
     turns: int,
     margin_percent: float | None,
     memory: str | None,
+    execution: Execution,
     fleet: FleetOptions,
     store: str | None,
     as_json: bool,
@@ -47,7 +49,8 @@ def compare(
         return _finish(rows, as_json, keeper)
     both = sides.contenders(kind, a, b, model_file)
     margin_percent = sides.MARGIN_PERCENT if margin_percent is None else margin_percent
-    wanted = CompareOptions(turns, margin_percent, runtimes or ("cpu", "gpu"), memory, secrets.randbelow(2**32))
+    on, seed = runtimes or ("cpu", "gpu"), secrets.randbelow(2**32)
+    wanted = CompareOptions(turns, margin_percent, on, memory, seed, execution)
     units = lookup.units_for(deployment.load(both[0].model_file), choice)
     with store_options.keeping(store) as keeper, view.shown() as progress:
         rows = list(keeper.recorded(compare_job(both, units, wanted, fleet, progress)))

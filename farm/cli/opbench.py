@@ -9,11 +9,13 @@ import click
 
 from farm.cli import options, store_options, view
 from farm.cli.envelope import CommandResult, Document
+from farm.config.execution import Execution
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.opbench import OpbenchOptions, list_benchmarks, opbench_job
 from farm.rows.opbench import OpbenchRow
 from farm.rows.status import Status
 from farm.tables import table
+from farm.tables.execution import hint_lines
 from farm.tables.table import Table
 from farm.units import lookup
 from farm.units.selection import Selection
@@ -29,13 +31,14 @@ def opbench(
     all_variants: bool,
     precision: str | None,
     memory: str | None,
+    execution: Execution,
     choice: Selection,
     fleet: FleetOptions,
     store: str | None,
     as_json: bool,
 ) -> CommandResult:
     """`farm opbench`; returns the exit status."""
-    wanted = OpbenchOptions(_compiled(pattern), min_time, all_variants, memory, precision)
+    wanted = OpbenchOptions(_compiled(pattern), min_time, all_variants, memory, precision, execution)
     units = lookup.chosen_units(choice)
     if only_list:
         return _list(list_benchmarks(units, wanted, fleet), as_json)
@@ -63,6 +66,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 def _show(rows: Sequence[OpbenchRow]) -> None:
     table.show([Table("", COLUMNS, [_cells(row) for row in rows], frozenset({"Benchmark"}))])
+    for line in dict.fromkeys(line for row in rows for line in hint_lines(row)):
+        click.echo(line)
 
 
 def _cells(row: OpbenchRow) -> list[str]:

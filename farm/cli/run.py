@@ -14,6 +14,7 @@ from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.run import LoadOptions, RunOptions, run_job
 from farm.rows.run import RunRow
 from farm.tables import table
+from farm.tables.execution import execution_lines
 from farm.tables.run import artifact_lines, run_tables
 from farm.units import lookup
 from farm.units.selection import Selection
@@ -50,5 +51,5 @@ def run(
 
 def _show(rows: Sequence[RunRow]) -> None:
     table.show(run_tables(rows))
-    for line in artifact_lines(rows):
+    for line in (*artifact_lines(rows), *execution_lines(rows)):
         click.echo(line)

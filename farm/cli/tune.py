@@ -10,12 +10,14 @@ import click
 from farm.cli import options, store_options, view
 from farm.cli.envelope import CommandResult
 from farm.config import deployment
+from farm.config.execution import Execution
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.tune.job import TuneOptions, tune_job
 from farm.jobs.tune.search import SearchOptions, journal_file
 from farm.rows.tune import TuneRow
 from farm.tables import table
+from farm.tables.execution import execution_lines
 from farm.tables.run import artifact_lines
 from farm.tables.tune import outcome_lines, tune_table
 from farm.units import lookup
@@ -32,6 +34,7 @@ def tune(
     budget_s: float | None,
     fleet: FleetOptions,
     memory: str | None,
+    execution: Execution,
     store: str | None,
     trust_models: bool,
     as_json: bool,
@@ -39,7 +42,7 @@ def tune(
     """`farm tune`; returns the exit status."""
     units = lookup.chosen_units(choice)
     sources = [deployment.load(path, trust_models) for path in model_files or _all_models()]
-    wanted = TuneOptions(SearchOptions(level, budget_s, memory))
+    wanted = TuneOptions(SearchOptions(level, budget_s, memory), execution)
     how_to_go_on = _how_to_go_on(units)
     try:
         with store_options.keeping(store) as keeper, view.shown(interrupted=how_to_go_on) as progress:
@@ -63,7 +66,7 @@ def _how_to_go_on(units: Sequence[Unit]) -> str:
 
 def _show(rows: Sequence[TuneRow]) -> None:
     table.show([tune_table(rows)])
-    for line in (*outcome_lines(rows), *artifact_lines(rows)):
+    for line in (*outcome_lines(rows), *artifact_lines(rows), *execution_lines(rows)):
         click.echo(line)
     for path in dict.fromkeys(path for row in rows for path in row.artifacts):
         click.echo(path)

@@ -19,6 +19,11 @@
         runtime: cpu+gpu                    # cpu, gpu or both, each validated and measured on its own
         data_type: fp16_fp32                # GPU: storage_arithmetic; a CPU runtime always computes in fp32
         round_limit: 300                    # optional: seconds that a round may go without progress
+        limit_opencl_kernel_time: 1         # split launches of more than 1 ms, for a GPU that also draws the screen
+        num_threads: 4                      # these four, optional: see farm/config/execution.py
+        cpu_affinity_policy: big_only
+        gpu_perf_hint: high
+        gpu_priority_hint: low
 
 One format, type or range given for several tensors counts for all of them. A tensor's format says how its data and its
 shape lie in this file and in the application: NCHW (the own order of ONNX, Caffe and PyTorch), NHWC (that of
@@ -37,6 +42,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator
 
 from farm.config import platforms, yaml_source
+from farm.config.execution import Execution, ExecutionKeys
 from farm.config.fields import (
     Abis,
     Checksum,
@@ -173,7 +179,7 @@ def _both_types(value: Any) -> Any:
     return "fp32_fp32" if value == "fp32" else value
 
 
-class Model(YamlSection):
+class Model(ExecutionKeys):
     """One model with the settings of its deployment."""
 
     not_yet: ClassVar = {
@@ -283,6 +289,10 @@ class Model(YamlSection):
     def runtimes(self) -> tuple[Runtime, ...]:
         """The runtimes on which the model is to run, each on its own."""
         return RUNTIMES[self.runtime]
+
+    def with_execution(self, execution: Execution) -> Model:
+        """The same, executed so; what is not given there stays."""
+        return self.model_copy(update=execution.given)
 
     def data_type_on(self, runtime: Runtime) -> DataType:
         """Storage and arithmetic type: what the file says on a GPU, always fp32 on a CPU."""

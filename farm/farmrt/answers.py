@@ -7,16 +7,18 @@ endless, or no number.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from farm.rows.execution import HintOutcome, HintUse, LaunchLimit
 from farm.rows.run import KernelsUse, NoFile, TunedUse
 from runtime.errors import DeviceError
 from runtime.target import Target, target_from_probe
 
 MAX_TEXT = 4096
 MAX_ITEMS = 1_000_000
+MAX_THREADS = 1024
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -113,6 +115,47 @@ class KernelsAnswer(Answer):
         )
 
 
+class WorkersAnswer(Answer):
+    """The threads of CPU operators, and the CPUs that were chosen for them."""
+
+    threads: Count
+    isa: Text = ""
+    cores: Text = ""
+
+
+class HintAnswer(Answer):
+    """What became of a hint to the driver."""
+
+    asked: Literal["default", "low", "normal", "high"]
+    outcome: HintOutcome
+    extension: Text = ""
+
+    @property
+    def use(self) -> HintUse:
+        """The same as a part of a row."""
+        return HintUse(asked=self.asked, outcome=self.outcome, extension=self.extension)
+
+
+class LimitAnswer(Answer):
+    """How launches were split."""
+
+    launches: Count
+    split_steps: Count
+
+    @property
+    def use(self) -> LaunchLimit:
+        """The same as a part of a row."""
+        return LaunchLimit(launches=self.launches, split_steps=self.split_steps)
+
+
+class MemoryAnswer(Answer):
+    """What the process takes, and its number in /proc."""
+
+    process: Count
+    peak_resident_bytes: Count
+    since_load: bool
+
+
 class LoadAnswer(Answer):
     """What loading a plan took; `memory` is in bytes, by purpose."""
 
@@ -120,6 +163,9 @@ class LoadAnswer(Answer):
     memory: Annotated[dict[Text, Count], Field(max_length=100)] = {}
     tuned: TunedAnswer | None = None
     kernels: KernelsAnswer | None = None
+    cpu: WorkersAnswer | None = None
+    perf_hint: HintAnswer | None = None
+    priority_hint: HintAnswer | None = None
 
     @property
     def tuned_use(self) -> TunedUse | NoFile:
@@ -146,6 +192,8 @@ class RunAnswer(Answer):
     first_ms: Duration | None = None
     wall_ns: Durations
     steps: Annotated[list[StepAnswer], Field(max_length=MAX_ITEMS)] = []
+    worker_cores: Annotated[list[Text], Field(max_length=MAX_THREADS)] = []
+    limit: LimitAnswer | None = None
 
     @property
     def very_first_ms(self) -> float:
@@ -167,7 +215,13 @@ class TrialAnswer(Answer):
     preferred_multiple: Count
 
 
-ANSWERS: Mapping[str, type[Answer]] = {"probe": ProbeAnswer, "load": LoadAnswer, "run": RunAnswer, "trial": TrialAnswer}
+ANSWERS: Mapping[str, type[Answer]] = {
+    "probe": ProbeAnswer,
+    "load": LoadAnswer,
+    "run": RunAnswer,
+    "trial": TrialAnswer,
+    "memory": MemoryAnswer,
+}
 
 
 def parsed(command: str, answer: Mapping[str, Any]) -> Answer:

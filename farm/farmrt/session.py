@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from farm.farmrt import answers
-from farm.farmrt.answers import Answer, LoadAnswer, ProbeAnswer, RunAnswer, TrialAnswer
+from farm.farmrt.answers import Answer, LoadAnswer, MemoryAnswer, ProbeAnswer, RunAnswer, TrialAnswer
 from farm.transport.base import Process, Transport
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, ProcessEndedError
 
@@ -107,6 +107,10 @@ class Session:
     def trial(self, deadline_s: float, **values: object) -> TrialAnswer:
         """Times one step of the loaded plan; the values are the words of the command (docs/farmrt.md)."""
         return _of(TrialAnswer, self.command("trial", deadline_s=deadline_s, **values))
+
+    def memory(self) -> MemoryAnswer:
+        """Asks what memory the process takes."""
+        return _of(MemoryAnswer, self.command("memory"))
 
     def respawn(self) -> None:
         """Starts a new process; whatever the last one had loaded is gone."""

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
+from farm.farmrt.answers import RunAnswer
 from farm.farmrt.session import Session
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
+from farm.jobs.fleet.execution import execution_figures, peak_memory
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
@@ -42,7 +44,7 @@ def benchmark_job(
         return _measured(opened, prepared, runtime, options)
 
     def settings(model: Model, runtime: Runtime) -> Settings:
-        return rounds_settings(model, runtime, options.rounds, options.warmup)
+        return rounds_settings(model, runtime, options.rounds, options.warmup, options.load.execution)
 
     yield from rows_of_each(BenchmarkRow, prepare_all(deployment), units, measure, settings, fleet, progress)
 
@@ -55,8 +57,8 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: B
     warm_up = _warm_up(opened, options.warmup)
     deadline_s = rounds_deadline_s(options.rounds, max(warm_up) / NS_PER_MS)
 
-    def rounds() -> tuple[list[float], list[StepTimes], list[float]]:
-        plain = _wall_ns(session, options.rounds, deadline_s)
+    def rounds() -> tuple[RunAnswer, list[StepTimes], list[float]]:
+        plain = session.run(options.rounds, deadline_s)
         return plain, *profile(session, options.rounds, len(loaded.plan.steps), deadline_s)
 
     (plain, times, wall_ns), throttling = opened.cool(rounds)
@@ -69,8 +71,9 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: B
             memory_bytes=loaded.answer.memory,
             tuned=loaded.answer.tuned_use,
             kernels=loaded.answer.kernels_use,
+            **dict(execution_figures(loaded.answer, loaded.execution, plain, peak_memory(opened, runtime))),
         ),
-        plain=PlainRounds(warm_up=Rounds.of(warm_up), without_statistics=Rounds.of(plain)),
+        plain=PlainRounds(warm_up=Rounds.of(warm_up), without_statistics=Rounds.of(plain.wall_ns)),
         profiled=profiled_rounds(loaded.plan.steps, times, wall_ns),
     )
 
@@ -80,12 +83,8 @@ def _warm_up(opened: OpenUnit, rounds: int) -> list[float]:
     first = opened.first_round().wall_ns
     if rounds <= 1:
         return first
-    return [*first, *_wall_ns(opened.session, rounds - 1, rounds_deadline_s(rounds - 1, first[0] / NS_PER_MS))]
-
-
-def _wall_ns(session: Session, rounds: int, deadline_s: float) -> list[float]:
-    """Wall time of each round."""
-    return session.run(rounds, deadline_s).wall_ns
+    deadline_s = rounds_deadline_s(rounds - 1, first[0] / NS_PER_MS)
+    return [*first, *opened.session.run(rounds - 1, deadline_s).wall_ns]
 
 
 def profile(session: Session, rounds: int, steps: int, deadline_s: float) -> tuple[list[StepTimes], list[float]]:

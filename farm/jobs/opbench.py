@@ -13,12 +13,16 @@ from pathlib import Path
 import numpy as np
 
 from farm.condition.device_state import read_state
+from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
+from farm.farmrt.answers import LoadAnswer
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
+from farm.jobs.fleet.execution import hint_figures
 from farm.jobs.fleet.job_rows import again_where_killed, is_ok
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.opbench_cases import CASES, SEED, Benchmark, OperatorCase, benchmarks, spread_percent
+from farm.rows.execution import HintFigures
 from farm.rows.opbench import OpbenchFigures, OpbenchResult, OpbenchRow
 from farm.rows.result import Conditions, make_row
 from farm.rows.row import Failure, Identity, Provenance, UnitStates, row_fingerprint
@@ -46,6 +50,7 @@ class OpbenchOptions:
     all_variants: bool = False
     memory: str | None = None
     precision: str | None = None
+    execution: Execution = DEFAULT
 
 
 def opbench_job(
@@ -113,14 +118,13 @@ def _case_rows(
     opened: OpenUnit, of_case: Sequence[Benchmark], options: OpbenchOptions, retries: int
 ) -> Iterator[OpbenchRow]:
     """Rows of one case's benchmarks, which are launches of one plan."""
-    loaded = False
+    loaded: LoadAnswer | None = None
 
     def measured(benchmark: Benchmark) -> OpbenchRow:
         nonlocal loaded
         if not loaded or not opened.session.alive:
-            _load(opened, benchmark.plan)
-            loaded = True
-        return _measured_row(opened, benchmark, options)
+            loaded = _load(opened, benchmark.plan, options.execution)
+        return _measured_row(opened, benchmark, options, loaded)
 
     for benchmark in of_case:
         opened.progress.stage(benchmark.name)
@@ -131,23 +135,24 @@ def _case_rows(
             yield _row(opened.unit, benchmark.name, options, failed)
 
 
-def _load(opened: OpenUnit, plan: Plan) -> None:
+def _load(opened: OpenUnit, plan: Plan, execution: Execution) -> LoadAnswer:
     """Loads a case's plan and runs it once, so that every step's input is there."""
     if not opened.session.alive:
         opened.session.respawn()
     write_plan(plan, _plan_file(opened))
-    opened.load(_plan_file(opened))
+    loaded = opened.load(_plan_file(opened), execution=execution)
     random = np.random.default_rng(SEED)
     inputs = {tensor.name: random.uniform(-1, 1, tensor.shape).astype(np.float32) for tensor in plan.inputs}
     opened.write_inputs(inputs)
     opened.first_round()
+    return loaded
 
 
 def _plan_file(opened: OpenUnit) -> Path:
     return WORKSPACE.plan_file("case", opened.unit.abi, opened.unit.soc, "gpu")
 
 
-def _measured_row(opened: OpenUnit, benchmark: Benchmark, options: OpbenchOptions) -> OpbenchRow:
+def _measured_row(opened: OpenUnit, benchmark: Benchmark, options: OpbenchOptions, loaded: LoadAnswer) -> OpbenchRow:
     before = read_state(opened.transport)
 
     def trial(reps: int) -> list[float]:
@@ -157,12 +162,13 @@ def _measured_row(opened: OpenUnit, benchmark: Benchmark, options: OpbenchOption
     states = UnitStates(state_before=before, state_after=read_state(opened.transport))
     files = {"plan": _plan_file(opened), "weights": data_file(_plan_file(opened))}
     result = OpbenchResult(
-        provenance=_provenance(opened, benchmark, opened.hashes(files)), figures=_figures(benchmark, samples_ns)
+        provenance=_provenance(opened, benchmark, opened.hashes(files)),
+        figures=_figures(benchmark, samples_ns, hint_figures(loaded)),
     )
     return _row(opened.unit, benchmark.name, options, result, states)
 
 
-def _figures(benchmark: Benchmark, samples_ns: Sequence[float]) -> OpbenchFigures:
+def _figures(benchmark: Benchmark, samples_ns: Sequence[float], hints: HintFigures) -> OpbenchFigures:
     median_ns = statistics.median(samples_ns)
     return OpbenchFigures(
         time_ns=median_ns,
@@ -171,6 +177,7 @@ def _figures(benchmark: Benchmark, samples_ns: Sequence[float]) -> OpbenchFigure
         input_mb_s=benchmark.input_bytes / median_ns * 1e3,
         gmacps=benchmark.step.macs / median_ns,
         spread_percent=spread_percent(samples_ns),
+        **dict(hints),
     )
 
 
@@ -197,7 +204,8 @@ def _row(
         model=benchmark,
         runtime="gpu",
     )
-    conditions = Conditions({"min_time_s": options.min_time_s}, states or UnitStates())
+    settings = {"min_time_s": options.min_time_s, **options.execution.given}
+    conditions = Conditions(settings, states or UnitStates())
     return make_row(OpbenchRow, identity, conditions, outcome)
 
 

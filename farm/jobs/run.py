@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ import numpy.typing as npt
 
 from farm import atomic_file
 from farm.config.deployment import Deployment, Model, Runtime
+from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
-from farm.farmrt.answers import LoadAnswer
+from farm.farmrt.answers import LoadAnswer, RunAnswer
 from farm.jobs.example import ExampleModel, run_example
 from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
+from farm.jobs.fleet.execution import execution_figures, peak_memory
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s, write_plan
@@ -24,6 +27,7 @@ from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_a
 from farm.jobs.samples import OnUnit, Samples, run_samples
 from farm.jobs.validate import Validation, compare_layers, compare_outputs, thresholds_for, with_half_range
 from farm.model import fetch
+from farm.rows.execution import ExecutionFigures
 from farm.rows.latency import Latency
 from farm.rows.row import Provenance, row_fingerprint
 from farm.rows.run import RunFigures, RunResult, RunRow
@@ -35,17 +39,23 @@ from runtime.target import Target
 
 Array = npt.NDArray[Any]
 
+LOG = logging.getLogger("farm.jobs")
+
 NS_PER_MS = 1e6
 NO_ARTIFACT = Path("none")
 
 
 @dataclasses.dataclass(frozen=True)
 class LoadOptions:
-    """How a model is loaded. `tuned` and `kernels`: a file, NO_ARTIFACT, or None for those of the build folder."""
+    """How a model is loaded. `tuned` and `kernels`: a file, NO_ARTIFACT, or None for those of the build folder.
+
+    `execution` goes before what the deployment file says.
+    """
 
     tuned: Path | None = None
     kernels: Path | None = None
     memory: str | None = None
+    execution: Execution = DEFAULT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,15 +100,20 @@ class Loaded:
     tuned: Path | None
     given_kernels: Path | None
     kernels: Path | None
+    execution: Execution
     answer: LoadAnswer
 
 
 @dataclasses.dataclass(frozen=True)
 class RoundTimes:
-    """Wall times of rounds: of the first one since the model was loaded, and of the measured ones in order."""
+    """Wall times of rounds: of the first one since the model was loaded, and of the measured ones in order.
+
+    `answer` is what farmrt said of those.
+    """
 
     first_ms: float
     samples_ms: tuple[float, ...]
+    answer: RunAnswer
 
 
 def run_job(
@@ -124,8 +139,8 @@ def run_job(
 
     def settings(model: Model, runtime: Runtime) -> Settings:
         if folder:
-            return {**rounds_settings(model, runtime, 1, 0), "input_dir": str(folder)}
-        known = rounds_settings(model, runtime, options.rounds, options.warmup)
+            return {**rounds_settings(model, runtime, 1, 0, options.load.execution), "input_dir": str(folder)}
+        known = rounds_settings(model, runtime, options.rounds, options.warmup, options.load.execution)
         return {**known, "example": True} if options.example else known
 
     yield from rows_of_each(RunRow, models, units, measure, settings, fleet, progress)
@@ -136,7 +151,9 @@ def _test_data(prepared: Prepared, options: RunOptions) -> TestData:
     return TestData(prepared, fetch.Fetcher(prepared.deployment).validation_inputs(prepared.name) | given)
 
 
-def rounds_settings(settings: Model, runtime: Runtime, rounds: int, warmup: int) -> Settings:
+def rounds_settings(
+    settings: Model, runtime: Runtime, rounds: int, warmup: int, execution: Execution = DEFAULT
+) -> Settings:
     """Settings of a row that are known before anything runs, for a job that measures rounds."""
     return {
         "rounds": rounds,
@@ -144,6 +161,7 @@ def rounds_settings(settings: Model, runtime: Runtime, rounds: int, warmup: int)
         "data_type": settings.data_type_on(runtime),
         "winograd": settings.winograd,
         "limit_opencl_kernel_time": settings.limit_opencl_kernel_time,
+        **execution.over(settings.execution).given,
     }
 
 
@@ -153,13 +171,14 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: Test
     opened.write_inputs(data.inputs)
     times, throttling = opened.cool(lambda: run_rounds(opened, options.rounds, options.warmup))
     provenance = provenance_of(opened, loaded)
+    executed = execution_figures(loaded.answer, loaded.execution, times.answer, peak_memory(opened, runtime))
     validation = _validated(opened, loaded, data, options)
     return RunResult(
         ending=validation.ending,
         device_model=opened.device_model,
         provenance=provenance,
         throttling=throttling,
-        figures=_figures(loaded.answer, times.first_ms, Latency.of(times.samples_ms)),
+        figures=_figures(loaded.answer, times.first_ms, Latency.of(times.samples_ms), executed),
         comparison=validation.comparison,
     )
 
@@ -173,12 +192,13 @@ def _sampled(
     provenance = provenance_of(opened, loaded)
     on_unit = OnUnit(opened, prepared, runtime, loaded.plan, provenance.hashes, options.output_folder)
     run = run_samples(on_unit, samples)
+    executed = execution_figures(loaded.answer, loaded.execution, memory=peak_memory(opened, runtime))
     return RunResult(
         ending=run.validation.ending,
         device_model=opened.device_model,
         provenance=provenance,
         throttling=run.throttling,
-        figures=_figures(loaded.answer, run.first_ms, run.latency),
+        figures=_figures(loaded.answer, run.first_ms, run.latency, executed),
         comparison=run.validation.comparison.model_copy(update={"samples": run.report}),
     )
 
@@ -202,7 +222,9 @@ def _example(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: TestD
     )
 
 
-def _figures(answer: LoadAnswer, first_ms: float, latency: Latency) -> RunFigures:
+def _figures(
+    answer: LoadAnswer, first_ms: float, latency: Latency, executed: ExecutionFigures | None = None
+) -> RunFigures:
     return RunFigures(
         init_ms=answer.init_ms,
         first_ms=first_ms,
@@ -210,6 +232,7 @@ def _figures(answer: LoadAnswer, first_ms: float, latency: Latency) -> RunFigure
         memory_bytes=answer.memory,
         tuned=answer.tuned_use,
         kernels=answer.kernels_use,
+        **dict(executed or ()),
     )
 
 
@@ -229,6 +252,7 @@ def load_model(
         ready.chosen.file,
         ready.model.limited,
         round_limit_s=prepared.settings.round_limit,
+        execution=ready.execution,
     )
     return ready.loaded(runtime, answer)
 
@@ -240,12 +264,13 @@ class _Ready:
     model: kernel_trial.TriedModel
     given_kernels: Path | None
     chosen: kernel_trial.ChosenKernels
+    execution: Execution
 
     def loaded(self, runtime: Runtime, answer: LoadAnswer) -> Loaded:
         """The same when it is loaded."""
         model = self.model
         parts = (model.prepared, runtime, model.plan, model.plan_file, model.tuned)
-        return Loaded(*parts, self.given_kernels, self.chosen.file, self.chosen.told(answer))
+        return Loaded(*parts, self.given_kernels, self.chosen.file, self.execution, self.chosen.told(answer))
 
 
 def _ready(
@@ -263,7 +288,9 @@ def _ready(
     write_plan(plan, plan_file)
     model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned)
     chosen = kernel_trial.choose(opened, model, kernels, put_aside=options.kernels is None)
-    return _Ready(model, kernels, chosen)
+    files = f"tuned parameters: {tuned or 'none'}, compiled kernels: {chosen.file or 'none'}"
+    LOG.info("%s: %s (%s): %s", opened.unit.name, prepared.name, runtime, files)
+    return _Ready(model, kernels, chosen, options.execution.over(prepared.settings.execution))
 
 
 def provenance_of(opened: OpenUnit, loaded: Loaded) -> Provenance:
@@ -314,7 +341,8 @@ def run_rounds(opened: OpenUnit, rounds: int, warmup: int) -> RoundTimes:
     first = opened.first_round()
     deadline_s = rounds_deadline_s(rounds + warmup, first.wall_ns[0] / NS_PER_MS)
     measured = opened.session.run(rounds, deadline_s, warmup)
-    return RoundTimes(first.very_first_ms, tuple(sample_ns / NS_PER_MS for sample_ns in measured.wall_ns))
+    samples_ms = tuple(sample_ns / NS_PER_MS for sample_ns in measured.wall_ns)
+    return RoundTimes(first.very_first_ms, samples_ms, measured)
 
 
 def _validated(opened: OpenUnit, loaded: Loaded, data: TestData, options: RunOptions) -> Validation:

@@ -10,6 +10,7 @@
       default: {}
       untuned: {tuned: none, kernels: none}
       images: {memory: image}
+      big: {cpu_affinity_policy: big_only, num_threads: 2}    # and gpu_perf_hint, gpu_priority_hint: docs/running.md
     jobs: [validate, benchmark, tune_check]    # default: validate, benchmark
     repeats: 6                            # blocks of each case, half of them under the label a, half under b
     rounds: 10                            # measured rounds of a block
@@ -36,6 +37,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, field_
 from farm.condition.throttling import RetryPolicy
 from farm.config import samples, yaml_source
 from farm.config.deployment import Runtime
+from farm.config.execution import ExecutionKeys
 from farm.config.fields import SafeName, Text, as_list, not_empty
 from farm.config.yaml_source import KeyPath, YamlSection, YamlSource
 from farm.units.selection import Selection
@@ -63,8 +65,11 @@ class Selector(YamlSection):
         return Selection(self.soc, self.device, self.tag, self.all, self.one_per_soc)
 
 
-class Setting(YamlSection):
-    """How a model is loaded: `tuned` and `kernels` are a file or `none`; without them those of the build folder."""
+class Setting(ExecutionKeys):
+    """How a model is loaded: `tuned` and `kernels` are a file or `none`; without them those of the build folder.
+
+    How it is executed is left to the deployment file where this does not say.
+    """
 
     tuned: Text | None = None
     kernels: Text | None = None

@@ -148,10 +148,10 @@ def _error(value: float | None) -> str:
 
 
 def _times(case: CaseReport) -> tuple[str, ...]:
-    """Initialisation, first run, latency with p90, against the baseline, blocks, re-runs, memory, files."""
+    """Initialisation, first run, latency with p90, against the baseline, blocks, re-runs, memory, its peak, files."""
     row = case.row
     if row is None:
-        return (NONE,) * 10
+        return (NONE,) * 11
     latency = _of(case, Metric.LATENCY)
     good, reruns = sum(not block.throttled for block in row.blocks), sum(block.rerun for block in row.blocks)
     return (
@@ -164,8 +164,15 @@ def _times(case: CaseReport) -> tuple[str, ...]:
         f"{good} of {len(row.blocks)}",
         str(reruns),
         size(sum(row.memory_bytes.values())) if row.memory_bytes else NONE,
+        _peak(row),
         size(sum(row.file_bytes.values())) if row.file_bytes else NONE,
     )
+
+
+def _peak(row: NightlyRow) -> str:
+    """The highest resident set."""
+    peak_bytes = row.peak_memory.resident_bytes if row.peak_memory else None
+    return NONE if peak_bytes is None else size(peak_bytes)
 
 
 def _p90_ms(row: NightlyRow) -> float | None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from farm.rows.execution import ExecutionFigures
 from farm.rows.record import Figure, Record
 from farm.rows.result import Result
 from farm.rows.row import Row
@@ -89,8 +90,8 @@ class MacsSummary(Record):
     std_gmacps: float
 
 
-class LoadFigures(Record):
-    """What loading the model took, and whether farmrt used the files of tuning."""
+class LoadFigures(ExecutionFigures):
+    """What loading the model took, whether farmrt used the files of tuning, and how it was executed."""
 
     init_ms: Figure = None
     memory_bytes: dict[str, int] = Field(default_factory=dict)

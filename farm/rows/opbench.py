@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from farm.rows.record import Figure, Record
+from farm.rows.execution import HintFigures
+from farm.rows.record import Figure
 from farm.rows.result import Result
 from farm.rows.row import Row
 
 
-class OpbenchFigures(Record):
+class OpbenchFigures(HintFigures):
     """The time of one launch. `time_ns` is the median, `spread_percent` half the width of its 95 % interval."""
 
     time_ns: Figure = None

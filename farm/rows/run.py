@@ -6,6 +6,7 @@ import dataclasses
 
 from pydantic import Field
 
+from farm.rows.execution import ExecutionFigures
 from farm.rows.latency import Latency
 from farm.rows.record import Figure, Record
 from farm.rows.result import Result
@@ -97,8 +98,8 @@ class KernelsUse(Record):
     reason: str = ""
 
 
-class RunFigures(Record):
-    """Times of a model, what farmrt allocated for it, and whether it used the files of tuning."""
+class RunFigures(ExecutionFigures):
+    """Times of a model, what farmrt allocated for it, whether it used the files of tuning, and how it was executed."""
 
     init_ms: Figure = None
     first_ms: Figure = None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from farm.rows.benchmark import BenchmarkRow, MacsSummary, OperatorType, ProfiledOperator, Rounds
 from farm.rows.profile import by_time
+from farm.tables.execution import memory_table
 from farm.tables.table import Table, shape
 
 ROUND_COLUMNS = ("round", "first(ms)", "curr(ms)", "min(ms)", "max(ms)", "avg(ms)", "std")
@@ -34,6 +35,7 @@ def sections(row: BenchmarkRow) -> Iterator[Table]:
         yield _macs(row.macs)
     if row.ops_summary:
         yield _rounds("Summary of Ops' Stat", row.ops_summary)
+    yield from memory_table([row], "Memory")
 
 
 def _rounds(title: str, rounds: Rounds) -> Table:

@@ -1,10 +1,11 @@
-"""The rows of `farm run` as tables: times, then accuracy where outputs were compared."""
+"""The rows of `farm run` as tables: times, then accuracy where outputs were compared, then memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from farm.rows.run import MeanMetrics, NoFile, RunRow, SampleReport, TensorComparison
+from farm.tables.execution import memory_table
 from farm.tables.table import Table, milliseconds
 
 TIME_COLUMNS = (
@@ -31,7 +32,7 @@ LEFT = frozenset({"Model", "Unit", "SoC", "Runtime", "Status", "Output", "Worst 
 
 
 def run_tables(rows: Sequence[RunRow]) -> list[Table]:
-    """One line a row, then one line an output."""
+    """One line a row, then one line an output, then the memory of each row."""
     times = Table("", TIME_COLUMNS, [_times(row) for row in rows], LEFT)
     compared = [_accuracy(row, output) for row in rows for output in row.outputs]
     sampled = [_samples(row, row.samples) for row in rows if row.samples and row.samples.mean]
@@ -39,6 +40,7 @@ def run_tables(rows: Sequence[RunRow]) -> list[Table]:
         times,
         *([Table("", ACCURACY_COLUMNS, compared, LEFT)] if compared else []),
         *([Table("Samples", SAMPLE_COLUMNS, sampled, LEFT)] if sampled else []),
+        *memory_table(rows),
     ]
 
 

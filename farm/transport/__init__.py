@@ -7,7 +7,7 @@ from pathlib import Path
 from farm import toolchain
 from farm.config.inventory import Unit
 from farm.host_system import why_no_linux
-from farm.transport import adb, ssh
+from farm.transport import adb, command_log, ssh
 from farm.transport.base import CompletedProgram, Process, Transport
 from farm.transport.interruption import Interruption
 from farm.transport.local import LocalTransport
@@ -23,6 +23,10 @@ def connect(unit: Unit, units_folder: Path = UNITS_FOLDER, interruption: Interru
 
     `interruption` ends waits for programs of the unit.
     """
+    return command_log.logged(unit.name, _connected(unit, units_folder, interruption))
+
+
+def _connected(unit: Unit, units_folder: Path, interruption: Interruption | None) -> Transport:
     if unit.transport == "local":
         if reason := why_no_linux("running networks here"):
             raise DeviceError(f"{unit.name}: {reason}")

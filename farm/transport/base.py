@@ -12,7 +12,7 @@ there. A program that fails is no error of the transport; every error is a JobEr
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -46,6 +46,9 @@ class Process(Protocol):
         Raises ProcessEndedError with the exit status and the last words of stderr when the program has ended,
         DeadlineError (the program is killed) when no whole line comes in time, DeviceError when it is too long.
         """
+
+    def listen(self, hear: Callable[[str], None]) -> None:
+        """Gives each line that it prints on stderr to a listener too, as it is read."""
 
     def close(self) -> int:
         """Ends its input, kills it if it does not end by itself, and returns its exit status; may be called twice."""

@@ -84,6 +84,8 @@ class LineProcess:
         self._name, self._interruption = name, interruption
         self._received = bytearray()
         self._stderr = bytearray()
+        self._hear: Callable[[str], None] | None = None
+        self._unheard = b""  # the beginning of a line
         self._streams = streams
         self._streams.collect(self._keep_stdout, self._keep_stderr)
 
@@ -108,6 +110,10 @@ class LineProcess:
         del self._received[: end + 1]
         return line.decode(errors="replace")
 
+    def listen(self, hear: Callable[[str], None]) -> None:
+        """See Process.listen."""
+        self._hear = hear
+
     def close(self) -> int:
         """See Process.close."""
         return self._streams.end(GRACE_S)
@@ -131,6 +137,11 @@ class LineProcess:
     def _keep_stderr(self, chunk: bytes) -> None:
         self._stderr.extend(chunk)
         del self._stderr[:-STDERR_TAIL_BYTES]
+        if self._hear is not None:
+            *lines, self._unheard = (self._unheard + chunk).split(b"\n")
+            self._unheard = self._unheard[-STDERR_TAIL_BYTES:]
+            for line in lines:
+                self._hear(line.decode(errors="replace"))
 
     def _lost(self) -> DeviceLostError:
         status = self.close()

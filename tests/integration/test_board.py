@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.integration.board_jobs import MOBILENET, deploy, rows_of
 from tests.integration.conftest import DEADLINE_S, CallFarm
 
 pytestmark = pytest.mark.slow
+CPU = str(max(os.sched_getaffinity(0)))
 
 
 @pytest.fixture
@@ -82,6 +84,19 @@ def test_the_example_of_the_c_api_runs_on_the_board(unit: Unit, say: CallFarm, t
     for row in rows_of(say("run", "tiny.yml", "--example", "--json", "--round", "2")):
         assert row["cosine"] > 0.9999 and row["settings"]["example"] is True
         assert len(row["latency_ms"]["samples"]) == 2
+
+
+def test_threads_stay_on_their_cpus_and_memory_is_told(unit: Unit, say: CallFarm, tmp_path: Path) -> None:
+    """What the board's kernel says of farmrt's threads while they work, and of its highest resident set."""
+    deploy(tmp_path)
+    words = ("run", "tiny.yml", "--json", "--round", "2", "--cpu_affinity_policy", CPU, "--gpu_perf_hint", "high")
+    on_cpu, on_gpu = rows_of(say(*words))
+    assert (on_cpu["cpu"]["threads"], on_cpu["cpu"]["cpus_in_force"]) == (1, [CPU])
+    assert on_gpu["gpu_perf_hint"] == {"asked": "high", "outcome": "not supported", "extension": ""}
+    assert all(row["peak_memory"]["resident_bytes"] > sum(row["memory_bytes"].values()) for row in (on_cpu, on_gpu))
+    assert on_gpu["peak_memory"]["gpu_bytes"] is None and on_gpu["peak_memory"]["reason"]
+    status, _, said = say("run", "tiny.yml", "--cpu_affinity_policy", "900")
+    assert status == 1 and "affinity: CPU 900 does not exist; there are 0" in said
 
 
 def test_the_boards_facts_are_read(transport: Transport) -> None:

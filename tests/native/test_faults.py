@@ -87,6 +87,26 @@ def test_a_long_launch_is_split_into_parts(failing: int, tmp_path: Path) -> None
         assert [farmrt.ask("run")["ok"] for _ in range(3)] == [True, failing == 9, failing == 8]
 
 
+def test_the_parts_of_a_long_launch_cover_it(tmp_path: Path) -> None:
+    """Of steps that take 2 ms with a limit of 1 ms each is split by whole work groups, without any tuned file."""
+    program = build_farmrt(sanitize=True)
+    record = tmp_path / "record"
+    plan = PlanBuilder()
+    scratch = plan.scratch(COUNT)
+    source = plan.program("kernel void f() {}")
+    plan.step("f", [pool(scratch)], source, [4, 1000], [2, 10])
+    plan.step("f", [pool(scratch)], source, [8], [8])
+    variables = {"FAKE_OPENCL_LAUNCH_NS": "2000000", "FAKE_OPENCL_RECORD": str(record)}
+    with Farmrt(program, tmp_path, str(program.parent / "libfake_opencl.so"), variables) as farmrt:
+        assert farmrt.load(plan, limit_kernel_ms=1)["tuned"]["match"] == "none"
+        assert farmrt.done("run")["limit"] == {"launches": 4, "split_steps": 1}
+        farmrt.done("run")
+    launches = [line.removeprefix("launch ") for line in record.read_text().splitlines() if "launch" in line]
+    measured, split = launches[:2], launches[2:]
+    assert measured == ["0,0 4,1000", "0 8"]
+    assert split == ["0,0 4,340", "0,340 4,340", "0,680 4,320", "0 8"]
+
+
 def test_mutated_files(tmp_path: Path) -> None:
     samples = fuzz.write_corpus(tmp_path)
     reached = fuzz.run(tmp_path, 0, 2000, seed=3)

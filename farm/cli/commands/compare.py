@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from farm.cli.commands import options
+from farm.cli.commands.execution import execution_options
 from farm.cli.envelope import CommandResult
 
 
@@ -27,6 +28,7 @@ from farm.cli.envelope import CommandResult
     help="Differences of no more than this do not count.  [default: 1; 4 for stored runs]",
 )
 @options.memory_option
+@execution_options
 @options.fleet_options("farm compare")
 @options.store_option
 @options.json_option

@@ -34,7 +34,10 @@ def command(**given: Any) -> CommandResult:
     """Measure models on many units, decide what has become worse, and write a report.
 
     Models, units, settings and the number of repeats stand in NIGHTLY.yml. What looks changed is
-    measured again at once. Exit status 0: nothing worse; 1: a confirmed regression, a wrong result, or something that
+    measured again at once. How models are executed (num_threads, cpu_affinity_policy, gpu_perf_hint,
+    gpu_priority_hint) stands in its settings too, since each setting has series of its own.
+
+    Exit status 0: nothing worse; 1: a confirmed regression, a wrong result, or something that
     failed or is missing; 2: configuration; 3: no unit.
     """
     from farm.cli import nightly

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from farm.cli.commands import options
+from farm.cli.commands.execution import hint_options
 from farm.cli.envelope import CommandResult
 from runtime.types import Precision
 
@@ -26,6 +27,7 @@ PRECISIONS = [precision.name.lower() for precision in Precision]
 @click.option("--variants", "all_variants", is_flag=True, help="Every variant of each kernel, not only the default.")
 @click.option("--precision", type=click.Choice(PRECISIONS), help="Only this precision.  [default: all of the unit]")
 @click.option("--memory", type=click.Choice(["buffer", "image"]), help="Only this memory.  [default: all of the unit]")
+@hint_options
 @options.unit_options
 @options.fleet_options("farm opbench")
 @options.store_option

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from farm.cli import envelope
+from farm.cli import envelope, verbosity
+from farm.cli.commands.execution import execution_options
 from farm.config import samples
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -93,17 +94,17 @@ def unit_options(function: Function) -> Function:
 
 
 def load_options(function: Function) -> Function:
-    """How a model is loaded; the function gets one LoadOptions as `load`."""
+    """How a model is loaded and executed; the function gets one LoadOptions as `load`."""
 
     @functools.wraps(function)
-    def called(tuned: Path | None, kernels: Path | None, memory: str | None, **others: Any) -> Any:
+    def called(tuned: Path | None, kernels: Path | None, memory: str | None, execution: Any, **others: Any) -> Any:
         from farm.jobs.run import LoadOptions
 
-        return function(load=LoadOptions(tuned, kernels, memory), **others)
+        return function(load=LoadOptions(tuned, kernels, memory, execution), **others)
 
     default = "[default: the file that tuning left in build/, if any]"
     return _with_options(  # type: ignore[no-any-return]
-        called,
+        execution_options(called),
         click.option("--tuned", metavar="FILE|none", type=FILE, help=f"Tuned parameters.  {default}"),
         click.option("--kernels", metavar="FILE|none", type=FILE, help=f"Compiled kernels.  {default}"),
         memory_option,
@@ -135,7 +136,8 @@ def fleet_options(purpose: str, spreads: bool = False) -> Callable[[Function], F
             )
             return function(fleet=fleet, **others)
 
-        return _with_options(called, *_FLEET, *([spread_option] if spreads else []))  # type: ignore[no-any-return]
+        more = [*([spread_option] if spreads else []), verbosity.option]
+        return _with_options(called, *_FLEET, *more)  # type: ignore[no-any-return]
 
     return decorate
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from farm.cli.commands import options
+from farm.cli.commands.execution import execution_options
 from farm.cli.envelope import CommandResult
 
 LEVELS = ("quick", "normal", "exhaustive")
@@ -27,6 +28,7 @@ LEVELS = ("quick", "normal", "exhaustive")
 )
 @options.fleet_options("farm tune")
 @options.memory_option
+@execution_options
 @options.trust_model_option
 @options.store_option
 @options.json_option

@@ -13,12 +13,14 @@ import numpy.typing as npt
 
 from farm.config import deployment
 from farm.config.deployment import Model, Runtime
+from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
 from farm.decision.comparison import ComparisonDecision, compare_figures, decide
 from farm.jobs.compare.bundle import Probed
 from farm.jobs.compare.contender import Contender
 from farm.jobs.compare.duet import Arm, Entry, Rehearsal, errors_naming, rehearse, run_turns
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
+from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
@@ -26,6 +28,7 @@ from farm.jobs.models.prepare import Failed, Prepared, prepare_all, random_input
 from farm.jobs.validate import Validation, compare_outputs
 from farm.model.fetch import Fetcher
 from farm.rows.compare import CompareResult, CompareRow, ComparisonOutcome, Side
+from farm.rows.execution import ExecutionFigures
 from farm.rows.latency import Latency
 from farm.rows.nightly import Block
 from farm.rows.result import OK
@@ -48,6 +51,7 @@ class CompareOptions:
     runtimes: tuple[Runtime, ...] = ("cpu", "gpu")
     memory: str | None = None
     seed: int = 0
+    execution: Execution = DEFAULT
 
 
 def compare_job(
@@ -68,7 +72,7 @@ def compare_job(
         return _Duel(opened, prepared, runtime, both, options).result()
 
     def settings(model: Model, runtime: Runtime) -> Settings:
-        return {"turns": options.turns, "seed": options.seed}
+        return {"turns": options.turns, "seed": options.seed, **options.execution.over(model.execution).given}
 
     for row in rows_of_each(CompareRow, models, units, measure, settings, fleet, progress):
         yield row if row.a.name else row.model_copy(update={"a": a.side, "b": b.side})
@@ -114,6 +118,7 @@ class _Duel:
         with errors_naming(arm):
             probed = Probed.of(self.opened, self.options.memory)
             bundle = contender.bundle(self.prepared.name, self.runtime, probed, folder)
+            bundle = bundle.with_execution(self.options.execution)
         return Entry(arm, bundle, folder, _inputs(contender.model_file, name))
 
     def _rehearsed(self, entry: Entry, folder: Path) -> Rehearsal:
@@ -132,7 +137,7 @@ class _Duel:
             device_model=self.opened.device_model,
             provenance=self._provenance(b),
             throttling=Throttling(throttled=throttled),
-            figures=figures_of(sides[1]),
+            figures=figures_of(sides[1], execution_figures(b.answer, b.entry.bundle.execution)),
             comparison=outputs.comparison,
             compared=compare_figures(*sides, decision, self.options.margin_percent, blocks=blocks),
         )
@@ -161,10 +166,14 @@ def _failed(decision: ComparisonDecision, throttled: str) -> Ending:
     return Ending(status=Status.FAILED, reason=f"{decision.verdict}{throttled and f' ({throttled})'}")
 
 
-def figures_of(side: Side) -> RunFigures:
+def figures_of(side: Side, execution: ExecutionFigures) -> RunFigures:
     """The figures of one side as those of a run."""
     return RunFigures(
-        latency_ms=side.latency_ms, init_ms=side.init_ms, first_ms=side.first_ms, memory_bytes=side.memory_bytes
+        latency_ms=side.latency_ms,
+        init_ms=side.init_ms,
+        first_ms=side.first_ms,
+        memory_bytes=side.memory_bytes,
+        **dict(execution),
     )
 
 

@@ -25,6 +25,7 @@ import farm
 from farm import atomic_file
 from farm.config import deployment
 from farm.config.deployment import Runtime
+from farm.config.execution import DEFAULT, Execution
 from farm.config.fields import Abi
 from farm.config.inventory import Unit
 from farm.farmrt.answers import ProbeAnswer
@@ -62,7 +63,7 @@ class OutputTensor(_Described):
 
 
 class Bundle(_Described):
-    """What bundle.json says. `source` is the folder of the farm that made it."""
+    """What bundle.json says. `source` is the folder of the farm that made it; older ones know no `execution`."""
 
     bundle_version: int = BUNDLE_VERSION
     source: str
@@ -74,6 +75,11 @@ class Bundle(_Described):
     fingerprint: dict[str, str]
     settings: dict[str, Any]
     limit_kernel_time: bool
+    execution: Execution = DEFAULT
+
+    def with_execution(self, execution: Execution) -> Bundle:
+        """The same, executed so; what is not given there stays as its deployment file says."""
+        return self.model_copy(update={"execution": execution.over(self.execution)})
 
 
 class Probed(_Described):
@@ -114,6 +120,7 @@ def make_bundle(model_file: Path, model: str, runtime: Runtime, probed: Probed, 
         fingerprint=row_fingerprint(target),
         settings={"data_type": prepared.settings.data_type_on(runtime), "memory": target.memory},
         limit_kernel_time=prepared.settings.limit_opencl_kernel_time,
+        execution=prepared.settings.execution,
     )
     atomic_file.write(folder / BUNDLE_FILE, bundle.model_dump_json(indent=2).encode())
     return bundle

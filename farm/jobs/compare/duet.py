@@ -128,7 +128,10 @@ def _loaded(opened: OpenUnit, entry: Entry) -> Iterator[tuple[OpenUnit, LoadAnsw
     with errors_naming(entry.arm), connection.session(farmrt) as own:
         runner = OpenUnit(connection, own)
         plan_file, limited = entry.folder / PLAN_FILE, entry.bundle.limit_kernel_time
-        yield runner, runner.load(plan_file, kernels=entry.kernels, limit_kernel_time=limited)
+        yield (
+            runner,
+            runner.load(plan_file, kernels=entry.kernels, limit_kernel_time=limited, execution=entry.bundle.execution),
+        )
 
 
 @contextlib.contextmanager

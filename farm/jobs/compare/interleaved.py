@@ -18,6 +18,7 @@ from typing import Any
 import numpy.typing as npt
 
 from farm.condition.throttling import RetryPolicy
+from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import LoadAnswer
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.jobs.models.prepare import TestData
@@ -34,11 +35,12 @@ Rounds = list[list[float]]
 
 @dataclasses.dataclass(frozen=True)
 class PlanFile:
-    """A model's plan, as it lies in its file, and whether long launches are split."""
+    """A model's plan, as it lies in its file, whether long launches are split, and how it is executed."""
 
     plan: Plan
     path: Path
     limit_kernel_time: bool = False
+    execution: Execution = DEFAULT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +168,8 @@ def _one_process_each(
 @contextlib.contextmanager
 def _loaded(opened: OpenUnit, plan_file: PlanFile, files: TunedFiles) -> Iterator[tuple[OpenUnit, LoadAnswer]]:
     with opened.twin() as own:
-        yield own, own.load(plan_file.path, files.tuned, files.kernels, plan_file.limit_kernel_time)
+        artifacts, limited = (files.tuned, files.kernels), plan_file.limit_kernel_time
+        yield own, own.load(plan_file.path, *artifacts, limited, execution=plan_file.execution)
 
 
 def first_rounds(opened: OpenUnit, inputs: Mapping[str, Array]) -> tuple[float, float]:

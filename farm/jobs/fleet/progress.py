@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from typing import Protocol
 
 from farm.rows.device_state import DeviceState
 from tuner.trial_runner import Progress as SearchProgress
+
+LOG = logging.getLogger("farm.jobs")
 
 
 class ProgressView(Protocol):
@@ -54,6 +57,7 @@ class UnitProgress:
 
     def stage(self, text: str) -> None:
         """What the unit is at now."""
+        LOG.info("%s: %s", self.unit, text)
         self.view.stage(self.unit, text)
 
     def search(self, progress: SearchProgress) -> None:
@@ -67,4 +71,5 @@ class UnitProgress:
 
     def ended(self, text: str) -> None:
         """The unit has nothing more to do, or is lost."""
+        LOG.info("%s: %s", self.unit, text)
         self.view.ended(self.unit, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +22,7 @@ from farm.condition.readiness import BYTES_PER_MB, wait_until_ready
 from farm.condition.task_profile import TaskProfile
 from farm.condition.throttling import MeasuredSample, RetryPolicy, measure_unthrottled
 from farm.config.deployment import Runtime
+from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
 from farm.farmrt.answers import LoadAnswer, OpenClAnswer, ProbeAnswer, RunAnswer
 from farm.farmrt.session import Session
@@ -49,6 +51,8 @@ from runtime.types import Precision
 
 Array = npt.NDArray[Any]
 Value = TypeVar("Value")
+
+LOG = logging.getLogger("farm.unit")
 
 PROBE_DEADLINE_S = 120.0
 ANSWER_DEADLINE_S = 10.0
@@ -84,7 +88,9 @@ class UnitConnection:
     def session(self, program: Path | None = None, environment: Mapping[str, str] | None = None) -> Session:
         """Starts another farmrt on the unit: this farm's, or the one in a file."""
         farmrt = program or build_farmrt(self.unit.abi)
-        return Session(self.transport, self.store.put([farmrt])[farmrt], environment, wrap=self.task_profile.wrap)
+        logged = {"FARMRT_LOG": "debug"} if LOG.isEnabledFor(logging.DEBUG) else {}
+        remote = self.store.put([farmrt])[farmrt]
+        return Session(self.transport, remote, {**logged, **(environment or {})}, wrap=self.task_profile.wrap)
 
 
 class OpenUnit:
@@ -173,6 +179,7 @@ class OpenUnit:
         lazy: bool = False,
         deadline_s: float | None = None,
         round_limit_s: float | None = None,
+        execution: Execution = DEFAULT,
     ) -> LoadAnswer:
         """Pushes and loads a plan, with tuned parameters and compiled kernels where they are given.
 
@@ -190,6 +197,7 @@ class OpenUnit:
             watchdog_ms=math.ceil(MS_PER_S * self.round_limit_s),
             limit_kernel_ms=LIMITED_KERNEL_MS if limit_kernel_time else None,
             lazy=lazy or None,
+            **execution.words,
         )
 
     def first_round(self) -> RunAnswer:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import onnx
 
 from farm.config.deployment import Deployment, Input, Model, Output, Runtime
+from farm.config.execution import Execution
 from farm.config.platforms import PLATFORMS, DataFormat
 from farm.model import boundary, data_formats, fetch
 from farm.model.framework_model import FrameworkModel
@@ -63,6 +64,12 @@ class Prepared:
     def options(self, keep_layers: bool = False) -> Options:
         """What the deployment file asks of the lowering."""
         return Options(winograd=self.settings.winograd, obfuscate=self.settings.obfuscate, keep_layers=keep_layers)
+
+    def with_execution(self, execution: Execution) -> Prepared:
+        """The same model, executed so; what is not given there stays as the deployment file says."""
+        if not execution.given:
+            return self
+        return dataclasses.replace(self, settings=self.settings.with_execution(execution))
 
     def precision(self, runtime: Runtime) -> Precision:
         """Storage and arithmetic on a runtime."""
@@ -132,6 +139,10 @@ class Failed:
     name: str
     settings: Model
     error: ModelError
+
+    def with_execution(self, execution: Execution) -> Failed:
+        """The same, with settings as those of the models that can run."""
+        return dataclasses.replace(self, settings=self.settings.with_execution(execution))
 
 
 class TestData:

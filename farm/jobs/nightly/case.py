@@ -11,6 +11,7 @@ from farm.condition.device_state import read_state
 from farm.config.deployment import Runtime
 from farm.farmrt.answers import LoadAnswer
 from farm.jobs.benchmark import profile
+from farm.jobs.fleet.execution import execution_figures, peak_memory
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.jobs.models.prepare import Failed, Prepared, TestData
 from farm.jobs.run import Loaded, LoadOptions, RoundTimes, load_model, provenance_of, run_rounds
@@ -18,6 +19,7 @@ from farm.jobs.tune.tuned_check import TunedCheck, check_tuned
 from farm.jobs.validate import Validation, compare_outputs, with_half_range
 from farm.nightly.configuration import NightlyConfiguration
 from farm.rows.device_state import DeviceState
+from farm.rows.execution import ExecutionFigures
 from farm.rows.nightly import Block, OperatorTime
 from farm.rows.profile import operators
 from farm.rows.row import Ending, Provenance
@@ -46,6 +48,7 @@ class Examination:
     device_model: str
     provenance: Provenance
     load: LoadAnswer
+    execution: ExecutionFigures
     state: DeviceState
     file_bytes: Mapping[str, int]
     validation: Validation
@@ -68,6 +71,9 @@ def examine(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -
         device_model=opened.device_model,
         provenance=provenance_of(opened, loaded),
         load=loaded.answer,
+        execution=execution_figures(
+            loaded.answer, loaded.execution, first.answer, peak_memory(opened, subject.runtime)
+        ),
         file_bytes=_file_bytes(opened, loaded),
         state=read_state(opened.transport),
         validation=_validated(opened, subject, loaded) if "validate" in nightly.jobs else Validation(),
@@ -87,7 +93,10 @@ def _tuned_checked(opened: OpenUnit, subject: Subject, nightly: NightlyConfigura
     prepared, data = _ready(subject)
     if "tune_check" not in nightly.jobs or subject.runtime != "gpu" or subject.load.tuned is not None:
         return TunedCheck()
-    return check_tuned(opened, prepared, subject.runtime, data, subject.load.memory, rest=nightly.rest)
+    execution = subject.load.execution
+    return check_tuned(
+        opened, prepared, subject.runtime, data, subject.load.memory, rest=nightly.rest, execution=execution
+    )
 
 
 def measure_block(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration, arm: str, rerun: bool) -> Block:

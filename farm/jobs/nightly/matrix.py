@@ -75,7 +75,8 @@ def _test_data(model: Prepared | Failed) -> TestData | None:
 
 
 def _load_options(nightly: NightlyConfiguration, setting: Setting) -> LoadOptions:
-    return LoadOptions(_file(nightly, setting.tuned), _file(nightly, setting.kernels), setting.memory)
+    files = _file(nightly, setting.tuned), _file(nightly, setting.kernels)
+    return LoadOptions(*files, setting.memory, setting.execution)
 
 
 def _file(nightly: NightlyConfiguration, word: str | None) -> Path | None:

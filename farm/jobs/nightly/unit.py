@@ -190,7 +190,8 @@ class UnitNight:
             night=self._night_figures(case),
         )
         nightly = self._settings.nightly
-        known = rounds_settings(subject.model.settings, subject.runtime, nightly.rounds, nightly.warmup)
+        rounds, execution = (nightly.rounds, nightly.warmup), subject.load.execution
+        known = rounds_settings(subject.model.settings, subject.runtime, *rounds, execution)
         states = UnitStates(state_before=examined.state if examined else None, state_after=state_after)
         conditions = Conditions({**known, **self._about.conditions}, states)
         return make_row(NightlyRow, identity_of(self.unit, subject.model, subject.runtime), conditions, result)
@@ -202,14 +203,15 @@ class UnitNight:
 
     def _run_figures(self, case: Case) -> RunFigures:
         """The figures of a run: times of the blocks, else of the examination; what farmrt said when it loaded."""
-        blocks, load = self._blocks[case], self._examined[case].load if case in self._examined else None
+        blocks, examined = self._blocks[case], self._examined.get(case)
+        load = examined.load if examined else None
         samples = list(itertools.chain.from_iterable(block.samples for block in blocks if not block.throttled))
         times = RunFigures(
             init_ms=blocks[0].init_ms if blocks else load.init_ms if load else None,
             first_ms=blocks[0].first_ms if blocks else None,
             latency_ms=Latency.of(samples) if samples else None,
         )
-        if load is None:
+        if examined is None or load is None:
             return times
         return RunFigures(
             init_ms=times.init_ms,
@@ -218,6 +220,7 @@ class UnitNight:
             memory_bytes=load.memory,
             tuned=load.tuned_use,
             kernels=load.kernels_use,
+            **dict(examined.execution),
         )
 
     def _night_figures(self, case: Case) -> NightlyFigures:

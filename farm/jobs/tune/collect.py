@@ -231,8 +231,9 @@ def _compiled(opened: OpenUnit, models: Sequence[Tuned], tuned: TunedSet) -> Ker
 
 
 def _saved(opened: OpenUnit, model: Tuned, tuned_file: Path, local: Path) -> KernelSet:
-    limited = model.prepared.settings.limit_opencl_kernel_time
-    opened.load(model.plan_file, tuned_file, limit_kernel_time=limited)
+    settings = model.prepared.settings
+    limited, execution = settings.limit_opencl_kernel_time, settings.execution
+    opened.load(model.plan_file, tuned_file, limit_kernel_time=limited, execution=execution)
     opened.write_inputs(TestData(model.prepared, {}).inputs)
     opened.first_round()
     opened.session.command("save_kernels", file=local.name)

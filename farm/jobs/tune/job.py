@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 from farm.config.deployment import Deployment, Model, Runtime
+from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
 from farm.jobs.compare.interleaved import Measured, TunedFiles
 from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
+from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
@@ -36,6 +38,7 @@ class TuneOptions:
     """What `farm tune` was asked for."""
 
     search: SearchOptions
+    execution: Execution = DEFAULT
 
     def settings(self, settings: Model, runtime: Runtime) -> Settings:
         """Settings of a row that are known before anything runs."""
@@ -45,6 +48,7 @@ class TuneOptions:
             "data_type": settings.data_type_on(runtime),
             "winograd": settings.winograd,
             "limit_opencl_kernel_time": settings.limit_opencl_kernel_time,
+            **settings.execution.given,
         }
 
 
@@ -59,7 +63,7 @@ def tune_job(
 
     All models of a unit are searched together before its first row, and units with the same target search together.
     """
-    models = [model for deployment in deployments for model in prepare_all(deployment)]
+    models = [model.with_execution(options.execution) for source in deployments for model in prepare_all(source)]
     prepared = [model for model in models if isinstance(model, Prepared) and "gpu" in model.settings.runtimes]
     tuning = _Tuning(prepared, options, len(units))
 
@@ -101,7 +105,7 @@ class _Tuning:
             device_model=opened.device_model,
             provenance=_provenance(opened, tuned, published.files),
             throttling=proof.throttling,
-            figures=_run_figures(proof.new),
+            figures=_run_figures(proof.new, model.settings.execution),
             comparison=proof.validation.comparison,
             tuning=_tune_figures(tuned, published.files, proof),
         )
@@ -132,7 +136,7 @@ def _provenance(opened: OpenUnit, tuned: Tuned, files: TunedFiles) -> Provenance
     )
 
 
-def _run_figures(measured: Measured) -> RunFigures:
+def _run_figures(measured: Measured, execution: Execution) -> RunFigures:
     """The figures of the tuned model."""
     load = measured.load
     return RunFigures(
@@ -142,6 +146,7 @@ def _run_figures(measured: Measured) -> RunFigures:
         memory_bytes=load.memory,
         tuned=load.tuned_use,
         kernels=load.kernels_use,
+        **dict(execution_figures(load, execution)),
     )
 
 

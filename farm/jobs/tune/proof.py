@@ -63,7 +63,8 @@ class Proof:
 def prove(opened: OpenUnit, tuned: Tuned, new: TunedFiles, in_force: TunedFiles | None, data: TestData) -> Proof:
     """Measures a model in all three ways and decides; `in_force` is None where that is the default, or the new one."""
     opened.progress.stage(f"{tuned.prepared.name}: default against {'in force and ' if in_force else ''}tuned")
-    plan_file = PlanFile(tuned.plan, tuned.plan_file, tuned.prepared.settings.limit_opencl_kernel_time)
+    settings = tuned.prepared.settings
+    plan_file = PlanFile(tuned.plan, tuned.plan_file, settings.limit_opencl_kernel_time, settings.execution)
     ways = [DEFAULTS, *([in_force] if in_force else []), new]
     (default, *others), throttling = measure_in_turns(opened, plan_file, ways, data, None if tuned.won else ONE_EACH)
     incumbent, measured = (others[0] if in_force else None), others[-1]

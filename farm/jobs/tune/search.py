@@ -1,4 +1,4 @@
-"""The search on one unit: models with one target and options share a trial plan, and all share a journal a SoC."""
+"""The search on one unit: models alike in target, options and execution share a trial plan; a SoC has one journal."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import datetime
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from farm.config.execution import Execution
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared
 from farm.jobs.tune.shared_search import SharedSearch
@@ -22,6 +23,8 @@ from tuner.journal import Journal
 from tuner.search import LEVELS, Expand, SearchResult, search
 from tuner.trial_runner import TrialRunner
 from tuner.verdict import LaunchVerdict
+
+Key = tuple[Target, Options, Execution]  # models with the same are searched together
 
 LEAST_TRIAL_S = 0.05  # device time of the fastest trials: a program is built, a launch repeated
 
@@ -75,9 +78,10 @@ def search_models(
 ) -> list[Tuned]:
     """Searches the launches of all models that run on the unit; the others are left out."""
     lowered = [tuned for model in models if (tuned := _lowered(opened, model, options.memory))]
-    groups: dict[tuple[Target, Options], list[Tuned]] = {}
+    groups: dict[Key, list[Tuned]] = {}
     for tuned in lowered:
-        groups.setdefault((tuned.target, tuned.prepared.options()), []).append(tuned)
+        key = (tuned.target, tuned.prepared.options(), tuned.prepared.settings.execution)
+        groups.setdefault(key, []).append(tuned)
     searches = (_search(opened, key, group, options, shared) for key, group in groups.items())
     return [tuned for group in searches for tuned in group]
 
@@ -94,12 +98,12 @@ def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> Tuned | N
 
 def _search(
     opened: OpenUnit,
-    key: tuple[Target, Options],
+    key: Key,
     group: Sequence[Tuned],
     options: SearchOptions,
     shared: SharedSearch[list[Tuned]],
 ) -> list[Tuned]:
-    """Searches models of one target and options, together with the other units of that target."""
+    """Searches models of one target, options and execution, together with the other units of that target."""
     launches = {step.tuning_key for tuned in group for step in tuned.plan.steps if step.tuning_key}
     if not launches:
         return list(group)
@@ -125,7 +129,8 @@ def _led(
 ) -> list[Tuned]:
     target = group[0].target
     provenance = {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
-    with Journal(journal_file(opened.unit.soc), fingerprint_of(target).digest, provenance) as journal:
+    execution = group[0].prepared.settings.execution
+    with Journal(journal_file(opened.unit.soc), _trials_of(target, execution), provenance) as journal:
         _say(journal, opened.progress.stage)
         budget_s = options.seconds * len(group)
         if 0 < budget_s <= trials.prepare_s:
@@ -136,6 +141,12 @@ def _led(
         runner = TrialRunner(pool, journal, max(budget_s - trials.prepare_s, 0.0))
         outcome = search(trials.launches, _expansion(target), runner, LEVELS[options.level], opened.progress.search)
     return [_with_verdicts(tuned, outcome, trials) for tuned in group]
+
+
+def _trials_of(target: Target, execution: Execution) -> str:
+    """What trials in a journal are valid for: the device, and the hints under which it works faster or slower."""
+    digest = fingerprint_of(target).digest
+    return f"{digest},{execution.hints}" if execution.hints else digest
 
 
 def _expansion(target: Target) -> Expand:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from farm.condition.throttling import RetryPolicy, throttling_cause
+from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import TrialAnswer
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared
@@ -39,10 +40,16 @@ class UnitTrials:
     """
 
     def __init__(
-        self, opened: OpenUnit, trial_plan: TrialPlan, plan_file: Path, clock: Callable[[], float] = time.monotonic
+        self,
+        opened: OpenUnit,
+        trial_plan: TrialPlan,
+        plan_file: Path,
+        clock: Callable[[], float] = time.monotonic,
+        execution: Execution = DEFAULT,
     ) -> None:
         self.launches = tuple(launch for launch in trial_plan.launches if launch.uses)
         self._opened, self._inputs, self._plan_file, self._clock = opened, trial_plan.inputs, plan_file, clock
+        self._execution = execution
         start_s = clock()
         self._conditions = opened.conditions()
         self._prepare()
@@ -100,7 +107,7 @@ class UnitTrials:
 
     def _prepare(self) -> None:
         """Loads the trial plan, and runs it once so that every step's input is there."""
-        self._opened.load(self._plan_file, lazy=True)
+        self._opened.load(self._plan_file, lazy=True, execution=self._execution)
         self._opened.write_inputs(self._inputs)
         self._run_once()
 
@@ -114,7 +121,7 @@ def trials_on(opened: OpenUnit, models: Sequence[Prepared], target: Target, name
     lowered = trial_plan(graphs, target, models[0].options())
     plan_file = WORKSPACE.plan_file(name, opened.unit.abi, opened.unit.soc, "gpu")
     write_plan(lowered.plan, plan_file)
-    return UnitTrials(opened, lowered, plan_file)
+    return UnitTrials(opened, lowered, plan_file, execution=models[0].settings.execution)
 
 
 def use_name(model: Prepared) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from farm import artifacts
 from farm.condition.throttling import RetryPolicy
 from farm.config.deployment import Runtime
+from farm.config.execution import DEFAULT, Execution
 from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, PlanFile, TunedFiles, measure_in_turns
 from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.unit import OpenUnit, write_plan
@@ -42,6 +43,7 @@ def check_tuned(
     memory: str | None = None,
     effort: Effort = QUICK,
     rest: RetryPolicy | None = None,
+    execution: Execution = DEFAULT,
 ) -> TunedCheck:
     """Checks the stored tuned files of a model; an empty check for the CPU, which has none.
 
@@ -58,12 +60,14 @@ def check_tuned(
     write_plan(plan, plan_file)
     model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned_file)
     kernels_file = kernel_trial.choose(opened, model, kernels_file, put_aside=True).file
-    tuned = opened.load(plan_file, tuned_file, kernels_file, model.limited).tuned
+    execution = execution.over(prepared.settings.execution)
+    tuned = opened.load(plan_file, tuned_file, kernels_file, model.limited, execution=execution).tuned
     if tuned is None or tuned.match != "exact":
         return TunedCheck(_not_valid(tuned.reason if tuned else "", opened.unit.soc))
     opened.progress.stage(f"{prepared.name}: default against tuned")
     ways = (DEFAULTS, TunedFiles(tuned_file, kernels_file))
-    measured, throttling = measure_in_turns(opened, PlanFile(plan, plan_file, model.limited), ways, data, effort, rest)
+    one_plan = PlanFile(plan, plan_file, model.limited, execution)
+    measured, throttling = measure_in_turns(opened, one_plan, ways, data, effort, rest)
     default, with_files = measured
     return _checked(prepared, runtime, data, with_files, with_files.over(default), throttling.throttled)
 

@@ -1,7 +1,11 @@
 /* An OpenCL library for tests: keeps memory and programs, checks every range, launches nothing.
  *
  * FAKE_OPENCL_FAIL=CALL:N lets the N-th call of a function (from 1) fail with CL_OUT_OF_RESOURCES. A program whose
- * source has the word `refuse` is not built. Time is a counter.
+ * source has the word `refuse` is not built. Time is a counter; a launch takes FAKE_OPENCL_LAUNCH_NS (500) of it.
+ *
+ * FAKE_OPENCL_EXTENSIONS are what the device lists, FAKE_OPENCL_VERSION the platform's version (1.1). A context or queue
+ * with the property FAKE_OPENCL_REFUSE (hexadecimal) is refused. To the file FAKE_OPENCL_RECORD goes a line for each
+ * context (`context 40c2=40c3`), queue (`queue 1093=2 1096=1`) and launch (`launch 0,20 4,20`: offset, global size).
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -57,6 +61,53 @@ static cl_int answer_text(const char *text, size_t room, void *target, size_t *n
     return answer(text, strlen(text) + 1, room, target, needed);
 }
 
+/* --- what was asked for --- */
+
+static const char *setting(const char *name, const char *fallback) {
+    const char *value = getenv(name);
+    return value ? value : fallback;
+}
+
+/* The file for records, at its end; NULL where none is wanted. */
+static FILE *record_open(const char *what) {
+    const char *path = getenv("FAKE_OPENCL_RECORD");
+    FILE *file = path ? fopen(path, "a") : NULL;
+    if (file != NULL) fprintf(file, "%s", what);
+    return file;
+}
+
+static void record_close(FILE *file) {
+    if (file == NULL) return;
+    fprintf(file, "\n");
+    fclose(file);
+}
+
+/* Records pairs of property and value up to a 0; returns whether one of them is to be refused. */
+static int properties_refused(const char *what, const int64_t *pairs) {
+    const char *text = getenv("FAKE_OPENCL_REFUSE");
+    const int64_t refused = text ? (int64_t)strtoull(text, NULL, 16) : 0;
+    int found = 0;
+    FILE *file = record_open(what);
+    for (; pairs != NULL && pairs[0] != 0; pairs += 2) {
+        if (file != NULL) fprintf(file, " %llx=%llx", (unsigned long long)pairs[0], (unsigned long long)pairs[1]);
+        found = found || pairs[0] == refused;
+    }
+    record_close(file);
+    return found;
+}
+
+static void sizes_record(FILE *file, const size_t *sizes, cl_uint rank) {
+    for (cl_uint i = 0; i < rank; i++) fprintf(file, "%c%zu", i ? ',' : ' ', sizes ? sizes[i] : 0);
+}
+
+static void launch_record(const size_t *offset, const size_t *global, cl_uint rank) {
+    FILE *file = record_open("launch");
+    if (file == NULL) return;
+    sizes_record(file, offset, rank);
+    sizes_record(file, global, rank);
+    record_close(file);
+}
+
 /* --- platform and device --- */
 
 EXPORT cl_int clGetPlatformIDs(cl_uint room, cl_platform_id *platforms, cl_uint *count) {
@@ -67,8 +118,10 @@ EXPORT cl_int clGetPlatformIDs(cl_uint room, cl_platform_id *platforms, cl_uint 
 }
 
 EXPORT cl_int clGetPlatformInfo(cl_platform_id platform, cl_uint property, size_t room, void *target, size_t *needed) {
+    char version[64];
     (void)platform;
-    return answer_text(property == CL_PLATFORM_NAME ? "Fake" : "OpenCL 1.1 Fake", room, target, needed);
+    snprintf(version, sizeof version, "OpenCL %s Fake", setting("FAKE_OPENCL_VERSION", "1.1"));
+    return answer_text(property == CL_PLATFORM_NAME ? "Fake" : version, room, target, needed);
 }
 
 EXPORT cl_int clGetDeviceIDs(cl_platform_id platform, cl_bitfield type, cl_uint room, cl_device_id *devices,
@@ -92,7 +145,8 @@ EXPORT cl_int clGetDeviceInfo(cl_device_id device, cl_uint property, size_t room
         case CL_DEVICE_VENDOR: return answer_text("Nobody", room, target, needed);
         case CL_DRIVER_VERSION: return answer_text("1.0", room, target, needed);
         case CL_DEVICE_VERSION: return answer_text("OpenCL 1.1 Fake", room, target, needed);
-        case CL_DEVICE_EXTENSIONS: return answer_text("cl_khr_fp16 cl_fake", room, target, needed);
+        case CL_DEVICE_EXTENSIONS:
+            return answer_text(setting("FAKE_OPENCL_EXTENSIONS", "cl_khr_fp16 cl_fake"), room, target, needed);
         case CL_DEVICE_MAX_WORK_ITEM_SIZES: return answer(sizes, sizeof sizes, room, target, needed);
         default: return answer(&number, sizeof number, room, target, needed);
     }
@@ -100,8 +154,9 @@ EXPORT cl_int clGetDeviceInfo(cl_device_id device, cl_uint property, size_t room
 
 EXPORT cl_context clCreateContext(const intptr_t *properties, cl_uint count, const cl_device_id *devices,
                                   cl_context_notify *notify, void *user, cl_int *code) {
-    (void)properties, (void)count, (void)devices, (void)notify, (void)user;
+    (void)count, (void)devices, (void)notify, (void)user;
     MAY_FAIL_TO_CREATE("clCreateContext", code);
+    if (properties_refused("context", (const int64_t *)properties)) return *code = INVALID_VALUE, NULL;
     return (cl_context)(void *)&a_context;
 }
 
@@ -109,8 +164,18 @@ EXPORT cl_int clReleaseContext(cl_context context) { return (void)context, 0; }
 
 EXPORT cl_command_queue clCreateCommandQueue(cl_context context, cl_device_id device, cl_bitfield properties,
                                              cl_int *code) {
-    (void)context, (void)device, (void)properties;
+    const int64_t pairs[] = {CL_QUEUE_PROPERTIES, (int64_t)properties, 0};
+    (void)context, (void)device;
     MAY_FAIL_TO_CREATE("clCreateCommandQueue", code);
+    properties_refused("queue", pairs);
+    return (cl_command_queue)(void *)&a_queue;
+}
+
+EXPORT cl_command_queue clCreateCommandQueueWithProperties(cl_context context, cl_device_id device,
+                                                           const cl_queue_properties *properties, cl_int *code) {
+    (void)context, (void)device;
+    MAY_FAIL_TO_CREATE("clCreateCommandQueueWithProperties", code);
+    if (properties_refused("queue", (const int64_t *)properties)) return *code = INVALID_VALUE, NULL;
     return (cl_command_queue)(void *)&a_queue;
 }
 
@@ -195,11 +260,13 @@ EXPORT cl_int clEnqueueWriteImage(cl_command_queue queue, cl_mem image, cl_bool 
     return 0;
 }
 
+static cl_ulong launch_ns(void) { return strtoull(setting("FAKE_OPENCL_LAUNCH_NS", "500"), NULL, 10); }
+
 static cl_int event_create(cl_event *event) {
     if (event == NULL) return 0;
     uint64_t *made = calloc(1, sizeof *made);
     if (made == NULL) return FAILURE;
-    *made = clock_ns += 1000;
+    *made = clock_ns += launch_ns() + 500;
     *event = (cl_event)(void *)made;
     return 0;
 }
@@ -303,8 +370,9 @@ EXPORT cl_int clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device, cl
 EXPORT cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint rank, const size_t *offset,
                                      const size_t *global, const size_t *local, cl_uint count, const cl_event *wait,
                                      cl_event *event) {
-    (void)queue, (void)kernel, (void)offset, (void)count, (void)wait;
+    (void)queue, (void)kernel, (void)count, (void)wait;
     MAY_FAIL("clEnqueueNDRangeKernel");
+    launch_record(offset, global, rank);
     for (cl_uint i = 0; i < rank; i++) {
         if (global[i] == 0 || (local != NULL && global[i] % local[i] != 0)) return CL_INVALID_WORK_GROUP_SIZE;
     }
@@ -323,7 +391,7 @@ EXPORT cl_int clReleaseEvent(cl_event event) { return free((void *)event), 0; }
 
 EXPORT cl_int clGetEventProfilingInfo(cl_event event, cl_uint property, size_t room, void *target, size_t *needed) {
     MAY_FAIL("clGetEventProfilingInfo");
-    cl_ulong time_ns = *(uint64_t *)(void *)event + (property == CL_PROFILING_COMMAND_END ? 500 : 0);
+    const cl_ulong time_ns = *(uint64_t *)(void *)event + (property == CL_PROFILING_COMMAND_END ? launch_ns() : 0);
     return answer(&time_ns, sizeof time_ns, room, target, needed);
 }
 

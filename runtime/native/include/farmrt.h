@@ -48,8 +48,12 @@ typedef struct {
     char message[2000]; /* one line for a person; a build log may follow */
 } rt_error;
 
-/* The cores that CPU operators run on: all, or those of the highest or lowest frequency. */
+/* The cores that CPU operators run on: all, or those of the highest or lowest frequency; rt_options.cores names them
+ * one by one. */
 typedef enum { RT_AFFINITY_NONE = 0, RT_AFFINITY_BIG, RT_AFFINITY_LITTLE } rt_affinity;
+
+/* What a GPU's driver is asked for, where it takes such a hint. */
+typedef enum { RT_HINT_DEFAULT = 0, RT_HINT_LOW, RT_HINT_NORMAL, RT_HINT_HIGH } rt_hint;
 
 /* Zero is a good value for every member but the plan and its data. Bytes given here, and what `on_hang` uses, must
  * outlive the engine; texts need not outlive the call. A value. */
@@ -79,6 +83,9 @@ typedef struct {
     void *on_progress_user;
     uint64_t max_cpu_work; /* 0: none; else plans whose CPU operators do more inner operations a run are refused */
     int lazy;              /* build programs at their first use, not at load */
+    const char *cores;     /* list of CPUs for CPU operators (`4-7` or `0,2`), instead of affinity */
+    rt_hint perf_hint;     /* how high the GPU should clock */
+    rt_hint priority_hint; /* whose work goes first on the GPU */
 } rt_options;
 
 /* An input or output; what it points to is the engine's. A value. */
@@ -113,13 +120,16 @@ RT_API rt_status rt_engine_output(rt_engine *engine, const char *name, float *va
  * be run again. */
 RT_API rt_status rt_engine_run(rt_engine *engine, rt_error *error);
 
-/* How the two files were used: `exact`, `family` or `none`, and how many programs came from the file. A value. */
+/* How the two files were used: `exact`, `family` or `none`, and how many programs came from the file; and what became of
+ * the hints to the driver. A value. */
 typedef struct {
     const char *tuned_match;
     uint32_t tuned_used;
     const char *kernels_match;
     uint32_t kernels_loaded;
     uint32_t kernels_built;
+    const char *perf_hint; /* what became of the hints: `default`, `applied`, `not supported`, `refused` */
+    const char *priority_hint;
 } rt_usage;
 
 /* Tells what has been used so far; the texts are constants. */

@@ -6,15 +6,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include "allocation.h"
+#include "arithmetic.h"
 #include "errors.h"
 #include "file.h"
 #include "kernels_save.h"
 #include "load.h"
+#include "log.h"
 #include "measure.h"
 #include "parts.h"
 #include "probe.h"
+#include "process_memory.h"
 #include "trial.h"
 
 /* The session's plan; NULL and an error where none is loaded. */
@@ -130,6 +134,27 @@ static rt_status probe_handle(rt_session *session, rt_command *command, rt_error
     return status;
 }
 
+/* Tells what the process takes, and by which number a client finds it in /proc. */
+static rt_status memory_handle(rt_session *session, rt_command *command, rt_error *error) {
+    (void)error;
+    rt_status status = rt_command_finish(command);
+    if (status != RT_OK) return status;
+    rt_process_memory memory = rt_process_memory_read();
+    rt_json *json = rt_session_json(session);
+    rt_json_unsigned(json, "process", (uint64_t)getpid());
+    rt_json_unsigned(json, "peak_resident_bytes", memory.peak_bytes);
+    rt_json_bool(json, "since_load", memory.since_restart);
+    return RT_OK;
+}
+
+static rt_status log_handle(rt_session *session, rt_command *command, rt_error *error) {
+    (void)session, (void)error;
+    uint32_t level = rt_command_choice(command, "level", rt_log_words, RT_COUNT(rt_log_words));
+    rt_status status = rt_command_finish(command);
+    if (status == RT_OK) rt_log_set((rt_log_level)level);
+    return status;
+}
+
 /* Saves the plan's compiled kernels, and adds the number of programs and of bytes to the answer. */
 static rt_status kernels_save(rt_session *session, const char *path, rt_error *error) {
     rt_saved_kernels saved;
@@ -212,6 +237,8 @@ const rt_command_entry rt_serve_commands[] = {
     {"run", run_handle},
     {"trial", trial_handle},
     {"unload", unload_handle},
+    {"memory", memory_handle},
+    {"log", log_handle},
     {"save_kernels", save_kernels_handle},
     {NULL, NULL},
 };

@@ -21,12 +21,14 @@ struct rt_cpu {
 
 /* Starts the workers at the first step that needs them. */
 static rt_status workers_need(rt_cpu *cpu, const rt_options *options, rt_error *error) {
+    rt_cores cores;
     if (cpu->workers != NULL) return RT_OK;
     cpu->tiles = rt_tile_kernels_choose(options->isa);
     if (cpu->tiles == NULL) {
         return rt_error_set(error, RT_UNSUPPORTED, "this CPU has no instruction set '%s'", options->isa);
     }
-    return rt_workers_start(&cpu->workers, options->threads, options->affinity, error);
+    rt_status status = rt_cores_choose(&cores, options->affinity, options->cores, options->threads, error);
+    return status == RT_OK ? rt_workers_start(&cpu->workers, options->threads, &cores, error) : status;
 }
 
 /* Makes the call of one step, and gives the workers the memory that it needs. RT_UNSUPPORTED where all steps so far
@@ -83,5 +85,13 @@ void rt_cpu_leave(rt_cpu *cpu) { rt_workers_leave(cpu->workers); }
 void rt_cpu_run(rt_cpu *cpu, uint32_t step) { rt_cpu_call_run(cpu->calls[step], cpu->storage, cpu->workers); }
 
 uint32_t rt_cpu_threads(const rt_cpu *cpu) { return cpu->workers ? rt_workers_count(cpu->workers) : 0; }
+
+void rt_cpu_cores_text(const rt_cpu *cpu, char *text, size_t size) {
+    rt_cores_text(&rt_workers_cores(cpu->workers)->set, text, size);
+}
+
+void rt_cpu_worker_cores_text(const rt_cpu *cpu, uint32_t worker, char *text, size_t size) {
+    rt_workers_cores_text(cpu->workers, worker, text, size);
+}
 
 const char *rt_cpu_isa(const rt_cpu *cpu) { return cpu->tiles ? cpu->tiles->name : ""; }

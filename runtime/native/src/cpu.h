@@ -6,6 +6,7 @@
 #ifndef RT_CPU_H
 #define RT_CPU_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "../include/farmrt.h"
@@ -16,7 +17,7 @@
 typedef struct rt_cpu rt_cpu;
 
 /* Makes every CPU step's call, and starts the workers, for rt_cpu_destroy. Of the options it reads threads, affinity,
- * isa and max_cpu_work. RT_UNSUPPORTED (no such operator or instruction set, too much work), RT_BAD_FILE, RT_NO_MEMORY;
+ * cores, isa and max_cpu_work. RT_UNSUPPORTED (no such operator, instruction set or cores, too much work), RT_BAD_FILE, RT_NO_MEMORY;
  * `*cpu` is NULL then. */
 rt_status rt_cpu_create(rt_cpu **cpu, const rt_plan *plan, const rt_storage *storage, rt_repack *repack,
                         const rt_options *options, rt_error *error);
@@ -34,5 +35,10 @@ void rt_cpu_run(rt_cpu *cpu, uint32_t step);
 /* Threads that share the work, 0 where no step needs them, and the instruction set of the innermost loops. */
 uint32_t rt_cpu_threads(const rt_cpu *cpu);
 const char *rt_cpu_isa(const rt_cpu *cpu);
+
+/* The cores that were chosen, and those that the kernel lets a worker run on while it works, both as lists (`0-3,6`);
+ * only where there are threads, and not within a run. */
+void rt_cpu_cores_text(const rt_cpu *cpu, char *text, size_t size);
+void rt_cpu_worker_cores_text(const rt_cpu *cpu, uint32_t worker, char *text, size_t size);
 
 #endif

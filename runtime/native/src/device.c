@@ -25,26 +25,19 @@ uint64_t rt_device_number(const rt_opencl *opencl, cl_uint property) {
     return value;
 }
 
-/* Makes an in-order queue with these properties. */
-static rt_status queue_create(const rt_device *device, cl_bitfield properties, cl_command_queue *queue,
-                              rt_error *error) {
-    cl_int code;
-    const rt_opencl *opencl = &device->opencl;
-    *queue = opencl->cl.CreateCommandQueue(device->context, opencl->device, properties, &code);
-    return rt_opencl_check(error, "clCreateCommandQueue", code, RT_NO_STEP);
-}
-
+/* What it makes before it fails is left for rt_device_close. */
 /* Makes the context and both queues; RT_OPENCL. What it makes before it fails is left for rt_device_close. */
-static rt_status context_create(rt_device *device, rt_error *error) {
-    cl_int code;
-    device->context = device->opencl.cl.CreateContext(NULL, 1, &device->opencl.device, NULL, NULL, &code);
-    rt_status status = rt_opencl_check(error, "clCreateContext", code, RT_NO_STEP);
-    if (status == RT_OK) status = queue_create(device, 0, &device->plain, error);
-    if (status == RT_OK) status = queue_create(device, CL_QUEUE_PROFILING_ENABLE, &device->profiling, error);
-    return status;
+static rt_status context_create(rt_device *device, rt_hint perf, rt_hint priority, rt_error *error) {
+    const rt_opencl *opencl = &device->opencl;
+    rt_status status = rt_hints_create(&device->hints, opencl, perf, priority, error);
+    if (status == RT_OK) status = rt_hints_context(device->hints, opencl, &device->context, error);
+    if (status == RT_OK) status = rt_hints_queue(device->hints, opencl, device->context, 0, &device->plain, error);
+    if (status != RT_OK) return status;
+    return rt_hints_queue(device->hints, opencl, device->context, CL_QUEUE_PROFILING_ENABLE, &device->profiling, error);
 }
 
-rt_status rt_device_open(const rt_device **device, const rt_opencl *opencl, rt_error *error) {
+rt_status rt_device_open(const rt_device **device, const rt_opencl *opencl, rt_hint perf, rt_hint priority,
+                         rt_error *error) {
     rt_device *made = rt_memory_allocate(1, sizeof *made);
     *device = NULL;
     if (made == NULL) return rt_error_no_memory(error, "a device");
@@ -54,7 +47,7 @@ rt_status rt_device_open(const rt_device **device, const rt_opencl *opencl, rt_e
     rt_device_text(opencl, CL_DEVICE_VERSION, made->version, sizeof made->version);
     made->unified_memory = rt_device_number(opencl, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
     made->max_allocation_bytes = rt_device_number(opencl, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
-    rt_status status = context_create(made, error);
+    rt_status status = context_create(made, perf, priority, error);
     if (status == RT_OK) {
         *device = made;
     } else {
@@ -69,6 +62,7 @@ void rt_device_close(const rt_device *device) {
     if (device->plain != NULL) cl->ReleaseCommandQueue(device->plain);
     if (device->profiling != NULL) cl->ReleaseCommandQueue(device->profiling);
     if (device->context != NULL) cl->ReleaseContext(device->context);
+    rt_hints_destroy(device->hints);
     rt_memory_free((void *)(uintptr_t)device);
 }
 

@@ -11,11 +11,13 @@
 #include <stdint.h>
 
 #include "../include/farmrt.h"
+#include "hints.h"
 #include "opencl.h"
 
 /* An open device. Written by device.c alone. */
 typedef struct {
     rt_opencl opencl;
+    rt_hints *hints;
     cl_context context;
     cl_command_queue plain;
     cl_command_queue profiling;
@@ -26,9 +28,10 @@ typedef struct {
     uint64_t max_allocation_bytes;
 } rt_device;
 
-/* Makes a context and queues for the device of an open library, which is copied. For rt_device_close. RT_OPENCL where
- * the driver refuses, RT_NO_MEMORY; `*device` is NULL then. */
-rt_status rt_device_open(const rt_device **device, const rt_opencl *opencl, rt_error *error);
+/* Makes a context and queues for the device of an open library, which is copied, with these hints as far as the driver
+ * takes them. For rt_device_close. RT_OPENCL where the driver refuses, RT_NO_MEMORY; `*device` is NULL then. */
+rt_status rt_device_open(const rt_device **device, const rt_opencl *opencl, rt_hint perf, rt_hint priority,
+                         rt_error *error);
 
 /* Releases queues and context; every object made with them must be released before. NULL is ignored. */
 void rt_device_close(const rt_device *device);

@@ -53,7 +53,8 @@ static rt_status device_load(rt_parts *parts, const rt_options *options, rt_erro
     rt_opencl opencl;
     if (!rt_plan_needs_opencl(parts->plan)) return RT_OK;
     rt_status status = rt_opencl_open(&opencl, options->opencl_library, error);
-    return status == RT_OK ? rt_device_open(&parts->device, &opencl, error) : status;
+    if (status != RT_OK) return status;
+    return rt_device_open(&parts->device, &opencl, options->perf_hint, options->priority_hint, error);
 }
 
 /* A source that is not given, or fits nothing, makes the part too: one without entries. So with the kernels. */
@@ -204,13 +205,20 @@ rt_status rt_engine_run(rt_engine *engine, rt_error *error) {
     return rt_executor_round(engine->parts.executor, NULL, &wall_ns, error);
 }
 
+/* What became of a hint; without OpenCL there was nobody to ask. */
+static const char *hint_outcome(const rt_parts *parts, rt_hint_kind kind) {
+    return parts->device ? rt_hints_use(parts->device->hints, kind).outcome : "default";
+}
+
 void rt_engine_usage(const rt_engine *engine, rt_usage *usage) {
     rt_program_counts counts = rt_programs_counts(engine->parts.programs);
     *usage = (rt_usage){.tuned_match = rt_match_name(rt_tuned_fit(engine->parts.tuned)->match),
                         .tuned_used = rt_tuned_used(engine->parts.tuned),
                         .kernels_match = rt_match_name(rt_kernels_fit(engine->parts.kernels)->match),
                         .kernels_loaded = counts.loaded,
-                        .kernels_built = counts.built};
+                        .kernels_built = counts.built,
+                        .perf_hint = hint_outcome(&engine->parts, RT_HINT_KIND_PERF),
+                        .priority_hint = hint_outcome(&engine->parts, RT_HINT_KIND_PRIORITY)};
 }
 
 rt_status rt_engine_save_kernels(rt_engine *engine, const char *path, rt_error *error) {

@@ -43,6 +43,18 @@ static uint32_t split_dimension(const rt_launch *launch) {
     return best;
 }
 
+/* Work items of each part along the dimension that is split: whole work groups. */
+static size_t part_items(const rt_launch *launch, uint32_t dimension, uint32_t parts) {
+    size_t local = launch->local_size[dimension] ? launch->local_size[dimension] : 1;
+    return (size_t)rt_ceil_div(rt_ceil_div(launch->global_size[dimension], local), parts) * local;
+}
+
+uint32_t rt_launch_part_count(const rt_launch *launch, uint32_t parts) {
+    uint32_t dimension = split_dimension(launch);
+    if (parts <= 1) return 1;
+    return (uint32_t)rt_ceil_div(launch->global_size[dimension], part_items(launch, dimension, parts));
+}
+
 rt_status rt_launch_enqueue(const rt_queue *queue, uint32_t step, cl_kernel kernel, const rt_launch *launch,
                             uint32_t parts, rt_error *error) {
     size_t offset[3] = {0, 0, 0};
@@ -50,9 +62,8 @@ rt_status rt_launch_enqueue(const rt_queue *queue, uint32_t step, cl_kernel kern
     for (int i = 0; i < 3; i++) size[i] = launch->global_size[i];
     if (parts <= 1) return part_enqueue(queue, step, kernel, launch, NULL, size, error);
     uint32_t dimension = split_dimension(launch);
-    size_t local = launch->local_size[dimension] ? launch->local_size[dimension] : 1;
     size_t whole = size[dimension];
-    size_t chunk = (size_t)rt_ceil_div(rt_ceil_div(whole, local), parts) * local; /* whole work groups */
+    size_t chunk = part_items(launch, dimension, parts);
     rt_status status = RT_OK;
     for (size_t start = 0; start < whole && status == RT_OK; start += chunk) {
         offset[dimension] = start;

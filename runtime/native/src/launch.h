@@ -29,6 +29,10 @@ typedef struct {
 /* How the plan launches an OpenCL step. */
 rt_launch rt_launch_of_plan(const rt_plan *plan, uint32_t step);
 
+/* How many launches become of one that is to be split into so many parts: no more than it has work groups along its
+ * longest dimension. */
+uint32_t rt_launch_part_count(const rt_launch *launch, uint32_t parts);
+
 /* Enqueues a kernel whose arguments are set, and does not wait. With `parts` above 1 it is split along its longest
  * dimension, by global offset, and each part is flushed. RT_OPENCL names the step; parts before it may have been
  * enqueued. */

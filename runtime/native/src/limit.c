@@ -4,6 +4,7 @@
 
 #include "allocation.h"
 #include "errors.h"
+#include "log.h"
 
 /* Parts of one launch differ in length; aim below the limit. */
 static const double margin = 0.8;
@@ -20,7 +21,7 @@ rt_status rt_limit_create(rt_limit **limit, const rt_plan *plan, double limit_ms
     rt_limit *made = *limit = rt_memory_allocate(1, sizeof *made);
     if (made == NULL) return rt_error_no_memory(error, "the limit of launches");
     *made = (rt_limit){.plan = plan, .limit_ms = limit_ms};
-    made->pending = limit_ms > 0 && rt_plan_needs_opencl(plan);
+    made->pending = rt_limit_is_set(made);
     made->parts = rt_memory_allocate(plan->step_count, sizeof *made->parts);
     for (uint32_t i = 0; made->parts != NULL && i < plan->step_count; i++) made->parts[i] = 1;
     if (made->parts != NULL) return RT_OK;
@@ -34,6 +35,8 @@ void rt_limit_destroy(rt_limit *limit) {
     rt_memory_free(limit->parts);
     rt_memory_free(limit);
 }
+
+bool rt_limit_is_set(const rt_limit *limit) { return limit->limit_ms > 0 && rt_plan_needs_opencl(limit->plan); }
 
 bool rt_limit_is_pending(const rt_limit *limit) { return limit->pending; }
 
@@ -49,6 +52,9 @@ void rt_limit_apply(rt_limit *limit, const uint64_t *duration_ns) {
         const rt_step_record *record = &limit->plan->steps[i];
         if (record->kind != RT_STEP_KIND_OPENCL || !(record->flags & RT_STEP_FLAG_SPLITTABLE)) continue;
         limit->parts[i] = parts_for((double)duration_ns[i] / 1e6, limit->limit_ms);
+        if (limit->parts[i] == 1) continue;
+        rt_log(RT_LOG_DEBUG, "step %u takes %.3f ms: split into %u parts", i, (double)duration_ns[i] / 1e6,
+               limit->parts[i]);
     }
     limit->pending = false;
 }

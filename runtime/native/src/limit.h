@@ -20,6 +20,9 @@ rt_status rt_limit_create(rt_limit **limit, const rt_plan *plan, double limit_ms
 /* Releases it; NULL is ignored. */
 void rt_limit_destroy(rt_limit *limit);
 
+/* Whether long launches of this plan are split. */
+bool rt_limit_is_set(const rt_limit *limit);
+
 /* Whether the next round must be measured to know which launches to split. */
 bool rt_limit_is_pending(const rt_limit *limit);
 

@@ -4,10 +4,12 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "affinity.h"
 #include "allocation.h"
 #include "arithmetic.h"
 #include "errors.h"
 #include "execute.h"
+#include "launch.h"
 #include "profile.h"
 
 enum { MAX_ROUNDS = 1000000 };
@@ -98,11 +100,43 @@ static void times_write(rt_json *json, const rt_run_request *request, const run_
     if (request->profile && request->rounds + request->warmup > 0) steps_write(json, request, times, steps);
 }
 
+/* Which cores the kernel lets each worker run on; only where CPU steps have some. */
+static void worker_cores_write(rt_json *json, const rt_cpu *cpu) {
+    char cores[RT_CORES_TEXT_BYTES];
+    if (rt_cpu_threads(cpu) == 0) return;
+    rt_json_array_begin(json, "worker_cores");
+    for (uint32_t i = 0; i < rt_cpu_threads(cpu); i++) {
+        rt_cpu_worker_cores_text(cpu, i, cores, sizeof cores);
+        rt_json_string(json, NULL, cores);
+    }
+    rt_json_array_end(json);
+}
+
+/* How many launches a round is, and how many steps the limit splits; only where launches may be split. */
+static void split_write(rt_json *json, const rt_parts *parts) {
+    uint32_t launches = 0, split = 0;
+    if (!rt_limit_is_set(parts->limit)) return;
+    for (uint32_t i = 0; i < parts->plan->step_count; i++) {
+        if (parts->plan->steps[i].kind != RT_STEP_KIND_OPENCL) continue;
+        uint32_t count = rt_launch_part_count(rt_steps_launch(parts->steps, i), rt_limit_parts(parts->limit, i));
+        launches += count;
+        split += count > 1;
+    }
+    rt_json_object_begin(json, "limit");
+    rt_json_unsigned(json, "launches", launches);
+    rt_json_unsigned(json, "split_steps", split);
+    rt_json_object_end(json);
+}
+
 rt_status rt_run_measure(const rt_parts *parts, const rt_run_request *request, rt_json *json, rt_error *error) {
     run_times times;
     rt_status status = times_create(&times, parts, request, error);
     if (status == RT_OK) status = rounds_run(parts, request, &times, error);
-    if (status == RT_OK) times_write(json, request, &times, parts->plan->step_count);
+    if (status == RT_OK) {
+        times_write(json, request, &times, parts->plan->step_count);
+        worker_cores_write(json, parts->cpu);
+        split_write(json, parts);
+    }
     times_destroy(&times);
     return status;
 }

@@ -12,6 +12,7 @@
 #include "arithmetic.h"
 #include "errors.h"
 #include "file.h"
+#include "log.h"
 #include "opencl_places.h"
 
 enum { MAX_PLATFORMS = 16 };
@@ -83,6 +84,24 @@ static bool device_choose(rt_opencl *opencl, const cl_platform_id *platforms, cl
     return false;
 }
 
+/* Whether the platform knows OpenCL 2.0: an older driver's dispatch table ends before the functions of that version. */
+static bool platform_is_2(const rt_opencl *opencl) {
+    char version[64] = "";
+    static const char prefix[] = "OpenCL ";
+    cl_int code = opencl->cl.GetPlatformInfo(opencl->platform, CL_PLATFORM_VERSION, sizeof version, version, NULL);
+    return code == CL_SUCCESS && strncmp(version, prefix, sizeof prefix - 1) == 0 && version[sizeof prefix - 1] >= '2';
+}
+
+/* Looks up what only newer platforms have. */
+static void newer_functions_find(rt_opencl *opencl, void *library) {
+    if (!platform_is_2(opencl)) return;
+    void *symbol = dlsym(library, "clCreateCommandQueueWithProperties");
+    if (opencl->is_driver) {
+        symbol = (*(void **const *)(const void *)opencl->platform)[RT_QUEUE_FUNCTION_INDEX];
+    }
+    symbol_store(&opencl->queue_with_properties, symbol);
+}
+
 /* Notes a path that was tried; drops it when there is no room, since it is only told to people. */
 static void searched_append(rt_opencl *opencl, const char *path) {
     size_t used = strlen(opencl->searched);
@@ -106,6 +125,7 @@ static rt_status library_open(rt_opencl *opencl, const char *path, bool *exists,
     snprintf(opencl->path, sizeof opencl->path, "%s", path);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     *exists = library != NULL || rt_file_exists(path);
+    rt_log(RT_LOG_DEBUG, "OpenCL library %s: %s", path, library ? "opened" : "not there, or no library");
     if (library == NULL) {
         const char *reason = dlerror();
         return rt_error_set(error, RT_NO_OPENCL, "%s", reason ? reason : path);
@@ -113,8 +133,11 @@ static rt_status library_open(rt_opencl *opencl, const char *path, bool *exists,
     path_complete(opencl, library);
     cl_uint count = library_platforms(opencl, library, platforms);
     if (count == 0) return rt_error_set(error, RT_NO_OPENCL, "%s: no OpenCL platform", opencl->path);
-    if (device_choose(opencl, platforms, count)) return RT_OK;
-    return rt_error_set(error, RT_NO_OPENCL, "%s: no OpenCL device", opencl->path);
+    if (!device_choose(opencl, platforms, count)) {
+        return rt_error_set(error, RT_NO_OPENCL, "%s: no OpenCL device", opencl->path);
+    }
+    newer_functions_find(opencl, library);
+    return RT_OK;
 }
 
 /* A search through the usual places; `said` is what the first library said that exists. */

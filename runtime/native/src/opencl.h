@@ -19,6 +19,7 @@ typedef uint32_t cl_uint;
 typedef uint64_t cl_ulong;
 typedef cl_uint cl_bool;
 typedef cl_ulong cl_bitfield;
+typedef cl_ulong cl_queue_properties;
 typedef struct rt_cl_platform *cl_platform_id;
 typedef struct rt_cl_device *cl_device_id;
 typedef struct rt_cl_context *cl_context;
@@ -86,7 +87,7 @@ enum {
 
 enum { CL_DEVICE_TYPE_CPU = 2, CL_DEVICE_TYPE_GPU = 4, CL_DEVICE_TYPE_ACCELERATOR = 8 };
 #define CL_DEVICE_TYPE_ALL 0xFFFFFFFFu
-enum { CL_QUEUE_PROFILING_ENABLE = 2 };
+enum { CL_QUEUE_PROFILING_ENABLE = 2, CL_QUEUE_PROPERTIES = 0x1093 };
 enum { CL_MAP_READ = 1, CL_MAP_WRITE = 2 };
 enum {
     CL_MEM_READ_WRITE = 1,
@@ -150,10 +151,15 @@ typedef struct {
 #undef RT_OPENCL_MEMBER
 } rt_opencl_functions;
 
+/* clCreateCommandQueueWithProperties of OpenCL 2.0, and its index in the ICD dispatch table. */
+typedef cl_command_queue rt_queue_function(cl_context, cl_device_id, const cl_queue_properties *, cl_int *);
+enum { RT_QUEUE_FUNCTION_INDEX = 123 };
+
 /* A library and the device chosen from it. It owns nothing: a library stays open until the process ends, since drivers
  * do not survive being closed. Written by opencl.c alone. */
 typedef struct {
     rt_opencl_functions cl;
+    rt_queue_function *queue_with_properties; /* NULL where the platform is older than OpenCL 2.0 */
     bool is_driver; /* opened as an ICD driver, not through a loader */
     char path[512];
     char searched[4096]; /* paths that were tried, each ended by a newline */

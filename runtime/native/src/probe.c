@@ -162,7 +162,7 @@ static void opencl_write(rt_json *json, const char *library) {
     const rt_device *device = NULL;
     rt_error error = {0};
     rt_status status = rt_opencl_open(&opencl, library, &error);
-    if (status == RT_OK) status = rt_device_open(&device, &opencl, &error);
+    if (status == RT_OK) status = rt_device_open(&device, &opencl, RT_HINT_DEFAULT, RT_HINT_DEFAULT, &error);
     rt_json_object_begin(json, "opencl");
     rt_json_string(json, "library", status == RT_OK ? opencl.path : "");
     if (status == RT_OK) rt_json_string(json, "origin", opencl.is_driver ? "driver" : "loader");

@@ -11,6 +11,7 @@
 #include "allocation.h"
 #include "clock.h"
 #include "errors.h"
+#include "log.h"
 
 struct rt_programs {
     const rt_plan *plan;
@@ -127,6 +128,9 @@ rt_status rt_programs_get(rt_programs *programs, uint32_t source, const char *op
     *build_ns = rt_clock_ns() - start_ns;
     programs->counts.build_ns += *build_ns;
     programs->count++;
+    rt_log(RT_LOG_INFO, "program %s %s in %.1f ms: %s",
+           rt_plan_string(programs->plan, programs->plan->programs[source].name), loaded ? "loaded" : "built",
+           (double)*build_ns / 1e6, options);
     *program = added->object;
     return RT_OK;
 }

@@ -8,16 +8,23 @@
 #include <unistd.h>
 
 #include "allocation.h"
+#include "clock.h"
 #include "commands.h"
 #include "errors.h"
 #include "exit_status.h"
+#include "log.h"
 
 enum { MAX_LINE_BYTES = 1 << 20 };
 
 /* Executes the command by its name, from a table that an entry without a name ends. */
 static rt_status dispatch(rt_session *session, const rt_command_entry *entry, rt_command *command, rt_error *error) {
+    uint64_t start_ns = rt_clock_ns();
     for (; entry->name != NULL; entry++) {
-        if (strcmp(entry->name, rt_command_name(command)) == 0) return entry->handle(session, command, error);
+        if (strcmp(entry->name, rt_command_name(command)) != 0) continue;
+        rt_status status = entry->handle(session, command, error);
+        double ms = (double)(rt_clock_ns() - start_ns) / 1e6;
+        rt_log(RT_LOG_INFO, "%s: %s after %.3f ms", entry->name, rt_status_name(status), ms);
+        return status;
     }
     return rt_error_set(error, RT_BAD_COMMAND, "unknown command '%s'", rt_command_name(command));
 }

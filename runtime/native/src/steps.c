@@ -9,6 +9,7 @@
 #include "allocation.h"
 #include "arithmetic.h"
 #include "errors.h"
+#include "log.h"
 
 /* One step. */
 typedef struct {
@@ -31,6 +32,7 @@ static void launches_choose(rt_steps *steps) {
         const char *key = rt_plan_string(plan, plan->steps[i].tuning_key);
         step->tuned = key[0] != '\0' && rt_tuned_take(steps->parts.tuned, key, &step->launch);
         if (!step->tuned) step->launch = rt_launch_of_plan(plan, i);
+        rt_log(RT_LOG_DEBUG, "step %u: %s, %s launch", i, step->launch.kernel, step->tuned ? "tuned" : "default");
     }
 }
 

@@ -43,20 +43,22 @@ static bool text_value(char *text, const char *key, char *value, size_t size) {
     return false;
 }
 
-bool rt_topology_cpuinfo(const char *key, char *value, size_t size) {
-    enum { CPUINFO_BYTES = 1 << 16 };
-    char *text = rt_memory_allocate(CPUINFO_BYTES, 1);
-    bool found =
-        text != NULL && rt_file_read_text("/proc/cpuinfo", text, CPUINFO_BYTES) && text_value(text, key, value, size);
+bool rt_topology_value(const char *path, const char *key, char *value, size_t size) {
+    enum { FILE_BYTES = 1 << 16 };
+    char *text = rt_memory_allocate(FILE_BYTES, 1);
+    bool found = text != NULL && rt_file_read_text(path, text, FILE_BYTES) && text_value(text, key, value, size);
     if (!found) value[0] = '\0';
     rt_memory_free(text);
     return found;
 }
 
+bool rt_topology_cpuinfo(const char *key, char *value, size_t size) {
+    return rt_topology_value("/proc/cpuinfo", key, value, size);
+}
+
 uint64_t rt_topology_memory_bytes(void) {
-    char text[4096], value[64];
-    if (!rt_file_read_text("/proc/meminfo", text, sizeof text)) return 0;
-    return text_value(text, "MemTotal", value, sizeof value) ? strtoull(value, NULL, 10) * 1024 : 0;
+    char value[64];
+    return rt_topology_value("/proc/meminfo", "MemTotal", value, sizeof value) ? strtoull(value, NULL, 10) * 1024 : 0;
 }
 
 uint64_t rt_topology_page_bytes(void) { return getauxval(AT_PAGESZ); }

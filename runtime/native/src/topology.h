@@ -15,6 +15,9 @@ uint32_t rt_topology_cores(void);
 /* Highest frequency of a core, 0 where it is not told. */
 uint32_t rt_topology_max_khz(uint32_t core);
 
+/* Value of the first line `key: value` of a file in /proc; false, and an empty value, where there is none. */
+bool rt_topology_value(const char *path, const char *key, char *value, size_t size);
+
 /* Value of the first line of /proc/cpuinfo that starts with `key`; false, and an empty value, where there is none. */
 bool rt_topology_cpuinfo(const char *key, char *value, size_t size);
 

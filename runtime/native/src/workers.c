@@ -10,7 +10,6 @@
 
 #include "allocation.h"
 #include "errors.h"
-#include "topology.h"
 
 enum { SPINS = 2000 };
 
@@ -19,6 +18,7 @@ typedef struct {
     rt_workers *pool;
     pthread_t thread;
     uint32_t index;
+    int32_t id; /* the kernel's number of the thread */
     void *scratch;
 } worker;
 
@@ -26,12 +26,12 @@ struct rt_workers {
     worker *workers;
     uint32_t count;   /* workers; the caller is the first */
     uint32_t started; /* threads */
-    bool has_affinity;
-    cpu_set_t cores;
+    rt_cores cores;
     cpu_set_t callers_cores; /* between enter and leave */
     uint64_t scratch_bytes;
     pthread_mutex_t mutex;
     pthread_cond_t announced, finished;
+    atomic_uint ready; /* threads that are on their cores */
     atomic_uint generation;
     atomic_uint active; /* threads that have not finished the loop */
     atomic_uint next;
@@ -41,38 +41,6 @@ struct rt_workers {
     const void *context;
     uint32_t turns;
 };
-
-/* --- cores --- */
-
-/* Chooses those of the cores that this process may use whose highest frequency is the highest (big) or lowest (little)
- * of all; every one where nothing is asked for or told. */
-static void cores_choose(rt_workers *pool, rt_affinity affinity) {
-    cpu_set_t allowed;
-    uint32_t khz[RT_MAX_CORES], wanted_khz = 0;
-    uint32_t cores = rt_topology_cores();
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
-        CPU_ZERO(&allowed);
-        for (uint32_t i = 0; i < cores; i++) CPU_SET(i, &allowed);
-    }
-    for (uint32_t i = 0; i < cores; i++) {
-        khz[i] = CPU_ISSET(i, &allowed) ? rt_topology_max_khz(i) : 0;
-        bool better = affinity == RT_AFFINITY_LITTLE ? khz[i] < wanted_khz || wanted_khz == 0 : khz[i] > wanted_khz;
-        if (khz[i] > 0 && better) wanted_khz = khz[i];
-    }
-    CPU_ZERO(&pool->cores);
-    bool known = affinity != RT_AFFINITY_NONE && wanted_khz > 0;
-    for (uint32_t i = 0; i < cores; i++) {
-        if (CPU_ISSET(i, &allowed) && (!known || khz[i] == wanted_khz)) CPU_SET(i, &pool->cores);
-    }
-    pool->has_affinity = affinity != RT_AFFINITY_NONE;
-}
-
-/* Cores that were chosen, at least 1. */
-static uint32_t cores_count(const rt_workers *pool) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < RT_MAX_CORES; i++) count += CPU_ISSET(i, &pool->cores) != 0;
-    return count > 0 ? count : 1;
-}
 
 /* --- threads --- */
 
@@ -108,12 +76,19 @@ static uint32_t announcement_wait(rt_workers *pool, uint32_t seen) {
     return now;
 }
 
+/* Puts the calling thread on the chosen cores. A refusal is no error: rt_workers_cores_text tells what came of it. */
+static void cores_take(const rt_workers *pool) {
+    if (pool->cores.is_pinned) sched_setaffinity(0, sizeof pool->cores.set, &pool->cores.set);
+}
+
 /* A thread: waits for a loop, takes its share, and says so if it is the last to finish. */
 static void *worker_run(void *argument) {
     worker *own = argument;
     rt_workers *pool = own->pool;
     uint32_t seen = 0;
-    if (pool->has_affinity) sched_setaffinity(0, sizeof pool->cores, &pool->cores);
+    cores_take(pool);
+    own->id = rt_thread_id();
+    atomic_fetch_add_explicit(&pool->ready, 1, memory_order_release);
     for (;;) {
         seen = announcement_wait(pool, seen);
         if (atomic_load(&pool->stopping)) return NULL;
@@ -162,13 +137,23 @@ void rt_workers_run(rt_workers *pool, uint32_t count, rt_turn *turn, const void 
 }
 
 void rt_workers_enter(rt_workers *pool) {
-    if (pool->has_affinity && sched_getaffinity(0, sizeof pool->callers_cores, &pool->callers_cores) == 0) {
-        sched_setaffinity(0, sizeof pool->cores, &pool->cores);
-    }
+    if (!pool->cores.is_pinned) return;
+    if (sched_getaffinity(0, sizeof pool->callers_cores, &pool->callers_cores) == 0) cores_take(pool);
 }
 
 void rt_workers_leave(rt_workers *pool) {
-    if (pool->has_affinity) sched_setaffinity(0, sizeof pool->callers_cores, &pool->callers_cores);
+    if (pool->cores.is_pinned) sched_setaffinity(0, sizeof pool->callers_cores, &pool->callers_cores);
+}
+
+void rt_workers_cores_text(rt_workers *pool, uint32_t index, char *text, size_t size) {
+    rt_workers_enter(pool);
+    rt_thread_cores_text(index == 0 ? rt_thread_id() : pool->workers[index].id, text, size);
+    rt_workers_leave(pool);
+}
+
+/* Waits until every thread is on its cores and has said which thread it is. */
+static void threads_wait(const rt_workers *pool) {
+    while (atomic_load_explicit(&pool->ready, memory_order_acquire) < pool->started) sched_yield();
 }
 
 /* Starts the threads of all workers but the first; `started` says how many, should one fail. */
@@ -179,17 +164,18 @@ static bool threads_start(rt_workers *pool) {
         if (pthread_create(&pool->workers[i].thread, NULL, worker_run, &pool->workers[i]) != 0) return false;
         pool->started++;
     }
+    threads_wait(pool);
     return true;
 }
 
-rt_status rt_workers_start(rt_workers **workers, uint32_t threads, rt_affinity affinity, rt_error *error) {
+rt_status rt_workers_start(rt_workers **workers, uint32_t threads, const rt_cores *cores, rt_error *error) {
     rt_workers *pool = *workers = rt_memory_allocate(1, sizeof *pool);
     if (pool == NULL) return rt_error_no_memory(error, "threads");
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->announced, NULL);
     pthread_cond_init(&pool->finished, NULL);
-    cores_choose(pool, affinity);
-    pool->count = threads ? threads : cores_count(pool);
+    pool->cores = *cores;
+    pool->count = threads ? threads : rt_cores_count(cores);
     pool->workers = rt_memory_allocate(pool->count, sizeof *pool->workers);
     if (pool->workers != NULL && threads_start(pool)) return RT_OK;
     rt_workers_stop(pool);
@@ -212,6 +198,8 @@ void rt_workers_stop(rt_workers *pool) {
 }
 
 uint32_t rt_workers_count(const rt_workers *pool) { return pool->count; }
+
+const rt_cores *rt_workers_cores(const rt_workers *pool) { return &pool->cores; }
 
 rt_status rt_workers_reserve(rt_workers *pool, uint64_t bytes, rt_error *error) {
     if (bytes <= pool->scratch_bytes) return RT_OK;

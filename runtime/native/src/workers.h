@@ -6,26 +6,32 @@
 #ifndef RT_WORKERS_H
 #define RT_WORKERS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "../include/farmrt.h"
+#include "affinity.h"
 
 typedef struct rt_workers rt_workers;
 
 /* One turn of the loop, on any thread; `worker` counts from 0 and is never used by two turns at once. */
 typedef void rt_turn(const void *context, uint32_t turn, uint32_t worker);
 
-/* Starts the threads, for rt_workers_stop. `threads` 0: as many as there are cores of the affinity. The caller is one
+/* Starts the threads, for rt_workers_stop. `threads` 0: as many as there are cores; these are copied. The caller is one
  * of them. RT_NO_MEMORY where there is none, or no thread can be started; `*workers` is NULL then. */
-rt_status rt_workers_start(rt_workers **workers, uint32_t threads, rt_affinity affinity, rt_error *error);
+rt_status rt_workers_start(rt_workers **workers, uint32_t threads, const rt_cores *cores, rt_error *error);
 
 /* Ends the threads and releases all; never within a loop. NULL is ignored. */
 void rt_workers_stop(rt_workers *workers);
 
-/* Workers, the caller included. */
+/* Workers, the caller included; and the cores that were chosen for them. */
 uint32_t rt_workers_count(const rt_workers *workers);
+const rt_cores *rt_workers_cores(const rt_workers *workers);
 
-/* Around runs: the caller stays on the cores of the affinity, as the other threads do. */
+/* The cores that the kernel lets a worker run on while it works, as rt_thread_cores_text; never within a loop. */
+void rt_workers_cores_text(rt_workers *workers, uint32_t index, char *text, size_t size);
+
+/* Around runs: the caller stays on the chosen cores, as the other threads do. */
 void rt_workers_enter(rt_workers *workers);
 void rt_workers_leave(rt_workers *workers);
 

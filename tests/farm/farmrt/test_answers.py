@@ -40,6 +40,7 @@ GOOD: dict[str, dict[str, Any]] = {
         "tuned": {"match": "none", "entries": 0, "reason": ""},
         "kernels": {"match": "exact", "reason": "", "build_ms": 0.5},
     },
+    "memory": {"process": 77, "peak_resident_bytes": 4096, "since_load": True},
     "run": {"first_ms": None, "wall_ns": [1, 2.5], "steps": [{"start_ns": 0, "first_ns": 3, "ns": [4]}]},
     "trial": {
         "build_ms": 0,

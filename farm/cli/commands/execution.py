@@ -1,0 +1,86 @@
+"""Options that say how farmrt executes plans: threads, CPUs, hints to the GPU's driver."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+HINTS = ("default", "low", "normal", "high")
+MAX_THREADS = 1024
+_FROM_FILE = "[default: the deployment file's"
+
+
+def _affinity(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """The value, where it is a policy's word or a list of CPUs."""
+    from farm.config.execution import check_affinity
+
+    try:
+        return None if value is None else check_affinity(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+
+
+cpu_options = (
+    click.option(
+        *("--num_threads", "--num-threads", "--omp_num_threads", "num_threads"),
+        metavar="N",
+        type=click.IntRange(1, MAX_THREADS),
+        help=f"Threads that share CPU operators.  {_FROM_FILE}, else one for each CPU that the policy leaves]",
+    ),
+    click.option(
+        *("--cpu_affinity_policy", "--cpu-affinity-policy", "cpu_affinity_policy"),
+        metavar="none|big_only|little_only|CPUS",
+        callback=_affinity,
+        help="CPUs that those threads stay on: of the highest or lowest frequency, or a list (4-7 or 0,2). A list is "
+        f"refused where it cannot be had.  {_FROM_FILE}, else none]",
+    ),
+)
+gpu_options = (
+    click.option(
+        *("--gpu_perf_hint", "--gpu-perf-hint", "gpu_perf_hint"),
+        type=click.Choice(HINTS),
+        help="How high the GPU shall clock, where its driver takes that (cl_qcom_perf_hint, cl_khr_throttle_hints).  "
+        f"{_FROM_FILE}, else default]",
+    ),
+    click.option(
+        *("--gpu_priority_hint", "--gpu-priority-hint", "gpu_priority_hint"),
+        type=click.Choice(HINTS),
+        help="Whose work goes first on the GPU, where its driver takes that (cl_qcom_priority_hint, "
+        f"cl_khr_priority_hints).  {_FROM_FILE}, else default]",
+    ),
+)
+
+
+def execution_options(function: Function) -> Function:
+    """How plans are executed; the function gets one Execution as `execution`."""
+    return _with(function, *cpu_options, *gpu_options)
+
+
+def hint_options(function: Function) -> Function:
+    """The same for a command that runs nothing but kernels."""
+    return _with(function, *gpu_options)
+
+
+def _with(function: Function, *options: Callable[[Any], Any]) -> Function:
+    @functools.wraps(function)
+    def called(
+        num_threads: int | None = None,
+        cpu_affinity_policy: str | None = None,
+        gpu_perf_hint: Any = None,
+        gpu_priority_hint: Any = None,
+        **others: Any,
+    ) -> Any:
+        from farm.config.execution import Execution
+
+        execution = Execution(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
+        return function(execution=execution, **others)
+
+    decorated: Any = called
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]

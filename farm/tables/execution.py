@@ -1,0 +1,73 @@
+"""How plans were executed, on a terminal: a table of memory, and lines for what was asked of CPUs and drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from farm.rows.benchmark import BenchmarkRow
+from farm.rows.execution import CpuUse, HintFigures
+from farm.rows.run import RunRow
+from farm.tables.table import Table
+
+MEMORY_COLUMNS = ("Model", "Unit", "Runtime", "Planned(MB)", "Peak(MB)", "GPU(MB)")
+LEFT = frozenset({"Model", "Unit", "Runtime"})
+BYTES_PER_MB = 1024**2
+
+ExecutedRow = RunRow | BenchmarkRow
+
+
+def memory_table(rows: Sequence[ExecutedRow], title: str = "") -> list[Table]:
+    """What farmrt allocated for each plan, and the most that its process and the GPU's driver held; none without."""
+    known = [row for row in rows if row.peak_memory]
+    return [Table(title, MEMORY_COLUMNS, [_memory(row) for row in known], LEFT)] if known else []
+
+
+def _memory(row: ExecutedRow) -> list[str]:
+    assert row.peak_memory
+    sizes = (sum(row.memory_bytes.values()), row.peak_memory.resident_bytes, row.peak_memory.gpu_bytes)
+    return [row.model, row.unit, row.runtime, *map(_megabytes, sizes)]
+
+
+def _megabytes(size_bytes: int | None) -> str:
+    return "-" if size_bytes is None else f"{size_bytes / BYTES_PER_MB:.1f}"
+
+
+def execution_lines(rows: Sequence[ExecutedRow]) -> list[str]:
+    """What came of what was asked for: nothing where nothing was."""
+    return [f"{row.model} on {row.unit} ({row.runtime}): {line}" for row in rows for line in _lines(row)]
+
+
+def _lines(row: ExecutedRow) -> Iterator[str]:
+    if row.cpu and (row.cpu.policy != "none" or row.cpu.cpus_in_force):
+        yield from _cpu_lines(row.cpu)
+    yield from hint_lines(row)
+    if row.launch_limit:
+        limit = row.launch_limit
+        yield f"limit_opencl_kernel_time: {limit.split_steps} steps split, {limit.launches} launches a round"
+
+
+def hint_lines(row: HintFigures) -> Iterator[str]:
+    """What became of each hint that was asked for."""
+    for name, hint in (("gpu_perf_hint", row.gpu_perf_hint), ("gpu_priority_hint", row.gpu_priority_hint)):
+        if hint and hint.asked != "default":
+            yield f"{name} {hint.asked}: {hint.outcome}{hint.extension and f' ({hint.extension})'}"
+
+
+def _cpu_lines(cpu: CpuUse) -> Iterator[str]:
+    """The CPUs in force where a policy was asked for; and more threads than CPUs."""
+    if not cpu.is_in_force:
+        yield f"cpu_affinity_policy {cpu.policy}: CPUs {cpu.cpus} were chosen, but the kernel says {_in_force(cpu)}"
+    elif cpu.policy != "none":
+        yield f"cpu_affinity_policy {cpu.policy}: {cpu.threads} threads on CPUs {cpu.cpus}"
+    elif cpu.threads > _count(cpu.cpus):
+        yield f"{cpu.threads} threads share the CPUs {cpu.cpus}: that is more than there are"
+
+
+def _in_force(cpu: CpuUse) -> str:
+    return " and ".join(dict.fromkeys(text or "nothing" for text in cpu.cpus_in_force)) or "nothing"
+
+
+def _count(cpus: str) -> int:
+    """How many CPUs a list such as `0-3,6` has."""
+    ranges = (part.partition("-") for part in cpus.split(",") if part)
+    return sum(int(last or first) - int(first) + 1 for first, _, last in ranges)

@@ -1,0 +1,140 @@
+"""Threads and the CPUs that they run on: chosen by policy or list, refused in one line, and as the kernel says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.native.farmrt import Farmrt
+from tests.native.test_serve import COUNT, scale_plan
+
+# A shell in a namespace of its own shows farmrt two CPUs with frequencies, of which only the named ones are online.
+OTHER_CPUS = """
+mount -t tmpfs none /sys/devices/system/cpu && cd /sys/devices/system/cpu && mkdir -p cpu0/cpufreq cpu1/cpufreq &&
+echo 0-1 > possible && echo "$1" > online &&
+echo 1800000 > cpu0/cpufreq/cpuinfo_max_freq && echo 2800000 > cpu1/cpufreq/cpuinfo_max_freq && exec "$2" serve
+"""
+UNSHARE = ["unshare", "--mount", "sh", "-c"]
+ALLOWED = sorted(os.sched_getaffinity(0))
+ONE = str(ALLOWED[-1])
+
+
+def lists_of(process: int) -> dict[int, str]:
+    """What /proc says that each thread of a process may run on."""
+    found = {}
+    for status in Path(f"/proc/{process}/task").glob("*/status"):
+        (line,) = re.findall(r"^Cpus_allowed_list:\s*(\S+)$", status.read_text(), re.MULTILINE)
+        found[int(status.parent.name)] = line
+    return found
+
+
+def loaded(farmrt: Farmrt, **options: Any) -> dict[str, Any]:
+    """The answer to a load of a plan with CPU steps, with its input set."""
+    answer = farmrt.load(scale_plan(repeat=50), **options)
+    if answer["ok"]:
+        farmrt.input("in put", np.zeros(COUNT, np.float32))
+    return answer
+
+
+def test_a_list_is_in_force_on_every_thread_while_it_runs(cpu: Farmrt) -> None:
+    """Seen from outside during a run, and told by farmrt itself."""
+    assert loaded(cpu, affinity=ONE)["cpu"] | {"isa": ""} == {"threads": 1, "isa": "", "cores": ONE}
+    before = lists_of(cpu.process.pid)[cpu.process.pid]
+    seen: set[str] = set()
+
+    def look() -> None:
+        end = time.monotonic() + 20
+        while not seen and time.monotonic() < end:
+            seen.update({lists_of(cpu.process.pid)[cpu.process.pid]} & {ONE})
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    assert cpu.done("run", rounds=20_000)["worker_cores"] == [ONE]
+    watcher.join()
+    assert seen == {ONE}
+    assert lists_of(cpu.process.pid)[cpu.process.pid] == before
+
+
+@pytest.mark.skipif(len(ALLOWED) < 2, reason="needs two CPUs")
+def test_worker_threads_stay_on_their_cpus(cpu: Farmrt) -> None:
+    both = ",".join(map(str, ALLOWED[:2]))
+    written = f"{ALLOWED[0]}-{ALLOWED[1]}" if ALLOWED[1] == ALLOWED[0] + 1 else both
+    answer = loaded(cpu, affinity=both, threads=2)
+    assert (answer["cpu"]["threads"], answer["cpu"]["cores"]) == (2, written)
+    assert cpu.done("run")["worker_cores"] == [written, written]
+    others = {thread: text for thread, text in lists_of(cpu.process.pid).items() if thread != cpu.process.pid}
+    assert list(others.values()).count(written) >= 1
+
+
+def test_without_a_policy_threads_are_left_where_they_are(cpu: Farmrt) -> None:
+    answer = loaded(cpu, threads=3)
+    here = lists_of(os.getpid())[os.getpid()]
+    assert answer["cpu"]["threads"] == 3
+    assert cpu.done("run")["worker_cores"] == [here] * 3
+
+
+@pytest.mark.parametrize("policy", ["big", "little"])
+def test_a_policy_takes_cpus_that_are_allowed(cpu: Farmrt, policy: str) -> None:
+    cores = loaded(cpu, affinity=policy)["cpu"]["cores"]
+    assert cpu.done("run")["worker_cores"][0] == cores
+
+
+def test_more_threads_than_cpus(cpu: Farmrt) -> None:
+    answer = loaded(cpu, affinity=ONE, threads=3)
+    assert answer["error"] == "unsupported"
+    assert answer["message"] == f"affinity: 3 threads do not fit on CPUs {ONE}; ask for at most 1"
+
+
+def test_a_cpu_that_does_not_exist(cpu: Farmrt) -> None:
+    answer = loaded(cpu, affinity="0,900")
+    assert answer["error"] == "unsupported"
+    assert re.fullmatch(r"affinity: CPU 900 does not exist; there are 0(-\d+)?", answer["message"])
+
+
+@pytest.mark.skipif(len(ALLOWED) < 2, reason="needs two CPUs")
+def test_a_cpu_that_is_not_allowed(farmrt_program: Path, tmp_path: Path) -> None:
+    taskset = ["taskset", "-c", ONE, str(farmrt_program)]
+    with Farmrt(taskset, tmp_path, variables={"FARM_OPENCL": "/nonexistent"}) as farmrt:
+        answer = loaded(farmrt, affinity=str(ALLOWED[0]))
+    assert answer["error"] == "unsupported"
+    text = f"CPU {ALLOWED[0]} is not allowed to this process; its cpuset and mask allow {ONE}"
+    assert answer["message"] == f"affinity: {text}"
+
+
+@pytest.mark.parametrize("text", ["0-", "3-1", "0,,1", "0,x", "0;1", "99999999999999999999"])
+def test_what_is_no_list(cpu: Farmrt, text: str) -> None:
+    answer = loaded(cpu, affinity=text)
+    assert answer["error"] == "bad_command"
+    assert answer["message"].endswith("is no list of CPUs, as 4-7 or 0,2 are")
+
+
+def can_unshare() -> bool:
+    """Whether this user may show a process another /sys."""
+    words = [*UNSHARE, "mount -t tmpfs none /sys/devices/system/cpu"]
+    return bool(shutil.which("unshare")) and subprocess.run(words, capture_output=True).returncode == 0
+
+
+def on_other_cpus(program: Path, folder: Path, online: str) -> Farmrt:
+    """farmrt on a little CPU 0 and a big CPU 1."""
+    words = [*UNSHARE, OTHER_CPUS, "sh", online, str(program)]
+    return Farmrt(words, folder, variables={"FARM_OPENCL": "/nonexistent"})
+
+
+@pytest.mark.skipif(ALLOWED[:2] != [0, 1] or not can_unshare(), reason="needs CPUs 0 and 1, and to be root")
+def test_big_little_and_offline_cpus(farmrt_program: Path, tmp_path: Path) -> None:
+    with on_other_cpus(farmrt_program, tmp_path, "0-1") as farmrt:
+        for policy, core in (("big", "1"), ("little", "0")):
+            assert loaded(farmrt, affinity=policy)["cpu"] | {"isa": ""} == {"threads": 1, "isa": "", "cores": core}
+            assert farmrt.done("run")["worker_cores"] == [core]
+        assert loaded(farmrt, affinity="big", threads=2)["message"].startswith("affinity: 2 threads do not fit")
+    with on_other_cpus(farmrt_program, tmp_path, "1") as farmrt:
+        assert loaded(farmrt, affinity="0")["message"] == "affinity: CPU 0 is offline; online are 1"
