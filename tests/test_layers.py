@@ -48,7 +48,7 @@ ORDER = {
         "nightly",
         "tune",
         "compare",
-        "benchmark convert forecast opbench",
+        "benchmark build convert forecast opbench",
         "run",
         "fleet opbench_cases validate",
         "commit models",

@@ -14,17 +14,16 @@ import dataclasses
 import hashlib
 import re
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from filelock import FileLock
 
 from runtime.native.abi import ABIS, HOST
 from runtime.native.build import build_farmrt
 from runtime.native.compiling import TranslationUnit, compile_translation_units, run_compiler, writable_folder
+from runtime.native.scratch import locked_folder, scratch_folder
 from runtime.native.toolchains import find_toolchain
 from runtime.version import RUNTIME_VERSION
 
@@ -78,7 +77,7 @@ def write_model_code(folder: Path, name: str, plan: bytes, data: bytes | None, a
         parts.append(_Part(f"{word}_data", "data", data))
     farmrt = build_farmrt(abi).parent
     header = _header(name, code.function, parts, find_toolchain(abi).name)
-    with writable_folder(folder), FileLock(folder / "lock"):
+    with writable_folder(folder), locked_folder(folder):
         _provide_runtime(farmrt, folder)
         complete = all(path.is_file() for path in (code.header, code.source, code.library))
         if not complete or code.header.read_text() != header:
@@ -100,8 +99,7 @@ def _provide_runtime(farmrt: Path, folder: Path) -> None:
 
 def _write(code: ModelCode, header: str, parts: Sequence[_Part], abi: str) -> None:
     """Makes the files aside, then moves them to their place; the header comes last, since it says what they are of."""
-    with tempfile.TemporaryDirectory(dir=code.header.parent) as work:
-        scratch = Path(work)
+    with scratch_folder(code.header.parent) as scratch:
         (scratch / code.header.name).write_text(header)
         _compile_library(scratch, code, parts, abi)
         with (scratch / code.source.name).open("wb") as file:
