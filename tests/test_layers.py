@@ -50,7 +50,7 @@ ORDER = {
         "compare",
         "benchmark build convert forecast opbench",
         "run",
-        "fleet opbench_cases validate",
+        "fleet opbench_cases targets validate",
         "commit models",
     ],
     "runtime": [

@@ -4,8 +4,9 @@
     <name>.c                the function, and their bytes as string literals
     lib<name>.a             the same for one ABI; the bytes by way of the assembler, which takes any number at once
     farmrt.h, libfarmrt.a   the runtime that executes them
+    libfarmrt.so            the same as a shared library, where it is wanted
 
-A program links both libraries, and on Linux `-lpthread -ldl -lm`.
+A program links both static libraries, and on Linux `-lpthread -ldl -lm`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from runtime.native import shared_library
 from runtime.native.abi import ABIS, HOST
 from runtime.native.build import build_farmrt
 from runtime.native.compiling import TranslationUnit, compile_translation_units, run_compiler, writable_folder
@@ -58,7 +60,9 @@ class _Part:
     content: bytes
 
 
-def write_model_code(folder: Path, name: str, plan: bytes, data: bytes | None, abi: str = HOST) -> ModelCode:
+def write_model_code(
+    folder: Path, name: str, plan: bytes, data: bytes | None, abi: str = HOST, shared: bool = False
+) -> ModelCode:
     """Writes and compiles a model, unless the same is there already.
 
     Args:
@@ -66,6 +70,8 @@ def write_model_code(folder: Path, name: str, plan: bytes, data: bytes | None, a
         name: of the files; the function is `<name>_options` with `_` for what C does not allow in a name.
         plan: the plan file's content.
         data: the data file's, or None where the program will name a file.
+        abi: what it is compiled for.
+        shared: whether the runtime is there as a shared library too.
 
     Raises:
         ConfigError, BuildError: as `build_farmrt` does.
@@ -75,10 +81,10 @@ def write_model_code(folder: Path, name: str, plan: bytes, data: bytes | None, a
     parts = [_Part(f"{word}_plan", "plan", plan)]
     if data is not None:
         parts.append(_Part(f"{word}_data", "data", data))
-    farmrt = build_farmrt(abi).parent
+    farmrt = build_farmrt(abi, shared=shared).parent
     header = _header(name, code.function, parts, find_toolchain(abi).name)
     with writable_folder(folder), locked_folder(folder):
-        _provide_runtime(farmrt, folder)
+        _provide_runtime(farmrt, folder, ("farmrt.h", "libfarmrt.a", *([shared_library.NAME] if shared else [])))
         complete = all(path.is_file() for path in (code.header, code.source, code.library))
         if not complete or code.header.read_text() != header:
             _write(code, header, parts, abi)
@@ -91,8 +97,8 @@ def c_name(name: str) -> str:
     return word if word[:1].isalpha() else f"model_{word}"
 
 
-def _provide_runtime(farmrt: Path, folder: Path) -> None:
-    for name in ("farmrt.h", "libfarmrt.a"):
+def _provide_runtime(farmrt: Path, folder: Path, names: Sequence[str]) -> None:
+    for name in names:
         if not (folder / name).is_file() or (folder / name).read_bytes() != (farmrt / name).read_bytes():
             shutil.copy(farmrt / name, folder)
 
