@@ -66,7 +66,7 @@ def _abis(sources: Sequence[Deployment], wanted: Wanted) -> tuple[list[str], lis
     """What to compile for, and what is left out without being asked for by name."""
     if wanted.every:
         return available_abis()
-    for abi in wanted.abis:
+    for abi in () if wanted.skip_missing else wanted.abis:
         find_toolchain(abi)  # what is named here and cannot be made is a mistake, told before anything is compiled
     return list(dict.fromkeys(wanted.abis)) or abis_of(sources), []
 

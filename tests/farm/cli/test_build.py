@@ -42,6 +42,13 @@ def test_every_abi_of_a_deployment_file_is_built_or_named(tmp_path: Path, capsys
     assert (status, said["status"], said["missing"], said["left_out"]) == (0, "ok", {}, {"armeabi-v7a": NO_NDK})
 
 
+def test_an_abi_that_is_named_may_be_missing_too(capsys: pytest.CaptureFixture[str]) -> None:
+    status, said, _ = built(capsys, "--abi", "armeabi-v7a", "--skip-missing")
+    assert (status, said["built"], said["left_out"]) == (0, [], {"armeabi-v7a": NO_NDK})
+    status, said, _ = built(capsys, "--abi", "armeabi-v7a")
+    assert (status, said["error"]) == (2, {"message": NO_NDK, "kind": "config"})
+
+
 @pytest.mark.parametrize(
     ("runtime", "without", "operators"),
     [
