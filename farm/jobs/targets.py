@@ -18,7 +18,7 @@ from farm.config.inventory import HOST, Unit
 from farm.farmrt.answers import ProbeAnswer
 from farm.units import lookup, target_files
 from farm.units.selection import ANY, Selection
-from farm.units.shipped_facts import GPUS, shipped_probe
+from farm.units.shipped_facts import shipped_probe
 from runtime.errors import ConfigError, UnsupportedError
 from runtime.native.abi import ABIS
 from runtime.native.abi import HOST as HOST_ABI
@@ -128,7 +128,7 @@ def nothing_known(pair: TargetPair) -> UnsupportedError:
         )
     return UnsupportedError(
         f"{pair.abi}: no unit of {pair.soc} is here, and its GPU is not known; run a job on one once, or give what "
-        f"`farmrt probe` prints there with --target-file FILE (known: {', '.join(sorted(GPUS))})"
+        "`farmrt probe` prints there with --target-file FILE"
     )
 
 
