@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from farm.api import (
         BenchmarkRow,
+        Built,
         CompareRow,
         ConvertRow,
         FarmError,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         TuneRow,
         Unit,
         benchmark,
+        build,
         compare,
         convert,
         forecast,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BenchmarkRow",
+    "Built",
     "CompareRow",
     "ConvertRow",
     "FarmError",
@@ -56,6 +59,7 @@ __all__ = [
     "TuneRow",
     "Unit",
     "benchmark",
+    "build",
     "compare",
     "convert",
     "forecast",

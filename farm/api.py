@@ -30,18 +30,22 @@ from farm.config.deployment import Deployment, Runtime
 from farm.config.execution import Execution
 from farm.config.inventory import Unit
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
+from farm.jobs.build import BuildOptions, Built, abis_of
+from farm.jobs.build import build as build_one
 from farm.jobs.commit import working_commit
 from farm.jobs.compare import sides
 from farm.jobs.compare.builds import CompareOptions, compare_job
 from farm.jobs.compare.stored_runs import LATEST, PREFIX, find_run
-from farm.jobs.convert import convert_job
+from farm.jobs.convert import ConvertOptions, convert_job
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.forecast import forecast_for_file, forecast_job
+from farm.jobs.models.operators import needed_features
 from farm.jobs.nightly import run as nightly_run
 from farm.jobs.nightly.places import places_of
 from farm.jobs.nightly.stored_night import load_night
 from farm.jobs.opbench import OpbenchOptions, opbench_job
 from farm.jobs.run import LoadOptions, RunOptions, run_job
+from farm.jobs.targets import TargetFiles, units_to_ask
 from farm.jobs.tune.job import TuneOptions, tune_job
 from farm.jobs.tune.search import SearchOptions
 from farm.nightly import configuration
@@ -62,9 +66,11 @@ from farm.store.recorder import Recorder
 from farm.units import lookup
 from farm.units.selection import ANY, Selection
 from runtime.errors import FarmError
+from runtime.native.features import chosen_features
 
 __all__ = [
     "BenchmarkRow",
+    "Built",
     "CompareRow",
     "ConvertRow",
     "FarmError",
@@ -78,6 +84,7 @@ __all__ = [
     "TuneRow",
     "Unit",
     "benchmark",
+    "build",
     "compare",
     "convert",
     "forecast",
@@ -218,12 +225,45 @@ def tune(
 
 
 def convert(
-    model: File, units: Units = None, *, trust_models: bool = False, fleet: FleetOptions = FLEET
+    model: File,
+    units: Units = None,
+    *,
+    trust_models: bool = False,
+    fleet: FleetOptions = FLEET,
+    target_files: Sequence[File] = (),
+    skip_missing: bool = False,
 ) -> Iterator[ConvertRow]:
-    """Writes the graph of each model as ONNX and, for each unit, a plan with its weights, below build/."""
-    deployment = _load(model, trust_models)
-    chosen = lookup.units_if_any(deployment) if units is None else _units_for(deployment, units)
-    return convert_job(deployment, chosen, fleet)
+    """Writes the graph of each model as ONNX and, for each ABI and SoC, a plan with its weights, below build/.
+
+    Where no `units` are named, plans are also made for the ABIs and SoCs of the deployment file that no unit is here
+    for, from what is known of them: `target_files` hold what `farmrt probe` printed on such units. With `skip_missing`
+    what cannot be made is logged, and gives no failed row.
+    """
+    deployment, files = _load(model, trust_models), tuple(map(Path, target_files))
+    chosen = units_to_ask(deployment, TargetFiles(files)) if units is None else _units_for(deployment, units)
+    options = ConvertOptions(files, without_units=units is None, skip_missing=skip_missing)
+    return convert_job(deployment, chosen, fleet, options, LOG.warning)
+
+
+def build(
+    models: File | Sequence[File] = (),
+    *,
+    abis: Sequence[str] = (),
+    shared: bool = False,
+    without: Sequence[str] = (),
+    only_operators: bool = False,
+    output_folder: File | None = None,
+    trust_models: bool = False,
+) -> list[Built]:
+    """Compiles farmrt for ABIs: those given, else the target_abis of the deployment files, else this machine's.
+
+    `shared` makes libfarmrt.so too; `without` leaves engines out (opencl, cpu), `only_operators` all that the models do
+    not use. Raises a FarmError for the first ABI that cannot be compiled for.
+    """
+    deployments = [_load(path, trust_models) for path in ([models] if isinstance(models, str | Path) else models)]
+    features = needed_features(deployments, without) if only_operators else chosen_features(without)
+    options = BuildOptions(features, shared, _path(output_folder))
+    return [build_one(abi, options) for abi in abis or abis_of(deployments)]
 
 
 def forecast(

@@ -48,10 +48,10 @@ ORDER = {
         "nightly",
         "tune",
         "compare",
-        "benchmark convert forecast opbench",
+        "benchmark build convert forecast opbench",
         "run",
         "example samples",
-        "fleet opbench_cases sample_journal validate",
+        "fleet opbench_cases sample_journal targets validate",
         "commit models",
     ],
     "runtime": [

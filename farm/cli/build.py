@@ -3,57 +3,99 @@
 from __future__ import annotations
 
 import dataclasses
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import click
 
+from farm import safe_text
 from farm.cli.envelope import CommandResult, Document
+from farm.config import deployment
+from farm.config.deployment import Deployment
+from farm.jobs.build import BuildOptions, Built, Missing, abis_of, available_abis, build_job
+from farm.jobs.models.operators import needed_features
 from farm.tables import table
 from farm.tables.table import Table
 from runtime.errors import ConfigError
-from runtime.native.abi import ABIS, HOST
-from runtime.native.build import build_farmrt
-from runtime.native.toolchains import find_toolchain, why_missing
+from runtime.native.features import Features, chosen_features
+from runtime.native.toolchains import find_toolchain
 
 COLUMNS = ("ABI", "Size", "Time", "Compiler", "Program")
-LEFT = frozenset({"ABI", "Compiler", "Program"})
+LEFT = frozenset({"ABI", "Compiler", "Program", "Shared library"})
 
 
 @dataclasses.dataclass(frozen=True)
-class Built:
-    """One farmrt; `seconds` is near 0 where it was there already."""
+class Wanted:
+    """What the command line asks for, beside the deployment files."""
 
-    abi: str
-    program: str
-    size_bytes: int
-    compiler: str
-    seconds: float
+    abis: tuple[str, ...]
+    every: bool
+    without: tuple[str, ...]
+    only_operators: bool
+    shared: bool
+    output: Path | None
+    skip_missing: bool
 
 
-def build(abis: tuple[str, ...], every: bool, as_json: bool) -> CommandResult:
+def build(model_files: Sequence[Path], wanted: Wanted, as_json: bool) -> CommandResult:
     """`farm build`; returns the exit status."""
-    if abis and every:
+    if wanted.abis and wanted.every:
         raise ConfigError("farm build: give --abi or --all, not both")
-    left_out = {abi: reason for abi in ABIS if every and (reason := why_missing(abi))}
-    wanted = [abi for abi in ABIS if abi not in left_out] if every else list(dict.fromkeys(abis or (HOST,)))
-    built = list(_build(wanted))
-    if as_json:
-        return Document(members={"built": [dataclasses.asdict(program) for program in built], "left_out": left_out})
-    table.show([Table("", COLUMNS, [_cells(program) for program in built], LEFT)])
-    for reason in left_out.values():
-        click.echo(f"left out: {reason}", err=True)
-    return 0
+    if wanted.only_operators and not model_files:
+        raise ConfigError("farm build: --only-operators needs the deployment files of the models: MODEL.yml ...")
+    sources = [deployment.load(path) for path in model_files]
+    options = BuildOptions(_features(sources, wanted), wanted.shared, wanted.output)
+    abis, left_out = _abis(sources, wanted)
+    outcomes = list(build_job(abis, options, lambda line: click.echo(line, err=True)))
+    built = [outcome for outcome in outcomes if isinstance(outcome, Built)]
+    missing = [outcome for outcome in outcomes if isinstance(outcome, Missing)]
+    if wanted.skip_missing:
+        left_out, missing = [*left_out, *missing], []
+    status = int(bool(missing))
+    if not as_json:
+        _show(built, wanted.shared)
+    _tell(missing, left_out, as_json)
+    return Document(status, members=_members(built, missing, left_out)) if as_json else status
 
 
-def _build(abis: Sequence[str]) -> Iterator[Built]:
-    for number, abi in enumerate(abis, 1):
-        compiler = find_toolchain(abi).name
-        click.echo(f"{number}/{len(abis)} {abi} with {compiler}", err=True)
-        start_s = time.monotonic()
-        program = build_farmrt(abi)
-        yield Built(abi, str(program), program.stat().st_size, compiler, round(time.monotonic() - start_s, 1))
+def _features(sources: Sequence[Deployment], wanted: Wanted) -> Features:
+    return needed_features(sources, wanted.without) if wanted.only_operators else chosen_features(wanted.without)
+
+
+def _abis(sources: Sequence[Deployment], wanted: Wanted) -> tuple[list[str], list[Missing]]:
+    """What to compile for, and what is left out without being asked for by name."""
+    if wanted.every:
+        return available_abis()
+    for abi in () if wanted.skip_missing else wanted.abis:
+        find_toolchain(abi)  # what is named here and cannot be made is a mistake, told before anything is compiled
+    return list(dict.fromkeys(wanted.abis)) or abis_of(sources), []
+
+
+def _members(built: Iterable[Built], missing: Iterable[Missing], left_out: Iterable[Missing]) -> dict[str, object]:
+    return {
+        "built": [dataclasses.asdict(each) for each in built],
+        "missing": {each.abi: each.reason for each in missing},
+        "left_out": {each.abi: each.reason for each in left_out},
+    }
+
+
+def _show(built: Sequence[Built], shared: bool) -> None:
+    if not built:
+        return
+    if built[0].operators is not None:
+        click.echo(f"CPU operators: {' '.join(built[0].operators) or 'none'}")
+    columns = [*COLUMNS, *(("Shared size", "Shared library") if shared else ())]
+    table.show([Table("", columns, [_cells(each) for each in built], LEFT)])
+
+
+def _tell(missing: Iterable[Missing], left_out: Iterable[Missing], as_json: bool) -> None:
+    for each in missing:
+        click.echo(safe_text.one_line(f"{each.abi}: not built: {each.reason}"), err=True)
+    for each in left_out:
+        if not as_json:
+            click.echo(safe_text.one_line(f"left out: {each.reason}"), err=True)
 
 
 def _cells(built: Built) -> list[str]:
-    return [built.abi, f"{built.size_bytes:,} B", f"{built.seconds:.1f} s", built.compiler, built.program]
+    size = [] if built.shared_bytes is None else [f"{built.shared_bytes:,} B", built.shared]
+    return [built.abi, f"{built.size_bytes:,} B", f"{built.seconds:.1f} s", built.compiler, built.program, *size]

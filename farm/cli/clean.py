@@ -24,6 +24,8 @@ from farm.transport import connect
 from farm.units import lookup
 from farm.units.selection import Selection
 from runtime.errors import FarmError
+from runtime.native import scratch
+from runtime.native.build import default_output_dir
 
 DAY_S = 86_400.0
 MAX_AT_ONCE = 16
@@ -65,11 +67,19 @@ def _clean(unit: Unit, older_s: float, dry_run: bool) -> CleanResult | FarmError
 
 def _clean_here(dry_run: bool) -> list[Path]:
     """Removes what killed processes left half written in this machine's folders of farm; returns what it was."""
-    folders = [Path(folder) for root in FOLDERS for folder, _, _ in os.walk(root)]
-    unfinished = [path for folder in folders for path in atomic_file.abandoned(folder)]
+    unfinished = [
+        path for folder in _folders_here() for path in (*atomic_file.abandoned(folder), *scratch.abandoned(folder))
+    ]
     if not dry_run:
         atomic_file.remove(unfinished)
     return unfinished
+
+
+def _folders_here() -> list[Path]:
+    """This machine's folders of farm, each once."""
+    roots = (default_output_dir(), *map(Path, FOLDERS))
+    found = {Path(folder).resolve(): Path(folder) for root in roots for folder, _, _ in os.walk(root)}
+    return list(found.values())
 
 
 def _show_unfinished(unfinished: Sequence[Path], dry_run: bool) -> None:

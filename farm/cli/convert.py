@@ -7,27 +7,40 @@ from pathlib import Path
 
 import click
 
+from farm import safe_text
 from farm.cli import options
 from farm.cli.envelope import CommandResult
 from farm.config import deployment
-from farm.jobs.convert import convert_job
+from farm.jobs.convert import ConvertOptions, convert_job
 from farm.jobs.fleet.dispatch import FleetOptions
+from farm.jobs.targets import TargetFiles, names_single_units, units_to_ask
 from farm.rows.convert import ConvertRow
 from farm.tables import table
 from farm.tables.table import Table
-from farm.units import lookup
 from farm.units.selection import Selection
 
-COLUMNS = ("Model", "Unit", "Runtime", "Status", "ONNX nodes", "Operators", "Steps", "MACs", "Weights", "Files")
-LEFT = frozenset({"Model", "Unit", "Runtime", "Status", "Files"})
+COLUMNS = (
+    *("Model", "Unit", "SoC", "ABI", "Runtime", "Status", "Facts"),
+    *("ONNX nodes", "Operators", "Steps", "MACs", "Weights", "Files"),
+)
+LEFT = frozenset({"Model", "Unit", "SoC", "ABI", "Runtime", "Status", "Facts", "Files"})
 
 
 def convert(
-    model_file: Path, choice: Selection, fleet: FleetOptions, explain: bool, trust_models: bool, as_json: bool
+    model_file: Path,
+    choice: Selection,
+    fleet: FleetOptions,
+    target_files: tuple[Path, ...],
+    skip_missing: bool,
+    explain: bool,
+    trust_models: bool,
+    as_json: bool,
 ) -> CommandResult:
     """`farm convert`; returns the exit status."""
     source = deployment.load(model_file, trust_models)
-    rows = convert_job(source, lookup.units_if_any(source, choice), fleet)
+    units = units_to_ask(source, TargetFiles(target_files), choice)
+    wanted = ConvertOptions(target_files, choice.socs, not names_single_units(choice), skip_missing)
+    rows = convert_job(source, units, fleet, wanted, lambda line: click.echo(safe_text.one_line(line), err=True))
     return options.finish(rows, as_json, lambda done: _show(done, explain))
 
 
@@ -50,7 +63,7 @@ def _explanation(row: ConvertRow) -> Iterator[str]:
 
 def _cells(row: ConvertRow) -> list[str]:
     return [
-        *(row.model, row.unit or "-", row.runtime, row.status.value),
+        *(row.model, row.unit or "-", row.soc or "-", row.abi or "-", row.runtime, row.status.value, row.facts or "-"),
         *(_count(value) for value in (row.operators_before, row.operators_after, row.steps, row.macs)),
         "-" if row.weights_bytes is None else table.size(row.weights_bytes),
         ", ".join(path for path in (row.graph_file, row.plan_file, row.data_file, *row.code_files) if path),

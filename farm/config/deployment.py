@@ -5,6 +5,7 @@
     target_socs: [sdm845]                   # optional: tune for these only
     model_graph_format: code                # optional: plans also as C source and static library; default: file
     model_data_format: code                 # optional: their weights too
+    linkshared: 1                           # optional: beside that code libfarmrt.so too; default: libfarmrt.a alone
     models:
       squeezenet_v11:                       # the model's name: letters, digits, `_`, `-` and `.`
         platform: onnx                      # or tensorflow, keras, tflite, pytorch (docs/models.md)
@@ -305,7 +306,6 @@ class Deployment(YamlSection):
     not_yet: ClassVar = {
         "build_type": "write model_graph_format and model_data_format, each file or code",
         "embed_model_data": "write model_data_format: code",
-        "linkshared": "farmrt is one executable and one static library",
     }
 
     library_name: SafeName
@@ -313,6 +313,7 @@ class Deployment(YamlSection):
     target_socs: Annotated[tuple[SocKey, ...], BeforeValidator(split_text)] = ()
     model_graph_format: Form = "file"
     model_data_format: Form = "file"
+    linkshared: bool = False
     models: Annotated[dict[SafeName, Model], AfterValidator(not_empty)]
     _source: YamlSource = PrivateAttr()
     _trusted: bool = PrivateAttr(default=False)

@@ -1,36 +1,87 @@
 """`farm convert`: the graph as ONNX, and for each unit a plan with its weights, as files and, where the deployment file
-says so, as code; all below the build folder."""
+says so, as code; all below the build folder. What no unit is there for is made from what is known of its SoC."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from farm import atomic_file
+from farm import atomic_file, soc
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
-from farm.jobs.fleet.unit import OpenUnit, write_plan
+from farm.jobs.fleet.unit import OpenUnit, choose_target, write_plan
+from farm.jobs.models import plans
 from farm.jobs.models.prepare import Prepared, prepare
+from farm.jobs.targets import (
+    TargetFacts,
+    TargetFiles,
+    TargetPair,
+    known_facts,
+    nothing_known,
+    wanted_pairs,
+)
 from farm.model.fetch import Fetcher
 from farm.rows.convert import ConvertResult, ConvertRow, GraphFigures, PassChanges, PlanFigures
-from farm.rows.result import Conditions, make_row
-from farm.rows.row import Identity, Provenance, row_fingerprint
+from farm.rows.result import OK, Conditions, make_row
+from farm.rows.row import Ending, Failure, Identity, Provenance, row_fingerprint
+from farm.rows.status import Status
 from farm.workspace import Workspace, data_file
+from runtime.errors import BuildError, FarmError
 from runtime.exporters.onnx_exporter import export_onnx
 from runtime.native.model_code import write_model_code
+from runtime.native.toolchains import why_missing
+from runtime.plan.plan import Plan
+from runtime.target import Target
 
 
-def convert_job(deployment: Deployment, units: Sequence[Unit], fleet: FleetOptions = FLEET) -> Iterator[ConvertRow]:
-    """Writes every graph, then a row for each unit, model and runtime. A model that is wrong raises its error."""
+@dataclasses.dataclass(frozen=True)
+class ConvertOptions:
+    """For which ABIs and SoCs plans are made beside those of the units.
+
+    Attributes:
+        target_files: what `farmrt probe` printed on units that are not here.
+        socs: the SoCs that plans are wanted for; empty: those of the deployment file.
+        without_units: whether plans are made for what no unit is here for.
+        skip_missing: what cannot be made is told, and gives no row.
+    """
+
+    target_files: tuple[Path, ...] = ()
+    socs: tuple[str, ...] = ()
+    without_units: bool = True
+    skip_missing: bool = False
+
+
+DEFAULT = ConvertOptions()
+Tell = Callable[[str], None]
+
+
+def convert_job(
+    deployment: Deployment,
+    units: Sequence[Unit],
+    fleet: FleetOptions = FLEET,
+    options: ConvertOptions = DEFAULT,
+    tell: Tell = lambda line: None,
+) -> Iterator[ConvertRow]:
+    """Writes every graph, then a row for each unit, model and runtime, and for each ABI and SoC that no unit is of.
+
+    A model that is wrong raises its error.
+    """
     fetcher = Fetcher(deployment)
+    files = TargetFiles(options.target_files)
     models = [prepare(deployment, name, fetcher) for name in deployment.models]
     for prepared in models:
         write_graph(prepared)
-    if not units:
+    any_row = False
+    for row in _Conversion(deployment, models, files, options).rows(units, fleet):
+        kept = _without_missing(row, tell) if options.skip_missing else row
+        if kept:
+            any_row = True
+            yield kept
+    if not any_row:
         yield from map(_row_of_graph, models)
-    yield from rows_of_each(ConvertRow, models, units, _measure, _settings, fleet)
 
 
 def write_graph(prepared: Prepared) -> Path:
@@ -40,16 +91,115 @@ def write_graph(prepared: Prepared) -> Path:
     return path
 
 
+class _Conversion:
+    """The models of a deployment file, on their way to plans."""
+
+    def __init__(
+        self, deployment: Deployment, models: Sequence[Prepared], files: TargetFiles, options: ConvertOptions
+    ) -> None:
+        self._deployment, self._models, self._files, self._options = deployment, models, files, options
+
+    def rows(self, units: Sequence[Unit], fleet: FleetOptions) -> Iterator[ConvertRow]:
+        """Those of the units, then those of what no unit is there for."""
+        unreached: dict[TargetPair, list[ConvertRow]] = {}
+        covered: set[TargetPair] = set()
+        abis = {unit.name: unit.abi for unit in units if unit.abis}
+        for row in rows_of_each(ConvertRow, self._models, units, _measure, _settings, fleet):
+            pair = TargetPair(abis[row.unit], soc.normalise(row.soc)) if row.unit in abis else None
+            if pair and _was_not_reached(row) and self._options.without_units:
+                unreached.setdefault(pair, []).append(row)
+                continue
+            covered |= {pair} if pair else set()
+            yield row
+        yield from self._rows_without_units(unreached, covered)
+
+    def _rows_without_units(
+        self, unreached: dict[TargetPair, list[ConvertRow]], covered: set[TargetPair]
+    ) -> Iterator[ConvertRow]:
+        """A unit that could not be reached has its rows where its SoC is not known either."""
+        if not self._options.without_units:
+            return
+        wanted = wanted_pairs(self._deployment, self._files, covered, self._options.socs)
+        for pair in dict.fromkeys([*(pair for pair in unreached if pair not in covered), *wanted]):
+            facts = known_facts(pair, self._files)
+            if pair in unreached and facts is None:
+                yield from unreached[pair]
+                continue
+            for prepared in self._models:
+                for runtime in prepared.settings.runtimes:
+                    yield _row_without_unit(pair, facts, prepared, runtime)
+
+
+def _was_not_reached(row: ConvertRow) -> bool:
+    """Whether the row's unit could not even be opened."""
+    return row.status != Status.OK and row.state_before is None
+
+
+def _without_missing(row: ConvertRow, tell: Tell) -> ConvertRow | None:
+    """The row without what is missing here, which is told; None where nothing of it is left."""
+    nothing_is_known = bool(row.abi) and not row.facts
+    has_no_code = bool(row.plan_file) and row.status == Status.BUILD_FAILED
+    if not (nothing_is_known or has_no_code):
+        return row
+    tell(f"left out: {row.model} ({row.runtime}): {row.reason}")
+    return row.model_copy(update={"status": Status.OK, "reason": ""}) if has_no_code else None
+
+
 def _measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ConvertResult:
     plan, plan_file = opened.plan(prepared, runtime, opened.target(prepared, runtime))
+    return _written(prepared, plan, plan_file, opened.unit.abi, "unit")
+
+
+def _row_without_unit(pair: TargetPair, facts: TargetFacts | None, prepared: Prepared, runtime: Runtime) -> ConvertRow:
+    identity = Identity(
+        unit="",
+        soc=pair.soc,
+        device_model="",
+        library=prepared.deployment.library_name,
+        model=prepared.name,
+        runtime=runtime,
+    )
+    conditions = Conditions(_settings(prepared.settings, runtime))
+    return make_row(ConvertRow, identity, conditions, _result_without_unit(pair, facts, prepared, runtime))
+
+
+def _result_without_unit(
+    pair: TargetPair, facts: TargetFacts | None, prepared: Prepared, runtime: Runtime
+) -> ConvertResult:
+    source = "none" if runtime == "cpu" else facts.source if facts else ""
+    workspace = Workspace(prepared.deployment.library_name)
+    plan_file = workspace.plan_file(prepared.name, pair.abi, pair.soc, runtime)
+    try:
+        plan = plans.lowered(prepared, _target(pair, facts, prepared, runtime), prepared.options())
+        return _written(prepared, plan, plan_file, pair.abi, source)
+    except FarmError as error:
+        figures = PlanFigures(abi=pair.abi, facts=source)
+        return ConvertResult(ending=Failure.of(error), graph=_graph_figures(prepared), plan=figures)
+
+
+def _target(pair: TargetPair, facts: TargetFacts | None, prepared: Prepared, runtime: Runtime) -> Target:
+    """What to lower a model to; raises UnsupportedError where nothing is known of a GPU that would be needed."""
+    if runtime == "cpu":
+        return Target(pair.soc, pair.abi, memory="cpu", precision=prepared.precision(runtime))
+    if facts is None:
+        raise nothing_known(pair)
+    return choose_target(pair.unit, facts.probe, prepared, runtime)
+
+
+def _written(prepared: Prepared, plan: Plan, plan_file: Path, abi: str, facts: str) -> ConvertResult:
+    """Writes a plan, and as code where that is wanted and can be compiled."""
     write_plan(plan, plan_file)
+    ending, code_files = _code(prepared.deployment, abi, plan_file)
     return ConvertResult(
+        ending=ending,
         provenance=Provenance(fingerprint=row_fingerprint(plan.target)),
         graph=_graph_figures(prepared),
         plan=PlanFigures(
+            abi=abi,
+            facts=facts,
             plan_file=str(plan_file),
             data_file=str(data_file(plan_file)),
-            code_files=tuple(map(str, _write_code(prepared.deployment, opened.unit.abi, plan_file))),
+            code_files=tuple(map(str, code_files)),
             steps=len(plan.steps),
             macs=plan.macs,
             weights_bytes=plan.weights_bytes,
@@ -57,18 +207,21 @@ def _measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ConvertR
     )
 
 
-def _write_code(deployment: Deployment, abi: str, plan_file: Path) -> list[Path]:
-    """Header and library of a plan that was written, where the deployment file asks for code."""
+def _code(deployment: Deployment, abi: str, plan_file: Path) -> tuple[Ending, list[Path]]:
+    """Header, source and library of a plan that was written, where the deployment file asks for code."""
     if deployment.model_graph_format != "code":
-        return []
+        return OK, []
+    if reason := why_missing(abi):
+        return Failure.of(BuildError(f"no code: {reason}")), []
     weights = data_file(plan_file).read_bytes() if deployment.model_data_format == "code" else None
     folder = Workspace(deployment.library_name).code_folder(abi)
-    code = write_model_code(folder, plan_file.stem, plan_file.read_bytes(), weights, abi)
-    return [code.header, code.source, code.library]
+    plan = plan_file.read_bytes()
+    code = write_model_code(folder, plan_file.stem, plan, weights, abi, deployment.linkshared)
+    return OK, [code.header, code.source, code.library]
 
 
 def _row_of_graph(prepared: Prepared) -> ConvertRow:
-    """The row of a model without a unit to lower it for."""
+    """The row of a model without anything to lower it for."""
     identity = Identity(
         unit="",
         soc="",

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from farm.config.deployment import Deployment, Model, Runtime
-from farm.config.fields import SAFE_NAME
 from farm.config.inventory import Unit
 from farm.farmrt.answers import ProbeAnswer
 from farm.forecast import forecast
@@ -20,12 +16,10 @@ from farm.jobs.models.prepare import Failed, Prepared, prepare_all
 from farm.rows.forecast import ForecastResult, ForecastRow
 from farm.rows.result import Conditions, make_row
 from farm.rows.row import Failure, Provenance, row_fingerprint
-from runtime.errors import ConfigError, FarmError
+from farm.units.target_files import read_target_file
+from runtime.errors import FarmError
 from runtime.lowering.lower import lower
-from runtime.regular_file import open_regular
 from runtime.target import Target
-
-MAX_TARGET_FILE_BYTES = 1024**2
 
 
 def forecast_job(
@@ -67,24 +61,3 @@ def _result(prepared: Prepared, target: Target) -> ForecastResult:
 
 def _settings(model: Model, runtime: Runtime) -> Settings:
     return {"data_type": model.data_type_on(runtime), "winograd": model.winograd}
-
-
-def read_target_file(path: Path) -> tuple[Unit, ProbeAnswer]:
-    """A unit and its probe from the JSON that `farmrt probe` printed; a member `soc` may be added to it."""
-    try:
-        with open_regular(path) as file:
-            probe = json.loads(file.read(MAX_TARGET_FILE_BYTES))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise ConfigError(f"{path}: not JSON; write there what `farmrt probe` prints on the unit") from None
-    if not (isinstance(probe, dict) and isinstance(probe.get("opencl"), dict) and isinstance(probe.get("abi"), str)):
-        raise ConfigError(f"{path}: not what `farmrt probe` prints: 'abi' and 'opencl' are missing")
-    soc = str(probe.get("soc", "unknown"))
-    try:
-        answer = ProbeAnswer.model_validate({"cpu": {}, **probe})
-    except ValidationError as error:
-        where = ".".join(map(str, error.errors()[0]["loc"]))
-        raise ConfigError(f"{path}: not all that `farmrt probe` prints: {where!r} is missing or wrong") from None
-    name = path.stem if SAFE_NAME.fullmatch(path.stem) else "target"
-    return Unit(name=name, transport="file", soc=soc, model=name, abis=("host",)), answer

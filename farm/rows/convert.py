@@ -26,8 +26,14 @@ class GraphFigures(Record):
 
 
 class PlanFigures(Record):
-    """The plan of a model for one unit and runtime: its files, and the sizes that matter."""
+    """The plan of a model for one ABI, SoC and runtime: its files, and the sizes that matter.
 
+    `facts` is where that which is known of the SoC comes from: `unit` (it was asked), `file` (--target-file), `stored`
+    (a unit of it was asked once), `shipped` (farm's own table), `none` (a plan for the runtime cpu needs nothing).
+    """
+
+    abi: str = ""
+    facts: str = ""
     plan_file: str = ""
     data_file: str = ""
     code_files: tuple[str, ...] = ()
@@ -37,7 +43,7 @@ class PlanFigures(Record):
 
 
 class ConvertRow(PlanFigures, GraphFigures, Row):
-    """What one model was converted to, for one unit and runtime where there is one."""
+    """What one model was converted to, for one unit, or one ABI and SoC without one, and runtime."""
 
     job: str = "convert"
 

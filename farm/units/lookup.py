@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 
 from farm import soc
 from farm.config import inventory
@@ -43,6 +44,14 @@ def units_if_any(deployment: Deployment, choice: Selection = ANY) -> list[Unit]:
         if choice.names_units:
             raise
         return []
+
+
+def units_of_socs(choice: Selection, is_known: Callable[[str], bool]) -> list[Unit]:
+    """The units of the SoCs that the user names, perhaps none; raises NoUnitError for one that is not known either."""
+    there = candidates(choice)
+    present = {soc.normalise(candidate.unit.soc) for candidate in there}
+    here = tuple(word for word in choice.socs if soc.normalise(word) in present or not is_known(word))
+    return select(there, dataclasses.replace(choice, socs=here)) if here else []
 
 
 def candidates(choice: Selection = ANY) -> list[SelectableUnit]:

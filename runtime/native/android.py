@@ -47,17 +47,31 @@ def link_command(compiler: Sequence[str], linker: Sequence[str], program: Path, 
 
     `compiler` is a C compiler, `linker` LLVM's linker for ELF, each as an argument list; raises BuildError.
     """
-    folder = program.parent
     start = compile_translation_units(
-        compiler, ("-std=c11", "-Os", "-fPIC"), [TranslationUnit(FOLDER / "start.c")], folder
+        compiler, ("-std=c11", "-Os", "-fPIC"), [TranslationUnit(FOLDER / "start.c")], program.parent
     )
-    stubs = list(_stub_libraries(compiler, linker, folder))
     return [
         *linker,
-        *("-pie", "--dynamic-linker", INTERPRETER, "--gc-sections", "--strip-all", "-z", "noexecstack"),
-        *(word for flag in LINK_FLAGS for word in flag.removeprefix("-Wl,").split(",")),
-        *("-o", str(program), *map(str, [*start, *objects, *stubs])),
+        *("-pie", "--dynamic-linker", INTERPRETER, *_linker_words()),
+        *("-o", str(program), *map(str, [*start, *objects, *_stub_libraries(compiler, linker, program.parent)])),
     ]
+
+
+def shared_link_command(
+    compiler: Sequence[str], linker: Sequence[str], library: Path, words: Sequence[str]
+) -> list[str]:
+    """The command that links a shared object; `words` name what goes into it and which names it exports."""
+    return [
+        *linker,
+        *("-shared", "-soname", library.name, "-z", "defs", *_linker_words()),
+        *("-o", str(library), *words, *map(str, _stub_libraries(compiler, linker, library.parent))),
+    ]
+
+
+def _linker_words() -> list[str]:
+    """What everything for Android is linked with, as the linker's own words."""
+    words = [word for flag in LINK_FLAGS for word in flag.removeprefix("-Wl,").split(",")]
+    return ["--gc-sections", "--strip-all", "-z", "noexecstack", *words]
 
 
 def _stub_libraries(compiler: Sequence[str], linker: Sequence[str], folder: Path) -> Iterator[Path]:

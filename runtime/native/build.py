@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from filelock import FileLock
-
-from runtime.native import android
+from runtime.native import android, shared_library
 from runtime.native.abi import ABIS, HOST, Abi
 from runtime.native.compiling import TranslationUnit, compile_translation_units, run_compiler, writable_folder
+from runtime.native.features import EVERYTHING, Features
+from runtime.native.scratch import locked_folder, scratch_folder
 from runtime.native.toolchains import Toolchain, find_toolchain
 from runtime.version import RUNTIME_VERSION
 
@@ -43,7 +42,12 @@ _BIONIC_LIBRARIES = ("-ldl", "-lm")  # threads are part of its libc
 
 
 def build_farmrt(
-    abi: str = HOST, output_dir: Path | None = None, sanitize: bool = False, compiler: Sequence[str] | None = None
+    abi: str = HOST,
+    output_dir: Path | None = None,
+    sanitize: bool = False,
+    compiler: Sequence[str] | None = None,
+    features: Features = EVERYTHING,
+    shared: bool = False,
 ) -> Path:
     """Returns the farmrt executable for an ABI, compiled if its sources changed; library and header lie beside it.
 
@@ -52,19 +56,23 @@ def build_farmrt(
         output_dir: default `build/farmrt` of the source tree.
         sanitize: with address and undefined-behaviour sanitizers; beside it then the programs of `fuzz/`.
         compiler: argument list of a C compiler; default what `toolchains.find_toolchain` finds.
+        features: what it is to have; each choice has a folder of its own.
+        shared: beside it the library as a shared object too, `libfarmrt.so`.
 
     Raises:
         ConfigError: the ABI is unknown, or needs an NDK that is not there.
         BuildError: no compiler, or it failed (the text ends with its log), or the folder cannot be written.
     """
     toolchain = find_toolchain(abi, compiler or ())
-    folder = (output_dir or default_output_dir()) / (f"{abi}-sanitized" if sanitize else abi)
+    folder = (output_dir or default_output_dir()) / f"{abi}{features.suffix}{'-sanitized' if sanitize else ''}"
     stamp = folder / "stamp"
-    digest = _digest(ABIS[abi], toolchain, sanitize)
-    with writable_folder(folder), FileLock(folder / "lock"):
+    digest = _digest(ABIS[abi], toolchain, sanitize, features)
+    with writable_folder(folder), locked_folder(folder):
         if not stamp.is_file() or stamp.read_text() != digest or not (folder / "farmrt").is_file():
-            _build(ABIS[abi], toolchain, folder, sanitize)
+            _build(ABIS[abi], toolchain, folder, sanitize, features)
             stamp.write_text(digest)
+        if shared and not (folder / shared_library.NAME).is_file():
+            _link_shared(ABIS[abi], toolchain, folder)
     return folder / "farmrt"
 
 
@@ -74,10 +82,9 @@ def default_output_dir() -> Path:
     return (tree if (tree / "pyproject.toml").is_file() else Path.cwd()) / "build" / "farmrt"
 
 
-def sources() -> list[TranslationUnit]:
+def sources(features: Features = EVERYTHING) -> list[TranslationUnit]:
     """Lists the sources of the library without its innermost loops, which are compiled once per instruction set."""
-    paths = sorted((_FOLDER / "src").glob("*.c"))
-    return [_unit(path) for path in paths if path.name != "main.c" and path != _TILES]
+    return [_unit(path, flags=features.flags(path)) for path in features.sources() if path != _TILES]
 
 
 def _unit(source: Path, suffix: str = "", flags: tuple[str, ...] = ()) -> TranslationUnit:
@@ -86,21 +93,24 @@ def _unit(source: Path, suffix: str = "", flags: tuple[str, ...] = ()) -> Transl
     return TranslationUnit(source, suffix, (*(_FAST if fast else ("-Os",)), *flags))
 
 
-def _digest(target: Abi, toolchain: Toolchain, sanitize: bool) -> str:
-    digest = hashlib.sha256(repr((target, toolchain, sanitize, RUNTIME_VERSION)).encode())
+def _digest(target: Abi, toolchain: Toolchain, sanitize: bool, features: Features) -> str:
+    operators = None if features.operators is None else sorted(features.operators)
+    told = (target, toolchain, sanitize, features.suffix, operators, RUNTIME_VERSION)
+    digest = hashlib.sha256(repr(told).encode())
     for path in sorted([*_FOLDER.rglob("*.[ch]"), *_FOLDER.glob("*.py"), android.FOLDER / "symbols.txt"]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
-def _build(target: Abi, toolchain: Toolchain, folder: Path, sanitize: bool) -> None:
-    with tempfile.TemporaryDirectory(dir=folder) as work:
-        scratch = Path(work)
+def _build(target: Abi, toolchain: Toolchain, folder: Path, sanitize: bool, features: Features) -> None:
+    (folder / shared_library.NAME).unlink(missing_ok=True)  # made of the old sources
+    with scratch_folder(folder) as scratch:
         defines = [f'-DRT_VERSION="{RUNTIME_VERSION}"', f'-DRT_ABI="{target.name}"']
         checks = _SANITIZERS if sanitize else ()
         flags = [*_COMMON, *_WARNINGS, *defines, *target.flags, *checks]
         link = [*toolchain.compiler, *target.flags, *toolchain.link_flags, *(checks or ("-s",)), "-Wl,--gc-sections"]
-        library = compile_translation_units(toolchain.compiler, flags, [*sources(), *_tile_units(target)], scratch)
+        units = [*sources(features), *([] if "cpu" in features.without else _tile_units(target))]
+        library = compile_translation_units(toolchain.compiler, flags, units, scratch)
         main = compile_translation_units(toolchain.compiler, flags, [_unit(_FOLDER / "src" / "main.c")], scratch)
         run_compiler(_program_link(target, toolchain, link, scratch / "farmrt", [*main, *library]))
         run_compiler([*toolchain.archiver, "rcs", str(scratch / "libfarmrt.a"), *map(str, library)])
@@ -111,6 +121,15 @@ def _build(target: Abi, toolchain: Toolchain, folder: Path, sanitize: bool) -> N
             outputs += _build_fuzzer(toolchain.compiler, flags, link, library, scratch)
         for path in outputs:
             path.replace(folder / path.name)
+
+
+def _link_shared(target: Abi, toolchain: Toolchain, folder: Path) -> None:
+    libraries = _BIONIC_LIBRARIES if target.is_android else _LIBRARIES
+    with scratch_folder(folder) as scratch:
+        library = scratch / shared_library.NAME
+        archive = folder / "libfarmrt.a"
+        run_compiler(shared_library.link_command(toolchain, library, archive, target.flags, libraries))
+        library.replace(folder / library.name)
 
 
 def _program_link(

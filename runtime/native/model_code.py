@@ -4,8 +4,9 @@
     <name>.c                the function, and their bytes as string literals
     lib<name>.a             the same for one ABI; the bytes by way of the assembler, which takes any number at once
     farmrt.h, libfarmrt.a   the runtime that executes them
+    libfarmrt.so            the same as a shared library, where it is wanted
 
-A program links both libraries, and on Linux `-lpthread -ldl -lm`.
+A program links both static libraries, and on Linux `-lpthread -ldl -lm`.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ import dataclasses
 import hashlib
 import re
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from filelock import FileLock
 
+from runtime.native import shared_library
 from runtime.native.abi import ABIS, HOST
 from runtime.native.build import build_farmrt
 from runtime.native.compiling import TranslationUnit, compile_translation_units, run_compiler, writable_folder
+from runtime.native.scratch import locked_folder, scratch_folder
 from runtime.native.toolchains import find_toolchain
 from runtime.version import RUNTIME_VERSION
 
@@ -59,7 +60,9 @@ class _Part:
     content: bytes
 
 
-def write_model_code(folder: Path, name: str, plan: bytes, data: bytes | None, abi: str = HOST) -> ModelCode:
+def write_model_code(
+    folder: Path, name: str, plan: bytes, data: bytes | None, abi: str = HOST, shared: bool = False
+) -> ModelCode:
     """Writes and compiles a model, unless the same is there already.
 
     Args:
@@ -67,6 +70,8 @@ def write_model_code(folder: Path, name: str, plan: bytes, data: bytes | None, a
         name: of the files; the function is `<name>_options` with `_` for what C does not allow in a name.
         plan: the plan file's content.
         data: the data file's, or None where the program will name a file.
+        abi: what it is compiled for.
+        shared: whether the runtime is there as a shared library too.
 
     Raises:
         ConfigError, BuildError: as `build_farmrt` does.
@@ -76,10 +81,10 @@ def write_model_code(folder: Path, name: str, plan: bytes, data: bytes | None, a
     parts = [_Part(f"{word}_plan", "plan", plan)]
     if data is not None:
         parts.append(_Part(f"{word}_data", "data", data))
-    farmrt = build_farmrt(abi).parent
+    farmrt = build_farmrt(abi, shared=shared).parent
     header = _header(name, code.function, parts, find_toolchain(abi).name)
-    with writable_folder(folder), FileLock(folder / "lock"):
-        _provide_runtime(farmrt, folder)
+    with writable_folder(folder), locked_folder(folder):
+        _provide_runtime(farmrt, folder, ("farmrt.h", "libfarmrt.a", *([shared_library.NAME] if shared else [])))
         complete = all(path.is_file() for path in (code.header, code.source, code.library))
         if not complete or code.header.read_text() != header:
             _write(code, header, parts, abi)
@@ -92,16 +97,15 @@ def c_name(name: str) -> str:
     return word if word[:1].isalpha() else f"model_{word}"
 
 
-def _provide_runtime(farmrt: Path, folder: Path) -> None:
-    for name in ("farmrt.h", "libfarmrt.a"):
+def _provide_runtime(farmrt: Path, folder: Path, names: Sequence[str]) -> None:
+    for name in names:
         if not (folder / name).is_file() or (folder / name).read_bytes() != (farmrt / name).read_bytes():
             shutil.copy(farmrt / name, folder)
 
 
 def _write(code: ModelCode, header: str, parts: Sequence[_Part], abi: str) -> None:
     """Makes the files in a scratch folder and moves them into place; the header comes last, a sign of completeness."""
-    with tempfile.TemporaryDirectory(dir=code.header.parent) as work:
-        scratch = Path(work)
+    with scratch_folder(code.header.parent) as scratch:
         (scratch / code.header.name).write_text(header)
         _compile_library(scratch, code, parts, abi)
         with (scratch / code.source.name).open("wb") as file:

@@ -9,10 +9,11 @@ import pytest
 
 from farm.config import deployment
 from farm.forecast import forecast
-from farm.jobs.forecast import forecast_for_file, read_target_file
+from farm.jobs.forecast import forecast_for_file
 from farm.rows.forecast import ForecastRow
 from farm.rows.status import Status
 from farm.tables.forecast import forecast_tables
+from farm.units.target_files import read_target_file
 from runtime.errors import ConfigError
 from runtime.lowering.lower import Options, lower
 from runtime.target import Target

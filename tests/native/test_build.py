@@ -185,3 +185,14 @@ def test_boards_need_no_newer_glibc_than_2_28(abi: str) -> None:
 def test_ziglang_builds_it_too(tmp_path: Path) -> None:
     program = build_farmrt(output_dir=tmp_path, compiler=[sys.executable, "-m", "ziglang", "cc"])
     assert program.stat().st_size > 50_000
+
+
+@pytest.mark.slow
+def test_the_ndk_links_the_shared_library(ndk_log: Path, tmp_path: Path) -> None:
+    """As a library of 16 KiB pages that lacks no name, and not as a program."""
+    library = build_farmrt("armeabi-v7a", tmp_path, shared=True).with_name("libfarmrt.so")
+    assert library.read_bytes() == b"made"
+    (linked,) = (line for line in ndk_log.read_text().splitlines() if " -shared " in line)
+    assert linked.startswith("--target=armv7a-linux-androideabi24 -mfpu=neon ")
+    assert "-Wl,-z,max-page-size=16384" in linked and "-Wl,-soname,libfarmrt.so" in linked
+    assert "-Wl,-z,defs" in linked and "-pie" not in linked.split() and "-lpthread" not in linked

@@ -13,15 +13,28 @@ from farm.cli.envelope import CommandResult
 @click.command(name="convert")
 @options.model_argument
 @options.unit_options
+@click.option(
+    "--target-file",
+    "target_files",
+    metavar="FILE",
+    type=options.FILE,
+    multiple=True,
+    help="What `farmrt probe` printed on a unit that is not here; repeatable.",
+)
+@options.skip_missing_option
 @options.fleet_options("farm convert")
 @click.option("--explain", is_flag=True, help="Say what each pass did.")
 @options.trust_model_option
 @options.json_option
 def command(**given: Any) -> CommandResult:
-    """Convert the models of MODEL.yml: the graph as ONNX, and a plan with its weights for each unit.
+    """Convert the models of MODEL.yml: the graph as ONNX, and a plan with its weights for each ABI and SoC.
 
-    The files lie in build/LIBRARY/model, and in build/LIBRARY/code what model_graph_format: code asks for. Without a
-    unit of the deployment file's ABIs and SoCs only the graph is made.
+    Units that are here are asked what they are. For each other ABI of target_abis and SoC of target_socs the plan is
+    made from what is known: a --target-file, what a unit of the SoC said before, or farm's own table of SoCs. What
+    cannot be made is a failed row that says what to do. --soc names SoCs in place of target_socs; with --device or
+    --tag plans are made for those units alone.
+
+    The files lie in build/LIBRARY/model, and in build/LIBRARY/code what model_graph_format: code asks for.
     """
     from farm.cli import convert
 

@@ -58,6 +58,9 @@ opencl_option = click.option(
     metavar="FILE|pypi|system",
     help="OpenCL library, or where to take it from.  [default: FARM_OPENCL, else the best one found]",
 )
+skip_missing_option = click.option(
+    "--skip-missing", is_flag=True, help="What cannot be made here is left out and told, and is no failure."
+)
 spread_option = click.option(
     "--spread", is_flag=True, help="Each model once a SoC, on whichever of its units is free, instead of on each."
 )

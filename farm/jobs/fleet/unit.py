@@ -40,7 +40,7 @@ from farm.rows.row import Throttling
 from farm.rows.status import Status
 from farm.transport import Transport, connect
 from farm.transport.interruption import Interruption
-from farm.units import facts_cache, health
+from farm.units import facts_cache, health, target_files
 from farm.workspace import Workspace, data_file
 from runtime.errors import DeadlineError, JobError, UnsupportedError
 from runtime.native.build import build_farmrt
@@ -104,6 +104,7 @@ class OpenUnit:
         self.round_limit_s = round_limit.LEAST_S
         self.probe = session.probe(connection.opencl, PROBE_DEADLINE_S)
         facts_cache.update(connection.unit, driver=facts_cache.driver_of(self.probe.model_dump()))
+        target_files.store(connection.unit, self.probe)
 
     @property
     def opencl_library(self) -> str:

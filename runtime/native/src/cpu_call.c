@@ -10,14 +10,15 @@
 #include "arithmetic.h"
 #include "errors.h"
 
+/* The operators of this build, ended by NULL. */
+#define RT_ENTRY(name) &rt_cpu_##name,
+static const rt_cpu_operator *const operators[] = {RT_CPU_OPERATORS(RT_ENTRY) NULL};
+#undef RT_ENTRY
+
 /* The operator of a name that need not end with a NUL; NULL where there is none. */
 static const rt_cpu_operator *operator_find(const char *name, size_t length) {
-    static const rt_cpu_operator *const tables[] = {rt_cpu_convolutions, rt_cpu_depthwise, rt_cpu_windows,
-                                                    rt_cpu_channels, rt_cpu_nests};
-    for (size_t i = 0; i < RT_COUNT(tables); i++) {
-        for (const rt_cpu_operator *row = tables[i]; row->name != NULL; row++) {
-            if (strlen(row->name) == length && memcmp(row->name, name, length) == 0) return row;
-        }
+    for (const rt_cpu_operator *const *entry = operators; *entry != NULL; entry++) {
+        if (strlen((*entry)->name) == length && memcmp((*entry)->name, name, length) == 0) return *entry;
     }
     return NULL;
 }
@@ -183,7 +184,7 @@ static rt_status call_fill(const maker *make, const rt_tile_kernels *tiles) {
     size_t length = strcspn(kernel, " ");
     call->tiles = tiles;
     call->operator= operator_find(kernel, length);
-    if (call->operator== NULL) return bad_step(make, RT_UNSUPPORTED, "there is none of this name");
+    if (call->operator== NULL) return bad_step(make, RT_UNSUPPORTED, RT_CPU_MISSING);
     if (!codes_read(&call->codes, kernel + length)) return bad_step(make, RT_BAD_FILE, "an option is out of range");
     if (!arguments_take(make)) return bad_step(make, RT_BAD_FILE, "its arguments are not the operator's");
     bool repack = call->operator->packing != NULL && call->codes.block != RT_CPU_BLOCK;

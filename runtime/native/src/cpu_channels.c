@@ -100,8 +100,5 @@ static void lrn_pixel(const rt_cpu_call *call, int64_t pixel) {
 
 static void lrn_run(const rt_cpu_call *call, rt_workers *workers) { pixels_run(call, workers, lrn_pixel); }
 
-const rt_cpu_operator rt_cpu_channels[] = {
-    {"scale_shift", "vwwv", 2, 2, scale_shift_check, scale_shift_run, NULL},
-    {"lrn", "vv", 3, 3, lrn_check, lrn_run, NULL},
-    {0},
-};
+const rt_cpu_operator rt_cpu_scale_shift = {"scale_shift", "vwwv", 2, 2, scale_shift_check, scale_shift_run, NULL};
+const rt_cpu_operator rt_cpu_lrn = {"lrn", "vv", 3, 3, lrn_check, lrn_run, NULL};

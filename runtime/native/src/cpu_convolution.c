@@ -265,11 +265,10 @@ static void matmul_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_product_run(&job, workers);
 }
 
-const rt_cpu_operator rt_cpu_convolutions[] = {
-    {"conv2d", "vwwwvv", INTS(conv2d_dims), 2, conv2d_check, conv2d_run, conv2d_packing},
-    {"conv1x1", "vwwvv", INTS(conv1x1_dims), 2, conv1x1_check, conv1x1_run, rows_packing},
-    {"fully_connected", "fwwf", INTS(fully_connected_dims), 2, fully_connected_check, fully_connected_run,
-     rows_packing},
-    {"matmul", "fff", INTS(matmul_dims), 0, matmul_check, matmul_run, NULL},
-    {0},
-};
+const rt_cpu_operator rt_cpu_conv2d = {
+    "conv2d", "vwwwvv", INTS(conv2d_dims), 2, conv2d_check, conv2d_run, conv2d_packing};
+const rt_cpu_operator rt_cpu_conv1x1 = {
+    "conv1x1", "vwwvv", INTS(conv1x1_dims), 2, conv1x1_check, conv1x1_run, rows_packing};
+const rt_cpu_operator rt_cpu_fully_connected = {
+    "fully_connected", "fwwf", INTS(fully_connected_dims), 2, fully_connected_check, fully_connected_run, rows_packing};
+const rt_cpu_operator rt_cpu_matmul = {"matmul", "fff", INTS(matmul_dims), 0, matmul_check, matmul_run, NULL};

@@ -98,7 +98,5 @@ static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_workers_run(workers, (uint32_t)rt_ceil_div(all.pixels, PIXELS_PER_TURN), turn_run, &all);
 }
 
-const rt_cpu_operator rt_cpu_depthwise[] = {
-    {"depthwise", "vwwwvv", sizeof(depthwise_dims) / sizeof(int32_t), 2, depthwise_check, depthwise_run, NULL},
-    {0},
-};
+const rt_cpu_operator rt_cpu_depthwise = {
+    "depthwise", "vwwwvv", sizeof(depthwise_dims) / sizeof(int32_t), 2, depthwise_check, depthwise_run, NULL};

@@ -350,12 +350,9 @@ static void softmax_piece(const rt_cpu_call *call, int64_t outer, int64_t first,
 
 static void softmax_run(const rt_cpu_call *call, rt_workers *workers) { middle_run(call, workers, softmax_piece); }
 
-const rt_cpu_operator rt_cpu_nests[] = {
-    {"copy", "ff", 18, 0, copy_check, copy_run, NULL},
-    {"unary", "ff", 12, 2, unary_check, unary_run, NULL},
-    {"binary", "fff", 16, 2, binary_check, binary_run, NULL},
-    {"pad", "ff", 20, 1, pad_check, pad_run, NULL},
-    {"reduce", "ff", 8, 0, reduce_check, reduce_run, NULL},
-    {"softmax", "ff", 9, 0, softmax_check, softmax_run, NULL},
-    {0},
-};
+const rt_cpu_operator rt_cpu_copy = {"copy", "ff", 18, 0, copy_check, copy_run, NULL};
+const rt_cpu_operator rt_cpu_unary = {"unary", "ff", 12, 2, unary_check, unary_run, NULL};
+const rt_cpu_operator rt_cpu_binary = {"binary", "fff", 16, 2, binary_check, binary_run, NULL};
+const rt_cpu_operator rt_cpu_pad = {"pad", "ff", 20, 1, pad_check, pad_run, NULL};
+const rt_cpu_operator rt_cpu_reduce = {"reduce", "ff", 8, 0, reduce_check, reduce_run, NULL};
+const rt_cpu_operator rt_cpu_softmax = {"softmax", "ff", 9, 0, softmax_check, softmax_run, NULL};

@@ -57,7 +57,7 @@ typedef struct {
     uint64_t groups, rows, cols;
 } rt_cpu_packing;
 
-/* A row of the operator table. A value, of which all are constants.
+/* An operator. A value, of which all are constants.
  *
  * `tensors` has a letter for each tensor argument, the output last: v view (pool, offset, stride); f flat, w weights and
  * t table of int32 (pool, offset). `check` says what is wrong with the arguments, or NULL when all that `run` will access lies within
@@ -73,12 +73,34 @@ struct rt_cpu_operator {
     rt_cpu_packing (*packing)(const rt_cpu_call *call);
 };
 
-/* The operators, ended by a row without a name: one table a file. */
-extern const rt_cpu_operator rt_cpu_convolutions[];
-extern const rt_cpu_operator rt_cpu_depthwise[];
-extern const rt_cpu_operator rt_cpu_windows[];
-extern const rt_cpu_operator rt_cpu_channels[];
-extern const rt_cpu_operator rt_cpu_nests[];
+/* Every operator. A build may define a shorter list (runtime/native/features.py); what is not on it, nothing refers to,
+ * and the linker leaves it out. */
+#ifndef RT_CPU_OPERATORS
+#define RT_CPU_OPERATORS(X)                                                                                            \
+    X(conv2d)                                                                                                          \
+    X(conv1x1)                                                                                                         \
+    X(fully_connected)                                                                                                 \
+    X(matmul)                                                                                                          \
+    X(depthwise)                                                                                                       \
+    X(pool)                                                                                                            \
+    X(resize_nearest)                                                                                                  \
+    X(resize_bilinear)                                                                                                 \
+    X(scale_shift)                                                                                                     \
+    X(lrn)                                                                                                             \
+    X(copy)                                                                                                            \
+    X(unary)                                                                                                           \
+    X(binary)                                                                                                          \
+    X(pad)                                                                                                             \
+    X(reduce)                                                                                                          \
+    X(softmax)
+#define RT_CPU_MISSING "there is none of this name"
+#else
+#define RT_CPU_MISSING "this farmrt was built without it"
+#endif
+
+#define RT_DECLARE(name) extern const rt_cpu_operator rt_cpu_##name;
+RT_CPU_OPERATORS(RT_DECLARE)
+#undef RT_DECLARE
 
 /* --- what checks are made of (cpu_check.c); sizes may be as large as they like --- */
 

@@ -230,9 +230,8 @@ static void bilinear_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_workers_run(workers, (uint32_t)d.batch * (uint32_t)d.out_h, bilinear_turn, call);
 }
 
-const rt_cpu_operator rt_cpu_windows[] = {
-    {"pool", "vv", sizeof(pool_dims) / sizeof(int32_t), 0, pool_check, pool_run, NULL},
-    {"resize_nearest", "vttv", sizeof(resize_dims) / sizeof(int32_t), 0, nearest_check, nearest_run, NULL},
-    {"resize_bilinear", "vv", sizeof(resize_dims) / sizeof(int32_t), 4, bilinear_check, bilinear_run, NULL},
-    {0},
-};
+const rt_cpu_operator rt_cpu_pool = {"pool", "vv", sizeof(pool_dims) / sizeof(int32_t), 0, pool_check, pool_run, NULL};
+const rt_cpu_operator rt_cpu_resize_nearest = {
+    "resize_nearest", "vttv", sizeof(resize_dims) / sizeof(int32_t), 0, nearest_check, nearest_run, NULL};
+const rt_cpu_operator rt_cpu_resize_bilinear = {
+    "resize_bilinear", "vv", sizeof(resize_dims) / sizeof(int32_t), 4, bilinear_check, bilinear_run, NULL};

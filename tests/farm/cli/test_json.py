@@ -56,7 +56,7 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "baseline remove": ("good", {"removed"}),
     "baseline set": ("better 2", {"baseline", "run_before"}),
     "benchmark": ("tiny.yml --round 2", set()),
-    "build": ("", {"built", "left_out"}),
+    "build": ("", {"built", "missing", "left_out"}),
     "clean": ("--device host --dry-run", {"dry_run", "units", "unfinished_files"}),
     "compare": ("run:1 run:2", set()),
     "convert": ("tiny.yml", set()),

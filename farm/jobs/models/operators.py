@@ -1,0 +1,43 @@
+"""What farmrt must have to run some models: its engines, and the operators of its CPU engine."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from farm.config.deployment import Deployment
+from farm.jobs.models.prepare import Failed, Prepared, prepare_all
+from runtime.lowering.lower import lower
+from runtime.native.features import ENGINES, Features, chosen_features
+from runtime.target import Target
+
+RUNTIME_OF = {"opencl": "gpu", "cpu": "cpu"}
+ANY_SOC = "any"
+
+
+def needed_features(deployments: Iterable[Deployment], without: Collection[str] = ()) -> Features:
+    """What all models of some deployment files need together, but for engines that are left out in any case.
+
+    Raises the error of a model that cannot be converted.
+    """
+    models = [_converted(model) for deployment in deployments for model in prepare_all(deployment)]
+    runtimes = {runtime for model in models for runtime in model.settings.runtimes}
+    unused = {engine for engine in ENGINES if RUNTIME_OF[engine] not in runtimes}
+    operators = frozenset(name for model in models for name in cpu_operators(model))
+    return chosen_features(unused | set(without), operators)
+
+
+def cpu_operators(prepared: Prepared) -> frozenset[str]:
+    """Names of the CPU operators in a model's plan for the runtime cpu, which is the same for every CPU.
+
+    Those of a GPU plan that falls back to the CPU are among them, since it may only where the file names both runtimes.
+    """
+    if "cpu" not in prepared.settings.runtimes:
+        return frozenset()
+    plan = lower(prepared.graph, Target(ANY_SOC, ANY_SOC, memory="cpu"), prepared.options())
+    return frozenset(step.kernel.name for step in plan.steps)
+
+
+def _converted(model: Prepared | Failed) -> Prepared:
+    if isinstance(model, Failed):
+        raise model.error
+    return model
