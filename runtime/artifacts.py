@@ -38,9 +38,10 @@ class Fingerprint:
 
     @property
     def digest(self) -> str:
-        """Short name of the device and runtime: 16 hexadecimal digits of SHA-256 over all fields but the sources'.
+        """Names device, driver and runtime in 16 hexadecimal digits of SHA-256.
 
-        For what is keyed by tuning keys: those hold the hash of their own kernel's source.
+        The sources' hash is left out: what is stored under this name is found by tuning keys, and each of those holds
+        the hash of its own kernel's source.
         """
         fields = (self.soc, self.gpu, self.driver, self.opencl, self.runtime_version)
         return hashlib.sha256("\0".join(fields).encode()).hexdigest()[:16]
@@ -76,7 +77,7 @@ class TunedEntry:
 
 @dataclasses.dataclass(frozen=True)
 class TunedSet:
-    """Tuned entries of one fingerprint, measured on a device of that model."""
+    """Tuned entries of one fingerprint; `device_model` is what they were measured on (after a merge all, by commas)."""
 
     fingerprint: Fingerprint
     device_model: str
@@ -141,17 +142,17 @@ def _encode_sets(sets: Sequence[tuple[ArtifactSet, int]], strings: StringTable) 
 
 
 def decode_tuned(content: bytes, where: str) -> list[TunedSet]:
-    """Sets of a tuned-parameter file's bytes; FormatError names `where`."""
+    """Reads the sets of a tuned-parameter file; a FormatError starts with `where`, the name of the file."""
     return _decode_sets(content, TUNED_MAGIC, where, SectionId.TUNED, _tuned_set)
 
 
 def decode_kernels(content: bytes, where: str) -> list[KernelSet]:
-    """Sets of a compiled-kernel file's bytes; FormatError names `where`."""
+    """Reads the sets of a compiled-kernel file; a FormatError starts with `where`, the name of the file."""
     return _decode_sets(content, KERNELS_MAGIC, where, SectionId.BINARY, _kernel_set)
 
 
 def decode_artifact(content: bytes, where: str) -> list[TunedSet] | list[KernelSet]:
-    """Sets of either kind of file, known by its first bytes."""
+    """Reads the sets of either kind of file, which its first bytes tell; raises FormatError for any other."""
     if content.startswith(TUNED_MAGIC):
         return decode_tuned(content, where)
     if content.startswith(KERNELS_MAGIC):
@@ -230,7 +231,7 @@ def _kernel_set(
 
 @dataclasses.dataclass(frozen=True)
 class Replacement:
-    """What a merge chose between two entries of one fingerprint and key; `winner` is the set's device model."""
+    """A merge's choice between two entries of one fingerprint and key; `winner` is the device model of the kept one."""
 
     key: str
     winner: str
@@ -238,7 +239,10 @@ class Replacement:
 
 
 def merge_tuned(sets: Iterable[TunedSet]) -> tuple[list[TunedSet], list[Replacement]]:
-    """One set for each fingerprint. Of two entries with one key the faster stays, of two equally fast the later."""
+    """Merges sets into one for each fingerprint, and returns what was chosen where two entries had the same key.
+
+    The faster one stays; of two that are equally fast, the later.
+    """
     merged: dict[Fingerprint, dict[str, tuple[TunedEntry, str]]] = {}
     choices: list[Replacement] = []
     for tuned_set in sets:
@@ -272,7 +276,10 @@ def _models(names: Iterable[str]) -> str:
 
 
 def merge_kernels(sets: Iterable[KernelSet]) -> tuple[list[KernelSet], list[Replacement]]:
-    """One set for each fingerprint. Of two different binaries with one key the later stays: speed is not recorded."""
+    """Merges sets into one for each fingerprint, and returns what was chosen where two binaries had the same key.
+
+    The later one stays, since their speed is not recorded.
+    """
     merged: dict[Fingerprint, KernelSet] = {}
     choices: list[Replacement] = []
     for kernel_set in sets:

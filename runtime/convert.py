@@ -1,4 +1,4 @@
-"""ONNX model -> graph, with what each pass did."""
+"""Converts an ONNX model to a graph and reports what each pass did."""
 
 from __future__ import annotations
 

@@ -21,7 +21,10 @@ Compute = Callable[[Sequence[Array | None], Attributes], Array]
 
 
 def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Values of all tensors by name, constants included. Inputs are in origin shape; ModelError where one is not."""
+    """Computes all tensors of a graph and returns them by name, constants included.
+
+    Inputs have the graph's origin shapes; raises ModelError where one is missing or has another shape.
+    """
     values: dict[str, Array] = dict(graph.constants)
     for name in graph.inputs:
         if name not in inputs or inputs[name].shape != graph.shape(name):
@@ -35,7 +38,7 @@ def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def compute(op: str, arguments: Sequence[Array | None], attributes: Attributes) -> Array:
-    """Value of one operator, its fused activation included; an absent optional argument is None."""
+    """Computes one operator with its fused activation; an absent optional argument is None."""
     with np.errstate(all="ignore"):
         value = np.asarray(COMPUTE[op](arguments, attributes))
         if "activation" in attributes:
@@ -122,7 +125,7 @@ def _windows(x: Array, window: Shape, attributes: Attributes, fill: float) -> Ar
 
 
 def _conv(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
-    """Convolution as one matrix product a group, over the windows of the padded image."""
+    """Computes the convolution of each group as one matrix product over the windows of the padded image."""
     x, w, bias, residual = (*arguments, None, None)[:4]
     assert x is not None and w is not None
     vertical, horizontal = attributes["dilations"]
@@ -167,7 +170,7 @@ def _average_pool(arguments: Sequence[Array | None], attributes: Attributes) -> 
 
 
 def _lrn(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
-    """Source: ONNX LRN; the window of `size` channels, an odd number, is centred."""
+    """Normalises over a centred window of `size` channels, an odd number, as ONNX defines LRN."""
     x, size = _first(arguments), attributes["size"]
     padded = np.pad(x * x, [(0, 0), (size // 2, size // 2)] + [(0, 0)] * (x.ndim - 2))
     squares = sliding_window_view(padded, size, axis=1).sum(axis=-1)

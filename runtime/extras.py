@@ -1,4 +1,4 @@
-"""Packages that only some need: each comes with an extra of farm, which the error names where it is missing."""
+"""Imports optional packages; where one is missing, the error names the extra of farm that installs it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def install_command(package: str) -> str:
 
 
 def needed(purpose: str, package: str) -> str:
-    """The line that says what is missing, what for, and what to do."""
+    """Returns the line that says which package is missing, what needs it, and how to install it."""
     return f"{purpose} needs {package}, which is not installed: {install_command(package)}"
 
 
 def load(purpose: str, module: str) -> ModuleType:
-    """Imports a module of such a package; raises ConfigError where the package is missing."""
+    """Imports a module of an optional package; raises ConfigError where the package is missing."""
     try:
         return importlib.import_module(module)
     except ImportError:

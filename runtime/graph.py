@@ -39,7 +39,7 @@ Array = npt.NDArray[Any]
 
 @dataclasses.dataclass(frozen=True)
 class TensorInfo:
-    """Shape (origin order) and element type of a tensor."""
+    """Shape of a tensor in origin order (NCHW for images), and its element type."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any] = dataclasses.field(default_factory=lambda: np.dtype(np.float32))
@@ -122,6 +122,6 @@ class Graph:
             yield from (name for name in node.outputs if name)
 
     def without(self, dropped: Iterable[Node]) -> list[Node]:
-        """The nodes but for those in `dropped` (by identity)."""
+        """Returns the nodes except those in `dropped`, which are compared by identity."""
         gone = {id(node) for node in dropped}
         return [node for node in self.nodes if id(node) not in gone]

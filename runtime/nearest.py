@@ -1,6 +1,6 @@
-"""Which input row or column each output row or column of a nearest Resize takes.
+"""Computes which input row or column each output row or column of a nearest Resize takes.
 
-Computed here alone: NumPy's oracle takes these indices, and a plan holds them as a table that every kernel and CPU
+Nothing else computes it: NumPy's oracle takes these indices, and a plan holds them as a table that every kernel and CPU
 operator reads, so that no device rounds for itself. The arithmetic is float32, operation by operation as ONNX writes
 its formulas, since a coordinate in exact arithmetic may fall on the other side of an integer or of a tie.
 """

@@ -134,7 +134,7 @@ def _rank(shape: Shape, rank: int, what: str) -> None:
 
 
 def window_outputs(size: Shape, window: Shape, strides: Shape, pads: Shape) -> Shape:
-    """Output (height, width) of a window of `window` elements, dilation included, that slides over a padded image."""
+    """Returns output (height, width) of a window, its dilation included, that slides over a padded image."""
     padded = (size[0] + pads[0] + pads[2], size[1] + pads[1] + pads[3])
     out = tuple((extent - span) // stride + 1 for extent, span, stride in zip(padded, window, strides, strict=True))
     if min(out) < 1:
@@ -320,7 +320,7 @@ OPERATORS: Mapping[str, Operator] = {
 
 
 def infer_shape(op: str, shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Output shape of an operator; an absent optional input has the shape (). ModelError where they do not fit."""
+    """Infers an operator's output shape; an absent optional input has shape (). Raises ModelError for misfits."""
     operator = OPERATORS[op]
     least, most = operator.inputs
     if len(shapes) < least or (most is not None and len(shapes) > most):

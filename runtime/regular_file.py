@@ -1,4 +1,4 @@
-"""Opens the files that a user names, and that a file of a user names."""
+"""Opens files that a user names, directly or within another file, and refuses what could block for ever."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Opens a file for reading; OSError at once for a FIFO, device or socket, whose reader could wait for ever."""
+    """Opens a file for reading; raises OSError at once for a FIFO, device or socket, where reading may never end."""
     return open(path, "rb", opener=_open)
 
 

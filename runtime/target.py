@@ -1,4 +1,4 @@
-"""What the lowering must know of a device."""
+"""Describes a device as far as the lowering must know it: ABI, GPU family, limits, precision, memory type."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class Target:
 
 
 def gpu_family(device_name: str, platform_version: str, is_cpu: bool = False) -> str:
-    """Family key of a GPU (`pocl-3.1`, `adreno-6xx`): default variants and fallback tuned parameters go by it.
+    """Returns the family key of a GPU (`pocl-3.1`, `adreno-6xx`), which selects default variants and fallback tuning.
 
-    A shorter prefix up to a `-` names the wider family. `cpu` is any driver for CPUs but PoCL, such as Intel's: its
-    device is called as the CPU, which says nothing of the driver.
+    The part before a `-` names the wider family. `cpu` is any driver for CPUs other than PoCL, such as Intel's: its
+    device bears the CPU's name, which does not tell the driver.
     """
     pocl = re.search(r"pocl (\d+\.\d+)", platform_version, re.IGNORECASE)
     if pocl:

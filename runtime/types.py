@@ -1,6 +1,6 @@
-"""What tensors are made of, the ground that everything else stands on: precision, element type, storage, role.
+"""Defines what a tensor is made of: precision, element type, storage and role; everything else builds on these.
 
-Their numbers stand in plan files and in farmrt's header (plan/records.py, plan/header.py).
+Their numbers are part of plan files and of farmrt's header (plan/records.py, plan/header.py).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ElementType(enum.IntEnum):
 
 
 class Role(enum.IntEnum):
-    """What a tensor is to the plan's user. Inputs and outputs are FLAT F32 in a scratch pool."""
+    """What a tensor is to the plan's user; inputs and outputs are FLAT F32 in a scratch pool."""
 
     INTERMEDIATE = 0
     INPUT = 1

@@ -1,4 +1,4 @@
-"""Graph -> ONNX: plain ONNX operators where one says exactly the same, the project's own domain for the rest.
+"""Writes a graph as an ONNX model: in ONNX's operators where one means the same, else in the project's own domain.
 
 The importer reads the result back to an equal graph. An operator of the own domain has the name and the attributes
 of the graph's operator.
@@ -78,7 +78,7 @@ class _Export:
         return self.constant(node, what, np.asarray(node.attrs[what], np.int64))
 
     def plain(self, node: Node, op: str, inputs: Sequence[str], **attributes: Any) -> onnx.NodeProto:
-        """A node of the default domain."""
+        """Makes a node of ONNX's own operators that writes what the graph's node writes."""
         return helper.make_node(op, inputs, node.outputs, node.name, **attributes)
 
     def _node(self, node: Node) -> onnx.NodeProto:
@@ -94,7 +94,7 @@ class _Export:
 
 
 def _domain_node(node: Node) -> onnx.NodeProto:
-    """A node of the own domain, its attributes as they are."""
+    """Makes a node of the project's domain, with the operator's name and attributes as the graph has them."""
     proto = helper.make_node(node.op, node.inputs, node.outputs, node.name, domain=DOMAIN)
     kinds = {**ACTIVATION_ATTRIBUTES, **OPERATORS[node.op].attributes}
     for name, value in sorted(node.attrs.items()):
@@ -108,7 +108,7 @@ Writer = Callable[[_Export, Node], onnx.NodeProto | None]
 
 
 def _same(export: _Export, node: Node) -> onnx.NodeProto:
-    """ONNX's operator has the graph's name and attributes."""
+    """Writes an operator whose name and attributes are the same in ONNX."""
     return export.plain(node, node.op, node.inputs, **node.attrs)
 
 
@@ -124,7 +124,7 @@ def _fully_connected(export: _Export, node: Node) -> onnx.NodeProto:
 
 
 def _matmul(export: _Export, node: Node) -> onnx.NodeProto | None:
-    """The importer reads a product of a matrix and a constant as FullyConnected."""
+    """Leaves a matrix times a constant to the project's domain: the importer reads ONNX's as FullyConnected."""
     a, b = node.inputs
     return None if export.graph.is_constant(b) and len(export.graph.shape(a)) == 2 else _same(export, node)
 
@@ -145,7 +145,7 @@ def _clip(export: _Export, node: Node) -> onnx.NodeProto:
 
 
 def _slice(export: _Export, node: Node) -> onnx.NodeProto:
-    """A negative end, which takes index 0 too, is the least integer in ONNX."""
+    """Writes a negative end, by which a backward slice includes index 0, as the least integer, as ONNX asks."""
     ends = [end if end >= 0 else _INT64_MIN for end in node.attrs["ends"]]
     inputs = [
         node.inputs[0],
@@ -168,7 +168,7 @@ def _reshape(export: _Export, node: Node) -> onnx.NodeProto:
 
 
 def _resize(export: _Export, node: Node) -> onnx.NodeProto:
-    """Sizes where they imply the scales; else the scales, which imply the sizes."""
+    """Writes the output's sizes where the scales follow from them, else the scales, from which the sizes follow."""
     shape, attributes = export.graph.shape(node.inputs[0]), dict(node.attrs)
     sizes, scales = attributes.pop("sizes"), attributes.pop("scales")
     if scales == tuple(size / n for size, n in zip(sizes, shape[2:], strict=True)):
@@ -179,7 +179,7 @@ def _resize(export: _Export, node: Node) -> onnx.NodeProto:
 
 
 def _reduce(export: _Export, node: Node) -> onnx.NodeProto | None:
-    """The importer reads a reduction that drops its axes as two operators."""
+    """Leaves a reduction that drops its axes to the project's domain: the importer reads ONNX's as two operators."""
     if not node.attrs["keepdims"]:
         return None
     if node.op == "ReduceSum":

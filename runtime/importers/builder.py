@@ -1,4 +1,4 @@
-"""Builds a graph node by node: names, shapes, and folding of everything that is constant as it is met."""
+"""Builds a graph node by node: names tensors, infers shapes, and evaluates at once what depends on constants only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONSTANT_LIMIT_BYTES = 1 << 31
 
 
 class GraphBuilder:
-    """A graph under construction; shape arithmetic never enters it, since constants fold at once.
+    """A graph under construction; shape arithmetic never enters it, since it is evaluated as it is met.
 
     `folded` lists the nodes of the model that became constants.
     """
@@ -133,7 +133,7 @@ class GraphBuilder:
 
 
 def _unique(name: str, used_names: set[str]) -> str:
-    """A name that is not taken yet; takes it."""
+    """Returns `name`, with a number behind it where it is in use already, and reserves what it returns."""
     unique, suffix = name, 0
     while unique in used_names:
         suffix += 1

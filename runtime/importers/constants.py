@@ -51,7 +51,7 @@ def _size(node: OnnxNode, builder: GraphBuilder) -> None:
 
 
 def _folded(function: Fold) -> Handler:
-    """A handler that computes an operator of constants only."""
+    """Makes the handler of an operator that is evaluated at import; it refuses inputs that are not constant."""
 
     def handle(node: OnnxNode, builder: GraphBuilder) -> None:
         arguments = []

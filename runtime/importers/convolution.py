@@ -1,4 +1,4 @@
-"""Conv."""
+"""Imports ONNX's Conv, 2D only, with its padding made explicit."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def _binary(op: str) -> Handler:
 
 
 def _pow(node: OnnxNode, builder: GraphBuilder) -> None:
-    """Pow alone may mix element types: an integer exponent takes the type of the base."""
+    """Imports Pow, which alone may mix element types: a constant exponent is converted to the type of the base."""
     base, exponent = node.input(0), node.input(1)
     value, kind = builder.constant(exponent), builder.graph.tensors[base].dtype
     if value is not None and value.dtype != kind:
@@ -44,7 +44,7 @@ def _pow(node: OnnxNode, builder: GraphBuilder) -> None:
 
 
 def _clip(node: OnnxNode, builder: GraphBuilder) -> None:
-    """The bounds are attributes before opset 11 and inputs since; a bound known at run time only is a Max or Min."""
+    """Imports Clip: bounds are attributes before opset 11, then inputs; one known at run time becomes Max or Min."""
     x = node.input(0)
     if node.opset < 11:
         low, high = node.real("min", -_FLOAT32_MAX), node.real("max", _FLOAT32_MAX)
@@ -72,7 +72,7 @@ def _clip_at_run_time(node: OnnxNode, builder: GraphBuilder) -> None:
 
 
 def _chain(node: OnnxNode, builder: GraphBuilder, op: str, output: str | None) -> str:
-    """The operator over all inputs, two at a time."""
+    """Applies a binary operator to all inputs, one after the other; returns the name of the result."""
     result, *rest = [node.input(index) for index in range(len(node.inputs))]
     if not rest:
         return builder.emit(node, "Identity", [result], {}, output)

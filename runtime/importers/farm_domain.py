@@ -1,4 +1,4 @@
-"""The project's own domain: operators of the graph as the exporter writes them, taken as they are."""
+"""Imports nodes of the project's own domain: the graph's operators, as the exporter writes them."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def bind_inputs(
 
 
 def _declared_shape(value: onnx.ValueInfoProto) -> Declared | None:
-    """Dimensions as numbers or symbols (empty where unnamed); None where the model says no shape."""
+    """Returns each dimension as a number or a symbol (empty where it has no name); None where there is no shape."""
     if not value.type.HasField("tensor_type"):
         raise UnsupportedError(f"input '{value.name}' is no tensor; supported: float32 tensors")
     tensor = value.type.tensor_type

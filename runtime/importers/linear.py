@@ -41,7 +41,7 @@ def _weights(node: OnnxNode, builder: GraphBuilder, transposed: bool, alpha: flo
 
 
 def _bias(node: OnnxNode, builder: GraphBuilder, channels: int, beta: float) -> tuple[str, str]:
-    """(bias of the operator, or empty; tensor that must be added after it, or empty), times beta."""
+    """Returns the bias of FullyConnected and the tensor to add after it, both times beta; at least one is empty."""
     if not node.optional(2):
         return "", ""
     value = builder.constant(node.input(2))

@@ -102,7 +102,7 @@ def _slice(node: OnnxNode, builder: GraphBuilder) -> None:
 
 
 def _range(start: int, end: int, step: int, extent: int) -> range:
-    """Clamped as ONNX defines, which differs from Python's slices: a negative step starts at index 0 at least."""
+    """Clamps a slice as ONNX does; unlike Python's slices, one with a negative step starts at index 0 at least."""
     start, end = (bound + extent if bound < 0 else bound for bound in (start, end))
     last = extent if step > 0 else extent - 1
     return range(min(max(start, 0), last), min(max(end, last - extent), last), step)

@@ -49,7 +49,7 @@ def _lrn(node: OnnxNode, builder: GraphBuilder) -> None:
 
 
 def _softmax(node: OnnxNode, builder: GraphBuilder) -> None:
-    """Before opset 13 the axes from `axis` on are one: a Reshape to a matrix where more than one of them counts."""
+    """Imports Softmax. Before opset 13 it normalises over all axes from `axis` on, so several are reshaped to one."""
     x = node.input(0)
     shape = builder.shape(x)
     axis = normalized_axis(node, node.integer("axis", -1 if node.opset >= 13 else 1), len(shape))
@@ -63,7 +63,7 @@ def _softmax(node: OnnxNode, builder: GraphBuilder) -> None:
 
 
 def normalized_axis(node: OnnxNode, axis: int, rank: int) -> int:
-    """An axis counted from the front."""
+    """Counts an axis from the front; raises ModelError where a tensor of `rank` axes does not have it."""
     if not -rank <= axis < rank:
         raise ModelError(f"{node}: axis {axis} is not an axis of a tensor of {rank} axes")
     return axis % rank

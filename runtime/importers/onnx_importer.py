@@ -1,4 +1,4 @@
-"""ONNX model -> graph: binds input shapes, keeps what the outputs need, and asks each operator family for its nodes."""
+"""Imports ONNX models: binds input shapes, keeps what the outputs need, and has each operator family add its nodes."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class OnnxNode:
         return self._list(name, float, default)
 
     def has(self, name: str) -> bool:
-        """Whether the node says a value for the attribute."""
+        """Whether the node gives a value for the attribute."""
         return name in self.attributes
 
     def choice(self, name: str, default: str, supported: Sequence[str]) -> str:

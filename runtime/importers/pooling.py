@@ -41,7 +41,7 @@ def _average_pool(node: OnnxNode, builder: GraphBuilder) -> None:
 def _window(
     node: OnnxNode, builder: GraphBuilder
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, int]]:
-    """Kernel, strides, pads, and what ceil_mode adds at the end."""
+    """Returns kernel, strides, pads, and the rows and columns that ceil_mode adds at the end."""
     x = builder.shape(node.input(0))
     if len(x) != 4:
         raise node.unsupported("input shape", x, "2D pooling, four axes")

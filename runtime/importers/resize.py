@@ -18,7 +18,7 @@ N = TypeVar("N", int, float)
 
 
 def _upsample(node: OnnxNode, builder: GraphBuilder) -> None:
-    """Upsample and the first Resize: asymmetric coordinates, rounded down."""
+    """Imports Upsample, and Resize before opset 11: their coordinates are asymmetric and rounded down."""
     mode = node.choice("mode", "nearest", RESIZE_MODES)
     scales = node.reals("scales") if node.opset < 9 else _scales(node, builder, 1)
     _emit(node, builder, mode, "asymmetric", "floor", scales, None)
@@ -51,7 +51,7 @@ def _resize(node: OnnxNode, builder: GraphBuilder) -> None:
 
 
 def _spread(axes: Sequence[int], values: Sequence[N], rest: Sequence[N]) -> tuple[N, ...]:
-    """Values of some axes among those of all."""
+    """Returns `rest`, a value for each axis, with `values` in the places of `axes`."""
     out = list(rest)
     for axis, value in zip(axes, values, strict=False):
         out[axis] = value

@@ -1,4 +1,4 @@
-"""Numbers of operator variants, shared by the kernels (as -D options), farmrt's CPU operators and the lowering."""
+"""Numbers of functions and modes that kernels (as -D options), farmrt's CPU operators and the lowering share."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Reduce(enum.IntEnum):
 
 
 class Pad(enum.IntEnum):
-    """PAD: what stands outside."""
+    """PAD: which values a padded tensor has outside."""
 
     CONSTANT = 0
     REFLECT = 1

@@ -66,12 +66,12 @@ def variant(**defines: int) -> Variant:
 
 
 def always_fits(dims: Dims, chosen: Variant, target: Target) -> str:
-    """The constraint of a kernel without one."""
+    """Accepts every launch: the constraint of a kernel that has none."""
     return ""
 
 
 def no_cost(dims: Dims, chosen: Variant) -> float:
-    """The cost of a kernel whose variants compute nothing in vain."""
+    """Rates all variants alike: the cost of a kernel whose variants compute nothing in vain."""
     return 0.0
 
 

@@ -1,8 +1,8 @@
 """Winograd's minimal filtering F(m x m, 3 x 3): matrices, and filters in the transformed domain.
 
-An output tile of m x m comes of alpha x alpha inputs, alpha = m + 2, by y = A' [(G g G') . (B' d B)] A with one
-multiplication an element of the transformed tile, instead of 9 an output (Lavin and Gray, "Fast Algorithms for
-Convolutional Neural Networks"). The interpolation points are 0, 1, -1 for m = 2 and 0, 1, -1, 2, -2 for m = 4; the
+A tile of m x m outputs is computed from alpha x alpha inputs, alpha = m + 2, as y = A' [(G g G') . (B' d B)] A. That
+takes alpha^2 multiplications instead of 9 for each output (Lavin and Gray, "Fast Algorithms for Convolutional Neural
+Networks"). The interpolation points are 0, 1, -1 for m = 2 and 0, 1, -1, 2, -2 for m = 4; the
 kernels write the same matrices out as sums.
 """
 

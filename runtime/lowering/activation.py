@@ -1,4 +1,4 @@
-"""Activation attributes of a node -> the ACTIVATION option and its two numbers."""
+"""Translates a node's activation attributes to the ACTIVATION option of kernels and its two numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CLAMPS = {"none": (-math.inf, math.inf), "relu": (0.0, math.inf)}
 
 
 def activation_code(attrs: Mapping[str, Any]) -> tuple[int, dict[str, float]]:
-    """The ACTIVATION code of a fused operator, and the kernel's `act_a` and `act_b`."""
+    """Returns the ACTIVATION code of a fused operator, and the kernel arguments `act_a` and `act_b`."""
     name = attrs.get("activation", "none")
     low, high = _CLAMPS.get(name, (float(attrs.get("alpha", 0.0)), float(attrs.get("beta", 0.0))))
     return int(_CODES[name]), {"act_a": low, "act_b": high}

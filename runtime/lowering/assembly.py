@@ -1,4 +1,4 @@
-"""Assembly: launches with values become a plan with places in memory."""
+"""Assembles a plan: gives the values of launches their places in memory, and makes a step of each launch."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _MAX_POOL_BYTES = 1 << 31
 
 @dataclasses.dataclass(frozen=True)
 class _Place:
-    """Pool or image index, and the byte offset in a pool."""
+    """Where a value lies: the index of its pool or image, and in a pool the offset in bytes."""
 
     index: int
     offset: int = 0
 
 
 class PlacedValues:
-    """Where every root value of the launches lies."""
+    """The places of all root values, those whose memory other values are parts of; made on construction."""
 
     def __init__(self, builder: Builder) -> None:
         self.pools: list[Pool] = []
@@ -58,7 +58,7 @@ class PlacedValues:
         return self._places[id(root)]
 
     def _place_weights(self, roots: Sequence[Value]) -> None:
-        """Puts distinct constants into the data file: buffers in pools below the allocation limit, images alone."""
+        """Puts distinct constants into the data file: buffers in pools within the allocation limit, images alone."""
         placed: dict[bytes, _Place] = {}
         for root in (r for r in roots if r.storage != Storage.IMAGE):
             content = root.data.tobytes() if root.data is not None else b""
@@ -124,7 +124,7 @@ class PlacedValues:
 
 
 def image_size_of(value: Value) -> tuple[int, int]:
-    """(width, height) of the image that holds a value."""
+    """Returns width and height, in pixels, of the image that holds a value."""
     return image_size(value.layout, value.shape)
 
 
@@ -133,7 +133,10 @@ def _format(value: Value) -> ImageFormat:
 
 
 def _lifetimes(builder: Builder) -> dict[Value, tuple[int, int]]:
-    """First and last step of every root value; inputs and outputs live through the whole run."""
+    """Returns the first and the last step that use each root value.
+
+    Inputs live from before the first step, outputs until after the last one.
+    """
     spans: dict[Value, tuple[int, int]] = {}
     for index, launch in enumerate(builder.launches):
         for value, _ in launch.tensors:
@@ -202,13 +205,13 @@ def launch_sizes(launch: Launch, builder: Builder) -> tuple[int, Size3, Size3]:
 
 
 def round_up(items: Sequence[int], local: Sequence[int]) -> Size3:
-    """Global size: each extent a multiple of the local size where that is given."""
+    """Rounds each extent up to a multiple of the local size, where that is not 0; returns the global size."""
     sizes = [-(-item // max(step, 1)) * max(step, 1) for item, step in zip(items, local, strict=True)]
     return size3(sizes, 1)
 
 
 def size3(values: Sequence[int], fill: int) -> Size3:
-    """Three extents, `fill` in the unused ones."""
+    """Extends a size of one to three dimensions to three, with `fill` in the unused ones."""
     a, b, c = (*values, *[fill] * (3 - len(values)))
     return a, b, c
 

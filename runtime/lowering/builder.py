@@ -32,8 +32,8 @@ CPU_BLOCK = 16
 class Options:
     """What a deployment file asks of the lowering.
 
-    `keep_layers`: every operator's output is a plan output too. `reuse_memory`: off for trials, whose operators run in
-    any order.
+    `winograd`: output tile of Winograd's convolution (2 or 4), 0 for none. `keep_layers`: every operator's output is an
+    output of the plan too. `reuse_memory`: off for trials, whose operators run in any order.
     """
 
     winograd: int = 0
@@ -55,7 +55,7 @@ Tensors = dict[str, Value | Rows]
 
 @dataclasses.dataclass(frozen=True)
 class Packed:
-    """Where a launch's packed weights are: the tensor argument, their shape and block."""
+    """How a launch's weights are packed: the tensor argument that holds them, their shape, and the rows of a block."""
 
     argument: str
     groups: int
@@ -66,7 +66,7 @@ class Packed:
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """A step whose tensors have no place yet."""
+    """A step of a plan whose tensors have no place in memory yet."""
 
     name: str
     op: str
@@ -85,7 +85,7 @@ class Launch:
 
     @property
     def output(self) -> Value:
-        """What it writes: the last tensor argument."""
+        """The value that the launch writes: its last tensor argument."""
         return self.tensors[-1][0]
 
 
@@ -120,7 +120,7 @@ class Builder:
         self.inputs.append(value)
 
     def plan_views(self, placed: Mapping[str, tuple[str, int]]) -> None:
-        """Tensors that shall lie inside a wider one: name -> (wider tensor, first channel)."""
+        """Makes tensors lie inside a wider one when they are written: name -> (wider tensor, first channel)."""
         self._planned.update(placed)
 
     def is_part(self, tensor: str) -> bool:
@@ -132,7 +132,7 @@ class Builder:
         return not self.graph.is_constant(tensor)
 
     def read(self, tensor: str, storage: Storage) -> Value:
-        """The tensor in a storage, in the plan's element type; inserts a conversion where there is none yet."""
+        """Returns a tensor in a storage, in the plan's element type; emits a conversion where there is none yet."""
         existing = self._tensor(tensor)
         value = existing.get(storage)
         if value is not None and value.element == self.element:
@@ -144,14 +144,14 @@ class Builder:
         return existing[storage]
 
     def read_image(self, tensor: str, shape: tuple[int, ...]) -> Value:
-        """The tensor as an image; a constant counts as one of `shape`."""
+        """Returns a tensor as an image; a constant is reshaped to `shape` first."""
         if self.is_activation(tensor):
             return self.read(tensor, Storage.IMAGE)
         data = self.graph.constants[tensor].reshape(shape)
         return self.constant_image(tensor, data, ImageLayout.CHANNEL_MAJOR)
 
     def read_any(self, tensor: str) -> Value:
-        """The tensor in whatever buffer storage it has; a constant as row-major weights."""
+        """Returns a tensor in whatever buffer storage it has; a constant as row-major weights."""
         existing = self._tensor(tensor)
         for value in existing.values():
             if value.storage != Storage.IMAGE and value.element == self.element:
@@ -185,7 +185,7 @@ class Builder:
         return Value(name, shape, Storage.IMAGE, self.element, layout=layout)
 
     def constant(self, name: str, data: Array) -> Value:
-        """Weights in the plan's element type, row-major, with zeros behind them."""
+        """Returns a constant, row-major in the plan's element type, with WEIGHT_SLACK zeros behind it."""
         flat = np.concatenate([data.reshape(-1), np.zeros(WEIGHT_SLACK, data.dtype)]).astype(self.dtype)
         return Value(name, tuple(data.shape), Storage.FLAT, self.element, data=flat)
 
@@ -199,7 +199,7 @@ class Builder:
         return Value(name, tuple(data.shape), Storage.IMAGE, self.element, data=pixels, layout=layout)
 
     def zeros(self, size: int) -> Value:
-        """A blob of at least `size` zeros, shared by all launches."""
+        """Returns a constant of at least `size` zeros, which all launches share."""
         if self._zeros is None or math.prod(self._zeros.shape) < size:
             self._zeros = self.constant("zeros", np.zeros(max(size, 4096), np.float32))
         return self._zeros
@@ -220,7 +220,7 @@ class Builder:
         return Value(tensor, shape, storage, self.element, stride)
 
     def _aliased(self, source: Value, storage: Storage) -> Value | None:
-        """The same memory in another storage, where the elements lie in the same order."""
+        """Returns the same memory in another storage, where the elements lie in the same order; else None."""
         if source.element != self.element or Storage.IMAGE in (source.storage, storage):
             return None
         shape = source.shape
@@ -308,7 +308,10 @@ class Builder:
         note: str = "",
         memory: MemoryType = MemoryType.BUFFER,
     ) -> None:
-        """Appends a launch of a kernel: the default variant that fits, else the CPU operator where it is allowed."""
+        """Appends a launch of a kernel: in the default variant that fits, else as a CPU operator where that is allowed.
+
+        Raises UnsupportedError where neither is possible.
+        """
         kernel = table.find_kernel(kernel_name, memory)
         kind, variant, reason = self._place(kernel, name, op, dims)
         values: list[tuple[Value, ArgumentForm]] = []

@@ -1,4 +1,4 @@
-"""What a Conv node is, whatever memory it runs on."""
+"""Describes a Conv node for the lowering to buffers and to images alike."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WINOGRAD_MIN_CHANNELS = 16
 
 
 class Convolution:
-    """One Conv node and what every algorithm needs of it."""
+    """One Conv node, and what every algorithm for it needs to know."""
 
     def __init__(self, builder: Builder, node: Node) -> None:
         self.builder, self.node = builder, node
@@ -33,24 +33,24 @@ class Convolution:
 
     @property
     def is_depthwise(self) -> bool:
-        """One filter a channel."""
+        """Whether each channel has one filter of its own."""
         return self.group == self.x_shape[1] == self.y_shape[1] and self.group > 1
 
     @property
     def is_pointwise(self) -> bool:
-        """A matrix product of pixels and filters."""
+        """Whether the filter is 1x1 with stride 1, so that it is a matrix product of pixels and filters."""
         plain = self.strides == (1, 1) and not any(self.pads) and self.group == 1
         return self.kernel == (1, 1) and plain
 
     @property
     def is_matrix(self) -> bool:
-        """One window that covers the whole input: a fully connected layer."""
+        """Whether one window covers the whole input, so that it is a fully connected layer."""
         whole = self.kernel == self.x_shape[2:] and self.y_shape[2:] == (1, 1)
         return whole and not any(self.pads) and self.group == 1 and not self.node.input(3)
 
     @property
     def is_winograd(self) -> bool:
-        """Asked for, 3x3, dense, stride 1, and wide enough to gain."""
+        """Whether Winograd's algorithm is asked for and serves: 3x3, stride 1, one group, enough channels to gain."""
         plain = self.kernel == (3, 3) and self.strides == (1, 1) and self.dilations == (1, 1) and self.group == 1
         wide = min(self.x_shape[1], self.y_shape[1]) >= _WINOGRAD_MIN_CHANNELS
         return bool(self.builder.options.winograd) and plain and wide

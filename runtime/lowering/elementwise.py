@@ -1,4 +1,4 @@
-"""Codes and numbers of element-wise operators."""
+"""Kernel codes and numeric parameters of element-wise operators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BINARY = {
 
 
 def unary_numbers(node: Node) -> dict[str, float]:
-    """The kernel's alpha and beta."""
+    """Returns the kernel's `alpha` and `beta` for an operator of one tensor."""
     if node.op == "Relu":
         return {"alpha": 0.0, "beta": math.inf}
     return {"alpha": node.attrs.get("alpha", 0.0), "beta": node.attrs.get("beta", 0.0)}

@@ -1,4 +1,4 @@
-"""Loop nests of strided kernels: which axes, in which order, merged where all operands allow it."""
+"""Makes the loop nests of strided kernels: sorts the axes, and merges those that every operand allows to merge."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def merge_axes(shape: Sequence[int], operands: Sequence[Strides]) -> tuple[list[
 
 
 def loop_nest(shape: Sequence[int], operands: Sequence[Strides]) -> tuple[list[int], list[list[int]]]:
-    """Axes sorted so that the last operand (the output) is written in order, then merged."""
+    """Sorts the axes so that the last operand, the output, is written in order, and merges them (`merge_axes`)."""
     order = sorted(range(len(shape)), key=lambda axis: -abs(operands[-1][axis]) if shape[axis] > 1 else -math.inf)
     ordered = [tuple(operand[axis] for axis in order) for operand in operands]
     return merge_axes([shape[axis] for axis in order], ordered)
 
 
 def padded(values: Sequence[int], rank: int, fill: int) -> list[int]:
-    """`values` with `fill` before them up to `rank` entries."""
+    """Puts `fill` before the values until there are `rank` of them."""
     return [fill] * (rank - len(values)) + list(values)
 
 
 def broadcast_strides(shape: Sequence[int], strides: Strides, rank: int, out: Sequence[int]) -> Strides:
-    """Strides of an operand in the axes of a broadcast result: 0 where it repeats."""
+    """Returns an operand's strides along the axes of a broadcast result of shape `out`: 0 where the operand repeats."""
     aligned = [1] * (rank - len(shape)) + list(shape)
     steps = [0] * (rank - len(shape)) + list(strides)
     return tuple(0 if size == 1 and wide != 1 else step for size, step, wide in zip(aligned, steps, out, strict=True))

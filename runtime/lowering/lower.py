@@ -1,4 +1,4 @@
-"""graph -> plan for one target."""
+"""Lowers a graph to a plan for one target."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The memory plan: values share arenas and images by lifetime.
+"""Plans memory: values that are not alive at the same time share arenas and images.
 
-Buffers: largest first, each at the lowest offset where no value that lives at the same time overlaps it (greedy by
-size; Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
+Buffers are placed largest first, each at the lowest offset where no value that lives at the same time overlaps it
+(greedy by size; Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class BufferLifetime:
 
 @dataclasses.dataclass(frozen=True)
 class ArenaPlace:
-    """Arena index and byte offset in it."""
+    """Where a block of memory lies: the index of its arena, and the offset there in bytes."""
 
     arena: int
     offset: int
@@ -72,7 +72,7 @@ def _lowest_place(
 
 @dataclasses.dataclass(frozen=True)
 class ImageLifetime:
-    """An image of so many pixels of one format, alive from step `first` to `last`."""
+    """An image of width x height pixels that must exist from step `first` to step `last`, both included."""
 
     width: int
     height: int

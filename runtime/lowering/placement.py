@@ -1,4 +1,4 @@
-"""Concatenation in place: which tensors are written straight into the wider tensor that a Concat makes of them."""
+"""Plans concatenation without copies: tensors are written straight into the wider tensor that a Concat makes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _WRITERS = {"Conv", "MaxPool", "AveragePool", "BatchNormalization", "LRN", "Resi
 
 
 def plan_concats(graph: Graph) -> dict[str, tuple[str, int]]:
-    """Tensors that shall lie inside another: name -> (wider tensor, first channel).
+    """Chooses the tensors that are written into a wider one: name -> (wider tensor, first channel).
 
     A tensor qualifies once: it joins 4-axis tensors along the channels, and a kernel writes it in NHWC.
     """

@@ -1,4 +1,4 @@
-"""Steps that fill what a launch is about to write with NaN, so that a trial that writes too little is seen."""
+"""Adds steps that fill a launch's output with NaN before it, so that a trial that writes too little is detected."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from runtime.types import ElementType, Storage
 
 
 def poison_outputs(builder: Builder) -> dict[int, int]:
-    """Puts a poison step before every tunable launch; returns the step of each, by the launch's own step.
+    """Puts a poison step before every tunable launch; returns the index of the poison step by that of its launch.
 
-    A launch that writes where it reads has none.
+    A launch that writes where it reads gets none, since that would destroy its input.
     """
     launches, builder.launches = builder.launches, []
     poison_of = {}
@@ -34,7 +34,7 @@ def _writes_where_it_reads(launch: Launch) -> bool:
 
 
 def _poison(builder: Builder, launch: Launch) -> bool:
-    """Appends the step, where OpenCL can run it."""
+    """Appends a launch's poison step and returns True, or returns False where OpenCL cannot run that step."""
     output, name = launch.output, f"{launch.name}:poison"
     if output.storage == Storage.IMAGE:
         _poison_image(builder, name, output)

@@ -1,4 +1,4 @@
-"""What a pooling node is, whatever memory it runs on."""
+"""Describes a pooling node for the lowering to buffers and to images alike."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from runtime.plan.plan import ProfileInfo
 
 
 def pool_dims(graph: Graph, node: Node) -> dict[str, int]:
-    """The window and both extents."""
+    """Returns the kernel's integer arguments: window, strides, pads, and the extents of input and output."""
     attrs = node.attrs
     n, channels, in_h, in_w = graph.shape(node.inputs[0])
     out_h, out_w = graph.shape(node.output)[2:]
@@ -20,11 +20,11 @@ def pool_dims(graph: Graph, node: Node) -> dict[str, int]:
 
 
 def pool_kind(node: Node) -> int:
-    """The POOL option."""
+    """Returns the value of the kernel's POOL option."""
     return int(Pooling.MAX if node.op == "MaxPool" else Pooling.AVERAGE)
 
 
 def pool_shown(graph: Graph, node: Node) -> ProfileInfo:
-    """What profiles print."""
+    """Returns what profiles print of a pooling node."""
     attrs = node.attrs
     return ProfileInfo(graph.shape(node.output), tuple(attrs["kernel"]), tuple(attrs["strides"]), tuple(attrs["pads"]))

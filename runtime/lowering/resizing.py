@@ -1,7 +1,7 @@
-"""What a Resize node is, whatever memory it runs on.
+"""Describes a Resize node for the lowering to buffers and to images alike.
 
-Nearest: tables of the input row and column of each output row and column. Bilinear: source coordinate = output
-coordinate * scale + shift.
+A nearest resize reads tables: the input row of each output row, and the input column of each output column. A bilinear
+one computes its source coordinates as output coordinate * scale + shift.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from runtime.nearest import nearest_indices
 
 
 def resize_kernel(node: Node) -> str:
-    """The kernel of its interpolation."""
+    """Returns the name of the kernel for the node's interpolation."""
     return "resize_nearest" if node.attrs["mode"] == "nearest" else "resize_bilinear"
 
 
 def resize_dims(graph: Graph, node: Node) -> dict[str, int]:
-    """Batch, channels and both extents."""
+    """Returns the kernel's integer arguments: batch, channels, and the extents of input and output."""
     n, channels, in_h, in_w = graph.shape(node.inputs[0])
     out_h, out_w = graph.shape(node.output)[2:]
     return {"batch": n, "in_h": in_h, "in_w": in_w, "channels": channels, "out_h": out_h, "out_w": out_w}
 
 
 def resize_tables(builder: Builder, node: Node) -> dict[str, Value]:
-    """Nearest: the input row of each output row, and the input column of each output column; bilinear: nothing."""
+    """Returns the tables `rows` and `columns` of a nearest resize: the input index of each output; else nothing."""
     if node.attrs["mode"] != "nearest":
         return {}
     tables = {}
@@ -38,7 +38,7 @@ def resize_tables(builder: Builder, node: Node) -> dict[str, Value]:
 
 
 def resize_numbers(graph: Graph, node: Node) -> dict[str, float]:
-    """Bilinear: scale and shift of both axes."""
+    """Returns the kernel's numbers: scale and shift of height and width, which a bilinear resize needs."""
     numbers = {}
     for axis, name in enumerate("hw"):
         size, out = graph.shape(node.inputs[0])[2 + axis], graph.shape(node.output)[2 + axis]
@@ -48,7 +48,7 @@ def resize_numbers(graph: Graph, node: Node) -> dict[str, float]:
 
 
 def _coordinates(mode: str, size: int, out: int, scale: float) -> tuple[float, float]:
-    """(scale, shift) of the source coordinate (ONNX, Resize, coordinate_transformation_mode)."""
+    """Returns scale and shift that give the source coordinate, as ONNX Resize defines its coordinate modes."""
     if mode == "align_corners":
         return ((size - 1) / (out - 1) if out > 1 else 0.0), 0.0
     if mode == "asymmetric":

@@ -1,4 +1,4 @@
-"""Trial plans: each distinct tunable launch of some models as an operator of its own, with input and expectation."""
+"""Makes trial plans: each distinct tunable launch of some models, as an operator with its own input and expectation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SEED = 20
 
 @dataclasses.dataclass(frozen=True)
 class Use:
-    """A step of a model that has this launch."""
+    """A use of a launch: a model, and the step in it."""
 
     model: str
     step: str
@@ -33,7 +33,7 @@ class Use:
 
 @dataclasses.dataclass(frozen=True)
 class TrialLaunch:
-    """A distinct launch: what may be varied, and where it is used.
+    """A distinct launch, with what may be varied of it and where models use it.
 
     `step` is its index in the trial plan, `poison` that of the step that fills its output with NaN (None: there is
     none); `local_size` the default, zeros where the driver chooses.
@@ -105,7 +105,7 @@ def _uses(graphs: Sequence[Graph], target: Target, options: Options) -> dict[str
 
 
 def _merged(graphs: Sequence[Graph], target: Target, options: Options) -> Graph:
-    """A graph of the nodes whose launches are new, each reading inputs of its own."""
+    """Joins the nodes that bring new launches into one graph, in which each node reads inputs of its own."""
     merged = Graph("trials", [], [], [], {}, {})
     tuning_keys: set[str] = set()
     for index, graph in enumerate(graphs):
@@ -121,7 +121,7 @@ def _merged(graphs: Sequence[Graph], target: Target, options: Options) -> Graph:
 
 
 def _alone(graph: Graph, node: Node, prefix: str) -> Graph:
-    """A graph of one node, its tensors renamed."""
+    """Makes a graph of one node, with the names of its tensors made unique by `prefix`."""
     names = [f"{prefix}{node.name}:{i}:{name}" if name else "" for i, name in enumerate(node.inputs)]
     output = f"{prefix}{node.output}"
     copy = Node(node.op, prefix + node.name, names, [output], dict(node.attrs))
@@ -134,7 +134,11 @@ def _alone(graph: Graph, node: Node, prefix: str) -> Graph:
 
 
 def _append(merged: Graph, single: Graph) -> None:
-    """Adds a node. Only the last is an output, the others are kept layers: converted right behind their node."""
+    """Adds a graph of one node to the trials.
+
+    Only the last node's output is an output of the graph; the others are kept layers, whose conversion follows right
+    behind their node.
+    """
     merged.nodes += single.nodes
     merged.inputs += single.inputs
     merged.outputs = single.outputs
@@ -143,7 +147,7 @@ def _append(merged: Graph, single: Graph) -> None:
 
 
 def _with_expectations(plan: Plan, expected: Mapping[str, Array]) -> Plan:
-    """The plan with what each operator must write, behind its weights."""
+    """Adds to a plan what each operator must write: the values behind the weights, and a record for each launch."""
     data = bytearray(plan.data)
     rows = []
     outputs = {tensor.step: index for index, tensor in enumerate(plan.tensors) if tensor.step is not None}

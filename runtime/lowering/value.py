@@ -43,7 +43,7 @@ class Value:
 
     @property
     def root_offset(self) -> int:
-        """Elements from the start of the root."""
+        """Where this value starts in its root's memory, in elements."""
         return self.offset + (self.base.root_offset if self.base else 0)
 
     @property

@@ -10,13 +10,13 @@ from runtime.errors import ConfigError
 
 @dataclasses.dataclass(frozen=True)
 class Abi:
-    """What code is made for.
+    """A machine and C library that code is made for.
 
     Attributes:
-        name: what farmrt's probe answers.
+        name: the ABI as farmrt's probe answers it.
         zig_target: ziglang's name for it; empty for this machine, and where only the NDK has its headers.
         ndk_target: the NDK's name for it; empty where the system is not Android.
-        flags: what every compiler is given beside it.
+        flags: further arguments for every compiler.
     """
 
     name: str

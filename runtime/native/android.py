@@ -1,4 +1,4 @@
-"""Android executables for 64-bit ARM without the NDK: ziglang, musl's headers, our own start file and link stubs.
+"""Links Android executables for 64-bit ARM without the NDK: by ziglang, musl's headers, a start file and link stubs.
 
 A phone's OpenCL driver is linked to bionic, Android's C library, so farmrt must be too. Its sources keep to the part of
 C and POSIX where musl's headers describe bionic as well on 64 bits. Names where they do not (`DIFFERENT`) are kept out
@@ -43,7 +43,10 @@ def read_symbols() -> dict[str, list[str]]:
 
 
 def link_command(compiler: Sequence[str], linker: Sequence[str], program: Path, objects: Sequence[Path]) -> list[str]:
-    """The command that links a program; makes what it needs beside it. `linker` runs LLVM's for ELF."""
+    """Returns the command that links a program, after making start file and stubs beside it.
+
+    `compiler` is a C compiler, `linker` LLVM's linker for ELF, each as an argument list; raises BuildError.
+    """
     folder = program.parent
     start = compile_translation_units(
         compiler, ("-std=c11", "-Os", "-fPIC"), [TranslationUnit(FOLDER / "start.c")], folder
@@ -58,7 +61,7 @@ def link_command(compiler: Sequence[str], linker: Sequence[str], program: Path, 
 
 
 def _stub_libraries(compiler: Sequence[str], linker: Sequence[str], folder: Path) -> Iterator[Path]:
-    """Shared objects with bionic's names and nothing in them."""
+    """Makes a shared object for each library of bionic, which defines its names without any code; yields the paths."""
     for library, names in read_symbols().items():
         source, library_file = folder / f"{library}.s", folder / f"{library}.so"
         source.write_text("".join(_definition(name) for name in names if not DIFFERENT.fullmatch(name)))

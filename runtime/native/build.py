@@ -45,7 +45,7 @@ _BIONIC_LIBRARIES = ("-ldl", "-lm")  # threads are part of its libc
 def build_farmrt(
     abi: str = HOST, output_dir: Path | None = None, sanitize: bool = False, compiler: Sequence[str] | None = None
 ) -> Path:
-    """Path of a farmrt executable for an ABI, compiled if its sources changed; beside it library, header and examples.
+    """Returns the farmrt executable for an ABI, compiled if its sources changed; library and header lie beside it.
 
     Args:
         abi: a key of `ABIS`.
@@ -69,19 +69,19 @@ def build_farmrt(
 
 
 def default_output_dir() -> Path:
-    """`build/farmrt` of the source tree; of the working folder where farm is installed without its source tree."""
+    """Returns `build/farmrt` of the source tree, or of the working folder where farm is installed without that tree."""
     tree = _FOLDER.parents[1]
     return (tree if (tree / "pyproject.toml").is_file() else Path.cwd()) / "build" / "farmrt"
 
 
 def sources() -> list[TranslationUnit]:
-    """The library without its innermost loops."""
+    """Lists the sources of the library without its innermost loops, which are compiled once per instruction set."""
     paths = sorted((_FOLDER / "src").glob("*.c"))
     return [_unit(path) for path in paths if path.name != "main.c" and path != _TILES]
 
 
 def _unit(source: Path, suffix: str = "", flags: tuple[str, ...] = ()) -> TranslationUnit:
-    """Small code, but for the CPU operators fast code."""
+    """Makes a unit that is compiled for small code; those of the CPU operators are compiled for speed."""
     fast = source.stem.startswith("cpu_") and source.stem not in _NOT_HOT
     return TranslationUnit(source, suffix, (*(_FAST if fast else ("-Os",)), *flags))
 
@@ -125,7 +125,7 @@ def _program_link(
 def _build_fuzzer(
     compiler: Sequence[str], flags: Sequence[str], link: Sequence[str], library: Sequence[Path], folder: Path
 ) -> list[Path]:
-    """`fuzz`, and `libfake_opencl.so` for it to load."""
+    """Builds the program `fuzz`, and `libfake_opencl.so`, the OpenCL library that it loads."""
     fuzz, fake = folder / "fuzz", folder / "libfake_opencl.so"
     objects = compile_translation_units(
         compiler, flags, [_unit(_FOLDER / "fuzz" / name) for name in ("fuzz.c", "mutate.c")], folder
@@ -137,6 +137,6 @@ def _build_fuzzer(
 
 
 def _tile_units(target: Abi) -> list[TranslationUnit]:
-    """The innermost loops, once for each instruction set."""
+    """Lists the unit of the innermost loops, once for each instruction set of the target."""
     sets = {"generic": ()} | (_X86_SETS if target.name.startswith("x86_64") else {})
     return [_unit(_TILES, name, (f"-DRT_ISA={name}", *extra)) for name, extra in sets.items()]

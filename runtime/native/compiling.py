@@ -1,4 +1,4 @@
-"""Runs compilers: C files to objects, several at a time, and what a failure says."""
+"""Runs compilers, several at a time, and turns their failures into errors that show the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOG_LINES = 30
 
 @dataclasses.dataclass(frozen=True)
 class TranslationUnit:
-    """A file to compile; with a suffix where it is compiled several times."""
+    """A file to compile with its own flags; a suffix tells objects apart where it is compiled several times."""
 
     source: Path
     suffix: str = ""
@@ -25,14 +25,14 @@ class TranslationUnit:
 
     @property
     def name(self) -> str:
-        """Name of the object."""
+        """Name of the object file, without `.o`."""
         return f"{self.source.stem}_{self.suffix}" if self.suffix else self.source.stem
 
 
 def compile_translation_units(
     compiler: Sequence[str], flags: Sequence[str], units: Sequence[TranslationUnit], folder: Path
 ) -> list[Path]:
-    """Objects of all units in a folder, as many compilers at a time as there are CPUs; raises BuildError."""
+    """Compiles units to objects in a folder, as many at a time as there are CPUs; raises BuildError."""
     objects = [folder / f"{unit.name}.o" for unit in units]
     commands = [
         [*compiler, *flags, *unit.flags, "-c", str(unit.source), "-o", str(object_file)]
@@ -45,7 +45,7 @@ def compile_translation_units(
 
 @contextlib.contextmanager
 def writable_folder(folder: Path) -> Iterator[None]:
-    """A block that writes files into a folder, made if need be; raises BuildError where the system refuses."""
+    """Makes a folder for the files that a `with` block writes; raises BuildError where the system refuses to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield

@@ -1,4 +1,4 @@
-"""A model as part of a program: its plan, and its weights too where they are wanted, as C source and a static library.
+"""Writes a model as part of a program: its plan, and if wanted its weights, as C source and a static library.
 
     <name>.h                declares one function, which puts them into rt_options
     <name>.c                the function, and their bytes as string literals
@@ -87,7 +87,7 @@ def write_model_code(folder: Path, name: str, plan: bytes, data: bytes | None, a
 
 
 def c_name(name: str) -> str:
-    """A name as C allows it."""
+    """Turns a name into one that C allows: other characters become `_`, and `model_` goes before a digit."""
     word = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return word if word[:1].isalpha() else f"model_{word}"
 
@@ -99,7 +99,7 @@ def _provide_runtime(farmrt: Path, folder: Path) -> None:
 
 
 def _write(code: ModelCode, header: str, parts: Sequence[_Part], abi: str) -> None:
-    """Makes the files aside, then moves them to their place; the header comes last, since it says what they are of."""
+    """Makes the files in a scratch folder and moves them into place; the header comes last, a sign of completeness."""
     with tempfile.TemporaryDirectory(dir=code.header.parent) as work:
         scratch = Path(work)
         (scratch / code.header.name).write_text(header)
@@ -153,7 +153,7 @@ RT_API void {function}(rt_options *options);
 
 
 def _function(code: ModelCode, parts: Sequence[_Part]) -> str:
-    """C source of the function, without the bytes that it points to."""
+    """Returns the C source of the function, which points to the bytes that other code defines."""
     lines = [f'#include "{code.header.name}"', "", *(f"extern char {part.symbol}[];" for part in parts), ""]
     lines.append(f"void {code.function}(rt_options *options) {{")
     for part in parts:
@@ -163,7 +163,7 @@ def _function(code: ModelCode, parts: Sequence[_Part]) -> str:
 
 
 def _assembler(part: _Part) -> str:
-    """The bytes of the file that bears the part's name."""
+    """Returns assembler code that includes the bytes of a file named as the part's symbol."""
     return f"""\
     .section {SECTION}, "aw", %progbits
     .balign {ALIGNMENT}
@@ -184,7 +184,7 @@ def _write_source(file: BinaryIO, code: ModelCode, parts: Sequence[_Part]) -> No
 
 
 def _write_literal(file: BinaryIO, content: bytes) -> None:
-    """A string literal of many lines, which ends the declaration."""
+    """Writes bytes as a C string literal of many lines, and the semicolon that ends its declaration."""
     values = np.frombuffer(content, np.uint8)
     for start in range(0, max(1, len(values)), LINE_BYTES * LINES_AT_ONCE):
         part = _ESCAPES[values[start : start + LINE_BYTES * LINES_AT_ONCE]]

@@ -1,4 +1,4 @@
-"""Which compiler makes code for an ABI: the system's, ziglang's, or the NDK's where ANDROID_NDK_HOME names one."""
+"""Finds the compiler for an ABI: the system's, ziglang's, or the NDK's where ANDROID_NDK_HOME names one."""
 
 from __future__ import annotations
 

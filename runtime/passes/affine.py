@@ -1,4 +1,4 @@
-"""What a node does to each channel: y = x * scale[c] + shift[c], for the passes that fold it into the node before."""
+"""Folds nodes that compute y = x * scale[c] + shift[c] in each channel into the node before them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Affine:
 
 
 def channel_affine(graph: Graph, node: Node) -> Affine | None:
-    """What a node does to each channel; None where it does something else."""
+    """Returns the scale and shift that a node applies to each channel; None where it does something else."""
     if node.op == "BatchNormalization":
         scale, shift = (graph.constants[name].astype(np.float64) for name in node.inputs[1:])
         return Affine(node.inputs[0], scale, shift)
@@ -34,7 +34,7 @@ def channel_affine(graph: Graph, node: Node) -> Affine | None:
 
 
 def _per_channel(graph: Graph, tensor: str, output: str) -> Array | None:
-    """A constant as one value for each channel of `output`, None where it varies along another axis."""
+    """Returns a constant as one value for each channel of `output`; None where it varies along another axis."""
     value, shape = graph.constants.get(tensor), graph.shape(output)
     if value is None or value.ndim > len(shape) or len(shape) < 2:
         return None
@@ -56,7 +56,7 @@ def _arithmetic(op: str, tensor: str, value: Array, constant_first: bool) -> Aff
 
 
 def fold_affine(editor: GraphEditor, node: Node) -> str | None:
-    """Folds a node into the Conv, FullyConnected or BatchNormalization before it; says what it did, or None."""
+    """Folds a node into the Conv, FullyConnected or BatchNormalization before it; returns what was done, else None."""
     affine = channel_affine(editor.graph, node)
     if affine is None or editor.graph.shape(affine.tensor) != editor.graph.shape(node.output):
         return None
@@ -71,7 +71,7 @@ def fold_affine(editor: GraphEditor, node: Node) -> str | None:
 
 
 def _scaled_inputs(editor: GraphEditor, target: Node, affine: Affine) -> list[str]:
-    """Inputs of the node with weights (or scale) and bias (or shift) that hold the affine."""
+    """Returns the target's inputs with new weights (or scale) and bias (or shift) that include the affine."""
     weights = editor.graph.constants[target.inputs[1]]
     names = [target.inputs[0], target.inputs[1], target.input(2)]
     bias = editor.graph.constants[names[2]] if names[2] else np.zeros(weights.shape[0])

@@ -1,4 +1,4 @@
-"""Channel shuffle: Reshape to groups, Transpose of groups and channels, Reshape back, as one operator."""
+"""Channel shuffle: a Reshape to groups, a Transpose of groups and channels and a Reshape back become one operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constant folding: an operator of constants only becomes a constant."""
+"""Constant folding: an operator whose inputs are all constant becomes a constant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead code: nodes that no output depends on go, with their constants."""
+"""Dead code: nodes that no output depends on are removed, with their constants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits a graph during one pass: an index of producers and readers that stays right under every change."""
+"""Edits a graph during one pass, with an index of producers and readers that every change keeps up to date."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from runtime.operators import ACTIVATION_ATTRIBUTES, infer_shape, input_shapes
 
 
 class GraphEditor:
-    """The graph, and who writes and reads each tensor. `finish` puts the changes into the graph's list of nodes."""
+    """A graph and an index of which node writes and which nodes read each tensor.
+
+    Added and removed nodes reach the graph's list of nodes with `finish`.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -40,15 +43,18 @@ class GraphEditor:
         return self._readers[tensor]
 
     def private(self, tensor: str) -> bool:
-        """Whether one node reads the tensor, once, and nobody outside the graph does."""
+        """Whether exactly one node reads the tensor, once, and it is no output of the graph."""
         return len(self._readers[tensor]) == 1 and tensor not in self.graph.outputs
 
     def sole_producer(self, tensor: str, *ops: str) -> Node | None:
-        """The node of these operators that writes a private tensor: it may be changed with its reader."""
+        """Returns the node, if it is one of these operators, that writes a private tensor; else None.
+
+        Such a node may be changed together with its reader, since nobody else sees its output.
+        """
         return self.producer(tensor, *ops) if self.private(tensor) else None
 
     def scalar(self, tensor: str) -> float | None:
-        """Value of a constant of one element."""
+        """Value of a constant of one element; None for any other tensor."""
         value = self.graph.constants.get(tensor)
         return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
 
@@ -71,7 +77,7 @@ class GraphEditor:
         self.set_inputs(node, inputs)
 
     def absorb(self, node: Node, producer: Node) -> None:
-        """Puts a producer in the place of its only reader: it writes the reader's tensor, with its activation."""
+        """Puts a producer in the place of its only reader, whose output and activation it takes over."""
         activation = {}
         if "activation" in node.attrs:
             activation = {name: value for name, value in node.attrs.items() if name in ACTIVATION_ATTRIBUTES}
@@ -80,7 +86,7 @@ class GraphEditor:
         self.drop(producer)
 
     def insert_before(self, node: Node, op: str, name: str, inputs: list[str], attributes: Mapping[str, Any]) -> str:
-        """Adds a node ahead of another; returns its output."""
+        """Adds a node in front of another; returns the name of its output."""
         output = self._unused_tensor(f"{name}/{op}")
         added = Node(op, name, inputs, [output], dict(attributes))
         self._before.setdefault(id(node), []).append(added)
@@ -97,7 +103,10 @@ class GraphEditor:
             del self._producers[node.output]
 
     def bypass(self, node: Node) -> bool:
-        """Removes a node whose output equals its first input; False where an output's name needs it."""
+        """Removes a node whose output equals its first input.
+
+        Returns False, and changes nothing, where an output of the graph would lose its name.
+        """
         source, removed = node.inputs[0], node.output
         if removed in self.graph.outputs:
             writer = self._producers.get(source)
@@ -112,7 +121,7 @@ class GraphEditor:
         return True
 
     def finish(self) -> None:
-        """Puts the changes into the graph, and forgets the tensors that nothing names any more."""
+        """Writes the changes to the graph's list of nodes, and drops the tensors that nothing names any more."""
         nodes = [part for node in self.graph.nodes for part in (*self._before.get(id(node), ()), node)]
         self.graph.nodes = [node for node in nodes if id(node) not in self._gone]
         named = {*self.graph.inputs, *self.graph.outputs}

@@ -1,4 +1,4 @@
-"""Hard swish: x * clip(x + 3, 0, 6) / 6 and x * HardSigmoid(x) as one operator."""
+"""Hard swish: x * clip(x + 3, 0, 6) / 6 and x * HardSigmoid(x) become one operator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fuse_hard_swishes(graph: Graph) -> list[str]:
 
 
 def _hard_swish_source(editor: GraphEditor, node: Node) -> str | None:
-    """x, where the node computes x * gate(x) with the gate of hard swish."""
+    """Returns the name of x where the node computes x * gate(x) with the gate of hard swish; else None."""
     factor, tensors = _factors(editor, node)
     if len(tensors) != 2:
         return None
@@ -39,7 +39,7 @@ def _hard_swish_source(editor: GraphEditor, node: Node) -> str | None:
 
 
 def _factors(editor: GraphEditor, node: Node) -> tuple[float, list[str]]:
-    """A tree of Mul and Div as one constant factor and the tensors that it multiplies."""
+    """Returns a tree of Mul and Div as one constant factor and the tensors multiplied; none where one is a divisor."""
     factor, tensors = 1.0, []
     for index, name in enumerate(node.inputs):
         value = editor.scalar(name)
@@ -60,7 +60,7 @@ def _factors(editor: GraphEditor, node: Node) -> tuple[float, list[str]]:
 
 
 def _gate_scale(editor: GraphEditor, gate: str, x: str) -> float | None:
-    """s where the gate is s * clip(x + 3, 0, 6): 1 for the clip itself, 1/6 for HardSigmoid(x; 1/6, 0.5)."""
+    """Returns s where the gate is s * clip(x + 3, 0, 6): 1 for the clip itself, 1/6 for HardSigmoid; else None."""
     node = editor.producer(gate, "Clip", "HardSigmoid", "Add")
     if node is None:
         return None

@@ -1,4 +1,4 @@
-"""Identity removal: operators that hand their input on unchanged go (Identity, Dropout, a Pad of nothing, ...)."""
+"""Identity removal: operators whose output is their input are removed (Identity, Dropout, a Pad of nothing, ...)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from runtime.passes.editor import GraphEditor
 
 
 def remove_identities(graph: Graph) -> list[str]:
-    """Removes what changes nothing, but where a graph output would lose its name; returns the removed nodes."""
+    """Removes identities, unless an output of the graph would lose its name; returns the names of removed nodes."""
     editor = GraphEditor(graph)
     changes = [node.name for node in editor.nodes() if _is_identity(graph, node) and editor.bypass(node)]
     editor.finish()

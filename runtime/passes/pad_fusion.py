@@ -26,7 +26,7 @@ def fuse_pads(graph: Graph) -> list[str]:
 
 
 def _summed(pad: Node, node: Node) -> tuple[int, ...]:
-    """Padding of both, (top, left, bottom, right)."""
+    """Adds the padding of both nodes: (top, left, bottom, right)."""
     extra = (*pad.attrs["pads"][2:4], *pad.attrs["pads"][6:8])
     return tuple(own + more for own, more in zip(node.attrs["pads"], extra, strict=True))
 

@@ -9,7 +9,7 @@ from runtime.passes.editor import GraphEditor
 def fuse_residuals(graph: Graph) -> list[str]:
     """Fuses Add(Conv, tensor of the same shape) into the Conv, where nothing else reads the Conv.
 
-    Of two convolutions the second operand's takes the first as its residual.
+    Where both operands are convolutions, the second takes the first as its residual.
     """
     editor = GraphEditor(graph)
     changes = []

@@ -1,4 +1,4 @@
-"""Transpose cancellation: transpositions in a row are one, and one that only moves axes of size 1 is a Reshape."""
+"""Transpose cancellation: several in a row become one, and one that only moves axes of size 1 becomes a Reshape."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from runtime.passes.editor import GraphEditor
 
 
 def merge_transposes(graph: Graph) -> list[str]:
-    """Composes transpositions, also across unary operators between two of them; identity removal takes what is left."""
+    """Composes transpositions, also across a unary operator between two; identity removal drops those that cancel."""
     editor = GraphEditor(graph)
     changes = [change for change in (*_sunk(editor), *_composed(editor), *_trivial(editor)) if change]
     editor.finish()
@@ -27,7 +27,7 @@ def _composed(editor: GraphEditor) -> list[str]:
 
 
 def _sunk(editor: GraphEditor) -> list[str]:
-    """Transpose, unary, Transpose: the unary operator goes first, so that the two meet."""
+    """Moves a unary operator between two transpositions in front of both, and composes the two."""
     changes = []
     for last in editor.nodes("Transpose"):
         unary = editor.sole_producer(last.inputs[0], *UNARY)

@@ -50,7 +50,7 @@ def read_string(sections: Mapping[SectionId, npt.NDArray[Any]], offset: int) -> 
 
 
 def string_reader(sections: Mapping[SectionId, npt.NDArray[Any]]) -> Any:
-    """A function from offset to string that copies the table once."""
+    """Returns a function that reads the string at an offset; it copies the table only once."""
     table = sections[SectionId.STRINGS].tobytes()
 
     def read(offset: int) -> str:
@@ -60,7 +60,7 @@ def string_reader(sections: Mapping[SectionId, npt.NDArray[Any]]) -> Any:
 
 
 def encode_container(magic: bytes, sections: Mapping[SectionId, npt.NDArray[Any]]) -> bytes:
-    """The bytes of a file with these sections, in order of their ids."""
+    """Encodes sections, in order of their ids, as the bytes of a file of the kind that `magic` names."""
     ordered = sorted(sections.items())
     table = np.zeros(len(ordered), SECTION)
     offset = align(HEADER.itemsize + table.nbytes)
@@ -88,7 +88,7 @@ def _checksum(content: bytes) -> int:
 
 
 def decode_container(content: bytes, magic: bytes, where: str) -> Sections:
-    """The sections of a file's bytes.
+    """Checks the bytes of a file and returns its sections.
 
     Raises:
         FormatError: it is truncated, damaged, of another kind or version; the text starts with `where`.
@@ -124,7 +124,7 @@ def _section(content: bytes, row: Any, where: str) -> npt.NDArray[Any]:
 
 
 def read_file(path: Path, magic: bytes) -> Sections:
-    """Reads and checks a container file; FormatError or ConfigError (missing) name the path."""
+    """Reads and checks a container file; raises ConfigError if it cannot be read, FormatError if it is damaged."""
     try:
         with open_regular(path) as file:
             content = file.read()

@@ -1,4 +1,4 @@
-"""Plan -> plan file (records.py says what each field is)."""
+"""Encodes a plan as a plan file; records.py says what each field is."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def encode_plan(plan: Plan) -> bytes:
 
 
 def cpu_kernel(step: Step) -> str:
-    """A CPU step's kernel string: the operator and what an OpenCL build would get as options."""
+    """Returns a CPU step's kernel text: the operator's name, then what an OpenCL build would get as options."""
     options = dict(sorted(step.defines.items())) | dict(step.variant.defines)
     return " ".join([step.kernel.name, *(f"{key}={value}" for key, value in options.items())])
 
@@ -71,7 +71,7 @@ def _images(plan: Plan) -> Records:
 
 
 def _programs(plan: Plan, strings: StringTable) -> tuple[Records, list[int]]:
-    """Distinct programs, and the index of each step's (NONE_U32 for a CPU step)."""
+    """Returns a record for each distinct program, and for each step the index of its program (NONE_U32 on the CPU)."""
     program_indices: dict[tuple[str, str], int] = {}
     kernels = []
     program_of = []

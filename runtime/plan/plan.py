@@ -15,7 +15,7 @@ Size3 = tuple[int, int, int]
 
 @dataclasses.dataclass(frozen=True)
 class Arg:
-    """One kernel argument: an index (pool, image), a number, or a count of bytes (local memory)."""
+    """One kernel argument: the index of a pool or image, a number, or a size of local memory in bytes."""
 
     kind: ArgKind
     value: int | float
@@ -23,7 +23,7 @@ class Arg:
 
 @dataclasses.dataclass(frozen=True)
 class Pool:
-    """A memory object. A weights pool is the range of the data file from `data_offset`."""
+    """One memory object of `size` bytes; a pool of weights holds what the data file has from `data_offset` on."""
 
     kind: PoolKind
     size: int
@@ -32,7 +32,7 @@ class Pool:
 
 @dataclasses.dataclass(frozen=True)
 class Image:
-    """A 2D RGBA image of so many pixels; `data_offset` in the data file where it holds weights."""
+    """A 2D RGBA image of width x height pixels; one of weights has its content at `data_offset` of the data file."""
 
     width: int
     height: int
@@ -94,7 +94,7 @@ class Step:
 
     @property
     def flags(self) -> StepFlag:
-        """Record flags."""
+        """The flags of the step's record."""
         flags = StepFlag.SPLITTABLE if self.kernel.splittable else StepFlag(0)
         return flags | StepFlag.TUNABLE if self.tuning_key else flags
 
@@ -116,7 +116,10 @@ class Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Expectation:
-    """For trials: `tensor` (index) must hold the floats at `data_offset` after steps `step` to `check_step`."""
+    """What a trial of `step` must give: after the steps up to `check_step`, tensor number `tensor` is compared.
+
+    It must hold the `count` floats that the data file has at `data_offset`.
+    """
 
     step: int
     check_step: int

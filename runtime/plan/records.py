@@ -63,7 +63,7 @@ class StepKind(enum.IntEnum):
 
 
 class ArgKind(enum.IntEnum):
-    """What an ARG's value is: an index, or the bits of the number, or a count of bytes."""
+    """What an ARG's value is: an index of a pool or image, the bits of a number, or a size of local memory in bytes."""
 
     POOL = 0
     IMAGE = 1

@@ -1,4 +1,4 @@
-"""pyopencl's devices: of a driver's library, and as targets."""
+"""Opens the pyopencl device of a driver's library, and describes such a device as a target."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _PLATFORM_IDS = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint32, ctypes.c_void_
 
 
 def open_device(library: Path | str) -> Any:
-    """The first device of a driver, which no loader needs to know; a loader's library gives its first driver's.
+    """Opens the first device of a driver, even of one that no OpenCL loader on this machine knows.
 
-    Raises DeviceError: the library cannot be loaded, is no OpenCL driver, or offers no device.
+    The library may be a loader's too, which gives the device of its first driver. Raises DeviceError where it cannot be
+    loaded, is no OpenCL driver, or offers no device.
     """
     platform, count = ctypes.c_void_p(), ctypes.c_uint32()
     try:
@@ -55,7 +56,7 @@ def family_of(device: Any) -> str:
 
 
 def _platform_ids(library: Path | str) -> Any:
-    """The function of a library that lists its platforms: a driver's entry for loaders, else the public one."""
+    """Returns the function that lists a library's platforms: the entry of drivers for loaders, else the public one."""
     loaded = ctypes.CDLL(str(library))
     loaded.clGetExtensionFunctionAddress.restype = ctypes.c_void_p
     address = loaded.clGetExtensionFunctionAddress(b"clIcdGetPlatformIDsKHR")

@@ -31,7 +31,7 @@ def check(library: str) -> None:
 
 
 def _built(context: Any, device: Any) -> Any:
-    """The program; where it does not build, the first line of the compiler's log is the reason."""
+    """Builds the kernel's program; where that fails, the DeviceError has the first line of the compiler's log."""
     program: Any = cl.Program(context, SOURCE)
     try:
         return program.build(cache_dir=False)

@@ -1,4 +1,4 @@
-"""Published networks as ONNX with seeded weights, and other networks with their weights replaced by such ones."""
+"""Builds published networks as ONNX with seeded random weights, and gives such weights to other networks."""
 
 from runtime.zoo.catalogue import Description, build, describe, from_url, names
 from runtime.zoo.reweight import light_models, reweight

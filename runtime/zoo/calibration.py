@@ -1,7 +1,7 @@
-"""Seeded weights for a network, scaled by data so that activations stay sane and outputs differ between inputs.
+"""Makes seeded weights for a network, scaled so that activations stay moderate and outputs differ between inputs.
 
-Random weights alone give dead or exploding activations and an output that hardly depends on the input. So one pass over
-a batch of seeded noise images standardises, channel by channel, what every batch normalization reads and every other
+Random weights alone let activations vanish or explode, and the output hardly depends on the input. So one pass over a
+batch of seeded noise images standardises, channel by channel, what every batch normalization reads and every other
 convolution and fully connected layer writes; the statistics become the normalization's mean and variance, or are folded
 into weights and bias. (Layer-sequential unit variance, Mishkin and Matas, arXiv:1511.06422, with means as well.)
 
@@ -38,7 +38,7 @@ TARGETS: dict[Follower, tuple[Range, Range]] = {
 
 
 def calibrated_parameters(skeleton: Skeleton, seed: int) -> dict[str, Array]:
-    """Values for all parameters, float32. Raises ModelError for inputs that are no images of one size."""
+    """Returns float32 values for all parameters; raises ModelError where the inputs are no images of a fixed size."""
     rng = np.random.default_rng(seed)
     topology = Topology(skeleton)
     _check_unshared(topology)
@@ -62,7 +62,7 @@ def _check_unshared(topology: Topology) -> None:
 
 
 def _uniform(rng: np.random.Generator, bounds: Range, shape: tuple[int, ...] | int) -> Array:
-    """Uniform float32 numbers, multiples of 1 / WEIGHT_STEPS."""
+    """Draws uniformly distributed float32 numbers that are multiples of 1 / WEIGHT_STEPS."""
     low, high = (round(bound * WEIGHT_STEPS) for bound in bounds)
     steps = rng.integers(low, high, shape, dtype=np.dtype(np.int16), endpoint=True)
     return steps.astype(np.float32) / np.float32(WEIGHT_STEPS)
@@ -124,7 +124,7 @@ def _required(topology: Topology, node: NodeProto, index: int) -> str:
 
 
 def _noise(name: str, shape: tuple[int | str, ...], rng: np.random.Generator) -> Array:
-    """Images of noise in -1..1; more of small ones, whose few pixels say less about each channel."""
+    """Draws a batch of noise images in -1..1; smaller images make a larger batch, since each says less of a channel."""
     sizes = [size for size in shape[1:] if isinstance(size, int)]
     if len(sizes) != len(shape) - 1 or len(sizes) != 3 or min(sizes) < 1:
         raise ModelError(f"input '{name}' of shape {list(shape)}: only images with a fixed size can be calibrated with")
@@ -170,9 +170,9 @@ def _fold_batch_norm(topology: Topology, values: dict[str, Array], layer: Layer,
 
 
 def _scale_normalised(topology: Topology, values: dict[str, Array], layer: Layer) -> tuple[float, Array | float]:
-    """Scales the weights in front of a batch normalization; the scale, and the bias that is added there.
+    """Scales the weights in front of a batch normalization; returns the scale, and the bias that is added there.
 
-    Source of the scale: He et al., arXiv:1502.01852, for uniform weights.
+    The scale is that of He et al., arXiv:1502.01852, for uniform weights.
     """
     producer = topology.producer.get(layer.node.input[0])
     if producer is None or not _is_normalised_later(topology, producer):

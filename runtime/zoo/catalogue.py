@@ -1,4 +1,4 @@
-"""The networks by name and by `zoo://NAME?width=0.25&size=64` URL."""
+"""Finds networks of the zoo by name or by URL (`zoo://NAME?width=0.25&size=64`), and builds them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OPTIONS: dict[str, type[float] | type[int]] = {"width": float, "size": int, "cl
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """What a network is and costs; multiply-accumulates of one image."""
+    """A network's shape and cost; `macs` are the multiply-accumulates of one image."""
 
     name: str
     input_shape: tuple[int, int, int, int]
@@ -43,7 +43,7 @@ class Description:
 
 
 def names() -> list[str]:
-    """The networks there are."""
+    """Lists the names of the networks."""
     return list(_ARCHITECTURES)
 
 

@@ -13,7 +13,7 @@ from runtime.zoo.network import Architecture, LayerTensor, Network, Padding, sca
 
 @dataclasses.dataclass(frozen=True)
 class _Layers:
-    """Adds the network's one kind of convolution: with batch normalization and ReLU, channels scaled by the width."""
+    """Adds the network's only kind of convolution: with batch normalization and ReLU, channels scaled by the width."""
 
     net: Network
     width: float
@@ -32,13 +32,13 @@ class _Layers:
         return self.net.relu(self.net.batch_norm(y))
 
     def chain(self, x: LayerTensor, name: str, *layers: tuple[int, int | tuple[int, int]]) -> LayerTensor:
-        """Convolutions of (channels, kernel) in a row, with stride 1 and the size kept."""
+        """Adds convolutions of (channels, kernel) in a row, with stride 1 and padding that keeps the size."""
         for index, (channels, kernel) in enumerate(layers):
             x = self.conv(x, f"{name}_{index}", channels, kernel)
         return x
 
     def pooled(self, x: LayerTensor, name: str, channels: int) -> LayerTensor:
-        """The pooling branch: 3 x 3 average, then 1 x 1."""
+        """Adds the pooling branch: a 3 x 3 average, then a 1 x 1 convolution."""
         return self.conv(self.net.average_pool(x, f"{name}/pool", 3), f"{name}/pool_proj", channels, 1)
 
 
@@ -69,7 +69,7 @@ def _stem(layers: _Layers) -> LayerTensor:
 
 
 def _mixed_35(layers: _Layers, x: LayerTensor, name: str, pool_channels: int) -> LayerTensor:
-    """On 35 x 35: the module of GoogLeNet, with one 5 x 5 branch and one of two 3 x 3."""
+    """Adds GoogLeNet's module, on 35 x 35 pixels, with one branch of 5 x 5 and one of two 3 x 3."""
     branches = [
         layers.conv(x, f"{name}/1x1", 64, 1),
         layers.chain(x, f"{name}/5x5", (48, 1), (64, 5)),
@@ -90,7 +90,7 @@ def _reduce_to_17(layers: _Layers, x: LayerTensor, name: str) -> LayerTensor:
 
 
 def _mixed_17(layers: _Layers, x: LayerTensor, name: str, c: int) -> LayerTensor:
-    """Figure 6: on 17 x 17, with n x n factorized to 1 x 7 and 7 x 1."""
+    """Adds the module of the paper's figure 6, on 17 x 17 pixels, with 7 x 7 factorized to 1 x 7 and 7 x 1."""
     branches = [
         layers.conv(x, f"{name}/1x1", 192, 1),
         layers.chain(x, f"{name}/7x7", (c, 1), (c, (1, 7)), (192, (7, 1))),
@@ -112,7 +112,7 @@ def _reduce_to_8(layers: _Layers, x: LayerTensor, name: str) -> LayerTensor:
 
 
 def _mixed_8(layers: _Layers, x: LayerTensor, name: str) -> LayerTensor:
-    """Figure 7: on 8 x 8, with branches that end in a 1 x 3 beside a 3 x 1."""
+    """Adds the module of the paper's figure 7, on 8 x 8 pixels, with branches that end in a 1 x 3 beside a 3 x 1."""
     branches = [
         layers.conv(x, f"{name}/1x1", 320, 1),
         _split_3x3(layers, layers.conv(x, f"{name}/3x3_0", 384, 1), f"{name}/3x3"),

@@ -25,7 +25,7 @@ OUTPUT = "prob"
 
 
 class LayerTensor(NamedTuple):
-    """An activation: its name and its shape without the batch."""
+    """An activation's name, and its shape without the batch."""
 
     name: str
     channels: int
@@ -46,7 +46,7 @@ class Architecture:
 
 
 def scaled(channels: int, width: float, divisor: int = 1) -> int:
-    """Channels times the width multiplier, to the nearest multiple of `divisor`, at least 8 and at least 90 %.
+    """Multiplies channels by the width, rounded to a multiple of `divisor`, but never below 8 or 90 % of the product.
 
     Source: `_make_divisible` as described in the MobileNetV2 release.
     """
@@ -77,7 +77,7 @@ class Network:
         groups: int = 1,
         bias: bool = False,
     ) -> LayerTensor:
-        """2-D convolution, weights OIHW."""
+        """Adds a 2-D convolution; its weights are OIHW."""
         window = _pair(kernel)
         self.parameters[f"{name}.weight"] = (channels, x.channels // groups, *window)
         if bias:
@@ -92,7 +92,7 @@ class Network:
         return out
 
     def batch_norm(self, x: LayerTensor, epsilon: float = 1e-3) -> LayerTensor:
-        """Batch normalization over the channels, as a node of its own."""
+        """Adds a batch normalization over the channels, as a node of its own."""
         name = f"{x.name}/bn"
         parameters = [f"{name}.{part}" for part in ("scale", "bias", "mean", "var")]
         self.parameters |= dict.fromkeys(parameters, (x.channels,))
@@ -100,32 +100,32 @@ class Network:
         return x._replace(name=name)
 
     def relu(self, x: LayerTensor) -> LayerTensor:
-        """max(x, 0)."""
+        """Adds a ReLU: max(x, 0)."""
         self._node("Relu", f"{x.name}/relu", x.name)
         return x._replace(name=f"{x.name}/relu")
 
     def relu6(self, x: LayerTensor) -> LayerTensor:
-        """min(max(x, 0), 6)."""
+        """Adds a ReLU6: min(max(x, 0), 6)."""
         self.constants |= {"relu6.min": np.array(0, np.float32), "relu6.max": np.array(6, np.float32)}
         self._node("Clip", f"{x.name}/relu6", x.name, "relu6.min", "relu6.max")
         return x._replace(name=f"{x.name}/relu6")
 
     def max_pool(self, x: LayerTensor, name: str, kernel: int, stride: int, *, ceil: bool = False) -> LayerTensor:
-        """Max pooling without padding; `ceil` keeps the incomplete window at the end, as Caffe does."""
+        """Adds a max pooling without padding; `ceil` keeps the incomplete window at the end, as Caffe does."""
         window = _pair(kernel)
         attributes = {"ceil_mode": 1} if ceil else {}
         self._node("MaxPool", name, x.name, kernel_shape=window, strides=[stride] * 2, **attributes)
         return LayerTensor(name, x.channels, *_pooled_size(x, window, stride, (0, 0, 0, 0), ceil))
 
     def average_pool(self, x: LayerTensor, name: str, kernel: int) -> LayerTensor:
-        """Average pooling with stride 1 that keeps the size; padding is left out of the average."""
+        """Adds an average pooling with stride 1 that keeps the size; padding is left out of the average."""
         window = _pair(kernel)
         pads = _pads(x, window, 1, "same")
         self._node("AveragePool", name, x.name, kernel_shape=window, strides=[1, 1], pads=pads, count_include_pad=0)
         return x._replace(name=name)
 
     def global_average_pool(self, x: LayerTensor) -> LayerTensor:
-        """Mean over height and width, which stay as 1 x 1."""
+        """Adds the mean over height and width, which stay as axes of size 1."""
         self._node("GlobalAveragePool", "pool", x.name)
         return LayerTensor("pool", x.channels, 1, 1)
 
@@ -135,28 +135,28 @@ class Network:
         return tensors[0]._replace(name=name, channels=sum(x.channels for x in tensors))
 
     def add(self, a: LayerTensor, b: LayerTensor, name: str) -> LayerTensor:
-        """Element-wise sum of two tensors of one shape."""
+        """Adds the element-wise sum of two tensors of one shape."""
         self._node("Add", name, a.name, b.name)
         return a._replace(name=name)
 
     def flatten(self, x: LayerTensor) -> LayerTensor:
-        """From (N, C, H, W) to (N, C * H * W)."""
+        """Adds a reshape from (N, C, H, W) to (N, C * H * W)."""
         self._node("Flatten", "flatten", x.name, axis=1)
         return LayerTensor("flatten", x.channels * x.height * x.width, 1, 1)
 
     def fully_connected(self, x: LayerTensor, name: str, features: int) -> LayerTensor:
-        """Matrix product of a flat tensor with weights (features, inputs), and a bias."""
+        """Adds the product of a flat tensor with weights (features, inputs), plus a bias."""
         self.parameters |= {f"{name}.weight": (features, x.channels), f"{name}.bias": (features,)}
         self._node("Gemm", name, x.name, f"{name}.weight", f"{name}.bias", transB=1)
         self.macs += features * x.channels
         return LayerTensor(name, features, 1, 1)
 
     def softmax(self, x: LayerTensor) -> None:
-        """Ends the network: class probabilities, (N, classes)."""
+        """Ends the network with a softmax: class probabilities of shape (N, classes)."""
         self._node("Softmax", OUTPUT, x.name, axis=1)
 
     def parameter_count(self) -> int:
-        """Trained parameters, as papers count them: without the running statistics of batch normalization."""
+        """Counts the trained parameters as papers do: without the running statistics of batch normalization."""
         trained = (shape for name, shape in self.parameters.items() if not name.endswith(("bn.mean", "bn.var")))
         return sum(math.prod(shape) for shape in trained)
 
@@ -171,7 +171,10 @@ def _pair(kernel: int | tuple[int, int]) -> tuple[int, int]:
 
 
 def _pads(x: LayerTensor, window: tuple[int, int], stride: int, padding: Padding) -> Pads:
-    """Top, left, bottom, right. `same` is TensorFlow's: ceil(size / stride) outputs, the odd pixel at the end."""
+    """Returns pads (top, left, bottom, right).
+
+    `same` is TensorFlow's: ceil(size / stride) outputs, and an odd pixel of padding stands at the end.
+    """
     if padding == "valid":
         padding = 0
     if isinstance(padding, int):

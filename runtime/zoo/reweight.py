@@ -1,8 +1,8 @@
 """Replaces the weights of any convolutional ONNX model by well-scaled seeded ones.
 
-For models that are stored without their trained weights, such as the nine that come with the onnx package: theirs are
-constants (0.02 throughout, written by ConstantOfShape), so that their outputs hardly depend on the input and hide
-nearly every error of an implementation.
+It serves models that are stored without their trained weights, such as the nine that come with the onnx package. Their
+weights are all alike (0.02, written by ConstantOfShape), so that their outputs hardly depend on the input and would
+hide nearly every error of an implementation.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _skeleton(model: ModelProto) -> Skeleton:
 
 
 def _keep_other_parameters(skeleton: Skeleton) -> Skeleton:
-    """Splits constants from parameters: a tensor is a parameter if all its uses allow to replace it."""
+    """Moves the parameters that an operator outside REPLACEABLE uses to the constants, whose values stay."""
     replaced: dict[str, bool] = {}
     for name, node, _ in Topology(skeleton).parameter_uses():
         replaced[name] = replaced.get(name, True) and node.op_type in REPLACEABLE

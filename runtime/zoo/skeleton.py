@@ -1,4 +1,4 @@
-"""A network whose parameters have shapes but no values yet, and what can be read off its structure."""
+"""Represents a network whose parameters have shapes but no values yet, and answers questions about its structure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Shapes = Mapping[str, tuple[int | str, ...]]
 
 
 class Follower(enum.Enum):
-    """What the values of a layer go into."""
+    """What kind of operator reads a layer's values, which decides how they are scaled."""
 
     LINEAR = "linear"
     RELU = "relu"
@@ -35,7 +35,10 @@ class Follower(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Skeleton:
-    """Nodes in order; parameter shapes; constants that keep their values; input and output shapes, batch first."""
+    """A network without weights: nodes in order, shapes of the parameters, and constants that keep their values.
+
+    Input and output shapes have the batch first.
+    """
 
     name: str
     opset: int
@@ -75,7 +78,7 @@ class Topology:
                 self._parameter_behind[node.output[0]] = self._parameter_behind[node.input[0]]
 
     def parameter(self, node: NodeProto, index: int) -> str | None:
-        """The parameter behind an input, seen through views; None where it is absent or an activation."""
+        """Returns the parameter that an input is, directly or reshaped; None where it is absent or an activation."""
         return self._parameter_behind.get(node.input[index]) if index < len(node.input) else None
 
     def is_view_of_parameter(self, node: NodeProto) -> bool:
@@ -83,7 +86,7 @@ class Topology:
         return node.op_type in VIEWS and node.input[0] in self._parameter_behind
 
     def parameter_uses(self) -> Iterator[tuple[str, NodeProto, int]]:
-        """Each parameter with the node and the input that use it, views left out."""
+        """Yields each parameter with the node and input index that use it; nodes that only reshape it do not count."""
         for node in self._nodes:
             for index in range(0 if self.is_view_of_parameter(node) else len(node.input)):
                 name = self.parameter(node, index)
@@ -91,7 +94,7 @@ class Topology:
                     yield name, node, index
 
     def follower(self, tensor: str) -> Follower:
-        """What a layer's output goes into first, sums and products with a parameter left out."""
+        """Returns what reads a layer's output first, behind sums and products with a parameter."""
         if self.end(tensor) is not None:
             return Follower.OUTPUT
         readers = self.readers[tensor]
@@ -103,7 +106,7 @@ class Topology:
         return {"Relu": Follower.RELU, "Clip": Follower.CLIP}.get(node.op_type, Follower.LINEAR)
 
     def end(self, tensor: str) -> str | None:
-        """The softmax's input, or the graph's output, that a tensor reaches through homogeneous operators alone."""
+        """Returns the softmax's input or the graph's output that a tensor reaches by HOMOGENEOUS operators only."""
         while tensor not in self._outputs:
             readers = self.readers[tensor]
             if [node.op_type for node in readers] == ["Softmax"]:

@@ -32,9 +32,9 @@ FLOOR = "#floor"
 
 @dataclasses.dataclass
 class Layer:
-    """One tensor that is standardised, by a batch normalization or by a layer without one; then scaled and shifted.
+    """One tensor to standardise, what a batch normalization reads or a layer without one writes; with scale and shift.
 
-    Without a bias to take up the shift it is not centred: divided by its root mean square only.
+    A layer without a bias, which could take up the shift, is not centred, only divided by its root mean square.
     """
 
     node: NodeProto
@@ -50,7 +50,10 @@ class Layer:
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-    """Of what went into each layer's standardisation, a value for each channel, float64; and the network's outputs."""
+    """Mean and variance of each layer's tensor before it was standardised, a float64 for each channel.
+
+    `ends` are the tensors that the network's outputs, or its softmax, are computed from.
+    """
 
     mean: dict[str, Array]
     variance: dict[str, Array]
@@ -130,7 +133,7 @@ class StatisticsPass:
         return self._rounded[name]
 
     def _shape_for_any_batch(self, node: NodeProto) -> str:
-        """The target of a reshape that was written for a batch of one."""
+        """Returns the shape input of a Reshape; one that was written for a batch of 1 is changed to keep any batch."""
         shape = self._constants.get(node.input[1])
         if shape is None or shape.size == 0 or shape[0] != 1:
             return str(node.input[1])
@@ -153,7 +156,7 @@ class StatisticsPass:
         self._add("Add", name, scaled, f"{name}#offset")
 
     def _moments(self, x: str, layer: Layer) -> tuple[str, str]:
-        """The tensor, without its mean if the layer is centred, and its variance."""
+        """Returns the names of the tensor, without its mean if the layer is centred, and of its variance."""
         name = layer.name
         wide = self._add("Cast", f"{name}#wide", x, to=TensorProto.DOUBLE)
         square = self._add("Mul", f"{name}#square", wide, wide)
@@ -166,7 +169,7 @@ class StatisticsPass:
         return centred, self._add("Sub", f"{name}#exact_variance", mean_square, squared_mean)
 
     def _mean(self, name: str, x: str, rank: int) -> str:
-        """Over all axes but the channels."""
+        """Adds the mean over all axes except the channels."""
         axes = [0, *range(2, rank)]
         if self._skeleton.opset < 18:
             return self._add("ReduceMean", name, x, axes=axes)

@@ -1,4 +1,4 @@
-"""Contenders in turns, on a simulated clock."""
+"""Contenders are measured in turns that are fair to all and within the limits; their times are simulated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tuner.statistics import MINIMUM_ROUNDS
 
 
 class Steady:
-    """Takes the same time in every round; keeps a log of who was asked for how much."""
+    """A contender whose rounds all take the same time; it notes in a log how much it was asked for."""
 
     def __init__(self, name: str, round_ms: float, log: list[tuple[str, int, int]]) -> None:
         self.name, self._round_ms, self._log = name, round_ms, log
@@ -22,7 +22,7 @@ class Steady:
 
 
 class Dying(Steady):
-    """Dies at its third call."""
+    """A contender that dies at its third call."""
 
     def turn(self, rounds: int, warmup: int) -> list[float]:
         times = super().turn(rounds, warmup)
@@ -31,20 +31,20 @@ class Dying(Steady):
         return times
 
 
-def test_who_goes_first_rotates() -> None:
+def test_each_turn_begins_with_another_contender() -> None:
     log: list[tuple[str, int, int]] = []
     measure_interleaved([Steady(name, 60.0, log) for name in "ABC"], turns=3, limit_s=1e9)
     assert "".join(name for name, _, _ in log) == "ABC" + "ABC" + "BCA" + "CAB"
 
 
-def test_turns_take_alike_and_slow_rounds_need_no_warm_up() -> None:
+def test_turns_of_fast_contenders_have_more_rounds_and_slow_rounds_need_no_warm_up() -> None:
     log: list[tuple[str, int, int]] = []
     lanes = measure_interleaved([Steady(str(ms), ms, log) for ms in (1.0, 12.0, 500.0)], turns=1, limit_s=1e9)
     assert [len(lane.turns[0]) for lane in lanes] == [MOST_ROUNDS, 5, 1]
     assert [warmup for _, _, warmup in log[3:]] == [1, 1, 0]
 
 
-def test_a_contender_that_dies_keeps_none_from_going_on() -> None:
+def test_the_others_go_on_when_a_contender_dies() -> None:
     log: list[tuple[str, int, int]] = []
     good, bad = measure_interleaved([Steady("good", 30.0, log), Dying("bad", 30.0, log)], turns=8, limit_s=1e9)
     assert len(good.turns) == 8 and not good.reason

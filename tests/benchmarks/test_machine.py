@@ -1,4 +1,4 @@
-"""What is said of the machine."""
+"""The machine is described beside its figures, and the work of other processes is counted."""
 
 from __future__ import annotations
 

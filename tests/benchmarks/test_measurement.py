@@ -1,4 +1,4 @@
-"""A small model, really measured; and one on a driver that is not there."""
+"""A small model is tuned and measured on a real driver; a driver that is missing becomes a reason."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_model_is_tuned_and_measured_in_turns(small: Network) -> None:
 
 
 @pytest.mark.slow
-def test_a_driver_that_is_not_there_is_a_reason(small: Network) -> None:
+def test_a_missing_driver_becomes_a_reason_beside_the_other_figures(small: Network) -> None:
     nowhere = Driver(Path("/nonexistent/libOpenCL.so"), "system", "none")
     run = measure(small, nowhere, Options(MINIMUM_ROUNDS, limit_s=1.0, level=None), lambda text: None)
     assert [each.name for each in run.entrants] == [ONNX_RUNTIME]

@@ -1,4 +1,4 @@
-"""Deployment files that the benchmarks write."""
+"""The benchmarks write a deployment file for each network, in a scratch folder that leaves no trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page, from figures that were not measured."""
+"""The benchmarks' page shows figures, judges them and names failures; the figures here are made up."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_ratios_come_first_and_the_aim_is_judged_by_the_tuned_one(ratio: float, 
     assert "10.00 (9.50–10.50) | 15.00 (14.50–15.50) | 9.00 (8.50–9.50) |" in text
 
 
-def test_a_wrong_result_is_no_figure_and_its_reason_is_on_the_page() -> None:
+def test_a_wrong_result_shows_its_status_and_reason_instead_of_a_figure() -> None:
     wrong = entrant("tuned", 1.0, 0.1, status=Status.WRONG_RESULT, reason="prob: cosine 0.2")
     text = page(report(runs=(run(entrant("default", 15.0, 1.5), wrong),)))
     assert line(text, "| mobilenet_v1 | system") == "| mobilenet_v1 | system | 1.0 | 1.50 (1.40–1.60) | wrong_result |"

@@ -6,14 +6,14 @@ from benchmarks.reporting import spent
 from tests.farm.report import nights
 
 
-def test_a_small_report() -> None:
+def test_a_reports_time_memory_and_size_are_measured() -> None:
     found = spent(20, 8)
     assert found.files > 20
     assert found.report_bytes > 1_000_000
     assert found.wall_s > 0 and found.peak_bytes > 10_000_000
 
 
-def test_nights_of_a_size() -> None:
+def test_made_up_nights_have_as_many_series_and_points_as_asked() -> None:
     made = nights.many(100, 12)
     assert len(made.series) == 100
     assert {len(each.points) for each in made.series} <= {2, 11, 12}

@@ -1,4 +1,4 @@
-"""The pure parts of the scaling benchmark."""
+"""The scaling benchmark's ideal time and its jobs are right."""
 
 import pytest
 

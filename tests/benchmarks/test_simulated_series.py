@@ -1,4 +1,4 @@
-"""The simulator of nightly series does what it says; the decision's operating figures hold on a few of them."""
+"""Simulated series have the noise and the changes that were asked for, and the decision finds these changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def logarithms(world: World) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("world", "percent"), [(QUIET, 1), (NOISY, 3)])
-def test_noise_is_that_of_a_nights_figure(world: World, percent: float) -> None:
+def test_a_series_varies_by_the_noise_of_its_world(world: World, percent: float) -> None:
     assert 100 * logarithms(world).std() == pytest.approx(percent, rel=0.1)
 
 

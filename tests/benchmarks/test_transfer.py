@@ -1,4 +1,4 @@
-"""The transfer benchmark's turns and table, with ways that only note what they are given."""
+"""The transfer benchmark takes every way in turns and compares their medians; ways here only note what they get."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Case:
 
 @functools.cache
 def context_of(device: Any) -> Any:
-    """Kept: on Intel's driver a queue does not keep its context."""
+    """Returns a context that lives on: on Intel's driver a queue does not keep its context alive."""
     return cl.Context([device])
 
 
@@ -118,12 +118,12 @@ def element_type(case: Case, name: str, precision: Precision) -> type[np.number[
 
 
 def guard(form: ArgumentForm, is_output: bool) -> float:
-    """What lies round a tensor; an index far outside where it is a table."""
+    """Returns what surrounds a tensor: the sentinel for an output, an index far outside for a table, else NaN."""
     return SENTINEL if is_output else OUTSIDE if form == ArgumentForm.TABLE else np.nan
 
 
 class Memory:
-    """A tensor argument in a buffer of its own, guards around it; `index` says where the elements lie."""
+    """A tensor argument in a buffer of its own, between guards; `index` says where the elements lie."""
 
     def __init__(self, form: ArgumentForm, shape: tuple[int, ...], fill: float, dtype: Any) -> None:
         pixels, channels = shape if form == ArgumentForm.VIEW else (1, math.prod(shape))
@@ -140,7 +140,7 @@ class Memory:
 def launch(
     case: Case, variant: Variant, precision: Precision, local: tuple[int, ...] | None, device: Any
 ) -> tuple[Any, Any]:
-    """(what the kernel wrote, what NumPy says), after the guards were found intact."""
+    """Launches a case, checks that the guards are intact, and returns what the kernel wrote and what NumPy computes."""
     kernel, dims = case.kernel, case.dims
     dense = dense_arrays(case, precision)
     expected = getattr(buffer_oracle, kernel.name)(dense, dims, case.defines, case.floats)

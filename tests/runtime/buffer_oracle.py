@@ -24,7 +24,7 @@ def activate(v: Array, defines: Dims, floats: Floats) -> Array:
 
 
 def unary_function(code: int, v: Array, a: float, b: float) -> Array:
-    """Unary and Activation agree on the codes that they share."""
+    """Computes a function by its code in Unary, whose first codes are those of Activation."""
     functions: dict[int, Callable[[], Array]] = {
         Unary.CLAMP: lambda: np.clip(v, a, b),
         Unary.SIGMOID: lambda: 1 / (1 + np.exp(-v)),
@@ -72,7 +72,7 @@ def taps(x: Array, dims: Dims, fill: float) -> Array:
 
 
 def finish(v: Array, arrays: Arrays, defines: Dims, floats: Floats) -> Array:
-    """Bias, residual, activation of [pixels, channels]."""
+    """Adds bias and residual to [pixels, channels] and applies the activation."""
     v = v + arrays["b"]
     if defines.get("RESIDUAL"):
         v = v + arrays["residual"]
@@ -173,7 +173,7 @@ def interpolate(image: Array, coordinates: Array, axis: int) -> Array:
 
 
 def nest(array: Array, extents: list[int], strides: list[int]) -> Array:
-    """The loops' view of flat elements."""
+    """Views flat elements as nested loops with these extents and strides read them."""
     return as_strided(array, extents, [stride * 8 for stride in strides], writeable=False)
 
 

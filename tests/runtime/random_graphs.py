@@ -1,4 +1,4 @@
-"""Random small graphs for property tests: any operators after each other, tensors read several times, any outputs."""
+"""Draws small graphs for property tests: any sequence of operators, tensors read several times, any outputs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _pad(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
 
 
 def _binary(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
-    """With a constant, or with any tensor of the same shape."""
+    """Adds an arithmetic operator of the tensor and a constant, or of it and any tensor of the same shape."""
     op = draw(st.sampled_from(["Add", "Sub", "Mul", "Div"]))
     same = [name for name in make.graph.tensors if make.graph.shape(name) == make.graph.shape(x)]
     other = _constant(make, x, draw) if op == "Div" or draw(st.booleans()) else draw(st.sampled_from(same))
@@ -55,7 +55,7 @@ def _transpose(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
 
 
 def _reshape(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
-    """To five axes and back, or the shuffle of two groups."""
+    """Adds a Reshape to five axes and one back, at times with the Transpose that makes them a channel shuffle."""
     n, c, h, w = shape = make.graph.shape(x)
     groups = draw(st.sampled_from([1, 2])) if c % 2 == 0 else 1
     middle = make.add("Reshape", x, shape=(n, groups, c // groups, h, w))

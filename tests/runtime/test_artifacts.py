@@ -141,7 +141,7 @@ def test_faster_entry_wins_and_of_equals_the_later(second_ns: int, kept_ns: int,
     assert set(merged.device_model.split(",")) == {"MI 8", "MI 8b"}
 
 
-def test_equal_entries_are_no_choice() -> None:
+def test_merging_equal_entries_reports_no_choice() -> None:
     (merged,), choices = merge_tuned([ONE, ONE])
     assert merged == ONE
     assert not choices

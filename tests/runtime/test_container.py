@@ -22,7 +22,7 @@ def sample() -> bytes:
     return encode_container(PLAN_MAGIC, {SectionId.POOL: pools, SectionId.STRINGS: strings.section()})
 
 
-def test_round_trip() -> None:
+def test_sections_are_read_back_as_written() -> None:
     sections = decode_container(sample(), PLAN_MAGIC, "sample")
     assert sections[SectionId.POOL]["size"].tolist() == [640, 64]
     assert read_string(sections, 1) == "input"
@@ -42,7 +42,7 @@ def test_any_truncation_is_refused(size: int) -> None:
         decode_container(sample()[:size], PLAN_MAGIC, "sample")
 
 
-def test_another_kind_is_refused() -> None:
+def test_a_file_of_another_kind_is_refused() -> None:
     with pytest.raises(FormatError, match="not a FARMTUNE file"):
         decode_container(sample(), TUNED_MAGIC, "sample")
 

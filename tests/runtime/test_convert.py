@@ -1,4 +1,4 @@
-"""Whole networks: import, all passes and the oracle against ONNX Runtime; what is left of each network's operators."""
+"""Whole networks compute what ONNX Runtime computes after import and all passes, and keep no operator that fuses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def noise(graph: Graph, seed: int = 0) -> dict[str, Array]:
 
 
 def assert_matches(model: onnx.ModelProto, graph: Graph) -> None:
-    """Outputs agree with ONNX Runtime within rounding, and depend on the input."""
+    """Checks that outputs agree with ONNX Runtime's within rounding, and depend on the input."""
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     results = []
     for seed in (0, 1):
@@ -57,20 +57,20 @@ def zoo_model(name: str, **arguments: Any) -> tuple[onnx.ModelProto, Graph]:
 
 
 @pytest.mark.parametrize("name", catalogue.names())
-def test_zoo(name: str) -> None:
+def test_a_zoo_network_computes_the_same_after_conversion_and_keeps_nothing_that_fuses(name: str) -> None:
     model, graph = zoo_model(name, width=0.25, size=SIZES.get(name, 64))
     assert_matches(model, graph)
     assert not operators(graph).keys() & FUSED_AWAY
     assert_same(import_onnx(export_onnx(graph)), graph)
 
 
-def test_light_models_are_all_there() -> None:
+def test_the_onnx_package_brings_nine_light_models() -> None:
     assert len(light_models()) == 9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "inception_v2"])
-def test_light_model_as_stored(name: str) -> None:
+def test_a_light_model_with_its_stored_weights_computes_the_same(name: str) -> None:
     model = onnx.load(light_models()[name])
     graph, _ = convert(model)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -80,7 +80,7 @@ def test_light_model_as_stored(name: str) -> None:
     )
 
 
-def test_channel_shuffles_are_found() -> None:
+def test_shufflenets_reshapes_and_transpositions_become_channel_shuffles() -> None:
     graph, _ = convert(onnx.load(light_models()["shufflenet"]))
     assert operators(graph)["ChannelShuffle"] == 16
     assert operators(graph)["Transpose"] == 0
@@ -93,7 +93,7 @@ def test_reports_begin_with_what_import_folded() -> None:
     assert changes == {"identity removal": 1, "activation fusion": 26}
 
 
-def test_layers_by_name_for_validation() -> None:
+def test_any_tensor_may_be_an_output_and_keeps_its_name_for_validation() -> None:
     """Any tensor of the model may be an output, and keeps its name through all passes."""
     model = catalogue.build("mobilenet_v2", width=0.25, size=32)
     value = model.graph.input[0].name
@@ -109,7 +109,7 @@ def test_layers_by_name_for_validation() -> None:
         assert np.abs(values[name] - reference).max() <= 1e-4 * np.abs(reference).max()
 
 
-def test_batch_of_the_deployment_file() -> None:
+def test_a_given_batch_is_used_and_another_image_size_is_refused() -> None:
     model = catalogue.build("squeezenet_v11", width=0.25, size=64)
     graph, _ = convert(model, {"input": (3, 3, 64, 64)})
     assert graph.shape(graph.outputs[0])[0] == 3

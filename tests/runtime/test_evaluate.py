@@ -1,4 +1,4 @@
-"""The oracle itself, where ONNX Runtime has no such operator: fused forms, and a convolution written as loops."""
+"""The oracle is right where ONNX Runtime has no such operator: in fused forms; its convolution equals plain loops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def noise(*shape: int) -> Array:
 
 
 def looped_convolution(x: Array, w: Array, stride: int, pad: int, dilation: int, group: int) -> Array:
-    """As the definition says, one multiply-accumulate at a time."""
+    """Computes a convolution as it is defined, one multiply-accumulate at a time."""
     n, _, h, width = x.shape
     o, per_group, k, _ = w.shape
     rows, columns = ((size + 2 * pad - dilation * (k - 1) - 1) // stride + 1 for size in (h, width))
@@ -33,7 +33,7 @@ def looped_convolution(x: Array, w: Array, stride: int, pad: int, dilation: int,
 @pytest.mark.parametrize(
     ("stride", "pad", "dilation", "group"), [(1, 0, 1, 1), (2, 1, 1, 2), (1, 2, 2, 4), (3, 1, 1, 1)]
 )
-def test_convolution_against_loops(stride: int, pad: int, dilation: int, group: int) -> None:
+def test_convolution_equals_plain_loops(stride: int, pad: int, dilation: int, group: int) -> None:
     x, w = noise(2, 4, 6, 5), noise(4, 4 // group, 3, 3)
     attributes = {"strides": (stride,) * 2, "pads": (pad,) * 4, "dilations": (dilation,) * 2, "group": group}
     expected = looped_convolution(x, w, stride, pad, dilation, group)
@@ -62,13 +62,13 @@ def test_channel_shuffle_interleaves_the_groups() -> None:
     assert compute("ChannelShuffle", [x], {"group": 3}).ravel().tolist() == [0, 2, 4, 1, 3, 5]
 
 
-def test_scale_and_shift() -> None:
+def test_scale_and_shift_apply_to_each_channel() -> None:
     x, scale, shift = noise(2, 3, 4, 4), noise(3), -noise(3)
     expected = np.stack([x[:, c] * scale[c] + shift[c] for c in range(3)], axis=1)
     np.testing.assert_allclose(compute("BatchNormalization", [x, scale, shift], {}), expected)
 
 
-def test_large_values_saturate() -> None:
+def test_large_values_saturate_without_overflow() -> None:
     x = np.asarray([-1e4, 0.0, 1e4], np.float32)
     assert compute("Sigmoid", [x], {}).tolist() == [0.0, 0.5, 1.0]
     assert np.isfinite(compute("Softmax", [x], {"axis": 0})).all()
@@ -84,7 +84,7 @@ def test_values_keep_the_type_of_the_inputs(kind: type) -> None:
     assert values.keys() == make.graph.tensors.keys()
 
 
-def test_input_of_another_shape() -> None:
+def test_an_input_that_is_missing_or_of_another_shape_is_refused() -> None:
     graph = GraphMaker()
     y = graph.add("Relu", graph.input(2, 3))
     with pytest.raises(ModelError, match=r"input 'x0' is \(3, 2\); the graph reads shape \(2, 3\)"):

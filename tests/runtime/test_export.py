@@ -1,4 +1,4 @@
-"""Export to ONNX: accepted by the checker, and read back to the same graph."""
+"""What is exported to ONNX is accepted by ONNX's checker, computes the same, and is read back to the same graph."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ def one_op_graph(op: str, shapes: list[tuple[int, ...]], attributes: dict[str, A
 
 
 @pytest.mark.parametrize(("op", "shapes", "attributes"), CASES)
-def test_round_trip(op: str, shapes: list[tuple[int, ...]], attributes: dict[str, Any]) -> None:
+def test_every_form_is_read_back_to_the_same_graph(
+    op: str, shapes: list[tuple[int, ...]], attributes: dict[str, Any]
+) -> None:
     graph = one_op_graph(op, shapes, attributes)
     assert_same(import_onnx(checked(graph)), graph)
 
@@ -118,7 +120,7 @@ def test_every_operator_has_a_form() -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"activation": "leaky_relu", "alpha": 0.25}])
-def test_fully_connected(more: dict[str, Any]) -> None:
+def test_fully_connected_becomes_gemm_unless_it_has_an_activation(more: dict[str, Any]) -> None:
     make = GraphMaker()
     x = make.input(2, 3)
     hidden = make.add("FullyConnected", x, make.weights(4, 3), make.weights(4), **more)
@@ -134,7 +136,7 @@ def test_product_with_a_constant_matrix_stays_a_product() -> None:
     assert_same(import_onnx(checked(graph)), graph)
 
 
-def test_residual_without_bias() -> None:
+def test_a_residual_without_a_bias_is_read_back() -> None:
     make = GraphMaker()
     x = make.input(1, 2, 3, 3)
     attributes = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "group": 1}
@@ -144,7 +146,7 @@ def test_residual_without_bias() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(case=random_graphs())
-def test_round_trip_after_all_passes(case: tuple[Graph, GraphMaker]) -> None:
+def test_random_graphs_are_read_back_after_all_passes(case: tuple[Graph, GraphMaker]) -> None:
     graph, _ = case
     run_passes(graph)
     assert_same(import_onnx(checked(graph)), graph)

@@ -1,4 +1,4 @@
-"""Shape arithmetic and constants at import: none of it reaches the graph."""
+"""Shape arithmetic is evaluated at import, so that none of it reaches the graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def node(op: str, inputs: str, output: str, **attributes: Any) -> NodeProto:
     return helper.make_node(op, inputs.split(), [output], **attributes)
 
 
-def test_flatten_as_exported_with_shape_gather_unsqueeze_concat() -> None:
+def test_a_flatten_exported_as_shape_gather_unsqueeze_concat_is_one_reshape() -> None:
     nodes = [
         node("Shape", "x", "shape"),
         node("Gather", "shape zero", "batch", axis=0),
@@ -33,7 +33,7 @@ def test_flatten_as_exported_with_shape_gather_unsqueeze_concat() -> None:
     assert graph.constants == {}
 
 
-def test_sizes_computed_in_floating_point() -> None:
+def test_sizes_computed_in_floating_point_are_folded() -> None:
     nodes = [
         node("Shape", "x", "shape"),
         node("Slice", "shape two four", "image"),
@@ -50,7 +50,7 @@ def test_sizes_computed_in_floating_point() -> None:
     assert [n.op for n in graph.nodes] == ["Resize"]
 
 
-def test_pads_turned_round_as_exported_by_torch() -> None:
+def test_pads_that_torch_exports_in_reverse_order_are_folded() -> None:
     nodes = [
         node("ConstantOfShape", "four", "zeros", value=helper.make_tensor("v", INT64, [1], [0])),
         node("Concat", "given zeros", "all", axis=0),
@@ -97,7 +97,9 @@ FOLDED = [
 
 
 @pytest.mark.parametrize(("op", "constants", "attributes", "opset"), FOLDED)
-def test_folded_operator(op: str, constants: dict[str, Any], attributes: dict[str, Any], opset: int) -> None:
+def test_an_operator_of_constants_is_folded_to_onnxruntimes_value(
+    op: str, constants: dict[str, Any], attributes: dict[str, Any], opset: int
+) -> None:
     """Casts the result to float and adds it to an input, so that it is an ordinary constant of the graph."""
     nodes = [
         helper.make_node(op, list(constants), ["folded"], **attributes),
@@ -109,7 +111,7 @@ def test_folded_operator(op: str, constants: dict[str, Any], attributes: dict[st
 
 
 @pytest.mark.parametrize("op", ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"])
-def test_folded_comparison(op: str) -> None:
+def test_comparisons_of_constants_are_folded(op: str) -> None:
     nodes = [
         node(op, "a b", "raw"),
         node("Not", "raw", "negated"),
@@ -146,7 +148,7 @@ def test_weights_of_other_precision_become_float32(kind: type) -> None:
     assert constant.tolist() == [1, 2, 3]
 
 
-def test_a_constant_output_stays() -> None:
+def test_an_output_that_is_constant_stays_an_output() -> None:
     graph = import_onnx(onnx_model([node("Neg", "c", "y")], {}, ["y"], {"c": [1.0, 2.0]}))
     assert graph.nodes == []
     assert graph.constants["y"].tolist() == [-1, -2]
@@ -167,12 +169,12 @@ def test_a_constant_output_stays() -> None:
         ("Squeeze", {"d": [1.0, 2.0], "a": [0]}, r"axes \[0\] of an input of shape \(2,\) are not all 1"),
     ],
 )
-def test_constants_that_do_not_fit(op: str, constants: dict[str, Any], text: str) -> None:
+def test_constants_that_do_not_fit_are_refused(op: str, constants: dict[str, Any], text: str) -> None:
     with pytest.raises(ModelError, match=text):
         import_onnx(onnx_model([helper.make_node(op, list(constants), ["y"])], {}, ["y"], constants, 13))
 
 
-def test_arithmetic_on_values_of_run_time() -> None:
+def test_shape_arithmetic_on_run_time_values_is_refused() -> None:
     model = one_op("Gather", {"x": (3, 4)}, {"i": [0]})
     with pytest.raises(UnsupportedError, match=r"\(Gather\): input 'x' is computed at run time; supported: constants"):
         import_onnx(model)

@@ -1,4 +1,4 @@
-"""Every other operator at import, in the forms of its opsets, against ONNX Runtime."""
+"""Every operator but convolution and pooling, in each form of its opsets, computes what ONNX Runtime computes."""
 
 from __future__ import annotations
 
@@ -142,13 +142,13 @@ for reduction in ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"):
 @pytest.mark.parametrize(
     ("case", "opset"), [pytest.param(case, opset, id=f"{case}-{opset}") for case in CASES for opset in case.opsets]
 )
-def test_operator(case: Case, opset: int) -> None:
+def test_an_operator_computes_what_onnxruntime_computes(case: Case, opset: int) -> None:
     model = one_op(case.op, case.inputs, case.constants, opset, case.order, **case.attributes)
     assert_matches_onnxruntime(model, low=case.low)
 
 
 def test_every_float_operator_has_a_case() -> None:
-    """Operators of shape arithmetic and of windows are tested elsewhere."""
+    """Operators of shape arithmetic (test_import_constants) and of windows (test_import_windows) have tests there."""
     imported = {op for op in HANDLERS if op in OPERATORS or op in BINARY or op in UNARY}
     assert imported - {case.op for case in CASES} == {"Conv", "MaxPool", "AveragePool"}
 
@@ -157,7 +157,9 @@ def test_every_float_operator_has_a_case() -> None:
 @pytest.mark.parametrize("coordinates", ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"])
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("sizes", [(7, 11), (8, 10), (2, 3), (1, 1)])
-def test_resize(mode: str, coordinates: str, opset: int, sizes: tuple[int, int]) -> None:
+def test_resize_computes_what_onnxruntime_computes(
+    mode: str, coordinates: str, opset: int, sizes: tuple[int, int]
+) -> None:
     attributes = {"mode": mode, "coordinate_transformation_mode": coordinates}
     constants = {"sizes": [*IMAGE[:2], *sizes]}
     model = one_op("Resize", X, constants, opset, order=("x", "roi" if opset < 13 else "", "", "sizes"), **attributes)
@@ -169,7 +171,7 @@ def test_resize(mode: str, coordinates: str, opset: int, sizes: tuple[int, int])
 
 
 @pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
-def test_resize_rounding(rounding: str) -> None:
+def test_nearest_resize_rounds_as_onnxruntime_does(rounding: str) -> None:
     attributes = {"nearest_mode": rounding, "coordinate_transformation_mode": "asymmetric"}
     constants = {"scales": [1.0, 1.0, 2.0, 0.5]}
     assert_matches_onnxruntime(one_op("Resize", X, constants, 13, order=("x", "", "scales"), **attributes))
@@ -185,7 +187,7 @@ def test_resize_rounding(rounding: str) -> None:
         (18, {"axis": 3, "num_outputs": 3}, {}),
     ],
 )
-def test_split(opset: int, attributes: dict[str, Any], constants: dict[str, Any]) -> None:
+def test_split_becomes_slices(opset: int, attributes: dict[str, Any], constants: dict[str, Any]) -> None:
     model = one_op("Split", X, constants, opset, outputs=("a", "b", "c"), **attributes)
     graph = assert_matches_onnxruntime(model)
     assert {node.op for node in graph.nodes} == {"Slice"}
@@ -196,7 +198,7 @@ shapes = st.lists(st.integers(1, 4), max_size=4).map(tuple)
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), full=shapes)
-def test_broadcast(data: st.DataObject, full: tuple[int, ...]) -> None:
+def test_shapes_broadcast_as_in_onnxruntime(data: st.DataObject, full: tuple[int, ...]) -> None:
     """Any two shapes that broadcast to `full`: leading axes missing, axes of size 1."""
 
     def part() -> tuple[int, ...]:
@@ -209,7 +211,7 @@ def test_broadcast(data: st.DataObject, full: tuple[int, ...]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(start=st.integers(-9, 9), end=st.integers(-9, 9), step=st.sampled_from([-3, -2, -1, 1, 2, 3]))
-def test_slice_of_any_range(start: int, end: int, step: int) -> None:
+def test_a_slice_of_any_range_takes_what_onnxruntime_takes(start: int, end: int, step: int) -> None:
     constants = {"s": [start], "e": [end], "a": [1], "t": [step]}
     model = one_op("Slice", {"x": (2, 6, 3)}, constants, 13)
     (expected,) = run_onnxruntime(model, {"x": random_array((2, 6, 3))})
@@ -220,8 +222,8 @@ def test_slice_of_any_range(start: int, end: int, step: int) -> None:
             check_graph(import_onnx(model))
 
 
-def test_one_way_to_say_a_thing() -> None:
-    """The forms that later stages rely on."""
+def test_equivalent_operators_become_the_one_form_that_later_stages_know() -> None:
+    """Later stages know a single form of each operation, so that they need no cases for the others."""
     forms = {
         "FullyConnected": one_op("MatMul", MATRIX, {"w": random_array((8, 4))}),
         "Relu": one_op("Clip", X, {"min": 0.0}),
@@ -232,7 +234,7 @@ def test_one_way_to_say_a_thing() -> None:
         assert [node.op for node in import_onnx(model).nodes] == [expected]
 
 
-def test_reduction_keeps_its_axes() -> None:
+def test_a_reduction_keeps_its_axes_and_a_reshape_drops_them() -> None:
     graph = import_onnx(one_op("ReduceMean", X, opset=13, axes=[2, 3], keepdims=0))
     assert [(node.op, node.attrs.get("keepdims")) for node in graph.nodes] == [("ReduceMean", True), ("Reshape", None)]
 

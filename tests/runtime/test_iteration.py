@@ -48,5 +48,5 @@ def test_broadcast_repeats_by_stride_zero() -> None:
     assert broadcast_strides((3, 1), (1, 1), 3, (2, 3, 5)) == (0, 1, 0)
 
 
-def test_padding_stands_before() -> None:
+def test_padding_goes_in_front() -> None:
     assert padded([5, 6], 4, 1) == [1, 1, 5, 6]

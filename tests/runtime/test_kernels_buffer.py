@@ -1,4 +1,4 @@
-"""Buffer kernels against NumPy: every kernel, every case, several variants, local sizes and precisions."""
+"""Every buffer kernel computes what NumPy computes, in every case, variant, local size and precision."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name not in FIRST.values
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", NAMES)
-def test_default_variant(name: str, device: Any) -> None:
+def test_the_default_variant_computes_what_numpy_computes(name: str, device: Any) -> None:
     check(CASES[name], device)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", CASES)
-def test_half_storage(name: str, device: Any) -> None:
+def test_half_precision_storage_stays_within_its_tolerance(name: str, device: Any) -> None:
     for precision in precisions(device)[1:]:
         check(CASES[name], device, precision=precision)
 
@@ -46,7 +46,7 @@ def test_half_storage(name: str, device: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", FIRST.values())
-def test_local_sizes(name: str, device: Any) -> None:
+def test_any_local_size_gives_the_right_result(name: str, device: Any) -> None:
     case = CASES[name]
     rank = len(case.kernel.work_items(case.dims, case.kernel.variants[0]))
     for local in LOCAL:
@@ -56,8 +56,8 @@ def test_local_sizes(name: str, device: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
-def test_every_variant(kernel: BufferKernel, device: Any) -> None:
-    """Each variant that this device can run, in each precision, on one of the cases that it fits, by turns."""
+def test_every_variant_computes_what_numpy_computes(kernel: BufferKernel, device: Any) -> None:
+    """Runs each variant that the device can run, in each precision, on one of the cases that it fits, in turns."""
     cases = [case for case in CASES.values() if case.kernel is kernel]
     for precision in precisions(device):
         for turn, variant in enumerate(kernel.variants):
@@ -82,7 +82,7 @@ def test_defaults_are_variants(kernel: BufferKernel) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
-def test_arguments_match_source(kernel: BufferKernel) -> None:
+def test_the_arguments_of_the_row_are_those_of_the_source(kernel: BufferKernel) -> None:
     assert list(declared_arguments(kernel)) == list(table_arguments(kernel))
 
 

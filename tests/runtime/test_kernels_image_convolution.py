@@ -1,4 +1,4 @@
-"""Convolutions on images against NumPy: odd sizes, groups, strides, dilations, padding, residual, activations."""
+"""Convolutions on images equal NumPy's for odd sizes, groups, strides, dilations, padding, residual, activations."""
 
 import numpy as np
 import pytest
@@ -65,12 +65,12 @@ def conv(case, activation="none", residual=False, **launch_options):
 
 
 @pytest.mark.parametrize("case", CONV_CASES)
-def test_conv2d(case):
+def test_conv2d_computes_the_convolution(case):
     assert_close(*conv(CONV_CASES[case]), Precision.FP32)
 
 
 @pytest.mark.parametrize("activation", sampled(ACTIVATIONS, quick=("clip", "elu")))
-def test_conv2d_activations(activation):
+def test_conv2d_applies_every_activation(activation):
     assert_close(*conv({"in_w": 3}, activation), Precision.FP32)
 
 
@@ -96,21 +96,21 @@ RANDOM_CASES = st.fixed_dictionaries(
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(RANDOM_CASES, st.integers(1, 9), st.integers(1, 9), st.sampled_from(TABLE["conv2d"].variants[::3]))
-def test_conv2d_of_any_shape(case, in_c, out_c, variant):
+def test_conv2d_computes_convolutions_of_any_shape(case, in_c, out_c, variant):
     assert_close(*conv(case | {"in_c": in_c, "out_c": out_c}, variant=variant), Precision.FP32)
 
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(RANDOM_CASES, st.integers(1, 9))
-def test_depthwise_of_any_shape(case, channels):
+def test_depthwise_computes_convolutions_of_any_shape(case, channels):
     assert_close(*depthwise(case | {"channels": channels}), Precision.FP32)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", TABLE["conv2d"].variants, ids=lambda variant: variant.name)
 @pytest.mark.parametrize("case", ["strides", "channels"])
-def test_conv2d_variants(case, variant):
+def test_every_variant_of_conv2d_computes_the_convolution(case, variant):
     assert_close(*conv(CONV_CASES[case], "clip", variant=variant, local=(1, 2, 2)), Precision.FP32)
 
 
@@ -126,12 +126,12 @@ def conv1x1(rows, width, in_c, out_c, activation="none", residual=False, **launc
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (3, 5, 7, 9), (2, 9, 4, 13), (5, 4, 12, 8)])
-def test_conv1x1(shape):
+def test_conv1x1_computes_the_convolution(shape):
     assert_close(*conv1x1(*shape), Precision.FP32)
 
 
 @pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
-def test_conv1x1_residual_and_activation(precision):
+def test_conv1x1_adds_the_residual_before_the_activation(precision):
     assert_close(*conv1x1(3, 5, 6, 7, "hard_swish", residual=True, precision=precision), precision)
 
 
@@ -160,18 +160,18 @@ DEPTHWISE_CASES = {
 
 
 @pytest.mark.parametrize("case", DEPTHWISE_CASES)
-def test_depthwise(case):
+def test_depthwise_computes_the_convolution(case):
     assert_close(*depthwise(DEPTHWISE_CASES[case]), Precision.FP32)
 
 
 @pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
-def test_depthwise_residual_and_activation(precision):
+def test_depthwise_adds_the_residual_before_the_activation(precision):
     assert_close(*depthwise({}, "clip", residual=True, precision=precision), precision)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1, 1, 1), (3, 2, 3, 5, 7), (2, 1, 1, 12, 9)], ids=str)
 @pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
-def test_fully_connected(shape, precision):
+def test_fully_connected_computes_the_product(shape, precision):
     batch, in_h, in_w, in_c, out_c = shape
     x, w, b = random(1, batch, in_c, in_h, in_w), random(2, out_c, in_c, 1, in_h * in_w), random(3, out_c)
     dims = dict(zip(("batch", "in_h", "in_w", "in_c", "out_c"), shape, strict=True))

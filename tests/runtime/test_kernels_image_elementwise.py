@@ -1,4 +1,4 @@
-"""Element-wise functions on images against NumPy."""
+"""Element-wise functions on images equal NumPy's."""
 
 import numpy as np
 import pytest
@@ -47,17 +47,17 @@ def binary(code, shapes, activation="none", precision=Precision.FP32):
 
 
 @pytest.mark.parametrize("code", sampled(Binary, quick=(Binary.SUB, Binary.PRELU)))
-def test_binary(code):
+def test_binary_computes_every_function(code):
     assert_close(*binary(code, BROADCASTS["same shape"]), Precision.FP32)
 
 
 @pytest.mark.parametrize("case", BROADCASTS)
-def test_binary_broadcasts(case):
+def test_binary_repeats_the_smaller_operand(case):
     assert_close(*binary(Binary.SUB, BROADCASTS[case]), Precision.FP32)
 
 
 @pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
-def test_binary_activation(precision):
+def test_binary_applies_its_activation(precision):
     assert_close(*binary(Binary.ADD, BROADCASTS["channel"], "relu", precision), precision)
 
 
@@ -97,7 +97,7 @@ def expected_unary(code, x):
 
 
 @pytest.mark.parametrize("code", sampled(Unary, quick=(Unary.CLAMP, Unary.SOFTPLUS)))
-def test_unary(code):
+def test_unary_computes_every_function(code):
     x = 2 * random(1, 2, 5, 3, 2)
     if code in (Unary.LOG, Unary.SQRT, Unary.RECIPROCAL):
         x = np.abs(x) + 0.25
@@ -108,7 +108,7 @@ def test_unary(code):
 
 @pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
 @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 7, 3, 2), (3, 8, 1, 1)], ids=str)
-def test_scale_shift(shape, precision):
+def test_scale_shift_applies_to_each_channel(shape, precision):
     x, s, t = random(1, *shape), random(2, shape[1]), random(3, shape[1])
     dims = dict(zip(("batch", "channels", "height", "width"), shape, strict=True))
     code, floats, fused = ACTIVATIONS["relu"]

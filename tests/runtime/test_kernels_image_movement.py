@@ -1,4 +1,4 @@
-"""Kernels that move pixels: buffers to images and back, concatenation, slices, shuffles, padding."""
+"""Kernels that move pixels put each element where it belongs and write nothing else."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def nhwc_strides(shape, stride):
 
 @pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_float_nchw_to_image(shape, precision):
+def test_a_float_nchw_buffer_becomes_an_image(shape, precision):
     x = random(1, *shape)
     dims = strided(shape, nchw_strides(shape), {"x_offset": 3})
     padded = np.concatenate([np.full(3, np.nan, np.float32), x.reshape(-1)])
@@ -43,7 +43,7 @@ def test_float_nchw_to_image(shape, precision):
 
 @pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_nhwc_view_to_image(shape, precision):
+def test_an_nhwc_view_becomes_an_image(shape, precision):
     x, stride = random(2, *shape), shape[1] + 3
     storage = np.full(1 + nhwc_size(shape, stride), np.nan, element_type(precision))
     nhwc_view(storage, shape, 1, stride)[...] = x
@@ -53,7 +53,7 @@ def test_nhwc_view_to_image(shape, precision):
 
 @pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_image_to_float_nchw(shape, precision):
+def test_an_image_becomes_a_float_nchw_buffer(shape, precision):
     x = random(3, *shape)
     dims = strided(shape, nchw_strides(shape), {"y_offset": 2})
     storage = np.full(x.size + 4, -7, np.float32)
@@ -65,7 +65,7 @@ def test_image_to_float_nchw(shape, precision):
 
 @pytest.mark.parametrize("precision", [Precision.FP32, Precision.FP16_STORAGE], ids=lambda p: p.name)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_image_to_nhwc_view_leaves_the_other_channels_alone(shape, precision):
+def test_an_image_becomes_an_nhwc_view_and_the_other_channels_stay(shape, precision):
     x, stride = random(4, *shape), shape[1] + 2
     storage = np.full(1 + nhwc_size(shape, stride) + 5, -7, element_type(precision))
     expected = storage.copy()
@@ -81,7 +81,7 @@ def extents(shape):
 
 @pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
 @pytest.mark.parametrize("channels", [(4, 8), (4, 8, 12, 5), (3, 2), (1, 1, 1, 1), (5, 4, 7, 2), (6,)], ids=str)
-def test_concat(channels, precision):
+def test_concat_joins_channels_in_order(channels, precision):
     inputs = [random(i, 1, count, 3, 2) for i, count in enumerate(channels)]
     tensors = dict(zip("abcd", inputs, strict=False))
     counts = {f"{name}_channels": tensors[name].shape[1] if name in tensors else 0 for name in "abcd"}
@@ -108,7 +108,7 @@ SLICES = {
 
 
 @pytest.mark.parametrize("case", SLICES)
-def test_slice(case):
+def test_slice_takes_the_range_of_each_axis(case):
     starts, shape, (step_h, step_w) = SLICES[case]
     x = random(1, 2, 11, 4, 5)
     dims = extents(shape) | {f"start_{axis}": start for axis, start in zip("nchw", starts, strict=True)}
@@ -119,7 +119,7 @@ def test_slice(case):
 
 
 @pytest.mark.parametrize(("channels", "groups"), [(8, 2), (12, 3), (6, 3), (15, 5), (5, 1)])
-def test_channel_shuffle(channels, groups):
+def test_channel_shuffle_interleaves_the_groups(channels, groups):
     x = random(1, 2, channels, 2, 3)
     out = launch("channel_shuffle", {"x": x}, extents(x.shape) | {"groups": groups})
     np.testing.assert_array_equal(out, oracle("ChannelShuffle", [x], {"group": groups}))
@@ -127,7 +127,7 @@ def test_channel_shuffle(channels, groups):
 
 @pytest.mark.parametrize("pads", [(1, 2, 2, 0), (0, 0, 0, 3)], ids=str)
 @pytest.mark.parametrize("kind", Pad, ids=lambda kind: kind.name)
-def test_pad(kind, pads):
+def test_pad_surrounds_the_image(kind, pads):
     top, left, bottom, right = pads
     x = random(1, 2, 5, 4, 5)
     dims = extents((2, 5, 4 + top + bottom, 5 + left + right)) | {"in_h": 4, "in_w": 5, "pad_t": top, "pad_l": left}

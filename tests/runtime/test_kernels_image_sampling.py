@@ -1,4 +1,4 @@
-"""Pooling and resizing on images against NumPy."""
+"""Pooling and resizing on images equal NumPy's."""
 
 import numpy as np
 import pytest
@@ -31,16 +31,16 @@ def pool(kind, shape, k, stride, pad=(0, 0, 0, 0), include=False, precision=Prec
 
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("kind", Pooling, ids=lambda kind: kind.name)
-def test_pool(kind, window):
+def test_pool_computes_maximum_and_average_of_each_window(kind, window):
     assert_close(*pool(kind, (2, 6, 5, 6), **WINDOWS[window]), Precision.FP32)
 
 
-def test_average_over_the_padding_too():
+def test_an_average_can_include_the_padding():
     assert_close(*pool(Pooling.AVERAGE, (1, 5, 5, 6), **WINDOWS["3x3 padded"], include=True), Precision.FP32)
 
 
 @pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
-def test_pool_precisions(precision):
+def test_the_average_pool_holds_in_every_precision(precision):
     assert_close(*pool(Pooling.AVERAGE, (1, 9, 5, 6), **WINDOWS["3x3 padded"], precision=precision), precision)
 
 
@@ -70,12 +70,12 @@ def bilinear(x, sizes, mode, precision=Precision.FP32):
 
 @pytest.mark.parametrize("sizes", [(6, 10), (2, 3), (3, 5)], ids=str)
 @pytest.mark.parametrize("mode", ["asymmetric", "half_pixel", "align_corners"])
-def test_bilinear_resize(mode, sizes):
+def test_bilinear_resize_interpolates_in_every_coordinate_mode(mode, sizes):
     assert_close(*bilinear(random(1, 2, 5, 3, 5), sizes, mode), Precision.FP32)
 
 
 @pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
-def test_bilinear_resize_precisions(precision):
+def test_bilinear_resize_holds_in_every_precision(precision):
     assert_close(*bilinear(random(1, 1, 6, 3, 4), (5, 7), "half_pixel", precision), precision)
 
 

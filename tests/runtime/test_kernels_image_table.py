@@ -1,4 +1,4 @@
-"""The image table: each row's arguments are the source's, every variant computes the same, any local size is right."""
+"""Each row of the image table has its source's arguments; all variants and local sizes compute the same."""
 
 import dataclasses
 
@@ -61,7 +61,7 @@ NAMES = pytest.mark.parametrize("name", sorted(TABLE))
 
 
 def run(name, variant=None, local=(2, 3, 1)):
-    """The result of the kernel's case."""
+    """Launches the kernel's case and returns its result."""
     dims, floats, defines = CASES[name]
     kernel = TABLE[name]
     shapes = {argument: shape for argument, (_, shape) in kernel.images(dims, defines).items()} | SHAPES.get(name, {})

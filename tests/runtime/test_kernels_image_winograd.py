@@ -1,4 +1,4 @@
-"""Winograd convolution on images: each step against the matrices, and all three against the direct convolution."""
+"""Each step of Winograd's convolution on images equals its matrix product, and all three the direct convolution."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def tiles_of(tile, case):
 
 
 def transform_input(tile, case, x, precision=Precision.FP32):
-    """V as [points, 1, channels, tiles]."""
+    """Launches the input transform; returns V as [points, 1, channels, tiles]."""
     _, (tiles_h, tiles_w) = tiles_of(tile, case)
     dims = {"batch": case["batch"], "in_h": case["height"], "in_w": case["width"], "in_c": case["in_c"]}
     dims |= {"tiles_h": tiles_h, "tiles_w": tiles_w, "pad_t": case["pad"][0], "pad_l": case["pad"][1]}
@@ -36,14 +36,14 @@ def transform_output(tile, case, m, b, residual=None, activation="none", precisi
 
 
 def multiply(v, u, precision=Precision.FP32):
-    """M as [points, 1, out channels, tiles], of V and filters [o, i, points, 1]."""
+    """Launches the products of V and filters [o, i, points, 1]; returns M as [points, 1, out channels, tiles]."""
     points, _, in_c, tiles = v.shape
     dims = {"points": points, "tiles": tiles, "in_c": in_c, "out_c": u.shape[0]}
     return launch("winograd_gemm", {"v": v, "u": u}, dims, precision=precision)
 
 
 @pytest.mark.parametrize("tile", TILES)
-def test_input_transform(tile):
+def test_the_input_transform_equals_its_matrix_product(tile):
     x, (alpha, matrix) = random(1, 2, 6, 5, 7), (tile + 2, INPUT_TRANSFORM[tile])
     _, (tiles_h, tiles_w) = tiles_of(tile, SHAPE)
     v = transform_input(tile, SHAPE, x).reshape(alpha, alpha, 6, 2, tiles_h, tiles_w)
@@ -54,13 +54,13 @@ def test_input_transform(tile):
 
 
 @pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
-def test_products(precision):
+def test_the_products_are_taken_point_by_point(precision):
     v, u = random(1, 16, 1, 6, 7), random(2, 9, 6, 16, 1)
     assert_close(multiply(v, u, precision), np.einsum("oia,ait->aot", u[..., 0], v[:, 0])[:, None], precision)
 
 
 @pytest.mark.parametrize("tile", TILES)
-def test_output_transform(tile):
+def test_the_output_transform_equals_its_matrix_product(tile):
     (out_h, out_w), (tiles_h, tiles_w) = tiles_of(tile, SHAPE)
     m, b = random(1, (tile + 2) ** 2, 1, 5, 2 * tiles_h * tiles_w), random(2, 5)
     split = m.reshape(tile + 2, tile + 2, 5, 2, tiles_h, tiles_w)

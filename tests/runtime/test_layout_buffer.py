@@ -1,4 +1,4 @@
-"""NHWC views and packed rows against their index formulas."""
+"""NHWC views and packed rows hold each element where their index formulas say."""
 
 import numpy as np
 import pytest

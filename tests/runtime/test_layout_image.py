@@ -1,4 +1,4 @@
-"""Image layouts against the formulas written out element by element, on shapes that hypothesis chooses."""
+"""Image layouts hold each element where the published formulas say, on shapes that hypothesis chooses."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Winograd's matrices: transformed filter and input give the convolution, by both tile sizes."""
+"""With Winograd's matrices, transformed filter and input give the convolution, for both tile sizes."""
 
 import numpy as np
 import pytest

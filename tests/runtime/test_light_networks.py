@@ -1,4 +1,4 @@
-"""The onnx package's own networks, all the way: new weights, conversion and lowering against ONNX Runtime.
+"""The onnx package's own networks, with new weights, compute what ONNX Runtime computes, converted and lowered.
 
 Their stored weights are constants, which makes outputs that hardly depend on the input: each gets seeded random weights
 first. One test a network, because finding those weights takes longer than each of the checks.
@@ -51,7 +51,7 @@ def assert_depend_on_the_image(outputs: Array, are_logits: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(zoo.light_models()))
-def test_a_network_with_random_weights(name: str) -> None:
+def test_a_network_with_random_weights_computes_what_onnxruntime_computes(name: str) -> None:
     original = onnx.load(zoo.light_models()[name])
     model = zoo.reweight(original)
     onnx.checker.check_model(model)

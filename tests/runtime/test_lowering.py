@@ -1,4 +1,4 @@
-"""Lowered plans compute what the graph says: the reference executor against NumPy, on buffers, in both precisions."""
+"""Lowered plans, run by the reference executor, compute what the graph says, on buffers and images."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_transposition_that_only_renames_the_storage_costs_nothing() -> None:
     assert [step.op for step in plan.steps] == ["Conv2D"]
 
 
-def test_memory_is_shared() -> None:
+def test_tensors_that_do_not_live_together_share_memory() -> None:
     maker = GraphMaker()
     x = maker.input(1, 8, 16, 16)
     for _ in range(6):
@@ -132,7 +132,7 @@ def test_pools_obey_the_allocation_limit() -> None:
     check(maker, graph, target)
 
 
-def test_names_can_be_hidden() -> None:
+def test_obfuscation_hides_the_names_of_layers() -> None:
     plan = lower(residual_block(GraphMaker()), BUFFER, Options(obfuscate=True))
     assert not any("conv" in step.name for step in plan.steps)
 

@@ -57,7 +57,7 @@ def taken_by_onnxruntime(extent: int, modes: Modes, given: str, value: float) ->
 
 
 @each_mode
-def test_sizes(modes: Modes) -> None:
+def test_given_sizes_take_the_pixels_that_onnxruntime_takes(modes: Modes) -> None:
     for extent, size in size_pairs(300):
         expected = taken_by_onnxruntime(extent, modes, "sizes", size)
         found = nearest_indices(extent, size, size / extent, *modes)
@@ -65,7 +65,7 @@ def test_sizes(modes: Modes) -> None:
 
 
 @each_mode
-def test_scales(modes: Modes) -> None:
+def test_given_scales_take_the_pixels_that_onnxruntime_takes(modes: Modes) -> None:
     for extent, scale in itertools.product((1, 2, 3, 7, 10, 28, 33, 68, 101, 224), SCALES):
         expected = taken_by_onnxruntime(extent, modes, "scales", scale)
         if len(expected) == extent and scale != 1:
@@ -77,8 +77,8 @@ def test_scales(modes: Modes) -> None:
 @pytest.mark.opencl
 @pytest.mark.parametrize("memory", ["buffer", "image"])
 @pytest.mark.parametrize("size", NEAREST_RESIZES, ids=str)
-def test_plans(size: tuple[int, int], memory: str) -> None:
-    """Height and width by every mode, in one plan, exactly as ONNX Runtime does it."""
+def test_plans_take_the_pixels_that_onnxruntime_takes(size: tuple[int, int], memory: str) -> None:
+    """One plan resizes height and width by every mode, and each output equals ONNX Runtime's exactly."""
     model = nearest_resizes(size, NEAREST_RESIZES[size])
     graph = import_onnx(model)
     plan = lower(graph, target_of_device(default_device(), memory=memory))

@@ -1,4 +1,4 @@
-"""Whole networks of the zoo, converted and lowered, against ONNX Runtime on seeded inputs."""
+"""Whole networks of the zoo, converted and lowered, compute what ONNX Runtime computes on seeded inputs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def check(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", zoo.names())
-def test_zoo_network(name: str) -> None:
+def test_a_full_size_zoo_network_computes_what_onnxruntime_computes(name: str) -> None:
     check(zoo.build(name), BUFFER, 1e-3)
 
 
@@ -71,7 +71,7 @@ def test_zoo_network(name: str) -> None:
 @pytest.mark.parametrize("memory", ["buffer", "image"])
 @pytest.mark.parametrize("precision", [Precision.FP32, Precision.FP16_STORAGE], ids=lambda p: p.name.lower())
 @pytest.mark.parametrize("name", zoo.names())
-def test_small_zoo_network(name: str, precision: Precision, memory: str) -> None:
+def test_a_small_zoo_network_computes_what_onnxruntime_computes(name: str, precision: Precision, memory: str) -> None:
     target = dataclasses.replace(BUFFER, memory=memory, precision=precision)
     tolerance = 1e-3 if precision == Precision.FP32 else 0.15
     check(zoo.build(name, width=0.25, size=SMALL[name]), target, tolerance, batch=2)
@@ -80,10 +80,10 @@ def test_small_zoo_network(name: str, precision: Precision, memory: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("tile", [2, 4])
 @pytest.mark.parametrize("memory", ["buffer", "image"])
-def test_winograd_in_a_network(memory: str, tile: int) -> None:
+def test_a_network_with_winograd_computes_what_onnxruntime_computes(memory: str, tile: int) -> None:
     target = dataclasses.replace(BUFFER, memory=memory)
     check(zoo.build("resnet50", width=0.5, size=64), target, 2e-3, Options(winograd=tile))
 
 
-def test_a_small_network() -> None:
+def test_one_small_network_computes_what_onnxruntime_computes() -> None:
     check(zoo.build("squeezenet_v11", width=0.25, size=48), BUFFER, 1e-3)

@@ -1,4 +1,4 @@
-"""The operator table: what a graph must keep, and multiply-accumulates."""
+"""The operator table tells valid graphs from broken ones, and counts multiply-accumulates."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def small_graph() -> Graph:
     return make.finish(make.add("Softmax", conv, axis=1))
 
 
-def test_tables_agree() -> None:
+def test_the_tables_of_operators_and_activations_agree() -> None:
     assert COMPUTE.keys() == OPERATORS.keys()
     assert {"none", *ACTIVATION_OF.values()} == set(ACTIVATIONS) == ACTIVATION_PARAMETERS.keys()
     for op, activation in ACTIVATION_OF.items():
         assert tuple(OPERATORS[op].attributes) == ACTIVATION_PARAMETERS[activation]
 
 
-def test_a_right_graph_passes() -> None:
+def test_a_valid_graph_passes() -> None:
     check_graph(small_graph())
 
 
@@ -63,7 +63,7 @@ def test_a_broken_graph_is_refused(text: str, damage: Callable[[Graph], object])
         check_graph(graph)
 
 
-def test_the_node_is_named() -> None:
+def test_the_error_names_the_node() -> None:
     graph = small_graph()
     graph.nodes[1].attrs["axis"] = 9
     with pytest.raises(ModelError, match=r"^node 'n_softmax1' \(Softmax\): axis 9 is not"):
@@ -76,7 +76,7 @@ def macs(make: GraphMaker, output: str) -> int:
     return node_macs(make.graph, node)
 
 
-def test_multiply_accumulates() -> None:
+def test_multiply_accumulates_are_counted() -> None:
     make = GraphMaker()
     x = make.input(2, 4, 6, 6)
     assert macs(make, make.conv(x, 8, k=3)) == 2 * 8 * 6 * 6 * 4 * 3 * 3

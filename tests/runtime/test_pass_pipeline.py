@@ -1,4 +1,4 @@
-"""All passes together: no value of any output changes, whatever the graph."""
+"""All passes together change no output of any graph, since a pass may only rewrite how it is computed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Case = tuple[Graph, GraphMaker]
 
 
 def check_values_stay(case: Case) -> None:
-    """In float64, so that only a wrong rewrite can differ by more than the rounding of folded float32 weights."""
+    """Runs all passes and compares the outputs in float64, where only a wrong rewrite differs by more than rounding."""
     graph, make = case
     check_graph(graph)
     inputs = {name: value.astype(np.float64) for name, value in make.noise().items()}
@@ -36,14 +36,14 @@ def check_values_stay(case: Case) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(case=random_graphs())
-def test_values_stay(case: Case) -> None:
+def test_passes_change_no_output_of_a_graph(case: Case) -> None:
     check_values_stay(case)
 
 
 @pytest.mark.slow
 @settings(max_examples=3000, deadline=None)
 @given(case=random_graphs())
-def test_values_stay_in_many_graphs(case: Case) -> None:
+def test_passes_change_no_output_of_many_graphs(case: Case) -> None:
     check_values_stay(case)
 
 

@@ -1,4 +1,4 @@
-"""Each pass alone: what it makes of a graph, where it must keep away, and that no value changes."""
+"""Each pass makes of a graph what it should, leaves alone what it must not touch, and changes no value."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def make() -> GraphMaker:
 # Constant folding, identities, dead code
 
 
-def test_constants_fold(make: GraphMaker) -> None:
+def test_operators_of_constants_become_constants(make: GraphMaker) -> None:
     x = make.input(2, 3)
     product = make.add("Mul", make.weights(3), make.weights(3))
     y = make.add("Add", x, make.add("Neg", product))
@@ -93,14 +93,14 @@ def identities(make: GraphMaker, x: str) -> list[str]:
 
 
 @pytest.mark.parametrize("index", range(5))
-def test_identities_go(make: GraphMaker, index: int) -> None:
+def test_identities_are_removed(make: GraphMaker, index: int) -> None:
     x = make.add("Relu", make.input(1, 2, 3, 3))
     y = make.add("Neg", identities(make, x)[index])
     graph = applied(remove_identities, make, y)
     assert operators(graph) == ["Relu", "Neg"]
 
 
-def test_identity_that_names_an_output(make: GraphMaker) -> None:
+def test_an_identity_is_removed_and_the_outputs_name_kept(make: GraphMaker) -> None:
     hidden = make.add("Relu", make.input(2, 3))
     named = make.add("Identity", hidden)
     other = make.add("Neg", hidden)
@@ -114,7 +114,7 @@ def test_identity_of_an_input_or_an_output_stays(make: GraphMaker) -> None:
     unchanged(remove_identities, make, make.add("Identity", x), hidden, make.add("Identity", hidden))
 
 
-def test_two_names_of_one_tensor(make: GraphMaker) -> None:
+def test_an_identity_stays_where_one_tensor_is_two_outputs(make: GraphMaker) -> None:
     hidden = make.add("Relu", make.input(2, 3))
     graph = applied(remove_identities, make, make.add("Identity", hidden), make.add("Identity", hidden))
     assert operators(graph) == ["Relu", "Identity"]
@@ -156,7 +156,7 @@ def test_batch_norm_folds_into_fully_connected(make: GraphMaker) -> None:
 
 
 def test_scale_and_shift_fold_into_batch_norm(make: GraphMaker) -> None:
-    """As in networks that normalize before the convolution: BatchNormalization, Mul, Add."""
+    """Networks that normalize before the convolution have BatchNormalization, Mul and Add in a row."""
     scaled = make.add("Mul", batch_norm(make, make.input(2, 4, 3, 3)), make.weights(4, 1, 1))
     y = make.add("Add", make.weights(1, 4, 1, 1), scaled)
     graph = applied(lambda graph: fold_batch_norms(graph) + fuse_biases(graph), make, y)
@@ -165,20 +165,20 @@ def test_scale_and_shift_fold_into_batch_norm(make: GraphMaker) -> None:
 
 @pytest.mark.parametrize("op", ["Mul", "Div"])
 @pytest.mark.parametrize("shape", [(), (1,), (6, 1, 1), (1, 6, 1, 1)])
-def test_scale_by_constant(make: GraphMaker, op: str, shape: tuple[int, ...]) -> None:
+def test_a_scale_by_a_constant_folds_into_convolution(make: GraphMaker, op: str, shape: tuple[int, ...]) -> None:
     y = make.add(op, make.conv(make.input(1, 4, 5, 5), 6), make.weights(*shape))
     assert operators(applied(fold_batch_norms, make, y)) == ["Conv"]
 
 
 @pytest.mark.parametrize("op", ["Add", "Sub"])
 @pytest.mark.parametrize("constant_first", [False, True])
-def test_bias(make: GraphMaker, op: str, constant_first: bool) -> None:
+def test_an_added_constant_becomes_the_bias_of_a_convolution(make: GraphMaker, op: str, constant_first: bool) -> None:
     conv, constant = make.conv(make.input(1, 4, 5, 5), 6), make.weights(6, 1, 1)
     y = make.add(op, *((constant, conv) if constant_first else (conv, constant)))
     assert operators(applied(fuse_biases, make, y)) == ["Conv"]
 
 
-def test_bias_of_fully_connected(make: GraphMaker) -> None:
+def test_an_added_constant_becomes_the_bias_of_fully_connected(make: GraphMaker) -> None:
     y = make.add("Add", make.add("FullyConnected", make.input(2, 4), make.weights(5, 4)), make.weights(5))
     assert operators(applied(fuse_biases, make, y)) == ["FullyConnected"]
 
@@ -274,7 +274,7 @@ def test_activation_fuses(
     assert {"activation": activation, **parameters}.items() <= graph.nodes[0].attrs.items()
 
 
-def test_activation_of_an_operator_that_takes_none(make: GraphMaker) -> None:
+def test_an_activation_stays_after_an_operator_that_takes_none(make: GraphMaker) -> None:
     unchanged(fuse_activations, make, make.add("Relu", make.add("Softmax", make.input(2, 3), axis=1)))
 
 
@@ -288,22 +288,22 @@ def test_residual_fuses(make: GraphMaker, conv_first: bool) -> None:
     assert graph.nodes[0].inputs[3] == x
 
 
-def test_residual_of_a_convolution_without_bias(make: GraphMaker) -> None:
+def test_a_residual_fuses_into_a_convolution_without_bias(make: GraphMaker) -> None:
     x, w = make.input(1, 4, 5, 5), make.weights(4, 4, 1, 1)
     conv = make.add("Conv", x, w, strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), group=1)
     graph = applied(fuse_residuals, make, make.add("Add", conv, x))
     assert graph.nodes[0].inputs == [x, w, "", x]
 
 
-def test_residual_that_is_computed_after_the_convolution(make: GraphMaker) -> None:
-    """The fused convolution stands where the addition stood."""
+def test_a_residual_that_is_computed_after_the_convolution_fuses(make: GraphMaker) -> None:
+    """The fused convolution takes the addition's place, behind what computes its residual."""
     x = make.input(1, 4, 5, 5)
     conv = make.conv(x, 4)
     late = make.add("Tanh", x)
     assert operators(applied(fuse_residuals, make, make.add("Add", late, conv))) == ["Tanh", "Conv"]
 
 
-def test_residual_of_two_convolutions(make: GraphMaker) -> None:
+def test_of_two_convolutions_the_second_takes_the_first_as_residual(make: GraphMaker) -> None:
     x = make.input(1, 4, 5, 5)
     first, second = make.conv(x, 4), make.conv(x, 4)
     graph = applied(fuse_residuals, make, make.add("Add", first, second))
@@ -346,7 +346,7 @@ def test_pad_fuses_into_pools(make: GraphMaker) -> None:
     assert graph.nodes[0].attrs["count_include_pad"]
 
 
-def test_pad_that_stays(make: GraphMaker) -> None:
+def test_a_pad_that_the_next_operator_cannot_express_stays(make: GraphMaker) -> None:
     x = make.input(1, 2, 6, 6)
     own = POOL | {"pads": (1, 1, 1, 1)}
     outputs = [
@@ -410,12 +410,12 @@ def shuffle(make: GraphMaker, x: str, groups: int, perm: tuple[int, ...] = (0, 2
 
 
 @pytest.mark.parametrize("groups", [2, 3])
-def test_channel_shuffle(make: GraphMaker, groups: int) -> None:
+def test_reshape_transpose_reshape_becomes_a_channel_shuffle(make: GraphMaker, groups: int) -> None:
     graph = applied(fuse_channel_shuffles, make, shuffle(make, make.input(2, 6, 3, 4), groups))
     assert [(node.op, node.attrs) for node in graph.nodes] == [("ChannelShuffle", {"group": groups})]
 
 
-def test_what_looks_like_a_channel_shuffle(make: GraphMaker) -> None:
+def test_what_only_looks_like_a_channel_shuffle_stays(make: GraphMaker) -> None:
     other_axes = shuffle(make, make.input(2, 6, 3, 3), 2, (0, 1, 2, 4, 3))
     read_twice = make.add("Neg", make.graph.nodes[0].output)
     unchanged(fuse_channel_shuffles, make, other_axes, read_twice)
@@ -455,7 +455,7 @@ def constant(make: GraphMaker, value: float) -> str:
 
 
 def hard_swishes(make: GraphMaker, x: str) -> dict[str, str]:
-    """The forms that exporters write; the clip may be fused into the addition already."""
+    """Adds the forms of hard swish that exporters write; the clip may be fused into the addition already."""
     clip = make.add("Clip", make.add("Add", x, constant(make, 3)), **CLIP6)
     fused = make.add("Add", constant(make, 3), x, activation="clip", **CLIP6)
     return {
@@ -470,7 +470,7 @@ FORMS = ["divided last", "divided first", "multiplied", "hard sigmoid"]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_hard_swish(form: str) -> None:
+def test_every_form_of_hard_swish_becomes_one_operator(form: str) -> None:
     make = GraphMaker()
     wide = make.add("Mul", make.input(2, 3, 4, 4), constant(make, 6))
     chosen = hard_swishes(make, wide)[form]
@@ -483,7 +483,9 @@ def test_hard_swish(form: str) -> None:
 @pytest.mark.parametrize(
     ("shift", "bounds", "divisor"), [(2.0, CLIP6, 6.0), (3.0, {"alpha": 0.0, "beta": 5.0}, 6.0), (3.0, CLIP6, 5.0)]
 )
-def test_what_looks_like_a_hard_swish(make: GraphMaker, shift: float, bounds: dict[str, Any], divisor: float) -> None:
+def test_what_only_looks_like_a_hard_swish_stays(
+    make: GraphMaker, shift: float, bounds: dict[str, Any], divisor: float
+) -> None:
     x = make.input(2, 3)
     clip = make.add("Clip", make.add("Add", x, constant(make, shift)), **bounds)
     unchanged(fuse_hard_swishes, make, make.add("Div", make.add("Mul", x, clip), constant(make, divisor)))

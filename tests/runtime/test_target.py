@@ -1,4 +1,4 @@
-"""The family of an OpenCL device, by which default variants are chosen."""
+"""The family of an OpenCL device, which decides its default variants, follows from its name and platform."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from runtime.target import gpu_family, runs_on_cpu
         ("thing", "OpenCL 1.2", False, "unknown"),
     ],
 )
-def test_family(name: str, version: str, is_cpu: bool, family: str) -> None:
+def test_the_family_follows_from_device_and_platform(name: str, version: str, is_cpu: bool, family: str) -> None:
     assert gpu_family(name, version, is_cpu) == family
     assert runs_on_cpu(family) == is_cpu
 

@@ -1,4 +1,4 @@
-"""Trial plans: distinct launches, each with the expectation of its own operator."""
+"""A trial plan has each distinct launch, with the expectation of its own operator, on buffers and images."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_global_size_covers_the_work_and_is_a_multiple_of_the_local_size() -> No
             assert all(have % step == 0 for have, step in zip(size, (3, 2, 1)[: len(items)], strict=False))
 
 
-def test_options_are_the_lowerings() -> None:
+def test_trials_take_the_options_of_the_lowering() -> None:
     found = trial_plan([network()[1]], BUFFER, Options(winograd=2))
     assert "winograd_gemm" in {launch.kernel.name for launch in found.launches}
     assert all(step.kind == StepKind.OPENCL for step in found.plan.steps)

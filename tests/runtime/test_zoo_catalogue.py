@@ -1,4 +1,4 @@
-"""Names, zoo URLs, their errors, and the sample deployment files."""
+"""Zoo URLs give the network that they name or an error that helps; each network has a sample deployment file."""
 
 import onnx
 import pytest

@@ -1,4 +1,4 @@
-"""The zoo's networks against published figures, and against what ONNX and ONNX Runtime make of them."""
+"""The zoo's networks have the published layers, parameters and multiply-accumulates, and are valid ONNX."""
 
 import importlib
 import math
@@ -129,7 +129,7 @@ def test_default_size_and_classes_are_the_published_ones():
 
 
 def test_mobilenet_pads_as_tensorflow_does():
-    """Stride 2 on an even size: the one padding pixel is at the end."""
+    """With stride 2 on an even size, TensorFlow puts the single padding pixel at the end."""
     pads = {
         node.name: list(attribute.ints)
         for node in small("mobilenet_v1", size=64).graph.node

@@ -1,4 +1,4 @@
-"""Seeded, calibrated weights: deterministic, sane activations, outputs that tell inputs apart."""
+"""Calibrated weights depend on the seed alone, keep activations moderate, and make outputs tell inputs apart."""
 
 import numpy as np
 import onnx
@@ -118,7 +118,7 @@ def values_on_grid(skeleton, rng):
 
 
 def test_statistics_are_exact():
-    """float32 sums in any order, and the batch in any order, give what exact arithmetic gives."""
+    """Sums in float32 give what exact arithmetic gives, whatever the order of the batch, hence on every CPU."""
     rng = np.random.default_rng(0)
     skeleton = convolution(kernel=1)
     values = values_on_grid(skeleton, rng)
@@ -159,7 +159,7 @@ def test_folded_parameters_give_the_standardised_tensors(opset, bias):
     assert np.abs(result.mean(axis=(0, 2, 3))).max() < 0.3 * result.std()
 
 
-def test_parameter_of_two_layers_is_refused():
+def test_a_parameter_that_two_layers_share_is_refused():
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"]),
         helper.make_node("Conv", ["a", "w"], ["b"]),

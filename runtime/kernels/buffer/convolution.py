@@ -102,7 +102,7 @@ def _depthwise_work_items(dims: Dims, chosen: Variant) -> WorkItems:
 
 
 def _depthwise_cost(dims: Dims, chosen: Variant) -> float:
-    """Multiply-adds of vectors for each tap, tiles rounded up; twice as much where a tap is checked each time."""
+    """Estimates the vector multiply-adds of a tap, tiles rounded up; a tap whose bounds are checked counts twice."""
     cost_per_tap = chosen["ROWS"] * chosen["PIXELS"] + 1
     return math.prod(_depthwise_work_items(dims, chosen)) * cost_per_tap * (1 if chosen["WINDOW"] else 2)
 

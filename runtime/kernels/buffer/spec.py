@@ -56,7 +56,7 @@ def buffer_kernel(
     tunable: bool = True,
     cpu: bool = True,
 ) -> BufferKernel:
-    """A row of the table.
+    """Makes a row of the buffer table.
 
     `tensors` are blank-separated `name:form`, `ints` and `floats` blank-separated names. The source is `<name>.cl`
     unless given. `packed`: the weights lie in blocks of PACK (if not given: BLOCK) rows. `cpu_local`: default local
@@ -86,7 +86,7 @@ def buffer_kernel(
 
 
 def _compiler_aborts(chosen: Variant, target: Target) -> str:
-    """PoCL 3.0 (LLVM 14) ends the process over functions of 16 floats, such as fma, exp and vload_half16."""
+    """Says why a variant would crash PoCL 3.0: its LLVM 14 aborts over functions of 16 floats (fma, vload_half16)."""
     if target.gpu_family == "pocl-3.0" and chosen["VECTOR"] == 16:
         return "the compiler of PoCL 3.0 aborts on vectors of 16"
     return ""
@@ -99,7 +99,7 @@ def _local_size(grid: WorkItems, cpu_local: WorkItems, target: Target) -> WorkIt
 
 
 def default_buffer_local_size(grid: WorkItems, target: Target) -> WorkItems:
-    """Powers of two along the first axes, which neighbours in memory share."""
+    """Chooses powers of two, the first axes first: work items that are neighbours there read neighbouring memory."""
     group_size = _CPU_WORK_GROUP if runs_on_cpu(target.gpu_family) else _GPU_WORK_GROUP
     budget = min(group_size, target.max_work_group_size)
     size = [1] * len(grid)
@@ -111,5 +111,5 @@ def default_buffer_local_size(grid: WorkItems, target: Target) -> WorkItems:
 
 
 def too_wide(channels: int, chosen: Variant) -> str:
-    """Why vectors of VECTOR channels cannot be used; empty where there are as many channels."""
+    """Says why vectors of VECTOR channels cannot be used; empty where there are at least as many channels."""
     return f"vectors of {chosen['VECTOR']} for {channels} channels" if chosen["VECTOR"] > channels else ""

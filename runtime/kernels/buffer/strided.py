@@ -17,12 +17,12 @@ _COPY_DEFAULTS = {
 
 
 def indexed(prefix: str, rank: int) -> str:
-    """`d0 d1 d2 d3` for the prefix d and rank 4."""
+    """Names one argument for each axis: `d0 d1 d2 d3` for the prefix d and rank 4."""
     return " ".join(f"{prefix}{axis}" for axis in range(rank))
 
 
 def _span(extents: list[int], strides: list[int]) -> tuple[int]:
-    """Elements from the first to the last one of a strided tensor."""
+    """Returns how many elements a strided tensor spans, from its first to its last, as the shape of a flat tensor."""
     return (1 + sum((extent - 1) * stride for extent, stride in zip(extents, strides, strict=True)),)
 
 

@@ -63,13 +63,13 @@ _LATENCY, _LOOP, _BROADCAST, _ADDRESS = 4, 0.5, 0.1, 3
 
 
 def tile_grid(pixels: int, out_c: int, chosen: Variant) -> tuple[int, int]:
-    """Tiles of the output along both axes, in the variant's order."""
+    """Counts the tiles of the output along pixels and channels, in the variant's order of the two."""
     tiles = ceil_div(pixels, chosen["PIXELS"]), ceil_div(out_c, chosen["BLOCK"])
     return tiles[::-1] if chosen.get("ORDER") else tiles
 
 
 def tile_cost(pixels: int, out_c: int, run: int, chosen: Variant) -> float:
-    """Time for each column of the product, in multiply-adds of a vector; tiles are rounded up.
+    """Estimates the time of one column of the product, in multiply-adds of a vector; tiles are rounded up.
 
     `run`: columns that follow each other in memory, after which each pixel has a new address.
     """
@@ -81,7 +81,7 @@ def tile_cost(pixels: int, out_c: int, run: int, chosen: Variant) -> float:
 
 
 def tile_constraint(pixels: int, out_c: int, chosen: Variant) -> str:
-    """Why a tile is too large for an output: half of its pixels or one of its vectors would be empty."""
+    """Says why a tile is too large for an output (half its pixels or a whole vector empty); empty where it fits."""
     if chosen["PIXELS"] >= 2 * pixels and chosen["PIXELS"] > 1:
         return f"a tile of {chosen['PIXELS']} pixels is too large for {pixels}"
     if -out_c % chosen["BLOCK"] >= chosen["VECTOR"]:

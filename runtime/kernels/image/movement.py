@@ -24,7 +24,7 @@ def _joined_channels(dims: Dims) -> int:
 
 
 def _concat_images(dims: Dims, defines: Defines) -> Images:
-    """The output is at least that wide; whoever writes more channels checks that it fits."""
+    """Gives the output's width up to the last channel written here; a launch that writes further ones checks those."""
     channels = LANES * dims["y_block"] + _joined_channels(dims)
     return {"y": activation_image(1, channels, dims["rows"], dims["width"])}
 

@@ -1,4 +1,4 @@
-"""Windows over and samples of an image: pooling and resizing."""
+"""Kernels that read several pixels of an image for each one that they write: pooling and resizing."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def image_kernel(
     macs: Callable[[Dims], int] = no_macs,
     tunable: bool = False,
 ) -> ImageKernel:
-    """A row of the table.
+    """Makes a row of the image table.
 
     `tensors`, `ints` and `floats` are blank-separated names; a tensor that is no image is written `x:flat`, with its
     form. The source is `<name>.cl` unless given. The launch fits where `rule` and the device's image limits allow it.
@@ -82,7 +82,7 @@ def image_kernel(
 
 
 def default_image_local_size(grid: WorkItems, target: Target) -> WorkItems:
-    """Powers of two: up to 4 blocks and 8 columns, then rows, then what is left.
+    """Chooses powers of two: up to 4 blocks and 8 columns, then rows, then columns and blocks again up to the limit.
 
     Neighbouring columns and rows share input pixels in the texture cache, and blocks read the same input.
     """

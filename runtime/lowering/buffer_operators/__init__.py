@@ -1,4 +1,4 @@
-"""One file an operator family: how a node becomes launches. `LOWERINGS` maps operator -> function."""
+"""Lowers operators to launches on buffers, one file for each operator family; `LOWERINGS` has a function for each."""
 
 from __future__ import annotations
 

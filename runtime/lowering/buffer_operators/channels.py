@@ -11,7 +11,7 @@ from runtime.types import Storage
 
 
 def lower_scale_shift(builder: Builder, node: Node) -> None:
-    """y = act(x * s[c] + t[c])."""
+    """Lowers BatchNormalization: y = activation(x * s[c] + t[c])."""
     shape = builder.graph.shape(node.inputs[0])
     if len(shape) not in (2, 4):
         raise node_error(node, f"an input of shape {shape}; 2 or 4 axes are supported")
@@ -26,7 +26,7 @@ def lower_scale_shift(builder: Builder, node: Node) -> None:
 
 
 def lower_lrn(builder: Builder, node: Node) -> None:
-    """y = x / (bias + alpha / size * sum of squares over `size` channels) ^ beta."""
+    """Lowers LRN: y = x / (bias + alpha / size * sum of squares over `size` channels) ^ beta."""
     if len(builder.graph.shape(node.inputs[0])) != 4:
         raise node_error(node, "4 axes are supported")
     x, y = builder.read(node.inputs[0], Storage.NHWC), builder.write(node.output, Storage.NHWC)
@@ -36,7 +36,7 @@ def lower_lrn(builder: Builder, node: Node) -> None:
 
 
 def lower_shuffle(builder: Builder, node: Node) -> None:
-    """Channel (i, j) of [groups, channels/groups] goes to channel (j, i)."""
+    """Lowers ChannelShuffle: channel (i, j) of [groups, channels/groups] goes to channel (j, i)."""
     x, y = builder.read(node.inputs[0], Storage.NHWC), builder.write(node.output, Storage.NHWC)
     group = node.attrs["group"]
     inner = x.shape[1] // group
@@ -45,7 +45,7 @@ def lower_shuffle(builder: Builder, node: Node) -> None:
 
 
 def lower_resize(builder: Builder, node: Node) -> None:
-    """Nearest or linear interpolation."""
+    """Lowers Resize, by nearest or linear interpolation."""
     dims, numbers = resize_dims(builder.graph, node), resize_numbers(builder.graph, node)
     x, y = builder.read(node.inputs[0], Storage.NHWC), builder.write(node.output, Storage.NHWC)
     tensors: Tensors = {"x": x, "y": y, **resize_tables(builder, node)}

@@ -1,4 +1,4 @@
-"""Conv over NHWC: 1x1, depthwise, Winograd or direct."""
+"""Lowers Conv over NHWC buffers: as 1x1, depthwise, fully connected, Winograd's or direct convolution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runtime.types import Storage
 
 
 def lower_conv(builder: Builder, node: Node) -> None:
-    """Chooses the algorithm from the shapes and emits it; a Winograd convolution that cannot run here is direct."""
+    """Chooses the algorithm from the shapes and emits it; where Winograd's cannot run, it is the direct one."""
     conv = Convolution(builder, node)
     if conv.is_depthwise:
         _depthwise(conv)
@@ -31,7 +31,7 @@ def lower_conv(builder: Builder, node: Node) -> None:
 
 
 def _emit(conv: Convolution, kernel: str, op: str, dims: dict[str, int], weights: Value | Rows) -> None:
-    """One launch of a whole convolution."""
+    """Emits a convolution that is one launch."""
     builder, node = conv.builder, conv.node
     x = builder.read(node.inputs[0], Storage.NHWC)
     residual, has_residual = _residual(conv, x)
@@ -47,26 +47,26 @@ def _bias(conv: Convolution) -> Value:
 
 
 def _residual(conv: Convolution, fallback: Value) -> tuple[Value, int]:
-    """The tensor added before the activation, and the RESIDUAL option; `fallback` stands for a missing one."""
+    """Returns the tensor added before the activation, or `fallback` where there is none, and the RESIDUAL option."""
     name = conv.node.input(3)
     return (conv.builder.read(name, Storage.NHWC), 1) if name else (fallback, 0)
 
 
 def _rows(conv: Convolution) -> Rows:
-    """Filter as [groups, output channels, k_h * k_w * input channels]."""
+    """Returns the filter as rows to pack: [groups, output channels, k_h * k_w * input channels]."""
     channels_last = conv.filter.transpose(0, 2, 3, 1)  # as the activations lie
     return Rows(conv.node.inputs[1], channels_last.reshape(conv.group, conv.y_shape[1] // conv.group, -1))
 
 
 def _depthwise(conv: Convolution) -> None:
-    """Filters laid [k_h * k_w][channels]."""
+    """Emits a depthwise convolution; its filters lie as [k_h * k_w][channels]."""
     taps = np.ascontiguousarray(conv.filter.reshape(conv.group, -1).T)
     weights = conv.builder.constant(conv.node.inputs[1], taps)
     _emit(conv, "depthwise", "DepthwiseConv2d", conv.window() | {"channels": conv.group}, weights)
 
 
 def _has_dense_rows(conv: Convolution) -> bool:
-    """Whether input and output rows follow each other without gaps, or there is but one."""
+    """Whether the rows of input and output follow each other without gaps, or there is only one."""
     builder, node = conv.builder, conv.node
     dense_input = builder.read(node.inputs[0], Storage.NHWC).stride == conv.x_shape[1]
     one_row = conv.x_shape[0] == 1
@@ -74,7 +74,7 @@ def _has_dense_rows(conv: Convolution) -> bool:
 
 
 def _fully_connected(conv: Convolution) -> None:
-    """A window over the whole input: its pixels and channels, as they lie, are one row of a matrix."""
+    """Emits a convolution whose window covers the whole input: that input, as it lies, is one row of a matrix."""
     builder, node = conv.builder, conv.node
     code, numbers = activation_code(node.attrs)
     x, y = builder.read(node.inputs[0], Storage.NHWC), builder.write(node.output, Storage.NHWC)
@@ -85,7 +85,10 @@ def _fully_connected(conv: Convolution) -> None:
 
 
 def _winograd(conv: Convolution) -> str:
-    """Transform of the input, a product for each point, transform of the output; or why one of them cannot run."""
+    """Emits Winograd's convolution: transform of the input, a product for each point, transform of the output.
+
+    Returns why one of the three cannot run, and emits nothing then; else the empty text.
+    """
     builder, node, tile = conv.builder, conv.node, conv.builder.options.winograd
     n, in_c, in_h, in_w = conv.x_shape
     _, out_c, out_h, out_w = conv.y_shape
@@ -115,7 +118,7 @@ def _winograd(conv: Convolution) -> str:
 
 
 def _winograd_rows(name: str, weights: Array, tile: int) -> Rows:
-    """Transformed filters [(tile + 2)^2, output channels, input channels]."""
+    """Returns the transformed filters as rows to pack: [(tile + 2)^2, output channels, input channels]."""
     out_c, in_c = weights.shape[:2]
     return Rows(name, transform_filter(weights, tile).transpose(2, 3, 0, 1).reshape(-1, out_c, in_c))
 

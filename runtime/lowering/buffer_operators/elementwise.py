@@ -1,4 +1,4 @@
-"""Element-wise operators of one and two tensors, in whatever storage their inputs have."""
+"""Lowers element-wise operators of one and two tensors, in whatever buffer storage their inputs have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RANK = 4
 
 
 def lower_unary(builder: Builder, node: Node) -> None:
-    """One launch; the output has the input's storage."""
+    """Emits an operator of one tensor; the output gets the input's storage."""
     x = builder.read_any(node.inputs[0])
     y = builder.write(node.output, x.storage)
     extents, (xs, ys) = _nest(node, x.shape, [x.strides, y.strides])
@@ -26,7 +26,7 @@ def lower_unary(builder: Builder, node: Node) -> None:
 
 
 def lower_binary(builder: Builder, node: Node) -> None:
-    """One launch; the output has the storage of the operand that has its shape."""
+    """Emits an operator of two tensors; the output is NHWC where it has 4 axes and an operand is NHWC, else flat."""
     out = builder.graph.shape(node.output)
     a, b = _operands(builder, node, out)
     storage = Storage.NHWC if len(out) == 4 and Storage.NHWC in (a.storage, b.storage) else Storage.FLAT
@@ -42,7 +42,7 @@ def lower_binary(builder: Builder, node: Node) -> None:
 
 
 def _operands(builder: Builder, node: Node, out: tuple[int, ...]) -> list[Value]:
-    """Both operands; an activation of the output's shape in NHWC draws another such one to it."""
+    """Reads both operands; if one of the output's shape lies in NHWC, all of that shape are read in NHWC."""
     wide = [name for name in node.inputs if builder.is_activation(name) and builder.graph.shape(name) == out]
     if len(out) == 4 and any(Storage.NHWC in builder.stored(name) for name in wide):
         return [builder.read(n, Storage.NHWC) if n in wide else builder.read_any(n) for n in node.inputs]

@@ -1,4 +1,4 @@
-"""FullyConnected and MatMul, on row-major matrices."""
+"""Lowers FullyConnected and MatMul, on row-major matrices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime.types import Storage
 
 
 def lower_fully_connected(builder: Builder, node: Node) -> None:
-    """y[n, o] = act(sum_k x[n, k] w[o, k] + b[o])."""
+    """Lowers FullyConnected: y[n, o] = activation(sum_k x[n, k] w[o, k] + b[o])."""
     x, y = builder.read(node.inputs[0], Storage.FLAT), builder.write(node.output, Storage.FLAT)
     weights = builder.graph.constants[node.inputs[1]]
     out_c, in_c = weights.shape
@@ -29,7 +29,7 @@ def lower_fully_connected(builder: Builder, node: Node) -> None:
 
 
 def lower_matmul(builder: Builder, node: Node) -> None:
-    """Stacks of matrices of one size, or one matrix against a stack."""
+    """Lowers MatMul of two stacks of the same number of matrices, or of a stack and a single matrix."""
     a, b = (builder.read(name, Storage.FLAT) for name in node.inputs)
     y = builder.write(node.output, Storage.FLAT)
     stacks = [math.prod(value.shape[:-2]) for value in (a, b)]

@@ -1,4 +1,4 @@
-"""Operators that only move elements: concatenation, slices, padding, transposition, reshaping."""
+"""Lowers operators that only move elements: concatenation, slices, padding, transposition, reshaping."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PAD_RANK = 4
 
 
 def lower_concat(builder: Builder, node: Node) -> None:
-    """Copies the inputs that were not written in place (`placement.py` plans those)."""
+    """Lowers Concat: copies those inputs that were not written into the output in the first place (`placement.py`)."""
     rank = len(builder.graph.shape(node.output))
     storages = [builder.stored(name) for name in node.inputs if builder.is_activation(name)]
     channels_last = rank == 4 and any(stored & {Storage.NHWC, Storage.IMAGE} for stored in storages)
@@ -31,7 +31,7 @@ def lower_concat(builder: Builder, node: Node) -> None:
 
 
 def lower_slice(builder: Builder, node: Node) -> None:
-    """A channel range of NHWC is a view; anything else is copied."""
+    """Lowers Slice: a range of the channels of NHWC becomes a view, anything else a copy."""
     x = builder.read_any(node.inputs[0])
     attrs = node.attrs
     steps, start = [1] * len(x.shape), [0] * len(x.shape)
@@ -50,7 +50,7 @@ def lower_slice(builder: Builder, node: Node) -> None:
 
 
 def lower_pad(builder: Builder, node: Node) -> None:
-    """Constant, reflected or repeated elements around a tensor of up to four axes."""
+    """Lowers Pad of up to four axes, with constant, reflected or repeated elements."""
     x = builder.read_any(node.inputs[0])
     if len(x.shape) > _PAD_RANK or min(node.attrs["pads"]) < 0:
         raise node_error(node, f"pads {node.attrs['pads']} of {len(x.shape)} axes; up to {_PAD_RANK} axes, pads >= 0")
@@ -68,7 +68,7 @@ def lower_pad(builder: Builder, node: Node) -> None:
 
 
 def lower_transpose(builder: Builder, node: Node) -> None:
-    """The same memory in another storage where that is what it means (NHWC data as NCHW, say), else a strided copy."""
+    """Lowers Transpose: as the same memory in another storage where one fits (FLAT to NHWC, say), else as a copy."""
     x = builder.read_any(node.inputs[0])
     source = tuple(x.strides[axis] for axis in node.attrs["perm"])
     view = _stored_view(node.output, builder.graph.shape(node.output), x, source)
@@ -80,7 +80,7 @@ def lower_transpose(builder: Builder, node: Node) -> None:
 
 
 def _stored_view(name: str, shape: tuple[int, ...], x: Value, strides: tuple[int, ...]) -> Value | None:
-    """The memory of `x` as a value of that shape, if some storage has just these strides."""
+    """Returns the memory of `x` as a value of this shape, if a storage has exactly these strides; else None."""
     views = [Value(name, shape, Storage.FLAT, x.element, 0, x)]
     if len(shape) == 4:
         views.append(Value(name, shape, Storage.NHWC, x.element, strides[3], x))
@@ -91,14 +91,14 @@ def _stored_view(name: str, shape: tuple[int, ...], x: Value, strides: tuple[int
 
 
 def lower_reshape(builder: Builder, node: Node) -> None:
-    """The same row-major memory under another shape."""
+    """Lowers Reshape: the output is the same row-major memory under another shape."""
     x = builder.read(node.inputs[0], Storage.FLAT)
     shape = builder.graph.shape(node.output)
     builder.alias(node.output, Value(node.output, shape, Storage.FLAT, x.element, 0, x))
 
 
 def lower_identity(builder: Builder, node: Node) -> None:
-    """The same memory under another name."""
+    """Lowers Identity: the output is the same memory under another name."""
     x = builder.read_any(node.inputs[0])
     builder.alias(node.output, Value(node.output, x.shape, x.storage, x.element, x.stride, x))
 

@@ -1,4 +1,4 @@
-"""MaxPool and AveragePool over NHWC."""
+"""Lowers MaxPool and AveragePool over NHWC buffers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from runtime.types import Storage
 
 
 def lower_pool(builder: Builder, node: Node) -> None:
-    """One launch."""
+    """Emits a pooling as one launch."""
     tensors = {"x": builder.read(node.inputs[0], Storage.NHWC), "y": builder.write(node.output, Storage.NHWC)}
     shown = pool_shown(builder.graph, node)
     defines = {"POOL": pool_kind(node)}

@@ -1,4 +1,4 @@
-"""Reductions and softmax: three nested loops (outer, reduced, inner) over any storage."""
+"""Lowers reductions and softmax to three nested loops (outer, reduced, inner) over any buffer storage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Loop = tuple[int, int, int]  # elements, stride in x, stride in y
 
 
 def lower_reduce(builder: Builder, node: Node) -> None:
-    """Mean, sum, maximum or minimum over axes."""
+    """Lowers a mean, sum, maximum or minimum over some axes; rearranges them first where they make no three loops."""
     axes = node.attrs["axes"] or tuple(range(len(builder.graph.shape(node.inputs[0]))))
     x = builder.read_any(node.inputs[0])
     outer_axes = tuple(axis for axis in range(len(x.shape)) if axis not in axes)
@@ -41,7 +41,7 @@ def lower_reduce(builder: Builder, node: Node) -> None:
 
 
 def lower_softmax(builder: Builder, node: Node) -> None:
-    """exp(x - max) / sum along one axis."""
+    """Lowers Softmax: exp(x - maximum) / sum of these, along one axis."""
     x = builder.read_any(node.inputs[0])
     axis = node.attrs["axis"]
     outer_axes = tuple(other for other in range(len(x.shape)) if other != axis)
@@ -67,7 +67,7 @@ def _kept_strides(y: Value, axes: Sequence[int], keepdims: bool) -> tuple[int, .
 def _loops(
     x: Value, kept: Sequence[int], axes: Sequence[int], y_strides: Sequence[int]
 ) -> tuple[Loop, Loop, Loop] | None:
-    """(outer, reduced, inner), or None where the axes do not merge into three loops."""
+    """Returns the loops (outer, reduced, inner), or None where the axes do not merge into three."""
     reduced, reduced_steps = merge_axes(*_sorted([x.shape[a] for a in axes], [[x.strides[a] for a in axes]]))
     outer, steps = merge_axes(*_sorted([x.shape[a] for a in kept], [[x.strides[a] for a in kept], list(y_strides)]))
     if len(reduced) > 1 or len(outer) > 2:
@@ -79,13 +79,13 @@ def _loops(
 
 
 def _sorted(shape: list[int], operands: list[list[int]]) -> tuple[list[int], list[tuple[int, ...]]]:
-    """Axes by falling stride of the first operand."""
+    """Sorts the axes by the first operand's stride, the largest first; returns their extents and all strides."""
     order = sorted(range(len(shape)), key=lambda axis: -operands[0][axis])
     return [shape[axis] for axis in order], [tuple(operand[axis] for axis in order) for operand in operands]
 
 
 def _rearranged(builder: Builder, node: Node, x: Value, order: tuple[int, ...]) -> Value:
-    """A row-major copy of x with its axes in another order."""
+    """Emits a copy of `x` that is row-major with its axes in the given order, and returns it."""
     shape = tuple(x.shape[axis] for axis in order)
     copy = Value(f"{node.name}:arranged", shape, Storage.FLAT, x.element)
     source = tuple(x.strides[axis] for axis in order)

@@ -1,7 +1,7 @@
-"""Operators on image memory, one file a family.
+"""Lowers operators to launches on images, one file for each operator family.
 
-A function emits the operator's launches and returns "", or emits nothing and returns why images cannot serve; then the
-operator is lowered to buffers, with conversions around it.
+A function emits the operator's launches and returns "", or emits nothing and returns why images cannot serve; the
+operator is then lowered to buffers, with conversions around it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conv on images: 1x1, depthwise, Winograd, a whole-window product, or direct."""
+"""Lowers Conv on images: as 1x1, depthwise, fully connected, Winograd's or direct convolution."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.types import Storage
 
 
 def lower_conv(builder: Builder, node: Node) -> str:
-    """Chooses the algorithm from the shapes; a Winograd convolution that does not fit is direct."""
+    """Chooses the algorithm from the shapes and emits it; where Winograd's cannot run, it is the direct one."""
     conv = Convolution(builder, node)
     n, in_c, h, w = conv.x_shape
     if conv.is_depthwise:
@@ -33,7 +33,7 @@ def lower_conv(builder: Builder, node: Node) -> str:
 
 
 def _emit(conv: Convolution, kernel: str, op: str, dims: dict[str, int], weights: Array, layout: ImageLayout) -> str:
-    """One launch of a whole convolution, or why it cannot be."""
+    """Emits a convolution that is one launch, or returns why it cannot run."""
     builder, node = conv.builder, conv.node
     reason = builder.refusal(kernel, MemoryType.IMAGE, dims)
     if reason:
@@ -47,7 +47,7 @@ def _emit(conv: Convolution, kernel: str, op: str, dims: dict[str, int], weights
 
 
 def _ends(conv: Convolution) -> Tensors:
-    """Bias, residual (the input stands for a missing one) and output."""
+    """Returns bias, residual (the input, where there is none) and output of a convolution."""
     builder, node = conv.builder, conv.node
     bias = builder.constant_image(f"{node.name}:bias", conv.bias_data(), ImageLayout.ARGUMENT)
     residual = builder.read(node.input(3) or node.inputs[0], Storage.IMAGE)
@@ -55,7 +55,7 @@ def _ends(conv: Convolution) -> Tensors:
 
 
 def _winograd(conv: Convolution) -> str:
-    """Transform of the input, products, transform of the output; or why the transformed tensors do not fit."""
+    """Emits Winograd's three launches, or returns why one of them cannot run and emits nothing."""
     builder, node, tile = conv.builder, conv.node, conv.builder.options.winograd
     n, in_c, in_h, in_w = conv.x_shape
     _, out_c, out_h, out_w = conv.y_shape

@@ -1,4 +1,4 @@
-"""Element-wise operators on images."""
+"""Lowers element-wise operators on images."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from runtime.types import Storage
 
 
 def lower_unary(builder: Builder, node: Node) -> str:
-    """A function of each element."""
+    """Lowers a function of each element."""
     dims = extents(builder.graph.shape(node.output))
     return emit(builder, node, "unary", node.op, dims, unary_numbers(node), {"UNARY": int(UNARY[node.op])})
 
 
 def lower_scale_shift(builder: Builder, node: Node) -> str:
-    """y = act(x * s[c] + t[c])."""
+    """Lowers BatchNormalization: y = activation(x * s[c] + t[c])."""
     code, numbers = activation_code(node.attrs)
     data = (builder.graph.constants[name] for name in node.inputs[1:3])
     names = zip("st", node.inputs[1:3], data, strict=True)
@@ -30,7 +30,7 @@ def lower_scale_shift(builder: Builder, node: Node) -> str:
 
 
 def lower_binary(builder: Builder, node: Node) -> str:
-    """Both operands as images; a constant of fewer axes counts as one with leading axes of one element."""
+    """Lowers a function of two tensors; a constant of fewer than 4 axes gets leading axes of size 1."""
     graph = builder.graph
     out = graph.shape(node.output)
     if any(len(graph.shape(name)) != 4 and builder.is_activation(name) for name in node.inputs):

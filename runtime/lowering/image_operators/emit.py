@@ -1,4 +1,4 @@
-"""The common case on images: one input, one output, one launch."""
+"""Emits the common case on images: an operator of one input that is one launch."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def emit(
 
 
 def extents(shape: tuple[int, ...]) -> dict[str, int]:
-    """Extents of a tensor by name."""
+    """Returns the extents of a 4-axis tensor by the names that kernels use."""
     return dict(zip(EXTENTS, shape, strict=True))

@@ -1,4 +1,4 @@
-"""Concatenation, slices, padding and channel shuffle on images."""
+"""Lowers concatenation, slices, padding and channel shuffles on images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INPUTS = ("a", "b", "c", "d")  # inputs of one launch of `concat`
 
 
 def lower_concat(builder: Builder, node: Node) -> str:
-    """Joins up to four inputs a launch; a launch must start on a block of four channels."""
+    """Lowers Concat of channels: each launch joins up to four inputs, and must start at a multiple of four channels."""
     if node.attrs["axis"] != 1:
         return f"concatenation along axis {node.attrs['axis']}; images join channels"
     graph = builder.graph
@@ -40,7 +40,7 @@ def lower_concat(builder: Builder, node: Node) -> str:
 
 
 def _groups(channels: Sequence[int]) -> list[range] | None:
-    """Runs of inputs for one launch each, or None where a run cannot start on a block."""
+    """Splits the inputs into one run for each launch; None where a run cannot start at a multiple of four channels."""
     groups, first, start = [], 0, 0
     while first < len(channels):
         if start % LANES:
@@ -62,7 +62,7 @@ def _concat_dims(rows: int, width: int, channels: Sequence[int], group: range) -
 
 
 def lower_slice(builder: Builder, node: Node) -> str:
-    """A part of a tensor; steps along height and width."""
+    """Lowers Slice; steps other than 1 are possible along height and width."""
     graph, attrs = builder.graph, node.attrs
     x = graph.shape(node.inputs[0])
     starts, steps = [0] * 4, [1] * 4
@@ -77,13 +77,13 @@ def lower_slice(builder: Builder, node: Node) -> str:
 
 
 def lower_shuffle(builder: Builder, node: Node) -> str:
-    """Channel (i, j) of [groups, channels/groups] goes to channel (j, i)."""
+    """Lowers ChannelShuffle: channel (i, j) of [groups, channels/groups] goes to channel (j, i)."""
     dims = extents(builder.graph.shape(node.output)) | {"groups": node.attrs["group"]}
     return emit(builder, node, "channel_shuffle", "ChannelShuffle", dims)
 
 
 def lower_pad(builder: Builder, node: Node) -> str:
-    """A constant around height and width."""
+    """Lowers Pad with a constant around height and width."""
     pads, x = node.attrs["pads"], builder.graph.shape(node.inputs[0])
     if node.attrs["mode"] != "constant" or any(pads[axis] for axis in (0, 1, 4, 5)) or min(pads) < 0:
         return f"pads {pads} of mode {node.attrs['mode']}; images take a constant around height and width"

@@ -1,4 +1,4 @@
-"""Global pooling, softmax over channels and local response normalisation on images."""
+"""Lowers global pooling, softmax over channels and local response normalisation on images."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from runtime.lowering.image_operators.emit import emit, extents
 
 
 def lower_reduce(builder: Builder, node: Node) -> str:
-    """Over height and width."""
+    """Lowers a reduction of height and width, which stay as axes of size 1."""
     if tuple(node.attrs["axes"]) != (2, 3) or not node.attrs["keepdims"]:
         return f"reduction of axes {node.attrs['axes']}; images reduce height and width, kept"
     kind = Reduce[node.op.removeprefix("Reduce").upper()]
@@ -18,14 +18,14 @@ def lower_reduce(builder: Builder, node: Node) -> str:
 
 
 def lower_softmax(builder: Builder, node: Node) -> str:
-    """Over channels."""
+    """Lowers Softmax over the channels."""
     if node.attrs["axis"] != 1:
         return f"softmax along axis {node.attrs['axis']}; images take channels"
     return emit(builder, node, "softmax", "Softmax", extents(builder.graph.shape(node.output)), defines={"LOG": 0})
 
 
 def lower_lrn(builder: Builder, node: Node) -> str:
-    """Across channels."""
+    """Lowers LRN."""
     dims = extents(builder.graph.shape(node.output)) | {"size": node.attrs["size"]}
     return emit(builder, node, "lrn", "LRN", dims, {key: node.attrs[key] for key in ("alpha", "beta", "bias")})
 

@@ -1,4 +1,4 @@
-"""Pooling and resizing on images."""
+"""Lowers pooling and resizing on images."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from runtime.lowering.resizing import resize_dims, resize_kernel, resize_numbers
 
 
 def lower_pool(builder: Builder, node: Node) -> str:
-    """Maximum or average over a window."""
+    """Lowers MaxPool and AveragePool."""
     defines, shown = {"POOL": pool_kind(node)}, pool_shown(builder.graph, node)
     return emit(builder, node, "pool", "Pooling", pool_dims(builder.graph, node), defines=defines, shown=shown)
 
 
 def lower_resize(builder: Builder, node: Node) -> str:
-    """Nearest or linear interpolation."""
+    """Lowers Resize, by nearest or linear interpolation."""
     dims, numbers = resize_dims(builder.graph, node), resize_numbers(builder.graph, node)
     tables = resize_tables(builder, node)
     return emit(builder, node, resize_kernel(node), "Resize", dims, numbers, constants=tables)
