@@ -47,11 +47,12 @@ on_each_driver = pytest.mark.parametrize("gpu", list(THOROUGH), indirect=True)
 
 def by_turns() -> list[Any]:
     """(driver, network, settings): every network in every setting on one of the drivers."""
-    drivers, cases = list(THOROUGH), itertools.product(enumerate(NETWORKS), enumerate(SETTINGS))
+    cases = itertools.product(enumerate(NETWORKS), enumerate(SETTINGS))
+    turns = [(network, name, opencl.of_turn(n + s + s // 2)) for (n, network), (s, name) in cases]
     return [
-        pytest.param(driver, network, SETTINGS[name], id=f"{driver}-{network.__name__}-{name}")
-        for (n, network), (s, name) in cases
-        for driver in drivers[(n + s + s // 2) % max(1, len(drivers)) :][:1]
+        pytest.param(label, network, SETTINGS[name], id=f"{label}-{network.__name__}-{name}")
+        for network, name, drivers in turns
+        for label in map(opencl.label, drivers)
     ]
 
 
