@@ -21,13 +21,15 @@ TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test integration check setup driver intel snapshots sample clean distclean
+# Images for containers set it; the hundreds of Pythons that tests start would compile the sources again each time.
+unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:  # two pips must not install at the same time
 
 demo: $(VENV)/.runtime driver
 	$(BIN)/farm demo
 
 test: setup driver
-	$(BIN)/pytest -n $(TEST_WORKERS) --ignore tests/integration
+	$(BIN)/pytest -n $(TEST_WORKERS) --dist worksteal --durations 20 --ignore tests/integration
 
 integration: setup
 	$(BIN)/pytest -v --durations 10 tests/integration
