@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -91,15 +91,17 @@ def test_a_phone_that_returned_is_connected_within_seconds(unit: Unit, phone: Em
     """adb 29 itself tries again after ten, each time; a busy machine may be slow once."""
     if "connect," not in fault:
         adb.connect(unit).close()
-    assert min(seconds_until_back(unit, phone, fault) for _ in range(3)) < 8.0
+    assert any(seconds_until_back(unit, phone, fault) < 8.0 for _ in range(3))
 
 
 def seconds_until_back(unit: Unit, phone: EmulatedPhone, fault: str) -> float:
     """How long it takes until a program runs again on a phone that was away."""
     phone.inject(fault)
     begun = time.monotonic()
-    with closing(adb.connect(unit)) as transport:
-        assert run_shell(transport, "echo back").stdout == b"back\n"
+    while time.monotonic() - begun < DEADLINE_S:
+        with suppress(DeviceLostError), closing(adb.connect(unit)) as transport:  # it may only now go away
+            assert run_shell(transport, "echo back").stdout == b"back\n"
+            break
     return time.monotonic() - begun
 
 
