@@ -1,7 +1,7 @@
 # Needs Python 3.11 or later and nothing else: no root, no C compiler.
 #
 #   make demo        converts, validates, profiles and tunes two networks on this machine
-#   make test        all tests that need no root
+#   make test        all tests that need no root; with FARM_EXHAUSTIVE=1 every case on each OpenCL driver
 #   make integration tests on an emulated ARM64 board that runs (docs/board.md)
 #   make check       format, lint, types and quick tests (`./check`)
 #   make setup       only .venv, with what development needs
@@ -18,11 +18,11 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
 # Two more than there are cores: many tests wait, for phones that come back, leases that expire and processes that end.
 TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
+# Images for containers set it; the hundreds of Pythons that tests start would compile the sources again each time.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test integration check setup driver intel snapshots sample clean distclean
-# Images for containers set it; the hundreds of Pythons that tests start would compile the sources again each time.
-unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:  # two pips must not install at the same time
 
 demo: $(VENV)/.runtime driver
