@@ -1,7 +1,7 @@
 # Needs Python 3.11 or later and nothing else: no root, no C compiler.
 #
 #   make demo        converts, validates, profiles and tunes two networks on this machine
-#   make test        all tests that need no root
+#   make test        all tests that need no root; with FARM_EXHAUSTIVE=1 every case on each OpenCL driver
 #   make frameworks  tests of models of TensorFlow, Keras, TFLite and PyTorch, in a .venv of their own (2 GB); PyTorch's
 #                    where TORCH_INDEX=URL names the index of its CPU wheels
 #   make integration tests on an emulated ARM64 board that runs (docs/board.md)
@@ -22,6 +22,8 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
 # Two more than there are cores: many tests wait, for phones that come back, leases that expire and processes that end.
 TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
+# Images for containers set it; the hundreds of Pythons that tests start would compile the sources again each time.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test frameworks integration again check setup driver intel snapshots sample clean distclean
@@ -31,7 +33,7 @@ demo: $(VENV)/.runtime driver
 	$(BIN)/farm demo
 
 test: setup driver
-	$(BIN)/pytest -n $(TEST_WORKERS) --ignore tests/integration
+	$(BIN)/pytest -n $(TEST_WORKERS) --dist worksteal --durations 20 --ignore tests/integration
 
 frameworks: $(FRAMEWORKS)/.installed
 	$(FRAMEWORKS)/bin/pytest -v --durations 10 tests/frameworks

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,8 @@ from farm import toolchain
 from tests import adb_programs, opencl
 
 os.environ.update(toolchain.environment())
+# What PoCL builds in one test, on an emulated phone or here, is not built again in the next one, nor in the next run.
+os.environ["POCL_CACHE_DIR"] = str(Path(__file__).parents[1] / "build" / "pocl")
 # Whichever adb comes first on this machine's PATH: tests that ask for no other one have adbutils'.
 if _adb := adb_programs.path_of(adb_programs.ADBUTILS):
     os.environ["PATH"] = adb_programs.search_path(_adb)

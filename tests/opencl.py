@@ -1,11 +1,13 @@
 """The OpenCL drivers that tests run on: those found on this machine that build kernels here.
 
-`THOROUGH` holds the best one of each origin, on which all tests of kernels run; any other must pass a few.
+`THOROUGH` holds the best one of each origin, on which all tests of kernels run; any other must pass a few. Where a test
+has very many cases, the drivers take turns (`of_turn`), unless FARM_EXHAUSTIVE=1 asks for every case on each of them.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 from typing import Any
 
 import pytest
@@ -19,12 +21,18 @@ FAULTS = {driver: fault for driver in FOUND if (fault := working_drivers.fault(d
 WORKING = [driver for driver in FOUND if driver not in FAULTS]
 ORIGINS = tuple(dict.fromkeys(driver.origin for driver in WORKING))
 THOROUGH = [next(driver for driver in WORKING if driver.origin == origin) for origin in ORIGINS]
+EXHAUSTIVE = os.environ.get("FARM_EXHAUSTIVE") == "1"
 open_once = functools.cache(open_device)
 
 
 def label(driver: Driver) -> str:
     """Name of a driver in a test's id."""
     return f"{driver.origin} {driver.name.split()[0]}"
+
+
+def of_turn(number: int) -> list[Driver]:
+    """The drivers that a case of this number is tested on: one of `THOROUGH`, in turns; all of them if exhaustive."""
+    return THOROUGH if EXHAUSTIVE else THOROUGH[number % max(1, len(THOROUGH)) :][:1]
 
 
 def every_driver() -> list[Any]:

@@ -7,6 +7,7 @@ Classes have names of their own across all packages. Functions may share one whe
 from __future__ import annotations
 
 import ast
+import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,11 +16,6 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("farm", "runtime", "tuner")
-FILES = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): ast.parse(path.read_text())
-    for package in PACKAGES
-    for path in sorted((ROOT / package).rglob("*.py"))
-}
 
 # The functions of these are named after the commands (`farm convert`, `farm.convert()`), and called by their module.
 SURFACES = ("farm.api", "farm.cli.")
@@ -43,9 +39,17 @@ SHARED_FUNCTIONS = {
 }
 
 
-def owners(
-    kind: type[ast.ClassDef] | type[ast.FunctionDef], files: Mapping[str, ast.Module] = FILES
-) -> dict[str, list[str]]:
+@functools.cache
+def sources() -> dict[str, ast.Module]:
+    """Module -> its syntax tree."""
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): ast.parse(path.read_text())
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+    }
+
+
+def owners(kind: type[ast.ClassDef] | type[ast.FunctionDef], files: Mapping[str, ast.Module]) -> dict[str, list[str]]:
     """Public name -> the modules that define a class or function of this name, where there are several."""
     modules: dict[str, list[str]] = defaultdict(list)
     for module, tree in files.items():
@@ -66,7 +70,7 @@ def bare_imports(name: str, modules: Sequence[str]) -> set[str]:
     """Modules that import a name bare; a package's `__init__` may offer what its own modules define."""
     return {
         importer
-        for importer, tree in FILES.items()
+        for importer, tree in sources().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module in modules and not node.module.startswith(f"{importer}.")
         if any(alias.name == name and alias.asname in (None, name) for alias in node.names)
@@ -74,11 +78,11 @@ def bare_imports(name: str, modules: Sequence[str]) -> set[str]:
 
 
 def test_a_class_name_stands_for_one_class() -> None:
-    assert owners(ast.ClassDef) == {}
+    assert owners(ast.ClassDef, sources()) == {}
 
 
 def test_a_function_name_that_several_modules_define_is_used_with_its_module() -> None:
-    inner = {module: tree for module, tree in FILES.items() if not module.startswith(SURFACES)}
+    inner = {module: tree for module, tree in sources().items() if not module.startswith(SURFACES)}
     found = owners(ast.FunctionDef, inner)
     shared = {name: modules for name, modules in found.items() if not is_family(name, modules)}
     bare = {name: importers for name, modules in shared.items() if (importers := bare_imports(name, modules))}
@@ -94,4 +98,4 @@ def test_the_check_sees_names_that_stand_twice(kind: type[ast.ClassDef] | type[a
     """The other tests would pass on an empty list of files."""
     files = {name: ast.parse(source) for name in ("farm.one", "farm.other")}
     assert owners(kind, files) == {"Twice": ["farm.one", "farm.other"]}
-    assert len(FILES) > 300
+    assert len(sources()) > 300

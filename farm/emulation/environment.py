@@ -24,7 +24,10 @@ CORE_LIMITS = ("POCL_CPU_MAX_CU_COUNT", "POCL_MAX_PTHREAD_COUNT", "CL_CONFIG_CPU
 
 
 def make_environment(folder: Path, root: Path, state: Path, compute_units: int | None) -> dict[str, str]:
-    """Makes the environment of a phone's commands; FARM_OPENCL leads this machine's farmrt to an OpenCL driver."""
+    """Makes the environment of a phone's commands; FARM_OPENCL leads this machine's farmrt to an OpenCL driver.
+
+    The kernels that PoCL has built stay on the phone, unless POCL_CACHE_DIR names a place for those of all phones.
+    """
     variables = toolchain.environment()
     drivers = find_drivers()
     if drivers and not variables.get("FARM_OPENCL"):
@@ -40,7 +43,7 @@ def make_environment(folder: Path, root: Path, state: Path, compute_units: int |
         "PATH": f"{root}/system/bin",
         "HOME": str(root),
         "TMPDIR": f"{root}/data/local/tmp",
-        "POCL_CACHE_DIR": f"{root}/data/pocl",
+        "POCL_CACHE_DIR": variables.get("POCL_CACHE_DIR") or f"{root}/data/pocl",
         "ANDROID_DATA": f"{root}/data",
         "ANDROID_ROOT": f"{root}/system",
         "SHELL": shell_of(root),

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 PHONE_PX, SCREEN_PX = 390, 1280
 KINDS = ("index", "device", "series")
 LEAST_CONTRAST = 4.5
-DRAW_S = 20.0
+DRAW_S = 60.0
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 
 

@@ -148,7 +148,14 @@ def kill_server(port: int) -> None:
 
 def shorten_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """What otherwise takes many seconds takes one or two: to notice that a phone is gone, and that it is back."""
-    shorter_s = {"SILENCE_S": 0.5, "ANSWER_S": 5.0, "SETTLE_S": 8.0, "DIAL_S": 2.0, "REDIAL_S": 8.0, "RECONNECT_S": 0.5}
+    shorter_s = {
+        "SILENCE_S": 0.5,
+        "ANSWER_S": 8.0,
+        "SETTLE_S": 12.0,
+        "DIAL_S": 4.0,
+        "REDIAL_S": 12.0,
+        "RECONNECT_S": 0.5,
+    }
     for name, value_s in shorter_s.items():
         monkeypatch.setattr(adb, name, value_s)
     monkeypatch.setattr(dispatch, "POLL_S", 0.3)

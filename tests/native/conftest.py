@@ -13,9 +13,8 @@ from tests import opencl
 from tests.native.farmrt import Farmrt
 
 LOADER = "libOpenCL.so.1"
-DRIVERS = {opencl.label(driver): str(driver.path) for driver in opencl.THOROUGH}
-if "system" in opencl.ORIGINS and locate(LOADER):
-    DRIVERS["loader"] = LOADER
+THOROUGH = {opencl.label(driver): str(driver.path) for driver in opencl.THOROUGH}
+LIBRARIES = THOROUGH | ({"loader": LOADER} if "system" in opencl.ORIGINS and locate(LOADER) else {})
 
 
 @pytest.fixture(scope="session")
@@ -30,8 +29,8 @@ def cpu(farmrt_program: Path, tmp_path: Path) -> Iterator[Farmrt]:
         yield running
 
 
-@pytest.fixture(params=list(DRIVERS))
+@pytest.fixture(params=list(LIBRARIES))
 def gpu(request: pytest.FixtureRequest, farmrt_program: Path, tmp_path: Path) -> Iterator[Farmrt]:
-    """farmrt on each OpenCL driver in turn."""
-    with Farmrt(farmrt_program, tmp_path, library=DRIVERS[request.param]) as running:
+    """farmrt on each OpenCL driver in turn, and by way of the system's loader."""
+    with Farmrt(farmrt_program, tmp_path, library=LIBRARIES[request.param]) as running:
         yield running

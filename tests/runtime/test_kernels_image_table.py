@@ -102,7 +102,7 @@ def test_arguments_of_the_source_are_those_of_the_row(name):
 
 @pytest.mark.slow
 @NAMES
-@pytest.mark.parametrize("local", [(1, 1, 1), (1, 2, 3), (5, 1, 2), (8, 4, 4)], ids=str)
+@pytest.mark.parametrize("local", [(1, 1, 1), (5, 1, 2), (8, 4, 4)], ids=str)
 def test_any_local_size_gives_the_same(name, local):
     np.testing.assert_array_equal(run(name, local=local), run(name))
 
@@ -139,7 +139,7 @@ def test_a_small_image_limit_is_named(name):
     assert "the device's limit is 1 x 1" in kernel.fits(dims, kernel.variants[0], tiny)
 
 
-@pytest.mark.parametrize("precision", precisions(), ids=lambda p: p.name)
+@pytest.mark.parametrize("precision", precisions()[1:], ids=lambda p: p.name)  # in the first one all others run
 @NAMES
 @pytest.mark.slow
 def test_every_kernel_builds_for_every_precision(name, precision):

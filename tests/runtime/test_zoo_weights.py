@@ -11,6 +11,7 @@ from runtime.errors import ModelError, UnsupportedError
 from runtime.zoo.calibration import calibrated_parameters
 from runtime.zoo.skeleton import Skeleton, Topology
 from runtime.zoo.statistics_pass import Layer, StatisticsPass
+from tests.opencl import EXHAUSTIVE
 
 pytestmark = pytest.mark.slow
 
@@ -177,7 +178,7 @@ def test_input_that_is_no_image_of_fixed_size_is_refused(shape):
         calibrated_parameters(skeleton, seed=0)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", SMALL if EXHAUSTIVE else ["mobilenet_v1", "squeezenet_v11", "inception_v3"])
 def test_full_size_outputs_differ_between_inputs(name):
     size = zoo.describe(name).input_shape[2]
     model = zoo.build(name)

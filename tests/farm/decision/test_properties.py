@@ -77,12 +77,12 @@ def test_the_measurements_asked_for_are_bounded() -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_series_are_judged_quickly() -> None:
+def test_two_thousand_series_are_judged_quickly() -> None:
     begun_s = time.process_time()
     nights = history(60)
-    for number in range(10_000):
+    for number in range(2_000):
         judge_series(nights, night(number, 10.0), Metric.LATENCY)
-    assert time.process_time() - begun_s < 60
+    assert time.process_time() - begun_s < 12
 
 
 def _inverse(point: Point) -> Point:

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 RUN = ("run", "tiny.yml", "--all")
 TUNE = ("tune", "tiny.yml", "--all", "--budget", "30")
 JOURNAL = Path("build/tuning/sdm845.jsonl")
-INTERRUPTED_S = 10.0  # of a busy machine; 2 s are the aim
+INTERRUPTED_S = 30.0  # of a busy machine; 2 s are the aim
 
 
 @contextlib.contextmanager
@@ -143,16 +143,17 @@ def test_a_tuning_that_is_killed_while_artifacts_are_made_is_repeated(emulated: 
     assert is_clean(phone)
 
 
-def test_fifty_phones_of_which_ten_fail(emulated: EmulatedUnits, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twenty_phones_of_which_five_fail(emulated: EmulatedUnits, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each in another way; tests/farm/jobs/fleet has fifty units, which cost less than phones do."""
     monkeypatch.setattr(adb, "ANSWER_S", 60.0)  # so many of them share this machine
     faults = ["offline", "unauthorized", "exit:at=shell,on=farmrt", "disconnect:at=push,away=300", "storage:at=push"]
-    phones = {f"p{number:02}": emulated.phone(f"p{number:02}") for number in range(50)}
-    failing = list(phones)[::5]
-    for number, name in enumerate(failing):
-        phones[name].inject(faults[number % len(faults)])
+    phones = {f"p{number:02}": emulated.phone(f"p{number:02}") for number in range(20)}
+    failing = list(phones)[::4]
+    for name, fault in zip(failing, faults, strict=True):
+        phones[name].inject(fault)
     (emulated.folder / "tiny.yml").write_text((emulated.folder / "tiny.yml").read_text().replace("gpu", "cpu"))
     done = emulated.farm("run", "tiny.yml", "--all", "--round", "1", "--warmup", "0", "--retries", "0")
-    assert done.status == 1 and len(done.rows) == 50
+    assert done.status == 1 and len(done.rows) == 20
     bad = {row["unit"]: row for row in done.rows if row["status"] != "ok"}
     assert sorted(bad) == sorted(failing), done.err
     for name, row in bad.items():

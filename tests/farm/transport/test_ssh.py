@@ -27,7 +27,7 @@ from tests.farm.transport.openssh_server import running_sshd
 from tests.farm.transport.ssh_server import BreakableProxy, SshServer
 from tests.farm.transport.unit_shells import SHELLS, shell_environment
 
-SHORT = SshTimeouts(connect_s=10.0, idle_s=0.1, dead_s=0.5)
+SHORT = SshTimeouts(connect_s=60.0, idle_s=0.2, dead_s=2.5)  # the server of the tests shares this process
 
 
 @pytest.fixture(autouse=True)
