@@ -58,8 +58,10 @@ ORDER = {
         "artifacts convert exporters lowering native",
         "importers passes plan",
         "evaluate kernels",
+        "evaluate_generic generic_forms",
         "layout nearest operators target",
-        "extras graph types version",
+        "generic",
+        "extras functions graph types version",
         "errors regular_file",
     ],
 }

@@ -49,7 +49,9 @@ from farm.config.yaml_source import KeyPath, YamlSection, YamlSource
 from runtime.errors import ConfigError
 
 DataFormat = Literal["NCHW", "NHWC", "NONE"]
-ElementType = Literal["float32", "int32"]
+ElementType = Literal[
+    "float32", "float16", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"
+]
 Form = Literal["file", "code"]
 DataType = Literal["fp16_fp32", "fp32_fp32", "fp16_fp16"]
 Runtime = Literal["cpu", "gpu"]
@@ -82,11 +84,12 @@ class Input:
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """An output as the application sees it; no `shape` means the one that the graph infers."""
+    """An output as the application sees it; no `shape` or `data_type` means the one that the model has."""
 
     name: str
     shape: tuple[int, ...] | None
     data_format: DataFormat
+    data_type: ElementType | None = None
 
     @property
     def graph_shape(self) -> tuple[int, ...] | None:
@@ -106,7 +109,6 @@ class Subgraph(YamlSection):
     """The model's inputs and outputs, and the data to check them with."""
 
     not_yet: ClassVar = {
-        "output_data_types": "outputs are float32",
         "validation_outputs_data": "outputs are compared with ONNX Runtime's",
         "accuracy_validation_script": "outputs are compared with ONNX Runtime's",
     }
@@ -118,6 +120,7 @@ class Subgraph(YamlSection):
     input_data_formats: Annotated[tuple[DataFormat, ...], BeforeValidator(as_list)] = ("NCHW",)
     output_tensors: Annotated[tuple[Text, ...], BeforeValidator(as_list), AfterValidator(not_empty)]
     output_shapes: Annotated[tuple[Shape, ...], BeforeValidator(as_list)] = ()
+    output_data_types: Annotated[tuple[ElementType, ...], BeforeValidator(as_list)] = ()
     output_data_formats: Annotated[tuple[DataFormat, ...], BeforeValidator(as_list)] = ("NCHW",)
     check_tensors: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
     check_shapes: Annotated[tuple[Shape, ...], BeforeValidator(as_list)] = ()
@@ -125,7 +128,7 @@ class Subgraph(YamlSection):
 
     @field_validator(
         *("input_shapes", "input_ranges", "input_data_types", "input_data_formats", "validation_inputs_data"),
-        *("output_shapes", "output_data_formats", "check_shapes"),
+        *("output_shapes", "output_data_types", "output_data_formats", "check_shapes"),
     )
     @classmethod
     def _one_for_each_tensor(cls, values: tuple[Item, ...], info: ValidationInfo) -> tuple[Item, ...]:
@@ -159,7 +162,9 @@ class Subgraph(YamlSection):
         """The outputs, each with its own shape and format."""
         count = len(self.output_tensors)
         shapes = self.output_shapes or (None,) * count
-        return tuple(map(Output, self.output_tensors, shapes, _spread(self.output_data_formats, count)))
+        formats = _spread(self.output_data_formats, count)
+        types = _spread(self.output_data_types, count) if self.output_data_types else (None,) * count
+        return tuple(map(Output, self.output_tensors, shapes, formats, types))
 
 
 def _both_types(value: Any) -> Any:

@@ -7,6 +7,7 @@ from runtime.graph import Graph, Node
 from runtime.lowering.assembly import assemble_plan
 from runtime.lowering.buffer_operators import LOWERINGS
 from runtime.lowering.builder import Builder, Options, node_error
+from runtime.lowering.generic import GENERIC_LOWERINGS
 from runtime.lowering.image_operators import IMAGE_LOWERINGS
 from runtime.lowering.placement import plan_concats
 from runtime.plan.plan import Plan
@@ -43,6 +44,9 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
 
 
 def _lower_node(builder: Builder, node: Node) -> None:
+    if node.op in GENERIC_LOWERINGS:
+        GENERIC_LOWERINGS[node.op](builder, node)
+        return
     if node.op not in LOWERINGS:
         raise node_error(node, f"not supported on a device; supported: {', '.join(sorted(LOWERINGS))}")
     builder.note = ""
@@ -62,6 +66,6 @@ def _has_images(graph: Graph, node: Node) -> bool:
 def _check_ranks(graph: Graph) -> None:
     if not graph.outputs:
         raise ModelError(f"model '{graph.name}' has no outputs")
-    for name in (*graph.inputs, *graph.activations()):
+    for name in (*graph.inputs, *graph.outputs):
         if len(graph.shape(name)) > MAX_RANK:
             raise UnsupportedError(f"tensor '{name}' has {len(graph.shape(name))} axes; up to {MAX_RANK} are supported")

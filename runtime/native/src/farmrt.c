@@ -150,7 +150,8 @@ static rt_status tensor_info(const rt_engine *engine, uint32_t role, uint32_t in
     *info = (rt_tensor_info){.name = rt_plan_string(engine->parts.plan, tensor->name),
                              .shape = tensor->shape,
                              .rank = tensor->rank,
-                             .count = (size_t)rt_tensor_element_count(tensor)};
+                             .count = (size_t)rt_tensor_element_count(tensor),
+                            .bytes = (size_t)(rt_tensor_element_count(tensor) * rt_element_bytes(tensor->element_type))};
     return RT_OK;
 }
 
@@ -174,20 +175,20 @@ static rt_status tensor_find(const rt_engine *engine, uint32_t role, const char 
                         (unsigned long long)expected, count);
 }
 
-rt_status rt_engine_input(rt_engine *engine, const char *name, const float *values, size_t count, rt_error *error) {
+rt_status rt_engine_input(rt_engine *engine, const char *name, const void *values, size_t count, rt_error *error) {
     const rt_tensor_record *tensor;
     rt_status status = tensor_find(engine, RT_ROLE_INPUT, name, count, &tensor, error);
     if (status != RT_OK) return status;
-    return rt_storage_write(engine->parts.storage, tensor->place, tensor->offset * sizeof *values, values,
-                            count * sizeof *values, error);
+    uint64_t bytes = rt_element_bytes(tensor->element_type);
+    return rt_storage_write(engine->parts.storage, tensor->place, tensor->offset * bytes, values, count * bytes, error);
 }
 
-rt_status rt_engine_output(rt_engine *engine, const char *name, float *values, size_t count, rt_error *error) {
+rt_status rt_engine_output(rt_engine *engine, const char *name, void *values, size_t count, rt_error *error) {
     const rt_tensor_record *tensor;
     rt_status status = tensor_find(engine, RT_ROLE_OUTPUT, name, count, &tensor, error);
     if (status != RT_OK) return status;
-    return rt_storage_read(engine->parts.storage, tensor->place, tensor->offset * sizeof *values, values,
-                           count * sizeof *values, error);
+    uint64_t bytes = rt_element_bytes(tensor->element_type);
+    return rt_storage_read(engine->parts.storage, tensor->place, tensor->offset * bytes, values, count * bytes, error);
 }
 
 /* --- runs, and the two files --- */
