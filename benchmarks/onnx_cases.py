@@ -106,11 +106,17 @@ def cases(only: str = "") -> Iterator[Case]:
 
 
 def _case(case: Any, operator: str) -> Case:
-    given, expected = case.data_sets[0]
     graph = case.model.graph
-    inputs = dict(zip((value.name for value in graph.input), given, strict=False))
-    outputs = dict(zip((value.name for value in graph.output), expected, strict=False))
+    inputs, outputs = (
+        {value.name: _array(array) for value, array in zip(values, arrays, strict=False)}
+        for values, arrays in zip((graph.input, graph.output), case.data_sets[0], strict=True)
+    )
     return Case(case.name, operator, case.model, inputs, outputs, case.rtol, case.atol)
+
+
+def _array(value: Any) -> Any:
+    """A value of a case, which is stored as ONNX stores tensors where NumPy itself has no such type."""
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
 def frozen(case: Case, names: Sequence[str]) -> Case:

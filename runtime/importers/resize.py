@@ -101,9 +101,8 @@ def _emit(
         sizes = [int(np.float32(n) * np.float32(scale)) for n, scale in zip(shape, scales, strict=True)]
     elif not keep_scales:
         scales = [size / n for size, n in zip(sizes, shape, strict=True)]
-    if not _has_kernel(builder, node.input(0), sampling, sizes) or (
-        sampling.coordinates == "align_corners" and from_scales and not _are_whole(shape, scales)
-    ):
+    between = (sampling.mode, sampling.coordinates) == ("linear", "align_corners") and from_scales
+    if not _has_kernel(builder, node.input(0), sampling, sizes) or (between and not _are_whole(shape, scales)):
         _emit_by_axis(node, builder, sampling, sizes, scales)
         return
     attributes = {

@@ -300,6 +300,11 @@ class Builder:
 
     # Launches
 
+    @property
+    def has_cpu(self) -> bool:
+        """Whether the target runs steps on its CPU."""
+        return self.target.memory == "cpu" or self.target.allow_cpu
+
     def launch_strided(
         self,
         operator: str,
@@ -311,7 +316,7 @@ class Builder:
     ) -> None:
         """Appends a step of one of farmrt's strided CPU operators (cpu_strided.h); UnsupportedError where there is no
         CPU to run it."""
-        if self.target.memory != "cpu" and not self.target.allow_cpu:
+        if not self.has_cpu:
             raise UnsupportedError(f"'{name}' ({op}): has no kernel for a GPU; set runtime: cpu+gpu")
         kernel = strided_kernel(operator, len(values))
         tensors = tuple((value, ArgumentForm.FLAT) for value in values)

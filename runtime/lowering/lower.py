@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from runtime.errors import ModelError, UnsupportedError
+from runtime.generic_forms import generic_form
 from runtime.graph import Graph, Node
 from runtime.lowering.assembly import assemble_plan
 from runtime.lowering.buffer_operators import LOWERINGS
@@ -55,7 +58,23 @@ def _lower_node(builder: Builder, node: Node) -> None:
         if not reason:
             return
         builder.note = f"buffers: {reason}"
-    LOWERINGS[node.op](builder, node)
+    try:
+        LOWERINGS[node.op](builder, node)
+    except UnsupportedError:
+        if not _lower_generic_form(builder, node):
+            raise
+
+
+def _lower_generic_form(builder: Builder, node: Node) -> bool:
+    """Lowers what its own kernel cannot serve, such as too many axes, in its generic form; False where it has none."""
+    graph = builder.graph
+    shapes = [graph.shape(name) for name in node.inputs if name]
+    form = generic_form(node.op, shapes, graph.tensors[node.inputs[0]].dtype, node.attrs)
+    if form is None or not builder.has_cpu:
+        return False
+    op, attributes = form
+    GENERIC_LOWERINGS[op](builder, dataclasses.replace(node, op=op, attrs=attributes))
+    return True
 
 
 def _has_images(graph: Graph, node: Node) -> bool:

@@ -62,6 +62,17 @@ def test_strided_steps_agree_with_numpy(farmrt: Farmrt, case: GenericCase) -> No
         np.testing.assert_allclose(*wide, rtol=tolerance, atol=tolerance)
 
 
+def test_more_axes_than_a_kernel_has_loops(farmrt: Farmrt) -> None:
+    """Five axes of which no two can be one: the generic form has loops for all of them."""
+    make = GraphMaker()
+    a, b = make.input(2, 3, 2, 3, 2), make.input(1, 3, 1, 3, 1)
+    make.finish(make.add("Add", a, b))
+    plan, inputs = lower(make.graph, CPU), make.noise()
+    assert [step.kernel.name for step in plan.steps] == ["elements2"]
+    (found,) = run(farmrt, plan, inputs).values()
+    np.testing.assert_allclose(found, (inputs[a] + inputs[b]).reshape(-1), rtol=1e-6)
+
+
 def lookup(indices: str = "int32") -> GraphMaker:
     make = GraphMaker()
     table, rows = make.input(6, 2), make.input(3, dtype=indices)

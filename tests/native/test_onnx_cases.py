@@ -14,7 +14,7 @@ CPU = Target("host", "host", memory="cpu")
 REFUSED = {
     *("Adagrad", "Adam", "ArrayFeatureExtractor", "Bernoulli", "Binarizer", "BitCast", "DFT", "DeformConv", "Det"),
     *("ImageDecoder", "LabelEncoder", "LinearAttention", "Loop", "MelWeightMatrix", "Momentum", "NonMaxSuppression"),
-    *("OptionalGetElement", "OptionalHasElement", "RegexFullMatch", "RoiAlign", "STFT", "Scan", "SequenceInsert"),
+    *("OptionalGetElement", "OptionalHasElement", "RegexFullMatch", "STFT", "Scan", "SequenceInsert"),
     *("SequenceMap", "SplitToSequence", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"),
     *("TreeEnsemble", "Unique"),
 }
