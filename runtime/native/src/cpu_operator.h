@@ -65,10 +65,11 @@ typedef struct {
 
 /* A row of the operator table. A value, of which all are constants.
  *
- * `tensors` has a letter for each tensor argument, the output last: v view (pool, offset, stride); f flat, w weights and
- * t table of int32, e strided of any element type (pool, offset). `check` says what is wrong with the arguments, or NULL when all that `run` will access lies within
- * the tensors; it fills the needs. `run` may set the fault where the values of the tensors make no sense. It divides its work among the workers and waits for them. `packing`: of the
- * weights, NULL where they are not packed; it is called before `check`, so sizes may be anything.
+ * `tensors` has a letter for each tensor argument, the output last: v view (pool, offset, stride); f flat, w weights,
+ * t table of int32, e strided of any element type (pool, offset). `check` says what is wrong with the arguments, or
+ * NULL when all that `run` will access lies within the tensors; it fills the needs. `run` may set the fault where the
+ * values of the tensors make no sense. It divides its work among the workers and waits for them. `packing`: of the weights,
+ * NULL where they are not packed; it is called before `check`, so sizes may be anything.
  */
 struct rt_cpu_operator {
     const char *name;

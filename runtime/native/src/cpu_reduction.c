@@ -58,7 +58,8 @@ static void reals_reduce(int32_t function, reduced *so_far, const double *values
             so_far->real += v;
         } else if (function == RT_REDUCTION_FUNCTION_PROD) {
             so_far->real = so_far->seen + i == 0 ? v : best * v;
-        } else if (so_far->seen + i == 0 || (best == best && is_better(function, v > best, v < best, v == best, v != v))) {
+        } else if (so_far->seen + i == 0 ||
+                   (best == best && is_better(function, v > best, v < best, v == best, v != v))) {
             so_far->real = v;
             so_far->position = so_far->seen + i;
         }
@@ -120,7 +121,8 @@ static void reduction_row(const rt_cpu_call *call, const int64_t *outer, int64_t
     do {
         int64_t at = rt_strided_at(&x, index, RT_LOOPS - 1), step = x.strides[RT_LOOPS - 1];
         for (int64_t i = 0; i < length; i += RT_PIECE) {
-            piece_reduce(call->ints[0], &result, &x, at + i * step, step, length - i < RT_PIECE ? length - i : RT_PIECE);
+            int64_t piece = length - i < RT_PIECE ? length - i : RT_PIECE;
+            piece_reduce(call->ints[0], &result, &x, at + i * step, step, piece);
         }
     } while (index_step(index, extents, RT_KEPT, RT_LOOPS - 1));
     result_put(call->ints[0], &result, &x, &y, rt_strided_at(&y, index, RT_KEPT));

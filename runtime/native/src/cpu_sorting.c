@@ -44,8 +44,8 @@ static void items_sort(item *items, int64_t count, bool largest, bool real, bool
             int64_t middle = start + width < count ? start + width : count;
             int64_t end = middle + width < count ? middle + width : count;
             for (int64_t i = start, j = middle, k = start; k < end; k++) {
-                bool right = i == middle || (j < end && (largest ? comes_before(&from[i], &from[j], real, is_unsigned)
-                                                                 : comes_before(&from[j], &from[i], real, is_unsigned)));
+                const item *first = &from[largest ? i : j], *second = &from[largest ? j : i];
+                bool right = i == middle || (j < end && comes_before(first, second, real, is_unsigned));
                 to[k] = from[right ? j++ : i++];
             }
         }

@@ -103,6 +103,8 @@ static double half_read(uint16_t half) {
     return half & 0x8000 ? -value : value;
 }
 
+static double bfloat16_read(uint16_t value) { return (double)float_of_bits((uint32_t)value << 16); }
+
 /* To the nearest half, ties to even. */
 static uint16_t half_write(double value) {
     uint16_t sign = signbit(value) ? 0x8000 : 0;
@@ -143,7 +145,7 @@ void rt_strided_reals(const rt_strided *tensor, int64_t at, int64_t step, int64_
         case RT_ELEMENT_TYPE_F32: EACH(float, reals[i] = (double)v);
         case RT_ELEMENT_TYPE_F16: EACH(uint16_t, reals[i] = half_read(v));
         case RT_ELEMENT_TYPE_F64: EACH(double, reals[i] = v);
-        case RT_ELEMENT_TYPE_BF16: EACH(uint16_t, reals[i] = (double)float_of_bits((uint32_t)v << 16));
+        case RT_ELEMENT_TYPE_BF16: EACH(uint16_t, reals[i] = bfloat16_read(v));
         case RT_ELEMENT_TYPE_I8: EACH(int8_t, reals[i] = v);
         case RT_ELEMENT_TYPE_I16: EACH(int16_t, reals[i] = v);
         case RT_ELEMENT_TYPE_I32: EACH(int32_t, reals[i] = v);
@@ -167,7 +169,7 @@ void rt_strided_wholes(const rt_strided *tensor, int64_t at, int64_t step, int64
         case RT_ELEMENT_TYPE_F32: EACH(float, wholes[i] = whole_of((double)v, false));
         case RT_ELEMENT_TYPE_F64: EACH(double, wholes[i] = whole_of(v, false));
         case RT_ELEMENT_TYPE_F16: EACH(uint16_t, wholes[i] = whole_of(half_read(v), false));
-        case RT_ELEMENT_TYPE_BF16: EACH(uint16_t, wholes[i] = whole_of((double)float_of_bits((uint32_t)v << 16), false));
+        case RT_ELEMENT_TYPE_BF16: EACH(uint16_t, wholes[i] = whole_of(bfloat16_read(v), false));
         default: EACH(uint8_t, wholes[i] = v);
     }
 }

@@ -147,11 +147,12 @@ const rt_parts *rt_engine_parts(const rt_engine *engine) { return &engine->parts
 static rt_status tensor_info(const rt_engine *engine, uint32_t role, uint32_t index, rt_tensor_info *info) {
     const rt_tensor_record *tensor = rt_plan_tensor_by_role(engine->parts.plan, role, index);
     if (tensor == NULL) return RT_BAD_COMMAND;
+    uint64_t count = rt_tensor_element_count(tensor);
     *info = (rt_tensor_info){.name = rt_plan_string(engine->parts.plan, tensor->name),
                              .shape = tensor->shape,
                              .rank = tensor->rank,
-                             .count = (size_t)rt_tensor_element_count(tensor),
-                            .bytes = (size_t)(rt_tensor_element_count(tensor) * rt_element_bytes(tensor->element_type))};
+                             .count = (size_t)count,
+                             .bytes = (size_t)(count * rt_element_bytes(tensor->element_type))};
     return RT_OK;
 }
 
