@@ -13,6 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from runtime.errors import ModelError
+from runtime.evaluate_generic import COMPUTE_GENERIC
 from runtime.graph import Array, Graph
 from runtime.nearest import nearest_indices
 from runtime.operators import ACTIVATION_OF, Attributes, Shape
@@ -40,6 +41,8 @@ def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 def compute(op: str, arguments: Sequence[Array | None], attributes: Attributes) -> Array:
     """Computes one operator with its fused activation; an absent optional argument is None."""
     with np.errstate(all="ignore"):
+        if op in COMPUTE_GENERIC:
+            return COMPUTE_GENERIC[op]([argument for argument in arguments if argument is not None], attributes)
         value = np.asarray(COMPUTE[op](arguments, attributes))
         if "activation" in attributes:
             value = np.asarray(_ACTIVATIONS[attributes["activation"]](value, attributes))
@@ -102,6 +105,10 @@ _ARITHMETIC: Mapping[str, Callable[..., Any]] = {
     "Floor": np.floor,
     "Ceil": np.ceil,
     "Erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "Round": np.round,
+    "Softplus": lambda x: np.logaddexp(x, 0),
+    "Sin": np.sin,
+    "Cos": np.cos,
     "Identity": np.array,
     "MatMul": np.matmul,
     "PRelu": lambda x, slope: np.where(x < 0, x * slope, x),

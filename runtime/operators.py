@@ -24,10 +24,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 
 from runtime.errors import ModelError, UnsupportedError
+from runtime.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction, function_names
+from runtime.generic import SHAPE_FUNCTIONS
 from runtime.graph import ACTIVATIONS, Graph, Node, TensorInfo
+from runtime.types import ELEMENT_TYPES
 
 Shape = tuple[int, ...]
 Attributes = Mapping[str, Any]
@@ -59,7 +63,10 @@ ACTIVATION_PARAMETERS: Mapping[str, tuple[str, ...]] = {
 ACTIVATION_ATTRIBUTES: Mapping[str, AttributeKind] = {"activation": ACTIVATIONS, "alpha": "float", "beta": "float"}
 
 BINARY = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow")
-UNARY = (*ACTIVATION_OF, "Exp", "Log", "Sqrt", "Reciprocal", "Neg", "Abs", "Floor", "Ceil", "Erf", "Identity")
+UNARY = (
+    *(*ACTIVATION_OF, "Exp", "Log", "Sqrt", "Reciprocal", "Neg", "Abs", "Floor", "Ceil", "Erf", "Identity"),
+    *("Round", "Softplus", "Sin", "Cos"),
+)
 REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")
 
 PAD_MODES = ("constant", "reflect", "edge")
@@ -296,7 +303,55 @@ def _unary(op: str) -> Operator:
     return Operator((1, 1), _same, dict.fromkeys(parameters, "float"))
 
 
+DTYPES = tuple(ELEMENT_TYPES)
+_INDEXED: Mapping[str, AttributeKind] = {
+    **dict.fromkeys(("shape", "strides", "index_strides", "limits", "limit_strides"), "ints"),
+    "component_stride": "int",
+}
+
+
+def _generic(op: str, inputs: tuple[int, int | None], **kinds: AttributeKind) -> Operator:
+    """A row of an operator of runtime/generic.py."""
+    macs = _product_macs if op == "StridedProduct" else _no_macs
+    return Operator(inputs, SHAPE_FUNCTIONS[op], kinds, macs=macs)
+
+
+def _product_macs(shapes: Sequence[Shape], output: Shape) -> int:
+    """An estimate for a product of matrices: the loops are not known from the shapes alone."""
+    return math.prod(output) * (shapes[0][-1] if shapes[0] else 1)
+
+
+_GENERIC: Mapping[str, Operator] = {
+    "Elementwise": _generic(
+        "Elementwise", (1, 3), function=function_names(ElementFunction), dtype=DTYPES, alpha="float", beta="float"
+    ),
+    "Strided": _generic("Strided", (1, 1), shape="ints", strides="ints", offset="int"),
+    "Embedding": _generic("Embedding", (1, 1), shape="ints", starts="ints", steps="ints", value="float"),
+    "Join": _generic("Join", (1, None), axis="int"),
+    "StridedReduction": _generic(
+        *("StridedReduction", (1, 1)),
+        function=function_names(ReductionFunction),
+        dtype=DTYPES,
+        shape="ints",
+        window="ints",
+        strides="ints",
+        offset="int",
+    ),
+    "StridedProduct": _generic(
+        *("StridedProduct", (2, 2)), shape="ints", summed="ints", a_strides="ints", b_strides="ints"
+    ),
+    "Cumulation": _generic(
+        "Cumulation", (1, 1), function=function_names(CumulationFunction), axis="int", exclusive="bool", reverse="bool"
+    ),
+    "IndexedRead": Operator((2, 2), SHAPE_FUNCTIONS["IndexedRead"], _INDEXED),
+    "IndexedWrite": Operator(
+        (3, 3), SHAPE_FUNCTIONS["IndexedWrite"], {**_INDEXED, "function": function_names(UpdateFunction)}
+    ),
+    "Sorting": _generic("Sorting", (1, 1), axis="int", count="count", largest="bool", positions="bool"),
+}
+
 OPERATORS: Mapping[str, Operator] = {
+    **_GENERIC,
     "Conv": Operator((2, 4), _conv, _CONV, fusible=True, macs=_conv_macs),
     "FullyConnected": Operator((2, 3), _fully_connected, fusible=True, macs=_matmul_macs),
     "MatMul": Operator((2, 2), _matmul, macs=_matmul_macs),
@@ -326,6 +381,13 @@ def infer_shape(op: str, shapes: Sequence[Shape], attributes: Attributes) -> Sha
     if len(shapes) < least or (most is not None and len(shapes) > most):
         raise ModelError(f"{len(shapes)} input(s); {least} to {'any number' if most is None else most} are supported")
     return operator.shape(shapes, attributes)
+
+
+def infer_dtype(op: str, dtypes: Sequence[np.dtype[Any]], attributes: Attributes) -> np.dtype[Any]:
+    """Element type of an operator's output: what an attribute says, else the first input's."""
+    if "dtype" in attributes:
+        return np.dtype(attributes["dtype"])
+    return np.dtype(np.int64) if attributes.get("positions") else dtypes[0]
 
 
 def node_macs(graph: Graph, node: Node) -> int:
@@ -371,6 +433,9 @@ def _check_node(graph: Graph, node: Node, defined: set[str]) -> None:
     shape = infer_shape(node.op, input_shapes(graph, node), node.attrs)
     if shape != graph.shape(node.output):
         raise ModelError(f"output '{node.output}' has shape {graph.shape(node.output)}, not {shape}")
+    dtype = infer_dtype(node.op, [graph.tensors[name].dtype for name in node.inputs if name], node.attrs)
+    if dtype != graph.tensors[node.output].dtype:
+        raise ModelError(f"output '{node.output}' holds {graph.tensors[node.output].dtype}, not {dtype}")
 
 
 def _check_elements(graph: Graph, name: str) -> None:

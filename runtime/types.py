@@ -6,6 +6,7 @@ Their numbers are part of plan files and of farmrt's header (plan/records.py, pl
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 
 class Precision(enum.IntEnum):
@@ -36,10 +37,45 @@ class ElementType(enum.IntEnum):
     F32 = 0
     F16 = 1
     I32 = 2
+    F64 = 3
+    BF16 = 4
+    I8 = 5
+    U8 = 6
+    I16 = 7
+    U16 = 8
+    U32 = 9
+    I64 = 10
+    U64 = 11
+    BOOL = 12
+
+
+# NumPy's name of each element type's values; `bfloat16` is of ml_dtypes.
+ELEMENT_NAMES: Mapping[ElementType, str] = {
+    ElementType.F32: "float32",
+    ElementType.F16: "float16",
+    ElementType.F64: "float64",
+    ElementType.BF16: "bfloat16",
+    ElementType.I8: "int8",
+    ElementType.I16: "int16",
+    ElementType.I32: "int32",
+    ElementType.I64: "int64",
+    ElementType.U8: "uint8",
+    ElementType.U16: "uint16",
+    ElementType.U32: "uint32",
+    ElementType.U64: "uint64",
+    ElementType.BOOL: "bool",
+}
+ELEMENT_BYTES: Mapping[ElementType, int] = {
+    **dict.fromkeys((ElementType.I8, ElementType.U8, ElementType.BOOL), 1),
+    **dict.fromkeys((ElementType.F16, ElementType.BF16, ElementType.I16, ElementType.U16), 2),
+    **dict.fromkeys((ElementType.F32, ElementType.I32, ElementType.U32), 4),
+    **dict.fromkeys((ElementType.F64, ElementType.I64, ElementType.U64), 8),
+}
+ELEMENT_TYPES: Mapping[str, ElementType] = {name: kind for kind, name in ELEMENT_NAMES.items()}
 
 
 class Role(enum.IntEnum):
-    """What a tensor is to the plan's user; inputs and outputs are FLAT F32 in a scratch pool."""
+    """What a tensor is to the plan's user; inputs and outputs are FLAT in a scratch pool, of any element type."""
 
     INTERMEDIATE = 0
     INPUT = 1

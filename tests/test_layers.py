@@ -59,8 +59,10 @@ ORDER = {
         "artifacts convert exporters lowering native",
         "frameworks importers passes plan",
         "evaluate kernels",
+        "evaluate_generic generic_forms",
         "layout nearest operators target",
-        "extras graph types version",
+        "generic",
+        "extras functions graph types version",
         "errors regular_file",
     ],
 }

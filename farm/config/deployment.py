@@ -62,7 +62,9 @@ from farm.config.platforms import PLATFORMS, DataFormat
 from farm.config.yaml_source import KeyPath, YamlSection, YamlSource
 from runtime.errors import ConfigError
 
-ElementType = Literal["float32", "int32"]
+ElementType = Literal[
+    "float32", "float16", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"
+]
 Form = Literal["file", "code"]
 DataType = Literal["fp16_fp32", "fp32_fp32", "fp16_fp16"]
 Runtime = Literal["cpu", "gpu"]
@@ -93,11 +95,12 @@ class Input:
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """An output as the application sees it; no `shape` means the one that the graph infers."""
+    """An output as the application sees it; no `shape` or `data_type` means the one that the model has."""
 
     name: str
     shape: tuple[int, ...] | None
     data_format: DataFormat
+    data_type: ElementType | None = None
     has_format: bool = True  # else it is inferred, see farm.model.data_formats
 
 
@@ -105,7 +108,6 @@ class Subgraph(YamlSection):
     """The model's inputs and outputs, and the data to check them with."""
 
     not_yet: ClassVar = {
-        "output_data_types": "outputs are float32",
         "validation_outputs_data": "outputs are compared with those that the backend computes",
         "accuracy_validation_script": "outputs are compared with those that the backend computes",
     }
@@ -117,6 +119,7 @@ class Subgraph(YamlSection):
     input_data_formats: Annotated[tuple[DataFormat, ...], BeforeValidator(as_list)] = ()
     output_tensors: Annotated[tuple[Text, ...], BeforeValidator(as_list), AfterValidator(not_empty)]
     output_shapes: Annotated[tuple[Shape, ...], BeforeValidator(as_list)] = ()
+    output_data_types: Annotated[tuple[ElementType, ...], BeforeValidator(as_list)] = ()
     output_data_formats: Annotated[tuple[DataFormat, ...], BeforeValidator(as_list)] = ()
     check_tensors: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
     check_shapes: Annotated[tuple[Shape, ...], BeforeValidator(as_list)] = ()
@@ -124,7 +127,7 @@ class Subgraph(YamlSection):
 
     @field_validator(
         *("input_shapes", "input_ranges", "input_data_types", "input_data_formats", "validation_inputs_data"),
-        *("output_shapes", "output_data_formats", "check_shapes"),
+        *("output_shapes", "output_data_types", "output_data_formats", "check_shapes"),
     )
     @classmethod
     def _one_for_each_tensor(cls, values: tuple[Item, ...], info: ValidationInfo) -> tuple[Item, ...]:
@@ -161,7 +164,9 @@ class Subgraph(YamlSection):
         count = len(self.output_tensors)
         shapes = self.output_shapes or (None,) * count
         formats = _spread(self.output_data_formats or (ONNX_ORDER,), count)
-        return tuple(map(Output, self.output_tensors, shapes, formats, (bool(self.output_data_formats),) * count))
+        types = _spread(self.output_data_types, count) if self.output_data_types else (None,) * count
+        known = (bool(self.output_data_formats),) * count
+        return tuple(map(Output, self.output_tensors, shapes, formats, types, known))
 
 
 def _only_off(what: str) -> AfterValidator:

@@ -18,7 +18,20 @@ from runtime.errors import ModelError
 
 TO_NCHW = (0, 3, 1, 2)
 TO_NHWC = (0, 2, 3, 1)
-ELEMENT_TYPES = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32}
+ELEMENT_TYPES: Mapping[str, int] = {
+    "float32": TensorProto.FLOAT,
+    "float16": TensorProto.FLOAT16,
+    "float64": TensorProto.DOUBLE,
+    "int8": TensorProto.INT8,
+    "int16": TensorProto.INT16,
+    "int32": TensorProto.INT32,
+    "int64": TensorProto.INT64,
+    "uint8": TensorProto.UINT8,
+    "uint16": TensorProto.UINT16,
+    "uint32": TensorProto.UINT32,
+    "uint64": TensorProto.UINT64,
+    "bool": TensorProto.BOOL,
+}
 IR_VERSION_WITH_FREE_INITIALIZERS = 4  # before it, every initializer had to be an input too
 
 
@@ -43,11 +56,22 @@ def cut_at_boundary(
         [*_transposes(inputs, entering, renames, before=True), *inner, *_transposes(outputs, leaving, renames)],
         model.graph.name,
         [_value(tensor.name, ELEMENT_TYPES[tensor.data_type], tensor.shape) for tensor in inputs],
-        [_value(tensor.name, TensorProto.FLOAT, None) for tensor in outputs],
+        [_value(tensor.name, _output_type(model, tensor), None) for tensor in outputs],
         [tensor for tensor in model.graph.initializer if tensor.name in used],
     )
     version = max(model.ir_version, IR_VERSION_WITH_FREE_INITIALIZERS)
     return helper.make_model(graph, opset_imports=model.opset_import, ir_version=version)
+
+
+def _output_type(model: onnx.ModelProto, tensor: Output) -> int:
+    """Element type of an output: the model's; of a tensor within the model, what is asked or float32."""
+    values = (*model.graph.output, *model.graph.value_info)
+    declared = next((value.type.tensor_type.elem_type for value in values if value.name == tensor.name), 0)
+    wanted = ELEMENT_TYPES[tensor.data_type] if tensor.data_type else 0
+    if wanted and declared and wanted != declared:
+        kind = TensorProto.DataType.Name(declared)
+        raise ModelError(f"output {tensor.name!r}: the model writes {kind}, output_data_types says {tensor.data_type}")
+    return declared or wanted or TensorProto.FLOAT
 
 
 def channel_axis(data_format: DataFormat, rank: int) -> int:

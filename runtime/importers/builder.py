@@ -10,9 +10,12 @@ import numpy as np
 
 from runtime.errors import ModelError, UnsupportedError
 from runtime.evaluate import compute
+from runtime.generic import GENERIC_OPERATORS
+from runtime.generic_forms import generic_form
 from runtime.graph import Array, Graph, Node, TensorInfo
 from runtime.importers.onnx_node import OnnxNode
-from runtime.operators import check_attributes, infer_shape
+from runtime.importers.tensors import is_float
+from runtime.operators import check_attributes, infer_dtype, infer_shape
 
 CONSTANT_LIMIT_BYTES = 1 << 31
 
@@ -30,15 +33,18 @@ class GraphBuilder:
         self._tensor_names = set(reserved)
         self._node_names: set[str] = set()
 
-    def add_input(self, name: str, shape: tuple[int, ...]) -> None:
-        """Adds a float32 graph input."""
+    def add_input(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        """Adds a graph input."""
         self.graph.inputs.append(name)
-        self.graph.tensors[name] = TensorInfo(shape)
+        self.graph.tensors[name] = TensorInfo(shape, dtype)
+
+    def dtype(self, tensor: str) -> np.dtype[Any]:
+        """Element type of a tensor; every float is float32 within the graph."""
+        return self.graph.tensors[tensor].dtype
 
     def add_constant(self, name: str, value: Array) -> str:
         """Sets the constant of a tensor of the model; floating-point values become float32."""
-        if value.dtype.kind == "f" or value.dtype.name == "bfloat16":
-            value = value.astype(np.float32)
+        value = as_graph_type(value)
         self.graph.constants[name] = value
         self.graph.tensors[name] = TensorInfo(tuple(value.shape), value.dtype)
         return name
@@ -98,15 +104,33 @@ class GraphBuilder:
             inputs.pop()
         attributes = dict(attributes or {})
         shape = self._checked_shape(node, op, inputs, attributes)
-        output = _unique(f"{node.output}/{op}", self._tensor_names) if output is None else output
+        dtype = infer_dtype(op, [self.dtype(name) for name in inputs if name], attributes)
+        output = _unique(f"{node.label}/{op}", self._tensor_names) if output is None else output
         arguments = [self.constant(name) for name in inputs]
         if all(value is not None or not name for value, name in zip(arguments, inputs, strict=True)):
             check_size(node, shape)
             self.folded.append(node.name)
-            return self.add_constant(output, self._folded(node, op, arguments, attributes))
-        self._append(node, op, inputs, attributes, output)
-        self.graph.tensors[output] = TensorInfo(shape)
+            value = self._folded(node, op, arguments, attributes)
+            self.graph.constants[output] = value.astype(dtype) if op in GENERIC_OPERATORS else as_graph_type(value)
+            self.graph.tensors[output] = TensorInfo(tuple(value.shape), self.graph.constants[output].dtype)
+            return output
+        self._append(node, *self._typed(node, op, inputs, attributes), output)
+        self.graph.tensors[output] = TensorInfo(shape, dtype)
         return output
+
+    def _typed(
+        self, node: OnnxNode, op: str, inputs: list[str], attributes: dict[str, Any]
+    ) -> tuple[str, list[str], dict[str, Any]]:
+        """The operator as its element types need it: only generic ones know others than float32."""
+        others = [name for name in inputs if name and self.dtype(name) != np.float32]
+        if op in GENERIC_OPERATORS or not others:
+            return op, inputs, attributes
+        form = generic_form(op, [self.shape(name) for name in inputs if name], self.dtype(others[0]), attributes)
+        if form is None or any(self.dtype(name) != self.dtype(others[0]) for name in inputs):
+            raise UnsupportedError(
+                f"{node}: input '{others[0]}' holds {self.dtype(others[0])} at run time; supported: float32"
+            )
+        return form[0], inputs, form[1]
 
     def _checked_shape(self, node: OnnxNode, op: str, inputs: list[str], attributes: dict[str, Any]) -> tuple[int, ...]:
         try:
@@ -120,16 +144,17 @@ class GraphBuilder:
         """Value of an operator of constants; ModelError where NumPy has none, such as the largest of no elements."""
         try:
             return compute(op, arguments, attributes)
-        except ValueError as error:
+        except (ValueError, ModelError) as error:
             raise ModelError(f"{node}: its constant inputs do not fit: {str(error).splitlines()[0]}") from None
 
     def _append(self, node: OnnxNode, op: str, inputs: list[str], attributes: dict[str, Any], output: str) -> None:
-        for name in filter(None, inputs):
-            if self.graph.tensors[name].dtype != np.float32:
-                kind = self.graph.tensors[name].dtype
-                raise UnsupportedError(f"{node}: input '{name}' holds {kind} at run time; supported: float32")
-        name = _unique(node.name if output == node.output else f"{node.name}/{op}", self._node_names)
+        name = _unique(node.name if output == node.label else f"{node.name}/{op}", self._node_names)
         self.graph.nodes.append(Node(op, name, inputs, [output], attributes))
+
+
+def as_graph_type(value: Array) -> Array:
+    """Floating-point values in float32, all others as they are."""
+    return value.astype(np.float32) if is_float(value.dtype) else value
 
 
 def _unique(name: str, used_names: set[str]) -> str:

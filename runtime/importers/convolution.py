@@ -1,33 +1,138 @@
-"""Imports ONNX's Conv, 2D only, with its padding made explicit."""
+"""Conv and ConvInteger.
+
+A convolution of floats over one or two axes with constant filters has kernels; any other is one strided product of the
+padded input's windows and the filters.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
+import numpy as np
+
 from runtime.errors import ModelError
+from runtime.generic import Shape, row_major_strides
 from runtime.importers.builder import GraphBuilder
+from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
-from runtime.importers.windows import pair, resolve_pads
+from runtime.importers.windows import Windows, read_windows
 
 
 def _conv(node: OnnxNode, builder: GraphBuilder) -> None:
-    x, w = builder.shape(node.input(0)), builder.weights(node, 1, "filter")
-    if len(x) != 4 or w.ndim != 4:
-        raise node.unsupported("input and filter shape", (x, w.shape), "2D convolution, four axes each")
-    if node.integers("kernel_shape", w.shape[2:]) != w.shape[2:]:
-        raise ModelError(f"{node}: kernel_shape {node.integers('kernel_shape')} differs from the filter's {w.shape}")
-    if node.optional(2):
-        builder.weights(node, 2, "bias")
-    strides, dilations = pair(node, "strides"), pair(node, "dilations")
-    window = tuple(dilation * (extent - 1) + 1 for dilation, extent in zip(dilations, w.shape[2:], strict=True))
+    x, w, bias = node.input(0), node.input(1), node.optional(2)
+    shape, filters = builder.shape(x), builder.shape(w)
+    if len(shape) < 3 or len(filters) != len(shape):
+        raise node.unsupported("input and filter shape", (shape, filters), "one spatial axis or more, as many of both")
+    if node.integers("kernel_shape", filters[2:]) != filters[2:]:
+        raise ModelError(f"{node}: kernel_shape {node.integers('kernel_shape')} differs from the filter's {filters}")
+    windows = read_windows(node, shape[2:], filters[2:])
+    group = node.integer("group", 1)
+    constant = builder.constant(w) is not None and (not bias or builder.constant(bias) is not None)
+    if len(shape) > 4 or not constant or builder.dtype(x) != np.float32:
+        windowed_product(node, builder, x, w, windows, group, bias, node.output)
+        return
+    for index, what in ((1, "filter"), (2, "bias")):
+        if node.optional(index):
+            builder.weights(node, index, what)
+    planar_convolution(node, builder, x, w, windows, group, bias, node.output)
+
+
+def planar_convolution(
+    node: OnnxNode,
+    builder: GraphBuilder,
+    x: str,
+    w: str,
+    windows: Windows,
+    group: int,
+    bias: str,
+    output: str | None = None,
+) -> str:
+    """Adds the graph's convolution over two axes; a signal becomes an image of one row."""
+    emit, shape, rank = Emitter(node, builder), builder.shape(x), len(windows.kernel)
+    if rank == 1:
+        x = emit.reshape(x, (*shape[:2], 1, shape[2]))
+        w = emit.reshape(w, (*builder.shape(w)[:2], 1, windows.kernel[0]))
+    before = (1,) * (2 - rank)
+    pads = windows.pads if rank == 2 else (0, windows.pads[0], 0, windows.pads[1])
     attributes = {
-        "strides": strides,
-        "pads": resolve_pads(node, x[2:], window, strides),
-        "dilations": dilations,
-        "group": node.integer("group", 1),
+        "strides": (*before, *windows.strides),
+        "pads": pads,
+        "dilations": (*before, *windows.dilations),
+        "group": group,
     }
-    builder.emit(node, "Conv", [node.input(0), node.input(1), node.optional(2)], attributes, node.output)
+    y = builder.emit(node, "Conv", [x, w, bias], attributes, output if rank == 2 else None)
+    if rank == 2:
+        return y
+    batch, channels, _, length = builder.shape(y)
+    return emit.reshape(y, (batch, channels, length), output)
 
 
-OPERATORS: Mapping[str, Handler] = {"Conv": _conv}
+def windowed_product(
+    node: OnnxNode,
+    builder: GraphBuilder,
+    x: str,
+    w: str,
+    windows: Windows,
+    group: int,
+    bias: str = "",
+    output: str | None = None,
+) -> str:
+    """Adds a convolution of any number of axes and any element type as a product of strided views."""
+    emit, rank = Emitter(node, builder), len(windows.kernel)
+    if any(windows.pads):
+        pads = (0, 0, *windows.pads[:rank], 0, 0, *windows.pads[rank:])
+        x = _padded(emit, x, pads)
+    shape, filters = builder.shape(x), builder.shape(w)
+    if shape[1] != filters[1] * group or filters[0] % group:
+        raise ModelError(f"{node}: filter {filters} in {group} group(s) does not fit an input of shape {shape}")
+    plain = Windows(windows.kernel, windows.strides, windows.dilations, (0,) * 2 * rank, (0,) * 2 * rank)
+    out, per_group = plain.outputs(shape[2:]), filters[0] // group
+    attributes = _product(shape, filters, plain, out, group, per_group)
+    y = builder.emit(node, "StridedProduct", [x, w], attributes)
+    if not bias:
+        return emit.reshape(y, (shape[0], filters[0], *out), output)
+    y = emit.reshape(y, (shape[0], filters[0], *out))
+    return emit.op("Add", y, emit.reshape(bias, (filters[0], *(1,) * rank)), output=output)
+
+
+def _product(x: Shape, w: Shape, windows: Windows, out: Shape, group: int, per_group: int) -> dict[str, Shape]:
+    """Loops: batch, group, filter, position, then channel and place in the window."""
+    between, within = windows.strides_in(x)
+    steps, filter_steps, zeros = row_major_strides(x), row_major_strides(w), (0,) * len(out)
+    return {
+        "shape": (x[0], group, per_group, *out),
+        "summed": (w[1], *windows.kernel),
+        "a_strides": (steps[0], w[1] * steps[1], 0, *between, steps[1], *within),
+        "b_strides": (0, per_group * filter_steps[0], filter_steps[0], *zeros, *filter_steps[1:]),
+    }
+
+
+def _padded(emit: Emitter, x: str, pads: Shape) -> str:
+    """Zeros around a tensor of any number of axes and any element type."""
+    shape, rank = emit.shape(x), len(pads) // 2
+    wide = tuple(size + pads[axis] + pads[axis + rank] for axis, size in enumerate(shape))
+    return emit.op("Embedding", x, shape=wide, starts=tuple(pads[:rank]), steps=(1,) * rank, value=0.0)
+
+
+def _conv_integer(node: OnnxNode, builder: GraphBuilder) -> None:
+    emit = Emitter(node, builder)
+    x, w = (centred(emit, node.input(index), node.optional(index + 2), 0) for index in (0, 1))
+    filters = builder.shape(w)[2:]
+    node.integers("kernel_shape", filters)
+    windows = read_windows(node, builder.shape(x)[2:], filters)
+    windowed_product(node, builder, x, w, windows, node.integer("group", 1), "", node.output)
+
+
+def centred(emit: Emitter, x: str, zero_point: str, axis: int) -> str:
+    """The tensor less its zero point, which may be one or one for each index of an axis, in int32."""
+    x = emit.cast(x, "int32")
+    if not zero_point:
+        return x
+    count, rank = math.prod(emit.shape(zero_point)), len(emit.shape(x))
+    shape = () if count == 1 else (count, *(1,) * (rank - axis - 1))
+    return emit.op("Sub", x, emit.reshape(emit.cast(zero_point, "int32"), shape))
+
+
+OPERATORS: Mapping[str, Handler] = {"Conv": _conv, "ConvInteger": _conv_integer}

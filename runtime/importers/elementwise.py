@@ -8,6 +8,7 @@ import numpy as np
 
 from runtime.errors import ModelError
 from runtime.importers.builder import GraphBuilder
+from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
 from runtime.operators import BINARY
@@ -15,7 +16,7 @@ from runtime.operators import BINARY
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 _PLAIN = (
     "Relu", "Sigmoid", "Tanh", "HardSwish", "Exp", "Log", "Sqrt", "Reciprocal", "Neg", "Abs", "Floor", "Ceil", "Erf",
-    "Identity",
+    "Identity", "Round", "Softplus", "Sin", "Cos",
 )  # fmt: skip
 
 
@@ -35,12 +36,15 @@ def _binary(op: str) -> Handler:
 
 
 def _pow(node: OnnxNode, builder: GraphBuilder) -> None:
-    """Imports Pow, which alone may mix element types: a constant exponent is converted to the type of the base."""
+    """Imports Pow, which alone may mix element types: a constant exponent of a float takes the type of the base."""
     base, exponent = node.input(0), node.input(1)
-    value, kind = builder.constant(exponent), builder.graph.tensors[base].dtype
-    if value is not None and value.dtype != kind:
+    value, kind = builder.constant(exponent), builder.dtype(base)
+    if value is not None and value.dtype != kind and kind == np.float32:
         exponent = builder.derived(f"{exponent}/exponent", value.astype(kind))
-    builder.emit(node, "Pow", [base, exponent], {}, node.output)
+    if builder.dtype(exponent) == kind == np.float32:
+        builder.emit(node, "Pow", [base, exponent], {}, node.output)
+        return
+    Emitter(node, builder).element("pow", base, exponent, dtype=kind, output=node.output)
 
 
 def _clip(node: OnnxNode, builder: GraphBuilder) -> None:
@@ -49,7 +53,8 @@ def _clip(node: OnnxNode, builder: GraphBuilder) -> None:
     if node.opset < 11:
         low, high = node.real("min", -_FLOAT32_MAX), node.real("max", _FLOAT32_MAX)
     else:
-        if any(node.optional(index) and builder.constant(node.input(index)) is None for index in (1, 2)):
+        bounds = [node.input(index) for index in (1, 2) if node.optional(index)]
+        if builder.dtype(x) != np.float32 or any(builder.constant(bound) is None for bound in bounds):
             _clip_at_run_time(node, builder)
             return
         low = builder.scalar(node, 1, "min") if node.optional(1) else -_FLOAT32_MAX
@@ -66,6 +71,9 @@ def _clip(node: OnnxNode, builder: GraphBuilder) -> None:
 def _clip_at_run_time(node: OnnxNode, builder: GraphBuilder) -> None:
     steps = [(op, node.optional(index)) for index, op in ((1, "Max"), (2, "Min")) if node.optional(index)]
     x = node.input(0)
+    if not steps:
+        builder.emit(node, "Identity", [x], {}, node.output)
+        return
     for op, bound in steps[:-1]:
         x = builder.emit(node, op, [x, bound])
     builder.emit(node, steps[-1][0], [x, steps[-1][1]], {}, node.output)
@@ -89,6 +97,14 @@ def _variadic(op: str) -> Callable[[OnnxNode, GraphBuilder], None]:
     return handle
 
 
+def _relu(node: OnnxNode, builder: GraphBuilder) -> None:
+    if builder.dtype(node.input(0)) == np.float32:
+        builder.emit(node, "Relu", [node.input(0)], {}, node.output)
+        return
+    emit, x = Emitter(node, builder), node.input(0)
+    emit.op("Max", x, emit.constant(0, like=x), output=node.output)
+
+
 def _mean(node: OnnxNode, builder: GraphBuilder) -> None:
     node.input(0)
     count = builder.derived(f"{node.output}/count", np.asarray(len(node.inputs), np.float32))
@@ -96,6 +112,12 @@ def _mean(node: OnnxNode, builder: GraphBuilder) -> None:
 
 
 def _prelu(node: OnnxNode, builder: GraphBuilder) -> None:
+    """A slope of another type than float32, or one that is computed at run time, has no kernel of its own."""
+    if builder.dtype(node.input(0)) != np.float32 or builder.constant(node.input(1)) is None:
+        emit, (x, slope) = Emitter(node, builder), node.inputs
+        below = emit.element("less", x, emit.constant(0, like=x), dtype="bool")
+        emit.element("where", below, emit.op("Mul", x, slope), x, output=node.output)
+        return
     builder.weights(node, 1, "slope")
     builder.emit(node, "PRelu", [node.input(0), node.input(1)], {}, node.output)
 
@@ -107,6 +129,7 @@ OPERATORS: Mapping[str, Handler] = {
     "Elu": _unary("Elu", {"alpha": 1.0}),
     "HardSigmoid": _unary("HardSigmoid", {"alpha": 0.2, "beta": 0.5}),
     "Clip": _clip,
+    "Relu": _relu,
     "Pow": _pow,
     "PRelu": _prelu,
     "Sum": _variadic("Add"),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import onnx
 
 from runtime.errors import ModelError, UnsupportedError
+from runtime.types import ELEMENT_TYPES
 
 Declared = tuple[int | str, ...]
 
@@ -39,15 +42,33 @@ def bind_inputs(
 def _declared_shape(value: onnx.ValueInfoProto) -> Declared | None:
     """Returns each dimension as a number or a symbol (empty where it has no name); None where there is no shape."""
     if not value.type.HasField("tensor_type"):
-        raise UnsupportedError(f"input '{value.name}' is no tensor; supported: float32 tensors")
+        raise UnsupportedError(f"input '{value.name}' is no tensor; supported: tensors")
     tensor = value.type.tensor_type
-    if tensor.elem_type != onnx.TensorProto.FLOAT:
-        names = {number: name for name, number in onnx.TensorProto.DataType.items()}
-        kind = names.get(tensor.elem_type, tensor.elem_type)
-        raise UnsupportedError(f"input '{value.name}' holds {kind}; supported: FLOAT")
     if not tensor.HasField("shape"):
         return None
     return tuple(dim.dim_value if dim.dim_value > 0 else dim.dim_param for dim in tensor.shape.dim)
+
+
+def input_dtype(value: onnx.ValueInfoProto) -> np.dtype[Any]:
+    """NumPy type of a declared input; UnsupportedError for one that no runtime has."""
+    number = value.type.tensor_type.elem_type
+    dtype = element_dtype(number)
+    if dtype is None:
+        names = {number: name for name, number in onnx.TensorProto.DataType.items()}
+        supported = ", ".join(ELEMENT_TYPES)
+        raise UnsupportedError(f"input '{value.name}' holds {names.get(number, number)}; supported: {supported}")
+    return dtype
+
+
+def element_dtype(number: int) -> np.dtype[Any] | None:
+    """NumPy type of an ONNX element type; None where the graph has no such type."""
+    if number in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING):
+        return None
+    try:
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
+    except (KeyError, TypeError):
+        return None
+    return dtype if dtype.name in ELEMENT_TYPES else None
 
 
 def _bound(

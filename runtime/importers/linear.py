@@ -9,6 +9,7 @@ import numpy as np
 from runtime.errors import ModelError
 from runtime.graph import Array
 from runtime.importers.builder import GraphBuilder
+from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
 
@@ -19,7 +20,7 @@ def _gemm(node: OnnxNode, builder: GraphBuilder) -> None:
         a = builder.emit(node, "Transpose", [a], {"perm": (1, 0)})
     alpha, beta = node.real("alpha", 1.0), node.real("beta", 1.0)
     transposed = bool(node.integer("transB", 0))
-    if builder.constant(node.input(1)) is None:
+    if builder.constant(node.input(1)) is None or builder.dtype(a) != np.float32:
         _gemm_at_run_time(node, builder, a, transposed, alpha, beta)
         return
     w = _weights(node, builder, transposed, alpha)
@@ -65,25 +66,42 @@ def _gemm_at_run_time(
         return
     product = builder.emit(node, "MatMul", [a, b])
     if not addend:
-        builder.emit(node, "Mul", [product, _factor(node, builder, alpha)], {}, node.output)
+        builder.emit(node, "Mul", [product, _factor(node, builder, alpha, product)], {}, node.output)
         return
     builder.emit(node, "Add", [_scaled(node, builder, product, alpha), addend], {}, node.output)
 
 
 def _scaled(node: OnnxNode, builder: GraphBuilder, tensor: str, factor: float) -> str:
-    return tensor if factor == 1 else builder.emit(node, "Mul", [tensor, _factor(node, builder, factor)])
+    return tensor if factor == 1 else builder.emit(node, "Mul", [tensor, _factor(node, builder, factor, tensor)])
 
 
-def _factor(node: OnnxNode, builder: GraphBuilder, factor: float) -> str:
-    return builder.derived(f"{node.output}/factor", np.asarray(factor, np.float32))
+def _factor(node: OnnxNode, builder: GraphBuilder, factor: float, like: str) -> str:
+    return builder.derived(f"{node.output}/factor", np.asarray(factor).astype(builder.dtype(like)))
 
 
 def _matmul(node: OnnxNode, builder: GraphBuilder) -> None:
     a, b = node.input(0), node.input(1)
-    if builder.constant(b) is None or len(builder.shape(a)) != 2 or len(builder.shape(b)) != 2:
+    if min(len(builder.shape(a)), len(builder.shape(b))) < 2:
+        _vector_product(node, builder, a, b)
+        return
+    is_planar = len(builder.shape(a)) == len(builder.shape(b)) == 2
+    if builder.dtype(a) != np.float32 or builder.constant(b) is None or not is_planar:
         builder.emit(node, "MatMul", [a, b], {}, node.output)
         return
     builder.emit(node, "FullyConnected", [a, _weights(node, builder, False, 1.0)], {}, node.output)
+
+
+def _vector_product(node: OnnxNode, builder: GraphBuilder, a: str, b: str) -> None:
+    """A vector on the left counts as one row, one on the right as one column; the result lacks that axis."""
+    emit, left, right = Emitter(node, builder), builder.shape(a), builder.shape(b)
+    if not left or not right:
+        raise ModelError(f"{node}: shapes {left} and {right} do not multiply")
+    rows = emit.reshape(a, (1, *left)) if len(left) == 1 else a
+    columns = emit.reshape(b, (*right, 1)) if len(right) == 1 else b
+    product = emit.op("MatMul", rows, columns)
+    shape = builder.shape(product)
+    kept = (*shape[:-2], *shape[-2:-1][: len(left) > 1], *shape[-1:][: len(right) > 1])
+    emit.reshape(product, kept, node.output)
 
 
 OPERATORS: Mapping[str, Handler] = {"Gemm": _gemm, "MatMul": _matmul}

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from runtime.errors import ModelError
-from runtime.importers.builder import GraphBuilder
+from runtime.generic import row_major_strides
+from runtime.generic_forms import generic_form
+from runtime.importers.builder import GraphBuilder, check_size
+from runtime.importers.emitting import Emitter
+from runtime.importers.gathering import gather
 from runtime.importers.normalization import normalized_axis
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
 from runtime.operators import PAD_MODES
+
+_PAD_RANK = 4
+_NUMPY_MODES: Mapping[str, Any] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
 
 
 def _reshape(node: OnnxNode, builder: GraphBuilder) -> None:
@@ -149,7 +159,7 @@ def _split_sizes(node: OnnxNode, builder: GraphBuilder, extent: int) -> Sequence
 
 
 def _pad(node: OnnxNode, builder: GraphBuilder) -> None:
-    mode = node.choice("mode", "constant", PAD_MODES)
+    mode = node.choice("mode", "constant", (*PAD_MODES, "wrap"))
     shape = builder.shape(node.input(0))
     value = 0.0
     if node.opset < 11:
@@ -160,15 +170,67 @@ def _pad(node: OnnxNode, builder: GraphBuilder) -> None:
         axes = builder.integers(node, 3, "axes") if node.optional(3) else tuple(range(len(shape)))
     if len(pads) != 2 * len(axes):
         raise ModelError(f"{node}: {len(pads)} pads for {len(axes)} axes; two for each are needed")
-    if min(pads, default=0) < 0:
-        raise node.unsupported("pads", list(pads), "values that are not negative")
     out = [0] * (2 * len(shape))
     for index, axis in enumerate(normalized_axis(node, axis, len(shape)) for axis in axes):
         out[axis], out[axis + len(shape)] = pads[index], pads[index + len(axes)]
-    builder.emit(node, "Pad", [node.input(0)], {"pads": tuple(out), "value": value, "mode": mode}, node.output)
+    _emit_pad(node, builder, tuple(out), value, mode)
+
+
+def _emit_pad(node: OnnxNode, builder: GraphBuilder, pads: tuple[int, ...], value: float, mode: str) -> None:
+    """Negative pads cut; of what is left, any mode but a constant repeats elements of each axis in a known order."""
+    emit, x = Emitter(node, builder), node.input(0)
+    rank = len(builder.shape(x))
+    for axis in range(rank):
+        size, before, after = builder.shape(x)[axis], min(pads[axis], 0), min(pads[axis + rank], 0)
+        if before or after:
+            x = emit.slice(x, axis, -before, size + after)
+    pads = tuple(max(pad, 0) for pad in pads)
+    is_plain = mode == "constant" or (builder.dtype(x) == np.float32 and mode != "wrap")
+    if is_plain and (rank <= _PAD_RANK or builder.dtype(x) != np.float32):
+        emit.op("Pad", x, output=node.output, pads=pads, value=value, mode=mode)
+        return
+    if mode == "constant":
+        form = generic_form("Pad", [builder.shape(x)], builder.dtype(x), {"pads": pads, "value": value, "mode": mode})
+        assert form is not None
+        builder.emit(node, form[0], [x], form[1], node.output)
+        return
+    for axis in [axis for axis in range(rank) if pads[axis] or pads[axis + rank]]:
+        order = np.pad(np.arange(builder.shape(x)[axis]), (pads[axis], pads[axis + rank]), mode=_NUMPY_MODES[mode])
+        x = gather(node, builder, x, emit.constant(order, dtype="int64"), axis)
+    emit.op("Identity", x, output=node.output)
+
+
+def _expand(node: OnnxNode, builder: GraphBuilder) -> None:
+    x, wanted = node.input(0), builder.integers(node, 1, "shape")
+    shape = builder.shape(x)
+    try:
+        out = np.broadcast_shapes(shape, wanted)
+    except ValueError:
+        raise ModelError(f"{node}: an input of shape {shape} does not expand to {list(wanted)}") from None
+    emit = Emitter(node, builder)
+    if out == shape:
+        emit.op("Identity", x, output=node.output)
+    else:
+        check_size(node, out)
+        emit.expand(x, out, node.output)
+
+
+def _tile(node: OnnxNode, builder: GraphBuilder) -> None:
+    """Each axis is repeated as an axis before it, which then joins it."""
+    x, repeats = node.input(0), builder.integers(node, 1, "repeats")
+    shape, emit = builder.shape(x), Emitter(node, builder)
+    if len(repeats) != len(shape) or min(repeats, default=1) < 0:
+        raise ModelError(f"{node}: repeats {list(repeats)} do not fit an input of shape {shape}")
+    out = tuple(size * count for size, count in zip(shape, repeats, strict=True))
+    check_size(node, out)
+    pairs = [size for both in zip(repeats, shape, strict=True) for size in both]
+    steps = [step for own in row_major_strides(shape) for step in (0, own)]
+    emit.reshape(emit.view(x, pairs, steps), out, node.output)
 
 
 OPERATORS: Mapping[str, Handler] = {
+    "Expand": _expand,
+    "Tile": _tile,
     "Reshape": _reshape,
     "Flatten": _flatten,
     "Squeeze": _squeeze,

@@ -9,6 +9,7 @@ import numpy as np
 
 from runtime.errors import ModelError
 from runtime.importers.builder import GraphBuilder
+from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
 
@@ -17,6 +18,9 @@ def _batch_normalization(node: OnnxNode, builder: GraphBuilder) -> None:
     node.only("training_mode", 0)
     node.only("spatial", 1)
     node.real("momentum", 0.9)  # training only
+    if any(builder.constant(node.input(index)) is None for index in range(1, 5)):
+        _batch_normalization_at_run_time(node, builder)
+        return
     gamma, beta, mean, variance = (
         builder.weights(node, index, what).astype(np.float64)
         for index, what in enumerate(("scale", "shift", "mean", "variance"), start=1)
@@ -33,6 +37,50 @@ def _batch_normalization(node: OnnxNode, builder: GraphBuilder) -> None:
         for what, value in (("scale", scale), ("shift", beta - mean * scale))
     ]
     builder.emit(node, "BatchNormalization", [node.input(0), *names], {}, node.output)
+
+
+def _batch_normalization_at_run_time(node: OnnxNode, builder: GraphBuilder) -> None:
+    emit, x = Emitter(node, builder), node.input(0)
+    shape = (-1, *(1,) * (len(builder.shape(x)) - 2))
+    channels = builder.shape(x)[1]
+    scale, shift, mean, variance = (emit.reshape(node.input(i), (channels, *shape[1:])) for i in range(1, 5))
+    deviation = emit.op("Sqrt", emit.op("Add", variance, emit.constant(node.real("epsilon", 1e-5))))
+    centred = emit.op("Div", emit.op("Sub", x, mean), deviation)
+    emit.op("Add", emit.op("Mul", centred, scale), shift, output=node.output)
+
+
+def _instance_normalization(node: OnnxNode, builder: GraphBuilder) -> None:
+    """Mean and variance of each channel of each image."""
+    emit, x = Emitter(node, builder), node.input(0)
+    shape = builder.shape(x)
+    axes = tuple(range(2, len(shape)))
+    scale, shift = (emit.reshape(node.input(i), (shape[1], *(1,) * len(axes))) for i in (1, 2))
+    centred = emit.op("Sub", x, emit.op("ReduceMean", x, axes=axes, keepdims=True))
+    variance = emit.op("ReduceMean", emit.op("Mul", centred, centred), axes=axes, keepdims=True)
+    deviation = emit.op("Sqrt", emit.op("Add", variance, emit.constant(node.real("epsilon", 1e-5))))
+    emit.op("Add", emit.op("Mul", emit.op("Div", centred, deviation), scale), shift, output=node.output)
+
+
+def _lp_normalization(node: OnnxNode, builder: GraphBuilder) -> None:
+    """A vector of zeros stays one."""
+    emit, x, order = Emitter(node, builder), node.input(0), node.integer("p", 2)
+    axis = normalized_axis(node, node.integer("axis", -1), len(builder.shape(x)))
+    sizes = emit.op("Abs", x) if order == 1 else emit.op("Mul", x, x)
+    norm = emit.op("ReduceSum", sizes, axes=(axis,), keepdims=True)
+    norm = norm if order == 1 else emit.op("Sqrt", norm)
+    zero = emit.element("equal", norm, emit.constant(0), dtype="bool")
+    emit.op("Div", x, emit.element("where", zero, emit.constant(1), norm), output=node.output)
+
+
+def _log_softmax(node: OnnxNode, builder: GraphBuilder) -> None:
+    """Before opset 13 the axes from `axis` on are one."""
+    emit, x = Emitter(node, builder), node.input(0)
+    shape = builder.shape(x)
+    axis = normalized_axis(node, node.integer("axis", -1 if node.opset >= 13 else 1), len(shape))
+    axes = (axis,) if node.opset >= 13 else tuple(range(axis, len(shape)))
+    centred = emit.op("Sub", x, emit.op("ReduceMax", x, axes=axes, keepdims=True))
+    total = emit.op("ReduceSum", emit.op("Exp", centred), axes=axes, keepdims=True)
+    emit.op("Sub", centred, emit.op("Log", total), output=node.output)
 
 
 def _lrn(node: OnnxNode, builder: GraphBuilder) -> None:
@@ -70,15 +118,21 @@ def normalized_axis(node: OnnxNode, axis: int, rank: int) -> int:
 
 
 def _dropout(node: OnnxNode, builder: GraphBuilder) -> None:
+    """At inference nothing is dropped, and the mask is all true."""
     node.real("ratio", 0.5)
     node.integer("seed", 0)
     if node.optional(2) and builder.require_constant(node, 2, "training_mode").any():
         raise node.unsupported("training_mode", True, "inference")
     builder.emit(node, "Identity", [node.input(0)], {}, node.output)
+    if len(node.outputs) > 1 and node.outputs[1]:
+        builder.add_constant(node.outputs[1], np.ones(builder.shape(node.input(0)), bool))
 
 
 OPERATORS: Mapping[str, Handler] = {
     "BatchNormalization": _batch_normalization,
+    "InstanceNormalization": _instance_normalization,
+    "LpNormalization": _lp_normalization,
+    "LogSoftmax": _log_softmax,
     "LRN": _lrn,
     "Softmax": _softmax,
     "Dropout": _dropout,

@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
 
 from runtime.errors import ModelError, UnsupportedError
+from runtime.generic import GENERIC_OPERATORS
+from runtime.generic_forms import element_form
 from runtime.graph import Graph
-from runtime.importers import (
-    constants,
-    convolution,
-    elementwise,
-    linear,
-    movement,
-    normalization,
-    pooling,
-    reduction,
-    resize,
-)
+from runtime.importers.branches import chosen_branch
 from runtime.importers.builder import GraphBuilder, check_finite
 from runtime.importers.farm_domain import DOMAIN, VERSION, import_farm_node
-from runtime.importers.inputs import bind_inputs
+from runtime.importers.functions import expanded, function_of
+from runtime.importers.handlers import HANDLERS
+from runtime.importers.inputs import bind_inputs, element_dtype, input_dtype
 from runtime.importers.onnx_node import OnnxNode
-from runtime.importers.registry import Handler
-from runtime.importers.tensors import tensor_value
+from runtime.importers.refusals import Refusals
+from runtime.importers.tensors import is_float, tensor_value
 
 OLDEST_OPSET = 7
 NEWEST_OPSET = onnx.defs.onnx_opset_version()
-_FAMILIES = (
-    constants,
-    convolution,
-    elementwise,
-    linear,
-    movement,
-    normalization,
-    pooling,
-    reduction,
-    resize,
-)
-HANDLERS: Mapping[str, Handler] = {op: handler for family in _FAMILIES for op, handler in family.OPERATORS.items()}
+_FLOAT32 = np.dtype(np.float32)
+_INFINITE = (*GENERIC_OPERATORS, "Add", "Max", "Min")  # masks are added, and limits are taken, that are infinite
 
 
 def import_onnx(
@@ -58,11 +43,16 @@ def import_onnx(
 
 
 class OnnxImport:
-    """One import; `builder.folded` lists afterwards which nodes became constants."""
+    """One import; `builder.folded` lists afterwards which nodes became constants.
+
+    Floats are float32 within the graph. An input or output of another float type keeps its name and type, and is
+    converted at once; nodes then read or write `<name>/float32` in its place.
+    """
 
     def __init__(
         self, model: onnx.ModelProto, input_shapes: Mapping[str, tuple[int, ...]], outputs: Sequence[str] | None
     ) -> None:
+        model = _modern(model)
         self.proto = model.graph
         self.opsets = _opsets(model)
         self.initializers = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -71,21 +61,58 @@ class OnnxImport:
         self.builder = GraphBuilder(model.graph.name or "model", {*self.initializers, *self.producers, *declared})
         self.input_shapes = {name: tuple(shape) for name, shape in input_shapes.items()}
         self.outputs = list(outputs or [value.name for value in model.graph.output])
+        self._renamed: dict[str, str] = {}
+        self._refusals = Refusals()
 
     def run(self) -> Graph:
         """Imports the model."""
         needed = self._needed_tensors()
-        declared = [value for value in self.proto.input if value.name not in self.initializers]
-        for name, shape in bind_inputs(declared, self.input_shapes, self.producers.keys(), needed).items():
-            self.builder.add_input(name, shape)
+        self._add_inputs(needed)
+        output_types = self._output_types()
+        for name in output_types:
+            if name in self.producers:
+                self._renamed[name] = f"{name}/float32"
         with np.errstate(all="ignore"):  # a constant that overflows is refused at the end, where it is used
             for name, tensor in self.initializers.items():
                 if name in needed and name not in self.builder.graph.tensors:
                     self.builder.add_constant(name, tensor_value(tensor, name))
             for proto in self.proto.node:
                 if any(name in needed and name not in self.input_shapes for name in proto.output):
-                    self._import_node(proto)
+                    self._import_node(proto, self.opsets)
+            self._refusals.check()
+            for name, dtype in output_types.items():
+                self._convert(f"{name}/float32", name, dtype)
         return self._finished()
+
+    def _add_inputs(self, needed: set[str]) -> None:
+        declared = [value for value in self.proto.input if value.name not in self.initializers]
+        types = {value.name: value for value in declared}
+        for name, shape in bind_inputs(declared, self.input_shapes, self.producers.keys(), needed).items():
+            dtype = input_dtype(types[name]) if name in types else _FLOAT32
+            self.builder.add_input(name, shape, dtype)
+            if self._is_converted(dtype):
+                self._renamed[name] = f"{name}/float32"
+                self._convert(name, f"{name}/float32", _FLOAT32)
+
+    def _output_types(self) -> dict[str, np.dtype[Any]]:
+        """The outputs of the model that are floats, but no float32."""
+        found = {}
+        for value in self.proto.output:
+            dtype = element_dtype(value.type.tensor_type.elem_type)
+            if value.name in self.outputs and dtype is not None and self._is_converted(dtype):
+                found[value.name] = dtype
+        return found
+
+    def _is_converted(self, dtype: np.dtype[Any]) -> bool:
+        """Whether an input or output of a type needs a conversion; a graph that the exporter wrote has its own."""
+        return is_float(dtype) and dtype != _FLOAT32 and DOMAIN not in self.opsets
+
+    def _convert(self, source: str, target: str, dtype: np.dtype[Any]) -> None:
+        """Adds a conversion of a tensor to another element type."""
+        if source not in self.builder.graph.tensors:
+            return
+        node = OnnxNode("Cast", f"{target}/conversion", (source,), (target,), NEWEST_OPSET, {})
+        self.builder.emit(node, "Elementwise", [source], element_form("cast", dtype), target)
 
     def _needed_tensors(self) -> set[str]:
         """The tensors that the outputs depend on, as far back as the given inputs."""
@@ -97,27 +124,60 @@ class OnnxImport:
                 continue
             needed.add(name)
             if name in self.producers and name not in self.input_shapes:
-                pending += [source for source in self.producers[name].input if source]
+                pending += [source for source in _read(self.producers[name]) if source]
         return needed
 
-    def _import_node(self, proto: onnx.NodeProto) -> None:
+    def _import_node(self, proto: onnx.NodeProto, opsets: Mapping[str, int]) -> None:
+        """Adds what a node computes, or remembers why it cannot be added."""
         domain = "" if proto.domain == "ai.onnx" else proto.domain
-        node = OnnxNode.parse(proto, self.opsets.get(domain, 0))
-        for name in filter(None, node.inputs):
-            if name not in self.builder.graph.tensors:
-                raise self._unknown_input(node, name)
+        node = OnnxNode.parse(proto, opsets.get(domain, 0), self._renamed)
+        unknown = [name for name in filter(None, node.inputs) if name not in self.builder.graph.tensors]
+        if any(self._refusals.lacks(name) for name in unknown):
+            self._refusals.skip(node, domain in ("", DOMAIN) and (node.op in HANDLERS or self._is_defined(proto, node)))
+            return
+        if unknown:
+            raise self._unknown_input(node, unknown[0])
+        try:
+            self._dispatch(proto, node, domain)
+        except UnsupportedError as error:
+            self._refusals.add(node, error)
+
+    def _dispatch(self, proto: onnx.NodeProto, node: OnnxNode, domain: str) -> None:
         if domain == DOMAIN:
             import_farm_node(node, self.builder)
-            return
-        if domain or node.op not in HANDLERS:
+        elif domain == "" and node.op == "If":
+            self._import_nodes(chosen_branch(proto, node, self.builder), {**self.opsets, "": node.opset})
+        elif domain == "" and node.op in HANDLERS:
+            HANDLERS[node.op](node, self.builder)
+            if node.unread():
+                name = node.unread()[0]
+                raise node.unsupported(name, node.attributes[name], f"no attribute of this name in opset {node.opset}")
+        else:
+            self._expand(proto, node)
+
+    def _expand(self, proto: onnx.NodeProto, node: OnnxNode) -> None:
+        """Adds the nodes of ONNX's own definition of an operator."""
+        infos = [self.builder.graph.tensors[name] if name else None for name in node.inputs]
+        function = function_of(proto, node.opset, infos)
+        if function is None:
             supported = ", ".join(sorted(HANDLERS))
-            raise UnsupportedError(
-                f"{node}: operator {domain or 'ai.onnx'}.{node.op} is not supported; are: {supported}"
-            )
-        HANDLERS[node.op](node, self.builder)
-        if node.unread():
-            name = node.unread()[0]
-            raise node.unsupported(name, node.attributes[name], f"no attribute of this name in opset {node.opset}")
+            operator = f"{proto.domain or 'ai.onnx'}.{node.op}"
+            raise UnsupportedError(f"{node}: operator {operator} is not supported; are: {supported}")
+        own = {entry.domain: entry.version for entry in function.opset_import}
+        self._import_nodes(expanded(function, proto, node.opset), {**self.opsets, **own})
+
+    def _import_nodes(self, protos: Iterable[onnx.NodeProto], opsets: Mapping[str, int]) -> None:
+        """Adds nodes that stand for one of the model."""
+        for proto in protos:
+            self._import_node(proto, opsets)
+
+    def _is_defined(self, proto: onnx.NodeProto, node: OnnxNode) -> bool:
+        """Whether ONNX defines the operator by others; asked where an input's type is not known."""
+        try:
+            schema: Any = onnx.defs.get_schema(node.op, node.opset, proto.domain)
+        except onnx.defs.SchemaError:
+            return False
+        return bool(node.op == "If" or schema.has_function or schema.has_context_dependent_function)
 
     def _unknown_input(self, node: OnnxNode, name: str) -> ModelError:
         producer = self.producers.get(name)
@@ -137,11 +197,35 @@ class OnnxImport:
         for name in [name for name in graph.constants if name not in used]:
             del graph.constants[name], graph.tensors[name]
         for name, value in graph.constants.items():
-            check_finite(name, value)
+            if any(name in node.inputs and node.op not in _INFINITE for node in graph.nodes):
+                check_finite(name, value)
         return graph
 
     def _model_outputs(self) -> str:
         return ", ".join(value.name for value in self.proto.output)
+
+
+def _read(proto: onnx.NodeProto) -> Iterable[str]:
+    """What a node reads, in its subgraphs too."""
+    yield from proto.input
+    for attribute in proto.attribute:
+        for inner in attribute.g.node:
+            yield from _read(inner)
+        yield from (value.name for value in attribute.g.output)
+
+
+def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model of an opset before the oldest one is brought to it; UnsupportedError where ONNX cannot."""
+    version = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), OLDEST_OPSET)
+    if not 0 < version < OLDEST_OPSET:
+        return model
+    try:
+        return onnx.version_converter.convert_version(model, OLDEST_OPSET)
+    except (RuntimeError, onnx.version_converter.ConvertError) as error:
+        reason = (str(error).splitlines() or ["no reason"])[0]
+        raise UnsupportedError(
+            f"the model uses opset {version}, which ONNX's converter does not bring to {OLDEST_OPSET}: {reason}"
+        ) from None
 
 
 def _opsets(model: onnx.ModelProto) -> dict[str, int]:

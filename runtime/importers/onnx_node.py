@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import onnx
@@ -26,11 +26,12 @@ class OnnxNode:
     read: set[str] = dataclasses.field(default_factory=set)
 
     @classmethod
-    def parse(cls, proto: onnx.NodeProto, opset: int) -> OnnxNode:
-        """Reads a node; one without a name takes that of its first output."""
-        name = proto.name or (proto.output[0] if proto.output else proto.op_type)
+    def parse(cls, proto: onnx.NodeProto, opset: int, renamed: Mapping[str, str]) -> OnnxNode:
+        """Reads a node; one without a name takes that of its first output. `renamed`: tensors of another name here."""
+        name = proto.name or next(filter(None, proto.output), proto.op_type)
         attributes = {attribute.name: _value(attribute) for attribute in proto.attribute}
-        return cls(proto.op_type, name, tuple(proto.input), tuple(proto.output), opset, attributes)
+        inputs, outputs = (tuple(renamed.get(name, name) for name in names) for names in (proto.input, proto.output))
+        return cls(proto.op_type, name, inputs, outputs, opset, attributes)
 
     def __str__(self) -> str:
         return f"node '{self.name}' ({self.op})"
@@ -51,6 +52,11 @@ class OnnxNode:
         if self.outputs and self.outputs[0]:
             return self.outputs[0]
         raise ModelError(f"{self}: it has no output")
+
+    @property
+    def label(self) -> str:
+        """What derived tensors are named after: the first output that is there."""
+        return next(filter(None, self.outputs), self.name)
 
     def integer(self, name: str, default: int) -> int:
         """An integer attribute."""

@@ -1,77 +1,191 @@
-"""MaxPool, AveragePool and the global pools.
+"""MaxPool, AveragePool, LpPool and the global pools.
 
-Global pooling, and an average over the whole image, become ReduceMean and ReduceMax.
+Global pooling, and an average over the whole image, become ReduceMean and ReduceMax. Windows over other than two axes,
+with dilation, or of other element types than float32 are strided reductions.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
+
+from runtime.errors import ModelError
+from runtime.generic import Shape, row_major_strides
 from runtime.importers.builder import GraphBuilder
+from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
-from runtime.importers.windows import ceil_excess, pair, resolve_pads
+from runtime.importers.windows import Windows, read_windows
 
 _GLOBAL = {"axes": (2, 3), "keepdims": True}
 
 
 def _max_pool(node: OnnxNode, builder: GraphBuilder) -> None:
-    node.only("storage_order", 0)
-    kernel, strides, pads, excess = _window(node, builder)
-    attributes = {"kernel": kernel, "strides": strides, "pads": _extended(pads, excess)}
-    builder.emit(node, "MaxPool", [node.input(0)], attributes, node.output)
+    x, windows = node.input(0), _windows(node, builder)
+    order = node.integer("storage_order", 0)
+    wants_places = len(node.outputs) > 1 and bool(node.outputs[1])
+    if _has_kernel(builder, x, windows):
+        attributes = {"kernel": windows.kernel, "strides": windows.strides, "pads": windows.pads}
+        builder.emit(node, "MaxPool", [x], attributes, node.output)
+    else:
+        _reduced(node, builder, x, windows, "max", node.output)
+    if wants_places:
+        _places(node, builder, windows, order)
+
+
+def _has_kernel(builder: GraphBuilder, x: str, windows: Windows) -> bool:
+    return len(windows.kernel) == 2 and builder.dtype(x) == np.float32 and windows.dilations == (1, 1)
+
+
+def _lowest(dtype: np.dtype[Any]) -> float:
+    return -math.inf if dtype.kind == "f" else float(np.iinfo(dtype).min)
+
+
+def _padded(emit: Emitter, x: str, windows: Windows, value: float) -> str:
+    shape, rank = emit.shape(x), len(windows.kernel)
+    if not any(windows.pads):
+        return x
+    wide = (*shape[:2], *windows.padded(shape[2:]))
+    starts = (0, 0, *windows.pads[:rank])
+    return emit.op("Embedding", x, shape=wide, starts=starts, steps=(1,) * (rank + 2), value=value)
+
+
+def _reduced(
+    node: OnnxNode, builder: GraphBuilder, x: str, windows: Windows, function: str, output: str | None = None
+) -> str:
+    """A reduction of each window; outside of the image stands what changes nothing."""
+    emit = Emitter(node, builder)
+    out = windows.outputs(builder.shape(x)[2:])
+    is_sum = function == "sum"
+    x = _padded(emit, x, windows, 0.0 if is_sum else _lowest(builder.dtype(x)))
+    shape = builder.shape(x)
+    between, within = windows.strides_in(shape)
+    attributes = {
+        "function": function,
+        "dtype": "int64" if function.startswith("arg") else builder.dtype(x).name,
+        "shape": (*shape[:2], *out),
+        "window": windows.kernel,
+        "strides": (*row_major_strides(shape)[:2], *between, *within),
+        "offset": 0,
+    }
+    return builder.emit(node, "StridedReduction", [x], attributes, output)
+
+
+def _places(node: OnnxNode, builder: GraphBuilder, windows: Windows, order: int) -> None:
+    """Where in the whole input the greatest stands: the window's place, and the place in the window by a table."""
+    emit, x = Emitter(node, builder), node.input(0)
+    shape = builder.shape(x)
+    rank, out = len(windows.kernel), windows.outputs(shape[2:])
+    steps: Shape = row_major_strides(shape)
+    if order:
+        steps = (*steps[:2], *(math.prod(shape[2 : 2 + axis]) for axis in range(rank)))
+    table = [
+        sum(at * step * dilation for at, step, dilation in zip(place, steps[2:], windows.dilations, strict=True))
+        for place in itertools.product(*map(range, windows.kernel))
+    ]
+    base = np.zeros((*shape[:2], *out), np.int64)
+    for axis in range(rank + 2):
+        first = np.arange(base.shape[axis])
+        if axis >= 2:
+            first = first * windows.strides[axis - 2] - windows.pads[axis - 2]
+        base += (first * steps[axis]).reshape([-1 if at == axis else 1 for at in range(rank + 2)])
+    chosen = _reduced(node, builder, x, windows, "arg_max")
+    attributes = {
+        "shape": base.shape,
+        "strides": (0,) * base.ndim,
+        "index_strides": row_major_strides(base.shape),
+        "component_stride": 0,
+        "limits": (len(table),),
+        "limit_strides": (1,),
+    }
+    within = builder.emit(node, "IndexedRead", [emit.constant(np.asarray(table), dtype="int64"), chosen], attributes)
+    emit.op("Add", emit.constant(base, dtype="int64"), within, output=node.outputs[1])
 
 
 def _average_pool(node: OnnxNode, builder: GraphBuilder) -> None:
     x, include = node.input(0), bool(node.integer("count_include_pad", 0))
-    kernel, strides, pads, excess = _window(node, builder)
+    windows = _windows(node, builder)
+    if not _has_kernel(builder, x, windows):
+        _average(node, builder, x, windows, include)
+        return
+    pads, excess = windows.declared, windows.excess
     if include and any(excess):
         # The divisor counts the model's padding, but not the rows that only ceil_mode reads.
         before, after = (0, 0, *pads[:2]), (0, 0, *pads[2:])
         x = builder.emit(node, "Pad", [x], {"pads": (*before, *after), "value": 0.0, "mode": "constant"})
         pads, include = (0, 0, 0, 0), False
-    pads = _extended(pads, excess)
-    if kernel == builder.shape(x)[2:] and not any(pads):
+    pads = (*pads[:2], pads[2] + excess[0], pads[3] + excess[1])
+    if windows.kernel == builder.shape(x)[2:] and not any(pads):
         builder.emit(node, "ReduceMean", [x], _GLOBAL, node.output)
         return
-    attributes = {"kernel": kernel, "strides": strides, "pads": pads, "count_include_pad": include and any(pads)}
+    attributes = {
+        "kernel": windows.kernel,
+        "strides": windows.strides,
+        "pads": pads,
+        "count_include_pad": include and any(pads),
+    }
     builder.emit(node, "AveragePool", [x], attributes, node.output)
 
 
-def _window(
-    node: OnnxNode, builder: GraphBuilder
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, int]]:
-    """Returns kernel, strides, pads, and the rows and columns that ceil_mode adds at the end."""
-    x = builder.shape(node.input(0))
-    if len(x) != 4:
-        raise node.unsupported("input shape", x, "2D pooling, four axes")
-    kernel, strides = pair(node, "kernel_shape", ()), pair(node, "strides")
-    if pair(node, "dilations") != (1, 1):
-        raise node.unsupported("dilations", list(node.integers("dilations")), "[1, 1]")
-    pads = resolve_pads(node, x[2:], kernel, strides)
-    ceil = node.integer("ceil_mode", 0)
-    if ceil and node.text("auto_pad", "NOTSET") != "NOTSET":
-        raise node.unsupported("ceil_mode", ceil, "0 together with auto_pad, whose sizes ONNX leaves open otherwise")
-    return kernel, strides, pads, ceil_excess(x[2:], kernel, strides, pads) if ceil else (0, 0)
+def _average(node: OnnxNode, builder: GraphBuilder, x: str, windows: Windows, include: bool) -> None:
+    """Sums over the windows, divided by how many elements of each count."""
+    emit, shape = Emitter(node, builder), builder.shape(x)
+    rank = len(windows.kernel)
+    divisor = np.ones((), np.int64)
+    for axis, out in enumerate(windows.outputs(shape[2:])):
+        begin, end = windows.declared[axis], windows.declared[axis + rank]
+        low, high = (0, shape[2 + axis] + begin + end) if include else (begin, begin + shape[2 + axis])
+        starts = np.arange(out) * windows.strides[axis]
+        taps = starts[:, None] + np.arange(windows.kernel[axis]) * windows.dilations[axis]
+        counted = ((taps >= low) & (taps < high)).sum(axis=1)
+        divisor = divisor[..., None] * counted
+    sums = _reduced(node, builder, x, windows, "sum")
+    emit.op("Div", sums, emit.constant(divisor), output=node.output)
 
 
-def _extended(pads: tuple[int, ...], excess: tuple[int, int]) -> tuple[int, ...]:
-    return (*pads[:2], pads[2] + excess[0], pads[3] + excess[1])
+def _lp_pool(node: OnnxNode, builder: GraphBuilder) -> None:
+    emit, x, windows = Emitter(node, builder), node.input(0), _windows(node, builder)
+    order = float(node.integer("p", 2))
+    powers = emit.op("Pow", emit.op("Abs", x), emit.constant(order))
+    sums = _reduced(node, builder, powers, windows, "sum")
+    emit.op("Pow", sums, emit.constant(1 / order), output=node.output)
+
+
+def _windows(node: OnnxNode, builder: GraphBuilder) -> Windows:
+    shape = builder.shape(node.input(0))
+    if len(shape) < 3:
+        raise node.unsupported("input shape", shape, "one spatial axis or more")
+    kernel = node.integers("kernel_shape")
+    if min(kernel, default=1) < 1:
+        raise ModelError(f"{node}: kernel_shape is {list(kernel)}; at least 1 is needed")
+    return read_windows(node, shape[2:], kernel)
 
 
 def _global(op: str) -> Handler:
     def handle(node: OnnxNode, builder: GraphBuilder) -> None:
-        x = builder.shape(node.input(0))
-        if len(x) != 4:
-            raise node.unsupported("input shape", x, "2D pooling, four axes")
-        builder.emit(node, op, [node.input(0)], _GLOBAL, node.output)
+        axes = tuple(range(2, len(builder.shape(node.input(0)))))
+        builder.emit(node, op, [node.input(0)], {"axes": axes, "keepdims": True}, node.output)
 
     return handle
+
+
+def _global_lp(node: OnnxNode, builder: GraphBuilder) -> None:
+    emit, x, order = Emitter(node, builder), node.input(0), float(node.integer("p", 2))
+    axes = tuple(range(2, len(builder.shape(x))))
+    powers = emit.op("Pow", emit.op("Abs", x), emit.constant(order))
+    sums = emit.op("ReduceSum", powers, axes=axes, keepdims=True)
+    emit.op("Pow", sums, emit.constant(1 / order), output=node.output)
 
 
 OPERATORS: Mapping[str, Handler] = {
     "MaxPool": _max_pool,
     "AveragePool": _average_pool,
+    "LpPool": _lp_pool,
     "GlobalAveragePool": _global("ReduceMean"),
     "GlobalMaxPool": _global("ReduceMax"),
+    "GlobalLpPool": _global_lp,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 from onnx import numpy_helper
@@ -27,3 +29,8 @@ def tensor_value(tensor: onnx.TensorProto, name: str) -> Array:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether an element type is a floating-point one that the graph computes in float32."""
+    return dtype.name in ("float16", "bfloat16", "float32", "float64")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from runtime.errors import UnsupportedError
+from runtime.functions import ElementFunction
 from runtime.graph import Array, Graph, Node
 from runtime.kernels import table
 from runtime.kernels.source import source_hash
@@ -20,10 +22,11 @@ from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo
 from runtime.plan.records import StepKind
 from runtime.target import Target
-from runtime.types import ElementType, Precision, Role, Storage
+from runtime.types import ELEMENT_TYPES, ElementType, Precision, Role, Storage
 
 WEIGHT_SLACK = 64  # zeros behind every constant, so that a vector load at its end stays inside
 COPY_RANK = 6
+STRIDED_LOOPS = 12  # of farmrt's strided steps (cpu_strided.h)
 # Packing of the weights of farmrt's CPU operators.
 CPU_BLOCK = 16
 
@@ -113,9 +116,9 @@ class Builder:
         return np.float32 if self.element == ElementType.F32 else np.float16
 
     def add_input(self, name: str) -> None:
-        """Declares an input of the plan: float32, row-major."""
+        """Declares an input of the plan: row-major, of the element type that the graph says."""
         shape = self.graph.shape(name)
-        value = Value(name, shape, Storage.FLAT, ElementType.F32, role=Role.INPUT)
+        value = Value(name, shape, Storage.FLAT, self._outer_element(name), role=Role.INPUT)
         self._values[name] = {Storage.FLAT: value}
         self.inputs.append(value)
 
@@ -157,6 +160,24 @@ class Builder:
             if value.storage != Storage.IMAGE and value.element == self.element:
                 return value
         return self.read(tensor, Storage.NHWC if Storage.IMAGE in existing else Storage.FLAT)
+
+    def read_elements(self, tensor: str) -> Value:
+        """The tensor row-major, in the plan's element type for floats and in its own for all others."""
+        if self._is_float(tensor):
+            return self.read(tensor, Storage.FLAT)
+        if tensor not in self._values:
+            data = self.graph.constants[tensor].copy(order="C")
+            element = self._outer_element(tensor)
+            self._values[tensor] = {Storage.FLAT: Value(tensor, data.shape, Storage.FLAT, element, data=data)}
+        return self._values[tensor][Storage.FLAT]
+
+    def write_elements(self, tensor: str) -> Value:
+        """A new row-major value for a tensor of any element type."""
+        if self._is_float(tensor):
+            return self.write(tensor, Storage.FLAT)
+        value = Value(tensor, self.graph.shape(tensor), Storage.FLAT, self._outer_element(tensor))
+        self._values[tensor] = {Storage.FLAT: value}
+        return value
 
     def write(self, tensor: str, storage: Storage) -> Value:
         """A new value for a tensor that a launch is about to write."""
@@ -235,8 +256,18 @@ class Builder:
         self.convert(f"{tensor}:{storage.name.lower()}", source, value, f"{source.storage.name} -> {storage.name}")
         return value
 
+    def _is_float(self, tensor: str) -> bool:
+        return self.graph.tensors[tensor].dtype == np.float32
+
+    def _outer_element(self, tensor: str) -> ElementType:
+        """Element type of a tensor outside of the plan's precision: the graph's."""
+        return ELEMENT_TYPES[self.graph.tensors[tensor].dtype.name]
+
     def output(self, tensor: str) -> None:
-        """Makes a tensor an output of the plan: float32, row-major."""
+        """Makes a tensor an output of the plan: row-major, of the element type that the graph says."""
+        if not self._is_float(tensor):
+            self._output_elements(tensor)
+            return
         existing = self._tensor(tensor)
         flat = existing.get(Storage.FLAT)
         source = flat or next(iter(existing.values()))
@@ -252,7 +283,49 @@ class Builder:
         existing[Storage.FLAT] = Value(tensor, value.shape, Storage.FLAT, ElementType.F32, 0, value, 0, Role.OUTPUT)
         self.outputs.append(existing[Storage.FLAT])
 
+    def _output_elements(self, tensor: str) -> None:
+        """An output of another element type than float32; a copy where it is an input, a constant or a part."""
+        value = self.read_elements(tensor)
+        root = value.root
+        if root.role == Role.INPUT or root.data is not None or value is not root:
+            source, value = value, Value(tensor, value.shape, Storage.FLAT, value.element)
+            count = math.prod(value.shape)
+            ints = [int(ElementFunction.CAST), *padded([count], STRIDED_LOOPS, 1)]
+            for part in (source, value):
+                ints += [int(part.element), *padded([1], STRIDED_LOOPS, 0)]
+            self.launch_strided("elements1", f"{tensor}:output", "Transpose", [source, value], ints, (0.0, 0.0))
+        output = Value(tensor, value.shape, Storage.FLAT, value.element, 0, value, 0, Role.OUTPUT)
+        self._values[tensor] = {Storage.FLAT: output}
+        self.outputs.append(output)
+
     # Launches
+
+    @property
+    def has_cpu(self) -> bool:
+        """Whether the target runs steps on its CPU."""
+        return self.target.memory == "cpu" or self.target.allow_cpu
+
+    def launch_strided(
+        self,
+        operator: str,
+        name: str,
+        op: str,
+        values: Sequence[Value],
+        ints: Sequence[int],
+        floats: Sequence[float] = (),
+    ) -> None:
+        """Appends a step of one of farmrt's strided CPU operators (cpu_strided.h); UnsupportedError where there is no
+        CPU to run it."""
+        if not self.has_cpu:
+            raise UnsupportedError(f"'{name}' ({op}): has no kernel for a GPU; set runtime: cpu+gpu")
+        kernel = strided_kernel(operator, len(values))
+        tensors = tuple((value, ArgumentForm.FLAT) for value in values)
+        dims = {f"i{index}": int(value) for index, value in enumerate(ints)}
+        shown = ProfileInfo(values[-1].shape)
+        note = "" if self.target.memory == "cpu" else "CPU: no kernel for a GPU"
+        numbers = tuple(map(float, floats))
+        launch = Launch(name, op, kernel, StepKind.CPU, Variant(), {}, dims, numbers, tensors, (), 0, shown, note, "")
+        self.launches.append(launch)
 
     def convert(self, name: str, source: Value, value: Value, note: str) -> None:
         """Copies all elements between two storages of one shape."""
@@ -365,6 +438,13 @@ class Builder:
         shape = ",".join(f"{key}={dims[key]}" for key in kernel.ints)
         precision = self.target.precision.name.lower()
         return "|".join((kernel.name, kernel.memory, precision, source_hash(kernel), definitions, shape))
+
+
+@functools.cache
+def strided_kernel(operator: str, tensors: int) -> Kernel:
+    """The row of a strided CPU operator, which has no OpenCL kernel."""
+    arguments = tuple((f"t{index}", ArgumentForm.FLAT) for index in range(tensors))
+    return Kernel(operator, "", operator, MemoryType.BUFFER, arguments, (), lambda dims, variant: (1,))
 
 
 def node_error(node: Node, text: str) -> UnsupportedError:

@@ -12,6 +12,7 @@ UNARY = {
     **{"HardSigmoid": Unary.HARD_SIGMOID, "HardSwish": Unary.HARD_SWISH, "Exp": Unary.EXP, "Log": Unary.LOG},
     **{"Sqrt": Unary.SQRT, "Reciprocal": Unary.RECIPROCAL, "Neg": Unary.NEG, "Abs": Unary.ABS},
     **{"Floor": Unary.FLOOR, "Ceil": Unary.CEIL, "Erf": Unary.ERF, "Relu": Unary.CLAMP, "Clip": Unary.CLAMP},
+    **{"Round": Unary.ROUND, "Softplus": Unary.SOFTPLUS, "Sin": Unary.SIN, "Cos": Unary.COS},
 }
 BINARY = {
     **{"Add": Binary.ADD, "Sub": Binary.SUB, "Mul": Binary.MUL, "Div": Binary.DIV},

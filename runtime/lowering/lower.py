@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from runtime.errors import ModelError, UnsupportedError
+from runtime.generic_forms import generic_form
 from runtime.graph import Graph, Node
 from runtime.lowering.assembly import assemble_plan
 from runtime.lowering.buffer_operators import LOWERINGS
 from runtime.lowering.builder import Builder, Options, node_error
+from runtime.lowering.generic import GENERIC_LOWERINGS
 from runtime.lowering.image_operators import IMAGE_LOWERINGS
 from runtime.lowering.placement import plan_concats
 from runtime.plan.plan import Plan
@@ -43,6 +47,9 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
 
 
 def _lower_node(builder: Builder, node: Node) -> None:
+    if node.op in GENERIC_LOWERINGS:
+        GENERIC_LOWERINGS[node.op](builder, node)
+        return
     if node.op not in LOWERINGS:
         raise node_error(node, f"not supported on a device; supported: {', '.join(sorted(LOWERINGS))}")
     builder.note = ""
@@ -51,7 +58,23 @@ def _lower_node(builder: Builder, node: Node) -> None:
         if not reason:
             return
         builder.note = f"buffers: {reason}"
-    LOWERINGS[node.op](builder, node)
+    try:
+        LOWERINGS[node.op](builder, node)
+    except UnsupportedError:
+        if not _lower_generic_form(builder, node):
+            raise
+
+
+def _lower_generic_form(builder: Builder, node: Node) -> bool:
+    """Lowers what its own kernel cannot serve, such as too many axes, in its generic form; False where it has none."""
+    graph = builder.graph
+    shapes = [graph.shape(name) for name in node.inputs if name]
+    form = generic_form(node.op, shapes, graph.tensors[node.inputs[0]].dtype, node.attrs)
+    if form is None or not builder.has_cpu:
+        return False
+    op, attributes = form
+    GENERIC_LOWERINGS[op](builder, dataclasses.replace(node, op=op, attrs=attributes))
+    return True
 
 
 def _has_images(graph: Graph, node: Node) -> bool:
@@ -62,6 +85,6 @@ def _has_images(graph: Graph, node: Node) -> bool:
 def _check_ranks(graph: Graph) -> None:
     if not graph.outputs:
         raise ModelError(f"model '{graph.name}' has no outputs")
-    for name in (*graph.inputs, *graph.activations()):
+    for name in (*graph.inputs, *graph.outputs):
         if len(graph.shape(name)) > MAX_RANK:
             raise UnsupportedError(f"tensor '{name}' has {len(graph.shape(name))} axes; up to {MAX_RANK} are supported")

@@ -9,10 +9,10 @@ import numpy as np
 from runtime.kernels.spec import MemoryType
 from runtime.lowering.assembly import image_size_of
 from runtime.lowering.builder import WEIGHT_SLACK, Builder, Launch
-from runtime.lowering.value import ELEMENT_BYTES, Value
+from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo
 from runtime.plan.records import StepKind
-from runtime.types import ElementType, Storage
+from runtime.types import ELEMENT_BYTES, ElementType, Storage
 
 
 def poison_outputs(builder: Builder) -> dict[int, int]:

@@ -7,9 +7,7 @@ import math
 
 from runtime.graph import Array
 from runtime.layout.image import ImageLayout
-from runtime.types import ElementType, Role, Storage
-
-ELEMENT_BYTES = {ElementType.F32: 4, ElementType.F16: 2, ElementType.I32: 4}
+from runtime.types import ELEMENT_BYTES, ElementType, Role, Storage
 
 
 @dataclasses.dataclass(eq=False)

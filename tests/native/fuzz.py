@@ -31,6 +31,7 @@ from tests.native.plans import table
 from tests.native.test_cpu_operators import CPU_CASES, plan_of
 from tests.native.test_execute import axpy_plan
 from tests.native.test_tuning import dense_plan
+from tests.runtime.generic_cases import GENERIC_CASES
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import NETWORKS
 
@@ -43,6 +44,7 @@ TARGETS = (
     Target(**GPU, memory="buffer", precision=Precision.FP16_STORAGE),
 )
 BATCH = 5000
+GENERIC_STEP = 7  # every so-manieth case: they are many of one kind
 
 
 def corpus() -> Iterator[tuple[bytes, bytes]]:
@@ -55,6 +57,9 @@ def corpus() -> Iterator[tuple[bytes, bytes]]:
         for target in TARGETS:
             plan = lower(network(GraphMaker()), target)
             yield encode_plan(plan), plan.data
+    for case in GENERIC_CASES[::GENERIC_STEP]:
+        plan = lower(case.graph().graph, CPU)
+        yield encode_plan(plan), plan.data
     trials = trial_plan([NETWORKS[0](GraphMaker())], TARGETS[1])
     yield encode_plan(trials.plan), trials.plan.data
 

@@ -24,7 +24,7 @@ from runtime.plan.encode import encode_plan
 from runtime.target import Target
 from tests.conftest import require
 from tests.native import qemu
-from tests.native.conftest import DRIVERS
+from tests.native.conftest import THOROUGH
 from tests.native.farmrt import Farmrt
 from tests.native.test_agreement import CPU, assert_close, run_on
 from tests.runtime.graphs import GraphMaker
@@ -96,7 +96,7 @@ def test_gpu_plans_run_without_cpu_operators(tmp_path: Path) -> None:
     maker = GraphMaker()
     graph = residual_block(maker)
     on_gpu, inputs = lower(graph, GPU), maker.noise()
-    with Farmrt(build_farmrt(features=WITHOUT_CPU), tmp_path, library=next(iter(DRIVERS.values()))) as farmrt:
+    with Farmrt(build_farmrt(features=WITHOUT_CPU), tmp_path, library=next(iter(THOROUGH.values()))) as farmrt:
         found = run_on(farmrt, on_gpu, inputs)
     (output,) = on_gpu.outputs
     assert_close(found[output.name], evaluate(graph, inputs)[output.name], 2e-4)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from runtime.graph import Array, Graph, Node, TensorInfo
-from runtime.operators import infer_shape
+from runtime.operators import infer_dtype, infer_shape
 
 
 class GraphMaker:
@@ -17,10 +17,10 @@ class GraphMaker:
         self.graph = Graph(name, [], [], [], {}, {})
         self._random = np.random.default_rng(seed)
 
-    def input(self, *shape: int) -> str:
+    def input(self, *shape: int, dtype: str = "float32") -> str:
         name = f"x{len(self.graph.inputs)}"
         self.graph.inputs.append(name)
-        self.graph.tensors[name] = TensorInfo(shape)
+        self.graph.tensors[name] = TensorInfo(shape, np.dtype(dtype))
         return name
 
     def weights(self, *shape: int) -> str:
@@ -32,7 +32,8 @@ class GraphMaker:
         output = f"{op.lower()}{len(self.graph.nodes)}"
         shapes = [self.graph.shape(name) if name else () for name in inputs]
         self.graph.nodes.append(Node(op, f"n_{output}", list(inputs), [output], attrs))
-        self.graph.tensors[output] = TensorInfo(infer_shape(op, shapes, attrs))
+        dtype = infer_dtype(op, [self.graph.tensors[name].dtype for name in inputs if name], attrs)
+        self.graph.tensors[output] = TensorInfo(infer_shape(op, shapes, attrs), dtype)
         return output
 
     def conv(self, x: str, out: int, k: int = 3, residual: str = "", **attrs: Any) -> str:
@@ -47,7 +48,13 @@ class GraphMaker:
         return self.graph
 
     def noise(self) -> dict[str, Array]:
-        """Seeded values for every input."""
+        """Seeded values for every input: floats within -1 .. 1, integers within the first hundred, both truths."""
         return {
-            name: self._random.uniform(-1, 1, self.graph.shape(name)).astype(np.float32) for name in self.graph.inputs
+            name: self._values(self.graph.shape(name), self.graph.tensors[name].dtype) for name in self.graph.inputs
         }
+
+    def _values(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        if dtype.kind in "iu":
+            return self._random.integers(0, 100, shape).astype(dtype)
+        noise = self._random.uniform(-1, 1, shape)
+        return noise > 0 if dtype == np.bool_ else noise.astype(dtype)

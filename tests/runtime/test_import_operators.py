@@ -50,6 +50,8 @@ X = {"x": IMAGE}
 MATRIX = {"x": (3, 8)}
 CASES = [
     *(Case(op, X) for op in ("Relu", "Sigmoid", "Tanh", "Exp", "Neg", "Abs", "Floor", "Ceil", "Identity")),
+    *(Case(op, X) for op in ("Sin", "Cos", "Softplus")),
+    Case("Round", X, opsets=(11, 22)),
     *(Case(op, X, low=0.1) for op in ("Log", "Sqrt", "Reciprocal")),
     Case("Erf", X, opsets=(9, 13)),
     Case("HardSwish", X, opsets=(14, 22)),

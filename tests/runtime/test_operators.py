@@ -10,6 +10,8 @@ import pytest
 
 from runtime.errors import ModelError
 from runtime.evaluate import COMPUTE
+from runtime.evaluate_generic import COMPUTE_GENERIC
+from runtime.generic import GENERIC_OPERATORS, SHAPE_FUNCTIONS
 from runtime.graph import ACTIVATIONS, Graph, Node, TensorInfo
 from runtime.operators import ACTIVATION_OF, ACTIVATION_PARAMETERS, OPERATORS, check_graph, node_macs
 from tests.runtime.graphs import GraphMaker
@@ -22,7 +24,8 @@ def small_graph() -> Graph:
 
 
 def test_the_tables_of_operators_and_activations_agree() -> None:
-    assert COMPUTE.keys() == OPERATORS.keys()
+    assert COMPUTE.keys() | COMPUTE_GENERIC.keys() == OPERATORS.keys()
+    assert COMPUTE_GENERIC.keys() == SHAPE_FUNCTIONS.keys() == set(GENERIC_OPERATORS)
     assert {"none", *ACTIVATION_OF.values()} == set(ACTIVATIONS) == ACTIVATION_PARAMETERS.keys()
     for op, activation in ACTIVATION_OF.items():
         assert tuple(OPERATORS[op].attributes) == ACTIVATION_PARAMETERS[activation]

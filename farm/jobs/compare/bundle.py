@@ -38,6 +38,7 @@ from farm.safe_text import one_line
 from runtime.errors import BuildError, ConfigError, DeadlineError, FarmError, FormatError
 from runtime.lowering.lower import lower
 from runtime.native.build import build_farmrt
+from runtime.types import ELEMENT_NAMES
 
 BUNDLE_VERSION = 1
 BUNDLE_FILE = "bundle.json"
@@ -56,10 +57,11 @@ class _Described(BaseModel):
 
 
 class OutputTensor(_Described):
-    """An output of the plan."""
+    """An output of the plan; an older farm wrote no element type, since it knew one alone."""
 
     name: str
     shape: tuple[int, ...]
+    element_type: str = "float32"
 
 
 class Bundle(_Described):
@@ -116,7 +118,10 @@ def make_bundle(model_file: Path, model: str, runtime: Runtime, probed: Probed, 
         library=source.library_name,
         model=model,
         runtime=runtime,
-        outputs=tuple(OutputTensor(name=tensor.name, shape=tensor.shape) for tensor in plan.outputs),
+        outputs=tuple(
+            OutputTensor(name=tensor.name, shape=tensor.shape, element_type=ELEMENT_NAMES[tensor.element_type])
+            for tensor in plan.outputs
+        ),
         fingerprint=row_fingerprint(target),
         settings={"data_type": prepared.settings.data_type_on(runtime), "memory": target.memory},
         limit_kernel_time=prepared.settings.limit_opencl_kernel_time,

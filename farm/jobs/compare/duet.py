@@ -152,5 +152,5 @@ def _outputs(opened: OpenUnit, bundle: Bundle) -> dict[str, Array]:
             local = Path(folder, f"output{index}.bin")
             opened.session.command("output", name=tensor.name, file=local.name)
             opened.transport.pull(local.name, local)
-            outputs[tensor.name] = np.fromfile(local, "<f4").reshape(tensor.shape)
+            outputs[tensor.name] = np.fromfile(local, tensor.element_type).reshape(tensor.shape)
     return outputs

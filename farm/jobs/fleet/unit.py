@@ -47,7 +47,7 @@ from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
 from runtime.target import Target
-from runtime.types import Precision
+from runtime.types import ELEMENT_NAMES, Precision
 
 Array = npt.NDArray[Any]
 Value = TypeVar("Value")
@@ -221,7 +221,7 @@ class OpenUnit:
         with TemporaryDirectory() as folder:
             files = {name: Path(folder, f"input{index}.bin") for index, name in enumerate(inputs)}
             for name, path in files.items():
-                path.write_bytes(inputs[name].astype("<f4").tobytes())
+                path.write_bytes(inputs[name].tobytes())
             remotes = self.connection.store.put(files.values())
             for name, path in files.items():
                 self.session.command("input", name=name, file=remotes[path])
@@ -234,7 +234,7 @@ class OpenUnit:
                 local, remote = Path(folder, f"output{index}.bin"), f"output{index}.bin"
                 self.session.command("output", name=tensor.name, file=remote)
                 self.transport.pull(remote, local)
-                outputs[tensor.name] = np.fromfile(local, "<f4").reshape(tensor.shape)
+                outputs[tensor.name] = np.fromfile(local, ELEMENT_NAMES[tensor.element_type]).reshape(tensor.shape)
         return outputs
 
 

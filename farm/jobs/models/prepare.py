@@ -172,7 +172,8 @@ def random_input(tensor: Input) -> Array:
     """Uniform noise in the input's range, the same in every run; its seed hangs on the tensor's name."""
     random = np.random.default_rng([SEED, zlib.crc32(tensor.name.encode())])
     low, high = tensor.value_range
-    return random.uniform(low, high, tensor.shape).astype(tensor.data_type)
+    noise = random.uniform(low, high, tensor.shape)
+    return noise > (low + high) / 2 if tensor.data_type == "bool" else noise.astype(tensor.data_type)
 
 
 def given_inputs(words: Sequence[str], tensors: Sequence[Input]) -> dict[str, Array]:

@@ -94,6 +94,7 @@ typedef struct {
     const uint32_t *shape;
     uint32_t rank;
     size_t count; /* elements */
+    size_t bytes; /* of all elements */
 } rt_tensor_info;
 
 /* A loaded plan. */
@@ -110,11 +111,11 @@ RT_API void rt_engine_destroy(rt_engine *engine);
 RT_API rt_status rt_engine_input_info(const rt_engine *engine, uint32_t index, rt_tensor_info *info);
 RT_API rt_status rt_engine_output_info(const rt_engine *engine, uint32_t index, rt_tensor_info *info);
 
-/* Copies float32 values in or out, row-major in the model's own format. RT_BAD_COMMAND where there is no tensor of the
+/* Copies values of the tensor's element type in or out, row-major in the model's own format. RT_BAD_COMMAND where there is no tensor of the
  * name, or `count` is not its own; RT_OPENCL. */
-RT_API rt_status rt_engine_input(rt_engine *engine, const char *name, const float *values, size_t count,
+RT_API rt_status rt_engine_input(rt_engine *engine, const char *name, const void *values, size_t count,
                                  rt_error *error);
-RT_API rt_status rt_engine_output(rt_engine *engine, const char *name, float *values, size_t count, rt_error *error);
+RT_API rt_status rt_engine_output(rt_engine *engine, const char *name, void *values, size_t count, rt_error *error);
 
 /* Runs the plan once and waits; inputs stay as they are. After a failure outputs may be incomplete, and the engine can
  * be run again. */

@@ -82,7 +82,10 @@ void rt_cpu_enter(rt_cpu *cpu) { rt_workers_enter(cpu->workers); }
 
 void rt_cpu_leave(rt_cpu *cpu) { rt_workers_leave(cpu->workers); }
 
-void rt_cpu_run(rt_cpu *cpu, uint32_t step) { rt_cpu_call_run(cpu->calls[step], cpu->storage, cpu->workers); }
+rt_status rt_cpu_run(rt_cpu *cpu, uint32_t step, rt_error *error) {
+    const char *fault = rt_cpu_call_run(cpu->calls[step], cpu->storage, cpu->workers);
+    return fault == NULL ? RT_OK : rt_cpu_step_error(cpu->plan, step, RT_CPU, fault, error);
+}
 
 uint32_t rt_cpu_threads(const rt_cpu *cpu) { return cpu->workers ? rt_workers_count(cpu->workers) : 0; }
 

@@ -29,8 +29,9 @@ void rt_cpu_destroy(rt_cpu *cpu);
 void rt_cpu_enter(rt_cpu *cpu);
 void rt_cpu_leave(rt_cpu *cpu);
 
-/* Runs a CPU step and waits; the scratch pools that it names have host addresses. */
-void rt_cpu_run(rt_cpu *cpu, uint32_t step);
+/* Runs a CPU step and waits; the scratch pools that it names have host addresses. RT_CPU where the values that it was
+ * given make no sense. */
+rt_status rt_cpu_run(rt_cpu *cpu, uint32_t step, rt_error *error);
 
 /* Threads that share the work, 0 where no step needs them, and the instruction set of the innermost loops. */
 uint32_t rt_cpu_threads(const rt_cpu *cpu);

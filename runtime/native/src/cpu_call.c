@@ -117,6 +117,7 @@ static bool take_tensor(const maker *make, const rt_arg_record **arg, const rt_a
     uint64_t elements = plan->pools[tensor->pool].size / sizeof(float);
     tensor->offset = (uint64_t)offset;
     tensor->stride = stride;
+    tensor->bytes = plan->pools[tensor->pool].size;
     tensor->count = elements > tensor->offset ? elements - tensor->offset : 0;
     return !output || plan->pools[tensor->pool].kind == RT_POOL_KIND_SCRATCH;
 }
@@ -175,6 +176,12 @@ static rt_status weights_repack(const maker *make) {
 
 /* --- calls --- */
 
+/* A call with its fault, which is the one thing that runs change. */
+typedef struct {
+    rt_cpu_call call;
+    rt_cpu_fault fault;
+} faultable_call;
+
 /* Fills a call: its operator, the codes, the arguments, weights in the CPU's block size, then what the operator needs.
  * RT_UNSUPPORTED for an operator that is not known, RT_BAD_FILE for anything else that is wrong with the step; the call
  * is then the caller's to release. */
@@ -196,9 +203,12 @@ static rt_status call_fill(const maker *make, const rt_tile_kernels *tiles) {
 
 rt_status rt_cpu_call_create(const rt_cpu_call **call, const rt_plan *plan, uint32_t step, const rt_tile_kernels *tiles,
                              rt_repack *repack, rt_error *error) {
-    maker make = {plan, step, repack, rt_memory_allocate(1, sizeof(rt_cpu_call)), error};
+    faultable_call *made = rt_memory_allocate(1, sizeof *made);
+    *call = NULL;
+    if (made == NULL) return rt_error_no_memory(error, "a CPU operator");
+    maker make = {plan, step, repack, &made->call, error};
+    made->call.fault = &made->fault;
     *call = make.call;
-    if (make.call == NULL) return rt_error_no_memory(error, "a CPU operator");
     rt_status status = call_fill(&make, tiles);
     if (status != RT_OK) {
         rt_cpu_call_destroy(make.call);
@@ -209,12 +219,15 @@ rt_status rt_cpu_call_create(const rt_cpu_call **call, const rt_plan *plan, uint
 
 void rt_cpu_call_destroy(const rt_cpu_call *call) { rt_memory_free((void *)(uintptr_t)call); }
 
-void rt_cpu_call_run(const rt_cpu_call *call, const rt_storage *storage, rt_workers *workers) {
+const char *rt_cpu_call_run(const rt_cpu_call *call, const rt_storage *storage, rt_workers *workers) {
     rt_cpu_call *own = (rt_cpu_call *)(uintptr_t)call; /* made by rt_cpu_call_create, and const for others alone */
     for (size_t i = 0; call->operator->tensors[i] != '\0'; i++) {
         rt_cpu_tensor *tensor = &own->tensors[i];
-        float *pool = (float *)(void *)rt_storage_host(storage, tensor->pool);
-        tensor->data = tensor->fixed ? tensor->fixed : pool + tensor->offset;
+        uint8_t *pool = rt_storage_host(storage, tensor->pool);
+        tensor->host = pool;
+        tensor->data = tensor->fixed ? tensor->fixed : (float *)(void *)pool + tensor->offset;
     }
+    *call->fault = NULL;
     call->operator->run(call, workers);
+    return *call->fault;
 }

@@ -23,8 +23,9 @@ rt_status rt_cpu_call_create(const rt_cpu_call **call, const rt_plan *plan, uint
 /* Releases it; NULL is ignored. */
 void rt_cpu_call_destroy(const rt_cpu_call *call);
 
-/* Runs it and waits; its scratch pools have host addresses, and each worker the scratch memory that it needs. */
-void rt_cpu_call_run(const rt_cpu_call *call, const rt_storage *storage, rt_workers *workers);
+/* Runs it and waits; its scratch pools have host addresses, and each worker the scratch memory that it needs. Returns
+ * what is wrong with the values that it was given, or NULL. */
+const char *rt_cpu_call_run(const rt_cpu_call *call, const rt_storage *storage, rt_workers *workers);
 
 /* An error about a CPU step: its file, name, operator and the problem. Returns `status`. */
 rt_status rt_cpu_step_error(const rt_plan *plan, uint32_t step, rt_status status, const char *problem, rt_error *error);

@@ -12,14 +12,16 @@
 #include "format.h"
 #include "workers.h"
 
-enum { RT_CPU_MAX_TENSORS = 6, RT_CPU_MAX_INTS = 24, RT_CPU_MAX_FLOATS = 4 };
+enum { RT_CPU_MAX_TENSORS = 6, RT_CPU_MAX_INTS = 96, RT_CPU_MAX_FLOATS = 4 };
 
 /* A tensor argument: elements from its offset on. A value. */
 typedef struct {
     float *data;     /* while the step runs */
+    uint8_t *host;   /* while the step runs: the pool's first byte */
     uint64_t count;  /* elements from the offset to the pool's end */
     int64_t stride;  /* from pixel to pixel, for a view */
     uint64_t offset; /* elements */
+    uint64_t bytes;  /* of the whole pool */
     uint32_t pool;
     float *fixed; /* weights in another packing, used instead of the pool */
 } rt_cpu_tensor;
@@ -35,6 +37,9 @@ typedef struct {
     uint64_t scratch_bytes; /* that each worker needs */
 } rt_cpu_needs;
 
+/* What went wrong in a run, for a person; NULL where nothing did. A value. */
+typedef _Atomic(const char *) rt_cpu_fault;
+
 typedef struct rt_cpu_operator rt_cpu_operator;
 typedef struct rt_tile_kernels rt_tile_kernels;
 typedef struct rt_cpu_call rt_cpu_call;
@@ -48,6 +53,7 @@ struct rt_cpu_call {
     int32_t ints[RT_CPU_MAX_INTS];
     float floats[RT_CPU_MAX_FLOATS];
     rt_cpu_needs needs;
+    rt_cpu_fault *fault; /* may be set by any worker */
 };
 
 /* Weights in memory: [groups][ceil(rows/RT_CPU_BLOCK)][cols][RT_CPU_BLOCK], zero-filled; they are the argument
@@ -59,9 +65,10 @@ typedef struct {
 
 /* An operator. A value, of which all are constants.
  *
- * `tensors` has a letter for each tensor argument, the output last: v view (pool, offset, stride); f flat, w weights and
- * t table of int32 (pool, offset). `check` says what is wrong with the arguments, or NULL when all that `run` will access lies within
- * the tensors; it fills the needs. `run` divides its work among the workers and waits for them. `packing`: of the
+ * `tensors` has a letter for each tensor argument, the output last: v view (pool, offset, stride); f flat, w weights,
+ * t table of int32, e strided of any element type (pool, offset). `check` says what is wrong with the arguments, or
+ * NULL when all that `run` will access lies within the tensors; it fills the needs. `run` may set the fault where the
+ * values of the tensors make no sense. It divides its work among the workers and waits for them. `packing`: of the
  * weights, NULL where they are not packed; it is called before `check`, so sizes may be anything.
  */
 struct rt_cpu_operator {
@@ -92,7 +99,17 @@ struct rt_cpu_operator {
     X(binary)                                                                                                          \
     X(pad)                                                                                                             \
     X(reduce)                                                                                                          \
-    X(softmax)
+    X(softmax)                                                                                                         \
+    X(elements0)                                                                                                       \
+    X(elements1)                                                                                                       \
+    X(elements2)                                                                                                       \
+    X(elements3)                                                                                                       \
+    X(strided_reduction)                                                                                               \
+    X(strided_product)                                                                                                 \
+    X(cumulation)                                                                                                      \
+    X(indexed_read)                                                                                                    \
+    X(indexed_write)                                                                                                   \
+    X(sorting)
 #define RT_CPU_MISSING "there is none of this name"
 #else
 #define RT_CPU_MISSING "this farmrt was built without it"
@@ -101,6 +118,7 @@ struct rt_cpu_operator {
 #define RT_DECLARE(name) extern const rt_cpu_operator rt_cpu_##name;
 RT_CPU_OPERATORS(RT_DECLARE)
 #undef RT_DECLARE
+
 
 /* --- what checks are made of (cpu_check.c); sizes may be as large as they like --- */
 

@@ -128,11 +128,12 @@ static rt_status pools_unmap(const run *now, uint32_t step, rt_error *error) {
 }
 
 /* Runs one CPU step to its end, timed by the clock. */
-static void cpu_step(const run *now, uint32_t index) {
+static rt_status cpu_step(const run *now, uint32_t index) {
     uint64_t start_ns = rt_clock_ns();
     progress_tell(now, (int32_t)index);
-    rt_cpu_run(now->parts->cpu, index);
+    rt_status status = rt_cpu_run(now->parts->cpu, index, now->error);
     if (now->queue.profile != NULL) rt_profile_host_step(now->queue.profile, index, start_ns, rt_clock_ns());
+    return status;
 }
 
 /* CPU steps in a row, with the pools that they touch mapped around them. */
@@ -140,7 +141,7 @@ static rt_status cpu_steps(const run *now, uint32_t first, uint32_t last) {
     bool has_device = now->parts->device != NULL;
     rt_status status = has_device ? pools_map(now, first, last) : RT_OK;
     rt_cpu_enter(now->parts->cpu);
-    for (uint32_t i = first; i <= last && status == RT_OK; i++) cpu_step(now, i);
+    for (uint32_t i = first; i <= last && status == RT_OK; i++) status = cpu_step(now, i);
     rt_cpu_leave(now->parts->cpu);
     if (!has_device) return status;
     rt_status unmapped = pools_unmap(now, last, status == RT_OK ? now->error : NULL);

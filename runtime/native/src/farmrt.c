@@ -155,10 +155,12 @@ const rt_parts *rt_engine_parts(const rt_engine *engine) { return &engine->parts
 static rt_status tensor_info(const rt_engine *engine, uint32_t role, uint32_t index, rt_tensor_info *info) {
     const rt_tensor_record *tensor = rt_plan_tensor_by_role(engine->parts.plan, role, index);
     if (tensor == NULL) return RT_BAD_COMMAND;
+    uint64_t count = rt_tensor_element_count(tensor);
     *info = (rt_tensor_info){.name = rt_plan_string(engine->parts.plan, tensor->name),
                              .shape = tensor->shape,
                              .rank = tensor->rank,
-                             .count = (size_t)rt_tensor_element_count(tensor)};
+                             .count = (size_t)count,
+                             .bytes = (size_t)(count * rt_element_bytes(tensor->element_type))};
     return RT_OK;
 }
 
@@ -182,20 +184,20 @@ static rt_status tensor_find(const rt_engine *engine, uint32_t role, const char 
                         (unsigned long long)expected, count);
 }
 
-rt_status rt_engine_input(rt_engine *engine, const char *name, const float *values, size_t count, rt_error *error) {
+rt_status rt_engine_input(rt_engine *engine, const char *name, const void *values, size_t count, rt_error *error) {
     const rt_tensor_record *tensor;
     rt_status status = tensor_find(engine, RT_ROLE_INPUT, name, count, &tensor, error);
     if (status != RT_OK) return status;
-    return rt_storage_write(engine->parts.storage, tensor->place, tensor->offset * sizeof *values, values,
-                            count * sizeof *values, error);
+    uint64_t bytes = rt_element_bytes(tensor->element_type);
+    return rt_storage_write(engine->parts.storage, tensor->place, tensor->offset * bytes, values, count * bytes, error);
 }
 
-rt_status rt_engine_output(rt_engine *engine, const char *name, float *values, size_t count, rt_error *error) {
+rt_status rt_engine_output(rt_engine *engine, const char *name, void *values, size_t count, rt_error *error) {
     const rt_tensor_record *tensor;
     rt_status status = tensor_find(engine, RT_ROLE_OUTPUT, name, count, &tensor, error);
     if (status != RT_OK) return status;
-    return rt_storage_read(engine->parts.storage, tensor->place, tensor->offset * sizeof *values, values,
-                           count * sizeof *values, error);
+    uint64_t bytes = rt_element_bytes(tensor->element_type);
+    return rt_storage_read(engine->parts.storage, tensor->place, tensor->offset * bytes, values, count * bytes, error);
 }
 
 /* --- runs, and the two files --- */

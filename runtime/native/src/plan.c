@@ -18,6 +18,16 @@ uint64_t rt_tensor_element_count(const rt_tensor_record *tensor) {
     return count;
 }
 
+uint64_t rt_element_bytes(uint32_t element_type) {
+    static const uint8_t bytes[] = {
+        [RT_ELEMENT_TYPE_F32] = 4,  [RT_ELEMENT_TYPE_F16] = 2, [RT_ELEMENT_TYPE_I32] = 4, [RT_ELEMENT_TYPE_F64] = 8,
+        [RT_ELEMENT_TYPE_BF16] = 2, [RT_ELEMENT_TYPE_I8] = 1,  [RT_ELEMENT_TYPE_U8] = 1,  [RT_ELEMENT_TYPE_I16] = 2,
+        [RT_ELEMENT_TYPE_U16] = 2,  [RT_ELEMENT_TYPE_U32] = 4, [RT_ELEMENT_TYPE_I64] = 8, [RT_ELEMENT_TYPE_U64] = 8,
+        [RT_ELEMENT_TYPE_BOOL] = 1,
+    };
+    return element_type < RT_COUNT(bytes) ? bytes[element_type] : 0;
+}
+
 const rt_tensor_record *rt_plan_tensor_by_role(const rt_plan *plan, uint32_t role, uint32_t index) {
     for (uint32_t i = 0; i < plan->tensor_count; i++) {
         if (plan->tensors[i].role == role && index-- == 0) return &plan->tensors[i];

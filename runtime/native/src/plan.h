@@ -47,6 +47,9 @@ const rt_tensor_record *rt_plan_tensor_by_name(const rt_plan *plan, uint32_t rol
 /* Elements that a tensor's shape has, 1 for a scalar; UINT64_MAX where they overflow. */
 uint64_t rt_tensor_element_count(const rt_tensor_record *tensor);
 
+/* Bytes of an element of an element type (RT_ELEMENT_TYPE_...), 0 for an unknown one. */
+uint64_t rt_element_bytes(uint32_t element_type);
+
 /* Bytes of an image's pixels, UINT64_MAX where they overflow. */
 uint64_t rt_image_bytes(const rt_image_record *image);
 

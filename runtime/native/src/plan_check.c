@@ -153,24 +153,22 @@ static bool tensor_in_image(const rt_plan *plan, const rt_tensor_record *tensor)
 /* Whether a tensor's elements, from its offset on, end within its pool. */
 static bool tensor_in_pool(const rt_plan *plan, const rt_tensor_record *tensor) {
     if (tensor->place >= plan->pool_count) return false;
-    uint64_t element = tensor->element_type == RT_ELEMENT_TYPE_F16 ? 2 : 4;
-    uint64_t end = rt_product(rt_sum(tensor->offset, tensor_extent(tensor)), element);
+    uint64_t end = rt_product(rt_sum(tensor->offset, tensor_extent(tensor)), rt_element_bytes(tensor->element_type));
     return end <= plan->pools[tensor->place].size;
 }
 
 /* Whether values can be copied in and out as they are: what inputs, outputs and expectations need. */
-static bool tensor_is_flat_float(const rt_plan *plan, const rt_tensor_record *tensor) {
-    return tensor->storage == RT_STORAGE_FLAT && tensor->element_type == RT_ELEMENT_TYPE_F32 &&
-           plan->pools[tensor->place].kind == RT_POOL_KIND_SCRATCH;
+static bool tensor_is_flat(const rt_plan *plan, const rt_tensor_record *tensor) {
+    return tensor->storage == RT_STORAGE_FLAT && plan->pools[tensor->place].kind == RT_POOL_KIND_SCRATCH;
 }
 
-/* Inputs and outputs are copied by the host, so they must be flat, float32 and within scratch memory. */
+/* Inputs and outputs are copied by the host, so they must be flat and within scratch memory. */
 static rt_status tensor_check(const checker *check, uint32_t index) {
     const rt_plan *plan = check->plan;
     const rt_tensor_record *tensor = &plan->tensors[index];
     if (!has_string(check, tensor->name)) return bad_record(check, "tensor", index, "a string is out of range");
     if (tensor->rank > RT_MAX_RANK) return bad_record(check, "tensor", index, "its rank is too high");
-    if (tensor->storage > RT_STORAGE_IMAGE || tensor->element_type > RT_ELEMENT_TYPE_I32 ||
+    if (tensor->storage > RT_STORAGE_IMAGE || rt_element_bytes(tensor->element_type) == 0 ||
         tensor->role > RT_ROLE_OUTPUT) {
         return bad_record(check, "tensor", index, "unknown storage, type or role");
     }
@@ -181,8 +179,8 @@ static rt_status tensor_check(const checker *check, uint32_t index) {
     if (!(image ? tensor_in_image(plan, tensor) : tensor_in_pool(plan, tensor))) {
         return bad_record(check, "tensor", index, "is not within its memory");
     }
-    if (tensor->role != RT_ROLE_INTERMEDIATE && (image || !tensor_is_flat_float(plan, tensor))) {
-        return bad_record(check, "tensor", index, "an input or output must be flat float32 in scratch memory");
+    if (tensor->role != RT_ROLE_INTERMEDIATE && (image || !tensor_is_flat(plan, tensor))) {
+        return bad_record(check, "tensor", index, "an input or output must be flat, in scratch memory");
     }
     return RT_OK;
 }
@@ -221,7 +219,8 @@ static rt_status expect_check(const checker *check, uint32_t index) {
     if (expect->tensor >= plan->tensor_count)
         return bad_record(check, "expectation", index, "its tensor is out of range");
     const rt_tensor_record *tensor = &plan->tensors[expect->tensor];
-    if (tensor->storage == RT_STORAGE_IMAGE || !tensor_is_flat_float(plan, tensor) ||
+    if (tensor->storage == RT_STORAGE_IMAGE || !tensor_is_flat(plan, tensor) ||
+        tensor->element_type != RT_ELEMENT_TYPE_F32 ||
         rt_tensor_element_count(tensor) != expect->count) {
         return bad_record(check, "expectation", index, "its tensor differs");
     }

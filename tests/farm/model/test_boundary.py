@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from farm.config.deployment import Input, Output
 from farm.config.platforms import DataFormat
@@ -106,6 +106,34 @@ def test_another_element_type_is_refused() -> None:
     model = model_of([helper.make_node("Neg", ["x"], ["y"])], values[:1], values[1:])
     text = refused(model, Input("x", (2,), "float32", "NONE", (0, 1)))
     assert text == "input 'x': the model reads INT64, input_data_types says float32"
+
+
+def lookup_model() -> onnx.ModelProto:
+    """Rows of a table by int64 indices, and the place of each row's greatest element."""
+    table = numpy_helper.from_array(np.random.default_rng(1).uniform(-1, 1, (5, 4)).astype(np.float16), "table")
+    inputs = [helper.make_tensor_value_info("rows", TensorProto.INT64, [3])]
+    kinds = {"picked": TensorProto.FLOAT16, "best": TensorProto.INT64}
+    outputs = [helper.make_tensor_value_info(name, kind, None) for name, kind in kinds.items()]
+    nodes = [
+        helper.make_node("Gather", ["table", "rows"], ["picked"]),
+        helper.make_node("ArgMax", ["picked"], ["best"], axis=1, keepdims=0),
+    ]
+    model = model_of(nodes, inputs, outputs)
+    model.graph.initializer.append(table)
+    return model
+
+
+def test_tensors_of_other_element_types_keep_them() -> None:
+    rows = Input("rows", (3,), "int64", "NONE", (0, 4))
+    outputs = [Output("picked", None, "NONE", "float16"), Output("best", None, "NONE")]
+    found = both(cut_at_boundary(lookup_model(), [rows], outputs), {"rows": np.asarray([4, -5, 2])})
+    assert (found["picked"].dtype, found["best"].dtype) == (np.float16, np.int64)
+
+
+def test_another_element_type_of_an_output_is_refused() -> None:
+    rows, best = Input("rows", (3,), "int64", "NONE", (0, 4)), Output("best", None, "NONE", "int32")
+    text = refused(lookup_model(), rows, best)
+    assert text == "output 'best': the model writes INT64, output_data_types says int32"
 
 
 def test_onnx_runtime_refuses_with_one_line() -> None:

@@ -29,7 +29,7 @@ void rt_cpu_enter(rt_cpu *cpu) { (void)cpu; }
 
 void rt_cpu_leave(rt_cpu *cpu) { (void)cpu; }
 
-void rt_cpu_run(rt_cpu *cpu, uint32_t step) { (void)cpu, (void)step; }
+rt_status rt_cpu_run(rt_cpu *cpu, uint32_t step, rt_error *error) { return (void)cpu, (void)step, (void)error, RT_OK; }
 
 uint32_t rt_cpu_threads(const rt_cpu *cpu) { return (void)cpu, 0; }
 

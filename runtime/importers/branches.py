@@ -1,0 +1,34 @@
+"""If with a condition that is known at conversion: the nodes of the branch that is taken."""
+
+from __future__ import annotations
+
+import onnx
+from onnx import NodeProto, helper
+
+from runtime.importers.builder import GraphBuilder
+from runtime.importers.functions import instantiated
+from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.tensors import tensor_value
+
+
+def chosen_branch(proto: NodeProto, node: OnnxNode, builder: GraphBuilder) -> list[NodeProto]:
+    """The nodes of the branch, its constants added; UnsupportedError where the condition is computed at run time."""
+    condition = builder.require_constant(node, 0, "the condition")
+    wanted = "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"
+    branch = next(attribute.g for attribute in proto.attribute if attribute.name == wanted)
+    prefix = f"{node.name}/"
+    names = _with_constants(branch, prefix, builder)
+    inner = instantiated(branch.node, names, prefix, {})
+    copies = [
+        helper.make_node("Identity", [names.get(value.name, value.name)], [output], f"{prefix}{output}")
+        for value, output in zip(branch.output, proto.output, strict=True)
+    ]
+    return [*inner, *copies]
+
+
+def _with_constants(branch: onnx.GraphProto, prefix: str, builder: GraphBuilder) -> dict[str, str]:
+    """Adds a branch's initializers under names of their own."""
+    return {
+        tensor.name: builder.derived(f"{prefix}{tensor.name}", tensor_value(tensor, tensor.name))
+        for tensor in branch.initializer
+    }

@@ -1,0 +1,118 @@
+"""farmrt's strided steps against NumPy, for every generic operator and element type; and indices that make no sense."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from runtime.errors import UnsupportedError
+from runtime.evaluate import evaluate
+from runtime.lowering.lower import lower
+from runtime.native.build import build_farmrt
+from runtime.plan.encode import encode_plan
+from runtime.plan.plan import Arg, Plan
+from runtime.plan.records import ArgKind
+from runtime.target import Target
+from runtime.types import ELEMENT_NAMES
+from tests.native.farmrt import Farmrt
+from tests.runtime.generic_cases import GENERIC_CASES, GenericCase
+from tests.runtime.graphs import GraphMaker
+
+CPU = Target("host", "host", memory="cpu")
+TOLERANCES = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1e-6, "float64": 1e-12}
+Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
+
+
+@pytest.fixture(scope="module")
+def farmrt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farmrt]:
+    with Farmrt(build_farmrt(), tmp_path_factory.mktemp("generic")) as process:
+        yield process
+
+
+def run(farmrt: Farmrt, plan: Plan, inputs: dict[str, Array]) -> dict[str, Array]:
+    assert farmrt.load_files(encode_plan(plan), plan.data)["ok"]
+    for tensor in plan.inputs:
+        path = farmrt.folder / "input"
+        path.write_bytes(inputs[tensor.name].tobytes())
+        farmrt.done("input", name=tensor.name, file=path)
+    farmrt.done("run")
+    return {tensor.name: output(farmrt, tensor.name, ELEMENT_NAMES[tensor.element_type]) for tensor in plan.outputs}
+
+
+def output(farmrt: Farmrt, name: str, dtype: str) -> Array:
+    path: Path = farmrt.folder / "output"
+    farmrt.done("output", name=name, file=path)
+    return np.frombuffer(path.read_bytes(), np.dtype(dtype))
+
+
+@pytest.mark.parametrize("case", GENERIC_CASES, ids=str)
+def test_strided_steps_agree_with_numpy(farmrt: Farmrt, case: GenericCase) -> None:
+    make = case.graph()
+    inputs = make.noise()
+    expected = evaluate(make.graph, inputs)
+    for name, found in run(farmrt, lower(make.graph, CPU), inputs).items():
+        wanted = expected[name].reshape(-1)
+        assert found.dtype == wanted.dtype
+        tolerance = TOLERANCES.get(wanted.dtype.name, 0.0)
+        wide = [value.astype(np.float64) if tolerance else value for value in (found, wanted)]
+        np.testing.assert_allclose(*wide, rtol=tolerance, atol=tolerance)
+
+
+def test_more_axes_than_a_kernel_has_loops(farmrt: Farmrt) -> None:
+    """Five axes of which no two can be one: the generic form has loops for all of them."""
+    make = GraphMaker()
+    a, b = make.input(2, 3, 2, 3, 2), make.input(1, 3, 1, 3, 1)
+    make.finish(make.add("Add", a, b))
+    plan, inputs = lower(make.graph, CPU), make.noise()
+    assert [step.kernel.name for step in plan.steps] == ["elements2"]
+    (found,) = run(farmrt, plan, inputs).values()
+    np.testing.assert_allclose(found, (inputs[a] + inputs[b]).reshape(-1), rtol=1e-6)
+
+
+def lookup(indices: str = "int32") -> GraphMaker:
+    make = GraphMaker()
+    table, rows = make.input(6, 2), make.input(3, dtype=indices)
+    places = {"shape": (3, 2), "strides": (0, 1), "index_strides": (1, 0), "component_stride": 0}
+    make.finish(make.add("IndexedRead", table, rows, **places, limits=(6,), limit_strides=(2,)))
+    return make
+
+
+@pytest.mark.parametrize("row", [6, -7, 2**31 - 1, -(2**31)])
+def test_an_index_out_of_range_is_an_answer(farmrt: Farmrt, row: int) -> None:
+    graph = lookup().graph
+    plan = lower(graph, CPU)
+    assert farmrt.load_files(encode_plan(plan), plan.data)["ok"]
+    (farmrt.folder / "input").write_bytes(np.asarray([0, row, 1], np.int32).tobytes())
+    farmrt.done("input", name="x1", file=farmrt.folder / "input")
+    answer = farmrt.ask("run")
+    assert (answer["ok"], answer["error"], answer["step"]) == (False, "cpu", 0)
+    assert answer["message"].endswith("an index is out of range")
+    (farmrt.folder / "input").write_bytes(np.asarray([0, -6, 5], np.int32).tobytes())
+    farmrt.done("input", name="x1", file=farmrt.folder / "input")
+    farmrt.done("run")
+
+
+def test_a_gpu_without_the_cpu_beside_it_refuses_by_name() -> None:
+    target = Target("host", "host", gpu_family="pocl-3.1")
+    with pytest.raises(UnsupportedError, match=r"has no kernel for a GPU; set runtime: cpu\+gpu"):
+        lower(lookup().graph, target)
+
+
+@pytest.mark.parametrize("place", [6, 8, 14, 31])
+def test_a_step_that_leaves_its_pool_is_refused(farmrt: Farmrt, place: int) -> None:
+    """Extents and strides that are changed in the plan itself are seen at load."""
+    plan = lower(lookup().graph, CPU)
+    damaged = _with_argument(plan, place, 1 << 28)
+    answer = farmrt.load_files(encode_plan(damaged), damaged.data)
+    assert (answer["ok"], answer["error"]) == (False, "bad_file")
+
+
+def _with_argument(plan: Plan, place: int, value: int) -> Plan:
+    (step,) = plan.steps
+    args = list(step.args)
+    args[place] = Arg(ArgKind.INT, value)
+    return dataclasses.replace(plan, steps=(dataclasses.replace(step, args=tuple(args)),))

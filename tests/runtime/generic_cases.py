@@ -1,0 +1,163 @@
+"""Small graphs of generic operators, one case each, for every test that runs them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from runtime.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction, function_names
+from tests.runtime.graphs import GraphMaker
+
+Build = Callable[[GraphMaker], str]
+WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+REAL = ("float32", "float16", "float64", "bfloat16")
+_REAL_ONLY = function_names(ElementFunction)[ElementFunction.CEIL : ElementFunction.IS_INF + 1]
+_TRUTHS = ("is_nan", "is_inf", "not", "and", "or", "xor", *function_names(ElementFunction)[ElementFunction.EQUAL : -1])
+_WHOLE_ONLY = ("bit_not", "bit_and", "bit_or", "bit_xor", "shift_left", "shift_right")
+
+
+@dataclasses.dataclass(frozen=True)
+class GenericCase:
+    """A graph with one output, built anew for each test."""
+
+    name: str
+    ops: tuple[str, ...]
+    build: Build
+
+    def __str__(self) -> str:
+        return self.name
+
+    def graph(self) -> GraphMaker:
+        """The maker whose graph is finished."""
+        make = GraphMaker()
+        make.finish(self.build(make))
+        return make
+
+
+def _element(function: str, operands: int, dtype: str) -> GenericCase:
+    def build(make: GraphMaker) -> str:
+        shapes = [(2, 3, 4), (3, 1), (4,)][:operands]
+        types = ["bool" if function == "where" else dtype, dtype, dtype]
+        inputs = [make.input(*shape, dtype=kind) for shape, kind in zip(shapes, types, strict=False)]
+        out = "bool" if function in _TRUTHS else dtype
+        form = {"function": function, "dtype": out, "alpha": 1.0, "beta": 1.0}
+        return make.add("Elementwise", *inputs, **form)
+
+    return GenericCase(f"{function}-{dtype}", ("Elementwise",), build)
+
+
+def _operands(function: str) -> int:
+    return 3 if function == "where" else 2 if ElementFunction[function.upper()] >= ElementFunction.ADD else 1
+
+
+def _elements() -> list[GenericCase]:
+    cases = []
+    for function in function_names(ElementFunction):
+        types = ["float32", "int64", "int8", "uint64"]
+        if function in _REAL_ONLY:
+            types = ["float32", "float16", "float64", "bfloat16"]
+        elif function in _WHOLE_ONLY:
+            types = ["uint8", "int32", "uint64"]
+        cases += [_element(function, _operands(function), dtype) for dtype in types]
+    return cases
+
+
+def _cast(source: str, target: str) -> GenericCase:
+    def build(make: GraphMaker) -> str:
+        x = make.input(3, 70, dtype=source)
+        return make.add("Elementwise", x, function="cast", dtype=target, alpha=0.0, beta=0.0)
+
+    return GenericCase(f"cast-{source}-{target}", ("Elementwise",), build)
+
+
+def _reduction(function: str, dtype: str) -> GenericCase:
+    def build(make: GraphMaker) -> str:
+        x = make.input(2, 5, 6, dtype=dtype)
+        out = "int64" if function.startswith("arg") else dtype
+        windows = {"shape": (2, 2, 2), "window": (2, 3), "strides": (30, 12, 2, 6, 1), "offset": 1}
+        return make.add("StridedReduction", x, function=function, dtype=out, **windows)
+
+    return GenericCase(f"{function}-{dtype}", ("StridedReduction",), build)
+
+
+def _product(dtype: str) -> GenericCase:
+    def build(make: GraphMaker) -> str:
+        a, b = make.input(2, 3, 300, dtype=dtype), make.input(300, 5, dtype=dtype)
+        loops = {"shape": (2, 3, 5), "summed": (300,)}
+        return make.add("StridedProduct", a, b, a_strides=(900, 300, 0, 1), b_strides=(0, 0, 1, 5), **loops)
+
+    return GenericCase(f"product-{dtype}", ("StridedProduct",), build)
+
+
+def _movement(dtype: str) -> GenericCase:
+    def build(make: GraphMaker) -> str:
+        x, other = make.input(4, 5, dtype=dtype), make.input(2, 4, dtype=dtype)
+        mirrored = make.add("Strided", x, shape=(5, 2), strides=(-1, 5), offset=9)
+        wide = make.add("Embedding", mirrored, shape=(10, 4), starts=(1, 1), steps=(2, 1), value=1.0)
+        part = make.add("Strided", wide, shape=(3, 4), strides=(4, 1), offset=4)
+        return make.add("Join", part, other, part, axis=0)
+
+    return GenericCase(f"movement-{dtype}", ("Strided", "Embedding", "Join"), build)
+
+
+def _cumulation(function: str, dtype: str, exclusive: bool, reverse: bool) -> GenericCase:
+    def build(make: GraphMaker) -> str:
+        x = make.input(3, 4, 2, dtype=dtype)
+        return make.add("Cumulation", x, function=function, axis=1, exclusive=exclusive, reverse=reverse)
+
+    return GenericCase(f"cumulated-{function}-{dtype}-{exclusive}-{reverse}", ("Cumulation",), build)
+
+
+def _sorting(dtype: str, largest: bool, positions: bool) -> GenericCase:
+    def build(make: GraphMaker) -> str:
+        x = make.input(3, 17, 2, dtype=dtype)
+        return make.add("Sorting", x, axis=1, count=5, largest=largest, positions=positions)
+
+    return GenericCase(f"sorted-{dtype}-{largest}-{positions}", ("Sorting",), build)
+
+
+def _indexed(dtype: str, function: str) -> GenericCase:
+    """Reads rows of a table by indices, some of them negative, and writes them back to others."""
+
+    def build(make: GraphMaker) -> str:
+        table = make.input(6, 4, dtype=dtype)
+        rows = make.graph.add_constant("rows", np.asarray([[0, -1, 2], [5, 2, -6]]))
+        places = {"shape": (2, 3, 4), "strides": (0, 0, 1), "index_strides": (3, 1, 0), "component_stride": 0}
+        limits = {"limits": (6,), "limit_strides": (4,)}
+        read = make.add("IndexedRead", table, rows, **places, **limits)
+        return make.add("IndexedWrite", table, rows, read, function=function, **places, **limits)
+
+    return GenericCase(f"indexed-{function}-{dtype}", ("IndexedRead", "IndexedWrite"), build)
+
+
+GENERIC_CASES = (
+    *_elements(),
+    *(_cast(source, target) for source in ("float32", "int32", "uint8") for target in (*WHOLE, *REAL, "bool")),
+    *(
+        _reduction(function, dtype)
+        for function in function_names(ReductionFunction)
+        for dtype in ("float32", "int32", "uint8")
+    ),
+    *(_product(dtype) for dtype in ("float32", "int32", "int64", "float64")),
+    *(_movement(dtype) for dtype in (*WHOLE, *REAL, "bool")),
+    *(
+        _cumulation(function, dtype, exclusive, reverse)
+        for function in function_names(CumulationFunction)
+        for dtype in ("float64", "int32")
+        for exclusive in (False, True)
+        for reverse in (False, True)
+    ),
+    *(
+        _sorting(dtype, largest, positions)
+        for dtype in ("float32", "int8", "uint64")
+        for largest in (False, True)
+        for positions in (False, True)
+    ),
+    *(
+        _indexed(dtype, function)
+        for function in function_names(UpdateFunction)
+        for dtype in ("float32", "int64", "uint8")
+    ),
+)
