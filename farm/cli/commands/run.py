@@ -16,9 +16,7 @@ from farm.cli.envelope import CommandResult
 @options.unit_options
 @options.rounds_option
 @options.warmup_option
-@click.option(
-    "--validate", is_flag=True, help="Compare the outputs with those of the model's framework (docs/models.md)."
-)
+@click.option("--validate", is_flag=True, help="Compare the outputs with those of the model's framework.")
 @click.option("--layers", is_flag=True, help="Compare every operator's output too; names the first that departs.")
 @click.option(
     "--input",
