@@ -3,13 +3,12 @@
 Each case is imported, rewritten by the passes, lowered, encoded and run by farmrt on this machine, once for `cpu` and
 once for `cpu+gpu`, and its outputs are compared with the case's within the case's own tolerances. A case ends as
 
-    right     element types, shapes and values of all outputs
-    wrong     an output differs
-    refused   by name, with the reason
-    failed    anything else: a traceback, an error or a crash of farmrt, or no answer in time
-
-All inputs of a case are given at run time. Where that is refused, the case is run again with inputs as constants of the
-model (shapes, axes, weights, as networks have them; at last all of them), and then counts as "with constants".
+    right            element types, shapes and values of all outputs, with all inputs given at run time
+    with constants   the same where some inputs are constants of the model: shapes, axes, weights, as networks have them
+    folded           the same where all inputs are constants: the conversion computes the outputs
+    wrong            an output differs
+    refused          by name, with the reason
+    failed           anything else: a traceback, an error or a crash of farmrt, or no answer in time
 """
 
 from __future__ import annotations
@@ -56,17 +55,19 @@ _CONVERSIONS = ("Transpose", "BufferToImage", "ImageToBuffer")
 INTRODUCTION = """# Operators
 
 What farm does with ONNX's operators: the node test cases of the ONNX package, each through import, passes, lowering
-and farmrt. `python -m benchmarks.onnx_cases --write` measures and writes this page; the module says what counts
-as right. A case that is refused is refused by name, before anything is sent to a unit. An operator that has no kernel
-for a GPU runs on the unit's CPU within a plan for the GPU (`runtime: cpu+gpu`), as does all that works on
-other element types than float32."""
+and farmrt. `python -m benchmarks.onnx_cases --write` measures and writes this page. A case is right with all its inputs
+given at run time; where that is refused, with some of them (shapes, axes, weights) as constants of the model, or,
+`folded`, with all of them, so that the conversion computes the outputs. A case that is refused is refused by name,
+before anything is sent to a unit. An operator that has no kernel for a GPU runs on the unit's CPU within a plan for the
+GPU (`runtime: cpu+gpu`), as does all that works on other element types than float32."""
 _HEAD = (
     "| operator | right on `cpu` | right on `cpu+gpu` | runs on | refused |",
     "| --- | --- | --- | --- | --- |",
 )
 PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
 DEADLINE_S = 60.0
-STATUSES = ("right", "wrong", "refused", "failed")
+RIGHT = ("right", "with constants", "folded")
+STATUSES = (*RIGHT, "wrong", "refused", "failed")
 Array = npt.NDArray[Any]
 
 
@@ -89,7 +90,6 @@ class Outcome:
 
     status: str
     reason: str = ""
-    constants: bool = False
     places: frozenset[str] = frozenset()
 
 
@@ -213,13 +213,21 @@ def outcome(case: Case, target: Target, runner: Runner) -> Outcome:
     if not all(isinstance(value, np.ndarray | np.generic) for value in (*case.inputs.values(), *case.outputs.values())):
         return Outcome("refused", "an input or output is no tensor")
     first = None
-    for number, form in enumerate(forms(case)):
+    for form in forms(case):
         ended = _outcome(form, target, runner)
+        if ended.status == "right":
+            return dataclasses.replace(ended, status=_kind_of_right(case, form))
         if ended.status != "refused":
-            return dataclasses.replace(ended, constants=number > 0)
+            return ended
         first = first or ended
     assert first is not None
     return first
+
+
+def _kind_of_right(case: Case, form: Case) -> str:
+    if len(form.inputs) == len(case.inputs):
+        return "right"
+    return "with constants" if form.inputs else "folded"
 
 
 def _outcome(case: Case, target: Target, runner: Runner) -> Outcome:
@@ -308,7 +316,7 @@ def main() -> None:
 def tell(name: str, by_runtime: Mapping[str, Outcome]) -> None:
     """Prints a case that is not right as soon as it has ended."""
     for runtime, ended in by_runtime.items():
-        if ended.status != "right":
+        if ended.status not in RIGHT:
             print(f"{ended.status:8} {runtime:8} {name}: {ended.reason[:200]}", flush=True)
 
 
@@ -316,8 +324,7 @@ def show(found: Outcomes) -> None:
     """Prints how many cases ended how."""
     for runtime in next(iter(found.values()), {}):
         counts = collections.Counter(by_runtime[runtime].status for by_runtime in found.values())
-        fixed = sum(by_runtime[runtime].constants for by_runtime in found.values())
-        print(f"{runtime}: {dict(counts)}, {fixed} of them with constants")
+        print(f"{runtime}: {dict(counts)}")
 
 
 def page(found: Outcomes, operators: Mapping[str, str]) -> str:
@@ -331,7 +338,7 @@ def page(found: Outcomes, operators: Mapping[str, str]) -> str:
 
 
 def _totals(found: Outcomes) -> list[str]:
-    lines = ["| runtime | right | wrong | refused | failed |", "| --- | --- | --- | --- | --- |"]
+    lines = [f"| runtime | {' | '.join(STATUSES)} |", f"| --- {'| --- ' * len(STATUSES)}|"]
     for runtime in RUNTIMES:
         counts = collections.Counter(by_runtime[runtime].status for by_runtime in found.values())
         lines.append(f"| `{runtime}` | {' | '.join(str(counts[status]) for status in STATUSES)} |")
@@ -340,7 +347,7 @@ def _totals(found: Outcomes) -> list[str]:
 
 def _row(operator: str, ended: Sequence[Mapping[str, Outcome]]) -> str:
     """An operator's cases; the reason is that of the first refusal."""
-    counts = [f"{sum(each[runtime].status == 'right' for each in ended)} of {len(ended)}" for runtime in RUNTIMES]
+    counts = [f"{sum(each[runtime].status in RIGHT for each in ended)} of {len(ended)}" for runtime in RUNTIMES]
     where = sorted({place for each in ended for place in each["cpu+gpu"].places})
     reason = next((each["cpu"].reason for each in ended if each["cpu"].status == "refused"), "")
     shown = re.sub(r"^node '[^']*' |; are: .*", "", reason).replace("|", "/")[:120]
