@@ -15,8 +15,8 @@ from benchmarks.engines import Farmrt
 from benchmarks.figures import ColdStart, Start
 from benchmarks.scratch import POCL_CACHE
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.loading import LoadOptions
 from farm.jobs.models.prepare import Prepared
-from farm.jobs.run import LoadOptions
 from farm.workspace import Workspace, data_file
 from runtime.errors import DeviceError
 from runtime.native.build import build_farmrt

@@ -15,8 +15,8 @@ import onnxruntime
 from benchmarks.figures import ONNX_RUNTIME
 from farm.jobs.benchmark import profile
 from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.loading import LoadOptions, load_model
 from farm.jobs.models.prepare import Prepared, TestData
-from farm.jobs.run import LoadOptions, load_model
 from farm.jobs.validate import compare_outputs
 from farm.rows.status import Status
 from runtime.errors import ModelError

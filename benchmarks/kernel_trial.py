@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from farm.config import deployment, inventory, samples
 from farm.jobs.fleet.unit import OpenUnit, open_unit
+from farm.jobs.loading import NO_ARTIFACT, LoadOptions, load_model
 from farm.jobs.models.prepare import Prepared, TestData, prepare
-from farm.jobs.run import NO_ARTIFACT, LoadOptions, load_model
 from farm.model import fetch
 from farm.units import facts_cache, tried_kernels
 

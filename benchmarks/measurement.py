@@ -21,7 +21,7 @@ from farm.config.inventory import HOST
 from farm.farmrt import drivers
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.fleet.unit import OpenUnit, open_unit
-from farm.jobs.run import NO_ARTIFACT, LoadOptions
+from farm.jobs.loading import NO_ARTIFACT, LoadOptions
 from farm.jobs.tune.job import TuneOptions, tune_job
 from farm.jobs.tune.search import SearchOptions
 from farm.rows.latency import Latency

@@ -39,12 +39,13 @@ from farm.jobs.compare.stored_runs import LATEST, PREFIX, find_run
 from farm.jobs.convert import ConvertOptions, convert_job
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.forecast import forecast_for_file, forecast_job
+from farm.jobs.loading import LoadOptions
 from farm.jobs.models.operators import needed_features
 from farm.jobs.nightly import run as nightly_run
 from farm.jobs.nightly.places import places_of
 from farm.jobs.nightly.stored_night import load_night
 from farm.jobs.opbench import OpbenchOptions, opbench_job
-from farm.jobs.run import LoadOptions, RunOptions, run_job
+from farm.jobs.run import RunOptions, run_job
 from farm.jobs.targets import TargetFiles, units_to_ask
 from farm.jobs.tune.job import TuneOptions, tune_job
 from farm.jobs.tune.search import SearchOptions

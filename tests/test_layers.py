@@ -50,7 +50,7 @@ ORDER = {
         "compare",
         "benchmark build convert forecast opbench",
         "run",
-        "example samples",
+        "example loading samples",
         "fleet opbench_cases sample_journal targets validate",
         "commit models",
     ],

@@ -13,7 +13,7 @@ from farm.cli.envelope import CommandResult
 from farm.config import deployment
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
 from farm.jobs.fleet.dispatch import FleetOptions
-from farm.jobs.run import LoadOptions
+from farm.jobs.loading import LoadOptions
 from farm.rows.benchmark import BenchmarkRow
 from farm.rows.status import Status
 from farm.safe_text import one_line

@@ -11,7 +11,8 @@ from farm.cli import interruption, options, store_options, view
 from farm.cli.envelope import CommandResult
 from farm.config import deployment
 from farm.jobs.fleet.dispatch import FleetOptions
-from farm.jobs.run import LoadOptions, RunOptions, run_job
+from farm.jobs.loading import LoadOptions
+from farm.jobs.run import RunOptions, run_job
 from farm.rows.run import RunRow
 from farm.tables import table
 from farm.tables.execution import execution_lines

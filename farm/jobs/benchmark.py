@@ -14,8 +14,9 @@ from farm.jobs.fleet.execution import execution_figures, peak_memory
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
+from farm.jobs.loading import LoadOptions, load_model, provenance_of
 from farm.jobs.models.prepare import Prepared, TestData, prepare_all
-from farm.jobs.run import NS_PER_MS, LoadOptions, load_model, provenance_of, rounds_settings
+from farm.jobs.run import NS_PER_MS, rounds_settings
 from farm.rows.benchmark import BenchmarkResult, BenchmarkRow, LoadFigures, PlainRounds, Rounds
 from farm.rows.profile import StepTimes, profiled_rounds
 

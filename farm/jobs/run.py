@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,45 +16,26 @@ from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
 from farm.farmrt.answers import LoadAnswer, RunAnswer
 from farm.jobs.example import ExampleModel, run_example
-from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.execution import execution_figures, peak_memory
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
-from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s, write_plan
+from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
+from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of, ready_model
 from farm.jobs.models.prepare import Prepared, TestData, given_inputs, prepare_all
 from farm.jobs.samples import OnUnit, Samples, run_samples
 from farm.jobs.validate import Validation, compare_layers, compare_outputs, thresholds_for, with_half_range
 from farm.model import fetch
 from farm.rows.execution import ExecutionFigures
 from farm.rows.latency import Latency
-from farm.rows.row import Provenance, row_fingerprint
 from farm.rows.run import RunFigures, RunResult, RunRow
-from farm.workspace import Workspace, data_file, file_part
+from farm.workspace import file_part
 from runtime.errors import ConfigError
 from runtime.evaluate import evaluate
-from runtime.plan.plan import Plan
-from runtime.target import Target
 
 Array = npt.NDArray[Any]
 
-LOG = logging.getLogger("farm.jobs")
-
 NS_PER_MS = 1e6
-NO_ARTIFACT = Path("none")
-
-
-@dataclasses.dataclass(frozen=True)
-class LoadOptions:
-    """How a model is loaded. `tuned` and `kernels`: a file, NO_ARTIFACT, or None for those of the build folder.
-
-    `execution` goes before what the deployment file says.
-    """
-
-    tuned: Path | None = None
-    kernels: Path | None = None
-    memory: str | None = None
-    execution: Execution = DEFAULT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,24 +64,6 @@ class RunOptions:
     def compares(self) -> bool:
         """Whether outputs are compared with the oracle's."""
         return self.validate or self.layers or self.example
-
-
-@dataclasses.dataclass(frozen=True)
-class Loaded:
-    """A model loaded on a unit, and farmrt's answer to that.
-
-    `given_kernels` are those that were to be loaded, `kernels` those that were: None where they failed their trial.
-    """
-
-    prepared: Prepared
-    runtime: Runtime
-    plan: Plan
-    plan_file: Path
-    tuned: Path | None
-    given_kernels: Path | None
-    kernels: Path | None
-    execution: Execution
-    answer: LoadAnswer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,7 +168,7 @@ def _sampled(
 def _example(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: TestData, options: RunOptions) -> RunResult:
     """The result of a model that the example application ran."""
     target = opened.target(prepared, runtime, options.load.memory)
-    ready = _ready(opened, prepared, runtime, target, options.load)
+    ready = ready_model(opened, prepared, runtime, target, options.load)
     model = ready.model
     wanted = ExampleModel(model.plan, model.plan_file, model.tuned, ready.chosen.file, data.inputs, model.limited)
     run, throttling = opened.cool(lambda: run_example(opened, wanted, options.rounds, options.warmup))
@@ -234,106 +196,6 @@ def _figures(
         kernels=answer.kernels_use,
         **dict(executed or ()),
     )
-
-
-def load_model(
-    opened: OpenUnit,
-    prepared: Prepared,
-    runtime: Runtime,
-    target: Target,
-    options: LoadOptions,
-    keep_layers: bool = False,
-) -> Loaded:
-    """Brings a model to the unit and loads it, with the artifacts of the build folder unless others are named."""
-    ready = _ready(opened, prepared, runtime, target, options, keep_layers)
-    answer = opened.load(
-        ready.model.plan_file,
-        ready.model.tuned,
-        ready.chosen.file,
-        ready.model.limited,
-        round_limit_s=prepared.settings.round_limit,
-        execution=ready.execution,
-    )
-    return ready.loaded(runtime, answer)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Ready:
-    """A model with the files that it can be loaded with."""
-
-    model: kernel_trial.TriedModel
-    given_kernels: Path | None
-    chosen: kernel_trial.ChosenKernels
-    execution: Execution
-
-    def loaded(self, runtime: Runtime, answer: LoadAnswer) -> Loaded:
-        """The same when it is loaded."""
-        model = self.model
-        parts = (model.prepared, runtime, model.plan, model.plan_file, model.tuned)
-        return Loaded(*parts, self.given_kernels, self.chosen.file, self.execution, self.chosen.told(answer))
-
-
-def _ready(
-    opened: OpenUnit,
-    prepared: Prepared,
-    runtime: Runtime,
-    target: Target,
-    options: LoadOptions,
-    keep_layers: bool = False,
-) -> _Ready:
-    """Lowers a model, and finds the files of tuning that fit it."""
-    workspace = Workspace(prepared.deployment.library_name)
-    plan, plan_file = opened.plan(prepared, runtime, target, keep_layers)
-    tuned, kernels = _artifacts(opened, workspace, runtime, options)
-    write_plan(plan, plan_file)
-    model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned)
-    chosen = kernel_trial.choose(opened, model, kernels, put_aside=options.kernels is None)
-    files = f"tuned parameters: {tuned or 'none'}, compiled kernels: {chosen.file or 'none'}"
-    LOG.info("%s: %s (%s): %s", opened.unit.name, prepared.name, runtime, files)
-    return _Ready(model, kernels, chosen, options.execution.over(prepared.settings.execution))
-
-
-def provenance_of(opened: OpenUnit, loaded: Loaded) -> Provenance:
-    """What a loaded model's result is made with."""
-    files = {
-        "plan": loaded.plan_file,
-        "weights": data_file(loaded.plan_file),
-        "tuned": loaded.tuned,
-        "kernels": loaded.kernels,
-    }
-    return Provenance(
-        hashes=opened.hashes({role: path for role, path in files.items() if path}),
-        fingerprint=row_fingerprint(loaded.plan.target),
-        settings={
-            "memory": loaded.plan.target.memory,
-            "opencl_library": "" if loaded.runtime == "cpu" else opened.opencl_library,
-            "tuned_file": str(loaded.tuned or ""),
-            "kernels_file": str(loaded.given_kernels or ""),
-            "round_limit_s": opened.round_limit_s,
-        },
-    )
-
-
-def _artifacts(
-    opened: OpenUnit, workspace: Workspace, runtime: Runtime, options: LoadOptions
-) -> tuple[Path | None, Path | None]:
-    """The tuned parameters and compiled kernels to load; a CPU runtime uses neither."""
-    if runtime == "cpu":
-        return None, None
-    names = (opened.unit.abi, opened.device_model, opened.unit.soc)
-    tuned = _artifact(options.tuned, workspace.tuned_file(*names), "--tuned")
-    return tuned, _artifact(options.kernels, workspace.kernels_file(*names), "--kernels")
-
-
-def _artifact(named: Path | None, built: Path, option: str) -> Path | None:
-    """The file that the user named, else the one that tuning built, if there is one."""
-    if named == NO_ARTIFACT:
-        return None
-    if named is None:
-        return built if built.is_file() else None
-    if not named.is_file():
-        raise ConfigError(f"{option} {named}: no such file; `{option} none` runs without")
-    return named
 
 
 def run_rounds(opened: OpenUnit, rounds: int, warmup: int) -> RoundTimes:

@@ -101,7 +101,7 @@ def load_options(function: Function) -> Function:
 
     @functools.wraps(function)
     def called(tuned: Path | None, kernels: Path | None, memory: str | None, execution: Any, **others: Any) -> Any:
-        from farm.jobs.run import LoadOptions
+        from farm.jobs.loading import LoadOptions
 
         return function(load=LoadOptions(tuned, kernels, memory, execution), **others)
 

@@ -12,7 +12,8 @@ from farm.emulation import PhoneSettings
 from farm.emulation.phone_unit import emulated_phone_unit
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
 from farm.jobs.fleet.progress import ProgressView
-from farm.jobs.run import NO_ARTIFACT, LoadOptions, RunOptions, run_job
+from farm.jobs.loading import NO_ARTIFACT, LoadOptions
+from farm.jobs.run import RunOptions, run_job
 from farm.jobs.tune.job import TuneOptions, tune_job
 from farm.jobs.tune.search import SearchOptions
 from farm.report import markdown

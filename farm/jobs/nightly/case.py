@@ -13,8 +13,9 @@ from farm.farmrt.answers import LoadAnswer
 from farm.jobs.benchmark import profile
 from farm.jobs.fleet.execution import execution_figures, peak_memory
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
+from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of
 from farm.jobs.models.prepare import Failed, Prepared, TestData
-from farm.jobs.run import Loaded, LoadOptions, RoundTimes, load_model, provenance_of, run_rounds
+from farm.jobs.run import RoundTimes, run_rounds
 from farm.jobs.tune.tuned_check import TunedCheck, check_tuned
 from farm.jobs.validate import Validation, compare_outputs, with_half_range
 from farm.nightly.configuration import NightlyConfiguration

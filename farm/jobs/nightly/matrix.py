@@ -10,10 +10,10 @@ from farm.config.deployment import Deployment
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
 from farm.jobs.fleet.progress import SILENT, ProgressView
+from farm.jobs.loading import LoadOptions
 from farm.jobs.models.prepare import Failed, Prepared, TestData, prepare_all
 from farm.jobs.nightly.case import Subject
 from farm.jobs.nightly.unit import NightSettings, UnitNight, is_good
-from farm.jobs.run import LoadOptions
 from farm.model import fetch
 from farm.nightly.configuration import NightlyConfiguration, Setting
 from farm.rows.nightly import NightlyRow
