@@ -7,6 +7,7 @@ FARM_REQUIRED=qemu,... the tests that need such a program.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from tests import adb_programs, opencl
 os.environ.update(toolchain.environment())
 # What PoCL builds in one test, on an emulated phone or here, is not built again in the next one, nor in the next run.
 os.environ["POCL_CACHE_DIR"] = str(Path(__file__).parents[1] / "build" / "pocl")
+# A shell that starts tests in the background has them ignore Ctrl-C, and what they start too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Whichever adb comes first on this machine's PATH: tests that ask for no other one have adbutils'.
 if _adb := adb_programs.path_of(adb_programs.ADBUTILS):
     os.environ["PATH"] = adb_programs.search_path(_adb)

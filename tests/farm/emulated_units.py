@@ -131,7 +131,8 @@ def farmrt_processes(phone: EmulatedPhone) -> list[psutil.Process]:
 def host_farmrt_processes(emulated: EmulatedUnits) -> list[psutil.Process]:
     """The farmrt processes that this process runs on this machine's own unit."""
     folder = (emulated.folder / "build/units").resolve()
-    return [each for each in psutil.Process().children() if Path(each.exe()).is_relative_to(folder)]
+    alive = (each for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE)
+    return [each for each in alive if Path(each.exe()).is_relative_to(folder)]
 
 
 def is_clean(phone: EmulatedPhone) -> bool:
