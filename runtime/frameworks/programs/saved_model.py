@@ -39,7 +39,7 @@ def load(request: FrameworkRequest) -> FrozenGraph:
 def _loaded(request: FrameworkRequest) -> Any:
     try:
         return tf.saved_model.load(request.model)
-    except (tf.errors.NotFoundError, tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
+    except tf.errors.OpError as error:  # which of its types depends on TensorFlow's version
         raise ModelError(f"{request.model}: its weights are missing or damaged: {first_line(error)}") from None
 
 
