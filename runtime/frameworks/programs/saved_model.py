@@ -39,7 +39,7 @@ def load(request: FrameworkRequest) -> FrozenGraph:
 def _loaded(request: FrameworkRequest) -> Any:
     try:
         return tf.saved_model.load(request.model)
-    except tf.errors.OpError as error:  # which of its types depends on TensorFlow's version
+    except (tf.errors.OpError, FileNotFoundError) as error:  # which of them depends on what is missing
         raise ModelError(f"{request.model}: its weights are missing or damaged: {first_line(error)}") from None
 
 
