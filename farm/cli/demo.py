@@ -18,7 +18,7 @@ from farm.rows.row import exit_status
 from farm.tables import table
 from farm.tables.nightly import night_tables
 from farm.tables.run import artifact_lines, run_tables
-from farm.tables.tune import tune_table
+from farm.tables.tune import outcome_lines, tune_table
 from farm.units import lookup
 from farm.units.selection import Selection
 from runtime.errors import ConfigError
@@ -57,7 +57,7 @@ def _main_job(quick: bool, store: str | None, as_json: bool) -> Document:
 
 def _show(demo: Demo) -> None:
     table.show([*run_tables(demo.runs), demo.slowest, tune_table(demo.tunings)])
-    for line in (*artifact_lines(demo.tunings), *demo.artifacts):
+    for line in (*outcome_lines(demo.tunings), *artifact_lines(demo.tunings), *demo.artifacts):
         click.echo(line)
     click.echo(f"report: {REPORT}")
 

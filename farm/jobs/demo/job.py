@@ -28,7 +28,7 @@ from farm.store.recorder import Recorder
 from farm.tables.benchmark import sections
 from farm.tables.run import artifact_lines, run_tables
 from farm.tables.table import Table, milliseconds
-from farm.tables.tune import tune_table
+from farm.tables.tune import outcome_lines, tune_table
 
 _UNTUNED = LoadOptions(tuned=NO_ARTIFACT, kernels=NO_ARTIFACT)
 _RUN = RunOptions(validate=True, load=_UNTUNED)
@@ -97,7 +97,7 @@ def demonstrate(
 
 def write_report(demo: Demo, path: Path) -> None:
     """The demonstration as Markdown: validation, profile of each model, tuning with its evidence."""
-    run, tuned = demo.runs[0], "\n".join([*artifact_lines(demo.tunings), *demo.artifacts])
+    run, tuned = demo.runs[0], "\n".join([*outcome_lines(demo.tunings), *artifact_lines(demo.tunings), *demo.artifacts])
     machine = f"{run.device_model}, {run.fingerprint.get('gpu', '')}, {run.fingerprint.get('driver', '')}; {run.time}"
     profiles = [
         ReportSection(f"Operators of {row.model}", "", [table for table in sections(row) if table.title != "Warm Up"])
