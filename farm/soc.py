@@ -112,6 +112,6 @@ def compatible_chips(text: str) -> Sequence[str]:
 
 
 def _cleaned(word: str) -> str:
-    """The word as part of a file name."""
-    key = re.sub(r"[^a-z0-9_-]+", "-", word[:MAX_WORD].lower()).strip("_-")
-    return key[:MAX_KEY].rstrip("_-")
+    """The word as part of a file name, by the table's spelling where only signs between its parts kept it from that."""
+    key = re.sub(r"[^a-z0-9_-]+", "-", word[:MAX_WORD].lower()).strip("_-")[:MAX_KEY].rstrip("_-")
+    return key_from_table(key) or key
