@@ -10,6 +10,7 @@ from onnx import numpy_helper
 
 from runtime.errors import ModelError, UnsupportedError
 from runtime.graph import Array
+from runtime.types import ELEMENT_TYPES
 
 
 def tensor_value(tensor: onnx.TensorProto, name: str) -> Array:
@@ -22,8 +23,8 @@ def tensor_value(tensor: onnx.TensorProto, name: str) -> Array:
         value = np.asarray(numpy_helper.to_array(tensor))
     except (ValueError, TypeError, KeyError) as error:
         raise ModelError(f"tensor '{name}': its data does not fit its shape and type: {_first_line(error)}") from None
-    if value.dtype.kind not in "biuf" and value.dtype.name != "bfloat16":
-        raise UnsupportedError(f"tensor '{name}' holds {value.dtype}; supported: numbers")
+    if value.dtype.name not in ELEMENT_TYPES:
+        raise UnsupportedError(f"tensor '{name}' holds {value.dtype}; supported: {', '.join(ELEMENT_TYPES)}")
     return value
 
 

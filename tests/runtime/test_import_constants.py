@@ -188,3 +188,12 @@ def test_a_cast_to_a_type_that_the_graph_lacks_is_refused_by_name(name: str) -> 
     number = TensorProto.DataType.Value(name)
     with pytest.raises(UnsupportedError, match=f"'node' \\(Cast\\): to is '{name}'; supported: float32, float16"):
         import_onnx(one_op("Cast", {"x": (3, 4)}, opset=23, to=number))
+
+
+@pytest.mark.parametrize("kind", ["FLOAT8E5M2", "FLOAT8E4M3FN", "INT4", "COMPLEX64"])
+def test_a_constant_of_a_type_that_no_runtime_has_is_refused(kind: str) -> None:
+    """NumPy takes some of them for floating-point numbers, and would cast them to integers."""
+    model = onnx_model([node("DequantizeLinear", "w scale", "y")], {}, ["y"], {"scale": np.float32(2.0)}, 23)
+    model.graph.initializer.append(helper.make_tensor("w", TensorProto.DataType.Value(kind), [2], [1.0, 0.0]))
+    with pytest.raises(UnsupportedError, match=r"tensor 'w' holds \w+; supported: float32, "):
+        import_onnx(model)
