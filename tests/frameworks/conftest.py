@@ -18,27 +18,20 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def tensorflow_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    for package in ("tensorflow", "tf2onnx", "ai-edge-litert"):
-        require(
-            "tensorflow",
-            "" if is_installed(package) else f"{package} is not installed: {extras.install_command(package)}",
-        )
+    _require("tensorflow", ("tensorflow", "tf2onnx", "ai-edge-litert"))
     return _written(tmp_path_factory.mktemp("tensorflow"), "tensorflow")
 
 
 @pytest.fixture(scope="session")
 def pytorch_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    for package in ("torch", "onnxscript"):
-        require(
-            "pytorch", "" if is_installed(package) else f"{package} is not installed: {extras.install_command(package)}"
-        )
+    _require("pytorch", ("torch", "onnxscript"))
     return _written(tmp_path_factory.mktemp("pytorch"), "torch")
 
 
 def _require(name: str, packages: Sequence[str]) -> None:
     """Skips, or fails where FARM_REQUIRED lists the name, without the packages."""
-    missing = [package for package in packages if not is_installed(package)]
-    require(name, extras.needed("this test", missing[0]) if missing else "")
+    for package in packages:
+        require(name, "" if is_installed(package) else f"{package} is not installed: {extras.install_command(package)}")
 
 
 def _written(folder: Path, framework: str) -> Path:

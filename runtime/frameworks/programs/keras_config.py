@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from runtime.errors import ModelError
+from runtime.frameworks.programs.description import objects
 from runtime.frameworks.request import FrameworkRequest
 
 # Where Keras keeps what its files name; anything else would be imported and called.
@@ -23,14 +24,8 @@ def check_code(config: Any, request: FrameworkRequest) -> None:
 
 def _code(config: Any) -> Iterator[str]:
     """Descriptions of the code in a configuration, wherever it stands."""
-    pending = [config]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, dict):
-            yield from _code_of(part)
-            pending += part.values()
-        elif isinstance(part, list):
-            pending += part
+    for part in objects(config):
+        yield from _code_of(part)
 
 
 def _code_of(part: dict[str, Any]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from runtime.errors import ModelError
+from runtime.frameworks.programs.description import objects
 from runtime.frameworks.request import FrameworkRequest
 
 Kind = Literal["exported", "script"]
@@ -75,14 +76,8 @@ def _check_code(request: FrameworkRequest, archive: zipfile.ZipFile, kind: Kind)
 
 def _code(description: Any) -> Iterator[str]:
     """Targets that are no plain operators, and expressions that are no plain arithmetic, wherever they stand."""
-    pending = [description]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, dict):
-            yield from _code_of(part)
-            pending += part.values()
-        elif isinstance(part, list):
-            pending += part
+    for part in objects(description):
+        yield from _code_of(part)
 
 
 def _code_of(part: dict[str, Any]) -> Iterator[str]:
