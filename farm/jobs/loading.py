@@ -13,7 +13,7 @@ from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared
 from farm.rows.row import Provenance, row_fingerprint
-from farm.workspace import Workspace, data_file
+from farm.workspace import data_file
 from runtime.errors import ConfigError
 from runtime.plan.plan import Plan
 from runtime.target import Target
@@ -100,9 +100,8 @@ def ready_model(
     keep_layers: bool = False,
 ) -> ReadyModel:
     """Lowers a model, and finds the files of tuning that fit it."""
-    workspace = Workspace(prepared.deployment.library_name)
     plan, plan_file = opened.plan(prepared, runtime, target, keep_layers)
-    tuned, kernels = _artifacts(opened, workspace, runtime, options)
+    tuned, kernels = _artifacts(opened, prepared.deployment.library_name, runtime, options)
     write_plan(plan, plan_file)
     model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned)
     chosen = kernel_trial.choose(opened, model, kernels, put_aside=options.kernels is None)
@@ -133,14 +132,13 @@ def provenance_of(opened: OpenUnit, loaded: Loaded) -> Provenance:
 
 
 def _artifacts(
-    opened: OpenUnit, workspace: Workspace, runtime: Runtime, options: LoadOptions
+    opened: OpenUnit, library: str, runtime: Runtime, options: LoadOptions
 ) -> tuple[Path | None, Path | None]:
     """The tuned parameters and compiled kernels to load; a CPU runtime uses neither."""
     if runtime == "cpu":
         return None, None
-    names = (opened.unit.abi, opened.device_model, opened.unit.soc)
-    tuned = _artifact(options.tuned, workspace.tuned_file(*names), "--tuned")
-    return tuned, _artifact(options.kernels, workspace.kernels_file(*names), "--kernels")
+    tuned, kernels = opened.artifact_files(library)
+    return _artifact(options.tuned, tuned, "--tuned"), _artifact(options.kernels, kernels, "--kernels")
 
 
 def _artifact(named: Path | None, built: Path, option: str) -> Path | None:

@@ -117,6 +117,11 @@ class OpenUnit:
         named = self.unit.model != self.unit.name
         return self.unit.model if named else self.probe.cpu.model or self.unit.model
 
+    def artifact_files(self, library: str) -> tuple[Path, Path]:
+        """Where a library's tuned parameters and compiled kernels for this unit lie, or would."""
+        workspace, names = Workspace(library), (self.unit.abi, self.device_model, self.unit.soc)
+        return workspace.tuned_file(*names), workspace.kernels_file(*names)
+
     @contextlib.contextmanager
     def twin(
         self, environment: Mapping[str, str] | None = None, round_limit_s: float | None = None

@@ -16,12 +16,12 @@ from typing import Any
 
 from farm import artifacts
 from farm.artifacts import LaunchRecord, ModelRecord, SetRecord
+from farm.jobs.compare.interleaved import TunedFiles
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
 from farm.jobs.tune.search import Tuned
 from farm.jobs.tune.trials import use_name
 from farm.rows.row import versions
-from farm.workspace import Workspace
 from runtime.artifacts import (
     Fingerprint,
     KernelSet,
@@ -52,10 +52,12 @@ class Destination:
     @classmethod
     def of(cls, opened: OpenUnit, library: str, model: Tuned) -> Destination:
         """That of a unit."""
-        workspace = Workspace(library)
-        names = (opened.unit.abi, opened.device_model, opened.unit.soc)
-        files = workspace.tuned_file(*names), workspace.kernels_file(*names)
-        return cls(*files, fingerprint_of(model.target), opened.device_model)
+        return cls(*opened.artifact_files(library), fingerprint_of(model.target), opened.device_model)
+
+    @property
+    def files(self) -> TunedFiles:
+        """Both, as a plan is loaded with them."""
+        return TunedFiles(self.tuned_file, self.kernels_file)
 
     def tuned_set(self, table: Table) -> TunedSet:
         """A table as a set of a file."""
@@ -98,12 +100,11 @@ class Draft:
 
     def differs_from_default(self, model: Tuned) -> bool:
         """Whether what is in force for the model is anything but the default of every launch."""
-        defaults = (entry_of(default_kept(verdict.launch, 0.0, "")) for verdict in model.verdicts)
-        return any(_choice(self.in_force.get(entry.key, entry)) != _choice(entry) for entry in defaults)
+        return any(_choice(self._known(verdict)) != _choice(_default_entry(verdict)) for verdict in model.verdicts)
 
     def _known(self, verdict: LaunchVerdict) -> TunedEntry:
-        default = entry_of(default_kept(verdict.launch, 0.0, ""))
-        return self.in_force.get(verdict.launch.key, default)
+        """What is in force for a launch: the default where no table says otherwise."""
+        return self.in_force.get(verdict.launch.key, _default_entry(verdict))
 
     def write(self, folder: Path) -> tuple[Path, Path]:
         """Writes both files as they would be, into a folder."""
@@ -199,6 +200,10 @@ def entry_of(verdict: LaunchVerdict) -> TunedEntry:
         default_ns=round(verdict.default_ns) if math.isfinite(verdict.default_ns) else 0,
         tuned_ns=round(verdict.tuned_ns),
     )
+
+
+def _default_entry(verdict: LaunchVerdict) -> TunedEntry:
+    return entry_of(default_kept(verdict.launch, 0.0, ""))
 
 
 def _choice(entry: TunedEntry) -> TunedEntry:

@@ -21,11 +21,15 @@ from runtime.errors import DeviceLostError, JobError
 
 @dataclasses.dataclass(frozen=True)
 class Published:
-    """The artifacts of a library on a SoC, and each model's proof, or why it has none, on the unit that published."""
+    """The artifacts of a library on a SoC, and each model's proof, or why it has none, on the unit that published.
+
+    `data` are the models' inputs with their reference outputs, computed once for all units.
+    """
 
     unit: str
     files: TunedFiles
     proofs: Mapping[str, Proof | JobError]
+    data: Mapping[str, TestData]
 
     def proof(self, opened: OpenUnit, tuned: Tuned) -> Proof:
         """A model's proof on a unit; one that did not publish measures the default against what is in force now.
@@ -37,7 +41,7 @@ class Published:
             raise proof
         if opened.unit.name == self.unit:
             return proof
-        own = prove(opened, tuned, self.files, None, _data(tuned))
+        own = prove(opened, tuned, self.files, None, self.data[tuned.prepared.name])
         return dataclasses.replace(own, outcome=proof.outcome, reason=proof.reason)
 
 
@@ -50,22 +54,24 @@ def prove_and_publish(
     """
     opened.progress.stage(f"{library}: compiling the tuned kernels")
     proposed = draft(opened, library, models)
+    data = {tuned.prepared.name: _data(tuned) for tuned in models}
     with TemporaryDirectory() as folder:
         new = TunedFiles(*proposed.write(Path(folder)))
-        proofs = {tuned.prepared.name: _proof(opened, proposed, tuned, new) for tuned in models}
+        proofs = {
+            tuned.prepared.name: _proof(opened, proposed, tuned, new, data[tuned.prepared.name]) for tuned in models
+        }
     proved = [(tuned, proof) for tuned in models if isinstance(proof := proofs[tuned.prepared.name], Proof)]
     accepted = [tuned for tuned, proof in proved if proof.outcome == TuneOutcome.NEW]
     evidence = [proof.evidence(tuned) for tuned, proof in proved if tuned in accepted or not proposed.in_force]
     publish_draft(opened, proposed, accepted, evidence, settings)
-    files = TunedFiles(proposed.destination.tuned_file, proposed.destination.kernels_file)
-    return Published(opened.unit.name, files, proofs)
+    return Published(opened.unit.name, proposed.destination.files, proofs, data)
 
 
-def _proof(opened: OpenUnit, proposed: Draft, tuned: Tuned, new: TunedFiles) -> Proof | JobError:
-    changes, has_incumbent = proposed.changes(tuned), proposed.differs_from_default(tuned)
-    in_force = TunedFiles(proposed.destination.tuned_file, proposed.destination.kernels_file)
+def _proof(opened: OpenUnit, proposed: Draft, tuned: Tuned, new: TunedFiles, data: TestData) -> Proof | JobError:
+    changes = proposed.changes(tuned)
+    incumbent = proposed.destination.files if changes and proposed.differs_from_default(tuned) else None
     try:
-        proof = prove(opened, tuned, new, in_force if changes and has_incumbent else None, _data(tuned))
+        proof = prove(opened, tuned, new, incumbent, data)
     except DeviceLostError:
         raise
     except JobError as error:

@@ -15,7 +15,6 @@ from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.validate import compare_outputs
 from farm.rows.row import Ending
-from farm.workspace import Workspace
 from tuner.statistics import Ratio
 
 QUICK = Effort(processes=8)
@@ -74,11 +73,8 @@ def check_tuned(
 
 def _stored(opened: OpenUnit, prepared: Prepared) -> tuple[Path | None, Path | None]:
     """The tuned parameters and compiled kernels of the build folder for this unit."""
-    workspace = Workspace(prepared.deployment.library_name)
-    names = (opened.unit.abi, opened.device_model, opened.unit.soc)
-    tuned, kernels = (
-        path if path.is_file() else None for path in (workspace.tuned_file(*names), workspace.kernels_file(*names))
-    )
+    files = opened.artifact_files(prepared.deployment.library_name)
+    tuned, kernels = (path if path.is_file() else None for path in files)
     return tuned, kernels
 
 
