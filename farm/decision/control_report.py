@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+ENOUGH_ALARMS = 10  # the interval then spans half to twice the estimate
+
 
 @dataclasses.dataclass(frozen=True)
 class ControlReport:
@@ -20,3 +22,8 @@ class ControlReport:
     expected_alarms_per_week: float
     low: float
     high: float
+
+    @property
+    def suffices(self) -> bool:
+        """Whether the estimate says something: it is known to be below one a week, or it rests on enough alarms."""
+        return self.high <= 1.0 or self.alarms >= ENOUGH_ALARMS

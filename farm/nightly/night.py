@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from farm.decision.control_report import ControlReport
 from farm.decision.judgement import Judgement, Verdict
+from farm.decision.operator_changes import OperatorChange
 from farm.rows.device_state import DeviceState
 from farm.rows.nightly import NightlyRow
 from farm.rows.run_info import RunInfo
@@ -32,12 +33,16 @@ class SeriesReport:
 
 @dataclasses.dataclass(frozen=True)
 class CaseReport:
-    """A case: tonight's row, the row that it is compared with, and its series. `row` is None when it is missing."""
+    """A case: tonight's row, the row that it is compared with, and its series. `row` is None when it is missing.
+
+    `operator_changes`: where its latency has changed, the operators that the change comes from.
+    """
 
     case: Case
     row: NightlyRow | None
     before: NightlyRow | None
     series: Sequence[SeriesReport]
+    operator_changes: Sequence[OperatorChange] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,12 +62,13 @@ class DeviceReport:
 
 @dataclasses.dataclass(frozen=True)
 class Night:
-    """The result of a whole night."""
+    """The result of a whole night. `earlier`: the runs of the nights before it, newest first."""
 
     run: RunInfo
     baseline: str
     devices: Sequence[DeviceReport]
     control: ControlReport | None = None
+    earlier: Sequence[RunInfo] = ()
 
     @property
     def series(self) -> list[SeriesReport]:

@@ -31,6 +31,7 @@ def history(report: SeriesReport) -> Chart:
         "kind": "history",
         "title": report.key.metric.info.title,
         "unit": report.key.metric.info.unit,
+        "run": [point.run for point in points],
         "time": [_time(point.time) for point in points],
         "value": [_finite(point.value) for point in points],
         "low": [_finite(min(point.runs, default=None)) for point in points],

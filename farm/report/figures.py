@@ -46,6 +46,11 @@ def milliseconds(value: float | None) -> str:
     return f"{digits(value / 1000)} s" if abs(value) >= _S_FROM_MS else f"{digits(value)} ms"
 
 
+def signed_milliseconds(value: float) -> str:
+    """A difference: `+0.51 ms`."""
+    return f"{'+' if value > 0 else ''}{digits(value, 3)} ms"
+
+
 def digits(value: float, count: int = 4) -> str:
     """So many significant digits, without an exponent for what people read as it is."""
     if value == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,11 +12,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from farm.decision.judgement import Verdict
+from farm.decision.operator_changes import OperatorChange
 from farm.nightly.night import DeviceReport, Night, SeriesReport
 from farm.report import charts, figures, words
 from farm.report.device_tables import device_view
-from farm.report.lines import Links, line, lines_of, links_of
-from farm.rows.series import Point
+from farm.report.lines import Line, Links, line, lines_of, links_of
+from farm.report.matrix import matrix
+from farm.rows.series import Metric, Point
 from farm.safe_text import one_line, word
 
 # Sections of the summary, in order: heading, id, verdicts, and what is said where there is none.
@@ -29,6 +32,11 @@ SECTIONS = (
 )
 
 
+SHOWN_NIGHTS = 60  # in the table of a series; its chart and the files that it offers have all
+LISTED_NIGHTS = 60
+BLAMED_OPERATORS = 5
+
+
 def pages(night: Night) -> Iterator[tuple[str, str]]:
     """Path and content of every page, one after the other."""
     links = links_of(night)
@@ -38,6 +46,14 @@ def pages(night: Night) -> Iterator[tuple[str, str]]:
         yield path, _render("device.html", _device(device, links), night, "../")
         for report in lines_of(device):
             yield links.series[report.key], _render("series.html", _one_series(report, device, links), night, "../")
+
+
+def nights_page(night: Night, kept: Mapping[int, tuple[str, str]]) -> str:
+    """The list of nights. `kept`: those whose reports are there: run, the report's first page, and its headline."""
+    runs = [(run, *kept.get(run.id, ("", ""))) for run in night.earlier[:LISTED_NIGHTS]]
+    others = sorted(set(kept) - {run.id for run in night.earlier}, reverse=True)
+    values = {"runs": runs, "others": [(run, *kept[run]) for run in others], "headline": words.headline(night)}
+    return _render("nights.html", values, night)
 
 
 def _render(template: str, values: Mapping[str, Any], night: Night, root: str = "") -> str:
@@ -98,8 +114,38 @@ def _summary(night: Night, links: Links) -> dict[str, Any]:
         "lines": lines,
         "devices": [(device, links.devices[device.unit], words.counts(lines_of(device))) for device in night.devices],
         "control": night.control,
+        "matrix": matrix(night, links),
+        "operators": _operators(night, links),
         "versions": sorted(night.run.versions.items()),
     }
+
+
+def _operators(night: Night, links: Links) -> list[tuple[Line, list[tuple[str, ...]]]]:
+    """The lines of latencies that have changed for the worse, each with the operators to blame."""
+    blamed = [
+        (report, case.operator_changes[:BLAMED_OPERATORS])
+        for device in night.devices
+        for case in device.cases
+        for report in case.series
+        if case.operator_changes
+        and report.judgement.verdict == Verdict.REGRESSION
+        and report.key.metric == Metric.LATENCY
+    ]
+    return [(line(report, links), [_operator(change) for change in changes]) for report, changes in blamed]
+
+
+def _operator(change: OperatorChange) -> tuple[str, ...]:
+    """Name, type, time before and now, the difference and its interval, in milliseconds."""
+    low, high = (f"{figures.digits(end, 3)}" for end in (change.low_ms, change.high_ms))
+    known = math.isfinite(change.low_ms)
+    return (
+        change.name,
+        change.kind,
+        figures.milliseconds(change.before_ms),
+        figures.milliseconds(change.now_ms),
+        figures.signed_milliseconds(change.difference_ms),
+        f"{low} to {high} ms" if known else "new" if change.before_ms is None else "gone",
+    )
 
 
 def _device(device: DeviceReport, links: Links) -> dict[str, Any]:
@@ -120,7 +166,9 @@ def _one_series(report: SeriesReport, device: DeviceReport, links: Links) -> dic
         "case": report.key.case,
         "judgement": report.judgement,
         "chart": charts.history(report),
-        "nights": [_night_line(point, report) for point in reversed(report.points)],
+        "nights": [_night_line(point, report) for point in reversed(report.points[-SHOWN_NIGHTS:])],
+        "night_count": len(report.points),
+        "left_out": any(point.spoiled for point in report.points[-SHOWN_NIGHTS:]),
         "changes": _changes(report),
     }
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from runtime.errors import ConfigError, FarmError
@@ -20,9 +20,12 @@ _KILLED_S = 3600.0
 
 
 @contextlib.contextmanager
-def replacing_folder(folder: Path, mark: str) -> Iterator[Path]:
+def replacing_folder(
+    folder: Path, mark: str, keep: Callable[[Path, Path], None] = lambda replaced, newest: None
+) -> Iterator[Path]:
     """A new folder that takes the place of `folder` when the block ends well, and vanishes when it does not.
 
+    `keep` is called with the one that was replaced, which is deleted afterwards, and the one in its place.
     Only a folder that is empty or holds a file named `mark` is replaced: raises ConfigError for any other, FarmError
     where it cannot be written.
     """
@@ -35,7 +38,7 @@ def replacing_folder(folder: Path, mark: str) -> Iterator[Path]:
         new = _beside(folder)
         new.chmod(0o755)
         yield new
-        _put_in_place(new, folder)
+        _put_in_place(new, folder, keep)
     except OSError as error:
         raise FarmError(f"{folder}: cannot be written: {error.strerror or error}") from None
     finally:
@@ -64,14 +67,17 @@ def _check(folder: Path, mark: str) -> None:
         )
 
 
-def _put_in_place(new: Path, folder: Path) -> None:
+def _put_in_place(new: Path, folder: Path, keep: Callable[[Path, Path], None]) -> None:
     """Exchanges the two; afterwards `new` is the old one. Without that system call there is a moment without either."""
     if not folder.exists():
         new.rename(folder)
-    elif not _exchange(new, folder):
+    elif _exchange(new, folder):
+        keep(new, folder)
+    else:
         old = _beside(folder)
         folder.rename(old / "old")
         new.rename(folder)
+        keep(old / "old", folder)
         shutil.rmtree(old, ignore_errors=True)
 
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Collection, Iterator
+import json
+from collections.abc import Collection, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 
 from farm.nightly.night import Night
 from farm.report.document import night_json
 from farm.report.junit import junit
+from farm.report.kept_nights import FOLDER, PAGE, VERDICT, keep_replaced, kept_headlines
 from farm.report.merge_request import merge_request
 from farm.report.operator_trace import most_changed, operator_trace, slowest
-from farm.report.pages import pages
+from farm.report.pages import nights_page, pages
 from farm.report.whole_folder import replacing_folder
+from farm.report.words import headline
 
 INDEX, MARKDOWN, JUNIT, JSON = "index.html", "summary.md", "junit.xml", "night.json"
 SLOWEST, MOST_CHANGED = "trace-slowest.json", "trace-most-changed.json"
-ASSETS = ("report.css", "theme.js", "tables.js", "charts.js")
+ASSETS = ("report.css", "theme.js", "tables.js", "charts.js", "rows.js")
 PLOTLY = "plotly.min.js"
 
 
@@ -49,12 +52,15 @@ class ReportFiles:
 def write_reports(night: Night, folder: Path, formats: Collection[ReportFormat] = tuple(ReportFormat)) -> ReportFiles:
     """Writes a night in these formats; a report that is in the folder already is replaced in one step.
 
+    Pages of other nights that were there are kept in it, the newest `KEPT_NIGHTS` of them.
+
     JSON is always written: the pages link to it, and a folder is known as a report by it. Raises ConfigError where the
     folder holds anything but a report, FarmError where it cannot be written.
     """
     written: list[str] = []
-    with replacing_folder(folder, JSON) as new:
-        for name, content in _files(night, {*formats, ReportFormat.JSON}):
+    kept = kept_headlines(folder, night.run.name, night.run.id)
+    with replacing_folder(folder, JSON, keep_replaced) as new:
+        for name, content in _files(night, {*formats, ReportFormat.JSON}, kept):
             path = new / name
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(content)
@@ -62,9 +68,11 @@ def write_reports(night: Night, folder: Path, formats: Collection[ReportFormat] 
     return ReportFiles(folder, tuple(folder / name for name in written))
 
 
-def _files(night: Night, formats: Collection[ReportFormat]) -> Iterator[tuple[str, bytes]]:
+def _files(night: Night, formats: Collection[ReportFormat], kept: Mapping[int, str]) -> Iterator[tuple[str, bytes]]:
     if ReportFormat.HTML in formats:
         yield from ((name, text.encode()) for name, text in pages(night))
+        yield PAGE, nights_page(night, {run: (f"{FOLDER}/{run}/{INDEX}", said) for run, said in kept.items()}).encode()
+        yield VERDICT, _verdict(night).encode()
         yield from _assets()
     if ReportFormat.MARKDOWN in formats:
         yield MARKDOWN, merge_request(night).encode()
@@ -76,6 +84,11 @@ def _files(night: Night, formats: Collection[ReportFormat]) -> Iterator[tuple[st
         for name, case in ((SLOWEST, slowest(night)), (MOST_CHANGED, most_changed(night))):
             if case:
                 yield name, operator_trace(case).encode()
+
+
+def _verdict(night: Night) -> str:
+    members = {"run": str(night.run.id), "name": night.run.name, "outcome": night.outcome, "headline": headline(night)}
+    return json.dumps(members, indent=1) + "\n"
 
 
 def _assets() -> Iterator[tuple[str, bytes]]:

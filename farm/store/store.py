@@ -152,6 +152,11 @@ class Store:
             last_rows[case_of(row)] = row
         return list(last_rows.values())
 
+    def nightly_row(self, run: int, case: Case) -> NightlyRow | None:
+        """The last row of a case in a nightly run; None where it has none."""
+        found = list(self.rows(run, NIGHTLY, case.unit, case.model))
+        return next((row for row in map(nightly_row, reversed(found)) if case_of(row) == case), None)
+
     def series(
         self, until: int | None = None, nights: int = 400, name: str | None = None
     ) -> dict[SeriesKey, list[Point]]:

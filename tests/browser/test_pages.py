@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import dataclasses
 import functools
+import io
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -115,6 +118,72 @@ def test_history_shows_change_points_and_spoiled_nights(browser: Browser, report
     names = browser.run(f"return {plot}.data.map((trace) => trace.name)")
     assert {"level", "night", "with re-runs", "spoiled, left out"} <= set(names)
     assert browser.run(f"return {plot}.querySelectorAll('.annotation').length") == 2
+
+
+def test_nights_without_a_figure_stand_off_the_axis(browser: Browser, tmp_path: Path) -> None:
+    night = nights.night(30)
+    series = night.devices[0].cases[0].series
+    points = [*series[0].points]
+    points[5] = dataclasses.replace(points[5], runs=(), status="timeout", reason="no answer")
+    series[0] = dataclasses.replace(series[0], points=points)  # type: ignore[index]
+    browser.size(SCREEN_PX)
+    browser.open(page(write_reports(night, tmp_path / "report").folder, "series"))
+    draw_all(browser)
+    plot = "document.querySelector('.plot')"
+    figures, strip = browser.run(f"return [{plot}.layout.yaxis.domain, {plot}.layout.yaxis2.domain]")
+    assert strip[1] < figures[0], "a strip of its own"
+    absent = f"{plot}.data.find((trace) => trace.name === 'no figure')"
+    assert browser.run(f"return [{absent}.yaxis, {absent}.x.length]") == ["y2", 1]
+    assert "no figure" in browser.run(f"return {plot}.textContent")
+
+
+def test_an_axis_that_does_not_begin_at_zero_says_so(browser: Browser, report: Path) -> None:
+    browser.size(SCREEN_PX)
+    browser.open(page(report, "device"))
+    draw_all(browser)
+    notes = browser.run(
+        "return [...document.querySelectorAll('.chart')]"
+        ".map((box) => [box.classList[1], box.querySelector('.axis-note').textContent])"
+    )
+    said = dict(notes)
+    assert "not begin at zero" in said["distribution"] and said["operators"] == ""
+
+
+@pytest.mark.parametrize("kind", ["device", "series"])
+def test_every_chart_offers_its_figures_as_rows(browser: Browser, report: Path, kind: str) -> None:
+    browser.size(SCREEN_PX)
+    browser.open(page(report, kind))
+    count = draw_all(browser)
+    links = browser.run("return [...document.querySelectorAll('.chart-rows')].map((box) => box.textContent)")
+    assert len(links) == count and all("CSV JSON" in text for text in links)
+    tables = browser.run(
+        "return [...document.querySelectorAll('.chart')].map((box) => "
+        "{ const chart = JSON.parse(document.getElementById(box.dataset.chart).textContent);"
+        " return [chartRows.rows(chart), chartRows.csv(chartRows.rows(chart))]; })"
+    )
+    for rows, text in tables:
+        assert list(csv.DictReader(io.StringIO(text))) == [
+            {name: "" if value is None else cell(value) for name, value in row.items()} for row in rows
+        ]
+    if kind == "series":
+        assert len(tables[0][0]) == 30 and {"run", "time", "value", "state"} <= set(tables[0][0][0])
+
+
+def cell(value: object) -> str:
+    """A figure as JavaScript writes it."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def test_a_figure_is_saved_as_a_file(browser: Browser, report: Path, tmp_path: Path) -> None:
+    browser.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    browser.size(SCREEN_PX)
+    browser.open(page(report, "series"))
+    draw_all(browser)
+    browser.run("document.querySelector('.chart-rows a').click()")
+    WebDriverWait(browser.driver, DRAW_S).until(lambda _: list(tmp_path.glob("*.csv")))
+    (saved,) = tmp_path.glob("*.csv")
+    assert saved.name.endswith("-history.csv") and len(saved.read_text().splitlines()) == 31
+    assert browser.complaints() == []
 
 
 def shown(browser: Browser) -> list[list[str]]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 
 from farm.decision.controls import estimate_false_alarms
 from farm.decision.judgement import Judgement
 from farm.decision.regression import compare_points, judge_series, needs_twin, twin_evidence
+from farm.jobs.nightly.operators import changed_operators
 from farm.nightly.configuration import LAST_GOOD, SERIES
 from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
 from farm.rows.device_state import DeviceState
@@ -40,7 +43,13 @@ def load_night(store: Store, run: int, baseline: str = SERIES) -> Night:
         for key, judgement in _judgements(run, followed, _twins(rows), base).items()
     ]
     shown = baseline if base is None else f"{baseline} (run {base})"
-    return Night(info, shown, _devices(reports, rows, before), estimate_false_alarms(series))
+    devices = _devices(store, reports, rows, before)
+    return Night(info, shown, devices, estimate_false_alarms(series), _earlier(store, info))
+
+
+def _earlier(store: Store, info: RunInfo) -> list[RunInfo]:
+    """The nights before one, newest first."""
+    return [run for run in store.runs(info.name) if run.id < info.id][:NIGHTS]
 
 
 def last_good_name(name: str) -> str:
@@ -118,17 +127,19 @@ def _rows_before(store: Store, info: RunInfo, base: int | None) -> dict[Case, Ni
 
 
 def _devices(
-    reports: Sequence[SeriesReport], rows: Mapping[Case, NightlyRow], before: Mapping[Case, NightlyRow]
+    store: Store,
+    reports: Sequence[SeriesReport],
+    rows: Mapping[Case, NightlyRow],
+    before: Mapping[Case, NightlyRow],
 ) -> list[DeviceReport]:
-    cases = sorted({report.key.case for report in reports} | set(rows))
-    by_case = {case: [report for report in reports if report.key.case == case] for case in cases}
-    return [
-        _device(
-            unit,
-            [CaseReport(case, rows.get(case), before.get(case), by_case[case]) for case in cases if case.unit == unit],
-        )
-        for unit in sorted({case.unit for case in cases})
+    by_case: dict[Case, list[SeriesReport]] = {case: [] for case in rows}
+    for report in reports:
+        by_case.setdefault(report.key.case, []).append(report)
+    cases = [
+        CaseReport(case, rows.get(case), before.get(case), series, changed_operators(store, series))
+        for case, series in sorted(by_case.items(), key=operator.itemgetter(0))
     ]
+    return [_device(unit, list(of_unit)) for unit, of_unit in itertools.groupby(cases, lambda case: case.case.unit)]
 
 
 def _device(unit: str, cases: Sequence[CaseReport]) -> DeviceReport:

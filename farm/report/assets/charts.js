@@ -49,12 +49,11 @@
         hoverinfo: "text+x",
       };
     };
-    // Nights without a figure have a place of their own, at the foot.
     const without = chart.time.map((_, i) => i).filter((i) => chart.value[i] === null);
     const failed = (i) => chart.state[i] === "failed";
     const absent = {
       name: "no figure", type: "scatter", mode: "markers", yaxis: "y2", x: without.map((i) => chart.time[i]),
-      y: without.map(() => 0), hovertext: without.map((i) => plain(chart.note[i])), hoverinfo: "text+x", cliponaxis: false,
+      y: without.map(() => 0.5), hovertext: without.map((i) => plain(chart.note[i])), hoverinfo: "text+x", cliponaxis: false,
       marker: {size: 9, symbol: without.map((i) => (failed(i) ? "x-thin" : "circle-open")),
         color: without.map((i) => (failed(i) ? c.worse : c.quiet)),
         line: {width: 2, color: without.map((i) => (failed(i) ? c.worse : c.quiet))}},
@@ -82,8 +81,10 @@
       absent,
     ].filter((trace) => trace.x.length);
     return [traces, layout(c, 360, {
-      xaxis: axis(c, "", {type: "date"}), yaxis: axis(c, unit),
-      yaxis2: {overlaying: "y", range: [0, 1], visible: false, fixedrange: true}, margin: {l: 8, r: 12, t: 28, b: 8, pad: 4},
+      xaxis: axis(c, "", {type: "date"}), yaxis: axis(c, unit, without.length ? {domain: [0.12, 1]} : {}),
+      // Nights without a figure stand in a strip of their own below the axis, which says what they are.
+      yaxis2: axis(c, "", {domain: without.length ? [0, 0.08] : [0, 0], range: [0, 1], fixedrange: true, showgrid: false,
+        tickvals: without.length ? [0.5] : [], ticktext: ["no figure"]}), margin: {l: 8, r: 12, t: 28, b: 8, pad: 4},
       shapes: [...chart.changes.map((each) => upright(each.time, "dash")), ...chart.swaps.map((time) => upright(time, "dot"))],
       annotations: chart.changes.map((each) => ({x: each.time, yref: "paper", y: 1, yanchor: "bottom", xanchor: "center",
         text: plain(each.text), showarrow: false, font: {color: c.text, size: 12}})),
@@ -152,6 +153,14 @@
     })];
   }
 
+  // An axis that does not begin at zero shows differences larger than they are: said below the chart.
+  const LENGTHS = {history: ["yaxis"], distribution: ["xaxis"], operators: ["xaxis"], tuned: ["xaxis"], states: []};
+
+  function tellAxes(box, kind, plot) {
+    const cut = LENGTHS[kind].map((name) => plot.layout[name].range).filter((range) => range && Math.min(...range) > 0);
+    box.querySelector(".axis-note").textContent = cut.length ? "The axis does not begin at zero. " : "";
+  }
+
   const KINDS = {history, distribution, operators, tuned, states};
   const boxes = [...document.querySelectorAll(".chart")];
   const drawn = new Set();
@@ -160,7 +169,13 @@
     const data = JSON.parse(document.getElementById(box.dataset.chart).textContent);
     const [traces, shape] = KINDS[data.kind](data, colours());
     const config = {displayModeBar: false, responsive: true, displaylogo: false, showTips: false};
-    Plotly.react(box.querySelector(".plot"), traces, width ? {...shape, width, autosize: false} : shape, config);
+    const plot = box.querySelector(".plot");
+    Plotly.react(plot, traces, width ? {...shape, width, autosize: false} : shape, config);
+    if (!drawn.has(box)) {
+      box.querySelector(".chart-rows").append(Object.assign(document.createElement("span"), {className: "axis-note"}));
+      chartRows.offer(box, data);
+    }
+    tellAxes(box, data.kind, plot);
     drawn.add(box);
     box.dataset.drawn = "yes";
   }

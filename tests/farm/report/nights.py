@@ -10,6 +10,7 @@ from typing import Any
 
 from farm.decision.control_report import ControlReport
 from farm.decision.judgement import ChangePoint, Judgement, Noise, Verdict
+from farm.decision.operator_changes import OperatorChange, operator_changes
 from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
 from farm.rows.device_state import DeviceState
 from farm.rows.nightly import Block, NightlyRow, OperatorTime
@@ -62,7 +63,8 @@ def night(nights: int = 60, phones: Sequence[Phone] = PHONES, seed: int = 1) -> 
         versions={"farm": "0.1.0", "numpy": "2.4.6", "onnxruntime": "1.31.1", "python": "3.11.2"},
     )
     devices = [_device(phone, nights, drawn) for phone in phones]
-    return Night(run, "series", devices, ControlReport(5480, 2, 0.31, 0.04, 1.1))
+    earlier = [dataclasses.replace(run, id=number, started=time_of(number - 1)) for number in range(nights - 1, 0, -1)]
+    return Night(run, "series", devices, ControlReport(5480, 2, 0.31, 0.04, 0.9), earlier)
 
 
 def many(series: int, nights: int, seed: int = 1) -> Night:
@@ -159,7 +161,28 @@ def _case(
             _figure(SeriesKey(case, Metric.FILES), 17_019_338.0, Verdict.UNCHANGED, nights),
             _figure(SeriesKey(case, Metric.TUNED_RATIO), 0.81, Verdict.UNCHANGED, nights),
         ]
-    return CaseReport(case, row, before, series)
+    return CaseReport(
+        case, row, before, series, _operator_changes(case, phone, fingerprint, latency_ms, row, fate, drawn)
+    )
+
+
+def _operator_changes(
+    case: Case,
+    phone: Phone,
+    fingerprint: dict[str, str],
+    latency_ms: float,
+    row: NightlyRow | None,
+    fate: Verdict,
+    drawn: random.Random,
+) -> list[OperatorChange]:
+    if row is None or fate != Verdict.REGRESSION:
+        return []
+    nights = [_row(case, phone, fingerprint, latency_ms, Verdict.UNCHANGED, number, drawn) for number in range(6)]
+    return operator_changes([_operator_times(row)], list(map(_operator_times, nights)))
+
+
+def _operator_times(row: NightlyRow) -> dict[tuple[str, str], float]:
+    return {(op.name, op.type): op.avg_ms for op in row.ops}
 
 
 def _row(

@@ -24,7 +24,7 @@ from tests.farm.report.nights import HOSTILE
 
 # Neither control characters nor what reverses the direction of text; line ends are ours.
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-OWN_SCRIPTS = {"theme.js", "plotly.min.js", "charts.js", "tables.js"}
+OWN_SCRIPTS = {"theme.js", "plotly.min.js", "charts.js", "rows.js", "tables.js"}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,58 @@
+"""The matrix of models and SoCs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from farm.decision.judgement import Verdict
+from farm.report.lines import links_of
+from farm.report.matrix import Cell, matrix
+from tests.farm.report import nights
+
+
+@pytest.fixture(scope="module")
+def cells() -> dict[tuple[str, str], Cell | None]:
+    night = nights.night(30)
+    made = matrix(night, links_of(night))
+    assert made.socs == ["gs201", "rk3399", "sdm845"]
+    return {(title, soc): cell for title, found in made.rows for soc, cell in zip(made.socs, found, strict=True)}
+
+
+def test_a_cell_shows_the_worst_unit_and_leads_to_its_series(cells: dict[tuple[str, str], Cell | None]) -> None:
+    cell = cells["squeezenet (gpu)", "gs201"]
+    assert cell and cell.word.one == "improvement" and "pixel, worst of 2" in cell.remarks
+    assert cell.href.startswith("series/pixel-squeezenet-gpu-default-latency_ms")
+    assert any(remark.startswith("tuned ") for remark in cell.remarks)
+
+
+def test_a_worse_series_than_the_latency_gives_the_cell_its_verdict_and_link() -> None:
+    night = nights.night(12, nights.PHONES[:1])
+    latency, *others = night.devices[0].cases[0].series
+    unchanged = dataclasses.replace(
+        latency, judgement=dataclasses.replace(latency.judgement, verdict=Verdict.UNCHANGED)
+    )
+    wrong = dataclasses.replace(
+        others[2], judgement=dataclasses.replace(others[2].judgement, verdict=Verdict.WRONG_RESULT)
+    )
+    case = dataclasses.replace(night.devices[0].cases[0], series=[unchanged, wrong])
+    changed = dataclasses.replace(night, devices=[dataclasses.replace(night.devices[0], cases=[case])])
+    links = links_of(changed)
+    ((_, (cell,)),) = matrix(changed, links).rows
+    assert cell and cell.word.one == "wrong result" and cell.href == links.series[wrong.key]
+    assert cell.value.endswith(" ms")
+
+
+def test_units_that_are_all_as_before_are_counted(cells: dict[tuple[str, str], Cell | None]) -> None:
+    cell = cells["resnet50 (cpu)", "gs201"]
+    assert cell and not cell.is_changed and cell.remarks[-1] == "2 units"
+    alone = cells["resnet50 (cpu)", "rk3399"]
+    assert alone and len(alone.remarks) == 1
+
+
+def test_a_soc_without_the_case_has_no_cell() -> None:
+    night = nights.night(12, [nights.PHONES[0], nights.PHONES[3]])
+    night.devices[1].cases[:] = night.devices[1].cases[:1]  # type: ignore[index]
+    rows = matrix(night, links_of(night)).rows
+    assert [cells.count(None) for _, cells in rows] == [0 if title == "mobilenet_v1 (gpu)" else 1 for title, _ in rows]
