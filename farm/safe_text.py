@@ -11,6 +11,8 @@ MAX_WORD = 80
 
 def one_line(text: str) -> str:
     """The text in one line: blanks for line ends and tabs, escapes such as `\\x1b` for what cannot be printed."""
+    if text.isprintable():
+        return text
     line = " ".join(text.splitlines())
     return "".join(c if c.isprintable() else " " if c == "\t" else repr(c)[1:-1] for c in line)
 

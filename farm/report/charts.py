@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,14 +27,14 @@ MOST_STATES = 2000
 
 def history(report: SeriesReport) -> Chart:
     """A series night by night, with its levels between the change points."""
-    points = report.points
+    points, values = report.points, [_finite(point.value) for point in report.points]
     return {
         "kind": "history",
         "title": report.key.metric.info.title,
         "unit": report.key.metric.info.unit,
         "run": [point.run for point in points],
         "time": [_time(point.time) for point in points],
-        "value": [_finite(point.value) for point in points],
+        "value": values,
         "low": [_finite(min(point.runs, default=None)) for point in points],
         "high": [_finite(max(point.runs, default=None)) for point in points],
         "state": [state_of(point) for point in points],
@@ -44,7 +45,7 @@ def history(report: SeriesReport) -> Chart:
             if (time := _time(change.time))
         ],
         "swaps": [time for point, _ in swaps(points) if (time := _time(point.time))],
-        "levels": list(_levels(points, report.judgement.change_points)),
+        "levels": list(_levels(points, values, report.judgement.change_points)),
         "baseline": _finite(report.judgement.baseline),
     }
 
@@ -64,7 +65,7 @@ def state_of(point: Point) -> str:
     """`failed`, `spoiled` (some of it at least), `rerun` or `good`."""
     if point.status != Status.OK:
         return "failed"
-    if point.spoiled or point.value is None:
+    if point.spoiled or not point.runs:
         return "spoiled"
     return "rerun" if point.reruns else "good"
 
@@ -82,15 +83,18 @@ def _note(point: Point) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _levels(points: Sequence[Point], changes: Sequence[ChangePoint]) -> Iterator[Chart]:
+def _levels(
+    points: Sequence[Point], figures: Sequence[float | None], changes: Sequence[ChangePoint]
+) -> Iterator[Chart]:
     """The median of each stretch between change points and swaps."""
     breaks = {change.run for change in changes} | {point.run for point, _ in swaps(points)}
     edges = [-math.inf, *sorted(breaks), math.inf]
     for first, after in pairwise(edges):
-        within = [point for point in points if first <= point.run < after]
-        values = [value for point in within if not point.spoiled and (value := _finite(point.value)) is not None]
+        within = [(point, value) for point, value in zip(points, figures, strict=True) if first <= point.run < after]
+        values = [value for point, value in within if not point.spoiled and value is not None]
         if values:
-            yield {"from": _time(within[0].time), "to": _time(within[-1].time), "value": statistics.median(values)}
+            start, end = _time(within[0][0].time), _time(within[-1][0].time)
+            yield {"from": start, "to": end, "value": statistics.median(values)}
 
 
 def distribution(case: CaseReport) -> Chart | None:
@@ -191,6 +195,7 @@ def states(trace: Sequence[tuple[str, DeviceState]]) -> Chart | None:
     }
 
 
+@functools.lru_cache(maxsize=4096)
 def _time(time: str) -> str | None:
     """A time as the axis reads it, in UTC."""
     moment = utc(time)

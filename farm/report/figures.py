@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import math
 
 from farm.decision.judgement import Judgement
@@ -110,6 +111,7 @@ def _signed(text: str) -> str:
     )
 
 
+@functools.lru_cache(maxsize=4096)
 def moment(time: str) -> str:
     """An ISO 8601 time as `2026-11-21 02:00 UTC`; what is no time stays as it is."""
     moment = utc(time)
