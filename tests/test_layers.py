@@ -47,6 +47,7 @@ ORDER = {
         "demo",
         "nightly",
         "tune",
+        "bisect",
         "compare",
         "benchmark build convert forecast opbench",
         "run",

@@ -39,6 +39,7 @@ COMMANDS = {
     "tune": "farm.cli.commands.tune",
     "nightly": "farm.cli.commands.nightly",
     "compare": "farm.cli.commands.compare",
+    "bisect": "farm.cli.commands.bisect",
     "baseline": "farm.cli.commands.baseline",
     "report": "farm.cli.commands.report",
     "artifacts": "farm.cli.commands.artifacts",

@@ -48,13 +48,28 @@ class Side(Record):
     memory_bytes: dict[str, int] = Field(default_factory=dict)
 
 
+class OperatorDifference(Record):
+    """An operator whose time differs between A and B, in milliseconds; null on the side that does not have it.
+
+    `low_ms` and `high_ms` bound the differences of all operators together with a probability of 95 %.
+    """
+
+    name: str
+    type: str
+    a_ms: Figure = None
+    b_ms: Figure = None
+    difference_ms: float
+    low_ms: Figure = None
+    high_ms: Figure = None
+
+
 class CompareFigures(Record):
     """The difference between A and B.
 
     `ratio` is B's median over A's with its 95 % confidence interval; `p_value` is Mann-Whitney's, `effect` Cliff's
     delta (positive: B takes longer), both over the medians of blocks. `smallest_percent` is what would have been found
     in nine of ten comparisons. `notes` say what else differs. `blocks` are what was measured for this row, arm `a` and
-    `b`; stored runs have theirs already.
+    `b`; stored runs have theirs already. `operators` are those that differ beyond their noise, where they were timed.
     """
 
     a: Side = Side()
@@ -69,6 +84,7 @@ class CompareFigures(Record):
     margin_percent: float = 0.0
     notes: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
+    operators: tuple[OperatorDifference, ...] = ()
 
 
 class CompareRow(CompareFigures, RunRow):

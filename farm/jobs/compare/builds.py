@@ -16,9 +16,10 @@ from farm.config.deployment import Model, Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
 from farm.decision.comparison import ComparisonDecision, compare_figures, decide
+from farm.decision.operator_changes import OperatorChange, operator_changes
 from farm.jobs.compare.bundle import Probed
 from farm.jobs.compare.contender import Contender
-from farm.jobs.compare.duet import Arm, Entry, Rehearsal, errors_naming, rehearse, run_turns
+from farm.jobs.compare.duet import Arm, Entry, Rehearsal, errors_naming, profile_turns, rehearse, run_turns
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
@@ -27,7 +28,7 @@ from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Failed, Prepared, prepare_all, random_input
 from farm.jobs.validate import Validation, compare_outputs
 from farm.model.fetch import Fetcher
-from farm.rows.compare import CompareResult, CompareRow, ComparisonOutcome, Side
+from farm.rows.compare import CompareResult, CompareRow, ComparisonOutcome, OperatorDifference, Side
 from farm.rows.execution import ExecutionFigures
 from farm.rows.latency import Latency
 from farm.rows.nightly import Block
@@ -44,7 +45,10 @@ ARMS: tuple[Arm, Arm] = ("a", "b")
 
 @dataclasses.dataclass(frozen=True)
 class CompareOptions:
-    """What `farm compare` was asked for; `seed` decides who begins a turn."""
+    """What `farm compare` was asked for; `seed` decides who begins a turn.
+
+    `models`: only these of the file, all where there are none. `profiled_turns`: how often operators are timed.
+    """
 
     turns: int = 10
     margin_percent: float = 1.0
@@ -52,6 +56,8 @@ class CompareOptions:
     memory: str | None = None
     seed: int = 0
     execution: Execution = DEFAULT
+    models: tuple[str, ...] = ()
+    profiled_turns: int = 0
 
 
 def compare_job(
@@ -64,7 +70,8 @@ def compare_job(
     """A row for each unit, model and runtime that both have; ConfigError where there is none."""
     a, b = both
     of_a = prepare_all(deployment.load(a.model_file))
-    models = [common for model in of_a if (common := _common(model, b, options))]
+    wanted = [model for model in of_a if not options.models or model.name in options.models]
+    models = [common for model in wanted if (common := _common(model, b, options))]
     if not models:
         raise ConfigError(f"{a.model_file}: no model that both have runs on {' or '.join(options.runtimes)}")
 
@@ -103,8 +110,11 @@ class _Duel:
         with TemporaryDirectory() as folder:
             a, b = (self._rehearsed(entry, Path(folder)) for entry in entries)
             blocks = run_turns(self.opened, a, b, self.options.turns, self.options.seed)
+            profiles = profile_turns(self.opened, a, b, self.options.profiled_turns)
         sides = _side(self.both[0], a, blocks), _side(self.both[1], b, blocks)
-        return self._decided(sides, b, blocks, self._outputs_compared(a, b))
+        decided = self._decided(sides, b, blocks, self._outputs_compared(a, b))
+        differences = tuple(map(_difference, operator_changes(profiles[1], profiles[0])))
+        return dataclasses.replace(decided, compared=decided.compared.model_copy(update={"operators": differences}))
 
     def _entry(self, arm: Arm, contender: Contender) -> Entry:
         """Makes one of the two."""
@@ -157,6 +167,18 @@ class _Duel:
             return Validation(OK, validation.comparison)
         reason = f"B's outputs depart from A's: {validation.ending.reason}"
         return Validation(Ending(status=validation.ending.status, reason=reason), validation.comparison)
+
+
+def _difference(change: OperatorChange) -> OperatorDifference:
+    return OperatorDifference(
+        name=change.name,
+        type=change.kind,
+        a_ms=change.before_ms,
+        b_ms=change.now_ms,
+        difference_ms=change.difference_ms,
+        low_ms=change.low_ms,
+        high_ms=change.high_ms,
+    )
 
 
 def _failed(decision: ComparisonDecision, throttled: str) -> Ending:

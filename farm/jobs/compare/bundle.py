@@ -64,8 +64,18 @@ class OutputTensor(_Described):
     element_type: str = "float32"
 
 
+class StepName(_Described):
+    """A step of the plan: the operator's name and type."""
+
+    name: str
+    type: str
+
+
 class Bundle(_Described):
-    """What bundle.json says. `source` is the folder of the farm that made it; older ones know no `execution`."""
+    """What bundle.json says. `source` is the folder of the farm that made it.
+
+    Older farms know neither `execution` nor `steps`.
+    """
 
     bundle_version: int = BUNDLE_VERSION
     source: str
@@ -78,6 +88,7 @@ class Bundle(_Described):
     settings: dict[str, Any]
     limit_kernel_time: bool
     execution: Execution = DEFAULT
+    steps: tuple[StepName, ...] = ()
 
     def with_execution(self, execution: Execution) -> Bundle:
         """The same, executed so; what is not given there stays as its deployment file says."""
@@ -126,6 +137,7 @@ def make_bundle(model_file: Path, model: str, runtime: Runtime, probed: Probed, 
         settings={"data_type": prepared.settings.data_type_on(runtime), "memory": target.memory},
         limit_kernel_time=prepared.settings.limit_opencl_kernel_time,
         execution=prepared.settings.execution,
+        steps=tuple(StepName(name=step.name, type=step.op) for step in plan.steps),
     )
     atomic_file.write(folder / BUNDLE_FILE, bundle.model_dump_json(indent=2).encode())
     return bundle

@@ -46,7 +46,7 @@ def repository() -> Path:
     """The repository that farm runs from; ConfigError where it was installed without one."""
     folder = Path(farm.__file__).resolve().parents[1]
     try:
-        top = Path(_git(folder, "rev-parse", "--show-toplevel"))
+        top = Path(git(folder, "rev-parse", "--show-toplevel"))
     except GitFailed as error:
         raise ConfigError(f"farm runs from {folder}, which is no git repository: {error}; name a folder") from None
     if top != folder:
@@ -57,7 +57,7 @@ def repository() -> Path:
 def commit_of(root: Path, ref: str) -> str:
     """The commit that a branch, tag or abbreviated hash names; ConfigError where there is none."""
     try:
-        return _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+        return git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     except GitFailed:
         raise ConfigError(f"{word(ref)}: no file, folder, baseline or commit of {root} has this name") from None
 
@@ -68,18 +68,23 @@ def at_commit(root: Path, commit: str) -> Checkout:
     Raises ConfigError where somebody has altered it since: what it holds may be all that there is of their work.
     """
     folder = root / WORKTREES / commit[:SHORT]
+    add_worktree(root, commit, folder)
+    checkout = in_folder(folder)
+    if checkout.changed or checkout.commit != commit:
+        raise ConfigError(f"{folder}: no longer what the commit holds; name the folder to compare it, or remove it")
+    return checkout
+
+
+def add_worktree(root: Path, commit: str, folder: Path) -> None:
+    """Makes a worktree of a commit in a folder, where it is not there yet or was left half."""
     made = folder.with_name(f".{folder.name}.made")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_name(f".{folder.name}.lock")):
         if not (made.exists() and folder.is_dir()):
             shutil.rmtree(folder, ignore_errors=True)
-            _git(root, "worktree", "prune")
-            _git(root, "worktree", "add", "--quiet", "--detach", str(folder), commit)
+            git(root, "worktree", "prune")
+            git(root, "worktree", "add", "--quiet", "--detach", str(folder), commit)
             made.touch()
-    checkout = in_folder(folder)
-    if checkout.changed or checkout.commit != commit:
-        raise ConfigError(f"{folder}: no longer what the commit holds; name the folder to compare it, or remove it")
-    return checkout
 
 
 def in_folder(folder: Path) -> Checkout:
@@ -88,17 +93,17 @@ def in_folder(folder: Path) -> Checkout:
     if not (folder / "farm" / "__init__.py").is_file():
         raise ConfigError(f"{folder}: no checkout of farm (farm/__init__.py is missing)")
     try:
-        return Checkout(folder, _git(folder, "rev-parse", "HEAD"), _is_changed(folder))
+        return Checkout(folder, git(folder, "rev-parse", "HEAD"), _is_changed(folder))
     except GitFailed:
         return Checkout(folder)
 
 
 def _is_changed(folder: Path) -> bool:
     """Whether sources differ from the commit; new files count, what else lies there does not."""
-    return bool(_git(folder, "status", "--porcelain", "--", *SOURCES))
+    return bool(git(folder, "status", "--porcelain", "--", *SOURCES))
 
 
-def _git(folder: Path, *arguments: str) -> str:
+def git(folder: Path, *arguments: str) -> str:
     """What git prints, without the line end. Raises GitFailed, and ConfigError where there is no git."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]

@@ -13,6 +13,7 @@ import datetime
 import functools
 import itertools
 import random
+import statistics
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,15 +22,18 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from farm.decision.operator_changes import Times
 from farm.farmrt.answers import LoadAnswer
+from farm.jobs.benchmark import profile
 from farm.jobs.compare.bundle import FARMRT_FILE, PLAN_FILE, Bundle
-from farm.jobs.compare.interleaved import Effort, first_rounds, in_turns
-from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.compare.interleaved import NS_PER_MS, Effort, first_rounds, in_turns
+from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.rows.nightly import Block
 from runtime.errors import FarmError
 
 Array = npt.NDArray[Any]
 Arm = Literal["a", "b"]
+PROFILED_ROUNDS = 5
 TURN = Effort(processes=1, turns=4, turn_ms=50.0, most_rounds=20)
 
 
@@ -98,6 +102,30 @@ def run_turns(opened: OpenUnit, a: Rehearsal, b: Rehearsal, turns: int, seed: in
             for entry, times in zip((a.entry, b.entry), sample.value, strict=True)
         ]
     return blocks
+
+
+def profile_turns(opened: OpenUnit, a: Rehearsal, b: Rehearsal, turns: int) -> tuple[list[Times], list[Times]]:
+    """The operators' times of each, once a turn, in fresh processes; none where a bundle does not name its steps."""
+    profiles: tuple[list[Times], list[Times]] = ([], [])
+    if not (a.entry.bundle.steps and b.entry.bundle.steps):
+        return profiles
+    for number in range(turns):
+        opened.progress.stage(f"{a.entry.bundle.model} ({a.entry.bundle.runtime}): operators, {number + 1} of {turns}")
+        for index in (0, 1) if number % 2 == 0 else (1, 0):
+            profiles[index].append(_profile(opened, (a, b)[index]))
+    return profiles
+
+
+def _profile(opened: OpenUnit, rehearsal: Rehearsal) -> Times:
+    steps = rehearsal.entry.bundle.steps
+    with _loaded(opened, rehearsal.entry) as (own, _):
+        first_rounds(own, rehearsal.entry.inputs)
+        deadline_s = rounds_deadline_s(PROFILED_ROUNDS, rehearsal.round_ms)
+        times, _ = profile(own.session, PROFILED_ROUNDS, len(steps), deadline_s)
+    sums: dict[tuple[str, str], float] = {}
+    for step, time in zip(steps, times, strict=True):
+        sums[step.name, step.type] = sums.get((step.name, step.type), 0.0) + statistics.median(time.ns) / NS_PER_MS
+    return sums
 
 
 def _first_of_turns(turns: int, seed: int) -> list[int]:

@@ -1,0 +1,142 @@
+"""`farm bisect`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from farm.cli import FAILED, options, store_options, view
+from farm.cli.envelope import CommandResult, Document
+from farm.config import deployment, samples
+from farm.config.deployment import Deployment, Runtime
+from farm.config.inventory import Unit
+from farm.jobs.bisect.commits import Commits, FarmCommits, ModelCommits, commits_between, subject
+from farm.jobs.bisect.job import Bisected, BisectOptions, Bisector, BisectStep
+from farm.jobs.compare import checkout
+from farm.jobs.fleet.dispatch import FleetOptions
+from farm.rows.compare import CompareRow
+from farm.safe_text import one_line
+from farm.tables import table
+from farm.tables.bisect import change_text, operators_table
+from farm.units import lookup
+from farm.units.selection import Selection
+from runtime.errors import ConfigError
+
+
+def bisect(
+    good: str,
+    bad: str,
+    model_file: str,
+    choice: Selection,
+    model: str | None,
+    runtime: Runtime | None,
+    repository: Path | None,
+    build: str,
+    turns: int,
+    most_turns: int,
+    margin_percent: float,
+    fresh: bool,
+    memory: str | None,
+    fleet: FleetOptions,
+    store: str | None,
+    as_json: bool,
+) -> CommandResult:
+    """`farm bisect`; returns the exit status."""
+    commits = _repository(model_file, repository, build)
+    hashes = commits_between(commits.root, good, bad)
+    source = deployment.load(commits.at(hashes[0]).model_file)
+    name = _model(source, model)
+    on = _runtime(source, name, runtime)
+    wanted = BisectOptions(name, on, turns, max(turns, most_turns), margin_percent, memory)
+    unit = _unit(lookup.units_for(source, choice))
+    how_to_go_on = "interrupted; the same command goes on from here"
+    rows: list[CompareRow] = []
+    try:
+        with store_options.keeping(store) as keeper, view.shown(interrupted=how_to_go_on) as progress:
+            bisector = Bisector(commits, hashes, unit, wanted, fleet, progress)
+            if fresh:
+                bisector.forget()
+            for step in bisector.steps():
+                rows += [step.row] if step.row else []
+                if step.row:
+                    keeper.record(step.row)
+                store_options.tell(_step_line(step))
+            if bisector.result and bisector.result.duet:
+                rows.append(bisector.result.duet)
+                keeper.record(bisector.result.duet)
+    except KeyboardInterrupt:
+        return options.interrupted(how_to_go_on, as_json)
+    assert bisector.result, "it has ended"
+    return _finish(commits.root, hashes, bisector.result, rows, as_json)
+
+
+def _step_line(step: BisectStep) -> str:
+    """`0a1b2c3d4e5f +0.3 % (-0.5 to +1.1): good`."""
+    change = f" {change_text(step.change)}" if step.change else ""
+    found = step.problem or step.found or "measured longer"
+    return f"{step.commit[: checkout.SHORT]}{change}: {found}"
+
+
+def _repository(model_file: str, repository: Path | None, build: str) -> Commits:
+    if repository is not None:
+        return ModelCommits(repository.resolve(), Path(model_file), build)
+    if build:
+        raise ConfigError("--build makes models of a repository of models: --repository FOLDER is missing")
+    return FarmCommits(checkout.repository(), samples.deployment_file(model_file))
+
+
+def _model(source: Deployment, model: str | None) -> str:
+    if model in source.models:
+        return model
+    known = ", ".join(source.models)
+    if model is None and len(source.models) == 1:
+        return known
+    raise ConfigError(f"{source.path}: {f'no model {model}' if model else '--model is missing'}; there are: {known}")
+
+
+def _runtime(source: Deployment, model: str, runtime: Runtime | None) -> Runtime:
+    there = source.models[model].runtimes
+    if runtime and runtime not in there:
+        raise ConfigError(f"{source.path}: {model} runs on {' and '.join(there)}, not on {runtime}")
+    return runtime or ("gpu" if "gpu" in there else "cpu")
+
+
+def _unit(units: Sequence[Unit]) -> Unit:
+    """One; the first of several, which is said."""
+    if len(units) > 1:
+        store_options.tell(f"{len(units)} units match; on {units[0].name}")
+    return units[0]
+
+
+def _finish(
+    root: Path, hashes: Sequence[str], result: Bisected, rows: Sequence[CompareRow], as_json: bool
+) -> CommandResult:
+    status = 0 if result.suspects else FAILED
+    subjects = {commit: subject(root, commit) for commit in result.suspects}
+    if as_json:
+        members = {
+            "good": hashes[0],
+            "bad": hashes[-1],
+            "ratio": result.whole.ratio,
+            "ratio_ci": [result.whole.low, result.whole.high],
+            "suspects": [{"commit": commit, "subject": subjects[commit]} for commit in result.suspects],
+            "skipped": list(result.skipped),
+        }
+        return Document(status, rows, members)
+    for line in _told(hashes, result, subjects):
+        click.echo(one_line(line))
+    if result.duet and result.duet.operators:
+        table.show([operators_table(result.duet.operators)])
+    return status
+
+
+def _told(hashes: Sequence[str], result: Bisected, subjects: dict[str, str]) -> list[str]:
+    whole = f"BAD over GOOD: {change_text(result.whole)}, {len(hashes) - 1} commits"
+    if not result.suspects:
+        return [whole, "no change beyond the noise and the margin between GOOD and BAD: nothing to bisect"]
+    many = f"one of {len(subjects)} commits, the others were passed over"
+    lines = [whole, "found:" if len(subjects) == 1 else f"found: {many}:"]
+    lines += [f"  {commit[: checkout.SHORT]} {said}" for commit, said in subjects.items()]
+    return [*lines, f"its duet: {result.duet.verdict or result.duet.reason}"] if result.duet else lines

@@ -1,0 +1,1 @@
+"""`farm bisect`: the commit at which a model became slower, or faster."""

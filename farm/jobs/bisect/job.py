@@ -1,0 +1,203 @@
+"""Bisects: duets of commits against the good end on one unit, until one commit, or few, are left."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import statistics
+from collections.abc import Iterator, Sequence
+
+from farm.config.deployment import Runtime
+from farm.config.inventory import Unit
+from farm.decision.bisection import Bisection, Change, Finding, finding
+from farm.jobs.bisect import state as states
+from farm.jobs.bisect.commits import Commits
+from farm.jobs.bisect.state import BisectState, CommitTimes
+from farm.jobs.compare.builds import CompareOptions, compare_job
+from farm.jobs.compare.contender import Contender
+from farm.jobs.fleet.dispatch import FLEET, FleetOptions
+from farm.jobs.fleet.progress import SILENT, ProgressView
+from farm.rows.compare import CompareRow
+from farm.rows.status import Status
+from runtime.errors import BuildError, ConfigError, DeviceLostError, FarmError
+from tuner.statistics import MINIMUM_ROUNDS, ratio_of_pairs
+
+PROFILED_TURNS = 6
+_AWAY = (Status.DEVICE_LOST,)
+
+
+@dataclasses.dataclass(frozen=True)
+class BisectOptions:
+    """What `farm bisect` was asked for.
+
+    A commit gets `turns` pairs of fresh processes, and as many again while nothing can be told, `most_turns` in all.
+    A change of no more than `margin_percent` between the two ends is none.
+    """
+
+    model: str
+    runtime: Runtime
+    turns: int = 10
+    most_turns: int = 40
+    margin_percent: float = 1.0
+    memory: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class BisectStep:
+    """A commit that was measured: its row if there is one, its change so far, what was found, and how many are left."""
+
+    commit: str
+    row: CompareRow | None
+    change: Change | None
+    found: Finding | None
+    problem: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Bisected:
+    """What came of it: the commits that may have made the change, none where there is no change between the ends.
+
+    `duet` compares the newest suspect, as B, with the commit before the oldest, as A, operators included.
+    """
+
+    whole: Change
+    suspects: Sequence[str]
+    skipped: Sequence[str]
+    duet: CompareRow | None
+
+
+class Bisector:
+    """One bisection on one unit. `steps` does the work; `result` is there when it has ended."""
+
+    def __init__(
+        self,
+        repository: Commits,
+        commits: Sequence[str],
+        unit: Unit,
+        options: BisectOptions,
+        fleet: FleetOptions = FLEET,
+        progress: ProgressView = SILENT,
+    ) -> None:
+        self.result: Bisected | None = None
+        self._repository, self._commits, self._unit = repository, commits, unit
+        self._options, self._fleet, self._progress = options, fleet, progress
+        self._state = states.read(self._about)
+
+    @property
+    def _about(self) -> tuple[str, ...]:
+        """What another bisection would differ in."""
+        ends = (self._commits[0], self._commits[-1])
+        chosen = (self._options.model, self._options.runtime, self._options.memory or "")
+        return (str(self._repository.root), *self._repository.settings, *ends, self._unit.name, *chosen)
+
+    def forget(self) -> None:
+        """Begins anew."""
+        states.forget(self._about)
+        self._state = BisectState(about=self._about)
+
+    def steps(self) -> Iterator[BisectStep]:
+        """Measures both ends, then one commit after the other; each is yielded, and kept in the state's file.
+
+        Raises ConfigError where an end cannot be measured, DeviceLostError where the unit went away: what was measured
+        until then is kept.
+        """
+        good = self._repository.at(self._commits[0])
+        bad = self._commits[-1]
+        yield from self._until_known(good, bad, None)
+        whole = self._change(bad)
+        if whole is None:
+            raise ConfigError(f"BAD {bad[:12]} cannot be measured: {self._state.trials[bad].problem}")
+        bisection = Bisection(self._commits)
+        if not whole.is_beyond(self._options.margin_percent / 100):
+            self.result = Bisected(whole, [], [], None)
+            return
+        while commit := bisection.next:
+            yield from self._until_known(good, commit, whole)
+            bisection = bisection.having(commit, self._finding(commit, whole) or Finding.SKIPPED)
+        yield from self._confirmed(bisection, whole)
+
+    def _until_known(self, good: Contender, commit: str, whole: Change | None) -> Iterator[BisectStep]:
+        """Measures a commit until it is known what it is, or it has had all its turns."""
+        while not self._is_known(commit, whole):
+            row, trial = self._measured(good, commit)
+            self._state = self._state.having(trial)
+            states.write(self._state)
+            found = self._finding(commit, whole) if whole else None
+            if self._is_known(commit, whole) and whole:
+                found = found or Finding.SKIPPED
+            yield BisectStep(commit, row, self._change(commit), found, trial.problem)
+
+    def _is_known(self, commit: str, whole: Change | None) -> bool:
+        trial = self._state.trials.get(commit)
+        if trial is None:
+            return False
+        if trial.problem or len(trial.good_ms) >= self._options.most_turns:
+            return True
+        change = self._change(commit)
+        if change is None:
+            return False
+        return change.is_beyond(self._options.margin_percent / 100) if whole is None else bool(finding(change, whole))
+
+    def _finding(self, commit: str, whole: Change) -> Finding | None:
+        change = self._change(commit)
+        return finding(change, whole) if change else None
+
+    def _change(self, commit: str) -> Change | None:
+        """A commit's change against the good end; None before it is measured, and where it could not be."""
+        trial = self._state.trials.get(commit)
+        ratio = ratio_of_pairs(trial.commit_ms, trial.good_ms) if trial and not trial.problem else None
+        return Change(ratio.value, ratio.low, ratio.high) if ratio else None
+
+    def _measured(self, good: Contender, commit: str) -> tuple[CompareRow | None, CommitTimes]:
+        try:
+            row = self._duet(good, self._repository.at(commit), self._options.turns)
+        except (ConfigError, BuildError) as error:
+            return None, CommitTimes(commit=commit, problem=str(error))
+        pairs = _pairs(row)
+        if row.status == Status.OK or row.ratio is not None:
+            problem = "" if len(pairs) >= MINIMUM_ROUNDS else f"heat spoiled all turns but {len(pairs)}"
+            good_ms, commit_ms = zip(*pairs, strict=True) if pairs else ((), ())
+            return row, CommitTimes(commit=commit, good_ms=good_ms, commit_ms=commit_ms, problem=problem)
+        if row.reason.startswith("A: "):
+            raise ConfigError(f"GOOD {self._commits[0][:12]} cannot be measured: {row.reason.removeprefix('A: ')}")
+        return row, CommitTimes(commit=commit, problem=f"{row.status}: {row.reason.removeprefix('B: ')}")
+
+    def _duet(self, a: Contender, b: Contender, turns: int, profiled_turns: int = 0) -> CompareRow:
+        options = CompareOptions(
+            turns=turns,
+            margin_percent=self._options.margin_percent,
+            runtimes=(self._options.runtime,),
+            memory=self._options.memory,
+            seed=secrets.randbelow(2**32),
+            models=(self._options.model,),
+            profiled_turns=profiled_turns,
+        )
+        (row,) = compare_job((a, b), [self._unit], options, self._fleet, self._progress)
+        if row.status in _AWAY:
+            raise DeviceLostError(f"{row.reason}; the same command goes on from here")
+        return row
+
+    def _confirmed(self, bisection: Bisection, whole: Change) -> Iterator[BisectStep]:
+        """The duet of what is left: the newest suspect against the commit before the oldest."""
+        suspects = bisection.suspects
+        before, after = self._commits[bisection.last_good], suspects[-1]
+        row: CompareRow | None = None
+        try:
+            ends = self._repository.at(before), self._repository.at(after)
+            row = self._duet(*ends, 2 * self._options.turns, PROFILED_TURNS)
+        except DeviceLostError:
+            raise
+        except FarmError as error:
+            yield BisectStep(after, None, None, None, str(error))
+        skipped = [commit for commit, found in bisection.findings.items() if found == Finding.SKIPPED]
+        self.result = Bisected(whole, suspects, skipped, row)
+
+
+def _pairs(row: CompareRow) -> list[tuple[float, float]]:
+    """Medians of A's and B's blocks of each turn that heat did not spoil."""
+    turns = zip(row.blocks[::2], row.blocks[1::2], strict=True)
+    return [
+        (statistics.median(a.samples), statistics.median(b.samples))
+        for a, b in turns
+        if not (a.throttled or b.throttled)
+    ]

@@ -1,0 +1,71 @@
+"""Which commits lie between two, and what each becomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from farm.jobs.bisect.commits import ModelCommits, commits_between, subject
+from runtime.errors import BuildError, ConfigError
+from tests.farm.jobs.bisect.repositories import git, model_repository
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return model_repository(tmp_path / "models", 4, 2)
+
+
+def test_commits_come_in_order_with_both_ends(root: Path) -> None:
+    found = commits_between(root, "HEAD~3", "main")
+    assert [subject(root, commit) for commit in found] == [f"number {number}" for number in range(4)]
+
+
+def test_commits_of_merged_branches_count_as_their_merge(root: Path) -> None:
+    git(root, "checkout", "-q", "-b", "side", "HEAD~2")
+    (root / "side.txt").touch()
+    git(root, "add", ".")
+    git(root, "commit", "-q", "-m", "aside")
+    git(root, "checkout", "-q", "main")
+    git(root, "merge", "-q", "--no-ff", "-m", "merged", "side")
+    found = [subject(root, commit) for commit in commits_between(root, "HEAD~3", "main")]
+    assert found == ["number 1", "number 2", "number 3", "merged"] or found == ["number 0", *found[1:]]
+    assert "aside" not in found
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "message"),
+    [
+        ("main", "main", "are the same commit"),
+        ("main", "HEAD~1", "GOOD must be the older"),
+        ("nothing", "main", "nothing: no file, folder, baseline or commit"),
+    ],
+)
+def test_ends_that_do_not_fit(root: Path, good: str, bad: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        commits_between(root, good, bad)
+
+
+def test_a_commit_is_built_in_a_checkout_of_its_own(root: Path) -> None:
+    commits = ModelCommits(root, Path("made.yml"), "cp tiny.yml made.yml")
+    made = commits.at(git(root, "rev-parse", "HEAD~3")).model_file
+    assert "1,3,8,8" in made.read_text() and root not in made.parents
+    assert git(root, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "error", "message"),
+    [
+        ("sh -c 'echo no luck >&2; exit 3'", BuildError, "exit status 3 in .*: no luck"),
+        ("no-such-program", ConfigError, "--build no-such-program: cannot be run"),
+    ],
+)
+def test_a_build_that_fails(root: Path, command: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        ModelCommits(root, Path("tiny.yml"), command).at(git(root, "rev-parse", "HEAD"))
+
+
+def test_a_commit_without_the_model(root: Path) -> None:
+    with pytest.raises(ConfigError, match=r"other\.yml"):
+        ModelCommits(root, Path("other.yml")).at(git(root, "rev-parse", "HEAD"))
