@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import itertools
+import operator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic_core import from_json
@@ -15,6 +17,7 @@ from farm.store import schema
 from farm.store.rows import NIGHTLY, is_complete_row, json_value, nightly_row
 from farm.store.statements import insert_new
 
+STREAMED = 10_000  # points fetched at a time
 _BESIDE = ("run", "commit")  # which the point's run tells
 Arms = tuple[str, ...]
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Point)}
@@ -49,25 +52,29 @@ def derive_all_points(connection: Connection) -> None:
             store_points(connection, run, nightly_row(row))
 
 
-def read_series(
-    connection: Connection, until: int | None, nights: int, name: str | None
-) -> dict[SeriesKey, list[Point]]:
-    """Reads the points of the last nights, by series, in the order of runs."""
+def each_series(
+    connection: Connection, until: int | None, nights: int, name: str | None, only: Sequence[SeriesKey] | None = None
+) -> Iterator[tuple[SeriesKey, list[Point]]]:
+    """Reads the points of the last nights, one series after the other, each in the order of runs; `only`: of these."""
     commits = _nights(connection, until, nights, name)
     if not commits:
-        return {}
-    keys = {
-        number: series_key(key) for number, key in connection.execute(select(schema.series.c.id, schema.series.c.key))
-    }
+        return
+    series = select(schema.series.c.id, schema.series.c.key)
+    if only is not None:
+        series = series.where(schema.series.c.digest.in_(map(_digest, only)))
+    keys = {number: series_key(key) for number, key in connection.execute(series)}
     table = schema.points.c
     text = cast(table.point, Text)  # read by a parser that is three times as fast, and keeps equal texts once
     query = select(table.series_id, table.run_id, text).where(table.run_id.between(min(commits), max(commits)))
+    if only is not None:
+        query = query.where(table.series_id.in_(keys))
     arms: dict[tuple[str, ...], tuple[str, ...]] = {}
-    points_by_series: dict[int, list[Point]] = {}
-    for number, run, point in connection.execute(query.order_by(table.series_id, table.run_id)):
-        if run in commits:
-            points_by_series.setdefault(number, []).append(_decoded(from_json(point), run, commits[run], arms))
-    return {keys[number]: points for number, points in points_by_series.items()}
+    ordered = query.order_by(table.series_id, table.run_id).execution_options(yield_per=STREAMED)
+    found = connection.execute(ordered)
+    for number, of_series in itertools.groupby(found, operator.itemgetter(0)):
+        points = [_decoded(from_json(point), run, commits[run], arms) for _, run, point in of_series if run in commits]
+        if points:
+            yield keys[number], points
 
 
 def _nights(connection: Connection, until: int | None, nights: int, name: str | None) -> dict[int, str]:

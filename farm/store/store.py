@@ -25,7 +25,7 @@ from farm.store.lines import RunData
 from farm.store.migrate import Tell, bring_up_to_date
 from farm.store.process import is_gone, own_process
 from farm.store.rows import NIGHTLY, column_text, json_value, nightly_row, row_data
-from farm.store.series import read_series
+from farm.store.series import each_series
 from farm.store.statements import insert_or_replace
 from runtime.errors import ConfigError, FormatError
 
@@ -162,7 +162,19 @@ class Store:
     ) -> dict[SeriesKey, list[Point]]:
         """The points of the last `nights` nightly runs up to one, oldest run first; `name`: only runs of this name."""
         with self.reading() as connection:
-            return read_series(connection, until, nights, column_text(name) if name is not None else None)
+            return dict(each_series(connection, until, nights, column_text(name) if name is not None else None))
+
+    def each_series(
+        self, until: int | None = None, nights: int = 400, name: str | None = None
+    ) -> Iterator[tuple[SeriesKey, list[Point]]]:
+        """As `series`, one after the other, for more series than memory holds."""
+        with self.reading() as connection:
+            yield from each_series(connection, until, nights, column_text(name) if name is not None else None)
+
+    def points(self, keys: Sequence[SeriesKey], until: int, nights: int, name: str) -> dict[SeriesKey, list[Point]]:
+        """As `series`, of these alone."""
+        with self.reading() as connection:
+            return dict(each_series(connection, until, nights, column_text(name), keys))
 
     # Progress of a run that may be killed
 
