@@ -377,19 +377,6 @@ def test_transposes_compose(make: GraphMaker) -> None:
     assert [node.attrs for node in graph.nodes] == [{"perm": (1, 0, 2)}]
 
 
-def test_transposes_meet_across_a_unary_operator(make: GraphMaker) -> None:
-    there = make.add("Transpose", make.input(1, 2, 3, 4), perm=(0, 2, 3, 1))
-    y = make.add("Transpose", make.add("LeakyRelu", there, alpha=0.1), perm=(0, 3, 1, 2))
-    graph = applied(lambda graph: merge_transposes(graph) + remove_identities(graph), make, y)
-    assert operators(graph) == ["LeakyRelu"]
-
-
-def test_transpose_read_twice_stays_before_a_unary_operator(make: GraphMaker) -> None:
-    there = make.add("Transpose", make.input(1, 2, 3, 4), perm=(0, 2, 3, 1))
-    y = make.add("Transpose", make.add("Relu", there), perm=(0, 3, 1, 2))
-    unchanged(merge_transposes, make, y, make.add("Neg", there))
-
-
 def test_transpose_of_axes_of_size_one_is_a_reshape(make: GraphMaker) -> None:
     y = make.add("Transpose", make.input(2, 5, 1, 1), perm=(0, 2, 3, 1))
     assert operators(applied(merge_transposes, make, y)) == ["Reshape"]
