@@ -20,7 +20,8 @@ STYLES: tuple[Style, ...] = ("affine", "transposed")
 TO_NCHW = (0, 3, 1, 2)
 TO_NHWC = (0, 2, 3, 1)
 _IMAGE_RANK = 4
-_PLANAR = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "Resize", "LRN", "DepthToSpace")
+_GROUPED_ORDER = (0, 3, 4, 1, 2)  # of an image whose channels are split into two axes
+_PLANAR = ("Conv", "ConvTranspose", "MaxPool", "AveragePool")
 Array = npt.NDArray[Any]
 
 
@@ -34,6 +35,11 @@ def in_nhwc(image: Array) -> Array:
     return image.transpose(TO_NHWC) if image.ndim == _IMAGE_RANK else image
 
 
+def _order(rank: int) -> tuple[int, ...]:
+    """The axes of a tensor of the original in the twin's order."""
+    return {4: TO_NHWC, 5: _GROUPED_ORDER}.get(rank, tuple(range(rank)))
+
+
 class _Twin:
     """Writes the nodes one by one; tensors keep their names, constants get new ones."""
 
@@ -43,6 +49,7 @@ class _Twin:
         self._constants = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
         values = (*graph.input, *graph.value_info, *graph.output)
         self._shapes = {each.name: [dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in values}
+        self._flat: dict[str, list[int]] = {}  # the shape that a flat tensor had before
         self._nodes: list[NodeProto] = []
         self._written: dict[str, Array] = {}
 
@@ -63,8 +70,7 @@ class _Twin:
     def _boundary(self, value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
         kind = value.type.tensor_type
         dims = [dim.dim_param or dim.dim_value for dim in kind.shape.dim]
-        order = TO_NHWC if len(dims) == _IMAGE_RANK else range(len(dims))
-        return helper.make_tensor_value_info(value.name, kind.elem_type, [dims[axis] for axis in order])
+        return helper.make_tensor_value_info(value.name, kind.elem_type, [dims[axis] for axis in _order(len(dims))])
 
     def _write(self, node: NodeProto) -> None:
         if node.op_type in _PLANAR:
@@ -127,20 +133,26 @@ class _Twin:
         self._add("Add", [scaled, shift], node.output[0])
 
     def _global_pool(self, node: NodeProto) -> None:
+        if self._style == "transposed":
+            self._between_transposes(node, node.input[0], [], node.output[0])
+            return
         self._add("ReduceMean", node.input, node.output[0], axes=[1, 2], keepdims=1)
 
     def _flatten(self, node: NodeProto) -> None:
-        """A flat image has the order NCHW in both, as the weights that read it."""
-        x = node.input[0]
-        if self._is_image(x) and self._shapes[x][2:] != [1, 1]:
-            x = self._add("Transpose", [x], f"{node.output[0]}:nchw", perm=TO_NCHW)
-        self._copy(node, [x])
+        """A flat image has the twin's order; the layer that reads it gets its weights in this order."""
+        self._flat[node.output[0]] = self._shapes[node.input[0]]
+        self._copy(node, node.input)
 
     def _reshape(self, node: NodeProto) -> None:
         shape = self._constants[node.input[1]]
-        order = TO_NHWC if len(shape) == _IMAGE_RANK else range(len(shape))
-        wanted = self._constant(f"{node.output[0]}:shape", shape[list(order)])
+        wanted = self._constant(f"{node.output[0]}:shape", shape[list(_order(len(shape)))])
         self._add("Reshape", [node.input[0], wanted], node.output[0])
+
+    def _transpose(self, node: NodeProto) -> None:
+        perm = next(tuple(each.ints) for each in node.attribute if each.name == "perm")
+        order = _order(len(perm))
+        moved = tuple(order.index(perm[axis]) for axis in order)
+        self._copy(node, node.input, perm=moved)
 
     def _along_axis(self, node: NodeProto) -> None:
         axis = next(each.i for each in node.attribute if each.name == "axis")
@@ -164,7 +176,11 @@ class _Twin:
         self._nodes.append(helper.make_node(node.op_type, inputs, node.output, node.name, **attributes))
 
     def _matrix(self, node: NodeProto) -> None:
-        self._copy(node, [*node.input[:1], *self._weights(node.input[1:])])
+        x, weights, *others = node.input
+        value, shape = self._constants[weights], self._flat.get(x, [])
+        if len(shape) == _IMAGE_RANK:
+            value = value.reshape(-1, *shape[1:]).transpose(TO_NHWC).reshape(value.shape)
+        self._copy(node, [x, self._constant(weights, value), *self._weights(others)])
 
 
 _WRITERS: Mapping[str, Callable[[_Twin, NodeProto], None]] = {
@@ -172,6 +188,7 @@ _WRITERS: Mapping[str, Callable[[_Twin, NodeProto], None]] = {
     "GlobalAveragePool": _Twin._global_pool,
     "Flatten": _Twin._flatten,
     "Reshape": _Twin._reshape,
+    "Transpose": _Twin._transpose,
     "Concat": _Twin._along_axis,
     "Softmax": _Twin._along_axis,
     "Gemm": _Twin._matrix,

@@ -402,6 +402,15 @@ def test_reshape_transpose_reshape_becomes_a_channel_shuffle(make: GraphMaker, g
     assert [(node.op, node.attrs) for node in graph.nodes] == [("ChannelShuffle", {"group": groups})]
 
 
+def test_a_channel_shuffle_in_nhwc_is_one_between_transposes(make: GraphMaker) -> None:
+    grouped = make.add("Reshape", make.input(2, 3, 4, 6), shape=(2, 3, 4, 3, 2))
+    turned = make.add("Transpose", grouped, perm=(0, 1, 2, 4, 3))
+    graph = applied(fuse_channel_shuffles, make, make.add("Reshape", turned, shape=(2, 3, 4, 6)))
+    assert operators(graph) == ["Transpose", "ChannelShuffle", "Transpose"]
+    assert graph.nodes[1].attrs == {"group": 3}
+    assert len({node.name for node in graph.nodes}) == 3
+
+
 def test_what_only_looks_like_a_channel_shuffle_stays(make: GraphMaker) -> None:
     other_axes = shuffle(make, make.input(2, 6, 3, 3), 2, (0, 1, 2, 4, 3))
     read_twice = make.add("Neg", make.graph.nodes[0].output)
@@ -418,6 +427,21 @@ def test_layer_on_a_flattened_image_is_a_convolution(make: GraphMaker, image: tu
     assert operators(graph) == ["Conv", "Reshape"]
     assert graph.nodes[0].attrs["activation"] == "clip"
     assert graph.shape(graph.nodes[0].inputs[1]) == (5, 3, *image)
+
+
+def test_layer_on_a_flattened_transposed_image_is_a_convolution_of_the_image(make: GraphMaker) -> None:
+    turned = make.add("Transpose", make.input(2, 3, 4, 5), perm=(0, 2, 3, 1))
+    flat = make.add("Reshape", turned, shape=(2, 60))
+    graph = applied(convert_fully_connected, make, make.add("FullyConnected", flat, make.weights(7, 60)))
+    assert operators(graph) == ["Conv", "Reshape"]
+    assert graph.shape(graph.nodes[0].inputs[1]) == (7, 3, 4, 5)
+
+
+def test_layer_on_an_image_whose_batch_was_transposed_keeps_the_transpose(make: GraphMaker) -> None:
+    turned = make.add("Transpose", make.input(3, 2, 4, 5), perm=(1, 0, 2, 3))
+    flat = make.add("Reshape", turned, shape=(2, 60))
+    graph = applied(convert_fully_connected, make, make.add("FullyConnected", flat, make.weights(7, 60)))
+    assert operators(graph) == ["Transpose", "Conv", "Reshape"]
 
 
 def test_layers_in_a_row_become_convolutions(make: GraphMaker) -> None:
