@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
+from runtime.formats.origin import OriginFormat, origin_formats, origin_lines
 from runtime.graph import Graph
 from runtime.importers.onnx_importer import OnnxImport
 from runtime.operators import check_graph
@@ -16,13 +17,18 @@ def convert(
     model: onnx.ModelProto,
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     outputs: Sequence[str] | None = None,
+    formats: Mapping[str, OriginFormat] | None = None,
 ) -> tuple[Graph, list[PassReport]]:
     """Imports a model and runs all passes; the first report says what became constant at import.
 
-    `input_shapes`, `outputs` and errors: see `runtime.importers.onnx_importer.import_onnx`.
+    `input_shapes`, `outputs` and errors: see `runtime.importers.onnx_importer.import_onnx`. With `formats`, those of
+    inputs and outputs that are known, the second report has the origin format of every tensor of the model.
     """
     importer = OnnxImport(model, input_shapes or {}, outputs)
     graph = importer.run()
-    reports = [PassReport("constants at import", importer.builder.folded), *run_passes(graph)]
+    reports = [PassReport("constants at import", importer.builder.folded)]
+    if formats is not None:
+        reports.append(PassReport("origin formats", list(origin_lines(origin_formats(graph, formats)))))
+    reports += run_passes(graph)
     check_graph(graph)
     return graph, reports

@@ -55,6 +55,19 @@ def reduction_form(
     }
 
 
+def gather_form(shape: Shape, indices: Shape, axis: int) -> dict[str, Any]:
+    """Attributes of an IndexedRead that puts a tensor of indices in place of one axis."""
+    strides, rank = row_major_strides(shape), len(indices)
+    return {
+        "shape": (*shape[:axis], *indices, *shape[axis + 1 :]),
+        "strides": (*strides[:axis], *(0,) * rank, *strides[axis + 1 :]),
+        "index_strides": (*(0,) * axis, *row_major_strides(indices), *(0,) * (len(shape) - axis - 1)),
+        "component_stride": 0,
+        "limits": (shape[axis],),
+        "limit_strides": (strides[axis],),
+    }
+
+
 def _element(function: str) -> _Writer:
     return lambda shapes, dtype, attributes: ("Elementwise", element_form(function, dtype))
 

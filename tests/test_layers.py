@@ -59,7 +59,7 @@ ORDER = {
         "reference zoo",
         "artifacts convert exporters lowering native",
         "frameworks importers passes plan",
-        "evaluate kernels",
+        "evaluate formats kernels",
         "evaluate_generic generic_forms",
         "layout nearest operators target",
         "generic",

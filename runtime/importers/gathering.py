@@ -9,6 +9,7 @@ import numpy as np
 
 from runtime.errors import ModelError
 from runtime.generic import row_major_strides
+from runtime.generic_forms import gather_form
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.normalization import normalized_axis
@@ -18,16 +19,7 @@ from runtime.importers.registry import Handler
 
 def gather(node: OnnxNode, builder: GraphBuilder, x: str, indices: str, axis: int, output: str | None = None) -> str:
     """Adds x with the indices' shape in place of an axis."""
-    shape, chosen = builder.shape(x), builder.shape(indices)
-    strides, rank = row_major_strides(shape), len(chosen)
-    attributes = {
-        "shape": (*shape[:axis], *chosen, *shape[axis + 1 :]),
-        "strides": (*strides[:axis], *(0,) * rank, *strides[axis + 1 :]),
-        "index_strides": (*(0,) * axis, *row_major_strides(chosen), *(0,) * (len(shape) - axis - 1)),
-        "component_stride": 0,
-        "limits": (shape[axis],),
-        "limit_strides": (strides[axis],),
-    }
+    attributes = gather_form(builder.shape(x), builder.shape(indices), axis)
     return builder.emit(node, "IndexedRead", [x, indices], attributes, output)
 
 

@@ -5,21 +5,26 @@ The image then needs no transposition to its flat order, whatever its storage.
 
 from __future__ import annotations
 
+from runtime.formats.permutation import Permutation, inverse
 from runtime.graph import Graph, Node
 from runtime.passes.editor import GraphEditor
 
 _WHOLE_IMAGE = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
+_SAME: Permutation = (0, 1, 2, 3)
 
 
 def convert_fully_connected(graph: Graph) -> list[str]:
-    """Turns FullyConnected(Reshape([n, c, h, w])) into Conv with a filter [o, c, h, w] and a Reshape to [n, o]."""
+    """Turns FullyConnected(Reshape([n, c, h, w])) into Conv with a filter [o, c, h, w] and a Reshape to [n, o].
+
+    Where the image was transposed before, as in networks that are NHWC, the filter is transposed instead.
+    """
     editor = GraphEditor(graph)
     changes = []
     for node in editor.nodes("FullyConnected"):
         flatten = editor.producer(node.inputs[0], "Reshape")
         if flatten is None or not _flattens_images(graph, flatten) or not graph.is_constant(node.inputs[1]):
             continue
-        _convert(editor, node, flatten)
+        _convert(editor, node, flatten.inputs[0])
         changes.append(node.name)
     editor.finish()
     return changes
@@ -30,10 +35,20 @@ def _flattens_images(graph: Graph, flatten: Node) -> bool:
     return len(image) == 4 and len(flatten.attrs["shape"]) == 2 and flatten.attrs["shape"][0] == image[0]
 
 
-def _convert(editor: GraphEditor, node: Node, flatten: Node) -> None:
-    image, weights = flatten.inputs[0], editor.graph.constants[node.inputs[1]]
-    filters = weights.reshape(weights.shape[0], *editor.graph.shape(image)[1:])
+def _convert(editor: GraphEditor, node: Node, image: str) -> None:
+    weights = editor.graph.constants[node.inputs[1]]
+    source, perm = _before_transpose(editor, image)
+    filters = weights.reshape(weights.shape[0], *editor.graph.shape(image)[1:]).transpose(inverse(perm))
     name = editor.add_constant(f"{node.inputs[1]}/filter", filters)
-    out = editor.insert_before(node, "Conv", node.name, [image, name, *node.inputs[2:]], {**_WHOLE_IMAGE, **node.attrs})
+    inputs = [source, name, *node.inputs[2:]]
+    out = editor.insert_before(node, "Conv", node.name, inputs, {**_WHOLE_IMAGE, **node.attrs})
     node.name = f"{node.name}/reshape"
     editor.rewrite(node, "Reshape", [out], {"shape": editor.graph.shape(node.output)})
+
+
+def _before_transpose(editor: GraphEditor, image: str) -> tuple[str, Permutation]:
+    """An image before it is transposed, and how; the image itself where nothing transposes it, or its batch too."""
+    transpose = editor.producer(image, "Transpose")
+    if transpose is None or transpose.attrs["perm"][0] != 0:
+        return image, _SAME
+    return transpose.inputs[0], transpose.attrs["perm"]

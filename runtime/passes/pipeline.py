@@ -19,14 +19,16 @@ from runtime.passes.pad_fusion import fuse_pads
 from runtime.passes.reshape_merging import merge_reshapes
 from runtime.passes.residual_fusion import fuse_residuals
 from runtime.passes.transpose_merging import merge_transposes
+from runtime.passes.transpose_movement.movement import move_transposes
 
 # Residuals come before activations, since the sum is what is activated; patterns come before what would cut them up.
 PASSES: Mapping[str, Callable[[Graph], list[str]]] = {
     "constant folding": fold_constants,
     "identity removal": remove_identities,
-    "hard swish": fuse_hard_swishes,
     "channel shuffle": fuse_channel_shuffles,
-    "transpose cancellation": merge_transposes,
+    "transpose movement": move_transposes,
+    "transpose merging": merge_transposes,
+    "hard swish": fuse_hard_swishes,
     "reshape merging": merge_reshapes,
     "batch-norm folding": fold_batch_norms,
     "bias fusion": fuse_biases,

@@ -377,19 +377,6 @@ def test_transposes_compose(make: GraphMaker) -> None:
     assert [node.attrs for node in graph.nodes] == [{"perm": (1, 0, 2)}]
 
 
-def test_transposes_meet_across_a_unary_operator(make: GraphMaker) -> None:
-    there = make.add("Transpose", make.input(1, 2, 3, 4), perm=(0, 2, 3, 1))
-    y = make.add("Transpose", make.add("LeakyRelu", there, alpha=0.1), perm=(0, 3, 1, 2))
-    graph = applied(lambda graph: merge_transposes(graph) + remove_identities(graph), make, y)
-    assert operators(graph) == ["LeakyRelu"]
-
-
-def test_transpose_read_twice_stays_before_a_unary_operator(make: GraphMaker) -> None:
-    there = make.add("Transpose", make.input(1, 2, 3, 4), perm=(0, 2, 3, 1))
-    y = make.add("Transpose", make.add("Relu", there), perm=(0, 3, 1, 2))
-    unchanged(merge_transposes, make, y, make.add("Neg", there))
-
-
 def test_transpose_of_axes_of_size_one_is_a_reshape(make: GraphMaker) -> None:
     y = make.add("Transpose", make.input(2, 5, 1, 1), perm=(0, 2, 3, 1))
     assert operators(applied(merge_transposes, make, y)) == ["Reshape"]
@@ -415,6 +402,15 @@ def test_reshape_transpose_reshape_becomes_a_channel_shuffle(make: GraphMaker, g
     assert [(node.op, node.attrs) for node in graph.nodes] == [("ChannelShuffle", {"group": groups})]
 
 
+def test_a_channel_shuffle_in_nhwc_is_one_between_transposes(make: GraphMaker) -> None:
+    grouped = make.add("Reshape", make.input(2, 3, 4, 6), shape=(2, 3, 4, 3, 2))
+    turned = make.add("Transpose", grouped, perm=(0, 1, 2, 4, 3))
+    graph = applied(fuse_channel_shuffles, make, make.add("Reshape", turned, shape=(2, 3, 4, 6)))
+    assert operators(graph) == ["Transpose", "ChannelShuffle", "Transpose"]
+    assert graph.nodes[1].attrs == {"group": 3}
+    assert len({node.name for node in graph.nodes}) == 3
+
+
 def test_what_only_looks_like_a_channel_shuffle_stays(make: GraphMaker) -> None:
     other_axes = shuffle(make, make.input(2, 6, 3, 3), 2, (0, 1, 2, 4, 3))
     read_twice = make.add("Neg", make.graph.nodes[0].output)
@@ -431,6 +427,21 @@ def test_layer_on_a_flattened_image_is_a_convolution(make: GraphMaker, image: tu
     assert operators(graph) == ["Conv", "Reshape"]
     assert graph.nodes[0].attrs["activation"] == "clip"
     assert graph.shape(graph.nodes[0].inputs[1]) == (5, 3, *image)
+
+
+def test_layer_on_a_flattened_transposed_image_is_a_convolution_of_the_image(make: GraphMaker) -> None:
+    turned = make.add("Transpose", make.input(2, 3, 4, 5), perm=(0, 2, 3, 1))
+    flat = make.add("Reshape", turned, shape=(2, 60))
+    graph = applied(convert_fully_connected, make, make.add("FullyConnected", flat, make.weights(7, 60)))
+    assert operators(graph) == ["Conv", "Reshape"]
+    assert graph.shape(graph.nodes[0].inputs[1]) == (7, 3, 4, 5)
+
+
+def test_layer_on_an_image_whose_batch_was_transposed_keeps_the_transpose(make: GraphMaker) -> None:
+    turned = make.add("Transpose", make.input(3, 2, 4, 5), perm=(1, 0, 2, 3))
+    flat = make.add("Reshape", turned, shape=(2, 60))
+    graph = applied(convert_fully_connected, make, make.add("FullyConnected", flat, make.weights(7, 60)))
+    assert operators(graph) == ["Transpose", "Conv", "Reshape"]
 
 
 def test_layers_in_a_row_become_convolutions(make: GraphMaker) -> None:

@@ -25,6 +25,7 @@ from farm.model.source_model import READERS, read_source_model
 from runtime.convert import convert
 from runtime.errors import ConfigError, ModelError, UnsupportedError
 from runtime.evaluate import evaluate
+from runtime.formats.origin import OriginFormat
 from runtime.graph import Graph
 from runtime.lowering.lower import Options
 from runtime.passes.pipeline import PassReport
@@ -98,16 +99,23 @@ def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool =
         read = read_source_model(settings.platform, onnx_file, weights, settings.subgraph.inputs, named)
         inputs = data_formats.infer_inputs(read.model, settings.subgraph.inputs)
         model = boundary.cut_at_boundary(read.model, inputs, named, own)
-        graph, reports = convert(model)
+        graph, reports = convert(model, formats=_known_formats(inputs, named))
         outputs = data_formats.infer_outputs([graph.shape(tensor.name) for tensor in named], named, inputs)
         if outputs != named:
             model = boundary.cut_at_boundary(read.model, inputs, outputs, own)
-            graph, reports = convert(model)
+            graph, reports = convert(model, formats=_known_formats(inputs, outputs))
         reports = [*_import_report(settings.platform, read.notes), *reports]
         graph.name = name
         _check_outputs(graph, outputs)
     oracle = None if settings.oracle == "onnxruntime" else found
     return Prepared(source, name, settings, inputs, outputs, model, graph, tuple(reports), oracle)
+
+
+def _known_formats(inputs: Sequence[Input], outputs: Sequence[Output]) -> dict[str, OriginFormat]:
+    """What the deployment file says of the formats of inputs and outputs."""
+    tensors: list[Input | Output] = [*inputs, *outputs]
+    known = [tensor for tensor in tensors if tensor.has_format and tensor.data_format != "NONE"]
+    return {tensor.name: OriginFormat(tensor.data_format) for tensor in known}
 
 
 def _framework_model(source: Deployment, name: str, path: Path, outputs: tuple[Output, ...]) -> FrameworkModel | None:

@@ -1,0 +1,224 @@
+"""Transpositions move to where the fewest bytes are transposed, and change no value on their way."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from runtime.evaluate import evaluate
+from runtime.formats.permutation import inverse
+from runtime.graph import Array, Graph
+from runtime.operators import check_graph
+from runtime.passes.dead_code import remove_dead_code
+from runtime.passes.editor import GraphEditor
+from runtime.passes.transpose_movement.minimum_cut import best_frames
+from runtime.passes.transpose_movement.movement import move_transposes
+from runtime.passes.transpose_movement.rebuilding import Choice, Rebuilding
+from runtime.passes.transpose_movement.regions import Region, find_regions, transpose_bytes
+from tests.runtime.format_graphs import format_graphs
+from tests.runtime.graphs import GraphMaker
+
+Case = tuple[Graph, GraphMaker]
+TO_NHWC, TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
+
+
+@pytest.fixture
+def make() -> GraphMaker:
+    return GraphMaker()
+
+
+def moved_bytes(graph: Graph) -> int:
+    """Bytes that the Transposes of a graph move."""
+    nodes = [node for node in graph.nodes if node.op == "Transpose"]
+    return sum(transpose_bytes(graph, node.inputs[0], node.attrs["perm"]) for node in nodes)
+
+
+def check_moved(graph: Graph, make: GraphMaker) -> Graph:
+    """Runs the pass; checks the graph's rules, every output's value and that no more bytes are moved than before."""
+    check_graph(graph)
+    inputs = {name: value.astype(np.float64) for name, value in make.noise().items()}
+    outputs, before, size = list(graph.outputs), evaluate(graph, inputs), moved_bytes(graph)
+    move_transposes(graph)
+    check_graph(graph)
+    assert graph.outputs == outputs
+    assert moved_bytes(graph) <= size
+    assert_same(evaluate(graph, inputs), before, outputs)
+    return graph
+
+
+def assert_same(after: dict[str, Array], before: dict[str, Array], outputs: list[str]) -> None:
+    for name in outputs:
+        np.testing.assert_allclose(after[name], before[name], rtol=1e-9, atol=1e-12)
+
+
+def operators(graph: Graph) -> list[str]:
+    return [node.op for node in graph.nodes]
+
+
+@settings(max_examples=150, deadline=None)
+@given(case=format_graphs())
+def test_no_value_changes_and_no_more_bytes_move(case: Case) -> None:
+    check_moved(*case)
+
+
+@pytest.mark.slow
+@settings(max_examples=3000, deadline=None)
+@given(case=format_graphs(most_steps=25))
+def test_no_value_of_many_graphs_changes(case: Case) -> None:
+    check_moved(*case)
+
+
+@settings(max_examples=100, deadline=None)
+@given(case=format_graphs())
+def test_a_second_run_finds_nothing(case: Case) -> None:
+    graph, _ = case
+    move_transposes(graph)
+    assert move_transposes(graph) == []
+
+
+# What moves
+
+
+def test_transposes_meet_across_operators_that_are_rewritten(make: GraphMaker) -> None:
+    """Axes, pads, ranges and constants go along, as does a residual branch with its broadcast operand."""
+    x = make.input(1, 4, 6, 5)
+    there = make.add("Transpose", make.conv(x, 4), perm=TO_NHWC)
+    y = make.add("Pad", there, pads=(0, 1, 2, 0, 0, 0, 1, 3), value=0.0, mode="constant")
+    y = make.add("Slice", y, starts=(1, 0), ends=(7, 4), axes=(1, 3), steps=(1, 1))
+    y = make.add("Add", make.add("Mul", y, make.weights(4)), make.weights(8, 1))
+    gate = make.add("Sigmoid", make.add("ReduceMean", y, axes=(1, 2), keepdims=True))
+    soft = make.add("Softmax", make.add("Mul", y, gate), axis=3)
+    wide = make.add("Concat", make.add("Add", soft, y), there, axis=2)
+    back = make.add("Transpose", wide, perm=TO_NCHW)
+    graph = check_moved(make.finish(make.conv(back, 2)), make)
+    assert "Transpose" not in operators(graph)
+    assert next(node for node in graph.nodes if node.op == "Softmax").attrs == {"axis": 1}
+
+
+def test_a_transpose_moves_to_where_the_tensor_is_small(make: GraphMaker) -> None:
+    x = make.add("Transpose", make.conv(make.input(1, 3, 8, 8), 4), perm=TO_NHWC)
+    mean = make.add("ReduceMax", make.add("Relu", x), axes=(1,), keepdims=True)
+    graph = check_moved(make.finish(make.add("Reshape", mean, shape=(8, 4))), make)
+    assert operators(graph) == ["Conv", "Relu", "ReduceMax", "Transpose", "Reshape"]
+
+
+def test_of_equal_bytes_the_choice_is_what_can_be_fused(make: GraphMaker) -> None:
+    """An addition and an activation between a convolution and an output in NHWC go to the convolution."""
+    x = make.add("Transpose", make.conv(make.input(1, 3, 4, 4), 4), perm=TO_NHWC)
+    graph = check_moved(make.finish(make.add("Relu", make.add("Add", x, make.weights(4)))), make)
+    assert operators(graph) == ["Conv", "Add", "Relu", "Transpose"]
+
+
+def test_nothing_moves_where_nothing_becomes_better(make: GraphMaker) -> None:
+    x = make.add("Transpose", make.input(2, 3, 4), perm=(0, 2, 1))
+    graph = make.finish(make.add("MatMul", make.add("Relu", x), make.weights(3, 2)))
+    assert move_transposes(graph) == []
+
+
+def test_readers_of_both_orders_pay_for_one_transpose(make: GraphMaker) -> None:
+    x = make.input(1, 2, 3, 4)
+    copies = [make.add("Transpose", x, perm=TO_NHWC) for _ in range(3)]
+    outputs = [make.add("Reshape", copy, shape=(3, 8)) for copy in copies]
+    graph = check_moved(make.finish(*outputs, make.conv(x, 2)), make)
+    assert operators(graph).count("Transpose") == 1
+
+
+def test_a_branch_that_needs_the_other_order_does_not_keep_the_rest(make: GraphMaker) -> None:
+    there = make.add("Transpose", make.conv(make.input(1, 4, 6, 6), 4), perm=TO_NHWC)
+    flat = make.add("Reshape", there, shape=(36, 4))
+    y = make.add("Transpose", make.add("Relu", there), perm=TO_NCHW)
+    graph = check_moved(make.finish(flat, make.conv(y, 2)), make)
+    assert operators(graph).count("Transpose") == 1
+
+
+def test_permutations_of_sequences_and_of_more_axes_move_too(make: GraphMaker) -> None:
+    cases: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((2, 3, 4), (1, 2, 0)), ((2, 3, 1, 2, 2), (0, 2, 3, 4, 1))]
+    for shape, perm in cases:
+        x = make.add("Transpose", make.input(*shape), perm=perm)
+        y = make.add("Tanh", make.add("Mul", x, make.weights(make.graph.shape(x)[-1])))
+        make.add("Transpose", y, perm=inverse(perm))
+    outputs = [node.output for node in make.graph.nodes if node.op == "Transpose"][1::2]
+    graph = check_moved(make.finish(*outputs), make)
+    assert operators(graph) == ["Mul", "Tanh"] * 2
+
+
+def test_an_operand_of_fewer_axes_is_reshaped_where_that_is_enough(make: GraphMaker) -> None:
+    channels = make.add("Tanh", make.input(4))
+    x = make.add("Transpose", make.conv(make.input(1, 3, 4, 4), 4), perm=TO_NHWC)
+    y = make.add("Transpose", make.add("Add", x, channels), perm=TO_NCHW)
+    graph = check_moved(make.finish(make.conv(y, 2)), make)
+    assert sorted(operators(graph)) == ["Add", "Conv", "Conv", "Reshape", "Tanh"]
+
+
+def test_an_open_transpose_joins_one_that_reaches_it(make: GraphMaker) -> None:
+    x = make.add("Transpose", make.input(2, 3, 4), perm=(0, 2, 1))
+    y = make.add("Transpose", make.add("Relu", x), perm=(2, 0, 1))
+    graph = check_moved(make.finish(make.add("Reshape", y, shape=(24,))), make)
+    assert operators(graph) == ["Relu", "Transpose", "Reshape"]
+
+
+def test_an_output_keeps_its_name_and_a_double_one_too(make: GraphMaker) -> None:
+    x = make.conv(make.input(1, 2, 3, 3), 2)
+    outputs = [make.add("Transpose", x, perm=TO_NHWC) for _ in range(2)]
+    graph = check_moved(make.finish(*outputs), make)
+    assert sorted(operators(graph)) == ["Conv", "Identity", "Transpose"]
+
+
+def test_a_thousand_operators_take_seconds(make: GraphMaker) -> None:
+    """Residual blocks in one region, and convolutions between Transposes in regions of their own."""
+    x = make.add("Transpose", make.input(1, 2, 3, 3), perm=TO_NHWC)
+    for _ in range(100):
+        branch = make.add("Add", make.add("Mul", make.add("Relu", x), make.weights(2)), make.weights(2))
+        x = make.add("Add", x, make.add("Tanh", branch))
+    for _ in range(100):
+        y = make.conv(make.add("Transpose", x, perm=TO_NCHW), 2)
+        x = make.add("Relu", make.add("Add", make.add("Transpose", y, perm=TO_NHWC), make.weights(2)))
+    graph = make.finish(make.add("Transpose", x, perm=TO_NCHW))
+    assert len(graph.nodes) > 1000
+    started = time.monotonic()
+    move_transposes(graph)
+    assert time.monotonic() - started < 5
+    assert "Transpose" not in operators(graph)
+
+
+# The cut is the least
+
+
+def regions_of(graph: Graph) -> list[Region]:
+    perms = sorted({node.attrs["perm"] for node in graph.nodes if node.op == "Transpose"})
+    return [region for perm in perms for region in find_regions(GraphEditor(graph), perm)]
+
+
+def rebuilt(graph: Graph, number: int, frames: tuple[int, ...]) -> Graph:
+    """A copy of the graph in which the operators of one region have these frames."""
+    copied = copy.deepcopy(graph)
+    Rebuilding(copied, [Choice(regions_of(copied)[number], frames)]).run()
+    GraphEditor(copied).finish()
+    return copied
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=format_graphs(most_steps=9))
+def test_no_choice_of_frames_moves_fewer_bytes_than_the_cut(case: Case) -> None:
+    """Every choice for every region is carried out, and the bytes of its Transposes are counted."""
+    graph, make = case
+    remove_dead_code(graph)
+    inputs = {name: value.astype(np.float64) for name, value in make.noise().items()}
+    before = evaluate(graph, inputs)
+    for number, region in enumerate(regions_of(graph)):
+        if len(region.operators) > 7:
+            continue
+        sizes = {}
+        for frames in itertools.product((0, 1), repeat=len(region.operators)):
+            other = rebuilt(graph, number, frames)
+            check_graph(other)
+            assert_same(evaluate(other, inputs), before, graph.outputs)
+            sizes[frames] = moved_bytes(other)
+        best = best_frames(region)
+        chosen = moved_bytes(graph) if best is None else sizes[tuple(best)]
+        assert chosen == min(*sizes.values(), moved_bytes(graph))
