@@ -20,6 +20,9 @@ from runtime.version import RUNTIME_VERSION
 
 OPSET = 17
 IR_VERSION = 8
+# ONNX has no such operator in this opset, or one with other attributes.
+_OWN_UNARY = frozenset(("Gelu", "GeluTanh", "Swish", "Mish", "Selu", "Celu"))
+_ONNX_UNARY = tuple(op for op in UNARY if op not in _OWN_UNARY)
 _INT64_MIN = int(np.iinfo(np.int64).min)
 _ATTRIBUTE_TYPES: Mapping[str, AttributeProto.AttributeType] = {
     "int": AttributeProto.INT,
@@ -188,7 +191,7 @@ def _reduce(export: _Export, node: Node) -> onnx.NodeProto | None:
 
 
 _PLAIN: Mapping[str, Writer] = {
-    **dict.fromkeys((*BINARY, *UNARY, "PRelu", "LRN", "Softmax", "Concat", "Transpose"), _same),
+    **dict.fromkeys((*BINARY, *_ONNX_UNARY, "PRelu", "LRN", "Softmax", "LogSoftmax", "Concat", "Transpose"), _same),
     **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), _reduce),
     "Conv": _conv,
     "FullyConnected": _fully_connected,

@@ -13,8 +13,11 @@ from runtime.passes.channel_shuffle import fuse_channel_shuffles
 from runtime.passes.constant_folding import fold_constants
 from runtime.passes.dead_code import remove_dead_code
 from runtime.passes.fully_connected import convert_fully_connected
+from runtime.passes.gated_activations import fuse_gated_activations
 from runtime.passes.hard_swish import fuse_hard_swishes
 from runtime.passes.identity_removal import remove_identities
+from runtime.passes.normalization_fusion import fuse_normalizations
+from runtime.passes.normalization_scale import fold_normalization_scales
 from runtime.passes.pad_fusion import fuse_pads
 from runtime.passes.reshape_merging import merge_reshapes
 from runtime.passes.residual_fusion import fuse_residuals
@@ -25,6 +28,9 @@ PASSES: Mapping[str, Callable[[Graph], list[str]]] = {
     "constant folding": fold_constants,
     "identity removal": remove_identities,
     "hard swish": fuse_hard_swishes,
+    "gated activations": fuse_gated_activations,
+    "normalisation fusion": fuse_normalizations,
+    "normalisation scale": fold_normalization_scales,
     "channel shuffle": fuse_channel_shuffles,
     "transpose cancellation": merge_transposes,
     "reshape merging": merge_reshapes,

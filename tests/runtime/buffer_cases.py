@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from runtime.kernels.codes import Activation, Binary, Pad, Pooling, Reduce, Unary
 from tests.runtime.buffer_launch import TABLE, Case
 
@@ -14,6 +16,12 @@ ACTIVATION_FLOATS = {
     Activation.ELU: {"act_a": 1.5, "act_b": 0.0},
     Activation.HARD_SIGMOID: {"act_a": 0.2, "act_b": 0.5},
     Activation.HARD_SWISH: {},
+    Activation.GELU: {},
+    Activation.GELU_TANH: {},
+    Activation.SWISH: {"act_a": 1.5, "act_b": 0.0},
+    Activation.MISH: {},
+    Activation.SELU: {"act_a": 1.5, "act_b": 1.25},
+    Activation.CELU: {"act_a": 1.5, "act_b": 0.0},
 }
 
 
@@ -174,6 +182,30 @@ def fully_connected(rows: int, in_c: int, out_c: int, activation: int = 0) -> Ca
     return fused("fully_connected", {"rows": rows, "in_c": in_c, "out_c": out_c}, activation)
 
 
+def layer_norm(rows: int, length: int, centered: int = 1, activation: int = 0) -> Case:
+    """Rows of a matrix that is as wide as a row is long."""
+    strides = {
+        f"{tensor}_{axis}_stride": step for tensor in "xy" for axis, step in zip(AXES, (length, 1, 1), strict=True)
+    }
+    dims = {"batch": rows, "groups": 1, "channels": length, "pixels": 1, "centered": centered}
+    return normalization(dims | strides, activation)
+
+
+def group_norm(batch: int, groups: int, channels: int, pixels: int, nhwc: bool = True, activation: int = 0) -> Case:
+    """Groups of so many channels, in NHWC with gaps or in NCHW; NHWC out."""
+    width = groups * channels
+    steps = (pixels * (width + 3), 1, width + 3) if nhwc else (width * pixels, pixels, 1)
+    strides = {f"x_{axis}_stride": step for axis, step in zip(AXES, steps, strict=True)}
+    strides |= {f"y_{axis}_stride": step for axis, step in zip(AXES, (pixels * width, 1, width), strict=True)}
+    dims = {"batch": batch, "groups": groups, "channels": channels, "pixels": pixels, "centered": 1}
+    return normalization(dims | strides, activation)
+
+
+def normalization(dims: dict[str, int], activation: int) -> Case:
+    case = fused("normalization", dims, activation)
+    return dataclasses.replace(case, floats={"epsilon": 0.01, **case.floats})
+
+
 def matmul(batch: int, m: int, k: int, n: int, one_a: bool = False, one_b: bool = False) -> Case:
     dims = {"batch": batch, "m": m, "k": k, "n": n}
     dims |= {"a_batch_stride": 0 if one_a else m * k, "b_batch_stride": 0 if one_b else k * n}
@@ -181,6 +213,7 @@ def matmul(batch: int, m: int, k: int, n: int, one_a: bool = False, one_b: bool 
 
 
 SAME = (1, 1, 1, 1)
+AXES = ("batch", "channel", "pixel")
 CASES: dict[str, Case] = {
     "conv2d 3x3 same": conv2d(5, 7, 1, window((6, 5), (3, 3), pad=SAME)),
     "conv2d 3x3 wide": conv2d(19, 37, 1, window((5, 7), (3, 3), pad=SAME), residual=1),
@@ -216,6 +249,15 @@ CASES: dict[str, Case] = {
     "pool average all": pool(5, window((6, 6), (3, 2), (2, 2), pad=(1, 1, 0, 0)), Pooling.AVERAGE, count_include_pad=1),
     "pool dilation": pool(8, window((7, 9), (2, 2), dilation=(2, 3)), Pooling.MAX),
     "scale_shift": scale_shift(13, 19),
+    "normalization rows": layer_norm(5, 37),
+    "normalization row": layer_norm(1, 192, activation=Activation.GELU),
+    "normalization rms": layer_norm(3, 64, centered=0),
+    "normalization short rows": layer_norm(19, 3, activation=Activation.SWISH),
+    "normalization groups": group_norm(2, 3, 7, 10),
+    "normalization groups of 16": group_norm(1, 2, 16, 9, activation=Activation.TANH),
+    "normalization instances": group_norm(2, 5, 1, 21),
+    "normalization groups NCHW": group_norm(2, 3, 2, 35, nhwc=False),
+    "normalization instances NCHW": group_norm(1, 4, 1, 33, nhwc=False),
     "scale_shift relu": scale_shift(7, 16, Activation.HARD_SWISH),
     "lrn 5": lrn(6, 19, 5),
     "lrn 4": lrn(3, 32, 4),

@@ -48,6 +48,15 @@ FORMS: dict[str, list[tuple[list[tuple[int, ...]], dict[str, Any]]]] = {
     "PRelu": [([(4, 1, 1)], {})],
     "LRN": [([], {"alpha": 0.125, "beta": 0.75, "bias": 2.0, "size": 3})],
     "Softmax": [([], {"axis": 1})],
+    "LogSoftmax": [([], {"axis": 2})],
+    "Swish": [([], {"alpha": 0.5})],
+    "Selu": [([], {"alpha": 1.5, "beta": 0.5})],
+    "Celu": [([], {"alpha": 1.5})],
+    "LayerNormalization": [
+        ([(5,), (5,)], {"axes": (3,), "epsilon": 0.125, "centered": True}),
+        ([], {"axes": (1,), "epsilon": 0.125, "centered": False}),
+    ],
+    "GroupNormalization": [([(4,), (4,)], {"groups": 2, "epsilon": 0.125, "activation": "gelu"})],
     "Concat": [([(2, 3, 6, 5)], {"axis": 1})],
     "Slice": [([], {"starts": (5, 1), "ends": (-1, 4), "axes": (2, 3), "steps": (-2, 1)})],
     "Pad": [([], {"pads": (0, 1, 2, 0, 0, 0, 1, 1), "value": -1.5, "mode": mode}) for mode in ("constant", "edge")],
@@ -104,7 +113,9 @@ def test_plain_operators_mean_what_onnx_says(
     graph = one_op_graph(op, shapes, attributes)
     model = checked(graph)
     if any(node.domain == DOMAIN for node in model.graph.node):
-        assert op in {"BatchNormalization", "ChannelShuffle"} or "activation" in attributes or "keepdims" in attributes
+        own = {"BatchNormalization", "ChannelShuffle", "LayerNormalization", "GroupNormalization"}
+        own |= {"Gelu", "GeluTanh", "Swish", "Mish", "Selu", "Celu"}
+        assert op in own or "activation" in attributes or "keepdims" in attributes
         return
     inputs = {name: np.abs(value) + np.float32(0.1) for name, value in noise(graph).items()}
     expected = run_onnxruntime(model, inputs)[0]
