@@ -13,6 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from runtime.errors import ModelError
+from runtime.evaluate_attention import compute_attention
 from runtime.evaluate_generic import COMPUTE_GENERIC
 from runtime.graph import Array, Graph
 from runtime.nearest import nearest_indices
@@ -320,6 +321,7 @@ COMPUTE: Mapping[str, Compute] = {
     "BatchNormalization": _scale_shift,
     "LayerNormalization": _layer_normalization,
     "GroupNormalization": _group_normalization,
+    "Attention": compute_attention,
     "MaxPool": _max_pool,
     "AveragePool": _average_pool,
     "LRN": _lrn,

@@ -4,7 +4,7 @@ Operators after import are ONNX's, with these fixed forms, so that every later s
 Attributes stand after the semicolon; `runtime.operators` gives their types and meaning, shapes and costs:
 
     Conv(x, w, b?, residual?; strides, pads, dilations, group)     residual is added before the activation
-    FullyConnected(x, w, b?)        y[n, o] = sum_k x[n, k] w[o, k] + b[o]
+    FullyConnected(x, w, b?)        y[..., o] = sum_k x[..., k] w[o, k] + b[o]
     MatMul(a, b)                    stacks of matrices, NumPy broadcasting
     BatchNormalization(x, s, t)     y = x * s[c] + t[c] (folded to scale and shift)
     MaxPool(x; kernel, strides, pads), AveragePool(x; kernel, strides, pads, count_include_pad)
@@ -14,6 +14,7 @@ Attributes stand after the semicolon; `runtime.operators` gives their types and 
     Exp Log Sqrt Reciprocal Neg Abs Floor Ceil Erf Identity        unary
     LayerNormalization(x, scale?, shift?; axes, epsilon, centered)   axes: the last ones, or (1,) of an image
     GroupNormalization(x, scale?, shift?; groups, epsilon)           over the channels of a group and all pixels
+    Attention(q, k, v, mask?; ...)           see runtime/attention.py
     PRelu(x, slope), LRN(x; alpha, beta, bias, size), Softmax(x; axis), LogSoftmax(x; axis), Concat(...; axis)
     Slice(x; starts, ends, axes, steps), Pad(x; pads, value, mode), Transpose(x; perm), Reshape(x; shape)
     Resize(x; mode, coordinate_transformation_mode, nearest_mode, sizes, scales), ChannelShuffle(x; group)

@@ -28,6 +28,8 @@ from typing import Any, Literal
 import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 
+from runtime.attention import ATTRIBUTES as ATTENTION_ATTRIBUTES
+from runtime.attention import attention_shape
 from runtime.errors import ModelError, UnsupportedError
 from runtime.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction, function_names
 from runtime.generic import SHAPE_FUNCTIONS
@@ -184,12 +186,11 @@ def _bias(shapes: Sequence[Shape], channels: int) -> None:
 
 def _fully_connected(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     x, w = shapes[0], shapes[1]
-    _rank(x, 2, "the input")
     _rank(w, 2, "the weight matrix")
-    if x[1] != w[1]:
+    if len(x) < 2 or x[-1] != w[1]:
         raise ModelError(f"weights of shape {w} do not fit an input of shape {x}")
     _bias(shapes, w[0])
-    return (x[0], w[0])
+    return (*x[:-1], w[0])
 
 
 def _matmul(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
@@ -402,6 +403,7 @@ OPERATORS: Mapping[str, Operator] = {
     **{op: Operator((1, 1), _along_axis, {"axis": "int"}) for op in ("Softmax", "LogSoftmax")},
     "LayerNormalization": Operator((1, 3), _layer_normalization, _LAYER_NORMALIZATION, fusible=True),
     "GroupNormalization": Operator((1, 3), _group_normalization, _GROUP_NORMALIZATION, fusible=True),
+    "Attention": Operator((3, 4), attention_shape, ATTENTION_ATTRIBUTES),
     "Concat": Operator((1, None), _concat, {"axis": "int"}),
     "Slice": Operator((1, 1), _slice, _SLICE),
     "Pad": Operator((1, 1), _pad, _PAD),

@@ -122,14 +122,15 @@ def _conv(export: _Export, node: Node) -> onnx.NodeProto | None:
     return export.plain(node, "Conv", node.inputs, kernel_shape=kernel, **node.attrs)
 
 
-def _fully_connected(export: _Export, node: Node) -> onnx.NodeProto:
-    return export.plain(node, "Gemm", node.inputs, transB=1)
+def _fully_connected(export: _Export, node: Node) -> onnx.NodeProto | None:
+    """Writes Gemm, which has two axes; other inputs are left to the project's domain."""
+    return export.plain(node, "Gemm", node.inputs, transB=1) if len(export.graph.shape(node.output)) == 2 else None
 
 
 def _matmul(export: _Export, node: Node) -> onnx.NodeProto | None:
-    """Leaves a matrix times a constant to the project's domain: the importer reads ONNX's as FullyConnected."""
-    a, b = node.inputs
-    return None if export.graph.is_constant(b) and len(export.graph.shape(a)) == 2 else _same(export, node)
+    """Leaves a product with a constant matrix to the own domain: the importer reads ONNX's as FullyConnected."""
+    b = node.inputs[1]
+    return None if export.graph.is_constant(b) and len(export.graph.shape(b)) == 2 else _same(export, node)
 
 
 def _pool(export: _Export, node: Node) -> onnx.NodeProto:

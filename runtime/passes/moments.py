@@ -29,7 +29,7 @@ def plain(editor: GraphEditor, tensor: str, *ops: str) -> Node | None:
 def less_mean(editor: GraphEditor, tensor: str) -> tuple[str, Axes] | None:
     """Returns x and the axes where the tensor is x minus its mean over these; else None."""
     node = plain(editor, tensor, "Sub")
-    mean = node and mean_of(editor, node.inputs[1])
+    mean = None if node is None else mean_of(editor, node.inputs[1])
     return mean if node is not None and mean is not None and mean[0] == node.inputs[0] else None
 
 

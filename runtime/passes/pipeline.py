@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from runtime.graph import Graph
 from runtime.passes.activation_fusion import fuse_activations
+from runtime.passes.attention_fusion import fuse_attention
 from runtime.passes.batch_norm_folding import fold_batch_norms
 from runtime.passes.bias_fusion import fuse_biases
 from runtime.passes.channel_shuffle import fuse_channel_shuffles
@@ -22,6 +23,7 @@ from runtime.passes.pad_fusion import fuse_pads
 from runtime.passes.reshape_merging import merge_reshapes
 from runtime.passes.residual_fusion import fuse_residuals
 from runtime.passes.transpose_merging import merge_transposes
+from runtime.passes.transposed_operands import absorb_transposed_operands
 
 # Residuals come before activations, since the sum is what is activated; patterns come before what would cut them up.
 PASSES: Mapping[str, Callable[[Graph], list[str]]] = {
@@ -31,6 +33,8 @@ PASSES: Mapping[str, Callable[[Graph], list[str]]] = {
     "gated activations": fuse_gated_activations,
     "normalisation fusion": fuse_normalizations,
     "normalisation scale": fold_normalization_scales,
+    "attention fusion": fuse_attention,
+    "transposed operands": absorb_transposed_operands,
     "channel shuffle": fuse_channel_shuffles,
     "transpose cancellation": merge_transposes,
     "reshape merging": merge_reshapes,

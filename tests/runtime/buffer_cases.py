@@ -206,9 +206,31 @@ def normalization(dims: dict[str, int], activation: int) -> Case:
     return dataclasses.replace(case, floats={"epsilon": 0.01, **case.floats})
 
 
+def attention(extents: tuple[int, ...], packed: bool = False, mask: tuple[int, ...] = (), causal: bool = False) -> Case:
+    """Heads side by side in each place, with queries, keys and values in one row where they are packed."""
+    _, heads, queries, keys, depth, values = extents
+    width = heads * (2 * depth + values)
+    dims = dict(zip(("batch", "heads", "queries", "keys", "depth", "values"), extents, strict=True))
+    loops = {"q": (queries, depth), "k": (keys, depth), "v": (keys, values), "y": (queries, values)}
+    for tensor, (places, size) in loops.items():
+        row = width if packed and tensor != "y" else heads * size
+        dims |= {f"{tensor}s{axis}": step for axis, step in enumerate((places * row, size, row, 1))}
+    dims |= {f"ms{axis}": step for axis, step in enumerate(mask or (0, 0, 0, 0))}
+    dims |= {"masked": int(bool(mask)), "causal": int(causal)}
+    return Case(TABLE["attention"], dims, {"DEPTH": depth, "VALUES": values}, {"scale": 0.75})
+
+
 def matmul(batch: int, m: int, k: int, n: int, one_a: bool = False, one_b: bool = False) -> Case:
-    dims = {"batch": batch, "m": m, "k": k, "n": n}
-    dims |= {"a_batch_stride": 0 if one_a else m * k, "b_batch_stride": 0 if one_b else k * n}
+    a, b = (0, 0, 0 if one_a else m * k, k, 1), (0, 0, 0 if one_b else k * n, n, 1)
+    return strided_matmul((1, 1, batch, m, k, n), a, b, (0, 0, m * n, n, 1))
+
+
+def strided_matmul(extents: tuple[int, ...], *strides: tuple[int, ...]) -> Case:
+    """Extents d0-2, m, k, n; for a, b and the output the strides of the first three, of rows and of columns."""
+    dims = dict(zip(("d0", "d1", "d2", "m", "k", "n"), extents, strict=True))
+    for tensor, axes, steps in zip("aby", ("mk", "kn", "mn"), strides, strict=True):
+        names = [f"{tensor}s0", f"{tensor}s1", f"{tensor}s2", *(tensor + axis for axis in axes)]
+        dims |= dict(zip(names, steps, strict=True))
     return Case(TABLE["matmul"], dims)
 
 
@@ -242,6 +264,14 @@ CASES: dict[str, Case] = {
     "matmul": matmul(3, 5, 7, 19),
     "matmul one b": matmul(2, 4, 8, 16, one_b=True),
     "matmul one a": matmul(2, 9, 3, 1, one_a=True),
+    "attention": attention((1, 2, 5, 7, 16, 16)),
+    "attention packed": attention((2, 3, 6, 6, 20, 18), packed=True, mask=(0, 0, 6, 1)),
+    "attention causal": attention((1, 2, 5, 9, 8, 24), mask=(45, 0, 9, 1), causal=True),
+    "attention narrow": attention((1, 1, 3, 70, 3, 5)),
+    "matmul heads": strided_matmul((2, 1, 3, 5, 8, 19), (120, 0, 8, 24, 1), (456, 0, 8, 1, 24), (285, 0, 95, 19, 1)),
+    "matmul broadcast": strided_matmul(
+        (2, 3, 2, 7, 5, 17), (0, 70, 35, 5, 1), (255, 85, 0, 17, 1), (714, 238, 17, 34, 1)
+    ),
     **{f"{c.kernel.name} F{t}": c for t in (2, 4) for c in winograd(t, (7, 9), 19, 21, batch=2)},
     **{f"{c.kernel.name} F{t} even": c for t in (2, 4) for c in winograd(t, (8, 8), 16, 16)},
     "pool max": pool(19, window((7, 8), (3, 3), (2, 2), pad=SAME, batch=2), Pooling.MAX),

@@ -108,11 +108,12 @@ def fully_connected(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -
 
 
 def matmul(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
-    m, k, n, batch = (dims[key] for key in ("m", "k", "n", "batch"))
-    a, b = arrays["a"], arrays["b"]
-    left = as_strided(a, (batch, m, k), (dims["a_batch_stride"] * 8, k * 8, 8))
-    right = as_strided(b, (batch, k, n), (dims["b_batch_stride"] * 8, n * 8, 8))
-    return left @ right
+    batch = [dims[f"d{axis}"] for axis in range(3)]
+    a, b = (
+        nest(arrays[t], [*batch, *(dims[e] for e in es)], [*numbered(dims, f"{t}s", 3), *(dims[t + e] for e in es)])
+        for t, es in (("a", "mk"), ("b", "kn"))
+    )
+    return a @ b
 
 
 def winograd_input(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
@@ -160,6 +161,23 @@ def normalization(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> 
     v = v / np.sqrt((v * v).mean((2, 3), keepdims=True) + floats["epsilon"])
     rows = v.transpose(0, 3, 1, 2).reshape(batch, pixels, groups * channels)
     return activate(rows * arrays["s"] + arrays["t"], defines, floats)
+
+
+def attention(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    """Returns [batch, heads, queries, values]."""
+    batch, heads, queries, keys, depth, values = (
+        dims[name] for name in ("batch", "heads", "queries", "keys", "depth", "values")
+    )
+    q = nest(arrays["q"], [batch, heads, queries, depth], numbered(dims, "qs", 4))
+    k = nest(arrays["k"], [batch, heads, keys, depth], numbered(dims, "ks", 4))
+    v = nest(arrays["v"], [batch, heads, keys, values], numbered(dims, "vs", 4))
+    scores = np.einsum("bhld,bhsd->bhls", q, k) * floats["scale"]
+    if dims["masked"]:
+        scores = scores + nest(arrays["mask"], [batch, heads, queries, keys], numbered(dims, "ms", 4))
+    if dims["causal"]:
+        scores = np.where(np.arange(keys) <= np.arange(queries)[:, None], scores, -np.inf)
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.einsum("bhls,bhsd->bhld", powers / powers.sum(-1, keepdims=True), v)
 
 
 def lrn(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:

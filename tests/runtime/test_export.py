@@ -27,6 +27,11 @@ from tests.runtime.random_graphs import random_graphs
 WINDOW = {"kernel": (3, 2), "strides": (2, 1), "pads": (1, 0, 1, 1)}
 RESIZE = {"mode": "linear", "coordinate_transformation_mode": "half_pixel", "nearest_mode": "floor"}
 SHAPE = (2, 4, 6, 5)
+ATTENTION = {
+    **{"extents": (2, 4, 6, 6, 5, 5), "offsets": (0, 0, 0), "mask_strides": (0, 0, 0, 0), "shape": SHAPE},
+    **dict.fromkeys(("q_strides", "k_strides", "v_strides", "y_strides"), (120, 30, 5, 1)),
+    **{"scale": 0.5, "causal": False},
+}
 
 # Operator -> attributes, with inputs after the first as shapes of constants.
 FORMS: dict[str, list[tuple[list[tuple[int, ...]], dict[str, Any]]]] = {
@@ -67,6 +72,8 @@ FORMS: dict[str, list[tuple[list[tuple[int, ...]], dict[str, Any]]]] = {
         ([], {**RESIZE, "sizes": (9, 7), "scales": (1.625, 1.5)}),
     ],
     "ChannelShuffle": [([], {"group": 2})],
+    "FullyConnected": [([(7, 5), (7,)], {}), ([(7, 5)], {"activation": "gelu"})],
+    "Attention": [([SHAPE, SHAPE], ATTENTION), ([SHAPE, SHAPE, (6,)], ATTENTION | {"mask_strides": (0, 0, 0, 1)})],
 }
 CASES = [
     pytest.param(op, shapes, attributes, id=f"{op}-{index}")
@@ -113,8 +120,9 @@ def test_plain_operators_mean_what_onnx_says(
     graph = one_op_graph(op, shapes, attributes)
     model = checked(graph)
     if any(node.domain == DOMAIN for node in model.graph.node):
-        own = {"BatchNormalization", "ChannelShuffle", "LayerNormalization", "GroupNormalization"}
+        own = {"BatchNormalization", "ChannelShuffle", "LayerNormalization", "GroupNormalization", "Attention"}
         own |= {"Gelu", "GeluTanh", "Swish", "Mish", "Selu", "Celu"}
+        own |= {"FullyConnected", "MatMul"}  # of four axes
         assert op in own or "activation" in attributes or "keepdims" in attributes
         return
     inputs = {name: np.abs(value) + np.float32(0.1) for name, value in noise(graph).items()}
@@ -129,7 +137,7 @@ def noise(graph: Graph) -> dict[str, Any]:
 
 def test_every_operator_has_a_form() -> None:
     """Generic operators are exported as graphs of test_generic.py."""
-    assert FORMS.keys() == OPERATORS.keys() - {"FullyConnected", *GENERIC_OPERATORS}
+    assert FORMS.keys() == OPERATORS.keys() - set(GENERIC_OPERATORS)
 
 
 @pytest.mark.parametrize("more", [{}, {"activation": "leaky_relu", "alpha": 0.25}])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.kernels.buffer import channels, convolution, matrix, normalization, strided, winograd
+from runtime.kernels.buffer import attention, channels, convolution, matrix, normalization, strided, winograd
 from runtime.kernels.buffer.spec import BufferKernel
 
 KERNELS: tuple[BufferKernel, ...] = (
@@ -12,4 +12,5 @@ KERNELS: tuple[BufferKernel, ...] = (
     *channels.KERNELS,
     *strided.KERNELS,
     *normalization.KERNELS,
+    *attention.KERNELS,
 )

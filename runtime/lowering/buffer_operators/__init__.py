@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from runtime.graph import Node
 from runtime.lowering.buffer_operators import (
+    attention,
     channels,
     convolution,
     elementwise,
@@ -28,4 +29,5 @@ LOWERINGS: dict[str, Lower] = {
     **movement.LOWERINGS,
     **reduction.LOWERINGS,
     **normalization.LOWERINGS,
+    **attention.LOWERINGS,
 }
