@@ -13,6 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from runtime.errors import ModelError
+from runtime.evaluate_attention import compute_attention
 from runtime.evaluate_generic import COMPUTE_GENERIC
 from runtime.graph import Array, Graph
 from runtime.nearest import nearest_indices
@@ -76,6 +77,15 @@ def _sigmoid(x: Array) -> Array:
     return np.asarray(np.where(x < 0, small, 1) / (1 + small))
 
 
+def _gelu(x: Array) -> Array:
+    return np.asarray(0.5 * x * (1 + _erf(x / math.sqrt(2))))
+
+
+def _gelu_tanh(x: Array) -> Array:
+    return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
 _ACTIVATIONS: Mapping[str, Callable[[Array, Attributes], Array]] = {
     "none": lambda x, _: x,
     "relu": lambda x, _: np.maximum(x, 0),
@@ -86,6 +96,12 @@ _ACTIVATIONS: Mapping[str, Callable[[Array, Attributes], Array]] = {
     "elu": _elu,
     "hard_sigmoid": _hard_sigmoid,
     "hard_swish": lambda x, _: x * np.clip(x / 6 + 0.5, 0, 1),
+    "gelu": lambda x, _: _gelu(x),
+    "gelu_tanh": lambda x, _: _gelu_tanh(x),
+    "swish": lambda x, attributes: x * _sigmoid(attributes["alpha"] * x),
+    "mish": lambda x, _: x * np.tanh(np.logaddexp(x, 0)),
+    "selu": lambda x, attributes: attributes["beta"] * _elu(x, attributes),
+    "celu": lambda x, attributes: attributes["alpha"] * _elu(x / attributes["alpha"], {"alpha": 1}),
 }
 
 _ARITHMETIC: Mapping[str, Callable[..., Any]] = {
@@ -104,7 +120,7 @@ _ARITHMETIC: Mapping[str, Callable[..., Any]] = {
     "Abs": np.abs,
     "Floor": np.floor,
     "Ceil": np.ceil,
-    "Erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "Erf": _erf,
     "Round": np.round,
     "Softplus": lambda x: np.logaddexp(x, 0),
     "Sin": np.sin,
@@ -162,6 +178,33 @@ def _scale_shift(arguments: Sequence[Array | None], attributes: Attributes) -> A
     return np.asarray(x * scale.reshape(-1, *tail) + shift.reshape(-1, *tail))
 
 
+def _layer_normalization(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
+    x, axes = _first(arguments), attributes["axes"]
+    shape = [size if axis in axes else 1 for axis, size in enumerate(x.shape)]
+    normalised = _normalised(x, axes, attributes["epsilon"], attributes["centered"])
+    return _scaled(normalised, arguments, shape)
+
+
+def _group_normalization(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
+    x = _first(arguments)
+    grouped = x.reshape(x.shape[0], attributes["groups"], -1)
+    normalised = _normalised(grouped, (2,), attributes["epsilon"], True).reshape(x.shape)
+    return _scaled(normalised, arguments, [x.shape[1], *(1,) * (x.ndim - 2)])
+
+
+def _normalised(x: Array, axes: tuple[int, ...], epsilon: float, centered: bool) -> Array:
+    """(x - mean) / sqrt(variance + epsilon); not centred, the mean counts as 0."""
+    values = x - x.mean(axis=axes, keepdims=True) if centered else x
+    return np.asarray(values / np.sqrt((values * values).mean(axis=axes, keepdims=True) + epsilon))
+
+
+def _scaled(x: Array, arguments: Sequence[Array | None], shape: Sequence[int]) -> Array:
+    """Applies scale and shift, where they are given, in the shape that broadcasts to x."""
+    scale, shift = (*arguments, None, None)[1:3]
+    x = x if scale is None else x * scale.reshape(shape)
+    return x if shift is None else x + shift.reshape(shape)
+
+
 def _max_pool(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
     x = _first(arguments)
     return np.asarray(_windows(x, attributes["kernel"], attributes, -np.inf).max(axis=(4, 5)))
@@ -188,6 +231,12 @@ def _softmax(arguments: Sequence[Array | None], attributes: Attributes) -> Array
     x, axis = _first(arguments), attributes["axis"]
     powers = np.exp(x - x.max(axis=axis, keepdims=True))
     return np.asarray(powers / powers.sum(axis=axis, keepdims=True))
+
+
+def _log_softmax(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
+    x, axis = _first(arguments), attributes["axis"]
+    centred = x - x.max(axis=axis, keepdims=True)
+    return np.asarray(centred - np.log(np.exp(centred).sum(axis=axis, keepdims=True)))
 
 
 def _concat(arguments: Sequence[Array | None], attributes: Attributes) -> Array:
@@ -270,10 +319,14 @@ COMPUTE: Mapping[str, Compute] = {
     "Conv": _conv,
     "FullyConnected": _fully_connected,
     "BatchNormalization": _scale_shift,
+    "LayerNormalization": _layer_normalization,
+    "GroupNormalization": _group_normalization,
+    "Attention": compute_attention,
     "MaxPool": _max_pool,
     "AveragePool": _average_pool,
     "LRN": _lrn,
     "Softmax": _softmax,
+    "LogSoftmax": _log_softmax,
     "Concat": _concat,
     "Slice": _slice,
     "Pad": _pad,

@@ -4,20 +4,24 @@ Operators after import are ONNX's, with these fixed forms, so that every later s
 Attributes stand after the semicolon; `runtime.operators` gives their types and meaning, shapes and costs:
 
     Conv(x, w, b?, residual?; strides, pads, dilations, group)     residual is added before the activation
-    FullyConnected(x, w, b?)        y[n, o] = sum_k x[n, k] w[o, k] + b[o]
+    FullyConnected(x, w, b?)        y[..., o] = sum_k x[..., k] w[o, k] + b[o]
     MatMul(a, b)                    stacks of matrices, NumPy broadcasting
     BatchNormalization(x, s, t)     y = x * s[c] + t[c] (folded to scale and shift)
     MaxPool(x; kernel, strides, pads), AveragePool(x; kernel, strides, pads, count_include_pad)
     Add Sub Mul Div Max Min Pow     binary, NumPy broadcasting
     Relu Clip(; alpha, beta) Sigmoid Tanh LeakyRelu(; alpha) Elu(; alpha) HardSigmoid(; alpha, beta) HardSwish
+    Gelu GeluTanh Swish(; alpha) Mish Selu(; alpha, beta) Celu(; alpha)
     Exp Log Sqrt Reciprocal Neg Abs Floor Ceil Erf Identity        unary
-    PRelu(x, slope), LRN(x; alpha, beta, bias, size), Softmax(x; axis), Concat(...; axis)
+    LayerNormalization(x, scale?, shift?; axes, epsilon, centered)   axes: the last ones, or (1,) of an image
+    GroupNormalization(x, scale?, shift?; groups, epsilon)           over the channels of a group and all pixels
+    Attention(q, k, v, mask?; ...)           see runtime/attention.py
+    PRelu(x, slope), LRN(x; alpha, beta, bias, size), Softmax(x; axis), LogSoftmax(x; axis), Concat(...; axis)
     Slice(x; starts, ends, axes, steps), Pad(x; pads, value, mode), Transpose(x; perm), Reshape(x; shape)
     Resize(x; mode, coordinate_transformation_mode, nearest_mode, sizes, scales), ChannelShuffle(x; group)
     ReduceMean ReduceSum ReduceMax ReduceMin(x; axes, keepdims)
 
 Global pooling is ReduceMean or ReduceMax over axes (2, 3); the importer's reductions keep their axes. Conv,
-FullyConnected, BatchNormalization and the binary operators may hold a fused activation: `activation` in ACTIVATIONS,
+FullyConnected, the normalisations and the binary operators may hold a fused activation: `activation` in ACTIVATIONS,
 with `alpha` and `beta` where it has parameters (clip: low, high). Absent means none. An absent optional input is the
 empty name, and never the last one. Weights of Conv and FullyConnected, scale and shift are constants; runtime tensors
 are float32.
@@ -32,7 +36,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-ACTIVATIONS = ("none", "relu", "clip", "sigmoid", "tanh", "leaky_relu", "elu", "hard_sigmoid", "hard_swish")
+ACTIVATIONS = (
+    *("none", "relu", "clip", "sigmoid", "tanh", "leaky_relu", "elu", "hard_sigmoid", "hard_swish"),
+    *("gelu", "gelu_tanh", "swish", "mish", "selu", "celu"),
+)
 
 Array = npt.NDArray[Any]
 

@@ -14,7 +14,8 @@ a str. Attributes:
     sizes, scales of Resize         output (height, width); output/input scale of both as the model gave it
 
 Activation parameters, both as attributes of the unary operator and of an operator that it is fused into:
-clip: alpha = low, beta = high; leaky_relu, elu: alpha; hard_sigmoid: max(0, min(1, alpha * x + beta)).
+clip: alpha = low, beta = high; leaky_relu, elu: alpha; hard_sigmoid: max(0, min(1, alpha * x + beta));
+swish: x * sigmoid(alpha * x); selu: beta * elu(x; alpha); celu: alpha * elu(x / alpha; 1).
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from typing import Any, Literal
 import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 
+from runtime.attention import ATTRIBUTES as ATTENTION_ATTRIBUTES
+from runtime.attention import attention_shape
 from runtime.errors import ModelError, UnsupportedError
 from runtime.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction, function_names
 from runtime.generic import SHAPE_FUNCTIONS
@@ -48,6 +51,12 @@ ACTIVATION_OF = {
     "Elu": "elu",
     "HardSigmoid": "hard_sigmoid",
     "HardSwish": "hard_swish",
+    "Gelu": "gelu",
+    "GeluTanh": "gelu_tanh",
+    "Swish": "swish",
+    "Mish": "mish",
+    "Selu": "selu",
+    "Celu": "celu",
 }
 ACTIVATION_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "none": (),
@@ -59,6 +68,12 @@ ACTIVATION_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "elu": ("alpha",),
     "hard_sigmoid": ("alpha", "beta"),
     "hard_swish": (),
+    "gelu": (),
+    "gelu_tanh": (),
+    "swish": ("alpha",),
+    "mish": (),
+    "selu": ("alpha", "beta"),
+    "celu": ("alpha",),
 }
 ACTIVATION_ATTRIBUTES: Mapping[str, AttributeKind] = {"activation": ACTIVATIONS, "alpha": "float", "beta": "float"}
 
@@ -171,12 +186,11 @@ def _bias(shapes: Sequence[Shape], channels: int) -> None:
 
 def _fully_connected(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     x, w = shapes[0], shapes[1]
-    _rank(x, 2, "the input")
     _rank(w, 2, "the weight matrix")
-    if x[1] != w[1]:
+    if len(x) < 2 or x[-1] != w[1]:
         raise ModelError(f"weights of shape {w} do not fit an input of shape {x}")
     _bias(shapes, w[0])
-    return (x[0], w[0])
+    return (*x[:-1], w[0])
 
 
 def _matmul(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
@@ -193,6 +207,28 @@ def _scale_shift(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     if len(x) < 2 or any(shape != (x[1],) for shape in shapes[1:]):
         raise ModelError(f"scale and shift of shapes {_list(shapes[1:])} do not fit an input of shape {x}")
     return x
+
+
+def _layer_normalization(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    x, axes = shapes[0], attributes["axes"]
+    is_last = min(axes, default=-1) >= 0 and axes == tuple(range(len(x) - len(axes), len(x)))
+    if not is_last and not (axes == (1,) and len(x) == 4):
+        raise ModelError(f"axes {axes} of an input of shape {x}; the last ones, or an image's channels, are needed")
+    _fits_normalised(shapes, tuple(x[axis] for axis in axes))
+    return x
+
+
+def _group_normalization(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    x, groups = shapes[0], attributes["groups"]
+    if len(x) < 2 or x[1] % groups:
+        raise ModelError(f"an input of shape {x} has no channels that make {groups} groups")
+    _fits_normalised(shapes, x[1:2])
+    return x
+
+
+def _fits_normalised(shapes: Sequence[Shape], wanted: Shape) -> None:
+    if any(shape not in (wanted, ()) for shape in shapes[1:]):
+        raise ModelError(f"scale and shift of shapes {_list(shapes[1:])} are not of shape {wanted}")
 
 
 def _pool(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
@@ -288,6 +324,8 @@ _WINDOW: Mapping[str, AttributeKind] = {"kernel": "pair", "strides": "pair", "pa
 _CONV: Mapping[str, AttributeKind] = {"strides": "pair", "pads": "sides", "dilations": "pair", "group": "count"}
 _SLICE: Mapping[str, AttributeKind] = {"starts": "ints", "ends": "ints", "axes": "ints", "steps": "ints"}
 _LRN: Mapping[str, AttributeKind] = {"alpha": "float", "beta": "float", "bias": "float", "size": "count"}
+_LAYER_NORMALIZATION: Mapping[str, AttributeKind] = {"axes": "ints", "epsilon": "float", "centered": "bool"}
+_GROUP_NORMALIZATION: Mapping[str, AttributeKind] = {"groups": "count", "epsilon": "float"}
 _PAD: Mapping[str, AttributeKind] = {"pads": "ints", "value": "float", "mode": PAD_MODES}
 _RESIZE: Mapping[str, AttributeKind] = {
     "mode": RESIZE_MODES,
@@ -362,7 +400,10 @@ OPERATORS: Mapping[str, Operator] = {
     **{op: _unary(op) for op in UNARY},
     "PRelu": Operator((2, 2), _broadcast_to_first),
     "LRN": Operator((1, 1), _same, _LRN),
-    "Softmax": Operator((1, 1), _along_axis, {"axis": "int"}),
+    **{op: Operator((1, 1), _along_axis, {"axis": "int"}) for op in ("Softmax", "LogSoftmax")},
+    "LayerNormalization": Operator((1, 3), _layer_normalization, _LAYER_NORMALIZATION, fusible=True),
+    "GroupNormalization": Operator((1, 3), _group_normalization, _GROUP_NORMALIZATION, fusible=True),
+    "Attention": Operator((3, 4), attention_shape, ATTENTION_ATTRIBUTES),
     "Concat": Operator((1, None), _concat, {"axis": "int"}),
     "Slice": Operator((1, 1), _slice, _SLICE),
     "Pad": Operator((1, 1), _pad, _PAD),

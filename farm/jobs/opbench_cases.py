@@ -191,6 +191,15 @@ def _simple(op: str, *inputs: Shape, detail: str = "", weights: tuple[Shape, ...
     return OperatorCase(f"{op}_{_shape(inputs[0])}{detail and f'_{detail}'}", op, inputs, weights, attrs)
 
 
+def _attention(places: int, heads: int, depth: int, causal: bool = False) -> OperatorCase:
+    """Heads side by side in each place."""
+    x, row = (1, places, heads * depth), heads * depth
+    attrs: dict[str, Any] = {"extents": (1, heads, places, places, depth, depth), "shape": x, "offsets": (0, 0, 0)}
+    attrs |= dict.fromkeys(("q_strides", "k_strides", "v_strides", "y_strides"), (places * row, depth, row, 1))
+    attrs |= {"mask_strides": (0, 0, 0, 0), "scale": depth**-0.5, "causal": causal}
+    return _simple("Attention", x, x, x, detail=f"{heads}{'_causal' if causal else ''}", **attrs)
+
+
 IMAGE = (1, 64, 56, 56)
 CASES: tuple[OperatorCase, ...] = (
     _conv(3, 224, 32, stride=2),
@@ -215,6 +224,15 @@ CASES: tuple[OperatorCase, ...] = (
     _dense(1024, 1000, rows=16),
     _dense(2048, 1000),
     _simple("MatMul", (8, 128, 64), (8, 64, 128), detail="128"),
+    _simple("MatMul", (1, 8, 128, 64), (8, 1, 64, 128), detail="8x1"),
+    _dense(192, 768, rows=197),
+    _attention(197, 3, 64),
+    _attention(128, 12, 64, causal=True),
+    _simple("LayerNormalization", (1, 197, 192), weights=((192,), (192,)), axes=(2,), epsilon=1e-6, centered=True),
+    _simple("LayerNormalization", (1, 96, 56, 56), weights=((96,), (96,)), axes=(1,), epsilon=1e-6, centered=True),
+    _simple("GroupNormalization", IMAGE, detail="32", weights=((64,), (64,)), groups=32, epsilon=1e-5),
+    _simple("GroupNormalization", IMAGE, detail="8", weights=((64,), (64,)), groups=8, epsilon=1e-5),
+    _simple("GroupNormalization", IMAGE, detail="64", weights=((64,), (64,)), groups=64, epsilon=1e-5),
     _pool("MaxPool", 64, 112, 3, 2, 1),
     _pool("AveragePool", 128, 28, 2, 2, 0),
     _simple("ReduceMean", (1, 1024, 7, 7), axes=(2, 3), keepdims=True),
@@ -227,6 +245,7 @@ CASES: tuple[OperatorCase, ...] = (
     _simple("Transpose", IMAGE, detail="0231", perm=(0, 2, 3, 1)),
     dataclasses.replace(_simple("Relu", IMAGE), conversions=True),
     _simple("HardSwish", IMAGE),
+    _simple("Gelu", IMAGE),
     _simple("Sigmoid", IMAGE),
     _simple("Add", IMAGE, IMAGE),
     _simple("Mul", IMAGE, (1, 64, 1, 1), detail="1x64x1x1"),

@@ -20,6 +20,9 @@ from runtime.version import RUNTIME_VERSION
 
 OPSET = 17
 IR_VERSION = 8
+# ONNX has no such operator in this opset, or one with other attributes.
+_OWN_UNARY = frozenset(("Gelu", "GeluTanh", "Swish", "Mish", "Selu", "Celu"))
+_ONNX_UNARY = tuple(op for op in UNARY if op not in _OWN_UNARY)
 _INT64_MIN = int(np.iinfo(np.int64).min)
 _ATTRIBUTE_TYPES: Mapping[str, AttributeProto.AttributeType] = {
     "int": AttributeProto.INT,
@@ -119,14 +122,15 @@ def _conv(export: _Export, node: Node) -> onnx.NodeProto | None:
     return export.plain(node, "Conv", node.inputs, kernel_shape=kernel, **node.attrs)
 
 
-def _fully_connected(export: _Export, node: Node) -> onnx.NodeProto:
-    return export.plain(node, "Gemm", node.inputs, transB=1)
+def _fully_connected(export: _Export, node: Node) -> onnx.NodeProto | None:
+    """Writes Gemm, which has two axes; other inputs are left to the project's domain."""
+    return export.plain(node, "Gemm", node.inputs, transB=1) if len(export.graph.shape(node.output)) == 2 else None
 
 
 def _matmul(export: _Export, node: Node) -> onnx.NodeProto | None:
-    """Leaves a matrix times a constant to the project's domain: the importer reads ONNX's as FullyConnected."""
-    a, b = node.inputs
-    return None if export.graph.is_constant(b) and len(export.graph.shape(a)) == 2 else _same(export, node)
+    """Leaves a product with a constant matrix to the own domain: the importer reads ONNX's as FullyConnected."""
+    b = node.inputs[1]
+    return None if export.graph.is_constant(b) and len(export.graph.shape(b)) == 2 else _same(export, node)
 
 
 def _pool(export: _Export, node: Node) -> onnx.NodeProto:
@@ -188,7 +192,7 @@ def _reduce(export: _Export, node: Node) -> onnx.NodeProto | None:
 
 
 _PLAIN: Mapping[str, Writer] = {
-    **dict.fromkeys((*BINARY, *UNARY, "PRelu", "LRN", "Softmax", "Concat", "Transpose"), _same),
+    **dict.fromkeys((*BINARY, *_ONNX_UNARY, "PRelu", "LRN", "Softmax", "LogSoftmax", "Concat", "Transpose"), _same),
     **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), _reduce),
     "Conv": _conv,
     "FullyConnected": _fully_connected,

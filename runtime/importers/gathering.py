@@ -26,7 +26,20 @@ def gather(node: OnnxNode, builder: GraphBuilder, x: str, indices: str, axis: in
 def _gather(node: OnnxNode, builder: GraphBuilder) -> None:
     x, indices = node.input(0), node.input(1)
     axis = normalized_axis(node, node.integer("axis", 0), len(builder.shape(x)))
-    gather(node, builder, x, indices, axis, node.output)
+    if not _take_one(node, builder, axis):
+        gather(node, builder, x, indices, axis, node.output)
+
+
+def _take_one(node: OnnxNode, builder: GraphBuilder, axis: int) -> bool:
+    """Adds a Slice where there is one index, a constant within the axis; devices have kernels for it."""
+    emit, shape, chosen = Emitter(node, builder), builder.shape(node.input(0)), builder.constant(node.input(1))
+    size = shape[axis]
+    if chosen is None or chosen.size != 1 or not -size <= int(chosen.reshape(-1)[0]) < size:
+        return False
+    index = int(chosen.reshape(-1)[0]) % size
+    part = emit.slice(node.input(0), axis, index, index + 1)
+    emit.reshape(part, (*shape[:axis], *chosen.shape, *shape[axis + 1 :]), node.output)
+    return True
 
 
 def along_axis(shape: tuple[int, ...], indices: tuple[int, ...], axis: int) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from runtime.importers import (
+    activation,
     constants,
     convolution,
     counting,
@@ -15,6 +16,7 @@ from runtime.importers import (
     logic,
     movement,
     normalization,
+    normalized_groups,
     pooling,
     quantization,
     recurrence,
@@ -29,6 +31,7 @@ from runtime.importers import (
 from runtime.importers.registry import Handler
 
 _FAMILIES = (
+    activation,
     constants,
     convolution,
     counting,
@@ -39,6 +42,7 @@ _FAMILIES = (
     logic,
     movement,
     normalization,
+    normalized_groups,
     pooling,
     quantization,
     recurrence,

@@ -84,8 +84,7 @@ def _matmul(node: OnnxNode, builder: GraphBuilder) -> None:
     if min(len(builder.shape(a)), len(builder.shape(b))) < 2:
         _vector_product(node, builder, a, b)
         return
-    is_planar = len(builder.shape(a)) == len(builder.shape(b)) == 2
-    if builder.dtype(a) != np.float32 or builder.constant(b) is None or not is_planar:
+    if builder.dtype(a) != np.float32 or builder.constant(b) is None or len(builder.shape(b)) != 2:
         builder.emit(node, "MatMul", [a, b], {}, node.output)
         return
     builder.emit(node, "FullyConnected", [a, _weights(node, builder, False, 1.0)], {}, node.output)

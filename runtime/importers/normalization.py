@@ -49,18 +49,6 @@ def _batch_normalization_at_run_time(node: OnnxNode, builder: GraphBuilder) -> N
     emit.op("Add", emit.op("Mul", centred, scale), shift, output=node.output)
 
 
-def _instance_normalization(node: OnnxNode, builder: GraphBuilder) -> None:
-    """Mean and variance of each channel of each image."""
-    emit, x = Emitter(node, builder), node.input(0)
-    shape = builder.shape(x)
-    axes = tuple(range(2, len(shape)))
-    scale, shift = (emit.reshape(node.input(i), (shape[1], *(1,) * len(axes))) for i in (1, 2))
-    centred = emit.op("Sub", x, emit.op("ReduceMean", x, axes=axes, keepdims=True))
-    variance = emit.op("ReduceMean", emit.op("Mul", centred, centred), axes=axes, keepdims=True)
-    deviation = emit.op("Sqrt", emit.op("Add", variance, emit.constant(node.real("epsilon", 1e-5))))
-    emit.op("Add", emit.op("Mul", emit.op("Div", centred, deviation), scale), shift, output=node.output)
-
-
 def _lp_normalization(node: OnnxNode, builder: GraphBuilder) -> None:
     """A vector of zeros stays one."""
     emit, x, order = Emitter(node, builder), node.input(0), node.integer("p", 2)
@@ -70,17 +58,6 @@ def _lp_normalization(node: OnnxNode, builder: GraphBuilder) -> None:
     norm = norm if order == 1 else emit.op("Sqrt", norm)
     zero = emit.element("equal", norm, emit.constant(0), dtype="bool")
     emit.op("Div", x, emit.element("where", zero, emit.constant(1), norm), output=node.output)
-
-
-def _log_softmax(node: OnnxNode, builder: GraphBuilder) -> None:
-    """Before opset 13 the axes from `axis` on are one."""
-    emit, x = Emitter(node, builder), node.input(0)
-    shape = builder.shape(x)
-    axis = normalized_axis(node, node.integer("axis", -1 if node.opset >= 13 else 1), len(shape))
-    axes = (axis,) if node.opset >= 13 else tuple(range(axis, len(shape)))
-    centred = emit.op("Sub", x, emit.op("ReduceMax", x, axes=axes, keepdims=True))
-    total = emit.op("ReduceSum", emit.op("Exp", centred), axes=axes, keepdims=True)
-    emit.op("Sub", centred, emit.op("Log", total), output=node.output)
 
 
 def _lrn(node: OnnxNode, builder: GraphBuilder) -> None:
@@ -97,16 +74,16 @@ def _lrn(node: OnnxNode, builder: GraphBuilder) -> None:
 
 
 def _softmax(node: OnnxNode, builder: GraphBuilder) -> None:
-    """Imports Softmax. Before opset 13 it normalises over all axes from `axis` on, so several are reshaped to one."""
+    """Imports Softmax and LogSoftmax. Before opset 13 both work on all axes from `axis` on: several become one."""
     x = node.input(0)
     shape = builder.shape(x)
     axis = normalized_axis(node, node.integer("axis", -1 if node.opset >= 13 else 1), len(shape))
     if node.opset >= 13 or math.prod(shape[axis + 1 :]) == 1:
-        builder.emit(node, "Softmax", [x], {"axis": axis}, node.output)
+        builder.emit(node, node.op, [x], {"axis": axis}, node.output)
         return
     matrix = (math.prod(shape[:axis]), math.prod(shape[axis:]))
     flat = builder.emit(node, "Reshape", [x], {"shape": matrix})
-    flat = builder.emit(node, "Softmax", [flat], {"axis": 1})
+    flat = builder.emit(node, node.op, [flat], {"axis": 1})
     builder.emit(node, "Reshape", [flat], {"shape": shape}, node.output)
 
 
@@ -130,9 +107,8 @@ def _dropout(node: OnnxNode, builder: GraphBuilder) -> None:
 
 OPERATORS: Mapping[str, Handler] = {
     "BatchNormalization": _batch_normalization,
-    "InstanceNormalization": _instance_normalization,
     "LpNormalization": _lp_normalization,
-    "LogSoftmax": _log_softmax,
+    "LogSoftmax": _softmax,
     "LRN": _lrn,
     "Softmax": _softmax,
     "Dropout": _dropout,

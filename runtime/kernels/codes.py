@@ -6,7 +6,10 @@ import enum
 
 
 class Activation(enum.IntEnum):
-    """ACTIVATION: what a fused operator applies last. CLAMP covers none, relu, relu6 and clip by its two bounds."""
+    """ACTIVATION: what a fused operator applies last. CLAMP covers none, relu, relu6 and clip by its two bounds.
+
+    Each has the number of the same function in Unary.
+    """
 
     CLAMP = 0
     SIGMOID = 1
@@ -15,6 +18,12 @@ class Activation(enum.IntEnum):
     ELU = 4
     HARD_SIGMOID = 5
     HARD_SWISH = 6
+    GELU = 20
+    GELU_TANH = 21
+    SWISH = 22
+    MISH = 23
+    SELU = 24
+    CELU = 25
 
 
 class Unary(enum.IntEnum):
@@ -40,6 +49,12 @@ class Unary(enum.IntEnum):
     SOFTPLUS = 17
     SIN = 18
     COS = 19
+    GELU = 20  # v times the normal distribution function of v
+    GELU_TANH = 21  # its approximation by tanh
+    SWISH = 22  # v * sigmoid(alpha * v)
+    MISH = 23  # v * tanh(softplus(v))
+    SELU = 24  # beta * (v >= 0 ? v : alpha * (exp(v) - 1))
+    CELU = 25  # v >= 0 ? v : alpha * (exp(v / alpha) - 1)
 
 
 class Binary(enum.IntEnum):

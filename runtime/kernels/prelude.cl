@@ -21,6 +21,13 @@
 #define ELU(v, a) ((v) < 0.0f ? (exp(v) - 1.0f) * (a) : (v))
 #define HARD_SIGMOID(v, a, b) CLAMP((v) * (a) + (b), 0.0f, 1.0f)
 #define HARD_SWISH(v) ((v) * CLAMP((v) / 6.0f + 0.5f, 0.0f, 1.0f))
+#define SOFTPLUS(v) (fmax(v, 0.0f) + log1p(exp(-fabs(v))))
+#define GELU(v) (0.5f * (v) * (1.0f + erf((v) * 0.70710678f)))
+#define GELU_TANH(v) (0.5f * (v) * (1.0f + tanh(0.79788456f * ((v) + 0.044715f * (v) * (v) * (v)))))
+#define SWISH(v, a) ((v) * SIGMOID((a) * (v)))
+#define MISH(v) ((v) * tanh(SOFTPLUS(v)))
+#define SELU(v, a, b) (ELU(v, a) * (b))
+#define CELU(v, a) ((v) < 0.0f ? (exp((v) / (a)) - 1.0f) * (a) : (v))
 
 // ACTIVATE(v, a, b): the fused activation with its two parameters.
 #if ACTIVATION == 1
@@ -35,6 +42,18 @@
 #define ACTIVATE(v, a, b) HARD_SIGMOID(v, a, b)
 #elif ACTIVATION == 6
 #define ACTIVATE(v, a, b) HARD_SWISH(v)
+#elif ACTIVATION == 20
+#define ACTIVATE(v, a, b) GELU(v)
+#elif ACTIVATION == 21
+#define ACTIVATE(v, a, b) GELU_TANH(v)
+#elif ACTIVATION == 22
+#define ACTIVATE(v, a, b) SWISH(v, a)
+#elif ACTIVATION == 23
+#define ACTIVATE(v, a, b) MISH(v)
+#elif ACTIVATION == 24
+#define ACTIVATE(v, a, b) SELU(v, a, b)
+#elif ACTIVATION == 25
+#define ACTIVATE(v, a, b) CELU(v, a)
 #else
 #define ACTIVATE(v, a, b) CLAMP(v, a, b)
 #endif
@@ -76,11 +95,23 @@
 #elif UNARY == 16
 #define APPLY_UNARY(v, a, b) rint(v)
 #elif UNARY == 17
-#define APPLY_UNARY(v, a, b) (fmax(v, 0.0f) + log1p(exp(-fabs(v))))
+#define APPLY_UNARY(v, a, b) SOFTPLUS(v)
 #elif UNARY == 18
 #define APPLY_UNARY(v, a, b) sin(v)
-#else
+#elif UNARY == 19
 #define APPLY_UNARY(v, a, b) cos(v)
+#elif UNARY == 20
+#define APPLY_UNARY(v, a, b) GELU(v)
+#elif UNARY == 21
+#define APPLY_UNARY(v, a, b) GELU_TANH(v)
+#elif UNARY == 22
+#define APPLY_UNARY(v, a, b) SWISH(v, a)
+#elif UNARY == 23
+#define APPLY_UNARY(v, a, b) MISH(v)
+#elif UNARY == 24
+#define APPLY_UNARY(v, a, b) SELU(v, a, b)
+#else
+#define APPLY_UNARY(v, a, b) CELU(v, a)
 #endif
 #endif
 

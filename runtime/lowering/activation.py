@@ -18,6 +18,12 @@ _CODES = {
     "elu": Activation.ELU,
     "hard_sigmoid": Activation.HARD_SIGMOID,
     "hard_swish": Activation.HARD_SWISH,
+    "gelu": Activation.GELU,
+    "gelu_tanh": Activation.GELU_TANH,
+    "swish": Activation.SWISH,
+    "mish": Activation.MISH,
+    "selu": Activation.SELU,
+    "celu": Activation.CELU,
 }
 _CLAMPS = {"none": (-math.inf, math.inf), "relu": (0.0, math.inf)}
 

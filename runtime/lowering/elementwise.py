@@ -13,6 +13,8 @@ UNARY = {
     **{"Sqrt": Unary.SQRT, "Reciprocal": Unary.RECIPROCAL, "Neg": Unary.NEG, "Abs": Unary.ABS},
     **{"Floor": Unary.FLOOR, "Ceil": Unary.CEIL, "Erf": Unary.ERF, "Relu": Unary.CLAMP, "Clip": Unary.CLAMP},
     **{"Round": Unary.ROUND, "Softplus": Unary.SOFTPLUS, "Sin": Unary.SIN, "Cos": Unary.COS},
+    **{"Gelu": Unary.GELU, "GeluTanh": Unary.GELU_TANH, "Swish": Unary.SWISH, "Mish": Unary.MISH},
+    **{"Selu": Unary.SELU, "Celu": Unary.CELU},
 }
 BINARY = {
     **{"Add": Binary.ADD, "Sub": Binary.SUB, "Mul": Binary.MUL, "Div": Binary.DIV},

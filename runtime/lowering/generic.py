@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from runtime.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction
 from runtime.generic import broadcast_view, row_major_strides
 from runtime.graph import Node
+from runtime.lowering.buffer_operators.matrix import emit_product
 from runtime.lowering.builder import STRIDED_LOOPS as LOOPS
 from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.iteration import merge_axes, padded
@@ -169,7 +170,9 @@ def lower_reduction(builder: Builder, node: Node) -> None:
 
 
 def lower_product(builder: Builder, node: Node) -> None:
-    """One step."""
+    """One step: of the kernel for matrices where the loops are theirs."""
+    if emit_product(builder, node, node.attrs):
+        return
     a, b = (builder.read_elements(name) for name in node.inputs)
     y = builder.write_elements(node.output)
     views = [View(a, node.attrs["a_strides"]), View(b, node.attrs["b_strides"])]

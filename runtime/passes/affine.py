@@ -12,36 +12,38 @@ from runtime.passes.editor import GraphEditor
 
 @dataclasses.dataclass(frozen=True)
 class Affine:
-    """y = tensor * scale[c] + shift[c], in float64, one value for each channel (axis 1)."""
+    """y = tensor * scale[c] + shift[c], in float64, one value for each channel."""
 
     tensor: str
     scale: Array
     shift: Array
 
 
-def channel_affine(graph: Graph, node: Node) -> Affine | None:
-    """Returns the scale and shift that a node applies to each channel; None where it does something else."""
+def channel_affine(graph: Graph, node: Node, channel: int = 1) -> Affine | None:
+    """Returns the scale and shift that a node applies along the channels' axis; None where it does something else."""
+    if node.op == "BatchNormalization" and channel != 1:
+        return None
     if node.op == "BatchNormalization":
         scale, shift = (graph.constants[name].astype(np.float64) for name in node.inputs[1:])
         return Affine(node.inputs[0], scale, shift)
     if node.op not in {"Add", "Sub", "Mul", "Div"}:
         return None
     for index in (0, 1):
-        value = _per_channel(graph, node.inputs[index], node.output)
+        value = _per_channel(graph, node.inputs[index], node.output, channel)
         if value is not None:
             return _arithmetic(node.op, node.inputs[1 - index], value, constant_first=index == 0)
     return None
 
 
-def _per_channel(graph: Graph, tensor: str, output: str) -> Array | None:
+def _per_channel(graph: Graph, tensor: str, output: str, channel: int) -> Array | None:
     """Returns a constant as one value for each channel of `output`; None where it varies along another axis."""
     value, shape = graph.constants.get(tensor), graph.shape(output)
     if value is None or value.ndim > len(shape) or len(shape) < 2:
         return None
     aligned = (1,) * (len(shape) - value.ndim) + value.shape
-    if any(size != 1 for axis, size in enumerate(aligned) if axis != 1):
+    if any(size != 1 for axis, size in enumerate(aligned) if axis != channel):
         return None
-    return np.broadcast_to(value.reshape(-1).astype(np.float64), (shape[1],))
+    return np.broadcast_to(value.reshape(-1).astype(np.float64), (shape[channel],))
 
 
 def _arithmetic(op: str, tensor: str, value: Array, constant_first: bool) -> Affine | None:
@@ -57,7 +59,7 @@ def _arithmetic(op: str, tensor: str, value: Array, constant_first: bool) -> Aff
 
 def fold_affine(editor: GraphEditor, node: Node) -> str | None:
     """Folds a node into the Conv, FullyConnected or BatchNormalization before it; returns what was done, else None."""
-    affine = channel_affine(editor.graph, node)
+    affine = channel_affine(editor.graph, node, _channel_axis(editor, node))
     if affine is None or editor.graph.shape(affine.tensor) != editor.graph.shape(node.output):
         return None
     target = editor.sole_producer(affine.tensor, "Conv", "FullyConnected", "BatchNormalization")
@@ -68,6 +70,12 @@ def fold_affine(editor: GraphEditor, node: Node) -> str | None:
     editor.absorb(node, target)
     editor.set_inputs(node, inputs)
     return change
+
+
+def _channel_axis(editor: GraphEditor, node: Node) -> int:
+    """The axis of the channels of what the node reads: the last one of a FullyConnected, else the second."""
+    layers = [name for name in node.inputs if editor.producer(name, "FullyConnected") is not None]
+    return len(editor.graph.shape(layers[0])) - 1 if layers else 1
 
 
 def _scaled_inputs(editor: GraphEditor, target: Node, affine: Affine) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from runtime.graph import Graph, Node
 from runtime.passes.editor import GraphEditor
+from runtime.passes.products import factors
 
 _SLOPE = 1 / 6
 _CLOSE = 1e-5
@@ -28,7 +29,7 @@ def fuse_hard_swishes(graph: Graph) -> list[str]:
 
 def _hard_swish_source(editor: GraphEditor, node: Node) -> str | None:
     """Returns the name of x where the node computes x * gate(x) with the gate of hard swish; else None."""
-    factor, tensors = _factors(editor, node)
+    factor, tensors = factors(editor, node)
     if len(tensors) != 2:
         return None
     for x, gate in (tensors, tensors[::-1]):
@@ -36,27 +37,6 @@ def _hard_swish_source(editor: GraphEditor, node: Node) -> str | None:
         if scale is not None and math.isclose(factor * scale, _SLOPE, rel_tol=_CLOSE):
             return x
     return None
-
-
-def _factors(editor: GraphEditor, node: Node) -> tuple[float, list[str]]:
-    """Returns a tree of Mul and Div as one constant factor and the tensors multiplied; none where one is a divisor."""
-    factor, tensors = 1.0, []
-    for index, name in enumerate(node.inputs):
-        value = editor.scalar(name)
-        inner = editor.sole_producer(name, "Mul", "Div")
-        if value:
-            factor *= 1 / value if node.op == "Div" and index == 1 else value
-        elif node.op == "Div" and index == 1:
-            return 1.0, []
-        elif inner is not None and "activation" not in inner.attrs:
-            inner_factor, inner_tensors = _factors(editor, inner)
-            if not inner_tensors:
-                return 1.0, []
-            factor *= inner_factor
-            tensors += inner_tensors
-        else:
-            tensors.append(name)
-    return factor, tensors
 
 
 def _gate_scale(editor: GraphEditor, gate: str, x: str) -> float | None:

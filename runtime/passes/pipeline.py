@@ -7,28 +7,38 @@ from collections.abc import Callable, Mapping
 
 from runtime.graph import Graph
 from runtime.passes.activation_fusion import fuse_activations
+from runtime.passes.attention_fusion import fuse_attention
 from runtime.passes.batch_norm_folding import fold_batch_norms
 from runtime.passes.bias_fusion import fuse_biases
 from runtime.passes.channel_shuffle import fuse_channel_shuffles
 from runtime.passes.constant_folding import fold_constants
 from runtime.passes.dead_code import remove_dead_code
 from runtime.passes.fully_connected import convert_fully_connected
+from runtime.passes.gated_activations import fuse_gated_activations
 from runtime.passes.hard_swish import fuse_hard_swishes
 from runtime.passes.identity_removal import remove_identities
+from runtime.passes.normalization_fusion import fuse_normalizations
+from runtime.passes.normalization_scale import fold_normalization_scales
 from runtime.passes.pad_fusion import fuse_pads
 from runtime.passes.reshape_merging import merge_reshapes
 from runtime.passes.residual_fusion import fuse_residuals
 from runtime.passes.transpose_merging import merge_transposes
 from runtime.passes.transpose_movement.movement import move_transposes
+from runtime.passes.transposed_operands import absorb_transposed_operands
 
 # Residuals come before activations, since the sum is what is activated; patterns come before what would cut them up.
 PASSES: Mapping[str, Callable[[Graph], list[str]]] = {
     "constant folding": fold_constants,
     "identity removal": remove_identities,
+    "normalisation fusion": fuse_normalizations,
+    "normalisation scale": fold_normalization_scales,
+    "attention fusion": fuse_attention,
+    "transposed operands": absorb_transposed_operands,
     "channel shuffle": fuse_channel_shuffles,
     "transpose movement": move_transposes,
     "transpose merging": merge_transposes,
     "hard swish": fuse_hard_swishes,
+    "gated activations": fuse_gated_activations,
     "reshape merging": merge_reshapes,
     "batch-norm folding": fold_batch_norms,
     "bias fusion": fuse_biases,

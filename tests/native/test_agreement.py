@@ -13,8 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
+from runtime.convert import convert
 from runtime.evaluate import evaluate
 from runtime.graph import Array, Graph
 from runtime.importers.onnx_importer import import_onnx
@@ -30,8 +32,9 @@ from tests import opencl
 from tests.native.conftest import THOROUGH
 from tests.native.farmrt import Farmrt
 from tests.runtime.graphs import GraphMaker
-from tests.runtime.networks import NETWORKS, residual_block
+from tests.runtime.networks import NETWORKS, attended, group_normalised, residual_block
 from tests.runtime.onnx_models import NEAREST_RESIZES, inputs_of, nearest_resizes, run_onnxruntime
+from tests.runtime.transformers import FORMS, Form, causal_block, encoder_block, vision_transformer
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "buffer-fp32": {"memory": "buffer"},
@@ -110,6 +113,20 @@ def test_farmrt_agrees_with_the_reference(gpu: Farmrt, network: NetworkMaker, se
         )
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("make", [encoder_block, causal_block, vision_transformer], ids=lambda make: make.__name__)
+def test_a_transformer_on_the_cpu_computes_what_onnxruntime_computes(
+    cpu: Farmrt, make: Callable[[Form], onnx.ModelProto], form: Form
+) -> None:
+    model = make(form)
+    graph, _ = convert(model)
+    inputs = inputs_of(graph)
+    plan = lower(graph, CPU)
+    assert {step.kernel.name for step in plan.steps} >= {"normalization", "attention"}
+    (expected,) = run_onnxruntime(model, inputs)
+    assert_close(run_on(cpu, plan, inputs)[graph.outputs[0]], expected, 2e-5)
+
+
 @each_network
 def test_cpu_operators_compute_the_graph(cpu: Farmrt, network: NetworkMaker) -> None:
     maker = GraphMaker()
@@ -123,9 +140,11 @@ def test_cpu_operators_compute_the_graph(cpu: Farmrt, network: NetworkMaker) -> 
 
 @pytest.mark.slow
 @on_each_driver
-def test_every_variant_of_a_trial_plan_is_right(gpu: Farmrt) -> None:
-    target = target_of_device(device_of(gpu), memory="buffer")
-    trials = trial_plan([residual_block(GraphMaker())], target)
+@pytest.mark.parametrize("network", [residual_block, group_normalised, attended], ids=lambda network: network.__name__)
+@pytest.mark.parametrize("memory", ["buffer", "image"])
+def test_every_variant_of_a_trial_plan_is_right(gpu: Farmrt, network: NetworkMaker, memory: str) -> None:
+    target = target_of_device(device_of(gpu), memory=memory)
+    trials = trial_plan([network(GraphMaker())], target)
     run_on(gpu, trials.plan, dict(trials.inputs))
     for launch in trials.launches:
         for variant in launch.kernel.variants:

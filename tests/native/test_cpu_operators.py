@@ -137,4 +137,5 @@ def test_every_cpu_kernel_has_an_operator() -> None:
     assert {case.kernel.name for case in CPU_CASES.values()} == {
         *("conv2d", "conv1x1", "depthwise", "fully_connected", "pool", "scale_shift", "lrn"),
         *("resize_nearest", "resize_bilinear", "reduce", "softmax", "copy", "unary", "binary", "pad", "matmul"),
+        *("normalization", "attention"),
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from runtime.kernels.codes import Activation, Binary, Pad, Pooling, Reduce, Unary
 from tests.runtime.buffer_launch import TABLE, Case
 
@@ -14,6 +16,12 @@ ACTIVATION_FLOATS = {
     Activation.ELU: {"act_a": 1.5, "act_b": 0.0},
     Activation.HARD_SIGMOID: {"act_a": 0.2, "act_b": 0.5},
     Activation.HARD_SWISH: {},
+    Activation.GELU: {},
+    Activation.GELU_TANH: {},
+    Activation.SWISH: {"act_a": 1.5, "act_b": 0.0},
+    Activation.MISH: {},
+    Activation.SELU: {"act_a": 1.5, "act_b": 1.25},
+    Activation.CELU: {"act_a": 1.5, "act_b": 0.0},
 }
 
 
@@ -174,13 +182,60 @@ def fully_connected(rows: int, in_c: int, out_c: int, activation: int = 0) -> Ca
     return fused("fully_connected", {"rows": rows, "in_c": in_c, "out_c": out_c}, activation)
 
 
+def layer_norm(rows: int, length: int, centered: int = 1, activation: int = 0) -> Case:
+    """Rows of a matrix that is as wide as a row is long."""
+    strides = {
+        f"{tensor}_{axis}_stride": step for tensor in "xy" for axis, step in zip(AXES, (length, 1, 1), strict=True)
+    }
+    dims = {"batch": rows, "groups": 1, "channels": length, "pixels": 1, "centered": centered}
+    return normalization(dims | strides, activation)
+
+
+def group_norm(batch: int, groups: int, channels: int, pixels: int, nhwc: bool = True, activation: int = 0) -> Case:
+    """Groups of so many channels, in NHWC with gaps or in NCHW; NHWC out."""
+    width = groups * channels
+    steps = (pixels * (width + 3), 1, width + 3) if nhwc else (width * pixels, pixels, 1)
+    strides = {f"x_{axis}_stride": step for axis, step in zip(AXES, steps, strict=True)}
+    strides |= {f"y_{axis}_stride": step for axis, step in zip(AXES, (pixels * width, 1, width), strict=True)}
+    dims = {"batch": batch, "groups": groups, "channels": channels, "pixels": pixels, "centered": 1}
+    return normalization(dims | strides, activation)
+
+
+def normalization(dims: dict[str, int], activation: int) -> Case:
+    case = fused("normalization", dims, activation)
+    return dataclasses.replace(case, floats={"epsilon": 0.01, **case.floats})
+
+
+def attention(extents: tuple[int, ...], packed: bool = False, mask: tuple[int, ...] = (), causal: bool = False) -> Case:
+    """Heads side by side in each place, with queries, keys and values in one row where they are packed."""
+    _, heads, queries, keys, depth, values = extents
+    width = heads * (2 * depth + values)
+    dims = dict(zip(("batch", "heads", "queries", "keys", "depth", "values"), extents, strict=True))
+    loops = {"q": (queries, depth), "k": (keys, depth), "v": (keys, values), "y": (queries, values)}
+    for tensor, (places, size) in loops.items():
+        row = width if packed and tensor != "y" else heads * size
+        dims |= {f"{tensor}s{axis}": step for axis, step in enumerate((places * row, size, row, 1))}
+    dims |= {f"ms{axis}": step for axis, step in enumerate(mask or (0, 0, 0, 0))}
+    dims |= {"masked": int(bool(mask)), "causal": int(causal)}
+    return Case(TABLE["attention"], dims, {"DEPTH": depth, "VALUES": values}, {"scale": 0.75})
+
+
 def matmul(batch: int, m: int, k: int, n: int, one_a: bool = False, one_b: bool = False) -> Case:
-    dims = {"batch": batch, "m": m, "k": k, "n": n}
-    dims |= {"a_batch_stride": 0 if one_a else m * k, "b_batch_stride": 0 if one_b else k * n}
+    a, b = (0, 0, 0 if one_a else m * k, k, 1), (0, 0, 0 if one_b else k * n, n, 1)
+    return strided_matmul((1, 1, batch, m, k, n), a, b, (0, 0, m * n, n, 1))
+
+
+def strided_matmul(extents: tuple[int, ...], *strides: tuple[int, ...]) -> Case:
+    """Extents d0-2, m, k, n; for a, b and the output the strides of the first three, of rows and of columns."""
+    dims = dict(zip(("d0", "d1", "d2", "m", "k", "n"), extents, strict=True))
+    for tensor, axes, steps in zip("aby", ("mk", "kn", "mn"), strides, strict=True):
+        names = [f"{tensor}s0", f"{tensor}s1", f"{tensor}s2", *(tensor + axis for axis in axes)]
+        dims |= dict(zip(names, steps, strict=True))
     return Case(TABLE["matmul"], dims)
 
 
 SAME = (1, 1, 1, 1)
+AXES = ("batch", "channel", "pixel")
 CASES: dict[str, Case] = {
     "conv2d 3x3 same": conv2d(5, 7, 1, window((6, 5), (3, 3), pad=SAME)),
     "conv2d 3x3 wide": conv2d(19, 37, 1, window((5, 7), (3, 3), pad=SAME), residual=1),
@@ -209,6 +264,14 @@ CASES: dict[str, Case] = {
     "matmul": matmul(3, 5, 7, 19),
     "matmul one b": matmul(2, 4, 8, 16, one_b=True),
     "matmul one a": matmul(2, 9, 3, 1, one_a=True),
+    "attention": attention((1, 2, 5, 7, 16, 16)),
+    "attention packed": attention((2, 3, 6, 6, 20, 18), packed=True, mask=(0, 0, 6, 1)),
+    "attention causal": attention((1, 2, 5, 9, 8, 24), mask=(45, 0, 9, 1), causal=True),
+    "attention narrow": attention((1, 1, 3, 70, 3, 5)),
+    "matmul heads": strided_matmul((2, 1, 3, 5, 8, 19), (120, 0, 8, 24, 1), (456, 0, 8, 1, 24), (285, 0, 95, 19, 1)),
+    "matmul broadcast": strided_matmul(
+        (2, 3, 2, 7, 5, 17), (0, 70, 35, 5, 1), (255, 85, 0, 17, 1), (714, 238, 17, 34, 1)
+    ),
     **{f"{c.kernel.name} F{t}": c for t in (2, 4) for c in winograd(t, (7, 9), 19, 21, batch=2)},
     **{f"{c.kernel.name} F{t} even": c for t in (2, 4) for c in winograd(t, (8, 8), 16, 16)},
     "pool max": pool(19, window((7, 8), (3, 3), (2, 2), pad=SAME, batch=2), Pooling.MAX),
@@ -216,6 +279,15 @@ CASES: dict[str, Case] = {
     "pool average all": pool(5, window((6, 6), (3, 2), (2, 2), pad=(1, 1, 0, 0)), Pooling.AVERAGE, count_include_pad=1),
     "pool dilation": pool(8, window((7, 9), (2, 2), dilation=(2, 3)), Pooling.MAX),
     "scale_shift": scale_shift(13, 19),
+    "normalization rows": layer_norm(5, 37),
+    "normalization row": layer_norm(1, 192, activation=Activation.GELU),
+    "normalization rms": layer_norm(3, 64, centered=0),
+    "normalization short rows": layer_norm(19, 3, activation=Activation.SWISH),
+    "normalization groups": group_norm(2, 3, 7, 10),
+    "normalization groups of 16": group_norm(1, 2, 16, 9, activation=Activation.TANH),
+    "normalization instances": group_norm(2, 5, 1, 21),
+    "normalization groups NCHW": group_norm(2, 3, 2, 35, nhwc=False),
+    "normalization instances NCHW": group_norm(1, 4, 1, 33, nhwc=False),
     "scale_shift relu": scale_shift(7, 16, Activation.HARD_SWISH),
     "lrn 5": lrn(6, 19, 5),
     "lrn 4": lrn(3, 32, 4),

@@ -186,6 +186,9 @@ def output_places(case: Case, memory: Memory, shape: tuple[int, ...]) -> Any:
     """Index of each output element in the buffer."""
     dims = case.dims
     steps = {
+        "normalization": ("y_batch_stride", "y_pixel_stride", "y_channel_stride"),
+        "matmul": ("ys0", "ys1", "ys2", "ym", "yn"),
+        "attention": ("ys0", "ys1", "ys2", "ys3"),
         "reduce": ("y_outer_stride", "y_inner_stride"),
         "softmax": ("y_outer_stride", "y_stride", "y_inner_stride"),
         "copy": tuple(f"ys{axis}" for axis in range(6)),

@@ -24,7 +24,7 @@ def activate(v: Array, defines: Dims, floats: Floats) -> Array:
 
 
 def unary_function(code: int, v: Array, a: float, b: float) -> Array:
-    """Computes a function by its code in Unary, whose first codes are those of Activation."""
+    """Computes a function by its code in Unary, in which those of Activation are too."""
     functions: dict[int, Callable[[], Array]] = {
         Unary.CLAMP: lambda: np.clip(v, a, b),
         Unary.SIGMOID: lambda: 1 / (1 + np.exp(-v)),
@@ -46,6 +46,12 @@ def unary_function(code: int, v: Array, a: float, b: float) -> Array:
         Unary.SOFTPLUS: lambda: np.log1p(np.exp(v)),
         Unary.SIN: lambda: np.sin(v),
         Unary.COS: lambda: np.cos(v),
+        Unary.GELU: lambda: v * (1 + erf(v / np.sqrt(2))) / 2,
+        Unary.GELU_TANH: lambda: v * (1 + np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v**3))) / 2,
+        Unary.SWISH: lambda: v / (1 + np.exp(-a * v)),
+        Unary.MISH: lambda: v * np.tanh(np.log1p(np.exp(v))),
+        Unary.SELU: lambda: b * np.where(v < 0, np.expm1(v) * a, v),
+        Unary.CELU: lambda: np.where(v < 0, np.expm1(v / a) * a, v),
     }
     with np.errstate(over="ignore", invalid="ignore"):
         return functions[code]()
@@ -102,11 +108,12 @@ def fully_connected(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -
 
 
 def matmul(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
-    m, k, n, batch = (dims[key] for key in ("m", "k", "n", "batch"))
-    a, b = arrays["a"], arrays["b"]
-    left = as_strided(a, (batch, m, k), (dims["a_batch_stride"] * 8, k * 8, 8))
-    right = as_strided(b, (batch, k, n), (dims["b_batch_stride"] * 8, n * 8, 8))
-    return left @ right
+    batch = [dims[f"d{axis}"] for axis in range(3)]
+    a, b = (
+        nest(arrays[t], [*batch, *(dims[e] for e in es)], [*numbered(dims, f"{t}s", 3), *(dims[t + e] for e in es)])
+        for t, es in (("a", "mk"), ("b", "kn"))
+    )
+    return a @ b
 
 
 def winograd_input(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
@@ -142,6 +149,35 @@ def pool(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
 
 def scale_shift(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
     return activate(arrays["x"] * arrays["s"] + arrays["t"], defines, floats)
+
+
+def normalization(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    """Returns [batch, pixels, all channels]."""
+    batch, groups, channels, pixels = (dims[name] for name in ("batch", "groups", "channels", "pixels"))
+    steps = [dims[f"x_{axis}_stride"] for axis in ("batch", "channel", "channel", "pixel")]
+    steps[1] *= channels
+    x = nest(arrays["x"], [batch, groups, channels, pixels], steps)
+    v = x - x.mean((2, 3), keepdims=True) if dims["centered"] else x
+    v = v / np.sqrt((v * v).mean((2, 3), keepdims=True) + floats["epsilon"])
+    rows = v.transpose(0, 3, 1, 2).reshape(batch, pixels, groups * channels)
+    return activate(rows * arrays["s"] + arrays["t"], defines, floats)
+
+
+def attention(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    """Returns [batch, heads, queries, values]."""
+    batch, heads, queries, keys, depth, values = (
+        dims[name] for name in ("batch", "heads", "queries", "keys", "depth", "values")
+    )
+    q = nest(arrays["q"], [batch, heads, queries, depth], numbered(dims, "qs", 4))
+    k = nest(arrays["k"], [batch, heads, keys, depth], numbered(dims, "ks", 4))
+    v = nest(arrays["v"], [batch, heads, keys, values], numbered(dims, "vs", 4))
+    scores = np.einsum("bhld,bhsd->bhls", q, k) * floats["scale"]
+    if dims["masked"]:
+        scores = scores + nest(arrays["mask"], [batch, heads, queries, keys], numbered(dims, "ms", 4))
+    if dims["causal"]:
+        scores = np.where(np.arange(keys) <= np.arange(queries)[:, None], scores, -np.inf)
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.einsum("bhls,bhsd->bhld", powers / powers.sum(-1, keepdims=True), v)
 
 
 def lrn(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:

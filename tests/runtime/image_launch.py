@@ -36,6 +36,12 @@ ACTIVATIONS = {
     "elu": (Activation.ELU, (1.5, 0.0), {"activation": "elu", "alpha": 1.5}),
     "hard_sigmoid": (Activation.HARD_SIGMOID, (0.3, 0.4), {"activation": "hard_sigmoid", "alpha": 0.3, "beta": 0.4}),
     "hard_swish": (Activation.HARD_SWISH, (0.0, 0.0), {"activation": "hard_swish"}),
+    "gelu": (Activation.GELU, (0.0, 0.0), {"activation": "gelu"}),
+    "gelu_tanh": (Activation.GELU_TANH, (0.0, 0.0), {"activation": "gelu_tanh"}),
+    "swish": (Activation.SWISH, (1.5, 0.0), {"activation": "swish", "alpha": 1.5}),
+    "mish": (Activation.MISH, (0.0, 0.0), {"activation": "mish"}),
+    "selu": (Activation.SELU, (1.5, 1.25), {"activation": "selu", "alpha": 1.5, "beta": 1.25}),
+    "celu": (Activation.CELU, (1.5, 0.0), {"activation": "celu", "alpha": 1.5}),
 }
 
 

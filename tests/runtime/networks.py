@@ -117,6 +117,35 @@ def matrices(m: GraphMaker) -> Graph:
     return m.finish(m.add("Tanh", z), m.add("Exp", y))
 
 
+def group_normalised(m: GraphMaker) -> Graph:
+    """Every normalisation that images have a kernel for, and those that go to buffers: 2 channels a group, rows."""
+    x = m.conv(m.input(2, 3, 6, 5), 12)
+    y = m.add("LayerNormalization", x, m.weights(12), m.weights(12), axes=(1,), epsilon=0.01, centered=True)
+    y = m.add("GroupNormalization", y, m.weights(12), m.weights(12), groups=3, epsilon=0.01, activation="gelu")
+    y = m.add("GroupNormalization", y, "", m.weights(12), groups=12, epsilon=0.01, activation="swish", alpha=1.0)
+    y = m.add("LayerNormalization", y, axes=(1,), epsilon=0.01, centered=False)
+    y = m.add("LogSoftmax", m.add("Mish", y), axis=1)
+    z = m.add("GroupNormalization", y, groups=6, epsilon=0.01)
+    rows = m.add("LayerNormalization", m.add("Reshape", z, shape=(2, 12, 30)), axes=(1, 2), epsilon=0.01, centered=True)
+    runs = m.add("GroupNormalization", rows, m.weights(12), groups=4, epsilon=0.01)
+    return m.finish(m.add("Selu", z, alpha=1.5, beta=1.25), m.add("LogSoftmax", runs, axis=2))
+
+
+def attended(m: GraphMaker) -> Graph:
+    """Heads in one tensor with a mask, and products of matrices that are transposed, repeat, or need two loops."""
+    x = m.input(2, 9, 36)
+    packed = m.add("FullyConnected", x, m.weights(72, 36), m.weights(72), activation="gelu")
+    strides = dict.fromkeys(("q_strides", "k_strides", "v_strides"), (648, 8, 72, 1))
+    attributes = {"extents": (2, 3, 9, 9, 8, 8), "offsets": (0, 24, 48), "mask_strides": (9, 0, 0, 1)}
+    attributes |= {"shape": (2, 9, 24), "y_strides": (216, 8, 24, 1), "scale": 0.5, "causal": True}
+    values = m.add("Attention", packed, packed, packed, m.input(2, 1, 1, 9), **strides, **attributes)
+    a, b = m.input(2, 1, 3, 9, 8), m.input(5, 1, 7, 8)
+    product = {"shape": (2, 5, 3, 9, 7), "summed": (8,)}
+    product |= {"a_strides": (216, 0, 72, 8, 0, 1), "b_strides": (0, 56, 0, 0, 8, 1)}
+    repeated = m.add("MatMul", m.input(3, 1, 4, 5), m.input(1, 2, 5, 6))
+    return m.finish(values, m.add("StridedProduct", a, b, **product), repeated)
+
+
 def nhwc_boundary(m: GraphMaker) -> Graph:
     x = m.add("Transpose", m.input(2, 5, 7, 6), perm=(0, 3, 1, 2))
     return m.finish(m.add("Transpose", m.conv(x, 10), perm=(0, 2, 3, 1)), x)
@@ -125,4 +154,5 @@ def nhwc_boundary(m: GraphMaker) -> Graph:
 NETWORKS: list[Callable[[GraphMaker], Graph]] = [
     *(residual_block, depthwise_and_groups, concat_in_place, dense_chain, classifier, reshape_between),
     *(shuffle_and_slice, broadcasting, normalised, resized, padded, reductions, matrices, nhwc_boundary),
+    *(group_normalised, attended),
 ]

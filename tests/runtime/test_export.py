@@ -27,6 +27,11 @@ from tests.runtime.random_graphs import random_graphs
 WINDOW = {"kernel": (3, 2), "strides": (2, 1), "pads": (1, 0, 1, 1)}
 RESIZE = {"mode": "linear", "coordinate_transformation_mode": "half_pixel", "nearest_mode": "floor"}
 SHAPE = (2, 4, 6, 5)
+ATTENTION = {
+    **{"extents": (2, 4, 6, 6, 5, 5), "offsets": (0, 0, 0), "mask_strides": (0, 0, 0, 0), "shape": SHAPE},
+    **dict.fromkeys(("q_strides", "k_strides", "v_strides", "y_strides"), (120, 30, 5, 1)),
+    **{"scale": 0.5, "causal": False},
+}
 
 # Operator -> attributes, with inputs after the first as shapes of constants.
 FORMS: dict[str, list[tuple[list[tuple[int, ...]], dict[str, Any]]]] = {
@@ -48,6 +53,15 @@ FORMS: dict[str, list[tuple[list[tuple[int, ...]], dict[str, Any]]]] = {
     "PRelu": [([(4, 1, 1)], {})],
     "LRN": [([], {"alpha": 0.125, "beta": 0.75, "bias": 2.0, "size": 3})],
     "Softmax": [([], {"axis": 1})],
+    "LogSoftmax": [([], {"axis": 2})],
+    "Swish": [([], {"alpha": 0.5})],
+    "Selu": [([], {"alpha": 1.5, "beta": 0.5})],
+    "Celu": [([], {"alpha": 1.5})],
+    "LayerNormalization": [
+        ([(5,), (5,)], {"axes": (3,), "epsilon": 0.125, "centered": True}),
+        ([], {"axes": (1,), "epsilon": 0.125, "centered": False}),
+    ],
+    "GroupNormalization": [([(4,), (4,)], {"groups": 2, "epsilon": 0.125, "activation": "gelu"})],
     "Concat": [([(2, 3, 6, 5)], {"axis": 1})],
     "Slice": [([], {"starts": (5, 1), "ends": (-1, 4), "axes": (2, 3), "steps": (-2, 1)})],
     "Pad": [([], {"pads": (0, 1, 2, 0, 0, 0, 1, 1), "value": -1.5, "mode": mode}) for mode in ("constant", "edge")],
@@ -58,6 +72,8 @@ FORMS: dict[str, list[tuple[list[tuple[int, ...]], dict[str, Any]]]] = {
         ([], {**RESIZE, "sizes": (9, 7), "scales": (1.625, 1.5)}),
     ],
     "ChannelShuffle": [([], {"group": 2})],
+    "FullyConnected": [([(7, 5), (7,)], {}), ([(7, 5)], {"activation": "gelu"})],
+    "Attention": [([SHAPE, SHAPE], ATTENTION), ([SHAPE, SHAPE, (6,)], ATTENTION | {"mask_strides": (0, 0, 0, 1)})],
 }
 CASES = [
     pytest.param(op, shapes, attributes, id=f"{op}-{index}")
@@ -104,7 +120,10 @@ def test_plain_operators_mean_what_onnx_says(
     graph = one_op_graph(op, shapes, attributes)
     model = checked(graph)
     if any(node.domain == DOMAIN for node in model.graph.node):
-        assert op in {"BatchNormalization", "ChannelShuffle"} or "activation" in attributes or "keepdims" in attributes
+        own = {"BatchNormalization", "ChannelShuffle", "LayerNormalization", "GroupNormalization", "Attention"}
+        own |= {"Gelu", "GeluTanh", "Swish", "Mish", "Selu", "Celu"}
+        own |= {"FullyConnected", "MatMul"}  # of four axes
+        assert op in own or "activation" in attributes or "keepdims" in attributes
         return
     inputs = {name: np.abs(value) + np.float32(0.1) for name, value in noise(graph).items()}
     expected = run_onnxruntime(model, inputs)[0]
@@ -118,7 +137,7 @@ def noise(graph: Graph) -> dict[str, Any]:
 
 def test_every_operator_has_a_form() -> None:
     """Generic operators are exported as graphs of test_generic.py."""
-    assert FORMS.keys() == OPERATORS.keys() - {"FullyConnected", *GENERIC_OPERATORS}
+    assert FORMS.keys() == OPERATORS.keys() - set(GENERIC_OPERATORS)
 
 
 @pytest.mark.parametrize("more", [{}, {"activation": "leaky_relu", "alpha": 0.25}])

@@ -79,12 +79,18 @@ FUNCTIONS = {
     Unary.SIGMOID: "Sigmoid",
     Unary.TANH: "Tanh",
     Unary.HARD_SWISH: "HardSwish",
+    Unary.GELU: "Gelu",
+    Unary.GELU_TANH: "GeluTanh",
+    Unary.MISH: "Mish",
 }
 PARAMETRIC = {
     Unary.CLAMP: ("Clip", -0.5, 0.75),
     Unary.LEAKY_RELU: ("LeakyRelu", 0.2, 0.0),
     Unary.ELU: ("Elu", 1.5, 0.0),
     Unary.HARD_SIGMOID: ("HardSigmoid", 0.3, 0.4),
+    Unary.SWISH: ("Swish", 1.5, 0.0),
+    Unary.SELU: ("Selu", 1.5, 1.25),
+    Unary.CELU: ("Celu", 1.5, 0.0),
 }
 NUMPY = {Unary.ROUND: np.rint, Unary.SOFTPLUS: lambda x: np.logaddexp(x, 0), Unary.SIN: np.sin, Unary.COS: np.cos}
 

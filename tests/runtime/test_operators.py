@@ -46,7 +46,7 @@ BROKEN: list[tuple[str, Callable[[Graph], object]]] = [
     (r"attribute pads is \(1, 1\); expected: sides", lambda graph: graph.nodes[0].attrs.update(pads=(1, 1))),
     (r"attribute strides is \(0, 1\); expected: pair", lambda graph: graph.nodes[0].attrs.update(strides=(0, 1))),
     (r"\['activation', 'alpha', .* are expected", lambda graph: graph.nodes[0].attrs.pop("beta")),
-    ("activation is 'swish'; expected: none, relu", lambda graph: _activation(graph, "swish")),
+    ("activation is 'squash'; expected: none, relu", lambda graph: _activation(graph, "squash")),
     ("output 'conv0' has shape", lambda graph: graph.tensors.update(conv0=TensorInfo((1, 8, 6, 6)))),
     ("constant 'w' is not of the shape", lambda graph: graph.constants.update(w=np.zeros(3, np.float32))),
     (r"1 input\(s\); 2 to 4 are supported", lambda graph: graph.nodes[0].inputs.__delitem__(slice(1, 3))),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.kernels.buffer import channels, convolution, matrix, strided, winograd
+from runtime.kernels.buffer import attention, channels, convolution, matrix, normalization, strided, winograd
 from runtime.kernels.buffer.spec import BufferKernel
 
 KERNELS: tuple[BufferKernel, ...] = (
@@ -11,4 +11,6 @@ KERNELS: tuple[BufferKernel, ...] = (
     *winograd.KERNELS,
     *channels.KERNELS,
     *strided.KERNELS,
+    *normalization.KERNELS,
+    *attention.KERNELS,
 )

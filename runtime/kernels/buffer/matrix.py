@@ -39,12 +39,20 @@ def _fully_connected_shapes(dims: Dims, defines: Defines) -> Shapes:
 
 
 def _matmul_shapes(dims: Dims, defines: Defines) -> Shapes:
-    last = dims["batch"] - 1
+    loops = {"a": "mk", "b": "kn", "y": "mn"}
     return {
-        "a": (last * dims["a_batch_stride"] + dims["m"] * dims["k"],),
-        "b": (last * dims["b_batch_stride"] + dims["k"] * dims["n"],),
-        "y": (dims["batch"] * dims["m"] * dims["n"],),
+        tensor: (1 + sum((dims[extent] - 1) * dims[stride] for extent, stride in _loops(tensor, axes)),)
+        for tensor, axes in loops.items()
     }
+
+
+def _loops(tensor: str, axes: str) -> list[tuple[str, str]]:
+    """Names of the extents of a tensor's loops, with those of its strides."""
+    return [*((f"d{i}", f"{tensor}s{i}") for i in range(3)), *((axis, f"{tensor}{axis}") for axis in axes)]
+
+
+def _batch(dims: Dims) -> int:
+    return dims["d0"] * dims["d1"] * dims["d2"]
 
 
 KERNELS = (
@@ -72,12 +80,12 @@ KERNELS = (
         "matmul",
         "MatMul",
         "a:flat b:flat y:flat",
-        "batch m k n a_batch_stride b_batch_stride",
+        "d0 d1 d2 m k n as0 as1 as2 am ak bs0 bs1 bs2 bk bn ys0 ys1 ys2 ym yn",
         _matmul_shapes,
         lambda dims, chosen: (
             ceil_div(dims["n"], chosen["VECTOR"]),
             ceil_div(dims["m"], chosen["PIXELS"]),
-            dims["batch"],
+            _batch(dims),
         ),
         variants=tuple(
             variant(VECTOR=vector, PIXELS=pixels, FMA=fma)
@@ -90,6 +98,6 @@ KERNELS = (
             "pocl": (variant(VECTOR=8, PIXELS=4, FMA=0),),
             "pocl-3.1": (variant(VECTOR=16, PIXELS=4, FMA=1),),
         },
-        macs=lambda dims: dims["batch"] * dims["m"] * dims["k"] * dims["n"],
+        macs=lambda dims: _batch(dims) * dims["m"] * dims["k"] * dims["n"],
     ),
 )

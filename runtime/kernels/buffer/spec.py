@@ -53,6 +53,8 @@ def buffer_kernel(
     macs: Callable[[Dims], int] = no_macs,
     packed: bool = False,
     cpu_local: WorkItems = (),
+    local: Callable[[WorkItems, Variant, Target], WorkItems] | None = None,
+    splittable: bool = True,
     tunable: bool = True,
     cpu: bool = True,
 ) -> BufferKernel:
@@ -60,7 +62,8 @@ def buffer_kernel(
 
     `tensors` are blank-separated `name:form`, `ints` and `floats` blank-separated names. The source is `<name>.cl`
     unless given. `packed`: the weights lie in blocks of PACK (if not given: BLOCK) rows. `cpu_local`: default local
-    size on a CPU, the same for all launches, since PoCL compiles a kernel once for each.
+    size on a CPU, the same for all launches, since PoCL compiles a kernel once for each. `local`: default local size of
+    work items and a variant, where it is not `default_buffer_local_size`.
     """
     forms = (argument.split(":") for argument in tensors.split())
     return BufferKernel(
@@ -76,9 +79,14 @@ def buffer_kernel(
         defaults=defaults,
         cost=cost,
         fits=lambda dims, chosen, target: _compiler_aborts(chosen, target) or rule(dims, chosen, target),
-        local_size=lambda dims, chosen, target: _local_size(work_items(dims, chosen), cpu_local, target),
+        local_size=lambda dims, chosen, target: (
+            local(work_items(dims, chosen), chosen, target)
+            if local
+            else _local_size(work_items(dims, chosen), cpu_local, target)
+        ),
         block=(lambda chosen: chosen.get("PACK", chosen["BLOCK"])) if packed else None,
         macs=macs,
+        splittable=splittable,
         tunable=tunable,
         cpu=cpu,
         shapes=shapes,

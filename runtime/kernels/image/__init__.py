@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.kernels.image import convolution, elementwise, movement, reduction, sampling, winograd
+from runtime.kernels.image import convolution, elementwise, movement, normalization, reduction, sampling, winograd
 from runtime.kernels.image.spec import ImageKernel
 
 KERNELS: tuple[ImageKernel, ...] = (
@@ -12,4 +12,5 @@ KERNELS: tuple[ImageKernel, ...] = (
     *reduction.KERNELS,
     *elementwise.KERNELS,
     *movement.KERNELS,
+    *normalization.KERNELS,
 )

@@ -52,6 +52,8 @@ def image_kernel(
     variants: tuple[Variant, ...] = (Variant(),),
     defaults: Mapping[str, Variant] | None = None,
     rule: Rule = always_fits,
+    local: Callable[[WorkItems, Variant, Target], WorkItems] | None = None,
+    splittable: bool = True,
     macs: Callable[[Dims], int] = no_macs,
     tunable: bool = False,
 ) -> ImageKernel:
@@ -59,6 +61,7 @@ def image_kernel(
 
     `tensors`, `ints` and `floats` are blank-separated names; a tensor that is no image is written `x:flat`, with its
     form. The source is `<name>.cl` unless given. The launch fits where `rule` and the device's image limits allow it.
+    `local`: default local size of work items and a variant, where it is not `default_image_local_size`.
     """
     forms = (argument.partition(":") for argument in tensors.split())
     return ImageKernel(
@@ -73,8 +76,13 @@ def image_kernel(
         variants=variants,
         defaults={family: (chosen,) for family, chosen in (defaults or {}).items()},
         fits=lambda dims, chosen, target: rule(dims, chosen, target) or _exceeded_limit(images(dims, {}), target),
-        local_size=lambda dims, chosen, target: default_image_local_size(work_items(dims, chosen), target),
+        local_size=lambda dims, chosen, target: (
+            local(work_items(dims, chosen), chosen, target)
+            if local
+            else default_image_local_size(work_items(dims, chosen), target)
+        ),
         macs=macs,
+        splittable=splittable,
         tunable=tunable,
         cpu=False,
         images=images,

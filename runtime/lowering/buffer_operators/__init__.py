@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runtime.graph import Node
-from runtime.lowering.buffer_operators import channels, convolution, elementwise, matrix, movement, pooling, reduction
+from runtime.lowering.buffer_operators import (
+    attention,
+    channels,
+    convolution,
+    elementwise,
+    matrix,
+    movement,
+    normalization,
+    pooling,
+    reduction,
+)
 from runtime.lowering.builder import Builder
 
 Lower = Callable[[Builder, Node], None]
@@ -18,4 +28,6 @@ LOWERINGS: dict[str, Lower] = {
     **matrix.LOWERINGS,
     **movement.LOWERINGS,
     **reduction.LOWERINGS,
+    **normalization.LOWERINGS,
+    **attention.LOWERINGS,
 }

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from runtime.generic_forms import generic_form
 from runtime.graph import Node
 from runtime.lowering.activation import activation_code
 from runtime.lowering.builder import Builder, Rows, Tensors, node_error
+from runtime.lowering.matrix_product import product_loops
+from runtime.lowering.value import row_major
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 
 
 def lower_fully_connected(builder: Builder, node: Node) -> None:
-    """Lowers FullyConnected: y[n, o] = activation(sum_k x[n, k] w[o, k] + b[o])."""
+    """Lowers FullyConnected: y[..., o] = activation(sum_k x[..., k] w[o, k] + b[o])."""
     x, y = builder.read(node.inputs[0], Storage.FLAT), builder.write(node.output, Storage.FLAT)
     weights = builder.graph.constants[node.inputs[1]]
     out_c, in_c = weights.shape
@@ -22,26 +27,37 @@ def lower_fully_connected(builder: Builder, node: Node) -> None:
     code, numbers = activation_code(node.attrs)
     tensors: Tensors = {"x": x, "w": Rows(node.inputs[1], weights[None]), "y": y}
     tensors["b"] = builder.constant(node.input(2) or f"{node.name}:bias", bias)
-    dims = {"rows": x.shape[0], "in_c": in_c, "out_c": out_c}
+    dims = {"rows": math.prod(x.shape[:-1]), "in_c": in_c, "out_c": out_c}
     shown = ProfileInfo(y.shape, weights.shape)
     defines = {"ACTIVATION": code}
     builder.launch("fully_connected", node.name, "FullyConnected", tensors, dims, numbers, defines, shown)
 
 
 def lower_matmul(builder: Builder, node: Node) -> None:
-    """Lowers MatMul of two stacks of the same number of matrices, or of a stack and a single matrix."""
+    """Lowers MatMul of stacks of matrices that broadcast in up to three loops."""
+    shapes = [builder.graph.shape(name) for name in node.inputs]
+    form = generic_form("MatMul", shapes, np.dtype(np.float32), {})
+    if form is None or not emit_product(builder, node, form[1]):
+        raise node_error(node, f"stacks of shapes {shapes[0][:-2]} and {shapes[1][:-2]} that need too many loops")
+
+
+def emit_product(builder: Builder, node: Node, attributes: Mapping[str, Any]) -> bool:
+    """Emits a StridedProduct of float32 as a launch of `matmul`; False, and nothing, where its loops are others."""
+    if any(builder.graph.tensors[name].dtype != np.float32 for name in node.inputs):
+        return False
+    shape, summed, a_strides, b_strides = (attributes[name] for name in ("shape", "summed", "a_strides", "b_strides"))
+    dims = product_loops(shape, summed, a_strides, b_strides, row_major(shape))
+    if dims is None or (builder.target.memory == "cpu" and not _suits_cpu(dims)):
+        return False
     a, b = (builder.read(name, Storage.FLAT) for name in node.inputs)
     y = builder.write(node.output, Storage.FLAT)
-    stacks = [math.prod(value.shape[:-2]) for value in (a, b)]
-    batch = math.prod(y.shape[:-2])
-    if any(stack not in (1, batch) for stack in stacks):
-        raise node_error(
-            node, f"stacks of shapes {a.shape[:-2]} and {b.shape[:-2]}; equal ones or one matrix are supported"
-        )
-    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    dims = {"batch": batch, "m": m, "k": k, "n": n}
-    dims |= {"a_batch_stride": m * k if stacks[0] > 1 else 0, "b_batch_stride": k * n if stacks[1] > 1 else 0}
     builder.launch("matmul", node.name, "MatMul", {"a": a, "b": b, "y": y}, dims, shown=ProfileInfo(y.shape))
+    return True
+
+
+def _suits_cpu(dims: Mapping[str, int]) -> bool:
+    """Whether rows of a and of the output are runs of neighbours, as farmrt's operator needs."""
+    return (dims["k"] == 1 or dims["ak"] == 1) and (dims["n"] == 1 or dims["yn"] == 1)
 
 
 LOWERINGS = {"FullyConnected": lower_fully_connected, "MatMul": lower_matmul}

@@ -41,7 +41,7 @@ def lower_reduce(builder: Builder, node: Node) -> None:
 
 
 def lower_softmax(builder: Builder, node: Node) -> None:
-    """Lowers Softmax: exp(x - maximum) / sum of these, along one axis."""
+    """Lowers Softmax, exp(x - maximum) / sum of these along one axis, and LogSoftmax, its logarithm."""
     x = builder.read_any(node.inputs[0])
     axis = node.attrs["axis"]
     outer_axes = tuple(other for other in range(len(x.shape)) if other != axis)
@@ -55,9 +55,8 @@ def lower_softmax(builder: Builder, node: Node) -> None:
     dims = {"outer": outer[0], "length": reduced[0], "inner": inner[0]}
     dims |= {"x_outer_stride": outer[1], "x_stride": reduced[1], "x_inner_stride": inner[1]}
     dims |= {"y_outer_stride": outer[2], "y_stride": y.strides[axis], "y_inner_stride": inner[2]}
-    builder.launch(
-        "softmax", node.name, "Softmax", {"x": x, "y": y}, dims, defines={"LOG": 0}, shown=ProfileInfo(y.shape)
-    )
+    defines = {"LOG": int(node.op == "LogSoftmax")}
+    builder.launch("softmax", node.name, node.op, {"x": x, "y": y}, dims, defines=defines, shown=ProfileInfo(y.shape))
 
 
 def _kept_strides(y: Value, axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:
@@ -95,5 +94,5 @@ def _rearranged(builder: Builder, node: Node, x: Value, order: tuple[int, ...]) 
 
 LOWERINGS = {
     **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), lower_reduce),
-    "Softmax": lower_softmax,
+    **dict.fromkeys(("Softmax", "LogSoftmax"), lower_softmax),
 }

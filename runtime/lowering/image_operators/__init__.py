@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from runtime.graph import Node
 from runtime.lowering.builder import Builder
-from runtime.lowering.image_operators import convolution, elementwise, movement, reduction, sampling
+from runtime.lowering.image_operators import convolution, elementwise, movement, normalization, reduction, sampling
 
 LowerOnImages = Callable[[Builder, Node], str]
 
@@ -20,4 +20,5 @@ IMAGE_LOWERINGS: dict[str, LowerOnImages] = {
     **elementwise.LOWERINGS,
     **movement.LOWERINGS,
     **reduction.LOWERINGS,
+    **normalization.LOWERINGS,
 }

@@ -18,10 +18,11 @@ def lower_reduce(builder: Builder, node: Node) -> str:
 
 
 def lower_softmax(builder: Builder, node: Node) -> str:
-    """Lowers Softmax over the channels."""
+    """Lowers Softmax and LogSoftmax over the channels."""
     if node.attrs["axis"] != 1:
         return f"softmax along axis {node.attrs['axis']}; images take channels"
-    return emit(builder, node, "softmax", "Softmax", extents(builder.graph.shape(node.output)), defines={"LOG": 0})
+    defines = {"LOG": int(node.op == "LogSoftmax")}
+    return emit(builder, node, "softmax", node.op, extents(builder.graph.shape(node.output)), defines=defines)
 
 
 def lower_lrn(builder: Builder, node: Node) -> str:
@@ -32,6 +33,6 @@ def lower_lrn(builder: Builder, node: Node) -> str:
 
 LOWERINGS = {
     **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), lower_reduce),
-    "Softmax": lower_softmax,
+    **dict.fromkeys(("Softmax", "LogSoftmax"), lower_softmax),
     "LRN": lower_lrn,
 }

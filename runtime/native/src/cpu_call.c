@@ -33,9 +33,9 @@ static bool code_set(rt_cpu_codes *codes, const char *word, size_t length) {
         uint32_t *value;
         uint32_t highest;
     } known[] = {
-        {"ACTIVATION=", &codes->activation, RT_ACTIVATION_HARD_SWISH},
+        {"ACTIVATION=", &codes->activation, RT_ACTIVATION_CELU},
         {"RESIDUAL=", &codes->residual, 1},
-        {"UNARY=", &codes->unary, RT_UNARY_COS},
+        {"UNARY=", &codes->unary, RT_UNARY_CELU},
         {"BINARY=", &codes->binary, RT_BINARY_PRELU},
         {"POOL=", &codes->pool, RT_POOLING_AVERAGE},
         {"REDUCE=", &codes->reduce, RT_REDUCE_MIN},

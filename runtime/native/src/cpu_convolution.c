@@ -26,8 +26,9 @@ typedef struct {
     int32_t rows, in_c, out_c;
 } fully_connected_dims;
 
+/* The strides are those of the loops d, then of rows and columns. */
 typedef struct {
-    int32_t batch, m, k, n, a_batch_stride, b_batch_stride;
+    int32_t d[3], m, k, n, a[5], b[5], y[5];
 } matmul_dims;
 
 #define INTS(dims) (sizeof(dims) / sizeof(int32_t))
@@ -211,9 +212,9 @@ static void fully_connected_run(const rt_cpu_call *call, rt_workers *workers) {
     rt_product_run(&job, workers);
 }
 
-/* --- matmul: a stack of products, of which either side may be the same for all (stride 0) --- */
+/* --- matmul: products in three loops, with a stride for each loop and tensor --- */
 
-enum { MATMUL_A, MATMUL_B, MATMUL_Y };
+enum { MATMUL_A, MATMUL_B, MATMUL_Y, MATMUL_LOOPS = 5 };
 
 static matmul_dims matmul_read(const rt_cpu_call *call) {
     matmul_dims dims;
@@ -221,48 +222,58 @@ static matmul_dims matmul_read(const rt_cpu_call *call) {
     return dims;
 }
 
-/* Elements from the first to behind the last of a stack of matrices. */
-static uint64_t stack_elements(int32_t batch, int32_t stride, int32_t rows, int32_t columns) {
-    return rt_sum(rt_product((uint64_t)batch - 1, (uint64_t)stride), rt_product((uint64_t)rows, (uint64_t)columns));
-}
-
 static const char *matmul_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     matmul_dims d = matmul_read(call);
     const rt_cpu_tensor *tensors = call->tensors;
-    const int32_t strides[] = {d.a_batch_stride, d.b_batch_stride};
-    if (!rt_all_at_least(call->ints, 4, 1) || !rt_all_at_least(strides, 2, 0)) return "a size is out of range";
-    if (!rt_product_is_countable((uint64_t)d.batch, (uint64_t)d.m, (uint64_t)d.n, 1)) return "too many rows";
-    if (!rt_flat_fits(&tensors[MATMUL_A], stack_elements(d.batch, d.a_batch_stride, d.m, d.k)))
-        return "a exceeds its pool";
-    if (!rt_flat_fits(&tensors[MATMUL_B], stack_elements(d.batch, d.b_batch_stride, d.k, d.n)))
-        return "b exceeds its pool";
-    if (!rt_flat_fits(&tensors[MATMUL_Y], rt_product3(d.batch, d.m, d.n))) return "the output exceeds its pool";
-    needs->work = rt_product(rt_product3(d.batch, d.m, d.n), (uint64_t)d.k);
+    const int32_t a_extents[] = {d.d[0], d.d[1], d.d[2], d.m, d.k};
+    const int32_t b_extents[] = {d.d[0], d.d[1], d.d[2], d.k, d.n};
+    const int32_t y_extents[] = {d.d[0], d.d[1], d.d[2], d.m, d.n};
+    if (!rt_all_at_least(call->ints, 6, 1) || !rt_all_at_least(call->ints + 6, 3 * MATMUL_LOOPS, 0)) return "a size is out of range";
+    if (!rt_product_is_countable(rt_product3(d.d[0], d.d[1], d.d[2]), (uint64_t)d.m, (uint64_t)d.n, 1)) {
+        return "too many rows";
+    }
+    if (d.k > 1 && d.a[4] != 1) return "columns of a are no neighbours";
+    if (d.n > 1 && d.y[4] != 1) return "columns of the output are no neighbours";
+    if (!rt_nest_fits(&tensors[MATMUL_A], a_extents, d.a, MATMUL_LOOPS)) return "a exceeds its pool";
+    if (!rt_nest_fits(&tensors[MATMUL_B], b_extents, d.b, MATMUL_LOOPS)) return "b exceeds its pool";
+    if (!rt_nest_fits(&tensors[MATMUL_Y], y_extents, d.y, MATMUL_LOOPS)) return "the output exceeds its pool";
+    needs->work = rt_product(rt_product3(d.d[0], d.d[1], d.d[2]), rt_product3(d.m, d.k, d.n));
     needs->scratch_bytes = rt_product_scratch_bytes(1, (uint64_t)d.k, false);
     return NULL;
 }
 
-/* b is not packed: its rows are as wide as the output, and its last block may be incomplete. */
-static void matmul_run(const rt_cpu_call *call, rt_workers *workers) {
-    matmul_dims d = matmul_read(call);
+/* The products of the innermost loop. b is not packed: its columns may lie anywhere, and its last block may be
+ * incomplete. */
+static void matmul_stack_run(const rt_cpu_call *call, rt_workers *workers, const matmul_dims *d, int64_t i, int64_t j) {
     const rt_cpu_tensor *tensors = call->tensors;
     rt_product_job job = {
         .tiles = call->tiles,
-        .window = rt_window_of_pixels(tensors[MATMUL_A].data, d.k, d.m),
+        .window = rt_window_of_pixels(tensors[MATMUL_A].data + i * d->a[0] + j * d->a[1], d->a[3], d->m),
         .taps = 1,
-        .depth = (uint64_t)d.k,
-        .groups = (uint64_t)d.batch,
-        .pixels = (uint64_t)d.m,
-        .channels = (uint64_t)d.n,
-        .weights = tensors[MATMUL_B].data,
-        .weights_stride = d.n,
-        .block_stride = RT_CPU_BLOCK,
-        .group_inputs = d.a_batch_stride,
-        .group_weights = d.b_batch_stride,
-        .group_outputs = (int64_t)d.m * d.n,
-        .epilogue = {.y = tensors[MATMUL_Y].data, .y_stride = d.n, .a = -INFINITY, .b = INFINITY},
+        .depth = (uint64_t)d->k,
+        .groups = (uint64_t)d->d[2],
+        .pixels = (uint64_t)d->m,
+        .channels = (uint64_t)d->n,
+        .weights = tensors[MATMUL_B].data + i * d->b[0] + j * d->b[1],
+        .weights_stride = d->b[3],
+        .block_stride = (int64_t)RT_CPU_BLOCK * d->b[4],
+        .column_stride = d->b[4],
+        .group_inputs = d->a[2],
+        .group_weights = d->b[2],
+        .group_outputs = d->y[2],
+        .epilogue = {.y = tensors[MATMUL_Y].data + i * d->y[0] + j * d->y[1],
+                     .y_stride = d->y[3],
+                     .a = -INFINITY,
+                     .b = INFINITY},
     };
     rt_product_run(&job, workers);
+}
+
+static void matmul_run(const rt_cpu_call *call, rt_workers *workers) {
+    matmul_dims d = matmul_read(call);
+    for (int64_t i = 0; i < d.d[0]; i++) {
+        for (int64_t j = 0; j < d.d[1]; j++) matmul_stack_run(call, workers, &d, i, j);
+    }
 }
 
 const rt_cpu_operator rt_cpu_conv2d = {

@@ -166,7 +166,8 @@ static void unary_piece(const rt_cpu_call *call, const int64_t *index, int64_t c
 
 static void unary_run(const rt_cpu_call *call, rt_workers *workers) { nest_run(call, workers, 4, unary_piece); }
 
-_Static_assert((int)RT_UNARY_HARD_SWISH == (int)RT_ACTIVATION_HARD_SWISH, "the first unary codes are the activations'");
+_Static_assert((int)RT_UNARY_HARD_SWISH == (int)RT_ACTIVATION_HARD_SWISH, "an activation has the number of its function");
+_Static_assert((int)RT_UNARY_CELU == (int)RT_ACTIVATION_CELU, "an activation has the number of its function");
 
 /* --- binary: ints d0-3, as0-3, bs0-3, ys0-3; floats of the activation --- */
 

@@ -100,6 +100,8 @@ struct rt_cpu_operator {
     X(pad)                                                                                                             \
     X(reduce)                                                                                                          \
     X(softmax)                                                                                                         \
+    X(attention)                                                                                                       \
+    X(normalization)                                                                                                   \
     X(elements0)                                                                                                       \
     X(elements1)                                                                                                       \
     X(elements2)                                                                                                       \

@@ -112,11 +112,12 @@ static rt_epilogue share_epilogue(const rt_product_job *job, const share *own) {
     return epilogue;
 }
 
-/* Copies an incomplete block of weights, with zeros in place of what is not there. */
+/* Copies a block of weights that is incomplete, or whose channels are no neighbours; zeros take the place of what is
+ * not there. */
 static void block_complete(const rt_product_job *job, const float *weights, uint64_t count, float *target) {
     for (uint64_t c = 0; c < job->depth; c++, target += RT_CPU_BLOCK, weights += job->weights_stride) {
         memset(target, 0, RT_CPU_BLOCK * sizeof *target);
-        memcpy(target, weights, count * sizeof *target);
+        for (uint64_t i = 0; i < count; i++) target[i] = weights[(int64_t)i * job->column_stride];
     }
 }
 
@@ -125,15 +126,16 @@ static rt_tile block_tile(const division *all, const share *own, uint64_t block)
     const rt_product_job *job = all->job;
     uint64_t channel = block * RT_CPU_BLOCK;
     uint64_t rest = job->channels - channel;
-    bool complete = job->packed || rest >= (uint64_t)all->job->tiles->blocks * RT_CPU_BLOCK;
+    bool in_rows = job->packed || job->column_stride == 1;
+    bool complete = job->packed || (in_rows && rest >= (uint64_t)all->job->tiles->blocks * RT_CPU_BLOCK);
     rt_tile tile = {.taps = (uint32_t)job->taps, .depth = (uint32_t)job->depth, .first_channel = channel};
     tile.blocks = complete && own->end_block - block >= all->job->tiles->blocks ? all->job->tiles->blocks : 1;
     tile.channels = smaller(rest, (uint64_t)tile.blocks * RT_CPU_BLOCK);
     tile.weights = job->weights + (int64_t)own->group * job->group_weights + (int64_t)block * job->block_stride;
     tile.weights_stride = job->weights_stride;
     tile.block_stride = job->block_stride;
-    if (!job->packed && rest < RT_CPU_BLOCK) {
-        block_complete(job, tile.weights, rest, own->completed);
+    if (!in_rows || (!job->packed && rest < RT_CPU_BLOCK)) {
+        block_complete(job, tile.weights, smaller(rest, RT_CPU_BLOCK), own->completed);
         tile.weights = own->completed;
         tile.weights_stride = RT_CPU_BLOCK;
     }

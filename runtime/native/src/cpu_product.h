@@ -19,6 +19,7 @@ typedef struct {
     const float *weights;              /* of the first group */
     int64_t weights_stride, block_stride;
     bool packed; /* else the last block of weights may be incomplete */
+    int64_t column_stride; /* from one channel to the next, of weights that are not packed */
     /* elements from one group to the next; residual and bias lie like the outputs */
     int64_t group_inputs, group_weights, group_outputs;
     rt_epilogue epilogue; /* of the first group */

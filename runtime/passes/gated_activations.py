@@ -1,0 +1,107 @@
+"""Gated activations: x times a gate that is computed from x becomes one operator: Gelu, Swish or Mish."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.graph import Graph, Node
+from runtime.passes.editor import GraphEditor
+from runtime.passes.products import factors, factors_of
+
+Form = tuple[str, dict[str, Any]]
+
+_CLOSE = 1e-4
+_TANH_SLOPE = math.sqrt(2 / math.pi)
+_CUBIC = 0.044715
+
+
+def fuse_gated_activations(graph: Graph) -> list[str]:
+    """Turns x/2 (1 + erf(x/sqrt 2)) into Gelu, its form with tanh, x sigmoid(a x), x tanh(softplus(x)) likewise."""
+    editor = GraphEditor(graph)
+    changes = []
+    for node in editor.nodes("Mul", "Div"):
+        found = None if "activation" in node.attrs else _activation(editor, node)
+        if found is not None:
+            source, (op, attributes) = found
+            editor.rewrite(node, op, [source], attributes)
+            changes.append(f"{node.name} into {op}")
+    editor.finish()
+    return changes
+
+
+def _activation(editor: GraphEditor, node: Node) -> tuple[str, Form] | None:
+    """Returns x and the operator that the product computes of it; None where it is no gated activation."""
+    factor, tensors = factors(editor, node)
+    if len(tensors) != 2:
+        return None
+    for x, gate in (tensors, tensors[::-1]):
+        form = _gelu(editor, gate, x) if _is(factor, 0.5) else None
+        form = form or (_gated(editor, gate, x) if _is(factor, 1.0) else None)
+        if form is not None:
+            return x, form
+    return None
+
+
+def _gated(editor: GraphEditor, gate: str, x: str) -> Form | None:
+    """The gates of one function: sigmoid(a x), tanh(softplus(x))."""
+    node = editor.sole_producer(gate, "Sigmoid", "Tanh")
+    if node is None:
+        return None
+    if node.op == "Sigmoid":
+        slope, inner = factors_of(editor, node.inputs[0])
+        return ("Swish", {"alpha": float(slope)}) if inner == [x] else None
+    softplus = editor.producer(node.inputs[0], "Softplus")
+    return ("Mish", {}) if softplus is not None and softplus.inputs[0] == x else None
+
+
+def _gelu(editor: GraphEditor, gate: str, x: str) -> Form | None:
+    """The gates 1 + erf(x / sqrt 2) and 1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))."""
+    terms = _terms(editor, gate)
+    function = _other(editor, terms, 1.0)
+    node = editor.producer(function, "Erf", "Tanh") if function else None
+    if node is None:
+        return None
+    slope, inner = factors_of(editor, node.inputs[0])
+    if node.op == "Erf":
+        return ("Gelu", {}) if inner == [x] and _is(slope, math.sqrt(0.5)) else None
+    return ("GeluTanh", {}) if _is(slope, _TANH_SLOPE) and _is_cubic(editor, inner, x) else None
+
+
+def _is_cubic(editor: GraphEditor, tensors: Sequence[str], x: str) -> bool:
+    """Whether the product of the tensors is x + 0.044715 x^3, or x (1 + 0.044715 x^2)."""
+    if len(tensors) == 1:
+        terms = _terms(editor, tensors[0])
+        return x in terms and any(_is_power(editor, term, x, 3) for term in terms)
+    rest = [name for name in tensors if name != x]
+    if len(tensors) != 2 or len(rest) != 1:
+        return False
+    return _is_power(editor, _other(editor, _terms(editor, rest[0]), 1.0), x, 2)
+
+
+def _is_power(editor: GraphEditor, tensor: str, x: str, exponent: int) -> bool:
+    """Whether a tensor is 0.044715 x^exponent."""
+    factor, tensors = factors_of(editor, tensor)
+    count = 0
+    for name in tensors:
+        power = editor.producer(name, "Pow")
+        is_power = power is not None and power.inputs[0] == x and editor.scalar(power.inputs[1]) is not None
+        count += 1 if name == x else int(editor.scalar(power.inputs[1]) or 0) if is_power and power else -exponent
+    return count == exponent and _is(factor, _CUBIC)
+
+
+def _terms(editor: GraphEditor, tensor: str) -> list[str]:
+    """The two terms of a sum; none of anything else."""
+    node = editor.producer(tensor, "Add")
+    return [] if node is None or "activation" in node.attrs else node.inputs
+
+
+def _other(editor: GraphEditor, terms: Sequence[str], value: float) -> str:
+    """The term beside a constant of this value, empty where there is none."""
+    others = [name for name in terms if editor.scalar(name) != value]
+    return others[0] if len(terms) == 2 and len(others) == 1 else ""
+
+
+def _is(value: float, wanted: float) -> bool:
+    return math.isclose(value, wanted, rel_tol=_CLOSE)

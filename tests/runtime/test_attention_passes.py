@@ -1,0 +1,186 @@
+"""Attention and products of transposed matrices become operators that read where the elements lie."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from runtime.errors import ModelError
+from runtime.graph import Graph, Node
+from runtime.operators import OPERATORS, infer_shape
+from runtime.passes.attention_fusion import fuse_attention
+from runtime.passes.transposed_operands import absorb_transposed_operands
+from tests.runtime.graphs import GraphMaker
+from tests.runtime.test_passes import applied, operators, unchanged
+
+BATCH, HEADS, PLACES, DEPTH = 2, 3, 5, 4
+
+
+@pytest.fixture
+def make() -> GraphMaker:
+    return GraphMaker()
+
+
+def constant(make: GraphMaker, value: object) -> str:
+    return make.graph.add_constant("c", np.asarray(value, np.float32))
+
+
+def split(make: GraphMaker, perm: tuple[int, ...] = (0, 2, 1, 3)) -> str:
+    """Heads of an input whose places hold them side by side."""
+    x = make.input(BATCH, PLACES, HEADS * DEPTH)
+    return make.add("Transpose", make.add("Reshape", x, shape=(BATCH, PLACES, HEADS, DEPTH)), perm=perm)
+
+
+def scores(make: GraphMaker) -> str:
+    product = make.add("MatMul", split(make), split(make, (0, 2, 3, 1)))
+    return make.add("Mul", product, constant(make, 0.5))
+
+
+def attend(make: GraphMaker, tensor: str) -> str:
+    return make.add("MatMul", make.add("Softmax", tensor, axis=3), split(make))
+
+
+def attention_of(graph: Graph) -> Node:
+    (node,) = (node for node in graph.nodes if node.op == "Attention")
+    return node
+
+
+def test_heads_are_read_and_written_where_they_lie(make: GraphMaker) -> None:
+    y = make.add("Transpose", attend(make, scores(make)), perm=(0, 2, 1, 3))
+    graph = applied(fuse_attention, make, y)
+    assert operators(graph) == ["Attention"]
+    assert attention_of(graph).inputs == graph.inputs
+    assert attention_of(graph).attrs["scale"] == 0.5
+
+
+def test_queries_keys_and_values_in_one_tensor_are_read_there(make: GraphMaker) -> None:
+    wide = make.add("Reshape", make.input(BATCH, PLACES, 3 * HEADS * DEPTH), shape=(BATCH, PLACES, 3, HEADS, DEPTH))
+    stacked = make.add("Transpose", wide, perm=(2, 0, 3, 1, 4))
+    parts = []
+    for index in range(3):
+        part = make.add("Slice", stacked, starts=(index,), ends=(index + 1,), axes=(0,), steps=(1,))
+        parts.append(make.add("Reshape", part, shape=(BATCH, HEADS, PLACES, DEPTH)))
+    product = make.add("MatMul", parts[0], make.add("Transpose", parts[1], perm=(0, 1, 3, 2)))
+    graph = applied(fuse_attention, make, make.add("MatMul", make.add("Softmax", product, axis=3), parts[2]))
+    assert operators(graph) == ["Attention"]
+    assert attention_of(graph).attrs["offsets"] == (0, HEADS * DEPTH, 2 * HEADS * DEPTH)
+
+
+def test_scales_of_queries_and_keys_join_the_scale(make: GraphMaker) -> None:
+    q = make.add("Mul", split(make), constant(make, 0.5))
+    k = make.add("Div", split(make, (0, 2, 3, 1)), constant(make, 4))
+    graph = applied(fuse_attention, make, attend(make, make.add("MatMul", q, k)))
+    assert operators(graph) == ["Attention"]
+    assert attention_of(graph).attrs["scale"] == 0.125
+
+
+@pytest.mark.parametrize("shape", [(PLACES,), (PLACES, PLACES), (BATCH, 1, 1, PLACES), (HEADS, 1, PLACES)], ids=str)
+def test_a_mask_of_any_shape_that_broadcasts_is_read(make: GraphMaker, shape: tuple[int, ...]) -> None:
+    graph = applied(fuse_attention, make, attend(make, make.add("Add", make.input(*shape), scores(make))))
+    assert operators(graph) == ["Attention"]
+    assert len(attention_of(graph).inputs) == 4
+
+
+def test_a_mask_that_hides_what_follows_is_no_tensor(make: GraphMaker) -> None:
+    hidden = constant(make, np.where(np.tri(PLACES, dtype=bool), 0, -np.inf))
+    graph = applied(fuse_attention, make, attend(make, make.add("Add", scores(make), hidden)))
+    assert attention_of(graph).attrs["causal"]
+    assert len(attention_of(graph).inputs) == 3
+
+
+def test_a_mask_that_only_lowers_what_follows_stays_a_tensor(make: GraphMaker) -> None:
+    lowered = constant(make, np.where(np.tri(PLACES, dtype=bool), 0, -3))
+    graph = applied(fuse_attention, make, attend(make, make.add("Add", scores(make), lowered)))
+    assert not attention_of(graph).attrs["causal"]
+    assert len(attention_of(graph).inputs) == 4
+
+
+def chosen(make: GraphMaker, condition: np.ndarray, value: float) -> str:
+    """Scores where a constant condition holds, else a number."""
+    name = make.graph.add_constant("condition", condition)
+    attributes = {"function": "where", "dtype": "float32", "alpha": 0.0, "beta": 0.0}
+    return make.add("Elementwise", name, scores(make), constant(make, value), **attributes)
+
+
+def test_a_constant_choice_of_scores_is_a_mask(make: GraphMaker) -> None:
+    graph = applied(fuse_attention, make, attend(make, chosen(make, np.arange(PLACES) != 2, -1e9)))
+    assert operators(graph) == ["Attention"]
+    assert len(attention_of(graph).inputs) == 4
+
+
+@pytest.mark.parametrize(
+    ("condition", "value"), [(np.arange(PLACES) != 2, -1.0), (np.zeros(PLACES, bool), -1e9)], ids=["small", "all"]
+)
+def test_a_choice_that_leaves_weight_stays(make: GraphMaker, condition: np.ndarray, value: float) -> None:
+    unchanged(fuse_attention, make, attend(make, chosen(make, condition, value)))
+
+
+def test_scores_that_are_an_output_stay(make: GraphMaker) -> None:
+    tensor = scores(make)
+    unchanged(fuse_attention, make, attend(make, tensor), tensor)
+
+
+def test_weights_that_something_else_reads_stay(make: GraphMaker) -> None:
+    weights = make.add("Softmax", scores(make), axis=3)
+    y = make.add("MatMul", weights, split(make))
+    unchanged(fuse_attention, make, y, make.add("Neg", weights))
+
+
+def test_a_softmax_of_another_axis_stays(make: GraphMaker) -> None:
+    weights = make.add("Softmax", scores(make), axis=2)
+    unchanged(fuse_attention, make, make.add("MatMul", weights, split(make)))
+
+
+def test_heads_of_more_elements_than_fit_stay(make: GraphMaker) -> None:
+    q, k, v = make.input(3, 300), make.input(300, 4), make.input(4, 5)
+    unchanged(fuse_attention, make, make.add("MatMul", make.add("Softmax", make.add("MatMul", q, k), axis=1), v))
+
+
+def test_a_single_head_without_a_batch_is_attention_too(make: GraphMaker) -> None:
+    q, k, v = make.input(3, 8), make.input(8, 4), make.input(4, 5)
+    y = make.add("MatMul", make.add("Softmax", make.add("MatMul", q, k), axis=1), v)
+    assert operators(applied(fuse_attention, make, y)) == ["Attention"]
+
+
+def test_a_transposition_behind_that_something_else_needs_stays(make: GraphMaker) -> None:
+    values = attend(make, scores(make))
+    graph = applied(fuse_attention, make, make.add("Transpose", values, perm=(0, 2, 1, 3)), values)
+    assert operators(graph) == ["Attention", "Transpose"]
+
+
+def test_attention_with_a_loop_outside_its_tensor_is_refused(make: GraphMaker) -> None:
+    graph = applied(fuse_attention, make, attend(make, scores(make)))
+    node = attention_of(graph)
+    shapes = [graph.shape(name) for name in node.inputs]
+    with pytest.raises(ModelError, match="leave k of shape"):
+        infer_shape("Attention", shapes, node.attrs | {"offsets": (0, 1, 0)})
+    with pytest.raises(ModelError, match="do not fill an output"):
+        infer_shape("Attention", shapes, node.attrs | {"y_strides": (1, 1, 1, 1)})
+    assert OPERATORS["Attention"].attributes.keys() == node.attrs.keys()
+
+
+# Transposed operands
+
+
+def test_a_transposed_right_operand_is_read_where_it_lies(make: GraphMaker) -> None:
+    a, b = make.input(2, 3, 5, 4), make.input(2, 3, 7, 4)
+    y = make.add("MatMul", a, make.add("Transpose", b, perm=(0, 1, 3, 2)))
+    graph = applied(absorb_transposed_operands, make, y)
+    assert operators(graph) == ["StridedProduct"]
+    assert graph.nodes[0].inputs == [a, b]
+
+
+def test_heads_of_both_operands_are_read_where_they_lie(make: GraphMaker) -> None:
+    y = make.add("MatMul", split(make), split(make, (0, 2, 3, 1)))
+    assert operators(applied(absorb_transposed_operands, make, y)) == ["StridedProduct"]
+
+
+def test_a_left_operand_whose_rows_would_fall_apart_stays(make: GraphMaker) -> None:
+    a = make.add("Transpose", make.input(4, 5), perm=(1, 0))
+    unchanged(absorb_transposed_operands, make, make.add("MatMul", a, make.input(4, 3)))
+
+
+def test_a_right_operand_that_repeats_keeps_doing_so(make: GraphMaker) -> None:
+    b = make.add("Transpose", make.input(1, 7, 4), perm=(0, 2, 1))
+    graph = applied(absorb_transposed_operands, make, make.add("MatMul", make.input(3, 5, 4), b))
+    assert operators(graph) == ["StridedProduct"]
