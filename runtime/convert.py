@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 
 from runtime.graph import Graph
+from runtime.importers.custom_nodes import CustomNames
 from runtime.importers.onnx_importer import OnnxImport
 from runtime.operators import check_graph
 from runtime.passes.pipeline import PassReport, run_passes
@@ -16,12 +17,13 @@ def convert(
     model: onnx.ModelProto,
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     outputs: Sequence[str] | None = None,
+    custom: CustomNames | None = None,
 ) -> tuple[Graph, list[PassReport]]:
     """Imports a model and runs all passes; the first report says what became constant at import.
 
-    `input_shapes`, `outputs` and errors: see `runtime.importers.onnx_importer.import_onnx`.
+    `input_shapes`, `outputs`, `custom` and errors: see `runtime.importers.onnx_importer.import_onnx`.
     """
-    importer = OnnxImport(model, input_shapes or {}, outputs)
+    importer = OnnxImport(model, input_shapes or {}, outputs, custom)
     graph = importer.run()
     reports = [PassReport("constants at import", importer.builder.folded), *run_passes(graph)]
     check_graph(graph)

@@ -38,7 +38,7 @@ ORDER = {
         "farmrt",
         "condition model",
         "transport",
-        "config rows",
+        "config operators rows",
         "soc toolchain workspace",
         "atomic_file",
         "host_system safe_text",
@@ -56,6 +56,7 @@ ORDER = {
     ],
     "runtime": [
         "reference zoo",
+        "custom",
         "artifacts convert exporters lowering native",
         "frameworks importers passes plan",
         "evaluate kernels",
