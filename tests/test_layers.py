@@ -48,10 +48,11 @@ ORDER = {
         "nightly",
         "tune",
         "compare",
-        "benchmark build convert forecast opbench",
+        "benchmark build convert forecast opbench operator_check",
         "run",
         "example loading samples",
-        "fleet opbench_cases sample_journal targets validate",
+        "custom_cases fleet sample_journal targets validate",
+        "opbench_cases",
         "commit models",
     ],
     "runtime": [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from farm.config import deployment
 from farm.config.deployment import Deployment
 from farm.config.yaml_source import KeyPath
 from farm.operators import modules
@@ -17,24 +19,39 @@ def custom_names(source: Deployment, model: str) -> CustomNames:
     """The operators that a model may have; ConfigError with the line of the module that cannot be loaded."""
     bound = modules.load_installed()
     for key_path, name in _named(source, model):
-        try:
-            bound += modules.load(name, source.path.parent)
-        except ConfigError as error:
-            raise source.error(key_path, str(error)) from None
+        bound += _loaded(source, key_path, name)
     try:
         return register(bound)
     except ConfigError as error:
         raise source.error(("custom_operators",), str(error)) from None
 
 
-def all_operators(source: Deployment) -> list[BoundOperator]:
-    """The operators that a deployment file names, in it or in any model; ConfigError as above."""
+def operators_of_files(files: Sequence[Path]) -> list[BoundOperator]:
+    """The operators of modules and of deployment files (.yml), and those that are installed; each once.
+
+    Raises ConfigError where one cannot be loaded, or two define one operator.
+    """
+    found = modules.load_installed()
+    for file in files:
+        found += _of_deployment(deployment.load(file)) if file.suffix in (".yml", ".yaml") else modules.load_file(file)
+    register(found)
+    return list({each.title: each for each in found}.values())
+
+
+def _of_deployment(source: Deployment) -> list[BoundOperator]:
+    """What a deployment file names, in it or in any model."""
     found: list[BoundOperator] = []
     for model in source.models:
-        custom_names(source, model)
-        for _, name in _named(source, model):
-            found += modules.load(name, source.path.parent)
-    return list({(each.title, each.digest): each for each in found}.values())
+        for key_path, name in _named(source, model):
+            found += _loaded(source, key_path, name)
+    return found
+
+
+def _loaded(source: Deployment, key_path: KeyPath, name: str) -> list[BoundOperator]:
+    try:
+        return modules.load(name, source.path.parent)
+    except ConfigError as error:
+        raise source.error(key_path, str(error)) from None
 
 
 def _named(source: Deployment, model: str) -> Iterator[tuple[KeyPath, str]]:
