@@ -16,6 +16,7 @@ from runtime.native import android
 from runtime.native.abi import ABIS, HOST
 from runtime.native.build import default_output_dir
 from runtime.native.compiling import TranslationUnit, compile_translation_units, run_compiler, writable_folder
+from runtime.native.model_code import LinkedOperators
 from runtime.native.scratch import locked_folder, scratch_folder
 from runtime.native.toolchains import Toolchain, find_toolchain
 from runtime.plan.plan import Plan
@@ -58,6 +59,13 @@ def operators_library(kernels: Sequence[CKernel], abi: str) -> Path:
                 run_compiler(_link_command(toolchain, abi, scratch / library.name, objects))
                 (scratch / library.name).replace(library)
     return library
+
+
+def linked_operators(plan: Plan, name: str) -> LinkedOperators | None:
+    """The C functions that a plan needs, as part of a program that links the model; None where it needs none."""
+    kernels = c_kernels(plan)
+    symbol = f"{name}_operators"
+    return LinkedOperators(symbol, sources(kernels, symbol, "hidden"), _FLAGS) if kernels else None
 
 
 def sources(kernels: Sequence[CKernel], symbol: str, visibility: str) -> dict[str, str]:
