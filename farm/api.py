@@ -37,6 +37,7 @@ from farm.jobs.compare import sides
 from farm.jobs.compare.builds import CompareOptions, compare_job
 from farm.jobs.compare.stored_runs import LATEST, PREFIX, find_run
 from farm.jobs.convert import ConvertOptions, convert_job
+from farm.jobs.custom_cases import cases_of_files
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.forecast import forecast_for_file, forecast_job
 from farm.jobs.loading import LoadOptions
@@ -188,14 +189,19 @@ def opbench(
     all_variants: bool = False,
     memory: str | None = None,
     precision: str | None = None,
+    operators: Sequence[File] = (),
     fleet: FleetOptions = FLEET,
     store: str | None = None,
     gpu_perf_hint: str | None = None,
     gpu_priority_hint: str | None = None,
 ) -> Iterator[OpbenchRow]:
-    """Times single operators: those benchmarks of each unit whose name the regular expression is found in."""
+    """Times single operators: those benchmarks of each unit whose name the regular expression is found in.
+
+    `operators` are modules or deployment files with custom operators, whose cases are benchmarks too.
+    """
     executed = _executed(None, None, gpu_perf_hint, gpu_priority_hint)
-    options = OpbenchOptions(re.compile(pattern), min_time_s, all_variants, memory, precision, executed)
+    cases = cases_of_files([Path(file) for file in operators])
+    options = OpbenchOptions(re.compile(pattern), min_time_s, all_variants, memory, precision, executed, cases)
     return _kept(store, "opbench", opbench_job(_named_or_all(units), options, fleet))
 
 

@@ -70,6 +70,11 @@ def data_file(plan_file: Path) -> Path:
     return plan_file.with_suffix(".data")
 
 
+def operators_file(plan_file: Path) -> Path:
+    """The library of custom CPU operators that a plan needs; most need none."""
+    return plan_file.with_suffix(".operators.so")
+
+
 def refused_file(kernels_file: Path) -> Path:
     """Where compiled kernels lie that a driver did not survive, or that computed something else."""
     return kernels_file.with_name(f"{kernels_file.name}.refused")

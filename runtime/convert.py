@@ -8,6 +8,7 @@ import onnx
 
 from runtime.formats.origin import OriginFormat, origin_formats, origin_lines
 from runtime.graph import Graph
+from runtime.importers.custom_nodes import CustomNames
 from runtime.importers.onnx_importer import OnnxImport
 from runtime.operators import check_graph
 from runtime.passes.pipeline import PassReport, run_passes
@@ -18,13 +19,14 @@ def convert(
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     outputs: Sequence[str] | None = None,
     formats: Mapping[str, OriginFormat] | None = None,
+    custom: CustomNames | None = None,
 ) -> tuple[Graph, list[PassReport]]:
     """Imports a model and runs all passes; the first report says what became constant at import.
 
-    `input_shapes`, `outputs` and errors: see `runtime.importers.onnx_importer.import_onnx`. With `formats`, those of
+    `input_shapes`, `outputs`, `custom` and errors: see `runtime.importers.onnx_importer.import_onnx`. With `formats`, those of
     inputs and outputs that are known, the second report has the origin format of every tensor of the model.
     """
-    importer = OnnxImport(model, input_shapes or {}, outputs)
+    importer = OnnxImport(model, input_shapes or {}, outputs, custom)
     graph = importer.run()
     reports = [PassReport("constants at import", importer.builder.folded)]
     if formats is not None:

@@ -22,6 +22,9 @@ from runtime.operators import ACTIVATION_OF, Attributes, Shape
 Compute = Callable[[Sequence[Array | None], Attributes], Array]
 
 
+CUSTOM: dict[str, Compute] = {}  # users' operators, added by runtime/custom/registry.py
+
+
 def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Computes all tensors of a graph and returns them by name, constants included.
 
@@ -42,6 +45,8 @@ def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 def compute(op: str, arguments: Sequence[Array | None], attributes: Attributes) -> Array:
     """Computes one operator with its fused activation; an absent optional argument is None."""
     with np.errstate(all="ignore"):
+        if op in CUSTOM:
+            return CUSTOM[op](arguments, attributes)
         if op in COMPUTE_GENERIC:
             return COMPUTE_GENERIC[op]([argument for argument in arguments if argument is not None], attributes)
         value = np.asarray(COMPUTE[op](arguments, attributes))

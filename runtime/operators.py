@@ -110,8 +110,34 @@ _FITS: Mapping[AttributeKind, Callable[[Any], bool]] = {
 }
 
 
+def fits_kind(kind: AttributeKind, value: Any) -> bool:
+    """Whether a value may stand in an attribute of a kind."""
+    return value in kind if isinstance(kind, tuple) else _FITS[kind](value)
+
+
 def _no_macs(shapes: Sequence[Shape], output: Shape) -> int:
     return 0
+
+
+@dataclasses.dataclass(frozen=True)
+class CustomOperator:
+    """What the row of a user's operator has beyond those of ours (runtime/custom makes it).
+
+    Attributes:
+        domain, name: the operator in ONNX files.
+        defaults: values of attributes that a node may leave out.
+        input_types, output_type: element types; "" for the output is the first input's.
+        input_ranges: where noise for an input lies when the operator is tried alone.
+        data_format: `fixed`, `transposable` or `source`: what its axes mean (see farm.operators).
+    """
+
+    domain: str
+    name: str
+    defaults: Mapping[str, Any]
+    input_types: tuple[str, ...]
+    output_type: str
+    input_ranges: tuple[tuple[float, float], ...]
+    data_format: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +145,7 @@ class Operator:
     """What holds for every node of one operator.
 
     `inputs`: least and most inputs (None: no limit). `fusible`: takes activation attributes. `macs`: input shapes and
-    output shape -> multiply-accumulates.
+    output shape -> multiply-accumulates. `custom`: what a user's operator has beyond that.
     """
 
     inputs: tuple[int, int | None]
@@ -127,6 +153,7 @@ class Operator:
     attributes: Mapping[str, AttributeKind] = dataclasses.field(default_factory=dict)
     fusible: bool = False
     macs: MacsFunction = _no_macs
+    custom: CustomOperator | None = None
 
 
 def _same(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
@@ -388,7 +415,8 @@ _GENERIC: Mapping[str, Operator] = {
     "Sorting": _generic("Sorting", (1, 1), axis="int", count="count", largest="bool", positions="bool"),
 }
 
-OPERATORS: Mapping[str, Operator] = {
+# Users' operators are added by runtime/custom/registry.py.
+OPERATORS: dict[str, Operator] = {
     **_GENERIC,
     "Conv": Operator((2, 4), _conv, _CONV, fusible=True, macs=_conv_macs),
     "FullyConnected": Operator((2, 3), _fully_connected, fusible=True, macs=_matmul_macs),
@@ -425,7 +453,9 @@ def infer_shape(op: str, shapes: Sequence[Shape], attributes: Attributes) -> Sha
 
 
 def infer_dtype(op: str, dtypes: Sequence[np.dtype[Any]], attributes: Attributes) -> np.dtype[Any]:
-    """Element type of an operator's output: what an attribute says, else the first input's."""
+    """Element type of an operator's output: what an attribute or a user says, else the first input's."""
+    if custom := OPERATORS[op].custom:
+        return np.dtype(custom.output_type) if custom.output_type else dtypes[0]
     if "dtype" in attributes:
         return np.dtype(attributes["dtype"])
     return np.dtype(np.int64) if attributes.get("positions") else dtypes[0]
@@ -495,6 +525,6 @@ def check_attributes(op: str, attributes: Attributes) -> None:
         raise ModelError(f"attributes are {sorted(attributes)}; {sorted(expected)} are expected")
     for name, kind in expected.items():
         value = attributes[name]
-        if not (value in kind if isinstance(kind, tuple) else _FITS[kind](value)):
+        if not fits_kind(kind, value):
             expects = ", ".join(kind) if isinstance(kind, tuple) else kind
             raise ModelError(f"attribute {name} is {value!r}; expected: {expects}")

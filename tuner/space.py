@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from runtime.kernels.spec import Variant, ceil_div
+from runtime.kernels.spec import Variant, ceil_div, within_local_limit
 from runtime.lowering.trials import TrialLaunch
 from runtime.target import Target
 from tuner.trial import DRIVERS_CHOICE, Candidate, LocalSize
@@ -29,10 +29,12 @@ def candidate_costs(launch: TrialLaunch, target: Target, preferred_multiple: int
     `preferred_multiple` is the device's preferred multiple of the work-group size, 0 if unknown.
     """
     all_costs: dict[Candidate, float] = {}
+    limit = launch.kernel.local_limit
+    allowed = within_local_limit(target, limit)
     for order, variant in enumerate(fitting_variants(launch, target)):
         items = three_dimensional(launch.work_items(variant))
-        costs = {DRIVERS_CHOICE: _DRIVERS_CHOICE}
-        for size in local_sizes(items, target, preferred_multiple):
+        costs = {} if limit else {DRIVERS_CHOICE: _DRIVERS_CHOICE}
+        for size in local_sizes(items, allowed, preferred_multiple):
             costs[size] = local_cost(items, size, target.compute_units, preferred_multiple)
         if launch.kernel.local_size:
             costs[three_dimensional(launch.kernel.local_size(launch.dims, variant, target))] = 0.0

@@ -36,6 +36,7 @@ COMMANDS = {
     "run": "farm.cli.commands.run",
     "benchmark": "farm.cli.commands.benchmark",
     "opbench": "farm.cli.commands.opbench",
+    "operators": "farm.cli.commands.operators",
     "tune": "farm.cli.commands.tune",
     "nightly": "farm.cli.commands.nightly",
     "compare": "farm.cli.commands.compare",

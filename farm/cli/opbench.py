@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from farm.cli import options, store_options, view
 from farm.cli.envelope import CommandResult, Document
 from farm.config.execution import Execution
+from farm.jobs.custom_cases import cases_of_files
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.opbench import OpbenchOptions, list_benchmarks, opbench_job
 from farm.rows.opbench import OpbenchRow
@@ -31,6 +33,7 @@ def opbench(
     all_variants: bool,
     precision: str | None,
     memory: str | None,
+    files: Sequence[Path],
     execution: Execution,
     choice: Selection,
     fleet: FleetOptions,
@@ -38,7 +41,8 @@ def opbench(
     as_json: bool,
 ) -> CommandResult:
     """`farm opbench`; returns the exit status."""
-    wanted = OpbenchOptions(_compiled(pattern), min_time, all_variants, memory, precision, execution)
+    cases = cases_of_files(files)
+    wanted = OpbenchOptions(_compiled(pattern), min_time, all_variants, memory, precision, execution, cases)
     units = lookup.chosen_units(choice)
     if only_list:
         return _list(list_benchmarks(units, wanted, fleet), as_json)

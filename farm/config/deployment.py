@@ -6,6 +6,7 @@
     model_graph_format: code                # optional: plans also as C source and static library; default: file
     model_data_format: code                 # optional: their weights too
     linkshared: 1                           # optional: beside that code libfarmrt.so too; default: libfarmrt.a alone
+    custom_operators: [my_ops.py]           # optional: modules of operators of your own; also in a model, for it alone
     models:
       squeezenet_v11:                       # the model's name: letters, digits, `_`, `-` and `.`
         platform: onnx                      # or tensorflow, keras, tflite, pytorch (docs/models.md)
@@ -219,6 +220,7 @@ class Model(ExecutionKeys):
     quantize_large_weights: Annotated[bool, _only_off(FLOATS)] = False
     change_concat_ranges: Annotated[bool, _only_off(FLOATS)] = False
     round_limit: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
+    custom_operators: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
 
     @field_validator("platform")
     @classmethod
@@ -319,6 +321,7 @@ class Deployment(YamlSection):
     model_graph_format: Form = "file"
     model_data_format: Form = "file"
     linkshared: bool = False
+    custom_operators: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
     models: Annotated[dict[SafeName, Model], AfterValidator(not_empty)]
     _source: YamlSource = PrivateAttr()
     _trusted: bool = PrivateAttr(default=False)

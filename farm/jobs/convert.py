@@ -29,9 +29,10 @@ from farm.rows.result import OK, Conditions, make_row
 from farm.rows.row import Ending, Failure, Identity, Provenance, row_fingerprint
 from farm.rows.status import Status
 from farm.workspace import Workspace, data_file
+from runtime.custom.c_library import linked_operators
 from runtime.errors import BuildError, FarmError
 from runtime.exporters.onnx_exporter import export_onnx
-from runtime.native.model_code import write_model_code
+from runtime.native.model_code import c_name, write_model_code
 from runtime.native.toolchains import why_missing
 from runtime.plan.plan import Plan
 from runtime.target import Target
@@ -189,7 +190,7 @@ def _target(pair: TargetPair, facts: TargetFacts | None, prepared: Prepared, run
 def _written(prepared: Prepared, plan: Plan, plan_file: Path, abi: str, facts: str) -> ConvertResult:
     """Writes a plan, and as code where that is wanted and can be compiled."""
     write_plan(plan, plan_file)
-    ending, code_files = _code(prepared.deployment, abi, plan_file)
+    ending, code_files = _code(prepared.deployment, abi, plan, plan_file)
     return ConvertResult(
         ending=ending,
         provenance=Provenance(fingerprint=row_fingerprint(plan.target)),
@@ -207,7 +208,7 @@ def _written(prepared: Prepared, plan: Plan, plan_file: Path, abi: str, facts: s
     )
 
 
-def _code(deployment: Deployment, abi: str, plan_file: Path) -> tuple[Ending, list[Path]]:
+def _code(deployment: Deployment, abi: str, lowered: Plan, plan_file: Path) -> tuple[Ending, list[Path]]:
     """Header, source and library of a plan that was written, where the deployment file asks for code."""
     if deployment.model_graph_format != "code":
         return OK, []
@@ -216,7 +217,8 @@ def _code(deployment: Deployment, abi: str, plan_file: Path) -> tuple[Ending, li
     weights = data_file(plan_file).read_bytes() if deployment.model_data_format == "code" else None
     folder = Workspace(deployment.library_name).code_folder(abi)
     plan = plan_file.read_bytes()
-    code = write_model_code(folder, plan_file.stem, plan, weights, abi, deployment.linkshared)
+    operators = linked_operators(lowered, c_name(plan_file.stem))
+    code = write_model_code(folder, plan_file.stem, plan, weights, abi, deployment.linkshared, operators)
     return OK, [code.header, code.source, code.library]
 
 

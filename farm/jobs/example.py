@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farm.farmrt.answers import KernelsAnswer, LoadAnswer, TunedAnswer
-from farm.jobs.fleet.unit import LIMITED_KERNEL_MS, LOAD_DEADLINE_S, OpenUnit
+from farm.jobs.fleet.unit import LIMITED_KERNEL_MS, LOAD_DEADLINE_S, OpenUnit, given_operators
 from farm.transport.base import CompletedProgram
 from farm.workspace import data_file
 from runtime.errors import DeviceError
@@ -60,6 +60,7 @@ def run_example(opened: OpenUnit, model: ExampleModel, rounds: int, warmup: int)
         "tuned": model.tuned,
         "kernels": model.kernels,
     }
+    files |= given_operators(model.plan_file)
     given = {role: path for role, path in files.items() if path}
     with TemporaryDirectory() as folder:
         inputs = _written(Path(folder), model)

@@ -10,7 +10,7 @@ from farm.config.deployment import Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import LoadAnswer
 from farm.jobs.fleet import kernel_trial
-from farm.jobs.fleet.unit import OpenUnit, write_plan
+from farm.jobs.fleet.unit import OpenUnit, given_operators, write_plan
 from farm.jobs.models.prepare import Prepared
 from farm.rows.row import Provenance, row_fingerprint
 from farm.workspace import data_file
@@ -117,6 +117,7 @@ def provenance_of(opened: OpenUnit, loaded: Loaded) -> Provenance:
         "weights": data_file(loaded.plan_file),
         "tuned": loaded.tuned,
         "kernels": loaded.kernels,
+        **given_operators(loaded.plan_file),
     }
     return Provenance(
         hashes=opened.hashes({role: path for role, path in files.items() if path}),

@@ -16,6 +16,7 @@ from farm.condition.device_state import read_state
 from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
 from farm.farmrt.answers import LoadAnswer
+from farm.jobs.custom_cases import CustomCase
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
 from farm.jobs.fleet.execution import hint_figures
 from farm.jobs.fleet.job_rows import again_where_killed, is_ok
@@ -28,6 +29,7 @@ from farm.rows.result import Conditions, make_row
 from farm.rows.row import Failure, Identity, Provenance, UnitStates, row_fingerprint
 from farm.workspace import Workspace, data_file
 from runtime.errors import FarmError, UnsupportedError
+from runtime.lowering.trial_inputs import trial_inputs
 from runtime.plan.plan import Plan
 from runtime.target import Target
 from runtime.types import Precision
@@ -43,7 +45,10 @@ MAX_REPS = 10_000
 
 @dataclasses.dataclass(frozen=True)
 class OpbenchOptions:
-    """What `farm opbench` was asked for; empty memories or precisions mean all that the unit has."""
+    """What `farm opbench` was asked for; empty memories or precisions mean all that the unit has.
+
+    `custom`: cases of users' operators, beside those of ours.
+    """
 
     pattern: re.Pattern[str]
     min_time_s: float = 0.2
@@ -51,6 +56,7 @@ class OpbenchOptions:
     memory: str | None = None
     precision: str | None = None
     execution: Execution = DEFAULT
+    custom: tuple[CustomCase, ...] = ()
 
 
 def opbench_job(
@@ -85,7 +91,7 @@ def _chosen(opened: OpenUnit, options: OpbenchOptions) -> Iterator[list[Benchmar
     """The benchmarks that match, a list for each case; an operator that images send to buffers comes only once."""
     seen: set[str] = set()
     for target in _targets(opened, options):
-        for case in CASES:
+        for case in (*CASES, *options.custom):
             new = [benchmark for benchmark in _matching(case, target, options) if benchmark.name not in seen]
             seen |= {benchmark.name for benchmark in new}
             yield new
@@ -123,7 +129,7 @@ def _case_rows(
     def measured(benchmark: Benchmark) -> OpbenchRow:
         nonlocal loaded
         if not loaded or not opened.session.alive:
-            loaded = _load(opened, benchmark.plan, options.execution)
+            loaded = _load(opened, benchmark.plan, benchmark.case, options.execution)
         return _measured_row(opened, benchmark, options, loaded)
 
     for benchmark in of_case:
@@ -135,15 +141,13 @@ def _case_rows(
             yield _row(opened.unit, benchmark.name, options, failed)
 
 
-def _load(opened: OpenUnit, plan: Plan, execution: Execution) -> LoadAnswer:
+def _load(opened: OpenUnit, plan: Plan, case: OperatorCase, execution: Execution) -> LoadAnswer:
     """Loads a case's plan and runs it once, so that every step's input is there."""
     if not opened.session.alive:
         opened.session.respawn()
     write_plan(plan, _plan_file(opened))
     loaded = opened.load(_plan_file(opened), execution=execution)
-    random = np.random.default_rng(SEED)
-    inputs = {tensor.name: random.uniform(-1, 1, tensor.shape).astype(np.float32) for tensor in plan.inputs}
-    opened.write_inputs(inputs)
+    opened.write_inputs(trial_inputs(case.graph(), np.random.default_rng(SEED)))
     opened.first_round()
     return loaded
 

@@ -38,7 +38,7 @@ class Samples:
     def __init__(self, prepared: Prepared, folder: Path, compares: bool) -> None:
         self.folder = folder
         self.found = find_samples(folder, prepared.inputs)
-        self._oracle = Oracle(prepared.source) if compares else None
+        self._oracle = Oracle(prepared.source, prepared.custom) if compares else None
 
     @property
     def compares(self) -> bool:

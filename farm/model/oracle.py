@@ -11,32 +11,57 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 
+from farm.model.custom_stages import has_custom_nodes, run_stages
 from runtime.errors import ModelError
+from runtime.importers.custom_nodes import CustomNames
 
 Array = npt.NDArray[Any]
 ERRORS_ONLY = 3
 
 
 class Oracle:
-    """A model that ONNX Runtime has loaded; raises ModelError where it refuses it."""
+    """A model that ONNX Runtime has loaded; raises ModelError where it refuses it.
 
-    def __init__(self, model: onnx.ModelProto) -> None:
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = ERRORS_ONLY
-        with _refusals():
-            self._session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    Of a model with users' operators it loads the parts between them, each when it comes to it first.
+    """
+
+    def __init__(self, model: onnx.ModelProto, custom: CustomNames | None = None) -> None:
+        self._model, self._custom = model, custom or {}
+        self._parts: dict[bytes, onnxruntime.InferenceSession] = {}
+        self._whole = None if has_custom_nodes(model, self._custom) else _session(model)
 
     def outputs(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Runs the model: name -> input gives name -> output."""
-        with _refusals():
-            values = self._session.run(None, dict(inputs))
-        names = (info.name for info in self._session.get_outputs())
-        return {name: np.asarray(value) for name, value in zip(names, values, strict=True)}
+        if self._whole:
+            return _run(self._whole, inputs)
+        return run_stages(self._model, inputs, self._custom, self._run_part)
+
+    def _run_part(self, part: onnx.ModelProto, values: Mapping[str, Array]) -> dict[str, Array]:
+        key = part.SerializeToString(deterministic=True)
+        if key not in self._parts:
+            self._parts[key] = _session(part)
+        return _run(self._parts[key], values)
 
 
-def expected_outputs(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def expected_outputs(
+    model: onnx.ModelProto, inputs: Mapping[str, Array], custom: CustomNames | None = None
+) -> dict[str, Array]:
     """Runs a model once; see Oracle."""
-    return Oracle(model).outputs(inputs)
+    return Oracle(model, custom).outputs(inputs)
+
+
+def _session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = ERRORS_ONLY
+    with _refusals():
+        return onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+
+
+def _run(session: onnxruntime.InferenceSession, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    with _refusals():
+        values = session.run(None, dict(inputs))
+    names = (info.name for info in session.get_outputs())
+    return {name: np.asarray(value) for name, value in zip(names, values, strict=True)}
 
 
 @contextlib.contextmanager

@@ -62,7 +62,8 @@ class _Export:
             initializer=self.initializers,
             value_info=self._infos(written),
         )
-        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, VERSION)]
+        domains = sorted({DOMAIN, *(node.domain for node in nodes if node.domain)})
+        opsets = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(domain, VERSION) for domain in domains)]
         return helper.make_model(
             proto, opset_imports=opsets, ir_version=IR_VERSION, producer_name="farm", producer_version=RUNTIME_VERSION
         )
@@ -97,8 +98,10 @@ class _Export:
 
 
 def _domain_node(node: Node) -> onnx.NodeProto:
-    """Makes a node of the project's domain, with the operator's name and attributes as the graph has them."""
-    proto = helper.make_node(node.op, node.inputs, node.outputs, node.name, domain=DOMAIN)
+    """Makes a node of the project's or the user's domain, with the attributes as the graph has them."""
+    custom = OPERATORS[node.op].custom
+    op, domain = (custom.name, custom.domain) if custom else (node.op, DOMAIN)
+    proto = helper.make_node(op, node.inputs, node.outputs, node.name, domain=domain)
     kinds = {**ACTIVATION_ATTRIBUTES, **OPERATORS[node.op].attributes}
     for name, value in sorted(node.attrs.items()):
         kind = kinds[name]

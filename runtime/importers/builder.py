@@ -15,7 +15,7 @@ from runtime.generic_forms import generic_form
 from runtime.graph import Array, Graph, Node, TensorInfo
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.tensors import is_float
-from runtime.operators import check_attributes, infer_dtype, infer_shape
+from runtime.operators import OPERATORS, check_attributes, infer_dtype, infer_shape
 
 CONSTANT_LIMIT_BYTES = 1 << 31
 
@@ -111,7 +111,7 @@ class GraphBuilder:
             check_size(node, shape)
             self.folded.append(node.name)
             value = self._folded(node, op, arguments, attributes)
-            self.graph.constants[output] = value.astype(dtype) if op in GENERIC_OPERATORS else as_graph_type(value)
+            self.graph.constants[output] = value.astype(dtype) if _is_typed(op) else as_graph_type(value)
             self.graph.tensors[output] = TensorInfo(tuple(value.shape), self.graph.constants[output].dtype)
             return output
         self._append(node, *self._typed(node, op, inputs, attributes), output)
@@ -121,9 +121,9 @@ class GraphBuilder:
     def _typed(
         self, node: OnnxNode, op: str, inputs: list[str], attributes: dict[str, Any]
     ) -> tuple[str, list[str], dict[str, Any]]:
-        """The operator as its element types need it: only generic ones know others than float32."""
+        """The operator as its element types need it: only generic and users' ones know others than float32."""
         others = [name for name in inputs if name and self.dtype(name) != np.float32]
-        if op in GENERIC_OPERATORS or not others:
+        if _is_typed(op) or not others:
             return op, inputs, attributes
         form = generic_form(op, [self.shape(name) for name in inputs if name], self.dtype(others[0]), attributes)
         if form is None or any(self.dtype(name) != self.dtype(others[0]) for name in inputs):
@@ -150,6 +150,11 @@ class GraphBuilder:
     def _append(self, node: OnnxNode, op: str, inputs: list[str], attributes: dict[str, Any], output: str) -> None:
         name = _unique(node.name if output == node.label else f"{node.name}/{op}", self._node_names)
         self.graph.nodes.append(Node(op, name, inputs, [output], attributes))
+
+
+def _is_typed(op: str) -> bool:
+    """Whether an operator takes other element types than float32."""
+    return op in GENERIC_OPERATORS or OPERATORS[op].custom is not None
 
 
 def as_graph_type(value: Array) -> Array:

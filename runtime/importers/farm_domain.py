@@ -25,7 +25,8 @@ _READ: Mapping[str, Callable[[OnnxNode, str], Any]] = {
 }
 
 
-def _read(node: OnnxNode, name: str, kind: AttributeKind) -> Any:
+def read_attribute(node: OnnxNode, name: str, kind: AttributeKind) -> Any:
+    """Value of an attribute that the node has; raises ModelError where it is of another type."""
     return node.text(name, "") if isinstance(kind, tuple) else _READ[kind](node, name)
 
 
@@ -37,5 +38,5 @@ def import_farm_node(node: OnnxNode, builder: GraphBuilder) -> None:
     unknown = sorted(node.attributes.keys() - kinds.keys())
     if unknown:
         raise ModelError(f"{node}: attribute {unknown[0]} is unknown; known: {', '.join(sorted(kinds))}")
-    attributes = {name: _read(node, name, kinds[name]) for name in node.attributes}
+    attributes = {name: read_attribute(node, name, kinds[name]) for name in node.attributes}
     builder.emit(node, node.op, node.inputs, attributes, node.output)

@@ -14,6 +14,7 @@ from runtime.generic_forms import element_form
 from runtime.graph import Graph
 from runtime.importers.branches import chosen_branch
 from runtime.importers.builder import GraphBuilder, check_finite
+from runtime.importers.custom_nodes import CustomNames, import_custom_node
 from runtime.importers.farm_domain import DOMAIN, VERSION, import_farm_node
 from runtime.importers.functions import expanded, function_of
 from runtime.importers.handlers import HANDLERS
@@ -32,14 +33,16 @@ def import_onnx(
     model: onnx.ModelProto,
     input_shapes: Mapping[str, tuple[int, ...]] | None = None,
     outputs: Sequence[str] | None = None,
+    custom: CustomNames | None = None,
 ) -> Graph:
     """The graph of a model.
 
     `input_shapes` binds symbolic and confirms fixed shapes; it may name an intermediate tensor, which then is an input
-    and what computes it is left out. `outputs` (default: the model's) may name any tensor. Raises ModelError for
-    a damaged or inconsistent model, UnsupportedError for what this importer lacks.
+    and what computes it is left out. `outputs` (default: the model's) may name any tensor. `custom`: the users'
+    operators that the model may have. Raises ModelError for a damaged or inconsistent model, UnsupportedError for what
+    this importer lacks.
     """
-    return OnnxImport(model, input_shapes or {}, outputs).run()
+    return OnnxImport(model, input_shapes or {}, outputs, custom).run()
 
 
 class OnnxImport:
@@ -50,7 +53,11 @@ class OnnxImport:
     """
 
     def __init__(
-        self, model: onnx.ModelProto, input_shapes: Mapping[str, tuple[int, ...]], outputs: Sequence[str] | None
+        self,
+        model: onnx.ModelProto,
+        input_shapes: Mapping[str, tuple[int, ...]],
+        outputs: Sequence[str] | None,
+        custom: CustomNames | None = None,
     ) -> None:
         model = _modern(model)
         self.proto = model.graph
@@ -61,6 +68,7 @@ class OnnxImport:
         self.builder = GraphBuilder(model.graph.name or "model", {*self.initializers, *self.producers, *declared})
         self.input_shapes = {name: tuple(shape) for name, shape in input_shapes.items()}
         self.outputs = list(outputs or [value.name for value in model.graph.output])
+        self._custom = custom or {}
         self._renamed: dict[str, str] = {}
         self._refusals = Refusals()
 
@@ -133,7 +141,8 @@ class OnnxImport:
         node = OnnxNode.parse(proto, opsets.get(domain, 0), self._renamed)
         unknown = [name for name in filter(None, node.inputs) if name not in self.builder.graph.tensors]
         if any(self._refusals.lacks(name) for name in unknown):
-            self._refusals.skip(node, domain in ("", DOMAIN) and (node.op in HANDLERS or self._is_defined(proto, node)))
+            known = domain in ("", DOMAIN) and (node.op in HANDLERS or self._is_defined(proto, node))
+            self._refusals.skip(node, known or (domain, node.op) in self._custom)
             return
         if unknown:
             raise self._unknown_input(node, unknown[0])
@@ -145,6 +154,8 @@ class OnnxImport:
     def _dispatch(self, proto: onnx.NodeProto, node: OnnxNode, domain: str) -> None:
         if domain == DOMAIN:
             import_farm_node(node, self.builder)
+        elif (domain, node.op) in self._custom:
+            import_custom_node(node, self._custom[domain, node.op], self.builder)
         elif domain == "" and node.op == "If":
             self._import_nodes(chosen_branch(proto, node, self.builder), {**self.opsets, "": node.opset})
         elif domain == "" and node.op in HANDLERS:
@@ -160,11 +171,16 @@ class OnnxImport:
         infos = [self.builder.graph.tensors[name] if name else None for name in node.inputs]
         function = function_of(proto, node.opset, infos)
         if function is None:
-            supported = ", ".join(sorted(HANDLERS))
             operator = f"{proto.domain or 'ai.onnx'}.{node.op}"
-            raise UnsupportedError(f"{node}: operator {operator} is not supported; are: {supported}")
+            raise UnsupportedError(f"{node}: operator {operator} is not supported; {self._supported(proto.domain)}")
         own = {entry.domain: entry.version for entry in function.opset_import}
         self._import_nodes(expanded(function, proto, node.opset), {**self.opsets, **own})
+
+    def _supported(self, domain: str) -> str:
+        """What there is in place of an operator of a domain that is not supported."""
+        if domain in ("", "ai.onnx"):
+            return f"are: {', '.join(sorted(HANDLERS))}"
+        return "custom_operators in the deployment file may name a module that has it (docs/custom-operators.md)"
 
     def _import_nodes(self, protos: Iterable[onnx.NodeProto], opsets: Mapping[str, int]) -> None:
         """Adds nodes that stand for one of the model."""

@@ -16,8 +16,9 @@ _FOLDER = Path(__file__).parent
 @functools.cache
 def program_source(kernel: Kernel) -> str:
     """The whole OpenCL source of a kernel's program: the common prelude, that of its memory type, then its file."""
-    parts = (_FOLDER / "prelude.cl", _FOLDER / kernel.memory / "prelude.cl", _FOLDER / kernel.memory / kernel.source)
-    return "\n".join(part.read_text() for part in parts if part.exists())
+    preludes = (_FOLDER / "prelude.cl", _FOLDER / kernel.memory / "prelude.cl")
+    own = kernel.text or (_FOLDER / kernel.memory / kernel.source).read_text()
+    return "\n".join([*(part.read_text() for part in preludes), own])
 
 
 @functools.cache

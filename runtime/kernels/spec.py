@@ -106,6 +106,8 @@ class Kernel:
         splittable: uses global ids only, so that it may be enqueued in parts.
         tunable: worth tuning.
         cpu: farmrt has a CPU operator of this name and argument list.
+        text: the source of a user's kernel, in place of a file of ours.
+        local_limit: largest local size that the kernel can be launched with, for each axis; empty: any.
     """
 
     name: str
@@ -126,6 +128,8 @@ class Kernel:
     splittable: bool = True
     tunable: bool = False
     cpu: bool = True
+    text: str = ""
+    local_limit: WorkItems = ()
 
     def default_variant(self, dims: Dims, target: Target) -> Variant | None:
         """The cheapest fitting default of the GPU family, else the first variant that fits; None where none does."""
@@ -143,6 +147,13 @@ class Kernel:
                 return self.defaults[prefix]
             prefix = prefix.rpartition("-")[0]
         return self.defaults.get("", ())
+
+
+def within_local_limit(target: Target, limit: WorkItems) -> Target:
+    """The target as a kernel may use it that has a limit on its local sizes; an axis without one is not limited."""
+    a, b, c = target.max_work_item_sizes
+    x, y, z = (*limit, *(a, b, c)[len(limit) :])
+    return dataclasses.replace(target, max_work_item_sizes=(min(a, x), min(b, y), min(c, z)))
 
 
 def ceil_div(value: int, divisor: int) -> int:

@@ -15,6 +15,7 @@ from runtime.lowering.assembly import assemble_plan, round_up
 from runtime.lowering.builder import Options
 from runtime.lowering.lower import emit_launches, lower
 from runtime.lowering.poison import poison_outputs
+from runtime.lowering.trial_inputs import trial_inputs
 from runtime.plan.container import align
 from runtime.plan.plan import Expectation, Plan, Size3, Step
 from runtime.target import Target
@@ -85,8 +86,7 @@ def trial_plan(graphs: Sequence[Graph], target: Target, options: Options | None 
     chosen = dataclasses.replace(options or Options(), reuse_memory=False, keep_layers=False)
     uses = _uses(graphs, target, chosen)
     merged = _merged(graphs, target, chosen)
-    random = np.random.default_rng(_SEED)
-    inputs = {name: random.uniform(-1, 1, merged.shape(name)).astype(np.float32) for name in merged.inputs}
+    inputs = trial_inputs(merged, np.random.default_rng(_SEED))
     builder = emit_launches(merged, target, dataclasses.replace(chosen, keep_layers=True))
     poison_of = poison_outputs(builder)
     plan = _with_expectations(assemble_plan(builder), evaluate(merged, inputs))

@@ -34,7 +34,7 @@ _SANITIZERS = (
     "-DRT_TEST_ALLOCATION",
 )
 _FAST = ("-O3", "-ffp-contract=fast", "-fno-math-errno")
-_NOT_HOT = {"cpu_call", "cpu_check", "cpu_dispatch"}  # run once a load
+_NOT_HOT = {"cpu_call", "cpu_check", "cpu_dispatch", "cpu_users"}  # run once a load
 _TILES = _FOLDER / "src" / "cpu_tile.c"
 _X86_SETS = {"avx2": ("-mavx2", "-mfma"), "avx512": ("-mavx512f", "-mavx2", "-mfma", "-mprefer-vector-width=512")}
 _LIBRARIES = ("-lpthread", "-ldl", "-lm")

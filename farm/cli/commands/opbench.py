@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -27,6 +28,14 @@ PRECISIONS = [precision.name.lower() for precision in Precision]
 @click.option("--variants", "all_variants", is_flag=True, help="Every variant of each kernel, not only the default.")
 @click.option("--precision", type=click.Choice(PRECISIONS), help="Only this precision.  [default: all of the unit]")
 @click.option("--memory", type=click.Choice(["buffer", "image"]), help="Only this memory.  [default: all of the unit]")
+@click.option(
+    "--operators",
+    "files",
+    metavar="MODULE.py|MODEL.yml",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="The custom operators of this file too; repeatable. Those that are installed are there in any case.",
+)
 @hint_options
 @options.unit_options
 @options.fleet_options("farm opbench")

@@ -41,7 +41,8 @@ from farm.rows.status import Status
 from farm.transport import Transport, connect
 from farm.transport.interruption import Interruption
 from farm.units import facts_cache, health, target_files
-from farm.workspace import Workspace, data_file
+from farm.workspace import Workspace, data_file, operators_file
+from runtime.custom.c_library import abi_key, c_kernels, operators_library
 from runtime.errors import DeadlineError, JobError, UnsupportedError
 from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
@@ -192,6 +193,7 @@ class OpenUnit:
         `round_limit_s` is the model's own limit, for where the command line names none; None: by the plan's work.
         """
         files = {"plan": plan_file, "data": data_file(plan_file), "tuned": tuned, "kernels": kernels}
+        files |= given_operators(plan_file)
         remotes = self.connection.store.put([path for path in files.values() if path])
         named_s = self.connection.round_limit_s or round_limit_s
         self.round_limit_s = named_s or round_limit.round_limit_s(plan_file)
@@ -241,6 +243,12 @@ class OpenUnit:
                 self.transport.pull(remote, local)
                 outputs[tensor.name] = np.fromfile(local, ELEMENT_NAMES[tensor.element_type]).reshape(tensor.shape)
         return outputs
+
+
+def given_operators(plan_file: Path) -> dict[str, Path]:
+    """The library of a plan's custom CPU operators, under the word by which it is loaded; empty without one."""
+    library = operators_file(plan_file)
+    return {"operators": library} if library.is_file() else {}
 
 
 def choose_target(
@@ -342,9 +350,18 @@ def _made_ready(
 
 
 def write_plan(plan: Plan, plan_file: Path) -> None:
-    """Writes a plan and its weights."""
+    """Writes a plan, its weights, and the library of the custom CPU operators that it needs."""
+    _write_operators(plan, operators_file(plan_file))
     write_changed(data_file(plan_file), plan.data)
     write_changed(plan_file, encode_plan(plan))
+
+
+def _write_operators(plan: Plan, library_file: Path) -> None:
+    kernels = c_kernels(plan)
+    if kernels:
+        write_changed(library_file, operators_library(kernels, abi_key(plan.target.abi)).read_bytes())
+    else:
+        library_file.unlink(missing_ok=True)
 
 
 def write_changed(path: Path, content: bytes) -> None:

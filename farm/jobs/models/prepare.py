@@ -17,6 +17,7 @@ import onnx
 from farm.config.deployment import Deployment, Input, Model, Output, Runtime
 from farm.config.execution import Execution
 from farm.config.platforms import PLATFORMS, DataFormat
+from farm.jobs.models.custom import custom_names
 from farm.model import boundary, data_formats, fetch
 from farm.model.framework_model import FrameworkModel
 from farm.model.half_range import beyond_half
@@ -27,6 +28,7 @@ from runtime.errors import ConfigError, ModelError, UnsupportedError
 from runtime.evaluate import evaluate
 from runtime.formats.origin import OriginFormat
 from runtime.graph import Graph
+from runtime.importers.custom_nodes import CustomNames
 from runtime.lowering.lower import Options
 from runtime.passes.pipeline import PassReport
 from runtime.types import Precision
@@ -49,6 +51,7 @@ class Prepared:
         outputs: the deployment file's outputs, then its check_tensors where those are compared too.
         source: the bounded ONNX model, what the oracle runs.
         graph: the same, converted.
+        custom: the users' operators that the model may have.
         framework: the model as the framework has it that computes the reference outputs; None for ONNX Runtime.
     """
 
@@ -60,6 +63,7 @@ class Prepared:
     source: onnx.ModelProto
     graph: Graph
     reports: tuple[PassReport, ...]
+    custom: CustomNames
     framework: FrameworkModel | None = None
 
     def options(self, keep_layers: bool = False) -> Options:
@@ -93,22 +97,23 @@ def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool =
     named = settings.subgraph.outputs + (_checked(settings) if check else ())
     path, weights = fetcher.model_file(name), fetcher.weight_file(name)
     own = PLATFORMS[settings.platform].own_format
+    custom = custom_names(source, name)
     with _located(source, name):
         found = _framework_model(source, name, path, named)
         onnx_file = found.onnx_file(fetcher.cache_folder) if found else path
         read = read_source_model(settings.platform, onnx_file, weights, settings.subgraph.inputs, named)
         inputs = data_formats.infer_inputs(read.model, settings.subgraph.inputs)
         model = boundary.cut_at_boundary(read.model, inputs, named, own)
-        graph, reports = convert(model, formats=_known_formats(inputs, named))
+        graph, reports = convert(model, formats=_known_formats(inputs, named), custom=custom)
         outputs = data_formats.infer_outputs([graph.shape(tensor.name) for tensor in named], named, inputs)
         if outputs != named:
             model = boundary.cut_at_boundary(read.model, inputs, outputs, own)
-            graph, reports = convert(model, formats=_known_formats(inputs, outputs))
+            graph, reports = convert(model, formats=_known_formats(inputs, outputs), custom=custom)
         reports = [*_import_report(settings.platform, read.notes), *reports]
         graph.name = name
         _check_outputs(graph, outputs)
     oracle = None if settings.oracle == "onnxruntime" else found
-    return Prepared(source, name, settings, inputs, outputs, model, graph, tuple(reports), oracle)
+    return Prepared(source, name, settings, inputs, outputs, model, graph, tuple(reports), custom, oracle)
 
 
 def _known_formats(inputs: Sequence[Input], outputs: Sequence[Output]) -> dict[str, OriginFormat]:
@@ -167,7 +172,7 @@ class TestData:
         """The oracle's outputs."""
         if self._prepared.framework:
             return self._prepared.framework.reference_outputs(self.inputs)
-        return expected_outputs(self._prepared.source, self.inputs)
+        return expected_outputs(self._prepared.source, self.inputs, self._prepared.custom)
 
     @functools.cached_property
     def beyond_half(self) -> str:

@@ -2,7 +2,7 @@
  *
  *     cc -I. infer.c libfarmrt.a -lpthread -ldl -lm -o infer       # in build/farmrt/ABI, after `farm build`
  *     ./infer plan=m.plan data=m.data input=a.raw input=b.raw output=c.raw [rounds=N] [warmup=N] \
- *         [tuned=FILE] [kernels=FILE] [soc=SOC] [limit_kernel_ms=X]
+ *         [tuned=FILE] [kernels=FILE] [operators=FILE] [soc=SOC] [limit_kernel_ms=X]
  *
  * A file for each input and output, in the model's order: float32, row-major. It prints one fact a line, its name and
  * its value. `farm run --example` builds this for a unit, runs it there and compares the outputs.
@@ -100,6 +100,7 @@ int main(int count, char **words) {
         .data_path = word_value(words, "data", 0),
         .tuned_path = word_value(words, "tuned", 0),
         .kernels_path = word_value(words, "kernels", 0),
+        .operators_path = word_value(words, "operators", 0),
         .soc = word_value(words, "soc", 0),
         .limit_kernel_ms = limit != NULL ? atof(limit) : 0,
     };

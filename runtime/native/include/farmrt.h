@@ -86,6 +86,8 @@ typedef struct {
     const char *cores;     /* list of CPUs for CPU operators (`4-7` or `0,2`), instead of affinity */
     rt_hint perf_hint;     /* how high the GPU should clock */
     rt_hint priority_hint; /* whose work goes first on the GPU */
+    const char *operators_path; /* library of custom CPU operators, which is loaded as code; NULL: none */
+    const void *operators;      /* instead of operators_path: the rt_operator_table of a program that links them */
 } rt_options;
 
 /* An input or output; what it points to is the engine's. A value. */

@@ -7,6 +7,7 @@
 #include "arithmetic.h"
 #include "cpu_call.h"
 #include "cpu_tile.h"
+#include "cpu_users.h"
 #include "errors.h"
 #include "workers.h"
 
@@ -15,6 +16,7 @@ struct rt_cpu {
     const rt_storage *storage;
     rt_workers *workers; /* NULL where no step needs the CPU, as `tiles` */
     const rt_tile_kernels *tiles;
+    rt_cpu_users *users;       /* NULL where the options name none */
     uint64_t work;             /* inner operations of a round */
     const rt_cpu_call **calls; /* one a step, NULL for OpenCL steps */
 };
@@ -36,7 +38,7 @@ static rt_status workers_need(rt_cpu *cpu, const rt_options *options, rt_error *
 static rt_status step_add(rt_cpu *cpu, uint32_t step, rt_repack *repack, const rt_options *options, rt_error *error) {
     rt_status status = workers_need(cpu, options, error);
     if (status != RT_OK) return status;
-    status = rt_cpu_call_create(&cpu->calls[step], cpu->plan, step, cpu->tiles, repack, error);
+    status = rt_cpu_call_create(&cpu->calls[step], cpu->plan, step, cpu->tiles, cpu->users, repack, error);
     if (status != RT_OK) return status;
     const rt_cpu_needs *needs = &cpu->calls[step]->needs;
     cpu->work = rt_sum(cpu->work, needs->work);
@@ -62,7 +64,8 @@ rt_status rt_cpu_create(rt_cpu **cpu, const rt_plan *plan, const rt_storage *sto
     rt_cpu *made = *cpu = rt_memory_allocate(1, sizeof *made);
     if (made == NULL) return rt_error_no_memory(error, "the CPU operators");
     *made = (rt_cpu){.plan = plan, .storage = storage};
-    rt_status status = steps_add(made, repack, options, error);
+    rt_status status = rt_cpu_users_open(&made->users, options, error);
+    if (status == RT_OK) status = steps_add(made, repack, options, error);
     if (status != RT_OK) {
         rt_cpu_destroy(made);
         *cpu = NULL;
@@ -75,6 +78,7 @@ void rt_cpu_destroy(rt_cpu *cpu) {
     rt_workers_stop(cpu->workers);
     for (uint32_t i = 0; cpu->calls != NULL && i < cpu->plan->step_count; i++) rt_cpu_call_destroy(cpu->calls[i]);
     rt_memory_free(cpu->calls);
+    rt_cpu_users_close(cpu->users);
     rt_memory_free(cpu);
 }
 

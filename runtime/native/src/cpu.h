@@ -17,7 +17,7 @@
 typedef struct rt_cpu rt_cpu;
 
 /* Makes every CPU step's call, and starts the workers, for rt_cpu_destroy. Of the options it reads threads, affinity,
- * cores, isa and max_cpu_work. RT_UNSUPPORTED (no such operator, instruction set or cores, too much work), RT_BAD_FILE, RT_NO_MEMORY;
+ * cores, isa, max_cpu_work and the custom operators. RT_UNSUPPORTED (no such operator, instruction set or cores, too much work), RT_BAD_FILE, RT_NO_MEMORY;
  * `*cpu` is NULL then. */
 rt_status rt_cpu_create(rt_cpu **cpu, const rt_plan *plan, const rt_storage *storage, rt_repack *repack,
                         const rt_options *options, rt_error *error);

@@ -71,6 +71,7 @@ static bool codes_read(rt_cpu_codes *codes, const char *text) {
 typedef struct {
     const rt_plan *plan;
     uint32_t step;
+    const rt_cpu_users *users;
     rt_repack *repack;
     rt_cpu_call *call;
     rt_error *error;
@@ -182,6 +183,12 @@ typedef struct {
     rt_cpu_fault fault;
 } faultable_call;
 
+/* Why there is no operator of a name: a user's has an `@` in it. */
+static const char *why_missing(const char *name, size_t length) {
+    bool is_users = memchr(name, '@', length) != NULL;
+    return is_users ? "the library of custom operators is not given, or has another version of it" : RT_CPU_MISSING;
+}
+
 /* Fills a call: its operator, the codes, the arguments, weights in the CPU's block size, then what the operator needs.
  * RT_UNSUPPORTED for an operator that is not known, RT_BAD_FILE for anything else that is wrong with the step; the call
  * is then the caller's to release. */
@@ -191,7 +198,8 @@ static rt_status call_fill(const maker *make, const rt_tile_kernels *tiles) {
     size_t length = strcspn(kernel, " ");
     call->tiles = tiles;
     call->operator= operator_find(kernel, length);
-    if (call->operator== NULL) return bad_step(make, RT_UNSUPPORTED, RT_CPU_MISSING);
+    if (call->operator== NULL) call->operator= rt_cpu_users_find(make->users, kernel, length);
+    if (call->operator== NULL) return bad_step(make, RT_UNSUPPORTED, why_missing(kernel, length));
     if (!codes_read(&call->codes, kernel + length)) return bad_step(make, RT_BAD_FILE, "an option is out of range");
     if (!arguments_take(make)) return bad_step(make, RT_BAD_FILE, "its arguments are not the operator's");
     bool repack = call->operator->packing != NULL && call->codes.block != RT_CPU_BLOCK;
@@ -202,11 +210,11 @@ static rt_status call_fill(const maker *make, const rt_tile_kernels *tiles) {
 }
 
 rt_status rt_cpu_call_create(const rt_cpu_call **call, const rt_plan *plan, uint32_t step, const rt_tile_kernels *tiles,
-                             rt_repack *repack, rt_error *error) {
+                             const rt_cpu_users *users, rt_repack *repack, rt_error *error) {
     faultable_call *made = rt_memory_allocate(1, sizeof *made);
     *call = NULL;
     if (made == NULL) return rt_error_no_memory(error, "a CPU operator");
-    maker make = {plan, step, repack, &made->call, error};
+    maker make = {plan, step, users, repack, &made->call, error};
     made->call.fault = &made->fault;
     *call = make.call;
     rt_status status = call_fill(&make, tiles);

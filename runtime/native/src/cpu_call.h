@@ -9,16 +9,18 @@
 
 #include "../include/farmrt.h"
 #include "cpu_operator.h"
+#include "cpu_users.h"
 #include "plan.h"
 #include "repack.h"
 #include "storage.h"
 #include "workers.h"
 
-/* Makes the call of a CPU step, for rt_cpu_call_destroy, and checks that all it will access lies within its pools.
+/* Makes the call of a CPU step, one of this farmrt's operators or of `users` (NULL: there are none), for
+ * rt_cpu_call_destroy, and checks that all it will access lies within its pools.
  * Weights in blocks of another size are repacked. RT_BAD_FILE or RT_UNSUPPORTED with the step and the problem, or
  * RT_NO_MEMORY; `*call` is NULL then. */
 rt_status rt_cpu_call_create(const rt_cpu_call **call, const rt_plan *plan, uint32_t step, const rt_tile_kernels *tiles,
-                             rt_repack *repack, rt_error *error);
+                             const rt_cpu_users *users, rt_repack *repack, rt_error *error);
 
 /* Releases it; NULL is ignored. */
 void rt_cpu_call_destroy(const rt_cpu_call *call);

@@ -34,6 +34,7 @@ void rt_load_take(rt_options *options, rt_command *command) {
     options->data_path = rt_command_required(command, "data");
     options->tuned_path = rt_command_text(command, "tuned");
     options->kernels_path = rt_command_text(command, "kernels");
+    options->operators_path = rt_command_text(command, "operators");
     options->soc = rt_command_text(command, "soc");
     options->opencl_library = rt_command_text(command, "opencl");
     options->threads = rt_command_number(command, "threads", 0, MAX_THREADS);

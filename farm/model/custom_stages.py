@@ -1,0 +1,88 @@
+"""Computes a model with users' operators by parts: what ONNX Runtime knows in stages, and between them the references.
+
+Every node belongs to the stage that it can be computed in: after as many users' operators as lie on the longest way to
+it. So each node is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import NodeProto, helper
+
+from runtime.evaluate import compute
+from runtime.importers.custom_nodes import CustomNames, read_attributes
+from runtime.importers.onnx_node import OnnxNode
+
+Array = npt.NDArray[Any]
+Run = Callable[[onnx.ModelProto, Mapping[str, Array]], dict[str, Array]]
+
+
+def has_custom_nodes(model: onnx.ModelProto, custom: CustomNames) -> bool:
+    """Whether a model has any of the users' operators."""
+    return any((node.domain, node.op_type) in custom for node in model.graph.node)
+
+
+def run_stages(model: onnx.ModelProto, inputs: Mapping[str, Array], custom: CustomNames, run: Run) -> dict[str, Array]:
+    """The outputs of a model; `run` computes a part that has none of the users' operators."""
+    stages = _stages(model, custom)
+    values = dict(inputs) | {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    wanted = [value.name for value in model.graph.output]
+    for number, (ordinary, own) in enumerate(stages):
+        later = [node for stage in stages[number + 1 :] for nodes in stage for node in nodes]
+        values |= _part(model, ordinary, values, {*wanted, *_read([*own, *later])}, run)
+        for node in own:
+            values[node.output[0]] = _reference(node, custom, values)
+    return {name: values[name] for name in wanted}
+
+
+def _stages(model: onnx.ModelProto, custom: CustomNames) -> list[tuple[list[NodeProto], list[NodeProto]]]:
+    """The nodes of each stage: those of ONNX, then the users' operators that read them."""
+    stage_of: dict[str, int] = {}
+    stages: list[tuple[list[NodeProto], list[NodeProto]]] = []
+    for node in model.graph.node:
+        stage = max((stage_of.get(name, 0) for name in _read([node])), default=0)
+        own = (node.domain, node.op_type) in custom
+        stages += [([], []) for _ in range(stage + 1 - len(stages))]
+        stages[stage][own].append(node)
+        stage_of |= dict.fromkeys(node.output, stage + own)
+    return stages
+
+
+def _part(
+    model: onnx.ModelProto, nodes: Sequence[NodeProto], values: Mapping[str, Array], wanted: set[str], run: Run
+) -> dict[str, Array]:
+    """What some nodes compute of the tensors that are wanted."""
+    written = [name for node in nodes for name in node.output if name in wanted and name]
+    if not written:
+        return {}
+    read = [name for name in dict.fromkeys(_read(nodes)) if name in values]
+    graph = helper.make_graph(
+        nodes,
+        "part",
+        [_described(name, values[name]) for name in read],
+        [onnx.ValueInfoProto(name=name) for name in written],
+    )
+    part = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+    return run(part, {name: values[name] for name in read})
+
+
+def _described(name: str, value: Array) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+
+
+def _reference(node: NodeProto, custom: CustomNames, values: Mapping[str, Array]) -> Array:
+    op = custom[node.domain, node.op_type]
+    arguments = [np.asarray(values[name]) if name else None for name in node.input]
+    return compute(op, arguments, read_attributes(OnnxNode.parse(node, 0, {}), op))
+
+
+def _read(nodes: Sequence[NodeProto]) -> list[str]:
+    """What nodes read, in their subgraphs too."""
+    found = [name for node in nodes for name in node.input if name]
+    graphs = [attribute.g for node in nodes for attribute in node.attribute if attribute.HasField("g")]
+    return found + [name for graph in graphs for name in _read(graph.node)]

@@ -1,0 +1,53 @@
+"""Where users' operators enter our tables, once each; a graph knows an operator by the name that it gets here."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Sequence
+
+from runtime import evaluate, operators
+from runtime.custom.binding import BoundOperator
+from runtime.custom.lowering import lower_to_buffers, lower_to_images
+from runtime.errors import ConfigError
+from runtime.importers.custom_nodes import CustomNames
+from runtime.lowering.buffer_operators import LOWERINGS
+from runtime.lowering.image_operators import IMAGE_LOWERINGS
+
+_registered: dict[tuple[str, str], tuple[str, BoundOperator]] = {}  # title and digest -> the graph's name, operator
+_lock = threading.Lock()
+
+
+def register(bound: Sequence[BoundOperator]) -> CustomNames:
+    """Adds operators that may be used together; returns the names that an import of a model needs.
+
+    An operator that was registered before with the same content is the same; one whose content has changed since gets a
+    name of its own, so that graphs made before keep what they were made with. Raises ConfigError where two modules
+    define one operator.
+    """
+    names: dict[tuple[str, str], str] = {}
+    modules: dict[str, BoundOperator] = {}
+    for operator in bound:
+        other = modules.setdefault(operator.title, operator)
+        if other.digest != operator.digest:
+            raise ConfigError(f"{operator.title} is defined twice: in {other.module} and in {operator.module}")
+        names[operator.declared.domain, operator.declared.name] = _name(operator)
+    return names
+
+
+def find_operator(op: str) -> BoundOperator:
+    """The operator that a graph knows by this name. Raises KeyError where there is none."""
+    return next(bound for name, bound in _registered.values() if name == op)
+
+
+def _name(bound: BoundOperator) -> str:
+    key = bound.title, bound.digest
+    with _lock:
+        if key not in _registered:
+            op = bound.title if bound.title not in operators.OPERATORS else f"{bound.title}@{bound.digest}"
+            _registered[key] = op, bound
+            operators.OPERATORS[op] = bound.row()
+            evaluate.CUSTOM[op] = bound.compute
+            LOWERINGS[op] = functools.partial(lower_to_buffers, bound)
+            IMAGE_LOWERINGS[op] = functools.partial(lower_to_images, bound)
+        return _registered[key][0]

@@ -1,0 +1,140 @@
+"""The example of docs/custom-operators.md, as a user would run it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from farm.config import deployment
+from farm.jobs.models.operators import cpu_operators
+from farm.jobs.models.prepare import TestData, prepare
+from farm.model.fetch import Fetcher
+from runtime.convert import convert
+from runtime.lowering.lower import lower
+from runtime.native import build
+from runtime.plan.records import StepKind
+from runtime.target import Target
+from runtime.types import Precision
+from tests.farm.conftest import CallFarm
+from tests.farm.operators.conftest import EXAMPLE, replace
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "custom-operators.md"
+EMBEDDED = Path(build.__file__).parent / "example" / "embedded.c"
+
+
+def rows(output: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(output)["rows"]
+    return found
+
+
+def prepared(file: Path) -> Any:
+    source = deployment.load(file)
+    return prepare(source, "gated", Fetcher(source))
+
+
+@pytest.mark.parametrize("file", ["acme_operators.py", "gated.cl", "gated.c", "gated.yml"])
+def test_the_document_shows_the_files_of_the_example(file: str) -> None:
+    blocks = re.findall(r"```\w+\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    assert (EXAMPLE / file).read_text() in blocks
+
+
+def test_every_command_of_the_document_is_one_that_runs_here(farm: CallFarm, example: Path) -> None:
+    """All but `tune`, which has a test of its own."""
+    (block,) = re.findall(r"```sh\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    commands = re.findall(r"^(farm [^\n#]*)", block, re.MULTILINE)
+    ended = {command: farm(*command.split()[1:])[0] for command in commands if " tune " not in command}
+    assert len(ended) == 4 and set(ended.values()) == {0}, ended
+
+
+def test_the_example_is_right_on_cpu_and_gpu(farm: CallFarm, example: Path) -> None:
+    replace(example / "gated.yml", "runtime: gpu", "runtime: cpu+gpu")
+    status, output, _ = farm("run", "gated.yml", "--validate", "--layers", "--json")
+    assert status == 0
+    assert [(row["runtime"], row["status"]) for row in rows(output)] == [("cpu", "ok"), ("gpu", "ok")]
+    assert all(row["cosine"] > 0.99999 for row in rows(output))
+    assert "operators" in rows(output)[0]["hashes"]
+    status, output, _ = farm("operators", "gated.yml", "--check", "--json")
+    checks = json.loads(output)["checks"]
+    assert status == 0 and {check["status"] for check in checks} == {"ok"}
+    assert {"cpu", "gpu/buffer/fp32", "gpu/buffer/fp16_storage"} <= {check["where"] for check in checks}
+
+
+def test_tuning_finds_the_kernel_and_an_edit_makes_its_entry_void(farm: CallFarm, example: Path) -> None:
+    status, output, _ = farm("tune", "gated.yml", "--level", "quick", "--budget", "1", "--json")
+    assert status == 0 and {row["status"] for row in rows(output)} == {"ok"}
+    (before,) = rows(farm("run", "gated.yml", "--json")[1])
+    replace(example / "gated.cl", "// Gated activation", "// Another gated activation")
+    (after,) = rows(farm("run", "gated.yml", "--json")[1])
+    assert after["tuned"]["match"] == before["tuned"]["match"]
+    assert after["tuned"]["used"] == before["tuned"]["used"] - 1
+    assert (before["kernels"]["built"], after["kernels"]["built"]) == (0, 1)
+
+
+def test_forecast_names_the_kernel_and_where_it_runs(farm: CallFarm, example: Path) -> None:
+    status, output, _ = farm("forecast", "gated.yml", "--json")
+    (row,) = rows(output)
+    assert status == 0
+    (gated,) = [each for each in row["operators"] if each["type"] == "GatedActivation"]
+    assert (gated["device"], gated["kernel"], gated["variant"]) == ("gpu", "gated", "VECTOR4_ITEMS1")
+
+
+def test_the_converted_graph_keeps_the_users_domain(farm: CallFarm, example: Path) -> None:
+    assert farm("convert", "gated.yml")[0] == 0
+    written = onnx.load(str(example / "build/acme/model/gated.onnx"))
+    onnx.checker.check_model(written)
+    assert ("com.acme", "GatedActivation") in {(node.domain, node.op_type) for node in written.graph.node}
+    model = prepared(example / "gated.yml")
+    again, _ = convert(written, custom=model.custom)
+    assert again.nodes == model.graph.nodes
+
+
+def test_the_oracle_is_onnx_runtime_around_the_reference(example: Path) -> None:
+    data = TestData(prepared(example / "gated.yml"), {})
+    weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load("gated.onnx").graph.initializer}
+    padded = np.pad(data.inputs["image"], ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    value, gate = (np.einsum("nchwij,ocij->nohw", windows, weights[name]) for name in ("value_weights", "gate_weights"))
+    expected = (value * 1.5 / (1 + np.exp(-gate))).mean((2, 3), keepdims=True)
+    np.testing.assert_allclose(data.expected["features"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_plan_as_code_holds_the_c_function(farm: CallFarm, example: Path) -> None:
+    """A program that links the model needs no library beside it."""
+    forms = "model_graph_format: code\nmodel_data_format: code\nmodels:"
+    replace(example / "gated.yml", "models:", forms)
+    replace(example / "gated.yml", "runtime: gpu", "runtime: cpu")
+    assert farm("convert", "gated.yml")[0] == 0
+    code = example / "build/acme/code/host"
+    names = ['-DMODEL_HEADER="gated.host.cpu.h"', "-DMODEL=gated_host_cpu_options"]
+    libraries = [str(code / "libgated.host.cpu.a"), str(code / "libfarmrt.a"), "-lpthread", "-ldl", "-lm"]
+    subprocess.run(["cc", f"-I{code}", *names, str(EMBEDDED), *libraries, "-o", "embedded"], check=True)
+    data = TestData(prepared(example / "gated.yml"), {})
+    done = subprocess.run(["./embedded"], input=data.inputs["image"].tobytes(), capture_output=True)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.frombuffer(done.stdout, np.float32), data.expected["features"].reshape(-1), rtol=1e-4)
+
+
+def test_only_operators_of_farmrt_are_kept_in_a_build(example: Path) -> None:
+    replace(example / "gated.yml", "runtime: gpu", "runtime: cpu")
+    assert cpu_operators(prepared(example / "gated.yml")) == {"conv2d", "copy", "reduce"}
+
+
+def test_without_a_kernel_a_half_plan_calls_the_c_function_in_float(farm: CallFarm, example: Path) -> None:
+    text = (example / "acme_operators.py").read_text()
+    start, end = text.index("        kernels=["), text.index("        c=CFunction")
+    (example / "acme_operators.py").write_text(text[:start] + text[end:])
+    replace(example / "gated.yml", "runtime: gpu", "runtime: cpu+gpu")
+    replace(example / "gated.yml", "data_type: fp32_fp32", "data_type: fp16_fp32")
+    status, output, _ = farm("run", "gated.yml", "--validate", "--json")
+    assert status == 0 and [row["status"] for row in rows(output)] == ["ok", "ok"]
+    model = prepared(example / "gated.yml")
+    target = Target("host", "host", precision=Precision.FP16_STORAGE, allow_cpu=True)
+    steps = [step for step in lower(model.graph, target).steps if step.op == "GatedActivation"]
+    assert [(step.kind, step.note) for step in steps] == [(StepKind.CPU, "CPU: no OpenCL kernel")]
