@@ -15,6 +15,7 @@ from runtime.kernels.spec import (
     Variant,
     WorkItems,
     always_fits,
+    needs_half,
     no_cost,
     no_macs,
 )
@@ -75,7 +76,9 @@ def buffer_kernel(
         variants=variants,
         defaults=defaults,
         cost=cost,
-        fits=lambda dims, chosen, target: _compiler_aborts(chosen, target) or rule(dims, chosen, target),
+        fits=lambda dims, chosen, target: (
+            needs_half(chosen, target) or _compiler_aborts(chosen, target) or rule(dims, chosen, target)
+        ),
         local_size=lambda dims, chosen, target: _local_size(work_items(dims, chosen), cpu_local, target),
         block=(lambda chosen: chosen.get("PACK", chosen["BLOCK"])) if packed else None,
         macs=macs,
