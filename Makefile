@@ -5,6 +5,7 @@
 #   make frameworks  tests of models of TensorFlow, Keras, TFLite and PyTorch, in a .venv of their own (2 GB); PyTorch's
 #                    where TORCH_INDEX=URL names the index of its CPU wheels
 #   make integration tests on an emulated ARM64 board that runs (docs/board.md)
+#   make oclgrind    every kernel in every variant under a simulator that checks memory and races (Debian: apt install oclgrind)
 #   make again       the tests that failed in the last run, alone
 #   make check       format, lint, types and quick tests (`./check`)
 #   make setup       only .venv, with what development needs
@@ -22,24 +23,29 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
 # Two more than there are cores: many tests wait, for phones that come back, leases that expire and processes that end.
 TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
+# Each keeps a core busy.
+SIMULATORS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
 # Images for containers set it; the hundreds of Pythons that tests start would compile the sources again each time.
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test frameworks integration again check setup driver intel snapshots sample clean distclean
+.PHONY: demo test frameworks integration oclgrind again check setup driver intel snapshots sample clean distclean
 .NOTPARALLEL:  # two pips must not install at the same time
 
 demo: $(VENV)/.runtime driver
 	$(BIN)/farm demo
 
 test: setup driver
-	$(BIN)/pytest -n $(TEST_WORKERS) --dist worksteal --durations 20 --ignore tests/integration
+	$(BIN)/pytest -n $(TEST_WORKERS) --dist worksteal --durations 20 --ignore tests/integration --ignore tests/oclgrind
 
 frameworks: $(FRAMEWORKS)/.installed
 	$(FRAMEWORKS)/bin/pytest -v --durations 10 tests/frameworks
 
 integration: setup
 	$(BIN)/pytest -v --durations 10 tests/integration
+
+oclgrind: setup
+	$(BIN)/pytest -n $(SIMULATORS) -rs --durations 10 tests/oclgrind
 
 # What failed in the last run, one test at a time on a machine that does nothing else.
 again: setup

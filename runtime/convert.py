@@ -23,8 +23,8 @@ def convert(
 ) -> tuple[Graph, list[PassReport]]:
     """Imports a model and runs all passes; the first report says what became constant at import.
 
-    `input_shapes`, `outputs`, `custom` and errors: see `runtime.importers.onnx_importer.import_onnx`. With `formats`, those of
-    inputs and outputs that are known, the second report has the origin format of every tensor of the model.
+    `input_shapes`, `outputs`, `custom` and errors: see `runtime.importers.onnx_importer.import_onnx`. With `formats`,
+    those of inputs and outputs that are known, the second report has the origin format of every tensor of the model.
     """
     importer = OnnxImport(model, input_shapes or {}, outputs, custom)
     graph = importer.run()

@@ -12,6 +12,12 @@
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
 
+// In half arithmetic, how many products are added in half before their sum is added to a float; a multiple of four. Half
+// keeps 11 bits: of what is added to a long sum, its last bits are lost. benchmarks/half_sums.py says what a run costs.
+#ifndef RUN
+#define RUN 16
+#endif
+
 // Comparisons are written so that a NaN stays a NaN.
 #define CLAMP(v, low, high) ((v) < (low) ? (low) : (v) > (high) ? (high) : (v))
 #define GREATER(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))

@@ -13,12 +13,17 @@ from runtime.types import Precision
 _FOLDER = Path(__file__).parent
 
 
+def source_files(kernel: Kernel) -> list[Path]:
+    """The files of a kernel's program, in order: the common prelude, that of its memory type, then its own."""
+    folder = _FOLDER / kernel.memory
+    return [path for path in (_FOLDER / "prelude.cl", folder / "prelude.cl", folder / kernel.source) if path.exists()]
+
+
 @functools.cache
 def program_source(kernel: Kernel) -> str:
-    """The whole OpenCL source of a kernel's program: the common prelude, that of its memory type, then its file."""
-    preludes = (_FOLDER / "prelude.cl", _FOLDER / kernel.memory / "prelude.cl")
-    own = kernel.text or (_FOLDER / kernel.memory / kernel.source).read_text()
-    return "\n".join([*(part.read_text() for part in preludes), own])
+    """The whole OpenCL source of a kernel's program; that of a user's kernel ends with the text that it brings."""
+    return "
+".join([*(path.read_text() for path in source_files(kernel)), *filter(None, [kernel.text])])
 
 
 @functools.cache

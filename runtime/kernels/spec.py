@@ -11,6 +11,7 @@ import enum
 from collections.abc import Callable, Mapping
 
 from runtime.target import Target
+from runtime.types import Precision
 
 Dims = Mapping[str, int]
 WorkItems = tuple[int, ...]
@@ -67,6 +68,13 @@ def variant(**defines: int) -> Variant:
 
 def always_fits(dims: Dims, chosen: Variant, target: Target) -> str:
     """Accepts every launch: the constraint of a kernel that has none."""
+    return ""
+
+
+def needs_half(chosen: Variant, target: Target) -> str:
+    """Says why a variant cannot run: one with runs of products (RUN, see prelude.cl) is for half arithmetic only."""
+    if chosen.get("RUN") and target.precision != Precision.FP16:
+        return f"runs of {chosen['RUN']} are for half arithmetic"
     return ""
 
 

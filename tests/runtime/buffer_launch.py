@@ -123,14 +123,17 @@ def guard(form: ArgumentForm, is_output: bool) -> float:
 
 
 class Memory:
-    """A tensor argument in a buffer of its own, between guards; `index` says where the elements lie."""
+    """A tensor argument in a buffer of its own, between guards; `index` says where the elements lie.
 
-    def __init__(self, form: ArgumentForm, shape: tuple[int, ...], fill: float, dtype: Any) -> None:
+    Without the `tail`, the buffer ends where the tensor does: a simulator then sees each access behind it.
+    """
+
+    def __init__(self, form: ArgumentForm, shape: tuple[int, ...], fill: float, dtype: Any, tail: int = OFFSET) -> None:
         pixels, channels = shape if form == ArgumentForm.VIEW else (1, math.prod(shape))
         self.stride = channels + GAP if form == ArgumentForm.VIEW else 0
         self.index = OFFSET + np.arange(pixels)[:, None] * (channels + GAP) + np.arange(channels)
         slack = WEIGHT_SLACK if form == ArgumentForm.WEIGHTS else 0
-        self.host = np.full(self.index[-1, -1] + 1 + slack + OFFSET, fill, dtype)
+        self.host = np.full(self.index[-1, -1] + 1 + slack + tail, fill, dtype)
         self.host[self.index[-1, -1] + 1 :][:slack] = 0
 
     def scalars(self, form: ArgumentForm) -> list[np.int32]:
@@ -138,7 +141,7 @@ class Memory:
 
 
 def launch(
-    case: Case, variant: Variant, precision: Precision, local: tuple[int, ...] | None, device: Any
+    case: Case, variant: Variant, precision: Precision, local: tuple[int, ...] | None, device: Any, tail: int = OFFSET
 ) -> tuple[Any, Any]:
     """Launches a case, checks that the guards are intact, and returns what the kernel wrote and what NumPy computes."""
     kernel, dims = case.kernel, case.dims
@@ -156,7 +159,7 @@ def launch(
             assert kernel.block is not None
             values = pack_rows(values, kernel.block(variant))
             shape = values.shape
-        memory = Memory(form, shape, guard(form, is_output), dtype)
+        memory = Memory(form, shape, guard(form, is_output), dtype, tail)
         if is_output:
             output = memory
         else:
@@ -206,13 +209,14 @@ def check(
     variant: Variant | None = None,
     precision: Precision = Precision.FP32,
     local: tuple[int, ...] | None = None,
+    tail: int = OFFSET,
 ) -> None:
     """Runs the case (default variant and local size unless given) and compares within the precision's tolerance."""
     wanted = target(device, precision)
     chosen = variant or case.kernel.default_variant(case.dims, wanted)
     assert chosen is not None
     assert not case.kernel.fits(case.dims, chosen, wanted)
-    actual, expected = launch(case, chosen, precision, local, device)
+    actual, expected = launch(case, chosen, precision, local, device, tail)
     scale = max(1.0, float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)))
     tolerance = TOLERANCE[precision]
     np.testing.assert_allclose(actual, expected, atol=tolerance * scale, rtol=tolerance)

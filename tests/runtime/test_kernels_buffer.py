@@ -80,7 +80,7 @@ def test_every_variant_computes_what_numpy_computes(kernel: BufferKernel, driver
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_every_variant_has_a_case(kernel: BufferKernel) -> None:
-    wide = Target(soc="host", abi="x86_64", gpu_family="pocl-3.1")
+    wide = Target(soc="host", abi="x86_64", gpu_family="pocl-3.1", precision=Precision.FP16)
     dims = [case.dims for case in CASES.values() if case.kernel is kernel]
     assert all(any(not kernel.fits(each, variant, wide) for each in dims) for variant in kernel.variants)
 
@@ -89,7 +89,8 @@ def test_every_variant_has_a_case(kernel: BufferKernel) -> None:
 def test_defaults_are_variants(kernel: BufferKernel) -> None:
     assert {chosen for family in kernel.defaults.values() for chosen in family} <= set(kernel.variants)
     assert "" in kernel.defaults
-    assert len(set(kernel.variants)) == len(kernel.variants) <= 24
+    assert len(set(kernel.variants)) == len(kernel.variants)
+    assert sum(not chosen.get("RUN") for chosen in kernel.variants) <= 24, "what a search has to try in one precision"
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)

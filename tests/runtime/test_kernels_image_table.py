@@ -61,7 +61,7 @@ TABLES = {"rows": np.array([0, 2, 4], np.int32), "columns": np.array([5, 0, 1, 1
 NAMES = pytest.mark.parametrize("name", sorted(TABLE))
 
 
-def run(name, variant=None, local=(2, 3, 1)):
+def run(name, variant=None, local=(2, 3, 1), precision=Precision.FP32):
     """Launches the kernel's case and returns its result."""
     dims, floats, defines = CASES[name]
     kernel = TABLE[name]
@@ -71,7 +71,7 @@ def run(name, variant=None, local=(2, 3, 1)):
         argument: TABLES[argument] if form == ArgumentForm.TABLE else random(seed, *shapes[argument])
         for seed, (argument, form) in enumerate(given)
     }
-    return launch(name, tensors, dims, floats, defines, variant, local=local)
+    return launch(name, tensors, dims, floats, defines, variant, precision, local)
 
 
 def test_every_row_has_a_case():

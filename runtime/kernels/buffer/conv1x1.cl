@@ -14,7 +14,7 @@ kernel void conv1x1(global const storage *x, int x_offset, int x_stride, global 
     UNROLLED for (int p = 0; p < PIXELS; p++)
         pixel[p] = x + x_offset + min(first + p, pixels - 1) * x_stride;
 
-    reals sum[PIXELS][VECTORS];
+    floats sum[PIXELS][VECTORS];
     start_tile(sum, b + b_offset + channel);
 #if LOCAL
     local reals stage[LOCAL * VECTORS];

@@ -35,7 +35,7 @@ kernel void conv2d(global const storage *x, int x_offset, int x_stride, global c
     const bool whole_rows = !padded && dil_w == 1 && x_stride == in_c;
     const int runs = whole_rows ? 1 : k_w, run = whole_rows ? k_w * in_c : in_c;
 
-    reals sum[PIXELS][VECTORS];
+    floats sum[PIXELS][VECTORS];
     start_tile(sum, b + b_offset + group * out_c + channel);
     const int group_weights = (out_c + PACK - 1) / PACK * PACK * k_h * k_w * in_c;
     global const storage *weights = packed(w + w_offset + group * group_weights, channel, k_h * k_w * in_c);

@@ -12,7 +12,7 @@ kernel void fully_connected(global const storage *x, int x_offset, global const 
     UNROLLED for (int p = 0; p < PIXELS; p++)
         pixel[p] = x + x_offset + min(first + p, rows - 1) * in_c;
 
-    reals sum[PIXELS][VECTORS];
+    floats sum[PIXELS][VECTORS];
     start_tile(sum, b + b_offset + channel);
     multiply_add_tile(sum, pixel, packed(w + w_offset, channel, in_c), in_c);
 

@@ -2,7 +2,7 @@
 //   view     x, x_offset, x_stride   NHWC: channel c of pixel p = (n*H + h)*W + w is x[x_offset + p*x_stride + c]
 //   flat     x, x_offset             elements from x[x_offset]
 //   weights  w, w_offset             constants; at least 64 zeros follow them
-// Offsets and strides count elements. Sums of products run in `real` (half where PRECISION is 2), all else in float.
+// Offsets and strides count elements. Products are added in `real` (half where PRECISION is 2), all else is in float.
 #define UNROLLED _Pragma("unroll")
 #define INLINED __attribute__((always_inline))
 #define JOIN_TOKENS(a, b) a##b
@@ -185,17 +185,17 @@ INLINED global const storage *packed(global const storage *w, int channel, int c
     return w + (channel / PACK * columns * PACK + channel % PACK);
 }
 
-INLINED void clear_tile(reals sum[PIXELS][VECTORS])
+INLINED void clear_tile(floats sum[PIXELS][VECTORS])
 {
     UNROLLED for (int p = 0; p < PIXELS; p++)
         UNROLLED for (int k = 0; k < VECTORS; k++)
             sum[p][k] = 0;
 }
 
-INLINED void start_tile(reals sum[PIXELS][VECTORS], global const storage *bias)
+INLINED void start_tile(floats sum[PIXELS][VECTORS], global const storage *bias)
 {
     UNROLLED for (int k = 0; k < VECTORS; k++) {
-        const reals start = LOAD_REAL_N(VECTOR, bias + k * VECTOR);
+        const floats start = LOAD_N(VECTOR, bias + k * VECTOR);
         UNROLLED for (int p = 0; p < PIXELS; p++)
             sum[p][k] = start;
     }
@@ -215,15 +215,15 @@ INLINED void multiply_add_column(reals sum[PIXELS][VECTORS], const real value[PI
             sum[p][k] = MULTIPLY_ADD((reals)(value[p]), weight[k], sum[p][k]);
 }
 
-// sum[p] += pixel[p][c] * w[c] for all columns c, COLUMNS (1 or 4) to a step.
-INLINED void multiply_add_tile(reals sum[PIXELS][VECTORS], global const storage *const pixel[PIXELS],
-                               global const storage *w, int columns)
+// sum[p] += pixel[p][c] * w[c] for the columns c from `first` up to `end`, COLUMNS (1 or 4) to a step.
+INLINED void multiply_add_columns(reals sum[PIXELS][VECTORS], global const storage *const pixel[PIXELS],
+                                  global const storage *w, const int first, int end)
 {
     real value[PIXELS];
     reals weight[VECTORS];
-    int c = 0;
+    int c = first;
 #if COLUMNS == 4
-    for (; c + 4 <= columns; c += 4) {
+    for (; c + 4 <= end; c += 4) {
         REAL_N(4) four[PIXELS];
         UNROLLED for (int p = 0; p < PIXELS; p++)
             four[p] = LOAD_REAL_N(4, pixel[p] + c);
@@ -238,7 +238,7 @@ INLINED void multiply_add_tile(reals sum[PIXELS][VECTORS], global const storage 
         MULTIPLY_ADD_COMPONENT(3)
     }
 #endif
-    for (; c < columns; c++) {
+    for (; c < end; c++) {
         UNROLLED for (int p = 0; p < PIXELS; p++)
             value[p] = LOAD_REAL(pixel[p] + c);
         load_weights(weight, w + c * PACK);
@@ -247,9 +247,64 @@ INLINED void multiply_add_tile(reals sum[PIXELS][VECTORS], global const storage 
 }
 
 #if LOCAL
+// The same with the weights in local memory: those of column c are stage[(c - staged) * VECTORS] and what follows it.
+INLINED void multiply_add_staged(reals sum[PIXELS][VECTORS], global const storage *const pixel[PIXELS],
+                                 local const reals *stage, int staged, int first, int end)
+{
+    for (int c = first; c < end; c++) {
+        real value[PIXELS];
+        reals weight[VECTORS];
+        UNROLLED for (int p = 0; p < PIXELS; p++)
+            value[p] = LOAD_REAL(pixel[p] + c);
+        UNROLLED for (int k = 0; k < VECTORS; k++)
+            weight[k] = stage[(c - staged) * VECTORS + k];
+        multiply_add_column(sum, value, weight);
+    }
+}
+#endif
+
+#if PRECISION == 2
+// Adds the columns from `first` up to `end`, RUN at a time: `multiply_add`, one of the above, adds those from `run` up to
+// `run_end` to `part`.
+INLINED void add_part(floats sum[PIXELS][VECTORS], reals part[PIXELS][VECTORS])
+{
+    UNROLLED for (int p = 0; p < PIXELS; p++) {
+        UNROLLED for (int k = 0; k < VECTORS; k++) {
+            sum[p][k] += TO_FLOAT_N(VECTOR, part[p][k]);
+            part[p][k] = 0;
+        }
+    }
+}
+
+#define IN_RUNS(sum, first, end, multiply_add)                                                                         \
+    do {                                                                                                               \
+        reals part[PIXELS][VECTORS];                                                                                   \
+        UNROLLED for (int p = 0; p < PIXELS; p++)                                                                      \
+            UNROLLED for (int k = 0; k < VECTORS; k++)                                                                 \
+                part[p][k] = 0;                                                                                        \
+        for (int run = first; run < (end); run += RUN) {                                                               \
+            const int run_end = min(run + RUN, end);                                                                   \
+            multiply_add;                                                                                              \
+            add_part(sum, part);                                                                                       \
+        }                                                                                                              \
+    } while (0)
+#endif
+
+// sum[p] += pixel[p][c] * w[c] for all columns c.
+INLINED void multiply_add_tile(floats sum[PIXELS][VECTORS], global const storage *const pixel[PIXELS],
+                               global const storage *w, int columns)
+{
+#if PRECISION == 2
+    IN_RUNS(sum, 0, columns, multiply_add_columns(part, pixel, w, run, run_end));
+#else
+    multiply_add_columns(sum, pixel, w, 0, columns);
+#endif
+}
+
+#if LOCAL
 // The same with the weights of LOCAL columns at a time in local memory. Every work item of the group must come here.
 // Where the group's shape gives it several blocks of channels, weights are read from global memory.
-INLINED void multiply_add_group(reals sum[PIXELS][VECTORS], global const storage *const pixel[PIXELS],
+INLINED void multiply_add_group(floats sum[PIXELS][VECTORS], global const storage *const pixel[PIXELS],
                                 global const storage *w, int columns, local reals *stage)
 {
     if (get_local_size(1 - ORDER) != 1 || get_local_size(2) != 1) {
@@ -257,26 +312,22 @@ INLINED void multiply_add_group(reals sum[PIXELS][VECTORS], global const storage
         return;
     }
     for (int first = 0; first < columns; first += LOCAL) {
-        const int count = columns - first < LOCAL ? columns - first : LOCAL;
+        const int end = min(first + LOCAL, columns);
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (int i = get_local_id(ORDER); i < count * VECTORS; i += get_local_size(ORDER))
+        for (int i = get_local_id(ORDER); i < (end - first) * VECTORS; i += get_local_size(ORDER))
             stage[i] = LOAD_REAL_N(VECTOR, w + (first + i / VECTORS) * PACK + i % VECTORS * VECTOR);
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (int c = 0; c < count; c++) {
-            real value[PIXELS];
-            reals weight[VECTORS];
-            UNROLLED for (int p = 0; p < PIXELS; p++)
-                value[p] = LOAD_REAL(pixel[p] + first + c);
-            UNROLLED for (int k = 0; k < VECTORS; k++)
-                weight[k] = stage[c * VECTORS + k];
-            multiply_add_column(sum, value, weight);
-        }
+#if PRECISION == 2
+        IN_RUNS(sum, first, end, multiply_add_staged(part, pixel, stage, first, run, run_end));
+#else
+        multiply_add_staged(sum, pixel, stage, first, first, end);
+#endif
     }
 }
 #endif
 
 // y = activation(sum (+ residual)) for the rows and channels that exist; `whole`: all channels do.
-INLINED void write_part(reals sum[PIXELS][VECTORS], global const storage *residual, int residual_stride,
+INLINED void write_part(floats sum[PIXELS][VECTORS], global const storage *residual, int residual_stride,
                         global storage *y, int y_stride, int rows, int channels, float act_a, float act_b,
                         const bool whole)
 {
@@ -285,7 +336,7 @@ INLINED void write_part(reals sum[PIXELS][VECTORS], global const storage *residu
             UNROLLED for (int k = 0; k < VECTORS; k++) {
                 const int first = k * VECTOR, exist = whole ? VECTOR : channels - first;
                 if (exist > 0) {
-                    floats v = TO_FLOAT_N(VECTOR, sum[p][k]);
+                    floats v = sum[p][k];
 #if RESIDUAL
                     v += load_some(residual + p * residual_stride + first, exist);
 #endif
@@ -296,7 +347,7 @@ INLINED void write_part(reals sum[PIXELS][VECTORS], global const storage *residu
     }
 }
 
-INLINED void write_tile(reals sum[PIXELS][VECTORS], global const storage *residual, int residual_stride,
+INLINED void write_tile(floats sum[PIXELS][VECTORS], global const storage *residual, int residual_stride,
                         global storage *y, int y_stride, int rows, int channels, float act_a, float act_b)
 {
     if (channels >= BLOCK)

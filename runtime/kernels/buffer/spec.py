@@ -15,6 +15,7 @@ from runtime.kernels.spec import (
     Variant,
     WorkItems,
     always_fits,
+    needs_half,
     no_cost,
     no_macs,
 )
@@ -78,7 +79,9 @@ def buffer_kernel(
         variants=variants,
         defaults=defaults,
         cost=cost,
-        fits=lambda dims, chosen, target: _compiler_aborts(chosen, target) or rule(dims, chosen, target),
+        fits=lambda dims, chosen, target: (
+            needs_half(chosen, target) or _compiler_aborts(chosen, target) or rule(dims, chosen, target)
+        ),
         local_size=lambda dims, chosen, target: (
             local(work_items(dims, chosen), chosen, target)
             if local

@@ -3,7 +3,8 @@
 A work item computes PIXELS rows x BLOCK output channels in vectors of VECTOR. PACK: channels that lie together in the
 packed weights, BLOCK where not given. ORDER 1: neighbouring work items differ in channels, so that a GPU's wave reads
 neighbouring weights. COLUMNS 4: four input channels are loaded at once. LOCAL: input channels whose weights a work
-group brings to local memory at a time; only where all its work items take part in one product.
+group brings to local memory at a time; only where all its work items take part in one product. RUN: how many products
+half arithmetic adds in half before their sum goes to a float, 16 where not given; longer is faster and less exact.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ _LOCAL = (
     variant(BLOCK=8, VECTOR=4, PIXELS=4, FMA=0, LOCAL=32),
     variant(BLOCK=16, VECTOR=4, PIXELS=4, FMA=0, LOCAL=16),
 )
+_RUNS = tuple(variant(BLOCK=block, VECTOR=4, PIXELS=4, FMA=0, RUN=run) for block in (4, 8) for run in (8, 24))
 
-VARIANTS = (*(_plain(*tile) for tile in (*_WIDE, *_WIDE_SMALL, *_HALF, *_QUARTER)), *_GPU)
+VARIANTS = (*(_plain(*tile) for tile in (*_WIDE, *_WIDE_SMALL, *_HALF, *_QUARTER)), *_GPU, *_RUNS)
 GROUP_VARIANTS = (*VARIANTS, *_LOCAL)
 DEFAULTS = {
     "": tuple(_plain(*tile) for tile in ((8, 4, 4, 0), (4, 4, 4, 0), (4, 4, 1, 0))),

@@ -14,7 +14,7 @@ kernel void winograd_gemm(global const storage *v, int v_offset, global const st
     UNROLLED for (int p = 0; p < PIXELS; p++)
         pixel[p] = v + v_offset + (element * tiles + min(first + p, tiles - 1)) * in_c;
 
-    reals sum[PIXELS][VECTORS];
+    floats sum[PIXELS][VECTORS];
     clear_tile(sum);
     const int element_weights = (out_c + PACK - 1) / PACK * PACK * in_c;
     global const storage *weights = packed(u + u_offset + element * element_weights, channel, in_c);

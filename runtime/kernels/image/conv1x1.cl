@@ -10,14 +10,16 @@ kernel void conv1x1(read_only image2d_t x, read_only image2d_t w, read_only imag
         return;
     const int in_blocks = blocks_of(in_c);
 
-    real4 sum[BLOCKS][PIXELS];
+    TILE(sum);
     start_tile(sum, b, out_block);
     for (int in_block = 0; in_block < in_blocks; in_block++) {
         // Pixels beyond the row are those of the next block: what comes of them is not written.
         real4 pixel[PIXELS];
         UNROLLED for (int p = 0; p < PIXELS; p++)
             pixel[p] = READ_REAL(x, in_block * width + column + p, row);
-        multiply_add_tile(sum, pixel, w, in_block * 4, out_block, 1);
+        multiply_add_tile(PART(sum), pixel, w, in_block * 4, out_block, 1);
+        ADDED(sum, 4);
     }
+    END_TILE(sum);
     write_tile(sum, residual, y, out_block, column, row, width, out_c, act_a, act_b);
 }

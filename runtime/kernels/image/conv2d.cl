@@ -16,7 +16,7 @@ kernel void conv2d(read_only image2d_t x, read_only image2d_t w, read_only image
     const int in_blocks = blocks_of(in_c), group_block = out_block / blocks_of(out_c) * in_blocks;
     const int first_h = out_row % out_h * stride_h - pad_t, first_w = out_column * stride_w - pad_l;
 
-    real4 sum[BLOCKS][PIXELS];
+    TILE(sum);
     start_tile(sum, b, out_block);
     for (int in_block = 0; in_block < in_blocks; in_block++) {
         for (int k_row = 0; k_row < k_h; k_row++) {
@@ -29,9 +29,12 @@ kernel void conv2d(read_only image2d_t x, read_only image2d_t w, read_only image
                 UNROLLED for (int p = 0; p < PIXELS; p++)
                     pixel[p] = READ_REAL(x, column_of(group_block + in_block, tap_w + p * stride_w, in_w),
                                          out_row / out_h * in_h + h);
-                multiply_add_tile(sum, pixel, w, in_block * 4, (out_block * k_h + k_row) * k_w + k_column, k_h * k_w);
+                const int tap = (out_block * k_h + k_row) * k_w + k_column;
+                multiply_add_tile(PART(sum), pixel, w, in_block * 4, tap, k_h * k_w);
+                ADDED(sum, 4);
             }
         }
     }
+    END_TILE(sum);
     write_tile(sum, residual, y, out_block, out_column, out_row, out_w, groups * out_c, act_a, act_b);
 }

@@ -13,8 +13,11 @@ from runtime.layout.image import LANES, ImageLayout
 from runtime.target import Target
 
 _TILES = ((1, 1), (1, 2), (1, 4), (1, 8), (2, 1), (2, 2), (2, 4), (2, 8))  # blocks of four channels x pixels
-VARIANTS = tuple(
-    variant(BLOCKS=blocks, PIXELS=pixels, FMA=fma) for (blocks, pixels), fma in itertools.product(_TILES, (0, 1))
+# RUN: how many products half arithmetic adds in half before their sum goes to a float, 16 where not given.
+_RUNS = tuple(variant(BLOCKS=blocks, PIXELS=4, FMA=0, RUN=run) for blocks in (1, 2) for run in (8, 24))
+VARIANTS = (
+    *(variant(BLOCKS=blocks, PIXELS=pixels, FMA=fma) for (blocks, pixels), fma in itertools.product(_TILES, (0, 1))),
+    *_RUNS,
 )
 DEFAULTS = {
     "": variant(BLOCKS=1, PIXELS=4, FMA=0),

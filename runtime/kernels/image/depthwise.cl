@@ -12,7 +12,7 @@ kernel void depthwise(read_only image2d_t x, read_only image2d_t w, read_only im
         return;
     const int first_h = out_row % out_h * stride_h - pad_t, first_w = out_column * stride_w - pad_l;
 
-    real4 sum[1][PIXELS];
+    TILE(sum);
     start_tile(sum, b, block);
     for (int k_row = 0; k_row < k_h; k_row++) {
         const int h = first_h + k_row * dil_h;
@@ -22,9 +22,12 @@ kernel void depthwise(read_only image2d_t x, read_only image2d_t w, read_only im
             const real4 weight = READ_REAL(w, k_row * k_w + k_column, block);
             UNROLLED for (int p = 0; p < PIXELS; p++) {
                 const int column = column_of(block, first_w + p * stride_w + k_column * dil_w, in_w);
-                sum[0][p] = MULTIPLY_ADD(READ_REAL(x, column, out_row / out_h * in_h + h), weight, sum[0][p]);
+                const real4 pixel = READ_REAL(x, column, out_row / out_h * in_h + h);
+                PART(sum)[0][p] = MULTIPLY_ADD(pixel, weight, PART(sum)[0][p]);
             }
+            ADDED(sum, 1);
         }
     }
+    END_TILE(sum);
     write_tile(sum, residual, y, block, out_column, out_row, out_w, channels, act_a, act_b);
 }

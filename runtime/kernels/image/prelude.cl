@@ -57,6 +57,43 @@ void write_block(write_only image2d_t y, int block, int w, int row, int width, i
 #ifdef BLOCKS
 // The register tile of a work item: PIXELS neighbouring pixels of a row x BLOCKS blocks of four output channels.
 
+// TILE(sum) declares it; after each PIXELS x BLOCKS products a kernel says ADDED(sum, n), how many came to each sum, and
+// END_TILE(sum) at last. In half arithmetic the products go to PART(sum), which is added to `sum` after each run.
+#if PRECISION == 2
+#define PART(sum) sum##_part
+#define TILE(sum)                                                                                                      \
+    float4 sum[BLOCKS][PIXELS];                                                                                        \
+    real4 PART(sum)[BLOCKS][PIXELS];                                                                                   \
+    int sum##_length = 0;                                                                                              \
+    clear_part(PART(sum))
+#define ADDED(sum, n)                                                                                                  \
+    if ((sum##_length += (n)) >= RUN) {                                                                                \
+        add_part(sum, PART(sum));                                                                                      \
+        sum##_length = 0;                                                                                              \
+    }
+#define END_TILE(sum) add_part(sum, PART(sum))
+
+void clear_part(real4 part[BLOCKS][PIXELS])
+{
+    UNROLLED for (int block = 0; block < BLOCKS; block++)
+        UNROLLED for (int p = 0; p < PIXELS; p++)
+            part[block][p] = (real4)(0);
+}
+
+void add_part(float4 sum[BLOCKS][PIXELS], real4 part[BLOCKS][PIXELS])
+{
+    UNROLLED for (int block = 0; block < BLOCKS; block++)
+        UNROLLED for (int p = 0; p < PIXELS; p++)
+            sum[block][p] += TO_FLOAT4(part[block][p]);
+    clear_part(part);
+}
+#else
+#define PART(sum) sum
+#define TILE(sum) float4 sum[BLOCKS][PIXELS]
+#define ADDED(sum, n)
+#define END_TILE(sum)
+#endif
+
 // Adds the product of four input channels with their weights, which start at (column, row): input channel i is in the
 // i-th column, a block of output channels `row_step` rows after the one before.
 void multiply_add_tile(real4 sum[BLOCKS][PIXELS], const real4 pixel[PIXELS], read_only image2d_t weights, int column,
@@ -76,22 +113,22 @@ void multiply_add_tile(real4 sum[BLOCKS][PIXELS], const real4 pixel[PIXELS], rea
     }
 }
 
-void start_tile(real4 sum[BLOCKS][PIXELS], read_only image2d_t bias, int first_block)
+void start_tile(float4 sum[BLOCKS][PIXELS], read_only image2d_t bias, int first_block)
 {
     UNROLLED for (int block = 0; block < BLOCKS; block++)
         UNROLLED for (int p = 0; p < PIXELS; p++)
-            sum[block][p] = READ_REAL(bias, first_block + block, 0);
+            sum[block][p] = READ(bias, first_block + block, 0);
 }
 
 // y = activation(sum (+ residual)) for the part of the tile that lies in the tensor.
-void write_tile(real4 sum[BLOCKS][PIXELS], read_only image2d_t residual, write_only image2d_t y, int first_block,
+void write_tile(float4 sum[BLOCKS][PIXELS], read_only image2d_t residual, write_only image2d_t y, int first_block,
                 int first_w, int row, int width, int channels, float act_a, float act_b)
 {
     UNROLLED for (int i = 0; i < BLOCKS; i++) {
         UNROLLED for (int p = 0; p < PIXELS; p++) {
             const int block = first_block + i, w = first_w + p;
             if (block < blocks_of(channels) && w < width) {
-                float4 pixel = TO_FLOAT4(sum[i][p]);
+                float4 pixel = sum[i][p];
 #if RESIDUAL
                 pixel += READ(residual, block * width + w, row);
 #endif

@@ -16,6 +16,7 @@ from runtime.kernels.spec import (
     WorkItems,
     always_fits,
     ceil_div,
+    needs_half,
     no_macs,
 )
 from runtime.layout.image import LANES, ImageLayout, Shape, image_size
@@ -75,7 +76,9 @@ def image_kernel(
         work_items=work_items,
         variants=variants,
         defaults={family: (chosen,) for family, chosen in (defaults or {}).items()},
-        fits=lambda dims, chosen, target: rule(dims, chosen, target) or _exceeded_limit(images(dims, {}), target),
+        fits=lambda dims, chosen, target: (
+            needs_half(chosen, target) or rule(dims, chosen, target) or _exceeded_limit(images(dims, {}), target)
+        ),
         local_size=lambda dims, chosen, target: (
             local(work_items(dims, chosen), chosen, target)
             if local

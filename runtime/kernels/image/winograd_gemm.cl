@@ -8,19 +8,21 @@ kernel void winograd_gemm(read_only image2d_t v, read_only image2d_t u, write_on
     const int first_block = get_global_id(0) * BLOCKS, first_tile = get_global_id(1) * PIXELS, a = get_global_id(2);
     if (first_block >= blocks_of(out_c) || first_tile >= tiles || a >= points)
         return;
-    real4 sum[BLOCKS][PIXELS];
+    TILE(sum);
     UNROLLED for (int block = 0; block < BLOCKS; block++)
         UNROLLED for (int p = 0; p < PIXELS; p++)
-            sum[block][p] = (real4)(0);
+            sum[block][p] = (float4)(0);
     for (int in_block = 0; in_block < blocks_of(in_c); in_block++) {
         // Columns beyond the last tile have no meaning: what comes of them is not written.
         real4 pixel[PIXELS];
         UNROLLED for (int p = 0; p < PIXELS; p++)
             pixel[p] = READ_REAL(v, first_tile + p, a * blocks_of(in_c) + in_block);
-        multiply_add_tile(sum, pixel, u, in_block * 4, first_block * points + a, points);
+        multiply_add_tile(PART(sum), pixel, u, in_block * 4, first_block * points + a, points);
+        ADDED(sum, 4);
     }
+    END_TILE(sum);
     UNROLLED for (int i = 0; i < BLOCKS; i++)
         UNROLLED for (int p = 0; p < PIXELS; p++)
             if (first_block + i < blocks_of(out_c) && first_tile + p < tiles)
-                write_imagef(m, (int2)(first_tile + p, a * blocks_of(out_c) + first_block + i), TO_FLOAT4(sum[i][p]));
+                write_imagef(m, (int2)(first_tile + p, a * blocks_of(out_c) + first_block + i), sum[i][p]);
 }

@@ -1,0 +1,121 @@
+"""Sums of products in half arithmetic: right in each kernel and variant, and exact however long they are.
+
+No driver of this project's machines has such arithmetic. So floats stand for halves (half_shim.py); where a driver has
+the extension, the tests of every kernel run in half too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from runtime.kernels import buffer, image
+from runtime.kernels.codes import Activation
+from runtime.kernels.spec import Kernel, Variant, variant
+from runtime.target import Target
+from runtime.types import Precision
+from tests import opencl
+from tests.runtime import buffer_cases, buffer_launch, half_shim, image_launch
+from tests.runtime import test_kernels_image_table as image_cases
+
+pytestmark = pytest.mark.opencl
+
+HALF = Target(soc="host", abi="x86_64", precision=Precision.FP16, fp16=True)
+SUMMING = ("conv2d", "conv1x1", "depthwise", "fully_connected", "winograd_gemm")
+LENGTH = 2048
+# What a sum of so many products loses: in runs less than a few of the last bits of a half, which are 5e-4 each.
+EXACT_TO, WHOLE_LOSES = 1e-3, 3e-3
+
+
+def run_variants(kernel: Kernel) -> list[Variant]:
+    """Every variant that only half arithmetic has, and the default one."""
+    return [kernel.variants[0], *(chosen for chosen in kernel.variants if chosen.get("RUN"))]
+
+
+@pytest.fixture
+def shim(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Has the launches of all kernels built with floats for halves; the parameter makes the source."""
+    source = getattr(request, "param", half_shim.exact)
+
+    @functools.cache
+    def of_buffers(device: Any, kernel: Kernel, options: str) -> Any:
+        return half_shim.build(buffer_launch.context_of(device), source(kernel), options)
+
+    @functools.cache
+    def of_images(name: str, chosen: Variant, precision: Precision, defines: Any) -> Any:
+        options = image_launch.build_options(chosen, precision, dict(defines))
+        return half_shim.build(image_launch.device()[0], source(image_launch.TABLE[name]), options)
+
+    monkeypatch.setattr(buffer_launch, "program", of_buffers)
+    monkeypatch.setattr(image_launch, "program", of_images)
+    monkeypatch.setattr(image_launch, "TARGET", HALF)
+    yield
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("shim")
+@pytest.mark.parametrize("kernel", buffer.KERNELS, ids=lambda kernel: kernel.name)
+def test_the_code_for_half_is_right_on_buffers(kernel: Any) -> None:
+    for chosen in run_variants(kernel):
+        case = next(
+            case
+            for case in buffer_cases.CASES.values()
+            if case.kernel is kernel and not kernel.fits(case.dims, chosen, HALF)
+        )
+        actual, expected = buffer_launch.launch(case, chosen, Precision.FP32, None, opencl.default_device())
+        np.testing.assert_allclose(actual, expected, atol=5e-5, rtol=5e-5, err_msg=chosen.name)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("shim")
+@pytest.mark.parametrize("kernel", image.KERNELS, ids=lambda kernel: kernel.name)
+def test_the_code_for_half_is_right_on_images(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    half = [image_cases.run(kernel.name, chosen) for chosen in run_variants(kernel)]
+    monkeypatch.undo()
+    for values in half:
+        np.testing.assert_allclose(values, image_cases.run(kernel.name), atol=5e-5, rtol=5e-5)
+
+
+def sum_on_buffers(run: Mapping[str, int]) -> float:
+    """Error of sums of LENGTH products in a 1x1 convolution, as a share of the greatest."""
+    case = buffer_cases.fused("conv1x1", {"pixels": 3, "in_c": LENGTH, "out_c": 4}, Activation.CLAMP)
+    case = dataclasses.replace(case, floats={"act_a": -1e9, "act_b": 1e9})
+    chosen = variant(BLOCK=4, VECTOR=4, PIXELS=1, FMA=0, **run)
+    actual, expected = buffer_launch.launch(case, chosen, Precision.FP32, None, opencl.default_device())
+    return float(np.abs(actual - expected).max() / np.abs(expected).max())
+
+
+def sum_on_images(run: Mapping[str, int]) -> float:
+    dims = {"rows": 1, "width": 3, "in_c": LENGTH, "out_c": 4}
+    x, w = image_launch.random(1, 1, LENGTH, 1, 3), image_launch.random(2, 4, LENGTH, 1, 1)
+    tensors = {"x": x, "w": w, "b": np.zeros(4, np.float32)}
+    chosen = variant(BLOCKS=1, PIXELS=4, FMA=0, **run)
+    defines = {"ACTIVATION": 0, "RESIDUAL": 0}
+    actual = image_launch.launch("conv1x1", tensors, dims, image_launch.UNBOUNDED, defines, chosen)
+    expected = np.einsum("oc,cw->ow", w[:, :, 0, 0].astype(float), x[0, :, 0].astype(float))
+    return float(np.abs(actual[0, :, 0] - expected).max() / np.abs(expected).max())
+
+
+@pytest.mark.parametrize("shim", [half_shim.rounded], indirect=True, ids=["rounded"])
+@pytest.mark.parametrize("error_of", [sum_on_buffers, sum_on_images])
+def test_a_long_sum_in_runs_keeps_its_last_bits(error_of: Any, shim: None) -> None:
+    assert error_of({}) < EXACT_TO
+    assert error_of({"RUN": 8}) < EXACT_TO
+    assert error_of({"RUN": 2 * LENGTH}) > WHOLE_LOSES
+
+
+def test_only_half_arithmetic_has_variants_of_runs() -> None:
+    single = Target(soc="host", abi="x86_64")
+    for case in buffer_cases.CASES.values():
+        for chosen in case.kernel.variants:
+            if chosen.get("RUN"):
+                assert "half arithmetic" in case.kernel.fits(case.dims, chosen, single)
+    with_runs = {
+        (kernel.memory, kernel.name) for kernel in (*buffer.KERNELS, *image.KERNELS) if run_variants(kernel)[1:]
+    }
+    assert with_runs >= {("buffer", "conv1x1"), ("buffer", "conv2d"), ("image", "conv1x1"), ("image", "conv2d")}
