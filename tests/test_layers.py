@@ -60,7 +60,7 @@ ORDER = {
         "frameworks importers passes plan",
         "evaluate kernels",
         "evaluate_generic generic_forms",
-        "layout nearest operators target",
+        "evaluate_regions layout nearest operators target",
         "generic",
         "extras functions graph types version",
         "errors regular_file",
