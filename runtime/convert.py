@@ -23,6 +23,9 @@ def convert(
     """
     importer = OnnxImport(model, input_shapes or {}, outputs)
     graph = importer.run()
-    reports = [PassReport("constants at import", importer.builder.folded), *run_passes(graph)]
+    builder = importer.builder
+    reports = [PassReport("constants at import", builder.folded), *run_passes(graph)]
+    if builder.padded:
+        reports.insert(1, PassReport("results with -1 behind what a run finds", builder.padded))
     check_graph(graph)
     return graph, reports

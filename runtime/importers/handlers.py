@@ -8,8 +8,10 @@ from runtime.importers import (
     constants,
     convolution,
     counting,
+    deformable,
     einsum,
     elementwise,
+    fourier,
     gathering,
     linear,
     logic,
@@ -24,6 +26,7 @@ from runtime.importers import (
     scattering,
     selection,
     spatial,
+    suppression,
     transposed_convolution,
 )
 from runtime.importers.registry import Handler
@@ -32,8 +35,10 @@ _FAMILIES = (
     constants,
     convolution,
     counting,
+    deformable,
     einsum,
     elementwise,
+    fourier,
     gathering,
     linear,
     logic,
@@ -48,6 +53,7 @@ _FAMILIES = (
     scattering,
     selection,
     spatial,
+    suppression,
     transposed_convolution,
 )
 HANDLERS: Mapping[str, Handler] = {op: handler for family in _FAMILIES for op, handler in family.OPERATORS.items()}
