@@ -28,7 +28,10 @@ def convert(
     """
     importer = OnnxImport(model, input_shapes or {}, outputs, custom)
     graph = importer.run()
-    reports = [PassReport("constants at import", importer.builder.folded)]
+    builder = importer.builder
+    reports = [PassReport("constants at import", builder.folded)]
+    if builder.padded:
+        reports.append(PassReport("results with -1 behind what a run finds", builder.padded))
     if formats is not None:
         reports.append(PassReport("origin formats", list(origin_lines(origin_formats(graph, formats)))))
     reports += run_passes(graph)

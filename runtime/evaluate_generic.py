@@ -12,6 +12,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
 from runtime.errors import ModelError
+from runtime.evaluate_regions import region_pooling, suppression
 
 Array = npt.NDArray[Any]
 Attributes = Mapping[str, Any]
@@ -247,4 +248,6 @@ COMPUTE_GENERIC: Mapping[str, Callable[[Sequence[Array], Attributes], Array]] = 
     "IndexedRead": _indexed_read,
     "IndexedWrite": _indexed_write,
     "Sorting": _sorting,
+    "Suppression": suppression,
+    "RegionPooling": region_pooling,
 }

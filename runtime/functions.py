@@ -98,6 +98,15 @@ class CumulationFunction(enum.IntEnum):
     PROD = 1
 
 
+class RegionFunction(enum.IntEnum):
+    """What a RegionPooling computes of the part of an image within a bin: of whole pixels, or of bilinear samples."""
+
+    MAX_PIXELS = 0  # bins begin at rounded coordinates
+    MEAN_PIXELS = 1  # coordinates are rounded, bins are not
+    MAX_SAMPLES = 2  # of each sample's weighted pixels
+    MEAN_SAMPLES = 3
+
+
 def function_names(functions: type[enum.IntEnum]) -> tuple[str, ...]:
     """The functions as the graph says them."""
     return tuple(function.name.lower() for function in functions)

@@ -17,6 +17,15 @@ Every input counts as dense and row-major, and strides are in its elements. Attr
     IndexedWrite(x, k, u; function, shape, strides, index_strides, component_stride, limits, limit_strides)
         the same place of a copy of x is joined with u[i], for all i of `shape` in order
     Sorting(x; axis, count, largest, positions)          the first `count` of the sorted axis, or where they stood
+    Suppression(b, s, limit, least; count, centred, dtype)
+        for boxes [groups, n, 4] and scores [groups, classes, n] the numbers [groups, classes, count] of the boxes that
+        overlap (intersection over union) no better one of their class by more than `limit`, best first, -1 behind the
+        last; a score must exceed `least`; boxes are opposite corners, or centre and size where they are `centred`
+    RegionPooling(x, r, k; function, bins, samples, scale, shift, smallest, grouped)
+        [regions, channels, *bins] of images x [n, channels, h, w] within regions r [regions, 4] (x low, y low, x high,
+        y high), which are multiplied by `scale` and less `shift` in pixels, and at least `smallest` of them; k are
+        their images; `samples` of a bin along each axis, 0: one a pixel; where it is `grouped`, every bin has channels
+        of its own, c * bins + bin in x
 """
 
 from __future__ import annotations
@@ -30,6 +39,7 @@ import numpy as np
 from runtime.errors import ModelError
 
 Shape = tuple[int, ...]
+MAX_SAMPLES = 64  # along each axis of a bin (cpu_region_pooling.c)
 GENERIC_OPERATORS = (
     "Elementwise",
     "Strided",
@@ -41,6 +51,8 @@ GENERIC_OPERATORS = (
     "IndexedRead",
     "IndexedWrite",
     "Sorting",
+    "Suppression",
+    "RegionPooling",
 )
 
 
@@ -147,6 +159,30 @@ def _indexed_write(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Sh
     return shapes[0]
 
 
+def _suppression(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    boxes, scores, *limits = shapes
+    if (
+        len(boxes) != 3
+        or len(scores) != 3
+        or boxes != (scores[0], scores[2], 4)
+        or any(math.prod(shape) != 1 for shape in limits)
+    ):
+        raise ModelError(f"boxes of shape {boxes}, scores of shape {scores} and limits of shapes {limits} do not fit")
+    if not 1 <= attributes["count"] <= boxes[1]:
+        raise ModelError(f"{attributes['count']} boxes of {boxes[1]}")
+    return (*scores[:2], attributes["count"])
+
+
+def _region_pooling(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    (x, regions, images), bins = shapes, attributes["bins"]
+    each = math.prod(bins) if attributes["grouped"] else 1
+    if len(x) != 4 or len(regions) != 2 or regions[1] != 4 or images != regions[:1] or x[1] % each:
+        raise ModelError(f"{images} regions of shape {regions} in bins {bins} do not fit images of shape {x}")
+    if not 0 <= attributes["samples"] <= MAX_SAMPLES:
+        raise ModelError(f"{attributes['samples']} samples of a bin; supported: up to {MAX_SAMPLES}")
+    return (regions[0], x[1] // each, *bins)
+
+
 SHAPE_FUNCTIONS: Mapping[str, Callable[[Sequence[Shape], Mapping[str, Any]], Shape]] = {
     "Elementwise": _elementwise,
     "Strided": _strided,
@@ -158,4 +194,6 @@ SHAPE_FUNCTIONS: Mapping[str, Callable[[Sequence[Shape], Mapping[str, Any]], Sha
     "IndexedRead": _indexed_read,
     "IndexedWrite": _indexed_write,
     "Sorting": _sorting,
+    "Suppression": _suppression,
+    "RegionPooling": _region_pooling,
 }

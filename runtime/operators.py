@@ -31,7 +31,14 @@ import numpy as np
 from runtime.attention import ATTRIBUTES as ATTENTION_ATTRIBUTES
 from runtime.attention import attention_shape
 from runtime.errors import ModelError, UnsupportedError
-from runtime.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction, function_names
+from runtime.functions import (
+    CumulationFunction,
+    ElementFunction,
+    ReductionFunction,
+    RegionFunction,
+    UpdateFunction,
+    function_names,
+)
 from runtime.generic import SHAPE_FUNCTIONS
 from runtime.graph import ACTIVATIONS, Graph, Node, TensorInfo
 from runtime.types import ELEMENT_TYPES
@@ -413,6 +420,17 @@ _GENERIC: Mapping[str, Operator] = {
         (3, 3), SHAPE_FUNCTIONS["IndexedWrite"], {**_INDEXED, "function": function_names(UpdateFunction)}
     ),
     "Sorting": _generic("Sorting", (1, 1), axis="int", count="count", largest="bool", positions="bool"),
+    "Suppression": _generic("Suppression", (4, 4), count="count", centred="bool", dtype=DTYPES),
+    "RegionPooling": _generic(
+        *("RegionPooling", (3, 3)),
+        function=function_names(RegionFunction),
+        bins="pair",
+        samples="int",
+        scale="float",
+        shift="float",
+        smallest="float",
+        grouped="bool",
+    ),
 }
 
 # Users' operators are added by runtime/custom/registry.py.

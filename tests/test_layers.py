@@ -63,7 +63,7 @@ ORDER = {
         "frameworks importers passes plan",
         "evaluate formats kernels",
         "evaluate_attention evaluate_generic generic_forms",
-        "layout nearest operators target",
+        "evaluate_regions layout nearest operators target",
         "attention",
         "generic",
         "extras functions graph types version",

@@ -17,7 +17,7 @@ def chosen_branch(proto: NodeProto, node: OnnxNode, builder: GraphBuilder) -> li
     wanted = "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"
     branch = next(attribute.g for attribute in proto.attribute if attribute.name == wanted)
     prefix = f"{node.name}/"
-    names = _with_constants(branch, prefix, builder)
+    names = with_constants(branch, prefix, builder)
     inner = instantiated(branch.node, names, prefix, {})
     copies = [
         helper.make_node("Identity", [names.get(value.name, value.name)], [output], f"{prefix}{output}")
@@ -26,8 +26,8 @@ def chosen_branch(proto: NodeProto, node: OnnxNode, builder: GraphBuilder) -> li
     return [*inner, *copies]
 
 
-def _with_constants(branch: onnx.GraphProto, prefix: str, builder: GraphBuilder) -> dict[str, str]:
-    """Adds a branch's initializers under names of their own."""
+def with_constants(branch: onnx.GraphProto, prefix: str, builder: GraphBuilder) -> dict[str, str]:
+    """Adds the initializers of a branch, or of a loop's body, under names of their own; maps the old names to these."""
     return {
         tensor.name: builder.derived(f"{prefix}{tensor.name}", tensor_value(tensor, tensor.name))
         for tensor in branch.initializer

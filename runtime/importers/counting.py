@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from runtime.errors import ModelError
 from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.emitting import Emitter
 from runtime.importers.inputs import element_dtype
@@ -43,4 +44,26 @@ def _non_zero(node: OnnxNode, builder: GraphBuilder) -> None:
     builder.add_constant(node.output, np.asarray(np.nonzero(value), np.int64))
 
 
-OPERATORS: Mapping[str, Handler] = {"Trilu": _trilu, "EyeLike": _eye_like, "NonZero": _non_zero}
+def _unique(node: OnnxNode, builder: GraphBuilder) -> None:
+    """How many there are depends on the values, so they must be known."""
+    value = builder.require_constant(node, 0, "the tensor")
+    axis = node.integer("axis", 0) if node.has("axis") else None
+    try:
+        found = np.unique(value, return_index=True, return_inverse=True, return_counts=True, axis=axis)
+    except np.exceptions.AxisError:
+        raise ModelError(f"{node}: axis {axis} of a tensor of shape {value.shape}") from None
+    order = np.arange(len(found[1])) if node.integer("sorted", 1) else np.argsort(found[1])
+    inverse = np.argsort(order)[found[2].reshape(-1)]
+    builder.folded.append(node.name)
+    results = np.take(found[0], order, axis or 0), found[1][order], inverse, found[3][order]
+    for output, result in zip(node.outputs, results, strict=False):
+        if output:
+            builder.add_constant(output, result)
+
+
+OPERATORS: Mapping[str, Handler] = {
+    "Trilu": _trilu,
+    "EyeLike": _eye_like,
+    "NonZero": _non_zero,
+    "Unique": _unique,
+}

@@ -9,8 +9,10 @@ from runtime.importers import (
     constants,
     convolution,
     counting,
+    deformable,
     einsum,
     elementwise,
+    fourier,
     gathering,
     linear,
     logic,
@@ -26,6 +28,7 @@ from runtime.importers import (
     scattering,
     selection,
     spatial,
+    suppression,
     transposed_convolution,
 )
 from runtime.importers.registry import Handler
@@ -35,8 +38,10 @@ _FAMILIES = (
     constants,
     convolution,
     counting,
+    deformable,
     einsum,
     elementwise,
+    fourier,
     gathering,
     linear,
     logic,
@@ -52,6 +57,7 @@ _FAMILIES = (
     scattering,
     selection,
     spatial,
+    suppression,
     transposed_convolution,
 )
 HANDLERS: Mapping[str, Handler] = {op: handler for family in _FAMILIES for op, handler in family.OPERATORS.items()}

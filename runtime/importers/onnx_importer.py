@@ -19,13 +19,16 @@ from runtime.importers.farm_domain import DOMAIN, VERSION, import_farm_node
 from runtime.importers.functions import expanded, function_of
 from runtime.importers.handlers import HANDLERS
 from runtime.importers.inputs import bind_inputs, element_dtype, input_dtype
+from runtime.importers.loops import unrolled_loop, unrolled_scan
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.refusals import Refusals
 from runtime.importers.tensors import is_float, tensor_value
 
 OLDEST_OPSET = 7
 NEWEST_OPSET = onnx.defs.onnx_opset_version()
+CLASSIC = "ai.onnx.ml"  # domain of classic machine learning, none of whose names is one of the main domain
 _FLOAT32 = np.dtype(np.float32)
+_WITH_BODIES = {"If": chosen_branch, "Loop": unrolled_loop, "Scan": unrolled_scan}
 _INFINITE = (*GENERIC_OPERATORS, "Add", "Max", "Min")  # masks are added, and limits are taken, that are infinite
 
 
@@ -141,7 +144,7 @@ class OnnxImport:
         node = OnnxNode.parse(proto, opsets.get(domain, 0), self._renamed)
         unknown = [name for name in filter(None, node.inputs) if name not in self.builder.graph.tensors]
         if any(self._refusals.lacks(name) for name in unknown):
-            known = domain in ("", DOMAIN) and (node.op in HANDLERS or self._is_defined(proto, node))
+            known = domain in ("", CLASSIC, DOMAIN) and (node.op in HANDLERS or self._is_defined(proto, node))
             self._refusals.skip(node, known or (domain, node.op) in self._custom)
             return
         if unknown:
@@ -156,9 +159,9 @@ class OnnxImport:
             import_farm_node(node, self.builder)
         elif (domain, node.op) in self._custom:
             import_custom_node(node, self._custom[domain, node.op], self.builder)
-        elif domain == "" and node.op == "If":
-            self._import_nodes(chosen_branch(proto, node, self.builder), {**self.opsets, "": node.opset})
-        elif domain == "" and node.op in HANDLERS:
+        elif domain == "" and node.op in _WITH_BODIES:
+            self._import_nodes(_WITH_BODIES[node.op](proto, node, self.builder), {**self.opsets, "": node.opset})
+        elif domain in ("", CLASSIC) and node.op in HANDLERS:
             HANDLERS[node.op](node, self.builder)
             if node.unread():
                 name = node.unread()[0]
@@ -193,7 +196,7 @@ class OnnxImport:
             schema: Any = onnx.defs.get_schema(node.op, node.opset, proto.domain)
         except onnx.defs.SchemaError:
             return False
-        return bool(node.op == "If" or schema.has_function or schema.has_context_dependent_function)
+        return bool(node.op in _WITH_BODIES or schema.has_function or schema.has_context_dependent_function)
 
     def _unknown_input(self, node: OnnxNode, name: str) -> ModelError:
         producer = self.producers.get(name)
@@ -247,9 +250,9 @@ def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
 def _opsets(model: onnx.ModelProto) -> dict[str, int]:
     """Version of each domain; UnsupportedError for one outside the supported range."""
     opsets = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
-    version = opsets.get("", 0)
-    if "" not in opsets:
+    if not opsets:
         raise ModelError("the model names no opset; it is damaged, or no ONNX model")
+    version = opsets.setdefault("", NEWEST_OPSET)  # a model may need other domains alone
     if not OLDEST_OPSET <= version <= NEWEST_OPSET:
         raise UnsupportedError(f"the model uses opset {version}; supported: {OLDEST_OPSET} to {NEWEST_OPSET}")
     if opsets.get(DOMAIN, VERSION) != VERSION:

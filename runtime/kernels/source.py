@@ -22,8 +22,7 @@ def source_files(kernel: Kernel) -> list[Path]:
 @functools.cache
 def program_source(kernel: Kernel) -> str:
     """The whole OpenCL source of a kernel's program; that of a user's kernel ends with the text that it brings."""
-    return "
-".join([*(path.read_text() for path in source_files(kernel)), *filter(None, [kernel.text])])
+    return "\n".join([*(path.read_text() for path in source_files(kernel)), *filter(None, [kernel.text])])
 
 
 @functools.cache

@@ -6,9 +6,10 @@ In a plan for a GPU such a step works on mapped memory, between the launches.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 
-from runtime.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction
+from runtime.functions import CumulationFunction, ElementFunction, ReductionFunction, RegionFunction, UpdateFunction
 from runtime.generic import broadcast_view, row_major_strides
 from runtime.graph import Node
 from runtime.lowering.buffer_operators.matrix import emit_product
@@ -248,6 +249,35 @@ def lower_indexed_write(builder: Builder, node: Node) -> None:
     _emit(builder, node, "indexed_write", head, shape, views)
 
 
+def lower_suppression(builder: Builder, node: Node) -> None:
+    """One step; its rows are the classes of each group of boxes."""
+    values = [builder.read_elements(name) for name in node.inputs]
+    y = builder.write_elements(node.output)
+    classes, boxes = values[1].shape[1:]
+    none = [0] * (LOOPS - 3)
+    strides = [(4 * boxes, 0, 0), (classes * boxes, boxes, 0), (0, 0, 0), (0, 0, 0), row_major_strides(y.shape)]
+    extents = [*[1] * (LOOPS - 3), *y.shape]
+    head = [boxes, node.attrs["centred"]]
+    _launch(builder, node, "suppression", head, extents, [*values, y], [[*none, *steps] for steps in strides])
+
+
+def lower_region_pooling(builder: Builder, node: Node) -> None:
+    """One step; where the bins have channels of their own, the image moves on with them."""
+    x, regions, images = (builder.read_elements(name) for name in node.inputs)
+    y = builder.write_elements(node.output)
+    attributes, image = node.attrs, row_major_strides(x.shape)
+    bins = attributes["bins"] if attributes["grouped"] else (1, 1)
+    along = (0, math.prod(bins) * image[1], bins[1] * image[1], image[1])
+    strides: list[Strides] = [along if attributes["grouped"] else (0, image[1], 0, 0), (4, 0, 0, 0), (1, 0, 0, 0)]
+    strides.append(row_major_strides(y.shape))
+    function = RegionFunction[attributes["function"].upper()]
+    head = [function, attributes["samples"], x.shape[0], *x.shape[2:], image[0], *image[2:]]
+    none, extents = [0] * (LOOPS - 4), [*[1] * (LOOPS - 4), *y.shape]
+    numbers = [attributes[name] for name in ("scale", "shift", "smallest")]
+    values, steps = [x, regions, images, y], [[*none, *own] for own in strides]
+    _launch(builder, node, "region_pooling", head, extents, values, steps, numbers)
+
+
 GENERIC_LOWERINGS: dict[str, Callable[[Builder, Node], None]] = {
     "Elementwise": lower_elementwise,
     "Strided": lower_strided,
@@ -259,4 +289,6 @@ GENERIC_LOWERINGS: dict[str, Callable[[Builder, Node], None]] = {
     "Sorting": lower_sorting,
     "IndexedRead": lower_indexed_read,
     "IndexedWrite": lower_indexed_write,
+    "Suppression": lower_suppression,
+    "RegionPooling": lower_region_pooling,
 }

@@ -35,6 +35,7 @@ _SANITIZERS = (
 )
 _FAST = ("-O3", "-ffp-contract=fast", "-fno-math-errno")
 _NOT_HOT = {"cpu_call", "cpu_check", "cpu_dispatch", "cpu_users"}  # run once a load
+_EXACT = {"cpu_suppression", "cpu_region_pooling"}  # a rounding more or less decides on boxes and pixels
 _TILES = _FOLDER / "src" / "cpu_tile.c"
 _X86_SETS = {"avx2": ("-mavx2", "-mfma"), "avx512": ("-mavx512f", "-mavx2", "-mfma", "-mprefer-vector-width=512")}
 _LIBRARIES = ("-lpthread", "-ldl", "-lm")
@@ -90,7 +91,8 @@ def sources(features: Features = EVERYTHING) -> list[TranslationUnit]:
 def _unit(source: Path, suffix: str = "", flags: tuple[str, ...] = ()) -> TranslationUnit:
     """Makes a unit that is compiled for small code; those of the CPU operators are compiled for speed."""
     fast = source.stem.startswith("cpu_") and source.stem not in _NOT_HOT
-    return TranslationUnit(source, suffix, (*(_FAST if fast else ("-Os",)), *flags))
+    exact = ("-ffp-contract=off",) if source.stem in _EXACT else ()
+    return TranslationUnit(source, suffix, (*(_FAST if fast else ("-Os",)), *exact, *flags))
 
 
 def _digest(target: Abi, toolchain: Toolchain, sanitize: bool, features: Features) -> str:

@@ -36,6 +36,7 @@ _ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
     functions.ReductionFunction,
     functions.UpdateFunction,
     functions.CumulationFunction,
+    functions.RegionFunction,
 )
 _CTYPES = {"<u4": "uint32_t", "<u8": "uint64_t", "|S8": "char"}
 

@@ -17,10 +17,11 @@ from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Arg, Plan
 from runtime.plan.records import ArgKind
 from runtime.target import Target
-from runtime.types import ELEMENT_NAMES
+from runtime.types import ELEMENT_NAMES, ElementType
 from tests.native.farmrt import Farmrt
 from tests.runtime.generic_cases import GENERIC_CASES, GenericCase
 from tests.runtime.graphs import GraphMaker
+from tests.time_limit import within
 
 CPU = Target("host", "host", memory="cpu")
 TOLERANCES = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1e-6, "float64": 1e-12}
@@ -116,3 +117,61 @@ def _with_argument(plan: Plan, place: int, value: int) -> Plan:
     args = list(step.args)
     args[place] = Arg(ArgKind.INT, value)
     return dataclasses.replace(plan, steps=(dataclasses.replace(step, args=tuple(args)),))
+
+
+def region_pooling(regions: list[list[float]], images: list[int], **form: object) -> GraphMaker:
+    make = GraphMaker()
+    x = make.input(2, 4, 5, 6)
+    corners = make.graph.add_constant("corners", np.asarray(regions, np.float32))
+    where = make.graph.add_constant("where", np.asarray(images))
+    attributes = {"function": "max_samples", "bins": (2, 3), "samples": 0, "scale": 1.0, "shift": 0.5, "smallest": 0.0}
+    make.finish(make.add("RegionPooling", x, corners, where, grouped=False, **attributes | form))
+    return make
+
+
+def test_a_region_as_large_as_the_earth_takes_no_longer_than_its_image(farmrt: Farmrt) -> None:
+    make = region_pooling([[-9e8, -9e8, 9e8, 9e8], [3, 4, 3, 4]], [0, 1])
+    with within(10):
+        (found,) = run(farmrt, lower(make.graph, CPU), make.noise()).values()
+    assert found.reshape(2, 4, 6)[1].max() == 0, "no sample"
+    assert (found.reshape(2, 4, 6)[0] >= 0).all(), "most samples lie beyond the image"
+
+
+@pytest.mark.parametrize("image", [2, -1])
+def test_a_region_of_no_image_is_an_answer(farmrt: Farmrt, image: int) -> None:
+    graph = region_pooling([[0, 0, 3, 3]], [image]).graph
+    plan = lower(graph, CPU)
+    assert farmrt.load_files(encode_plan(plan), plan.data)["ok"]
+    (farmrt.folder / "input").write_bytes(bytes(2 * 4 * 5 * 6 * 4))
+    farmrt.done("input", name="x0", file=farmrt.folder / "input")
+    answer = farmrt.ask("run")
+    assert (answer["ok"], answer["error"]) == (False, "cpu")
+    assert answer["message"].endswith("a region is of an image that there is not")
+
+
+@pytest.mark.parametrize(("place", "value"), [(8, 5), (9, 65), (10, 3), (11, 1 << 28), (13, 1 << 28), (16, 0)])
+def test_a_region_pooling_that_makes_no_sense_is_refused(farmrt: Farmrt, place: int, value: int) -> None:
+    """Function, samples, images, rows, a stride, and an extent that a damaged plan tells."""
+    plan = lower(region_pooling([[0, 0, 3, 3]], [0]).graph, CPU)
+    damaged = _with_argument(plan, place, value)
+    answer = farmrt.load_files(encode_plan(damaged), damaged.data)
+    assert (answer["ok"], answer["error"]) == (False, "bad_file")
+
+
+@pytest.mark.parametrize("scale", [np.nan, np.inf, 1e30])
+def test_a_scale_that_makes_no_sense_is_refused(farmrt: Farmrt, scale: float) -> None:
+    plan = lower(region_pooling([[0, 0, 3, 3]], [0], scale=scale).graph, CPU)
+    answer = farmrt.load_files(encode_plan(plan), plan.data)
+    assert (answer["ok"], answer["error"]) == (False, "bad_file")
+
+
+@pytest.mark.parametrize(("place", "value"), [(10, 4), (10, 1 << 28), (23, 18), (23, 0), (24, ElementType.I64)])
+def test_a_suppression_that_makes_no_sense_is_refused(farmrt: Farmrt, place: int, value: int) -> None:
+    """Boxes of a row, boxes of its result, and the type of the boxes that a damaged plan tells."""
+    make = GraphMaker()
+    limits = [make.graph.add_constant("limit", np.zeros(1, np.float32)) for _ in range(2)]
+    boxes, scores = make.input(1, 9, 4), make.input(1, 1, 9)
+    make.finish(make.add("Suppression", boxes, scores, *limits, count=5, centred=False, dtype="int64"))
+    damaged = _with_argument(lower(make.graph, CPU), place, value)
+    answer = farmrt.load_files(encode_plan(damaged), damaged.data)
+    assert (answer["ok"], answer["error"]) == (False, "bad_file")

@@ -7,7 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from runtime.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction, function_names
+from runtime.functions import (
+    CumulationFunction,
+    ElementFunction,
+    ReductionFunction,
+    RegionFunction,
+    UpdateFunction,
+    function_names,
+)
 from tests.runtime.graphs import GraphMaker
 
 Build = Callable[[GraphMaker], str]
@@ -132,6 +139,33 @@ def _indexed(dtype: str, function: str) -> GenericCase:
     return GenericCase(f"indexed-{function}-{dtype}", ("IndexedRead", "IndexedWrite"), build)
 
 
+def _suppression(dtype: str, centred: bool, limit: float) -> GenericCase:
+    def build(make: GraphMaker) -> str:
+        boxes, scores = make.input(2, 17, 4, dtype=dtype), make.input(2, 3, 17, dtype=dtype)
+        limits = [make.graph.add_constant("limit", np.asarray([value], np.float32)) for value in (limit, -0.3)]
+        return make.add("Suppression", boxes, scores, *limits, count=7, centred=centred, dtype="int64")
+
+    return GenericCase(f"suppressed-{dtype}-{centred}-{limit}", ("Suppression",), build)
+
+
+REGIONS = (
+    (1, 2, 9, 7), (0, 0, 12, 8), (-3, -2, 4, 5), (5.5, 3.5, 6.5, 3.75), (9, 6, 30, 21), (7, 5, 2, 1),
+    (3, 3, 3, 3), (40, 40, 50, 50), (0, np.nan, 5, 5), (1, 1, np.inf, 4), (-90, 1, 90, 3), (2.5, 1.5, 7.5, 5.5),
+)  # fmt: skip
+
+
+def _region_pooling(function: str, samples: int, scale: float, grouped: bool) -> GenericCase:
+    def build(make: GraphMaker) -> str:
+        x = make.input(2, 12, 7, 11)
+        regions = make.graph.add_constant("regions", np.asarray(REGIONS, np.float32))
+        images = make.graph.add_constant("images", np.arange(len(REGIONS)) % 2)
+        form = {"function": function, "samples": samples, "scale": scale, "shift": 0.5 * grouped, "smallest": 1.0}
+        return make.add("RegionPooling", x, regions, images, bins=(2, 3), grouped=grouped, **form)
+
+    name = f"regions-{function}-{samples}-{scale}-{grouped}"
+    return GenericCase(name, ("RegionPooling",), build)
+
+
 GENERIC_CASES = (
     *_elements(),
     *(_cast(source, target) for source in ("float32", "int32", "uint8") for target in (*WHOLE, *REAL, "bool")),
@@ -159,5 +193,18 @@ GENERIC_CASES = (
         _indexed(dtype, function)
         for function in function_names(UpdateFunction)
         for dtype in ("float32", "int64", "uint8")
+    ),
+    *(
+        _suppression(dtype, centred, limit)
+        for dtype in ("float32", "float64", "float16")
+        for centred in (False, True)
+        for limit in (0.0, 0.25)
+    ),
+    *(
+        _region_pooling(function, samples, scale, grouped)
+        for function in function_names(RegionFunction)
+        for samples in ((0, 2, 3) if "samples" in function else (0,))
+        for scale in (1.0, 0.375)
+        for grouped in (False, True)
     ),
 )

@@ -22,6 +22,7 @@ from farm.model import boundary, data_formats, fetch
 from farm.model.framework_model import FrameworkModel
 from farm.model.half_range import beyond_half
 from farm.model.oracle import expected_outputs
+from farm.model.padded_outputs import filled
 from farm.model.source_model import READERS, read_source_model
 from runtime.convert import convert
 from runtime.errors import ConfigError, ModelError, UnsupportedError
@@ -169,10 +170,13 @@ class TestData:
 
     @functools.cached_property
     def expected(self) -> dict[str, Array]:
-        """The oracle's outputs."""
-        if self._prepared.framework:
-            return self._prepared.framework.reference_outputs(self.inputs)
-        return expected_outputs(self._prepared.source, self.inputs, self._prepared.custom)
+        """The oracle's outputs, in the shapes that the plan has."""
+        prepared = self._prepared
+        if prepared.framework:
+            found = prepared.framework.reference_outputs(self.inputs)
+        else:
+            found = expected_outputs(prepared.source, self.inputs, prepared.custom)
+        return filled(prepared.graph, found, self.inputs)
 
     @functools.cached_property
     def beyond_half(self) -> str:

@@ -111,7 +111,9 @@ struct rt_cpu_operator {
     X(cumulation)                                                                                                      \
     X(indexed_read)                                                                                                    \
     X(indexed_write)                                                                                                   \
-    X(sorting)
+    X(sorting)                                                                                                         \
+    X(suppression)                                                                                                     \
+    X(region_pooling)
 #define RT_CPU_MISSING "there is none of this name"
 #else
 #define RT_CPU_MISSING "this farmrt was built without it"

@@ -75,6 +75,13 @@ const char *rt_strided_check(const rt_cpu_call *call, uint32_t head, uint32_t in
     return rt_strided_check_more(call, head, index, NULL, NULL, 0);
 }
 
+void rt_strided_index(const int32_t *extents, uint32_t loops, uint64_t turn, int64_t *index) {
+    for (uint32_t axis = loops; axis-- > 0;) {
+        index[axis] = (int64_t)(turn % (uint64_t)extents[axis]);
+        turn /= (uint64_t)extents[axis];
+    }
+}
+
 int64_t rt_strided_at(const rt_strided *tensor, const int64_t *index, uint32_t loops) {
     int64_t at = tensor->offset;
     for (uint32_t i = 0; i < loops; i++) at += index[i] * tensor->strides[i];
@@ -238,11 +245,7 @@ static void rows_turn(const void *context, uint32_t turn, uint32_t worker) {
     int64_t index[RT_LOOPS], length = all->extents[all->loops - 1];
     uint64_t first = turn * all->rows_per_turn;
     for (uint64_t row = first; row < first + all->rows_per_turn && row < all->rows; row++) {
-        uint64_t rest = row;
-        for (uint32_t axis = all->loops - 1; axis-- > 0;) {
-            index[axis] = (int64_t)(rest % (uint64_t)all->extents[axis]);
-            rest /= (uint64_t)all->extents[axis];
-        }
+        rt_strided_index(all->extents, all->loops - 1, row, index);
         for (int64_t start = 0; start < length; start += all->piece) {
             int64_t count = length - start < all->piece ? length - start : all->piece;
             index[all->loops - 1] = start;

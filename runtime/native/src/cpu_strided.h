@@ -49,6 +49,9 @@ const char *rt_strided_check_more(const rt_cpu_call *call, uint32_t head, uint32
 /* Turns of the loops `first` to `last` - 1, UINT64_MAX where they overflow. */
 uint64_t rt_strided_turns(const int32_t *extents, uint32_t first, uint32_t last);
 
+/* The index of the first `loops` loops in their turn number `turn`. */
+void rt_strided_index(const int32_t *extents, uint32_t loops, uint64_t turn, int64_t *index);
+
 /* Element of a tensor at an index of the first `loops` loops. */
 int64_t rt_strided_at(const rt_strided *tensor, const int64_t *index, uint32_t loops);
 

@@ -248,6 +248,13 @@ enum {
     RT_CUMULATION_FUNCTION_PROD = 1,
 };
 
+enum {
+    RT_REGION_FUNCTION_MAX_PIXELS = 0,
+    RT_REGION_FUNCTION_MEAN_PIXELS = 1,
+    RT_REGION_FUNCTION_MAX_SAMPLES = 2,
+    RT_REGION_FUNCTION_MEAN_SAMPLES = 3,
+};
+
 typedef struct {
     char magic[8];
     uint32_t version;
