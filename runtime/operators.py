@@ -7,6 +7,8 @@ a str. Attributes:
 
     strides, dilations, kernel      (vertical, horizontal)
     pads of Conv and the pools      (top, left, bottom, right), >= 0; SAME, VALID and ceil_mode are resolved into them
+    pads of ConvTranspose           (top, left, bottom, right) cut off the full result; a negative one adds zeros
+    output_padding                  (bottom, right) added to the result: outputs that no pad has cut off
     pads of Pad                     all begins, then all ends, one for each axis
     starts, ends, axes, steps       the indices range(start, end, step) are taken of each axis; clamped to the axis;
                                     axes ascending; with a negative step, end is -1 where index 0 is included
@@ -31,6 +33,7 @@ from runtime.errors import ModelError, UnsupportedError
 from runtime.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction, function_names
 from runtime.generic import SHAPE_FUNCTIONS
 from runtime.graph import ACTIVATIONS, Graph, Node, TensorInfo
+from runtime.transposed_convolution import multiply_accumulates, transposed_size
 from runtime.types import ELEMENT_TYPES
 
 Shape = tuple[int, ...]
@@ -164,6 +167,27 @@ def _conv(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     return out
 
 
+def _conv_transpose(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    x, w = shapes[0], shapes[1]
+    _rank(x, 4, "the input")
+    _rank(w, 4, "the filter")
+    if x[1] != w[0] or x[1] % attributes["group"]:
+        raise ModelError(f"filter {w} in {attributes['group']} group(s) does not fit an input of shape {x}")
+    pads, extra = attributes["pads"], attributes["output_padding"]
+    if len(pads) != 4 or len(extra) != 2 or min(extra) < 0:
+        raise ModelError(f"pads {pads} and output_padding {extra}; four and two numbers, the latter not negative")
+    sums = (pads[0] + pads[2], pads[1] + pads[3])
+    geometry = zip(x[2:], w[2:], attributes["strides"], attributes["dilations"], sums, extra, strict=True)
+    image = tuple(transposed_size(*axis) for axis in geometry)
+    if min(image) < 1:
+        raise ModelError(f"pads {pads} cut all of the output away")
+    out = (x[0], w[1] * attributes["group"], *image)
+    _bias(shapes, out[1])
+    if len(shapes) > 3 and shapes[3] != out:
+        raise ModelError(f"residual of shape {shapes[3]} does not fit an output of shape {out}")
+    return out
+
+
 def _bias(shapes: Sequence[Shape], channels: int) -> None:
     if len(shapes) > 2 and shapes[2] not in {(channels,), ()}:
         raise ModelError(f"bias of shape {shapes[2]} does not fit {channels} output channels")
@@ -280,12 +304,17 @@ def _conv_macs(shapes: Sequence[Shape], output: Shape) -> int:
     return math.prod(output) * math.prod(shapes[1][1:])
 
 
+def _conv_transpose_macs(shapes: Sequence[Shape], output: Shape) -> int:
+    return multiply_accumulates(shapes[0], shapes[1])
+
+
 def _matmul_macs(shapes: Sequence[Shape], output: Shape) -> int:
     return math.prod(output) * shapes[0][-1]
 
 
 _WINDOW: Mapping[str, AttributeKind] = {"kernel": "pair", "strides": "pair", "pads": "sides"}
 _CONV: Mapping[str, AttributeKind] = {"strides": "pair", "pads": "sides", "dilations": "pair", "group": "count"}
+_CONV_TRANSPOSE: Mapping[str, AttributeKind] = {**_CONV, "pads": "ints", "output_padding": "ints"}
 _SLICE: Mapping[str, AttributeKind] = {"starts": "ints", "ends": "ints", "axes": "ints", "steps": "ints"}
 _LRN: Mapping[str, AttributeKind] = {"alpha": "float", "beta": "float", "bias": "float", "size": "count"}
 _PAD: Mapping[str, AttributeKind] = {"pads": "ints", "value": "float", "mode": PAD_MODES}
@@ -353,6 +382,7 @@ _GENERIC: Mapping[str, Operator] = {
 OPERATORS: Mapping[str, Operator] = {
     **_GENERIC,
     "Conv": Operator((2, 4), _conv, _CONV, fusible=True, macs=_conv_macs),
+    "ConvTranspose": Operator((2, 4), _conv_transpose, _CONV_TRANSPOSE, fusible=True, macs=_conv_transpose_macs),
     "FullyConnected": Operator((2, 3), _fully_connected, fusible=True, macs=_matmul_macs),
     "MatMul": Operator((2, 2), _matmul, macs=_matmul_macs),
     "BatchNormalization": Operator((3, 3), _scale_shift, fusible=True),

@@ -163,6 +163,15 @@ def _conv(
     )
 
 
+def _conv_transpose(c: int, size: int, out: int, k: int, stride: int, group: int = 1) -> OperatorCase:
+    """Padded so that the size is multiplied by the stride."""
+    pad, x = (k - stride) // 2, (1, c, size, size)
+    attrs: dict[str, Any] = {"strides": (stride,) * 2, "pads": (pad,) * 4, "dilations": (1, 1), "group": group}
+    attrs |= {"output_padding": (0, 0), "activation": "relu"}
+    name = f"ConvTranspose_{_shape(x)}_K{k}x{k}S{stride}x{stride}D1x1G{group}_{out}"
+    return OperatorCase(name, "ConvTranspose", (x,), ((c, out // group, k, k), (out,)), attrs)
+
+
 def _dense(channels: int, out: int, rows: int = 1) -> OperatorCase:
     x = (rows, channels)
     return OperatorCase(f"FullyConnected_{_shape(x)}_{out}", "FullyConnected", (x,), ((out, channels), (out,)))
@@ -211,6 +220,10 @@ CASES: tuple[OperatorCase, ...] = (
     *(_conv(c, size, c, group=c, stride=s) for c, size, s in ((32, 112, 1), (64, 112, 2), (128, 56, 1), (512, 14, 1))),
     _conv(240, 28, 240, k=5, group=240),
     _conv(128, 7, 256, k=7),
+    _conv_transpose(128, 28, 64, k=2, stride=2),
+    _conv_transpose(256, 16, 128, k=4, stride=2),
+    _conv_transpose(21, 32, 21, k=4, stride=2, group=21),
+    _conv_transpose(21, 16, 21, k=16, stride=8, group=21),
     _dense(1024, 1001),
     _dense(1024, 1000, rows=16),
     _dense(2048, 1000),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from runtime.kernels.codes import Activation, Binary, Pad, Pooling, Reduce, Unary
 from tests.runtime.buffer_launch import TABLE, Case
 
@@ -48,6 +50,31 @@ def conv1x1(pixels: int, in_c: int, out_c: int, activation: int = 0, residual: i
 
 def depthwise(channels: int, shape: dict[str, int], activation: int = 0, residual: int = 0) -> Case:
     return fused("depthwise", shape | {"channels": channels}, activation, residual)
+
+
+def spread(
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int] = (1, 1),
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0),
+    dilation: tuple[int, int] = (1, 1),
+    batch: int = 1,
+) -> dict[str, int]:
+    """Dims of a transposed convolution; pads are top, left, bottom, right, and negative ones add to the output."""
+    out = [(size[i] - 1) * stride[i] + dilation[i] * (kernel[i] - 1) + 1 - pad[i] - pad[i + 2] for i in range(2)]
+    step = [stride[i] // math.gcd(stride[i], dilation[i]) for i in range(2)]
+    pairs = {"in": size, "out": out, "k": kernel, "stride": stride, "dil": dilation, "step": step}
+    dims = {f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")}
+    return dims | {"batch": batch, "pad_t": pad[0], "pad_l": pad[1]}
+
+
+def deconv2d(in_c: int, out_c: int, groups: int, shape: dict[str, int], activation: int = 0, residual: int = 0) -> Case:
+    dims = shape | {"in_c": in_c, "out_c": out_c, "groups": groups}
+    return fused("deconv2d", dims, activation, residual)
+
+
+def deconv_depthwise(channels: int, shape: dict[str, int], activation: int = 0, residual: int = 0) -> Case:
+    return fused("deconv_depthwise", shape | {"channels": channels}, activation, residual)
 
 
 def winograd(tile: int, size: tuple[int, int], in_c: int, out_c: int, batch: int = 1) -> list[Case]:
@@ -203,6 +230,21 @@ CASES: dict[str, Case] = {
     "depthwise 5x5 stride 2": depthwise(5, window((12, 9), (5, 5), (2, 3), pad=(2, 2, 2, 2))),
     "depthwise dilation": depthwise(8, window((9, 8), (3, 2), pad=(2, 2, 2, 1), dilation=(2, 3))),
     "depthwise one pixel": depthwise(1, window((1, 1), (3, 3), pad=SAME)),
+    "deconv2d 2x2 stride 2": deconv2d(9, 21, 1, spread((4, 5), (2, 2), (2, 2)), residual=1),
+    "deconv2d 4x4 stride 2": deconv2d(5, 37, 1, spread((4, 6), (4, 4), (2, 2), SAME, batch=2), Activation.LEAKY_RELU),
+    "deconv2d 3x3 uneven": deconv2d(7, 64, 1, spread((8, 8), (3, 3), (2, 2), (1, 1, 0, 0))),
+    "deconv2d 8x8": deconv2d(16, 64, 1, spread((8, 8), (3, 3), pad=SAME)),
+    "deconv2d gaps": deconv2d(3, 8, 1, spread((3, 4), (2, 2), (4, 3))),
+    "deconv2d dilation": deconv2d(4, 16, 1, spread((5, 6), (3, 3), (2, 3), (1, 2, 0, 1), (4, 2)), residual=1),
+    "deconv2d negative pads": deconv2d(3, 5, 1, spread((3, 3), (3, 2), (2, 1), (-1, -2, -3, 1))),
+    "deconv2d groups": deconv2d(6, 5, 3, spread((3, 4), (3, 4), (2, 2), SAME, batch=2), residual=1),
+    "deconv2d one pixel": deconv2d(1, 1, 1, spread((1, 1), (1, 1))),
+    "deconv2d from one pixel": deconv2d(32, 16, 1, spread((1, 1), (4, 4))),
+    "deconv_depthwise 4x4 stride 2": deconv_depthwise(19, spread((5, 6), (4, 4), (2, 2), SAME, batch=2), residual=1),
+    "deconv_depthwise 16x16 stride 8": deconv_depthwise(21, spread((3, 4), (16, 16), (8, 8), (4, 4, 4, 4))),
+    "deconv_depthwise gaps": deconv_depthwise(8, spread((4, 7), (2, 3), (3, 5)), Activation.ELU),
+    "deconv_depthwise dilation": deconv_depthwise(5, spread((6, 5), (3, 2), (2, 3), (2, 0, 1, 3), (3, 6))),
+    "deconv_depthwise one": deconv_depthwise(1, spread((1, 3), (3, 3), pad=(1, 1, 1, 1))),
     "fully_connected 1 row": fully_connected(1, 37, 21),
     "fully_connected rows": fully_connected(6, 20, 33, Activation.TANH),
     "fully_connected one": fully_connected(1, 1, 1),

@@ -97,6 +97,40 @@ def depthwise(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Arra
     return finish(sums.reshape(-1, dims["channels"]), arrays, defines, floats)
 
 
+def tap_order(dims: Dims) -> list[tuple[int, int]]:
+    """The taps as their weights lie: by row class, column class, row, column."""
+    taps = itertools.product(range(dims["k_h"]), range(dims["k_w"]))
+    return sorted(taps, key=lambda t: (t[0] % dims["step_h"], t[1] % dims["step_w"], *t))
+
+
+def spread(arrays: Arrays, dims: Dims, multiply: Callable[[Array, Array], Array], weights: Array) -> Array:
+    """Adds what each tap makes of each input pixel [batch, channels] to where it lands, as [pixels, channels]."""
+    image = arrays["x"].reshape(dims["batch"], dims["in_h"], dims["in_w"], -1)
+    result = np.zeros((dims["batch"], dims["out_h"], dims["out_w"], arrays["b"].size))
+    for index, (i, j) in enumerate(tap_order(dims)):
+        for h, w in itertools.product(range(dims["in_h"]), range(dims["in_w"])):
+            row = h * dims["stride_h"] + i * dims["dil_h"] - dims["pad_t"]
+            column = w * dims["stride_w"] + j * dims["dil_w"] - dims["pad_l"]
+            if 0 <= row < dims["out_h"] and 0 <= column < dims["out_w"]:
+                result[:, row, column] += multiply(image[:, h, w], weights[index])
+    return result.reshape(-1, arrays["b"].size)
+
+
+def deconv2d(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    groups, in_c, out_c = (dims[name] for name in ("groups", "in_c", "out_c"))
+    weights = arrays["w"].reshape(groups, out_c, -1, in_c).transpose(2, 0, 1, 3)
+
+    def multiply(pixel: Array, weight: Array) -> Array:
+        return np.einsum("ngc,goc->ngo", pixel.reshape(-1, groups, in_c), weight).reshape(-1, groups * out_c)
+
+    return finish(spread(arrays, dims, multiply, weights), arrays, defines, floats)
+
+
+def deconv_depthwise(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    weights = arrays["w"].reshape(-1, dims["channels"])
+    return finish(spread(arrays, dims, np.multiply, weights), arrays, defines, floats)
+
+
 def fully_connected(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
     return activate(arrays["x"].reshape(dims["rows"], -1) @ arrays["w"][0].T + arrays["b"], defines, floats)
 

@@ -26,6 +26,7 @@ from tests.runtime.random_graphs import random_graphs
 
 WINDOW = {"kernel": (3, 2), "strides": (2, 1), "pads": (1, 0, 1, 1)}
 RESIZE = {"mode": "linear", "coordinate_transformation_mode": "half_pixel", "nearest_mode": "floor"}
+SPREAD = {"strides": (2, 3), "pads": (1, 0, 1, 2), "dilations": (1, 2), "output_padding": (1, 0)}
 SHAPE = (2, 4, 6, 5)
 
 # Operator -> attributes, with inputs after the first as shapes of constants.
@@ -36,6 +37,10 @@ FORMS: dict[str, list[tuple[list[tuple[int, ...]], dict[str, Any]]]] = {
     "Conv": [
         ([(6, 2, 3, 3), (6,)], {"strides": (2, 1), "pads": (1, 0, 1, 2), "dilations": (1, 2), "group": 2}),
         ([(6, 4, 1, 1)], {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "group": 1, "activation": "relu"}),
+    ],
+    "ConvTranspose": [
+        ([(4, 3, 3, 2), (6,)], {**SPREAD, "group": 2}),
+        ([(4, 5, 2, 2)], {**SPREAD, "pads": (0, -1, 0, 1), "activation": "relu", "group": 1}),
     ],
     "MatMul": [([(5, 3)], {}), ([(2, 4, 5, 7)], {})],
     "BatchNormalization": [([(4,), (4,)], {})],

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from runtime.kernels.buffer import channels, convolution, matrix, strided, winograd
+from runtime.kernels.buffer import channels, convolution, deconvolution, matrix, strided, winograd
 from runtime.kernels.buffer.spec import BufferKernel
 
 KERNELS: tuple[BufferKernel, ...] = (
     *convolution.KERNELS,
+    *deconvolution.KERNELS,
     *matrix.KERNELS,
     *winograd.KERNELS,
     *channels.KERNELS,

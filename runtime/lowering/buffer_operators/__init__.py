@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runtime.graph import Node
-from runtime.lowering.buffer_operators import channels, convolution, elementwise, matrix, movement, pooling, reduction
+from runtime.lowering.buffer_operators import (
+    channels,
+    convolution,
+    elementwise,
+    matrix,
+    movement,
+    pooling,
+    reduction,
+    transposed_convolution,
+)
 from runtime.lowering.builder import Builder
 
 Lower = Callable[[Builder, Node], None]
 
 LOWERINGS: dict[str, Lower] = {
     **convolution.LOWERINGS,
+    **transposed_convolution.LOWERINGS,
     **pooling.LOWERINGS,
     **channels.LOWERINGS,
     **elementwise.LOWERINGS,

@@ -89,6 +89,8 @@ struct rt_cpu_operator {
     X(fully_connected)                                                                                                 \
     X(matmul)                                                                                                          \
     X(depthwise)                                                                                                       \
+    X(deconv2d)                                                                                                        \
+    X(deconv_depthwise)                                                                                                \
     X(pool)                                                                                                            \
     X(resize_nearest)                                                                                                  \
     X(resize_bilinear)                                                                                                 \
