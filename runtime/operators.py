@@ -33,7 +33,7 @@ from runtime.errors import ModelError, UnsupportedError
 from runtime.functions import CumulationFunction, ElementFunction, ReductionFunction, UpdateFunction, function_names
 from runtime.generic import SHAPE_FUNCTIONS
 from runtime.graph import ACTIVATIONS, Graph, Node, TensorInfo
-from runtime.transposed_convolution import multiply_accumulates, transposed_size
+from runtime.transposed_convolution import transposed_size
 from runtime.types import ELEMENT_TYPES
 
 Shape = tuple[int, ...]
@@ -305,7 +305,7 @@ def _conv_macs(shapes: Sequence[Shape], output: Shape) -> int:
 
 
 def _conv_transpose_macs(shapes: Sequence[Shape], output: Shape) -> int:
-    return multiply_accumulates(shapes[0], shapes[1])
+    return math.prod(shapes[0]) * math.prod(shapes[1][1:])
 
 
 def _matmul_macs(shapes: Sequence[Shape], output: Shape) -> int:

@@ -8,7 +8,6 @@ stride / gcd(stride, dilation). Weights lie class by class, so that a phase read
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 Shape = tuple[int, ...]
 
@@ -30,8 +29,3 @@ def taps_by_class(kernel: Shape, strides: Shape, dilations: Shape) -> list[tuple
         for extent, stride, dilation in zip(kernel, strides, dilations, strict=True)
     )
     return [(i, j) for of_rows in rows for of_columns in columns for i in of_rows for j in of_columns]
-
-
-def multiply_accumulates(x: Sequence[int], w: Sequence[int]) -> int:
-    """Products of every input with every weight that it meets, those of outputs that are cut off included."""
-    return math.prod(x) * math.prod(w[1:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from runtime.graph import Node
-from runtime.lowering.buffer_operators.convolution import emit_convolution, filter_rows
+from runtime.lowering.buffer_operators import convolution
 from runtime.lowering.builder import Builder
 from runtime.lowering.transposed_convolution_node import TransposedConvolution
 
@@ -16,12 +16,12 @@ def lower_conv_transpose(builder: Builder, node: Node) -> None:
     if conv.is_depthwise:
         taps = np.ascontiguousarray(conv.filter.reshape(conv.group, -1).T)
         weights = builder.constant(node.inputs[1], taps)
-        emit_convolution(
+        convolution.emit_convolution(
             conv, "deconv_depthwise", "DepthwiseDeconv2d", conv.window() | {"channels": conv.group}, weights
         )
         return
     dims = conv.window() | conv.per_group() | {"groups": conv.group}
-    emit_convolution(conv, "deconv2d", "Deconv2D", dims, filter_rows(conv))
+    convolution.emit_convolution(conv, "deconv2d", "Deconv2D", dims, convolution.filter_rows(conv))
 
 
 LOWERINGS = {"ConvTranspose": lower_conv_transpose}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from runtime.graph import Node
 from runtime.layout.image import ImageLayout
 from runtime.lowering.builder import Builder
-from runtime.lowering.image_operators.convolution import emit_convolution
+from runtime.lowering.image_operators import convolution
 from runtime.lowering.transposed_convolution_node import TransposedConvolution
 
 
@@ -15,9 +15,9 @@ def lower_conv_transpose(builder: Builder, node: Node) -> str:
     if conv.is_depthwise:
         dims = conv.window() | {"channels": conv.group}
         layout = ImageLayout.DEPTHWISE_FILTER
-        return emit_convolution(conv, "deconv_depthwise", "DepthwiseDeconv2d", dims, conv.filter, layout)
+        return convolution.emit_convolution(conv, "deconv_depthwise", "DepthwiseDeconv2d", dims, conv.filter, layout)
     dims = conv.window() | conv.per_group() | {"groups": conv.group}
-    return emit_convolution(conv, "deconv2d", "Deconv2D", dims, conv.filter, ImageLayout.CONV_FILTER)
+    return convolution.emit_convolution(conv, "deconv2d", "Deconv2D", dims, conv.filter, ImageLayout.CONV_FILTER)
 
 
 LOWERINGS = {"ConvTranspose": lower_conv_transpose}
