@@ -14,6 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from runtime.errors import ModelError
 from runtime.evaluate_generic import COMPUTE_GENERIC
+from runtime.evaluate_recurrence import COMPUTE_RECURRENT
 from runtime.evaluate_transposed_convolution import transposed_convolution
 from runtime.graph import Array, Graph
 from runtime.nearest import nearest_indices
@@ -266,6 +267,7 @@ def _interpolate(x: Array, source: Array, axis: int) -> Array:
 
 
 COMPUTE: Mapping[str, Compute] = {
+    **COMPUTE_RECURRENT,
     **{op: _elementwise(function) for op, function in _ARITHMETIC.items()},
     **{op: _activation(_ACTIVATIONS[name]) for op, name in ACTIVATION_OF.items()},
     "Conv": _conv,

@@ -59,10 +59,10 @@ ORDER = {
         "artifacts convert exporters lowering native",
         "frameworks importers passes plan",
         "evaluate kernels",
-        "evaluate_generic evaluate_transposed_convolution generic_forms",
+        "evaluate_generic evaluate_recurrence evaluate_transposed_convolution generic_forms",
         "layout nearest operators target",
-        "generic transposed_convolution",
-        "extras functions graph types version",
+        "generic",
+        "extras functions graph recurrence transposed_convolution types version",
         "errors regular_file",
     ],
 }

@@ -34,6 +34,7 @@ from runtime.lowering.lower import lower
 from runtime.operators import infer_shape
 from runtime.plan.plan import Plan, Step
 from runtime.plan.records import StepKind
+from runtime.recurrence import DIRECTIONS, GATES
 from runtime.target import Target
 
 Shape = tuple[int, ...]
@@ -177,6 +178,17 @@ def _dense(channels: int, out: int, rows: int = 1) -> OperatorCase:
     return OperatorCase(f"FullyConnected_{_shape(x)}_{out}", "FullyConnected", (x,), ((out, channels), (out,)))
 
 
+def _recurrent(op: str, times: int, hidden: int, direction: str = "forward") -> OperatorCase:
+    """A layer over the sums of its inputs, with ONNX's functions."""
+    directions, width = len(DIRECTIONS[direction]), GATES[op] * hidden
+    x, state = (times, 1, directions * width), (directions, hidden)
+    attrs: dict[str, Any] = {"direction": direction, "gate": "sigmoid", "cell": "tanh", "out": "tanh", "clip": 0.0}
+    attrs |= dict.fromkeys(("gate_parameters", "cell_parameters", "out_parameters"), (0.0, 0.0))
+    attrs |= {"GRU": {"linear_before_reset": True}, "LSTM": {"input_forget": False}}.get(op, {})
+    weights = ((directions, hidden, width), state, state)[: 3 if op == "LSTM" else 2]
+    return OperatorCase(f"{op}_{_shape(x)}_{direction}_{hidden}", op, (x,), weights, attrs)
+
+
 def _pool(op: str, c: int, size: int, k: int, stride: int, pad: int) -> OperatorCase:
     attrs: dict[str, Any] = {"kernel": (k, k), "strides": (stride,) * 2, "pads": (pad,) * 4}
     attrs |= {"count_include_pad": False} if op == "AveragePool" else {}
@@ -227,6 +239,11 @@ CASES: tuple[OperatorCase, ...] = (
     _dense(1024, 1001),
     _dense(1024, 1000, rows=16),
     _dense(2048, 1000),
+    _recurrent("LSTM", 50, 128),
+    _recurrent("LSTM", 50, 256, "bidirectional"),
+    _recurrent("LSTM", 2, 1024),
+    _recurrent("GRU", 50, 128),
+    _recurrent("RNN", 50, 128),
     _simple("MatMul", (8, 128, 64), (8, 64, 128), detail="128"),
     _pool("MaxPool", 64, 112, 3, 2, 1),
     _pool("AveragePool", 128, 28, 2, 2, 0),

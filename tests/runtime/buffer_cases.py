@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from runtime.kernels.codes import Activation, Binary, Pad, Pooling, Reduce, Unary
+from runtime.recurrence import GATES, RecurrentFunction, RecurrentKind
 from tests.runtime.buffer_launch import TABLE, Case
 
 RELU6 = {"act_a": 0.0, "act_b": 6.0}
@@ -207,6 +208,39 @@ def matmul(batch: int, m: int, k: int, n: int, one_a: bool = False, one_b: bool 
     return Case(TABLE["matmul"], dims)
 
 
+def recurrent(
+    kind: RecurrentKind,
+    times: int,
+    batch: int,
+    hidden: int,
+    directions: int = 1,
+    backwards: int = 0,
+    functions: tuple[RecurrentFunction, ...] = (RecurrentFunction.SIGMOID, RecurrentFunction.TANH),
+    **defines: int,
+) -> Case:
+    dims = {"times": times, "batch": batch, "hidden": hidden, "directions": directions}
+    dims |= {"gates": GATES[kind.name], "backwards": backwards}
+    return recurrent_case("recurrent_sequence", kind, dims, functions, **{"STEPWISE": 0, **defines})
+
+
+def recurrent_step(kind: RecurrentKind, batch: int, hidden: int, products: int = 0, **defines: int) -> Case:
+    gates = GATES[kind.name]
+    dims = {"batch": batch, "hidden": hidden, "products": products or gates}
+    dims |= {"x_step": 2 * gates * hidden, "s_step": 2 * batch * hidden}
+    functions = (RecurrentFunction.SIGMOID, RecurrentFunction.TANH)
+    return recurrent_case("recurrent_step", kind, dims, functions, **{"STEPWISE": 1, **defines})
+
+
+def recurrent_case(
+    kernel: str, kind: RecurrentKind, dims: dict[str, int], functions: tuple[RecurrentFunction, ...], **defines: int
+) -> Case:
+    """Functions of gate and cell, and of the output the cell's again where none is given; all have parameters."""
+    gate, cell, out = (*functions, functions[-1])[:3]
+    defines = {"LINEAR": 0, "EXTRA": 0, "COUPLED": 0, "GATE": gate, "CELL": cell, "OUT": out, **defines}
+    floats = {"clip": 2.5, "gate_a": 0.3, "gate_b": 0.4, "cell_a": 0.6, "cell_b": 0.7, "out_a": 0.8, "out_b": 0.9}
+    return Case(TABLE[kernel], dims, {"RECURRENT": int(kind), **defines}, floats)
+
+
 SAME = (1, 1, 1, 1)
 CASES: dict[str, Case] = {
     "conv2d 3x3 same": conv2d(5, 7, 1, window((6, 5), (3, 3), pad=SAME)),
@@ -248,6 +282,28 @@ CASES: dict[str, Case] = {
     "fully_connected 1 row": fully_connected(1, 37, 21),
     "fully_connected rows": fully_connected(6, 20, 33, Activation.TANH),
     "fully_connected one": fully_connected(1, 1, 1),
+    "recurrent RNN": recurrent(RecurrentKind.RNN, 4, 2, 19),
+    "recurrent RNN both ways": recurrent(RecurrentKind.RNN, 3, 7, 16, directions=2),
+    **{f"recurrent RNN {f.name}": recurrent(RecurrentKind.RNN, 2, 1, 5, functions=(f, f)) for f in RecurrentFunction},
+    "recurrent GRU": recurrent(RecurrentKind.GRU, 4, 2, 21, directions=2),
+    "recurrent GRU backwards": recurrent(RecurrentKind.GRU, 3, 1, 32, backwards=1),
+    "recurrent GRU linear": recurrent(RecurrentKind.GRU, 4, 3, 19, directions=2, LINEAR=1, EXTRA=1),
+    "recurrent GRU linear, no bias": recurrent(RecurrentKind.GRU, 2, 1, 16, LINEAR=1),
+    "recurrent LSTM": recurrent(RecurrentKind.LSTM, 4, 2, 19, directions=2),
+    "recurrent LSTM backwards": recurrent(RecurrentKind.LSTM, 3, 1, 37, backwards=1),
+    "recurrent LSTM peepholes": recurrent(RecurrentKind.LSTM, 4, 8, 16, directions=2, EXTRA=1),
+    "recurrent LSTM coupled": recurrent(RecurrentKind.LSTM, 3, 1, 7, COUPLED=1),
+    "recurrent LSTM functions": recurrent(
+        *(RecurrentKind.LSTM, 2, 1, 40),
+        functions=(RecurrentFunction.HARD_SIGMOID, RecurrentFunction.SCALED_TANH, RecurrentFunction.ELU),
+    ),
+    "recurrent LSTM one value": recurrent(RecurrentKind.LSTM, 1, 1, 1),
+    "recurrent LSTM wide": recurrent(RecurrentKind.LSTM, 2, 2, 300),
+    "recurrent_step LSTM": recurrent_step(RecurrentKind.LSTM, 3, 21, EXTRA=1),
+    "recurrent_step LSTM whole": recurrent_step(RecurrentKind.LSTM, 1, 32),
+    "recurrent_step RNN": recurrent_step(RecurrentKind.RNN, 2, 19),
+    "recurrent_step GRU second part": recurrent_step(RecurrentKind.GRU, 2, 19, products=1),
+    "recurrent_step GRU linear": recurrent_step(RecurrentKind.GRU, 2, 16, LINEAR=1, EXTRA=1),
     "matmul": matmul(3, 5, 7, 19),
     "matmul one b": matmul(2, 4, 8, 16, one_b=True),
     "matmul one a": matmul(2, 9, 3, 1, one_a=True),

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from runtime.evaluate_recurrence import COMPUTE_RECURRENT
 from runtime.kernels.codes import Activation, Binary, Pad, Pooling, Reduce, Unary
 from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM
+from runtime.recurrence import GATES, RecurrentFunction, RecurrentKind
 
 Array = NDArray[np.float64]
 Arrays = Mapping[str, Array]
@@ -129,6 +131,40 @@ def deconv2d(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array
 def deconv_depthwise(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
     weights = arrays["w"].reshape(-1, dims["channels"])
     return finish(spread(arrays, dims, np.multiply, weights), arrays, defines, floats)
+
+
+def recurrent_attributes(defines: Dims, floats: Floats, backwards: int, directions: int) -> dict[str, object]:
+    """The attributes of the graph's operator that a launch runs."""
+    direction = "bidirectional" if directions == 2 else "reverse" if backwards else "forward"
+    attributes: dict[str, object] = {"direction": direction, "clip": floats["clip"]}
+    for role in ("gate", "cell", "out"):
+        attributes[role] = RecurrentFunction(defines[role.upper()]).name.lower()
+        attributes[f"{role}_parameters"] = (floats[f"{role}_a"], floats[f"{role}_b"])
+    return attributes | {"linear_before_reset": bool(defines["LINEAR"]), "input_forget": bool(defines["COUPLED"])}
+
+
+def recurrent_sequence(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    times, batch, hidden, directions = (dims[name] for name in ("times", "batch", "hidden", "directions"))
+    op = RecurrentKind(defines["RECURRENT"]).name
+    state, width = (directions * batch, hidden), dims["gates"] * hidden
+    x, r = arrays["x"].reshape(times, batch, -1), arrays["r"].reshape(directions, hidden, width)
+    h, c = arrays["h"].reshape(state), arrays["c"].reshape(state) if op == "LSTM" else None
+    p = arrays["p"].reshape(directions, -1) if defines["EXTRA"] else None
+    attributes = recurrent_attributes(defines, floats, dims["backwards"], directions)
+    return COMPUTE_RECURRENT[op]([x, r, h, c, p], attributes).reshape(-1)
+
+
+def recurrent_step(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    """One step; the second part of a GRU starts from what the first has left in s."""
+    batch, hidden = dims["batch"], dims["hidden"]
+    width = GATES[RecurrentKind(defines["RECURRENT"]).name] * hidden
+    x = as_strided(arrays["x"], (1, batch, width), (0, dims["x_step"] * 8, 8))
+    if RecurrentKind(defines["RECURRENT"]) == RecurrentKind.GRU and not defines["LINEAR"]:
+        z, kept = (arrays["s"][start:][: batch * hidden].reshape(batch, hidden) for start in (0, dims["s_step"]))
+        inner = x[0, :, 2 * hidden :] + kept @ arrays["r"].reshape(hidden, width)[:, 2 * hidden :]
+        return ((1 - z) * np.tanh(inner) + z * arrays["h"].reshape(batch, hidden)).reshape(-1)
+    whole = dict(dims) | {"times": 1, "directions": 1, "gates": dims["products"], "backwards": 0}
+    return recurrent_sequence(dict(arrays) | {"x": x.reshape(-1)}, whole, defines, floats)[: batch * hidden]
 
 
 def fully_connected(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:

@@ -20,6 +20,7 @@ from runtime.importers.onnx_file import load_onnx
 from runtime.importers.onnx_importer import import_onnx
 from runtime.operators import BINARY, OPERATORS, REDUCTIONS, UNARY
 from runtime.passes.pipeline import run_passes
+from runtime.recurrence import GATES
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.onnx_models import run_onnxruntime
 from tests.runtime.random_graphs import random_graphs
@@ -122,8 +123,8 @@ def noise(graph: Graph) -> dict[str, Any]:
 
 
 def test_every_operator_has_a_form() -> None:
-    """Generic operators are exported as graphs of test_generic.py."""
-    assert FORMS.keys() == OPERATORS.keys() - {"FullyConnected", *GENERIC_OPERATORS}
+    """Generic operators are exported as graphs of test_generic.py, recurrent ones as those of test_recurrent.py."""
+    assert FORMS.keys() == OPERATORS.keys() - {"FullyConnected", *GENERIC_OPERATORS, *GATES}
 
 
 @pytest.mark.parametrize("more", [{}, {"activation": "leaky_relu", "alpha": 0.25}])

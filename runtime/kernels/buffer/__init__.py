@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from runtime.kernels.buffer import channels, convolution, deconvolution, matrix, strided, winograd
+from runtime.kernels.buffer import channels, convolution, deconvolution, matrix, recurrent, strided, winograd
 from runtime.kernels.buffer.spec import BufferKernel
 
 KERNELS: tuple[BufferKernel, ...] = (
     *convolution.KERNELS,
     *deconvolution.KERNELS,
     *matrix.KERNELS,
+    *recurrent.KERNELS,
     *winograd.KERNELS,
     *channels.KERNELS,
     *strided.KERNELS,

@@ -12,6 +12,7 @@ from runtime.lowering.buffer_operators import (
     matrix,
     movement,
     pooling,
+    recurrent,
     reduction,
     transposed_convolution,
 )
@@ -27,5 +28,6 @@ LOWERINGS: dict[str, Lower] = {
     **elementwise.LOWERINGS,
     **matrix.LOWERINGS,
     **movement.LOWERINGS,
+    **recurrent.LOWERINGS,
     **reduction.LOWERINGS,
 }
