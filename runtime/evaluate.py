@@ -15,6 +15,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from runtime.errors import ModelError
 from runtime.evaluate_attention import compute_attention
 from runtime.evaluate_generic import COMPUTE_GENERIC
+from runtime.evaluate_recurrence import COMPUTE_RECURRENT
+from runtime.evaluate_transposed_convolution import transposed_convolution
 from runtime.graph import Array, Graph
 from runtime.nearest import nearest_indices
 from runtime.operators import ACTIVATION_OF, Attributes, Shape
@@ -319,9 +321,11 @@ def _interpolate(x: Array, source: Array, axis: int) -> Array:
 
 
 COMPUTE: Mapping[str, Compute] = {
+    **COMPUTE_RECURRENT,
     **{op: _elementwise(function) for op, function in _ARITHMETIC.items()},
     **{op: _activation(_ACTIVATIONS[name]) for op, name in ACTIVATION_OF.items()},
     "Conv": _conv,
+    "ConvTranspose": transposed_convolution,
     "FullyConnected": _fully_connected,
     "BatchNormalization": _scale_shift,
     "LayerNormalization": _layer_normalization,

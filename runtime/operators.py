@@ -7,6 +7,9 @@ a str. Attributes:
 
     strides, dilations, kernel      (vertical, horizontal)
     pads of Conv and the pools      (top, left, bottom, right), >= 0; SAME, VALID and ceil_mode are resolved into them
+    pads of ConvTranspose           (top, left, bottom, right) cut off the full result; a negative one adds zeros
+    output_padding                  (bottom, right) added to the result: outputs that no pad has cut off
+    gate, cell, out                 functions of a recurrent operator, and (alpha, beta) of each; clip of 0.0: none
     pads of Pad                     all begins, then all ends, one for each axis
     starts, ends, axes, steps       the indices range(start, end, step) are taken of each axis; clamped to the axis;
                                     axes ascending; with a negative step, end is -1 where index 0 is included
@@ -41,6 +44,8 @@ from runtime.functions import (
 )
 from runtime.generic import SHAPE_FUNCTIONS
 from runtime.graph import ACTIVATIONS, Graph, Node, TensorInfo
+from runtime.recurrence import DIRECTIONS, FUNCTION_NAMES, GATES, working_rows
+from runtime.transposed_convolution import transposed_size
 from runtime.types import ELEMENT_TYPES
 
 Shape = tuple[int, ...]
@@ -213,6 +218,27 @@ def _conv(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     return out
 
 
+def _conv_transpose(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    x, w = shapes[0], shapes[1]
+    _rank(x, 4, "the input")
+    _rank(w, 4, "the filter")
+    if x[1] != w[0] or x[1] % attributes["group"]:
+        raise ModelError(f"filter {w} in {attributes['group']} group(s) does not fit an input of shape {x}")
+    pads, extra = attributes["pads"], attributes["output_padding"]
+    if len(pads) != 4 or len(extra) != 2 or min(extra) < 0:
+        raise ModelError(f"pads {pads} and output_padding {extra}; four and two numbers, the latter not negative")
+    sums = (pads[0] + pads[2], pads[1] + pads[3])
+    geometry = zip(x[2:], w[2:], attributes["strides"], attributes["dilations"], sums, extra, strict=True)
+    image = tuple(transposed_size(*axis) for axis in geometry)
+    if min(image) < 1:
+        raise ModelError(f"pads {pads} cut all of the output away")
+    out = (x[0], w[1] * attributes["group"], *image)
+    _bias(shapes, out[1])
+    if len(shapes) > 3 and shapes[3] != out:
+        raise ModelError(f"residual of shape {shapes[3]} does not fit an output of shape {out}")
+    return out
+
+
 def _bias(shapes: Sequence[Shape], channels: int) -> None:
     if len(shapes) > 2 and shapes[2] not in {(channels,), ()}:
         raise ModelError(f"bias of shape {shapes[2]} does not fit {channels} output channels")
@@ -346,8 +372,35 @@ def _reduce(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     return tuple(1 if axis in axes else size for axis, size in enumerate(shapes[0]) if keep or axis not in axes)
 
 
+def _recurrent(op: str) -> ShapeFunction:
+    def shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+        x, r, h = shapes[:3]
+        directions = len(DIRECTIONS[attributes["direction"]])
+        _rank(x, 3, "the input")
+        _rank(h, 2, "the hidden state")
+        times, batch, hidden = x[0], x[1], h[1]
+        width = GATES[op] * hidden
+        if (x[2], r, h[0]) != (directions * width, (directions, hidden, width), directions * batch):
+            raise ModelError(f"sums {x}, weights {r} and state {h} do not fit {directions} direction(s) of {op}")
+        others = {3: (h, ()), 4: ((directions, hidden if op == "GRU" else 3 * hidden), ())}
+        for index in range(3, len(shapes)):
+            if shapes[index] not in others[index]:
+                raise ModelError(f"input {index} of shape {shapes[index]} does not fit a state of shape {h}")
+        return (times + working_rows(op, attributes.get("linear_before_reset", False)), *h)
+
+    return shape
+
+
+def _recurrent_macs(shapes: Sequence[Shape], output: Shape) -> int:
+    return math.prod(shapes[0]) * shapes[1][1]
+
+
 def _conv_macs(shapes: Sequence[Shape], output: Shape) -> int:
     return math.prod(output) * math.prod(shapes[1][1:])
+
+
+def _conv_transpose_macs(shapes: Sequence[Shape], output: Shape) -> int:
+    return math.prod(shapes[0]) * math.prod(shapes[1][1:])
 
 
 def _matmul_macs(shapes: Sequence[Shape], output: Shape) -> int:
@@ -356,6 +409,7 @@ def _matmul_macs(shapes: Sequence[Shape], output: Shape) -> int:
 
 _WINDOW: Mapping[str, AttributeKind] = {"kernel": "pair", "strides": "pair", "pads": "sides"}
 _CONV: Mapping[str, AttributeKind] = {"strides": "pair", "pads": "sides", "dilations": "pair", "group": "count"}
+_CONV_TRANSPOSE: Mapping[str, AttributeKind] = {**_CONV, "pads": "ints", "output_padding": "ints"}
 _SLICE: Mapping[str, AttributeKind] = {"starts": "ints", "ends": "ints", "axes": "ints", "steps": "ints"}
 _LRN: Mapping[str, AttributeKind] = {"alpha": "float", "beta": "float", "bias": "float", "size": "count"}
 _LAYER_NORMALIZATION: Mapping[str, AttributeKind] = {"axes": "ints", "epsilon": "float", "centered": "bool"}
@@ -367,6 +421,14 @@ _RESIZE: Mapping[str, AttributeKind] = {
     "nearest_mode": RESIZE_ROUNDING,
     "sizes": "pair",
     "scales": "floats",
+}
+
+
+_RECURRENT: Mapping[str, AttributeKind] = {
+    "direction": tuple(DIRECTIONS),
+    **dict.fromkeys(("gate", "cell", "out"), FUNCTION_NAMES),
+    **dict.fromkeys(("gate_parameters", "cell_parameters", "out_parameters"), "floats"),
+    "clip": "float",
 }
 
 
@@ -437,7 +499,11 @@ _GENERIC: Mapping[str, Operator] = {
 OPERATORS: dict[str, Operator] = {
     **_GENERIC,
     "Conv": Operator((2, 4), _conv, _CONV, fusible=True, macs=_conv_macs),
+    "ConvTranspose": Operator((2, 4), _conv_transpose, _CONV_TRANSPOSE, fusible=True, macs=_conv_transpose_macs),
     "FullyConnected": Operator((2, 3), _fully_connected, fusible=True, macs=_matmul_macs),
+    "RNN": Operator((3, 3), _recurrent("RNN"), _RECURRENT, macs=_recurrent_macs),
+    "GRU": Operator((3, 5), _recurrent("GRU"), {**_RECURRENT, "linear_before_reset": "bool"}, macs=_recurrent_macs),
+    "LSTM": Operator((4, 5), _recurrent("LSTM"), {**_RECURRENT, "input_forget": "bool"}, macs=_recurrent_macs),
     "MatMul": Operator((2, 2), _matmul, macs=_matmul_macs),
     "BatchNormalization": Operator((3, 3), _scale_shift, fusible=True),
     "MaxPool": Operator((1, 1), _pool, _WINDOW),

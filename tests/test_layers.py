@@ -62,11 +62,11 @@ ORDER = {
         "artifacts convert exporters lowering native",
         "frameworks importers passes plan",
         "evaluate formats kernels",
-        "evaluate_attention evaluate_generic generic_forms",
+        "evaluate_attention evaluate_generic evaluate_recurrence evaluate_transposed_convolution generic_forms",
         "evaluate_regions layout nearest operators target",
         "attention",
         "generic",
-        "extras functions graph types version",
+        "extras functions graph recurrence transposed_convolution types version",
         "errors regular_file",
     ],
 }

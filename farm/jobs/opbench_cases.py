@@ -34,6 +34,7 @@ from runtime.lowering.lower import lower
 from runtime.operators import infer_shape
 from runtime.plan.plan import Plan, Step
 from runtime.plan.records import StepKind
+from runtime.recurrence import DIRECTIONS, GATES
 from runtime.target import Target
 
 Shape = tuple[int, ...]
@@ -163,9 +164,29 @@ def _conv(
     )
 
 
+def _conv_transpose(c: int, size: int, out: int, k: int, stride: int, group: int = 1) -> OperatorCase:
+    """Padded so that the size is multiplied by the stride."""
+    pad, x = (k - stride) // 2, (1, c, size, size)
+    attrs: dict[str, Any] = {"strides": (stride,) * 2, "pads": (pad,) * 4, "dilations": (1, 1), "group": group}
+    attrs |= {"output_padding": (0, 0), "activation": "relu"}
+    name = f"ConvTranspose_{_shape(x)}_K{k}x{k}S{stride}x{stride}D1x1G{group}_{out}"
+    return OperatorCase(name, "ConvTranspose", (x,), ((c, out // group, k, k), (out,)), attrs)
+
+
 def _dense(channels: int, out: int, rows: int = 1) -> OperatorCase:
     x = (rows, channels)
     return OperatorCase(f"FullyConnected_{_shape(x)}_{out}", "FullyConnected", (x,), ((out, channels), (out,)))
+
+
+def _recurrent(op: str, times: int, hidden: int, direction: str = "forward") -> OperatorCase:
+    """A layer over the sums of its inputs, with ONNX's functions."""
+    directions, width = len(DIRECTIONS[direction]), GATES[op] * hidden
+    x, state = (times, 1, directions * width), (directions, hidden)
+    attrs: dict[str, Any] = {"direction": direction, "gate": "sigmoid", "cell": "tanh", "out": "tanh", "clip": 0.0}
+    attrs |= dict.fromkeys(("gate_parameters", "cell_parameters", "out_parameters"), (0.0, 0.0))
+    attrs |= {"GRU": {"linear_before_reset": True}, "LSTM": {"input_forget": False}}.get(op, {})
+    weights = ((directions, hidden, width), state, state)[: 3 if op == "LSTM" else 2]
+    return OperatorCase(f"{op}_{_shape(x)}_{direction}_{hidden}", op, (x,), weights, attrs)
 
 
 def _pool(op: str, c: int, size: int, k: int, stride: int, pad: int) -> OperatorCase:
@@ -220,9 +241,18 @@ CASES: tuple[OperatorCase, ...] = (
     *(_conv(c, size, c, group=c, stride=s) for c, size, s in ((32, 112, 1), (64, 112, 2), (128, 56, 1), (512, 14, 1))),
     _conv(240, 28, 240, k=5, group=240),
     _conv(128, 7, 256, k=7),
+    _conv_transpose(128, 28, 64, k=2, stride=2),
+    _conv_transpose(256, 16, 128, k=4, stride=2),
+    _conv_transpose(21, 32, 21, k=4, stride=2, group=21),
+    _conv_transpose(21, 16, 21, k=16, stride=8, group=21),
     _dense(1024, 1001),
     _dense(1024, 1000, rows=16),
     _dense(2048, 1000),
+    _recurrent("LSTM", 50, 128),
+    _recurrent("LSTM", 50, 256, "bidirectional"),
+    _recurrent("LSTM", 2, 1024),
+    _recurrent("GRU", 50, 128),
+    _recurrent("RNN", 50, 128),
     _simple("MatMul", (8, 128, 64), (8, 64, 128), detail="128"),
     _simple("MatMul", (1, 8, 128, 64), (8, 1, 64, 128), detail="8x1"),
     _dense(192, 768, rows=197),

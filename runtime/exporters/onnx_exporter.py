@@ -125,6 +125,14 @@ def _conv(export: _Export, node: Node) -> onnx.NodeProto | None:
     return export.plain(node, "Conv", node.inputs, kernel_shape=kernel, **node.attrs)
 
 
+def _conv_transpose(export: _Export, node: Node) -> onnx.NodeProto | None:
+    """Leaves negative pads to the project's domain: the importer reads ONNX's only together with an output_shape."""
+    if node.input(3) or min(node.attrs["pads"]) < 0:
+        return None
+    kernel = export.graph.shape(node.inputs[1])[2:]
+    return export.plain(node, "ConvTranspose", node.inputs, kernel_shape=kernel, **node.attrs)
+
+
 def _fully_connected(export: _Export, node: Node) -> onnx.NodeProto | None:
     """Writes Gemm, which has two axes; other inputs are left to the project's domain."""
     return export.plain(node, "Gemm", node.inputs, transB=1) if len(export.graph.shape(node.output)) == 2 else None
@@ -198,6 +206,7 @@ _PLAIN: Mapping[str, Writer] = {
     **dict.fromkeys((*BINARY, *_ONNX_UNARY, "PRelu", "LRN", "Softmax", "LogSoftmax", "Concat", "Transpose"), _same),
     **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), _reduce),
     "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
     "FullyConnected": _fully_connected,
     "MatMul": _matmul,
     "MaxPool": _pool,

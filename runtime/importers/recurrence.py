@@ -1,6 +1,8 @@
-"""RNN, GRU and LSTM, step by step: the sequence's length is known at conversion, so its loop is written out.
+"""RNN, GRU and LSTM.
 
-The products with the inputs of all steps are one product; a step then multiplies the hidden state and applies gates.
+Of floats over whole sequences they are the graph's operators (`recurrent_layers.py`). Where sequences have lengths that
+are computed at run time or differ, the loop is written out step by step: the longest length is known at conversion. The
+products with the inputs of all steps are one product; a step then multiplies the hidden state and applies gates.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ import numpy as np
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.recurrent_functions import FUNCTIONS, GateFunction, read_functions
+from runtime.importers.recurrent_layers import add_layers
 from runtime.importers.registry import Handler
+from runtime.recurrence import DIRECTIONS
 
 LONGEST = 1024
-_PLAIN = ("Relu", "Sigmoid", "Tanh", "Softplus")
-_PARAMETERS = {"LeakyRelu": (0.01,), "Elu": (1.0,), "HardSigmoid": (0.2, 0.5)}
+UNROLLED = ("Relu", "Sigmoid", "Tanh", "Softplus", "LeakyRelu", "Elu", "HardSigmoid")
 State = list[str]
 Step = Callable[["Direction", str, State], State]
 
@@ -99,28 +103,16 @@ def _lstm(self: Direction, x: str, state: State) -> State:
     return [emit.op("Mul", gate(o), output_function(new)), new]
 
 
-def _functions(emit: Emitter, direction: int, defaults: Sequence[str]) -> list[Callable[[str], str]]:
-    """The activations of a direction, each behind the clip that the node may ask."""
-    node = emit.node
-    names = node.attributes.get("activations", ())
-    node.read |= {"activations", "activation_alpha", "activation_beta"}
-    given = [name.decode() if isinstance(name, bytes) else str(name) for name in names]
-    chosen = given[direction * len(defaults) :][: len(defaults)] or list(defaults)
-    alphas, betas = (list(node.reals(f"activation_{which}")) for which in ("alpha", "beta"))
-    clip = node.real("clip", 0.0)
-    return [_function(emit, name, alphas, betas, clip) for name in chosen]
-
-
-def _function(emit: Emitter, name: str, alphas: list[float], betas: list[float], clip: float) -> Callable[[str], str]:
-    attributes: dict[str, Any] = {}
-    if name in _PARAMETERS:
-        for key, values, default in zip(("alpha", "beta"), (alphas, betas), _PARAMETERS[name], strict=False):
-            attributes[key] = float(values.pop(0)) if values else default
-    elif name not in _PLAIN:
-        raise emit.node.unsupported("activations", name, ", ".join((*_PLAIN, *_PARAMETERS)))
+def _applied(emit: Emitter, function: GateFunction, clip: float) -> Callable[[str], str]:
+    """An activation, behind the clip that the node may ask."""
+    if function.name not in UNROLLED:
+        raise emit.node.unsupported("activations of sequences of different lengths", function.name, ", ".join(UNROLLED))
+    given = function.parameters[: len(FUNCTIONS[function.name][1])]
+    attributes: dict[str, Any] = dict(zip(("alpha", "beta"), given, strict=False))
 
     def apply(x: str) -> str:
-        return emit.op(name, emit.op("Clip", x, alpha=-clip, beta=clip) if clip else x, **attributes)
+        limited = emit.op("Clip", x, alpha=-clip, beta=clip) if clip else x
+        return emit.op(function.name, limited, **attributes)
 
     return apply
 
@@ -128,17 +120,23 @@ def _function(emit: Emitter, name: str, alphas: list[float], betas: list[float],
 def _recurrent(step: Step, gates: int, states: int, defaults: Sequence[str]) -> Handler:
     def handle(node: OnnxNode, builder: GraphBuilder) -> None:
         emit = Emitter(node, builder)
+        kind = node.choice("direction", "forward", tuple(DIRECTIONS))
+        functions = read_functions(node, defaults, len(DIRECTIONS[kind]))
+        if add_layers(emit, kind, functions):
+            return
         x = node.input(0)
         batch_first = bool(node.integer("layout", 0))
         x = emit.transpose(x, (1, 0, 2)) if batch_first else x
         length, batch, _ = builder.shape(x)
         if length > LONGEST:
-            raise node.unsupported("sequence length", length, f"up to {LONGEST} steps")
-        kind = node.choice("direction", "forward", ("forward", "reverse", "bidirectional"))
+            raise node.unsupported("sequence length", length, f"up to {LONGEST} steps where lengths differ")
         hidden = node.integer("hidden_size", builder.shape(node.input(2))[2])
         outputs, lasts = [], []
-        for index, reverse in enumerate({"forward": [False], "reverse": [True]}.get(kind, [False, True])):
-            direction = Direction(emit, index, gates, _functions(emit, index, defaults))
+        for index, reverse in enumerate(DIRECTIONS[kind]):
+            # The third, of LSTM's cell state, is not clipped: so does ONNX Runtime.
+            clips = (node.real("clip", 0.0),) * 2 + (0.0,)
+            applied = [_applied(emit, *chosen) for chosen in zip(functions[index], clips, strict=False)]
+            direction = Direction(emit, index, gates, applied)
             initial = [_initial(emit, 5 + at, index, (batch, hidden), batch_first) for at in range(states)]
             rows, last = _run(direction, x, initial, step, reverse)
             outputs.append(emit.reshape(rows, (length, 1, batch, hidden)))

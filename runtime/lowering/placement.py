@@ -5,7 +5,10 @@ from __future__ import annotations
 from runtime.graph import Graph, Node
 
 # Operators that write NHWC pixel by pixel with a stride of their own.
-_WRITERS = {"Conv", "MaxPool", "AveragePool", "BatchNormalization", "LRN", "Resize", "ChannelShuffle", "Concat"}
+_WRITERS = {
+    *("Conv", "ConvTranspose", "MaxPool", "AveragePool", "BatchNormalization", "LRN", "Resize", "ChannelShuffle"),
+    "Concat",
+}
 
 
 def plan_concats(graph: Graph) -> dict[str, tuple[str, int]]:

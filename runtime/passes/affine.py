@@ -9,6 +9,8 @@ import numpy as np
 from runtime.graph import Array, Graph, Node
 from runtime.passes.editor import GraphEditor
 
+CONVOLUTIONS = ("Conv", "ConvTranspose")
+
 
 @dataclasses.dataclass(frozen=True)
 class Affine:
@@ -58,12 +60,12 @@ def _arithmetic(op: str, tensor: str, value: Array, constant_first: bool) -> Aff
 
 
 def fold_affine(editor: GraphEditor, node: Node) -> str | None:
-    """Folds a node into the Conv, FullyConnected or BatchNormalization before it; returns what was done, else None."""
+    """Folds a node into the operator with weights before it; returns what was done, else None."""
     affine = channel_affine(editor.graph, node, _channel_axis(editor, node))
     if affine is None or editor.graph.shape(affine.tensor) != editor.graph.shape(node.output):
         return None
-    target = editor.sole_producer(affine.tensor, "Conv", "FullyConnected", "BatchNormalization")
-    if target is None or "activation" in target.attrs or (target.op == "Conv" and target.input(3)):
+    target = editor.sole_producer(affine.tensor, *CONVOLUTIONS, "FullyConnected", "BatchNormalization")
+    if target is None or "activation" in target.attrs or (target.op in CONVOLUTIONS and target.input(3)):
         return None
     change = f"{node.name} into {target.name}"
     inputs = _scaled_inputs(editor, target, affine)
@@ -82,11 +84,20 @@ def _scaled_inputs(editor: GraphEditor, target: Node, affine: Affine) -> list[st
     """Returns the target's inputs with new weights (or scale) and bias (or shift) that include the affine."""
     weights = editor.graph.constants[target.inputs[1]]
     names = [target.inputs[0], target.inputs[1], target.input(2)]
-    bias = editor.graph.constants[names[2]] if names[2] else np.zeros(weights.shape[0])
+    bias = editor.graph.constants[names[2]] if names[2] else np.zeros(affine.scale.shape)
     if (affine.scale != 1).any():
-        scale = affine.scale.reshape(-1, *(1,) * (weights.ndim - 1))
-        names[1] = editor.add_constant(f"{target.name}/folded_weights", weights * scale)
+        names[1] = editor.add_constant(f"{target.name}/folded_weights", _scaled(weights, affine.scale, target))
     shift = bias * affine.scale + affine.shift
     if names[2] or shift.any():
         names[2] = editor.add_constant(f"{target.name}/folded_bias", shift)
     return names
+
+
+def _scaled(weights: Array, scale: Array, target: Node) -> Array:
+    """Weights times the scale of their output: the first axis, but of a transposed convolution the second."""
+    if target.op != "ConvTranspose":
+        return np.asarray(weights * scale.reshape(-1, *(1,) * (weights.ndim - 1)))
+    group = target.attrs["group"]
+    inputs, outputs, *kernel = weights.shape
+    split = weights.reshape(group, inputs // group, outputs, *kernel)
+    return np.asarray(split * scale.reshape(group, 1, outputs, 1, 1)).reshape(weights.shape)

@@ -8,7 +8,7 @@ from runtime.passes.editor import GraphEditor
 
 
 def fold_batch_norms(graph: Graph) -> list[str]:
-    """Folds BatchNormalization, Mul and Div by channel into Conv, FullyConnected or BatchNormalization."""
+    """Folds BatchNormalization, Mul and Div by channel into the operator with weights before it."""
     editor = GraphEditor(graph)
     folded = [fold_affine(editor, node) for node in editor.nodes("BatchNormalization", "Mul", "Div")]
     editor.finish()

@@ -8,7 +8,7 @@ from runtime.passes.editor import GraphEditor
 
 
 def fuse_biases(graph: Graph) -> list[str]:
-    """Folds Add and Sub of a constant by channel into Conv, FullyConnected or BatchNormalization."""
+    """Folds Add and Sub of a constant by channel into the operator with weights before it."""
     editor = GraphEditor(graph)
     fused = [fold_affine(editor, node) for node in editor.nodes("Add", "Sub")]
     editor.finish()

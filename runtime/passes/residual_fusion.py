@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from runtime.graph import Graph, Node
+from runtime.passes.affine import CONVOLUTIONS
 from runtime.passes.editor import GraphEditor
 
 
 def fuse_residuals(graph: Graph) -> list[str]:
-    """Fuses Add(Conv, tensor of the same shape) into the Conv, where nothing else reads the Conv.
+    """Fuses Add(Conv or ConvTranspose, tensor of the same shape) into the convolution that nothing else reads.
 
     Where both operands are convolutions, the second takes the first as its residual.
     """
@@ -28,5 +29,5 @@ def fuse_residuals(graph: Graph) -> list[str]:
 
 def _open_convolution(editor: GraphEditor, tensor: str) -> Node | None:
     """The convolution that writes a private tensor and has neither a residual nor an activation yet."""
-    conv = editor.sole_producer(tensor, "Conv")
+    conv = editor.sole_producer(tensor, *CONVOLUTIONS)
     return None if conv is None or conv.input(3) or "activation" in conv.attrs else conv

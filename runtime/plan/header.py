@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime import functions, types
+from runtime import functions, recurrence, types
 from runtime.kernels import codes
 from runtime.plan import records
 
@@ -32,6 +32,8 @@ _ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
     codes.Pooling,
     codes.Reduce,
     codes.Pad,
+    recurrence.RecurrentKind,
+    recurrence.RecurrentFunction,
     functions.ElementFunction,
     functions.ReductionFunction,
     functions.UpdateFunction,

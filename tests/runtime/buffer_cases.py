@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from runtime.kernels.codes import Activation, Binary, Pad, Pooling, Reduce, Unary
+from runtime.recurrence import GATES, RecurrentFunction, RecurrentKind
 from tests.runtime.buffer_launch import TABLE, Case
 
 RELU6 = {"act_a": 0.0, "act_b": 6.0}
@@ -56,6 +58,31 @@ def conv1x1(pixels: int, in_c: int, out_c: int, activation: int = 0, residual: i
 
 def depthwise(channels: int, shape: dict[str, int], activation: int = 0, residual: int = 0) -> Case:
     return fused("depthwise", shape | {"channels": channels}, activation, residual)
+
+
+def spread(
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int] = (1, 1),
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0),
+    dilation: tuple[int, int] = (1, 1),
+    batch: int = 1,
+) -> dict[str, int]:
+    """Dims of a transposed convolution; pads are top, left, bottom, right, and negative ones add to the output."""
+    out = [(size[i] - 1) * stride[i] + dilation[i] * (kernel[i] - 1) + 1 - pad[i] - pad[i + 2] for i in range(2)]
+    step = [stride[i] // math.gcd(stride[i], dilation[i]) for i in range(2)]
+    pairs = {"in": size, "out": out, "k": kernel, "stride": stride, "dil": dilation, "step": step}
+    dims = {f"{name}_{axis}": pair[i] for name, pair in pairs.items() for i, axis in enumerate("hw")}
+    return dims | {"batch": batch, "pad_t": pad[0], "pad_l": pad[1]}
+
+
+def deconv2d(in_c: int, out_c: int, groups: int, shape: dict[str, int], activation: int = 0, residual: int = 0) -> Case:
+    dims = shape | {"in_c": in_c, "out_c": out_c, "groups": groups}
+    return fused("deconv2d", dims, activation, residual)
+
+
+def deconv_depthwise(channels: int, shape: dict[str, int], activation: int = 0, residual: int = 0) -> Case:
+    return fused("deconv_depthwise", shape | {"channels": channels}, activation, residual)
 
 
 def winograd(tile: int, size: tuple[int, int], in_c: int, out_c: int, batch: int = 1) -> list[Case]:
@@ -234,6 +261,39 @@ def strided_matmul(extents: tuple[int, ...], *strides: tuple[int, ...]) -> Case:
     return Case(TABLE["matmul"], dims)
 
 
+def recurrent(
+    kind: RecurrentKind,
+    times: int,
+    batch: int,
+    hidden: int,
+    directions: int = 1,
+    backwards: int = 0,
+    functions: tuple[RecurrentFunction, ...] = (RecurrentFunction.SIGMOID, RecurrentFunction.TANH),
+    **defines: int,
+) -> Case:
+    dims = {"times": times, "batch": batch, "hidden": hidden, "directions": directions}
+    dims |= {"gates": GATES[kind.name], "backwards": backwards}
+    return recurrent_case("recurrent_sequence", kind, dims, functions, **{"STEPWISE": 0, **defines})
+
+
+def recurrent_step(kind: RecurrentKind, batch: int, hidden: int, products: int = 0, **defines: int) -> Case:
+    gates = GATES[kind.name]
+    dims = {"batch": batch, "hidden": hidden, "products": products or gates}
+    dims |= {"x_step": 2 * gates * hidden, "s_step": 2 * batch * hidden}
+    functions = (RecurrentFunction.SIGMOID, RecurrentFunction.TANH)
+    return recurrent_case("recurrent_step", kind, dims, functions, **{"STEPWISE": 1, **defines})
+
+
+def recurrent_case(
+    kernel: str, kind: RecurrentKind, dims: dict[str, int], functions: tuple[RecurrentFunction, ...], **defines: int
+) -> Case:
+    """Functions of gate and cell, and of the output the cell's again where none is given; all have parameters."""
+    gate, cell, out = (*functions, functions[-1])[:3]
+    defines = {"LINEAR": 0, "EXTRA": 0, "COUPLED": 0, "GATE": gate, "CELL": cell, "OUT": out, **defines}
+    floats = {"clip": 2.5, "gate_a": 0.3, "gate_b": 0.4, "cell_a": 0.6, "cell_b": 0.7, "out_a": 0.8, "out_b": 0.9}
+    return Case(TABLE[kernel], dims, {"RECURRENT": int(kind), **defines}, floats)
+
+
 SAME = (1, 1, 1, 1)
 AXES = ("batch", "channel", "pixel")
 CASES: dict[str, Case] = {
@@ -258,9 +318,46 @@ CASES: dict[str, Case] = {
     "depthwise 5x5 stride 2": depthwise(5, window((12, 9), (5, 5), (2, 3), pad=(2, 2, 2, 2))),
     "depthwise dilation": depthwise(8, window((9, 8), (3, 2), pad=(2, 2, 2, 1), dilation=(2, 3))),
     "depthwise one pixel": depthwise(1, window((1, 1), (3, 3), pad=SAME)),
+    "deconv2d 2x2 stride 2": deconv2d(9, 21, 1, spread((4, 5), (2, 2), (2, 2)), residual=1),
+    "deconv2d 4x4 stride 2": deconv2d(5, 37, 1, spread((4, 6), (4, 4), (2, 2), SAME, batch=2), Activation.LEAKY_RELU),
+    "deconv2d 3x3 uneven": deconv2d(7, 64, 1, spread((8, 8), (3, 3), (2, 2), (1, 1, 0, 0))),
+    "deconv2d 8x8": deconv2d(16, 64, 1, spread((8, 8), (3, 3), pad=SAME)),
+    "deconv2d gaps": deconv2d(3, 8, 1, spread((3, 4), (2, 2), (4, 3))),
+    "deconv2d dilation": deconv2d(4, 16, 1, spread((5, 6), (3, 3), (2, 3), (1, 2, 0, 1), (4, 2)), residual=1),
+    "deconv2d negative pads": deconv2d(3, 5, 1, spread((3, 3), (3, 2), (2, 1), (-1, -2, -3, 1))),
+    "deconv2d groups": deconv2d(6, 5, 3, spread((3, 4), (3, 4), (2, 2), SAME, batch=2), residual=1),
+    "deconv2d one pixel": deconv2d(1, 1, 1, spread((1, 1), (1, 1))),
+    "deconv2d from one pixel": deconv2d(32, 16, 1, spread((1, 1), (4, 4))),
+    "deconv_depthwise 4x4 stride 2": deconv_depthwise(19, spread((5, 6), (4, 4), (2, 2), SAME, batch=2), residual=1),
+    "deconv_depthwise 16x16 stride 8": deconv_depthwise(21, spread((3, 4), (16, 16), (8, 8), (4, 4, 4, 4))),
+    "deconv_depthwise gaps": deconv_depthwise(8, spread((4, 7), (2, 3), (3, 5)), Activation.ELU),
+    "deconv_depthwise dilation": deconv_depthwise(5, spread((6, 5), (3, 2), (2, 3), (2, 0, 1, 3), (3, 6))),
+    "deconv_depthwise one": deconv_depthwise(1, spread((1, 3), (3, 3), pad=(1, 1, 1, 1))),
     "fully_connected 1 row": fully_connected(1, 37, 21),
     "fully_connected rows": fully_connected(6, 20, 33, Activation.TANH),
     "fully_connected one": fully_connected(1, 1, 1),
+    "recurrent RNN": recurrent(RecurrentKind.RNN, 4, 2, 19),
+    "recurrent RNN both ways": recurrent(RecurrentKind.RNN, 3, 7, 16, directions=2),
+    **{f"recurrent RNN {f.name}": recurrent(RecurrentKind.RNN, 2, 1, 5, functions=(f, f)) for f in RecurrentFunction},
+    "recurrent GRU": recurrent(RecurrentKind.GRU, 4, 2, 21, directions=2),
+    "recurrent GRU backwards": recurrent(RecurrentKind.GRU, 3, 1, 32, backwards=1),
+    "recurrent GRU linear": recurrent(RecurrentKind.GRU, 4, 3, 19, directions=2, LINEAR=1, EXTRA=1),
+    "recurrent GRU linear, no bias": recurrent(RecurrentKind.GRU, 2, 1, 16, LINEAR=1),
+    "recurrent LSTM": recurrent(RecurrentKind.LSTM, 4, 2, 19, directions=2),
+    "recurrent LSTM backwards": recurrent(RecurrentKind.LSTM, 3, 1, 37, backwards=1),
+    "recurrent LSTM peepholes": recurrent(RecurrentKind.LSTM, 4, 8, 16, directions=2, EXTRA=1),
+    "recurrent LSTM coupled": recurrent(RecurrentKind.LSTM, 3, 1, 7, COUPLED=1),
+    "recurrent LSTM functions": recurrent(
+        *(RecurrentKind.LSTM, 2, 1, 40),
+        functions=(RecurrentFunction.HARD_SIGMOID, RecurrentFunction.SCALED_TANH, RecurrentFunction.ELU),
+    ),
+    "recurrent LSTM one value": recurrent(RecurrentKind.LSTM, 1, 1, 1),
+    "recurrent LSTM wide": recurrent(RecurrentKind.LSTM, 2, 2, 300),
+    "recurrent_step LSTM": recurrent_step(RecurrentKind.LSTM, 3, 21, EXTRA=1),
+    "recurrent_step LSTM whole": recurrent_step(RecurrentKind.LSTM, 1, 32),
+    "recurrent_step RNN": recurrent_step(RecurrentKind.RNN, 2, 19),
+    "recurrent_step GRU second part": recurrent_step(RecurrentKind.GRU, 2, 19, products=1),
+    "recurrent_step GRU linear": recurrent_step(RecurrentKind.GRU, 2, 16, LINEAR=1, EXTRA=1),
     "matmul": matmul(3, 5, 7, 19),
     "matmul one b": matmul(2, 4, 8, 16, one_b=True),
     "matmul one a": matmul(2, 9, 3, 1, one_a=True),

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from runtime.evaluate_recurrence import COMPUTE_RECURRENT
 from runtime.kernels.codes import Activation, Binary, Pad, Pooling, Reduce, Unary
 from runtime.layout.winograd import INPUT_TRANSFORM, OUTPUT_TRANSFORM
+from runtime.recurrence import GATES, RecurrentFunction, RecurrentKind
 
 Array = NDArray[np.float64]
 Arrays = Mapping[str, Array]
@@ -101,6 +103,74 @@ def depthwise(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Arra
     weights = arrays["w"].reshape(dims["k_h"], dims["k_w"], dims["channels"])
     sums = np.einsum("nhwijc,ijc->nhwc", taps(arrays["x"], dims, 0.0), weights)
     return finish(sums.reshape(-1, dims["channels"]), arrays, defines, floats)
+
+
+def tap_order(dims: Dims) -> list[tuple[int, int]]:
+    """The taps as their weights lie: by row class, column class, row, column."""
+    taps = itertools.product(range(dims["k_h"]), range(dims["k_w"]))
+    return sorted(taps, key=lambda t: (t[0] % dims["step_h"], t[1] % dims["step_w"], *t))
+
+
+def spread(arrays: Arrays, dims: Dims, multiply: Callable[[Array, Array], Array], weights: Array) -> Array:
+    """Adds what each tap makes of each input pixel [batch, channels] to where it lands, as [pixels, channels]."""
+    image = arrays["x"].reshape(dims["batch"], dims["in_h"], dims["in_w"], -1)
+    result = np.zeros((dims["batch"], dims["out_h"], dims["out_w"], arrays["b"].size))
+    for index, (i, j) in enumerate(tap_order(dims)):
+        for h, w in itertools.product(range(dims["in_h"]), range(dims["in_w"])):
+            row = h * dims["stride_h"] + i * dims["dil_h"] - dims["pad_t"]
+            column = w * dims["stride_w"] + j * dims["dil_w"] - dims["pad_l"]
+            if 0 <= row < dims["out_h"] and 0 <= column < dims["out_w"]:
+                result[:, row, column] += multiply(image[:, h, w], weights[index])
+    return result.reshape(-1, arrays["b"].size)
+
+
+def deconv2d(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    groups, in_c, out_c = (dims[name] for name in ("groups", "in_c", "out_c"))
+    weights = arrays["w"].reshape(groups, out_c, -1, in_c).transpose(2, 0, 1, 3)
+
+    def multiply(pixel: Array, weight: Array) -> Array:
+        return np.einsum("ngc,goc->ngo", pixel.reshape(-1, groups, in_c), weight).reshape(-1, groups * out_c)
+
+    return finish(spread(arrays, dims, multiply, weights), arrays, defines, floats)
+
+
+def deconv_depthwise(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    weights = arrays["w"].reshape(-1, dims["channels"])
+    return finish(spread(arrays, dims, np.multiply, weights), arrays, defines, floats)
+
+
+def recurrent_attributes(defines: Dims, floats: Floats, backwards: int, directions: int) -> dict[str, object]:
+    """The attributes of the graph's operator that a launch runs."""
+    direction = "bidirectional" if directions == 2 else "reverse" if backwards else "forward"
+    attributes: dict[str, object] = {"direction": direction, "clip": floats["clip"]}
+    for role in ("gate", "cell", "out"):
+        attributes[role] = RecurrentFunction(defines[role.upper()]).name.lower()
+        attributes[f"{role}_parameters"] = (floats[f"{role}_a"], floats[f"{role}_b"])
+    return attributes | {"linear_before_reset": bool(defines["LINEAR"]), "input_forget": bool(defines["COUPLED"])}
+
+
+def recurrent_sequence(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    times, batch, hidden, directions = (dims[name] for name in ("times", "batch", "hidden", "directions"))
+    op = RecurrentKind(defines["RECURRENT"]).name
+    state, width = (directions * batch, hidden), dims["gates"] * hidden
+    x, r = arrays["x"].reshape(times, batch, -1), arrays["r"].reshape(directions, hidden, width)
+    h, c = arrays["h"].reshape(state), arrays["c"].reshape(state) if op == "LSTM" else None
+    p = arrays["p"].reshape(directions, -1) if defines["EXTRA"] else None
+    attributes = recurrent_attributes(defines, floats, dims["backwards"], directions)
+    return COMPUTE_RECURRENT[op]([x, r, h, c, p], attributes).reshape(-1)
+
+
+def recurrent_step(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:
+    """One step; the second part of a GRU starts from what the first has left in s."""
+    batch, hidden = dims["batch"], dims["hidden"]
+    width = GATES[RecurrentKind(defines["RECURRENT"]).name] * hidden
+    x = as_strided(arrays["x"], (1, batch, width), (0, dims["x_step"] * 8, 8))
+    if RecurrentKind(defines["RECURRENT"]) == RecurrentKind.GRU and not defines["LINEAR"]:
+        z, kept = (arrays["s"][start:][: batch * hidden].reshape(batch, hidden) for start in (0, dims["s_step"]))
+        inner = x[0, :, 2 * hidden :] + kept @ arrays["r"].reshape(hidden, width)[:, 2 * hidden :]
+        return ((1 - z) * np.tanh(inner) + z * arrays["h"].reshape(batch, hidden)).reshape(-1)
+    whole = dict(dims) | {"times": 1, "directions": 1, "gates": dims["products"], "backwards": 0}
+    return recurrent_sequence(dict(arrays) | {"x": x.reshape(-1)}, whole, defines, floats)[: batch * hidden]
 
 
 def fully_connected(arrays: Arrays, dims: Dims, defines: Dims, floats: Floats) -> Array:

@@ -28,6 +28,14 @@ def _conv(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
     return make.conv(x, draw(st.sampled_from([channels, 2 * channels])), k=draw(st.sampled_from([1, 3])), group=group)
 
 
+def _conv_transpose(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
+    channels = make.graph.shape(x)[1]
+    group = draw(st.sampled_from([1, channels]))
+    attributes = {"strides": (1, 1), "dilations": (1, 1), "pads": (1, 0, 0, 1), "output_padding": (0, 0)}
+    filters, bias = make.weights(channels, 4 // group or 1, 2, 2), make.weights((4 // group or 1) * group)
+    return make.add("ConvTranspose", x, filters, bias, **attributes, group=group)
+
+
 def _pad(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
     sides = [draw(st.integers(0, 1)) for _ in range(4)]
     pads = (0, 0, *sides[:2], 0, 0, *sides[2:])
@@ -78,6 +86,7 @@ def _batch_norm(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
 
 STEPS: tuple[Step, ...] = (
     _conv,
+    _conv_transpose,
     _conv,
     _pad,
     _binary,

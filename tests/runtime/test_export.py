@@ -20,12 +20,14 @@ from runtime.importers.onnx_file import load_onnx
 from runtime.importers.onnx_importer import import_onnx
 from runtime.operators import BINARY, OPERATORS, REDUCTIONS, UNARY
 from runtime.passes.pipeline import run_passes
+from runtime.recurrence import GATES
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.onnx_models import run_onnxruntime
 from tests.runtime.random_graphs import random_graphs
 
 WINDOW = {"kernel": (3, 2), "strides": (2, 1), "pads": (1, 0, 1, 1)}
 RESIZE = {"mode": "linear", "coordinate_transformation_mode": "half_pixel", "nearest_mode": "floor"}
+SPREAD = {"strides": (2, 3), "pads": (1, 0, 1, 2), "dilations": (1, 2), "output_padding": (1, 0)}
 SHAPE = (2, 4, 6, 5)
 ATTENTION = {
     **{"extents": (2, 4, 6, 6, 5, 5), "offsets": (0, 0, 0), "mask_strides": (0, 0, 0, 0), "shape": SHAPE},
@@ -41,6 +43,10 @@ FORMS: dict[str, list[tuple[list[tuple[int, ...]], dict[str, Any]]]] = {
     "Conv": [
         ([(6, 2, 3, 3), (6,)], {"strides": (2, 1), "pads": (1, 0, 1, 2), "dilations": (1, 2), "group": 2}),
         ([(6, 4, 1, 1)], {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "group": 1, "activation": "relu"}),
+    ],
+    "ConvTranspose": [
+        ([(4, 3, 3, 2), (6,)], {**SPREAD, "group": 2}),
+        ([(4, 5, 2, 2)], {**SPREAD, "pads": (0, -1, 0, 1), "activation": "relu", "group": 1}),
     ],
     "MatMul": [([(5, 3)], {}), ([(2, 4, 5, 7)], {})],
     "BatchNormalization": [([(4,), (4,)], {})],
@@ -136,8 +142,8 @@ def noise(graph: Graph) -> dict[str, Any]:
 
 
 def test_every_operator_has_a_form() -> None:
-    """Generic operators are exported as graphs of test_generic.py."""
-    assert FORMS.keys() == OPERATORS.keys() - set(GENERIC_OPERATORS)
+    """Generic operators are exported as graphs of test_generic.py, recurrent ones as those of test_recurrent.py."""
+    assert FORMS.keys() == OPERATORS.keys() - {*GENERIC_OPERATORS, *GATES}
 
 
 @pytest.mark.parametrize("more", [{}, {"activation": "leaky_relu", "alpha": 0.25}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -136,13 +137,50 @@ def test_dilated_maximum() -> None:
 
 @pytest.mark.parametrize("group", [1, 2, 4])
 @pytest.mark.parametrize(
-    "attributes", [{}, {"strides": [2, 3], "output_padding": [1, 0]}, {"pads": [1, 0, 2, 1], "dilations": [2, 1]}]
+    "attributes",
+    [
+        {},
+        {"strides": [2, 3], "output_padding": [1, 0]},
+        {"pads": [1, 0, 2, 1], "dilations": [2, 1]},
+        {"strides": [2, 2], "auto_pad": "SAME_UPPER"},
+        {"strides": [2, 3], "output_shape": [11, 16]},
+    ],
 )
 def test_transposed_convolution(group: int, attributes: dict[str, Any]) -> None:
     weights = {"w": random_array((4, 3, 3, 2)), "b": random_array((3 * group,))}
     model = one_op("ConvTranspose", {"x": (2, 4, 5, 6)}, weights, group=group, **attributes)
+    assert [node.op for node in assert_matches_onnxruntime(model).nodes] == ["ConvTranspose"]
+
+
+def test_transposed_convolution_of_a_signal() -> None:
+    weights = {"w": random_array((4, 3, 5)), "b": random_array((3,))}
+    model = one_op("ConvTranspose", {"x": (2, 4, 7)}, weights, strides=[3], pads=[1, 2], output_padding=[1])
     graph = assert_matches_onnxruntime(model)
-    assert "Conv" in {node.op for node in graph.nodes}
+    assert [node.op for node in graph.nodes] == ["Reshape", "ConvTranspose", "Reshape"]
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 5, 6), (1, 4, 3, 2, 3)])
+def test_transposed_convolution_without_kernels_is_a_strided_product(shape: tuple[int, ...]) -> None:
+    """Filters that are computed at run time, or three axes."""
+    rank = len(shape) - 2
+    filters = {"w": (4, 3, *(2,) * rank)}
+    constants = {"w": random_array(filters["w"])} if rank > 2 else {}
+    inputs = {"x": shape} if rank > 2 else {"x": shape, **filters}
+    model = one_op("ConvTranspose", inputs, constants, strides=[2] * rank, output_padding=[1] * rank)
+    assert "StridedProduct" in [node.op for node in assert_matches_onnxruntime(model).nodes]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "text"),
+    [
+        ({"output_padding": [1]}, "output_padding is [1]; 2 numbers are needed"),
+        ({"pads": [1, 1]}, "pads are [1, 1]; 4 numbers are needed"),
+        ({"pads": [9, 9, 9, 9]}, "pads (9, 9, 9, 9) cut all of the output away"),
+    ],
+)
+def test_a_broken_transposed_convolution(attributes: dict[str, Any], text: str) -> None:
+    with pytest.raises(ModelError, match=re.escape(text)):
+        import_onnx(one_op("ConvTranspose", {"x": (2, 4, 5, 6)}, {"w": random_array((4, 3, 2, 2))}, **attributes))
 
 
 def test_window_larger_than_the_image() -> None:

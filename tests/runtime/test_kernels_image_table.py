@@ -17,6 +17,7 @@ pytestmark = pytest.mark.opencl
 
 WINDOW = {"k_h": 3, "k_w": 2, "stride_h": 2, "stride_w": 1, "pad_t": 1, "pad_l": 1, "dil_h": 1, "dil_w": 2}
 SPATIAL = {"batch": 2, "in_h": 5, "in_w": 6, "out_h": 3, "out_w": 6}
+SPREAD = WINDOW | {"batch": 2, "in_h": 3, "in_w": 6, "out_h": 5, "out_w": 6, "step_h": 2, "step_w": 1}
 EXTENTS = {"batch": 2, "channels": 6, "height": 3, "width": 5}
 OPERANDS = {f"{name}_{axis}": size for name in "ab" for axis, size in EXTENTS.items()}
 NCHW = {"stride_n": 90, "stride_c": 15, "stride_h": 5, "stride_w": 1}
@@ -36,6 +37,8 @@ CASES = {
     "conv2d": (SPATIAL | WINDOW | {"in_c": 4, "out_c": 8, "groups": 2}, UNBOUNDED, EPILOGUE),
     "conv1x1": ({"rows": 3, "width": 5, "in_c": 6, "out_c": 9}, UNBOUNDED, EPILOGUE),
     "depthwise": (SPATIAL | WINDOW | {"channels": 6}, UNBOUNDED, EPILOGUE),
+    "deconv2d": (SPREAD | {"in_c": 4, "out_c": 8, "groups": 2}, UNBOUNDED, EPILOGUE),
+    "deconv_depthwise": (SPREAD | {"channels": 6}, UNBOUNDED, EPILOGUE),
     "fully_connected": ({"batch": 2, "in_h": 2, "in_w": 3, "in_c": 6, "out_c": 9}, UNBOUNDED, {"ACTIVATION": 0}),
     "winograd_input": (TILES | {"in_h": 3, "in_w": 5, "in_c": 6, "pad_t": 1, "pad_l": 1}, (), {"WINO": 2}),
     "winograd_gemm": ({"points": 16, "tiles": 7, "in_c": 6, "out_c": 9}, (), {"WINO": 2}),

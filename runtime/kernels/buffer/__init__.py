@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from runtime.kernels.buffer import attention, channels, convolution, matrix, normalization, strided, winograd
+from runtime.kernels.buffer import (
+    attention,
+    channels,
+    convolution,
+    deconvolution,
+    matrix,
+    normalization,
+    recurrent,
+    strided,
+    winograd,
+)
 from runtime.kernels.buffer.spec import BufferKernel
 
 KERNELS: tuple[BufferKernel, ...] = (
     *convolution.KERNELS,
+    *deconvolution.KERNELS,
     *matrix.KERNELS,
+    *recurrent.KERNELS,
     *winograd.KERNELS,
     *channels.KERNELS,
     *strided.KERNELS,

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from runtime.kernels.image import convolution, elementwise, movement, normalization, reduction, sampling, winograd
+from runtime.kernels.image import (
+    convolution,
+    deconvolution,
+    elementwise,
+    movement,
+    normalization,
+    reduction,
+    sampling,
+    winograd,
+)
 from runtime.kernels.image.spec import ImageKernel
 
 KERNELS: tuple[ImageKernel, ...] = (
     *convolution.KERNELS,
+    *deconvolution.KERNELS,
     *winograd.KERNELS,
     *sampling.KERNELS,
     *reduction.KERNELS,

@@ -25,8 +25,8 @@ DEFAULTS = {
     "mali": variant(BLOCKS=1, PIXELS=4, FMA=0),
     "pocl": variant(BLOCKS=1, PIXELS=8, FMA=0),
 }
-_ROW_VARIANTS = tuple(chosen for chosen in VARIANTS if chosen["BLOCKS"] == 1)
-_ROW_DEFAULTS = {
+ROW_VARIANTS = tuple(chosen for chosen in VARIANTS if chosen["BLOCKS"] == 1)
+ROW_DEFAULTS = {
     "": variant(BLOCKS=1, PIXELS=4, FMA=0),
     "adreno": variant(BLOCKS=1, PIXELS=4, FMA=0),
     "mali": variant(BLOCKS=1, PIXELS=2, FMA=0),
@@ -57,7 +57,8 @@ def _conv2d_work_items(dims: Dims, chosen: Variant) -> WorkItems:
     )
 
 
-def _conv2d_rule(dims: Dims, chosen: Variant, target: Target) -> str:
+def grouped_rule(dims: Dims, chosen: Variant, target: Target) -> str:
+    """Says why groups cannot be served: a block of four channels must not lie in two of them."""
     if dims["groups"] == 1:
         return ""
     if dims["in_c"] % LANES or dims["out_c"] % LANES:
@@ -132,7 +133,7 @@ KERNELS = (
         floats="act_a act_b",
         variants=VARIANTS,
         defaults=DEFAULTS,
-        rule=_conv2d_rule,
+        rule=grouped_rule,
         macs=_conv2d_macs,
         tunable=True,
     ),
@@ -157,8 +158,8 @@ KERNELS = (
         _depthwise_images,
         _depthwise_work_items,
         floats="act_a act_b",
-        variants=_ROW_VARIANTS,
-        defaults=_ROW_DEFAULTS,
+        variants=ROW_VARIANTS,
+        defaults=ROW_DEFAULTS,
         macs=_depthwise_macs,
         tunable=True,
     ),

@@ -14,7 +14,9 @@ from runtime.lowering.buffer_operators import (
     movement,
     normalization,
     pooling,
+    recurrent,
     reduction,
+    transposed_convolution,
 )
 from runtime.lowering.builder import Builder
 
@@ -22,11 +24,13 @@ Lower = Callable[[Builder, Node], None]
 
 LOWERINGS: dict[str, Lower] = {
     **convolution.LOWERINGS,
+    **transposed_convolution.LOWERINGS,
     **pooling.LOWERINGS,
     **channels.LOWERINGS,
     **elementwise.LOWERINGS,
     **matrix.LOWERINGS,
     **movement.LOWERINGS,
+    **recurrent.LOWERINGS,
     **reduction.LOWERINGS,
     **normalization.LOWERINGS,
     **attention.LOWERINGS,

@@ -25,12 +25,16 @@ def lower_conv(builder: Builder, node: Node) -> None:
         _fully_connected(conv)
     elif conv.is_pointwise:
         n, in_c, h, w = conv.x_shape
-        _emit(conv, "conv1x1", "Conv2D", {"pixels": n * h * w, "in_c": in_c, "out_c": conv.y_shape[1]}, _rows(conv))
+        emit_convolution(
+            conv, "conv1x1", "Conv2D", {"pixels": n * h * w, "in_c": in_c, "out_c": conv.y_shape[1]}, filter_rows(conv)
+        )
     elif not conv.is_winograd or _winograd(conv):
-        _emit(conv, "conv2d", "Conv2D", conv.window() | conv.per_group() | {"groups": conv.group}, _rows(conv))
+        emit_convolution(
+            conv, "conv2d", "Conv2D", conv.window() | conv.per_group() | {"groups": conv.group}, filter_rows(conv)
+        )
 
 
-def _emit(conv: Convolution, kernel: str, op: str, dims: dict[str, int], weights: Value | Rows) -> None:
+def emit_convolution(conv: Convolution, kernel: str, op: str, dims: dict[str, int], weights: Value | Rows) -> None:
     """Emits a convolution that is one launch."""
     builder, node = conv.builder, conv.node
     x = builder.read(node.inputs[0], Storage.NHWC)
@@ -52,7 +56,7 @@ def _residual(conv: Convolution, fallback: Value) -> tuple[Value, int]:
     return (conv.builder.read(name, Storage.NHWC), 1) if name else (fallback, 0)
 
 
-def _rows(conv: Convolution) -> Rows:
+def filter_rows(conv: Convolution) -> Rows:
     """Returns the filter as rows to pack: [groups, output channels, k_h * k_w * input channels]."""
     channels_last = conv.filter.transpose(0, 2, 3, 1)  # as the activations lie
     return Rows(conv.node.inputs[1], channels_last.reshape(conv.group, conv.y_shape[1] // conv.group, -1))
@@ -62,7 +66,7 @@ def _depthwise(conv: Convolution) -> None:
     """Emits a depthwise convolution; its filters lie as [k_h * k_w][channels]."""
     taps = np.ascontiguousarray(conv.filter.reshape(conv.group, -1).T)
     weights = conv.builder.constant(conv.node.inputs[1], taps)
-    _emit(conv, "depthwise", "DepthwiseConv2d", conv.window() | {"channels": conv.group}, weights)
+    emit_convolution(conv, "depthwise", "DepthwiseConv2d", conv.window() | {"channels": conv.group}, weights)
 
 
 def _has_dense_rows(conv: Convolution) -> bool:
@@ -78,7 +82,7 @@ def _fully_connected(conv: Convolution) -> None:
     builder, node = conv.builder, conv.node
     code, numbers = activation_code(node.attrs)
     x, y = builder.read(node.inputs[0], Storage.NHWC), builder.write(node.output, Storage.NHWC)
-    tensors: Tensors = {"x": x, "w": _rows(conv), "b": _bias(conv), "y": y}
+    tensors: Tensors = {"x": x, "w": filter_rows(conv), "b": _bias(conv), "y": y}
     dims = {"rows": conv.x_shape[0], "in_c": math.prod(conv.x_shape[1:]), "out_c": conv.y_shape[1]}
     defines = {"ACTIVATION": code}
     builder.launch("fully_connected", node.name, "FullyConnected", tensors, dims, numbers, defines, conv.shown)

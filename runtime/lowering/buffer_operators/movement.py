@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from runtime.graph import Node
 from runtime.kernels.codes import Pad
 from runtime.lowering.builder import Builder, node_error
@@ -31,7 +33,7 @@ def lower_concat(builder: Builder, node: Node) -> None:
 
 
 def lower_slice(builder: Builder, node: Node) -> None:
-    """Lowers Slice: a range of the channels of NHWC becomes a view, anything else a copy."""
+    """Lowers Slice: channels of NHWC, and a run of row-major memory, become views, anything else a copy."""
     x = builder.read_any(node.inputs[0])
     attrs = node.attrs
     steps, start = [1] * len(x.shape), [0] * len(x.shape)
@@ -41,7 +43,9 @@ def lower_slice(builder: Builder, node: Node) -> None:
     offset = sum(first * stride for first, stride in zip(start, x.strides, strict=True))
     part = Value(node.output, shape, x.storage, x.element, x.stride, x, offset)
     cut = [axis for axis, size in enumerate(x.shape) if shape[axis] != size]
-    if x.storage == Storage.NHWC and cut == [1] and steps[1] == 1:
+    channels = x.storage == Storage.NHWC and cut == [1]
+    run = x.storage == Storage.FLAT and len(cut) == 1 and math.prod(x.shape[: cut[0]]) == 1
+    if (channels or run) and steps[cut[0]] == 1:
         builder.alias(node.output, part)
         return
     y = builder.write(node.output, x.storage)

@@ -10,12 +10,21 @@ from collections.abc import Callable
 
 from runtime.graph import Node
 from runtime.lowering.builder import Builder
-from runtime.lowering.image_operators import convolution, elementwise, movement, normalization, reduction, sampling
+from runtime.lowering.image_operators import (
+    convolution,
+    elementwise,
+    movement,
+    normalization,
+    reduction,
+    sampling,
+    transposed_convolution,
+)
 
 LowerOnImages = Callable[[Builder, Node], str]
 
 IMAGE_LOWERINGS: dict[str, LowerOnImages] = {
     **convolution.LOWERINGS,
+    **transposed_convolution.LOWERINGS,
     **sampling.LOWERINGS,
     **elementwise.LOWERINGS,
     **movement.LOWERINGS,

@@ -18,21 +18,23 @@ def lower_conv(builder: Builder, node: Node) -> str:
     n, in_c, h, w = conv.x_shape
     if conv.is_depthwise:
         dims = conv.window() | {"channels": conv.group}
-        return _emit(conv, "depthwise", "DepthwiseConv2d", dims, conv.filter, ImageLayout.DEPTHWISE_FILTER)
+        return emit_convolution(conv, "depthwise", "DepthwiseConv2d", dims, conv.filter, ImageLayout.DEPTHWISE_FILTER)
     if conv.is_matrix:
         dims = {"batch": n, "in_h": h, "in_w": w, "in_c": in_c, "out_c": conv.y_shape[1]}
         rows = conv.filter.reshape(conv.y_shape[1], in_c, 1, h * w)
-        return _emit(conv, "fully_connected", "FullyConnected", dims, rows, ImageLayout.CHANNEL_MAJOR)
+        return emit_convolution(conv, "fully_connected", "FullyConnected", dims, rows, ImageLayout.CHANNEL_MAJOR)
     if conv.is_pointwise:
         dims = {"rows": n * h, "width": w, "in_c": in_c, "out_c": conv.y_shape[1]}
-        return _emit(conv, "conv1x1", "Conv2D", dims, conv.filter, ImageLayout.CONV_FILTER)
+        return emit_convolution(conv, "conv1x1", "Conv2D", dims, conv.filter, ImageLayout.CONV_FILTER)
     if conv.is_winograd and not _winograd(conv):
         return ""
     dims = conv.window() | conv.per_group() | {"groups": conv.group}
-    return _emit(conv, "conv2d", "Conv2D", dims, conv.filter, ImageLayout.CONV_FILTER)
+    return emit_convolution(conv, "conv2d", "Conv2D", dims, conv.filter, ImageLayout.CONV_FILTER)
 
 
-def _emit(conv: Convolution, kernel: str, op: str, dims: dict[str, int], weights: Array, layout: ImageLayout) -> str:
+def emit_convolution(
+    conv: Convolution, kernel: str, op: str, dims: dict[str, int], weights: Array, layout: ImageLayout
+) -> str:
     """Emits a convolution that is one launch, or returns why it cannot run."""
     builder, node = conv.builder, conv.node
     reason = builder.refusal(kernel, MemoryType.IMAGE, dims)

@@ -42,6 +42,13 @@ static bool code_set(rt_cpu_codes *codes, const char *word, size_t length) {
         {"PAD=", &codes->pad, RT_PAD_EDGE},
         {"LOG=", &codes->log, 1},
         {"BLOCK=", &codes->block, 1024},
+        {"RECURRENT=", &codes->recurrent, RT_RECURRENT_KIND_LSTM},
+        {"LINEAR=", &codes->linear, 1},
+        {"EXTRA=", &codes->extra, 1},
+        {"COUPLED=", &codes->coupled, 1},
+        {"GATE=", &codes->gate, RT_RECURRENT_FUNCTION_THRESHOLDED_RELU},
+        {"CELL=", &codes->cell, RT_RECURRENT_FUNCTION_THRESHOLDED_RELU},
+        {"OUT=", &codes->out, RT_RECURRENT_FUNCTION_THRESHOLDED_RELU},
     };
     for (size_t i = 0; i < RT_COUNT(known); i++) {
         size_t key_length = strlen(known[i].key);

@@ -12,7 +12,7 @@
 #include "format.h"
 #include "workers.h"
 
-enum { RT_CPU_MAX_TENSORS = 6, RT_CPU_MAX_INTS = 96, RT_CPU_MAX_FLOATS = 4 };
+enum { RT_CPU_MAX_TENSORS = 6, RT_CPU_MAX_INTS = 96, RT_CPU_MAX_FLOATS = 8 };
 
 /* A tensor argument: elements from its offset on. A value. */
 typedef struct {
@@ -29,6 +29,7 @@ typedef struct {
 /* What an OpenCL kernel gets as build options; the kernel string has them as ` KEY=VALUE`. A value. */
 typedef struct {
     uint32_t activation, residual, unary, binary, pool, reduce, pad, log, block;
+    uint32_t recurrent, linear, extra, coupled, gate, cell, out; /* of recurrent layers (recurrent.cl) */
 } rt_cpu_codes;
 
 /* What running a call takes. A value, which the operator's check fills. */
@@ -88,7 +89,10 @@ struct rt_cpu_operator {
     X(conv1x1)                                                                                                         \
     X(fully_connected)                                                                                                 \
     X(matmul)                                                                                                          \
+    X(recurrent_sequence)                                                                                              \
     X(depthwise)                                                                                                       \
+    X(deconv2d)                                                                                                        \
+    X(deconv_depthwise)                                                                                                \
     X(pool)                                                                                                            \
     X(resize_nearest)                                                                                                  \
     X(resize_bilinear)                                                                                                 \
