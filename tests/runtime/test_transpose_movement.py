@@ -207,6 +207,17 @@ def test_a_thousand_operators_take_seconds(make: GraphMaker) -> None:
     assert "Transpose" not in operators(graph)
 
 
+@pytest.mark.parametrize("extent", [4099, 20011])
+def test_sizes_beyond_the_range_of_the_flow_are_compared_all_the_same(make: GraphMaker, extent: int) -> None:
+    """Gigabytes, in a unit that is no larger than an element."""
+    x = make.add("Transpose", make.input(3, extent, 10007), perm=(0, 2, 1))
+    part = make.add("Slice", make.add("Relu", x), starts=(0,), ends=(extent - 2,), axes=(2,), steps=(1,))
+    y = make.add("Concat", part, make.add("Tanh", part), axis=1)
+    graph = make.finish(make.add("Reshape", y, shape=(3 * 2 * 10007, extent - 2)))
+    move_transposes(graph)
+    assert operators(graph) == ["Relu", "Slice", "Transpose", "Tanh", "Concat", "Reshape"]
+
+
 # The cut is the least
 
 
