@@ -27,7 +27,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from runtime.passes.transpose_movement.regions import Region, TensorGroup
+from runtime.passes.transpose_movement.regions import NEVER, Region, TensorGroup
 
 SOURCE, SINK = 0, 1
 UNLIMITED = 2**31 - 1  # SciPy's flows are of int32
@@ -106,13 +106,14 @@ def _network(region: Region) -> csr_array:
     """Capacities from vertex to vertex: source, sink, operators, then two for each group."""
     groups = [group for group in region.groups.values() if len(_members(group)) > 1]
     own_sizes = [size for movable in region.operators for size in movable.sizes]
-    scale = _Scale([group.size_bytes for group in groups], own_sizes)
+    scale = _Scale([group.size_bytes for group in groups if group.size_bytes != NEVER], own_sizes)
     edges: dict[tuple[int, int], int] = {}
     for vertex, movable in enumerate(region.operators, 2):
         edges[vertex, SINK], edges[SOURCE, vertex] = map(scale.without_one, movable.sizes)
     vertex = 2 + len(region.operators)
     for group in groups:
-        edges[vertex, vertex + 1] = scale.without_one(group.size_bytes) + scale.one
+        bounded = group.size_bytes != NEVER
+        edges[vertex, vertex + 1] = scale.without_one(group.size_bytes) + scale.one if bounded else UNLIMITED
         for member in _members(group):
             edges[member, vertex] = edges[vertex + 1, member] = UNLIMITED
         vertex += 2

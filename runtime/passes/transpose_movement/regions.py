@@ -18,11 +18,15 @@ import dataclasses
 from collections import deque
 from collections.abc import Iterator
 
+import numpy as np
+
 from runtime.formats.categories import FormatCategory, format_category, rewritten
 from runtime.formats.permutation import Permutation, inverse, moves_elements, permuted
 from runtime.formats.rewriting import Rewriting, writing_permuted
 from runtime.graph import Graph, Node
 from runtime.passes.editor import GraphEditor
+
+NEVER = 1 << 62  # more bytes than any choice moves
 
 
 @dataclasses.dataclass
@@ -30,7 +34,8 @@ class TensorGroup:
     """One tensor in up to two frames: who is tied to it.
 
     Attributes:
-        size_bytes: what a Transpose between the frames moves; 0 where it only moves axes of size 1.
+        size_bytes: what a Transpose between the frames moves; 0 where it only moves axes of size 1, `NEVER` where there
+            can be none, since the graph has no Transpose but of float32.
         pins: frames that something immovable reads or writes it in, and whether that is of fixed format.
         operators: indices of the region's operators that read or write it.
     """
@@ -90,6 +95,14 @@ def transpose_bytes(graph: Graph, tensor: str, perm: Permutation) -> int:
     """Bytes that a transposition moves: none where no element changes its place."""
     info = graph.tensors[tensor]
     return info.size * info.dtype.itemsize if moves_elements(info.shape, perm) else 0
+
+
+def _step_bytes(graph: Graph, tensor: str, perm: Permutation) -> int:
+    """Bytes of a Transpose that is not there yet, of a tensor with axes of size 1 in front where it has too few."""
+    info = graph.tensors[tensor]
+    if info.dtype != np.float32:
+        return NEVER
+    return info.size * info.dtype.itemsize if moves_elements(aligned(info.shape, len(perm)), perm) else 0
 
 
 def find_regions(editor: GraphEditor, perm: Permutation) -> list[Region]:
@@ -202,7 +215,7 @@ def _tie(editor: GraphEditor, region: Region) -> None:
     graph = editor.graph
     movables = {id(movable.node): index for index, movable in enumerate(region.operators)}
     for tensor, frame in region.frames.items():
-        size = transpose_bytes(graph, tensor, region.perm_from(frame))
+        size = _step_bytes(graph, tensor, region.perm_from(frame))
         group = region.groups.setdefault(region.root(tensor), TensorGroup(size))
         if tensor in graph.outputs or tensor in graph.inputs:
             group.pins.add((frame, False))
@@ -228,7 +241,7 @@ def _tie_narrow_operands(graph: Graph, region: Region, movable: Movable, index: 
     for at, name in enumerate(movable.node.inputs):
         if not name or graph.is_constant(name) or not movable.rewriting.reads_permuted(at):
             continue
-        info = graph.tensors[name]
-        if len(info.shape) < rank and moves_elements(aligned(info.shape, rank), region.perm_from(frame)):
-            group = TensorGroup(info.size * info.dtype.itemsize, {(frame, False)})
-            region.groups.setdefault((name, frame), group).operators.add(index)
+        size = _step_bytes(graph, name, region.perm_from(frame)) if len(graph.shape(name)) < rank else 0
+        if size:
+            group = region.groups.setdefault((name, frame), TensorGroup(size, {(frame, False)}))
+            group.operators.add(index)
