@@ -69,16 +69,23 @@ def _of_entry_point(point: EntryPoint) -> list[BoundOperator]:
 
 @functools.lru_cache(64)
 def _module_of_file(path: Path, content: bytes) -> types.ModuleType:
-    """Executes a file, once for each content that it has."""
-    module = types.ModuleType(path.stem)
+    """Executes a file, once for each content that it has.
+
+    Python knows it by a name that no other module has, which dataclasses and pickles in it need.
+    """
+    module = types.ModuleType(f"{path.stem}_{hashlib.sha256(str(path).encode() + content).hexdigest()[:16]}")
     module.__file__ = str(path)
+    sys.modules[module.__name__] = module
     try:
         exec(compile(content, str(path), "exec", dont_inherit=True), module.__dict__)
     except SyntaxError as error:
-        raise ConfigError(f"{path}:{error.lineno}: {type(error).__name__}: {error.msg}") from None
+        problem = ConfigError(f"{path}:{error.lineno}: {type(error).__name__}: {error.msg}")
     except (Exception, SystemExit) as error:  # whatever its code raises
-        raise ConfigError(f"{path}: its import failed: {raised(error, str(path))}") from None
-    return module
+        problem = ConfigError(f"{path}: its import failed: {raised(error, str(path))}")
+    else:
+        return module
+    del sys.modules[module.__name__]
+    raise problem
 
 
 def _bound_module(module: types.ModuleType, attribute: str = ATTRIBUTE) -> list[BoundOperator]:

@@ -13,6 +13,7 @@ from runtime.target import Target
 
 Shape = tuple[int, ...]
 Shapes = Sequence[Shape | None]  # of the inputs; None for an optional one that is absent
+Given = Sequence[Any]  # the same, or arrays, as users' functions get them: without a type, so that they need no casts
 Attributes = Mapping[str, Any]
 Numbers = Mapping[str, int | float]
 DataFormat = Literal["fixed", "transposable", "source"]
@@ -91,10 +92,10 @@ class OpenCLKernel:
     work_items: Callable[[Dims, Variant], WorkItems]
     ints: str = ""
     floats: str = ""
-    arguments: Callable[[Shapes, Shape, Attributes], Numbers] = no_numbers
+    arguments: Callable[[Given, Shape, Attributes], Numbers] = no_numbers
     variants: tuple[Variant, ...] = (Variant(),)
     defaults: Mapping[str, Variant] = dataclasses.field(default_factory=dict)
-    defines: Callable[[Shapes, Attributes], Defines] = no_defines
+    defines: Callable[[Given, Attributes], Defines] = no_defines
     fits: Callable[[Dims, Variant, Target], str] | None = None
     local_limit: WorkItems = ()
     memory: str = MemoryType.BUFFER
@@ -120,8 +121,8 @@ class CFunction:
     function: str
     ints: str = ""
     floats: str = ""
-    arguments: Callable[[Shapes, Shape, Attributes], Numbers] = no_numbers
-    items: Callable[[Shapes, Shape, Attributes], int] | None = None
+    arguments: Callable[[Given, Shape, Attributes], Numbers] = no_numbers
+    items: Callable[[Given, Shape, Attributes], int] | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -146,12 +147,12 @@ class OperatorDeclaration:
     domain: str
     name: str
     inputs: Sequence[InputDeclaration | str]
-    shape: Callable[[Shapes, Attributes], Sequence[int]]
-    reference: Callable[[Sequence[Array | None], Attributes], Array]
+    shape: Callable[[Given, Attributes], Sequence[int]]
+    reference: Callable[[Given, Attributes], Array]
     attributes: Mapping[str, Attribute] = dataclasses.field(default_factory=dict)
     output_type: str = ""
     kernels: Sequence[OpenCLKernel] = ()
     c: CFunction | None = None
-    macs: Callable[[Shapes, Shape], int] | None = None
+    macs: Callable[[Given, Shape], int] | None = None
     data_format: DataFormat = "source"
     cases: Sequence[CaseDeclaration] = ()

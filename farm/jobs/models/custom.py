@@ -10,9 +10,12 @@ from farm.config.deployment import Deployment
 from farm.config.yaml_source import KeyPath
 from farm.operators import modules
 from runtime.custom.binding import BoundOperator
-from runtime.custom.registry import register
+from runtime.custom.registry import find_operator, register
 from runtime.errors import ConfigError
+from runtime.graph import Graph
 from runtime.importers.custom_nodes import CustomNames
+from runtime.operators import OPERATORS
+from runtime.passes.pipeline import PassReport
 
 
 def custom_names(source: Deployment, model: str) -> CustomNames:
@@ -24,6 +27,13 @@ def custom_names(source: Deployment, model: str) -> CustomNames:
         return register(bound)
     except ConfigError as error:
         raise source.error(("custom_operators",), str(error)) from None
+
+
+def custom_report(graph: Graph) -> list[PassReport]:
+    """Which nodes are users' operators, and of which module, for `farm convert --explain`; empty without any."""
+    nodes = [node for node in graph.nodes if OPERATORS[node.op].custom]
+    changes = [f"{node.name}: {(bound := find_operator(node.op)).title} of {bound.module.name}" for node in nodes]
+    return [PassReport("custom operators", changes)] if changes else []
 
 
 def operators_of_files(files: Sequence[Path]) -> list[BoundOperator]:

@@ -17,7 +17,7 @@ import onnx
 from farm.config.deployment import Deployment, Input, Model, Output, Runtime
 from farm.config.execution import Execution
 from farm.config.platforms import PLATFORMS, DataFormat
-from farm.jobs.models.custom import custom_names
+from farm.jobs.models.custom import custom_names, custom_report
 from farm.model import boundary, data_formats, fetch
 from farm.model.framework_model import FrameworkModel
 from farm.model.half_range import beyond_half
@@ -110,7 +110,7 @@ def prepare(source: Deployment, name: str, fetcher: fetch.Fetcher, check: bool =
         if outputs != named:
             model = boundary.cut_at_boundary(read.model, inputs, outputs, own)
             graph, reports = convert(model, formats=_known_formats(inputs, outputs), custom=custom)
-        reports = [*_import_report(settings.platform, read.notes), *reports]
+        reports = [*_import_report(settings.platform, read.notes), *custom_report(graph), *reports]
         graph.name = name
         _check_outputs(graph, outputs)
     oracle = None if settings.oracle == "onnxruntime" else found

@@ -95,6 +95,12 @@ def test_the_converted_graph_keeps_the_users_domain(farm: CallFarm, example: Pat
     assert again.nodes == model.graph.nodes
 
 
+def test_the_explanation_of_a_conversion_names_the_module(farm: CallFarm, example: Path) -> None:
+    _, output, _ = farm("convert", "gated.yml", "--explain")
+    assert "custom operators: 1" in output
+    assert "gated: com.acme::GatedActivation of acme_operators.py" in output
+
+
 def test_the_oracle_is_onnx_runtime_around_the_reference(example: Path) -> None:
     data = TestData(prepared(example / "gated.yml"), {})
     weights = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load("gated.onnx").graph.initializer}

@@ -69,6 +69,13 @@ def test_a_declaration_that_does_not_fit_is_refused(module: Path, old: str, new:
     assert refusal(module).startswith(str(module))
 
 
+def test_a_module_may_hold_what_python_looks_up_by_the_modules_name(module: Path) -> None:
+    """Dataclasses with annotations as text are looked up in `sys.modules`."""
+    text = "import dataclasses\n\n\n@dataclasses.dataclass\nclass Size:\n    extent: int = 3\n\n\nOPERATORS = ["
+    replace(module, "OPERATORS = [", text)
+    assert [bound.title for bound in load_file(module)] == ["com.acme::GatedActivation"]
+
+
 def test_a_module_that_is_not_there_or_no_text_is_refused(module: Path, tmp_path: Path) -> None:
     assert "cannot be read: No such file or directory" in refusal(tmp_path / "absent.py")
     (tmp_path / "gated.cl").write_bytes(b"gated(\xff")

@@ -4,16 +4,6 @@ import math
 
 from farm.operators import Case, CFunction, Input, OpenCLKernel, Operator
 
-
-def taken(shapes, attributes):
-    return (shapes[1][0], shapes[0][1])
-
-
-def take_reference(arrays, attributes):
-    x, rows, bias = arrays
-    return x[rows] if bias is None else x[rows] + bias
-
-
 SCALED = Operator(
     domain="org.forms",
     name="Scaled",
@@ -55,8 +45,8 @@ TAKE = Operator(
     domain="org.forms",
     name="Take",
     inputs=[Input("x"), Input("rows", dtype="int32", low=0, high=6), Input("bias", optional=True, constant=True)],
-    shape=taken,
-    reference=take_reference,
+    shape=lambda shapes, attributes: (shapes[1][0], shapes[0][1]),
+    reference=lambda arrays, attributes: arrays[0][arrays[1]] + (0 if arrays[2] is None else arrays[2]),
     kernels=[
         OpenCLKernel(
             source="take.cl",
