@@ -7,7 +7,7 @@ from onnx import NodeProto, helper
 
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.functions import instantiated
-from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.onnx_node import OnnxNode, subgraph
 from runtime.importers.tensors import tensor_value
 
 
@@ -15,7 +15,7 @@ def chosen_branch(proto: NodeProto, node: OnnxNode, builder: GraphBuilder) -> li
     """The nodes of the branch, its constants added; UnsupportedError where the condition is computed at run time."""
     condition = builder.require_constant(node, 0, "the condition")
     wanted = "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"
-    branch = next(attribute.g for attribute in proto.attribute if attribute.name == wanted)
+    branch = subgraph(proto, node, wanted)
     prefix = f"{node.name}/"
     names = with_constants(branch, prefix, builder)
     inner = instantiated(branch.node, names, prefix, {})

@@ -18,6 +18,7 @@ from runtime.importers.tensors import is_float
 from runtime.operators import OPERATORS, check_attributes, infer_dtype, infer_shape
 
 CONSTANT_LIMIT_BYTES = 1 << 31
+MAX_ELEMENTS = 2**31 - 1  # farmrt counts them so
 
 
 class GraphBuilder:
@@ -37,6 +38,7 @@ class GraphBuilder:
 
     def add_input(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Adds a graph input."""
+        check_elements(f"input '{name}'", shape)
         self.graph.inputs.append(name)
         self.graph.tensors[name] = TensorInfo(shape, dtype)
 
@@ -138,6 +140,7 @@ class GraphBuilder:
         try:
             check_attributes(op, attributes)
             shape = infer_shape(op, [self.shape(name) if name else () for name in inputs], attributes)
+            check_elements("its result", shape)
         except ModelError as error:
             raise type(error)(f"{node}: {error}") from None
         return shape
@@ -172,6 +175,12 @@ def _unique(name: str, used_names: set[str]) -> str:
         unique = f"{name}_{suffix}"
     used_names.add(unique)
     return unique
+
+
+def check_elements(what: str, shape: Sequence[int]) -> None:
+    """Raises ModelError for a tensor that no runtime can hold."""
+    if math.prod(shape) > MAX_ELEMENTS:
+        raise ModelError(f"{what} of shape {tuple(shape)} has more than {MAX_ELEMENTS} elements")
 
 
 def check_size(node: OnnxNode, shape: Sequence[int]) -> None:

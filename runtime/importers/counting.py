@@ -18,6 +18,7 @@ def _trilu(node: OnnxNode, builder: GraphBuilder) -> None:
     emit, x = Emitter(node, builder), node.input(0)
     diagonal = int(builder.scalar(node, 1, "k")) if node.optional(1) else 0
     rows, columns = builder.shape(x)[-2:]
+    check_size(node, (rows, columns))
     kept = np.tri(rows, columns, diagonal if not node.integer("upper", 1) else diagonal - 1, dtype=bool)
     mask = emit.constant(~kept if node.integer("upper", 1) else kept, dtype="bool")
     emit.element("where", mask, x, emit.constant(0, like=x), output=node.output)

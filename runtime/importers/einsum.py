@@ -8,7 +8,7 @@ from runtime.errors import ModelError
 from runtime.generic import row_major_strides
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.emitting import Emitter
-from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.onnx_node import OnnxNode, value_text
 from runtime.importers.registry import Handler
 
 Labels = tuple[str, ...]
@@ -28,7 +28,7 @@ def _parsed(node: OnnxNode, equation: str, ranks: Sequence[int]) -> tuple[list[L
     terms, arrow, result = equation.replace(" ", "").partition("->")
     operands = terms.split(",")
     if len(operands) != len(ranks):
-        raise ModelError(f"{node}: equation '{equation}' for {len(ranks)} operand(s)")
+        raise ModelError(f"{node}: equation {value_text(equation)} for {len(ranks)} operand(s)")
     inputs = [_labels(node, term, rank) for term, rank in zip(operands, ranks, strict=True)]
     every = [label for labels in inputs for label in labels]
     broadcast = tuple(sorted({label for label in every if label.isdigit()}, key=int, reverse=True))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
 from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, helper
 
+from runtime.errors import ModelError
 from runtime.graph import TensorInfo
 
 Names = dict[str, str]
@@ -59,10 +60,21 @@ def expanded(function: FunctionProto, proto: NodeProto, opset: int) -> list[Node
     return instantiated(function.node, names, prefix, given)
 
 
+def check_written_once(nodes: Sequence[NodeProto]) -> None:
+    """Raises ModelError where two nodes of a graph, or one of them twice, write a tensor of one name."""
+    written: set[str] = set()
+    for node in nodes:
+        for name in filter(None, node.output):
+            if name in written:
+                raise ModelError(f"node '{node.name or node.op_type}' writes '{name}', which is written before")
+            written.add(name)
+
+
 def instantiated(
-    nodes: Iterable[NodeProto], names: Names, prefix: str, attributes: Mapping[str, AttributeProto]
+    nodes: Sequence[NodeProto], names: Names, prefix: str, attributes: Mapping[str, AttributeProto]
 ) -> list[NodeProto]:
     """Copies of nodes under other names: `names` maps those of the outside, all others get the prefix."""
+    check_written_once(nodes)
     copies = []
     for node in nodes:
         copy = NodeProto()

@@ -17,7 +17,7 @@ from runtime.importers.branches import with_constants
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.functions import instantiated
 from runtime.importers.normalization import normalized_axis
-from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.onnx_node import OnnxNode, subgraph
 
 MAX_TURNS = 1024  # of one loop
 MAX_NODES = 20_000  # of the graph, what was folded included
@@ -30,7 +30,7 @@ class Unrolling:
 
     def __init__(self, proto: NodeProto, node: OnnxNode, builder: GraphBuilder) -> None:
         self.node, self.builder, self._proto = node, builder, proto
-        self.body = next(attribute.g for attribute in proto.attribute if attribute.name == "body")
+        self.body = subgraph(proto, node, "body")
         self.results: list[str] = []
         self._made = 0
 

@@ -15,7 +15,7 @@ from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.emitting import Emitter
 from runtime.importers.gathering import gather
 from runtime.importers.normalization import normalized_axis
-from runtime.importers.onnx_node import OnnxNode
+from runtime.importers.onnx_node import OnnxNode, value_text
 from runtime.importers.registry import Handler
 from runtime.operators import PAD_MODES
 
@@ -150,11 +150,12 @@ def _split_sizes(node: OnnxNode, builder: GraphBuilder, extent: int) -> Sequence
     else:
         sizes = builder.integers(node, 1, "split") if node.optional(1) else ()
     count = node.integer("num_outputs", len(node.outputs))
-    if not sizes:
+    if not sizes and count == len(node.outputs):
         part = -(-extent // count) if count > 0 else 0
         sizes = tuple(min(part, extent - index * part) for index in range(count))
     if sum(sizes) != extent or min(sizes) < 0 or len(sizes) != len(node.outputs):
-        raise ModelError(f"{node}: {extent} elements do not split into {list(sizes)} for {len(node.outputs)} output(s)")
+        parts = value_text(sizes or count)
+        raise ModelError(f"{node}: {extent} elements do not split into {parts} for {len(node.outputs)} output(s)")
     return sizes
 
 

@@ -11,6 +11,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from runtime.errors import ModelError
 from runtime.regular_file import open_regular
 
+MAX_NAME = 4096  # characters; exporters write a few hundred
+
 
 def load_onnx(path: Path) -> onnx.ModelProto:
     """The model of a file. ModelError where it is no ONNX model, or a tensor's file is missing, short or elsewhere."""
@@ -25,30 +27,43 @@ def load_onnx(path: Path) -> onnx.ModelProto:
         raise ModelError(f"{path}: not an ONNX model, or truncated: it has no nodes or names no opset")
     if any(isinstance(text, bytes) or not text.isprintable() for text in _texts(model)):
         raise ModelError(f"{path}: not an ONNX model, or damaged: it holds a name that cannot be printed")
+    longest = max(map(len, _texts(model)))
+    if longest > MAX_NAME:
+        raise ModelError(f"{path}: it holds a name of {longest} characters; supported: up to {MAX_NAME}")
     for tensor in _tensors(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             _load_external(tensor, path)
     return model
 
 
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """A graph and those within its nodes: branches, and bodies of loops."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _graphs(attribute.g)
+
+
 def _texts(model: onnx.ModelProto) -> Iterator[str | bytes]:
     """The names that an import reads; protobuf gives one that is no UTF-8 as bytes."""
-    graph = model.graph
-    yield graph.name
     yield from (opset.domain for opset in model.opset_import)
-    for named in (*graph.initializer, *graph.input, *graph.output):
-        yield named.name
-    for value in graph.input:
-        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
-    for node in graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        yield from (attribute.name for attribute in node.attribute)
+    for graph in _graphs(model.graph):
+        yield graph.name
+        for named in (*graph.initializer, *graph.input, *graph.output):
+            yield named.name
+        for value in graph.input:
+            yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+        for node in graph.node:
+            yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+            yield from (attribute.name for attribute in node.attribute)
 
 
 def _tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    yield from model.graph.initializer
-    for node in model.graph.node:
-        yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
+    for graph in _graphs(model.graph):
+        yield from graph.initializer
+        for node in graph.node:
+            yield from (attribute.t for attribute in node.attribute if attribute.HasField("t"))
 
 
 def _load_external(tensor: onnx.TensorProto, path: Path) -> None:

@@ -16,7 +16,7 @@ from runtime.importers.branches import chosen_branch
 from runtime.importers.builder import GraphBuilder, check_finite
 from runtime.importers.custom_nodes import CustomNames, import_custom_node
 from runtime.importers.farm_domain import DOMAIN, VERSION, import_farm_node
-from runtime.importers.functions import expanded, function_of
+from runtime.importers.functions import check_written_once, expanded, function_of
 from runtime.importers.handlers import HANDLERS
 from runtime.importers.inputs import bind_inputs, element_dtype, input_dtype
 from runtime.importers.loops import unrolled_loop, unrolled_scan
@@ -25,9 +25,15 @@ from runtime.importers.refusals import Refusals
 from runtime.importers.tensors import is_float, tensor_value
 
 OLDEST_OPSET = 7
+MAX_VERSION = 2**31 - 1
 NEWEST_OPSET = onnx.defs.onnx_opset_version()
 CLASSIC = "ai.onnx.ml"  # domain of classic machine learning, none of whose names is one of the main domain
 _FLOAT32 = np.dtype(np.float32)
+_CONVERTER_ERRORS = (
+    *(RuntimeError, TypeError, ValueError, onnx.version_converter.ConvertError, onnx.checker.ValidationError),
+    onnx.shape_inference.InferenceError,
+)
+_MISFITS = (ValueError, IndexError, OverflowError, MemoryError, ZeroDivisionError)
 _WITH_BODIES = {"If": chosen_branch, "Loop": unrolled_loop, "Scan": unrolled_scan}
 _INFINITE = (*GENERIC_OPERATORS, "Add", "Max", "Min")  # masks are added, and limits are taken, that are infinite
 
@@ -66,7 +72,7 @@ class OnnxImport:
         self.proto = model.graph
         self.opsets = _opsets(model)
         self.initializers = {tensor.name: tensor for tensor in model.graph.initializer}
-        self.producers = {name: node for node in model.graph.node for name in node.output if name}
+        self.producers = _producers(model.graph)
         declared = {value.name for value in model.graph.input}
         self.builder = GraphBuilder(model.graph.name or "model", {*self.initializers, *self.producers, *declared})
         self.input_shapes = {name: tuple(shape) for name, shape in input_shapes.items()}
@@ -153,6 +159,9 @@ class OnnxImport:
             self._dispatch(proto, node, domain)
         except UnsupportedError as error:
             self._refusals.add(node, error)
+        except _MISFITS as error:  # of a damaged node: sizes that no tensor has, lists that are too short, ...
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise ModelError(f"{node}: its inputs and attributes do not fit: {reason}") from error
 
     def _dispatch(self, proto: onnx.NodeProto, node: OnnxNode, domain: str) -> None:
         if domain == DOMAIN:
@@ -224,6 +233,12 @@ class OnnxImport:
         return ", ".join(value.name for value in self.proto.output)
 
 
+def _producers(graph: onnx.GraphProto) -> dict[str, onnx.NodeProto]:
+    """The node that writes each tensor."""
+    check_written_once(graph.node)
+    return {name: node for node in graph.node for name in node.output if name}
+
+
 def _read(proto: onnx.NodeProto) -> Iterable[str]:
     """What a node reads, in its subgraphs too."""
     yield from proto.input
@@ -240,7 +255,7 @@ def _modern(model: onnx.ModelProto) -> onnx.ModelProto:
         return model
     try:
         return onnx.version_converter.convert_version(model, OLDEST_OPSET)
-    except (RuntimeError, onnx.version_converter.ConvertError) as error:
+    except _CONVERTER_ERRORS as error:
         reason = (str(error).splitlines() or ["no reason"])[0]
         raise UnsupportedError(
             f"the model uses opset {version}, which ONNX's converter does not bring to {OLDEST_OPSET}: {reason}"
@@ -252,6 +267,9 @@ def _opsets(model: onnx.ModelProto) -> dict[str, int]:
     opsets = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
     if not opsets:
         raise ModelError("the model names no opset; it is damaged, or no ONNX model")
+    for domain, number in opsets.items():
+        if not 0 < number <= MAX_VERSION:
+            raise ModelError(f"the model uses version {number} of domain '{domain}', which no domain has")
     version = opsets.setdefault("", NEWEST_OPSET)  # a model may need other domains alone
     if not OLDEST_OPSET <= version <= NEWEST_OPSET:
         raise UnsupportedError(f"the model uses opset {version}; supported: {OLDEST_OPSET} to {NEWEST_OPSET}")

@@ -11,6 +11,7 @@ import onnx
 from runtime.errors import ModelError, UnsupportedError
 
 T = TypeVar("T")
+SHOWN = 200  # characters of a value
 
 
 @dataclasses.dataclass
@@ -97,8 +98,8 @@ class OnnxNode:
 
     def unsupported(self, attribute: str, value: object, supported: str) -> UnsupportedError:
         """The error that names node, operator, attribute and value, and what is supported."""
-        shown = repr(value) if isinstance(value, int | float | str | list | tuple) else f"a {type(value).__name__}"
-        return UnsupportedError(f"{self}: {attribute} is {shown}; supported: {supported}")
+        text = value_text(value) if isinstance(value, int | float | str | list | tuple) else f"a {type(value).__name__}"
+        return UnsupportedError(f"{self}: {attribute} is {text}; supported: {supported}")
 
     def unread(self) -> list[str]:
         """The attributes that nobody asked for: what this importer does not know."""
@@ -108,15 +109,30 @@ class OnnxNode:
         self.read.add(name)
         value = self.attributes.get(name, default)
         if type(value) is not kind:
-            raise ModelError(f"{self}: attribute {name} is {value!r}, not of type {kind.__name__}")
+            raise ModelError(f"{self}: attribute {name} is {value_text(value)}, not of type {kind.__name__}")
         return value
 
     def _list(self, name: str, kind: type[T], default: Sequence[T]) -> tuple[T, ...]:
         self.read.add(name)
         value = self.attributes.get(name, tuple(default))
         if type(value) is not tuple or any(type(item) is not kind for item in value):
-            raise ModelError(f"{self}: attribute {name} is {value!r}, not a list of type {kind.__name__}")
+            raise ModelError(f"{self}: attribute {name} is {value_text(value)}, not a list of type {kind.__name__}")
         return value
+
+
+def value_text(value: object) -> str:
+    """A value of the model within an error: no more of it than fits a line."""
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"
+
+
+def subgraph(proto: onnx.NodeProto, node: OnnxNode, name: str) -> onnx.GraphProto:
+    """A graph that a node has as attribute."""
+    for attribute in proto.attribute:
+        if attribute.name == name and attribute.type == onnx.AttributeProto.GRAPH:
+            graph: onnx.GraphProto = attribute.g
+            return graph
+    raise ModelError(f"{node}: it has no {name}")
 
 
 def _value(attribute: onnx.AttributeProto) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from runtime.importers.builder import GraphBuilder
+from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.recurrent_functions import FUNCTIONS, GateFunction, read_functions
@@ -149,6 +149,7 @@ def _recurrent(step: Step, gates: int, states: int, defaults: Sequence[str]) -> 
 def _initial(emit: Emitter, index: int, direction: int, shape: tuple[int, int], batch_first: bool) -> str:
     name = emit.node.optional(index)
     if not name:
+        check_size(emit.node, shape)
         return emit.constant(np.zeros(shape))
     name = emit.transpose(name, (1, 0, 2)) if batch_first else name
     return emit.reshape(emit.slice(name, 0, direction, direction + 1), shape)

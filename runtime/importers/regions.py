@@ -9,7 +9,7 @@ import numpy as np
 
 from runtime.errors import ModelError
 from runtime.generic import row_major_strides
-from runtime.importers.builder import GraphBuilder
+from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.emitting import Emitter
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
@@ -87,6 +87,7 @@ def _roi_align(node: OnnxNode, builder: GraphBuilder) -> None:
         form = region_form(function, bins, 0, scale, shift, smallest)
         builder.emit(node, "RegionPooling", [x, rois, batches], form, node.output)
         return
+    check_size(node, (bins[0] * ratio, bins[1] * ratio))
     shape = builder.shape(x)
     rows = _line(emit, _samples(emit, rois, 1, scale, bins[0], ratio, half), shape[2])
     columns = _line(emit, _samples(emit, rois, 0, scale, bins[1], ratio, half), shape[3])

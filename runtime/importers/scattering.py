@@ -10,7 +10,7 @@ import numpy as np
 
 from runtime.errors import ModelError
 from runtime.generic import row_major_strides
-from runtime.importers.builder import GraphBuilder
+from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.emitting import Emitter
 from runtime.importers.gathering import along_axis, tuples
 from runtime.importers.normalization import normalized_axis
@@ -58,6 +58,7 @@ def _one_hot(node: OnnxNode, builder: GraphBuilder) -> None:
     emit, indices, values = Emitter(node, builder), node.input(0), node.input(2)
     shape, depth = builder.shape(indices), int(builder.scalar(node, 1, "the depth"))
     axis = normalized_axis(node, node.integer("axis", -1), len(shape) + 1)
+    check_size(node, (depth,))
     wide = emit.reshape(emit.cast(indices, "int64"), (*shape[:axis], 1, *shape[axis:]))
     classes = np.arange(depth).reshape(-1, *(1,) * (len(shape) - axis))
     size = emit.constant(depth, dtype="int64")
@@ -83,6 +84,7 @@ def _max_unpool(node: OnnxNode, builder: GraphBuilder) -> None:
         for axis, size in enumerate(shape[2:])
     ]
     own = (*shape[:2], *sizes)
+    check_size(node, own)
     out = builder.integers(node, 2, "output_shape") if node.optional(2) else own
     attributes = {**flat_places(shape, math.prod(own)), "function": "none"}
     y = builder.emit(node, "IndexedWrite", [emit.constant(np.zeros(own), like=x), indices, x], attributes)
@@ -105,6 +107,7 @@ def _col2im(node: OnnxNode, builder: GraphBuilder) -> None:
     channels = columns // math.prod(block)
     if math.prod(counts) != windows or channels * math.prod(block) != columns:
         raise ModelError(f"{node}: {columns} rows and {windows} columns do not fit image {image} and block {block}")
+    check_size(node, (batch, channels, *padded))
     steps = row_major_strides((batch, channels, *padded))
     inner, within, between = steps[2:], [], []
     for axis in range(rank):

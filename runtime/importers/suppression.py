@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from runtime.errors import ModelError
-from runtime.importers.builder import GraphBuilder
+from runtime.importers.builder import GraphBuilder, check_size
 from runtime.importers.emitting import Emitter
 from runtime.importers.gathering import gather
 from runtime.importers.onnx_node import OnnxNode
@@ -44,6 +44,7 @@ def _rows(emit: Emitter, kept: str) -> None:
     """The rows of what was found, before those of what was not: a sort that keeps the order of equals."""
     shape = emit.shape(kept)
     count = math.prod(shape)
+    check_size(emit.node, (count, 3))
     missing = emit.element("less", kept, emit.constant(0, dtype="int64"), dtype="bool")
     none = emit.constant(-1, dtype="int64")
     columns = [np.indices(shape)[axis] for axis in (0, 1)]

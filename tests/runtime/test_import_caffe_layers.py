@@ -481,11 +481,3 @@ def test_prior_boxes(tmp_path: Path, name: str) -> None:
     if name not in NO_SUCH_FIELDS_IN_OPENCV:
         pytest.importorskip("cv2")
         assert_near(actual, net.run_opencv(inputs, "boxes"))
-
-
-def test_detection_output_says_what_to_do_instead(tmp_path: Path) -> None:
-    net = CaffeNet()
-    bottoms = [net.input("loc", (1, 8)), net.input("conf", (1, 4)), net.input("boxes", (1, 2, 8))]
-    net.layer("DetectionOutput", "out", bottoms, ["out"], "detection_output_param { num_classes: 2 }")
-    with pytest.raises(UnsupportedError, match=r"name its bottoms \(loc, conf, boxes\) as output_tensors"):
-        net.load(tmp_path)

@@ -1,4 +1,4 @@
-"""PriorBox, whose boxes hang on shapes alone, and DetectionOutput, which no unit computes."""
+"""The layers of detectors: PriorBox, whose boxes hang on shapes alone, and DetectionOutput."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from runtime.graph import Array
+from runtime.importers.caffe.detection_output import detection_output
 from runtime.importers.caffe.layer_import import Handler, LayerImport
 from runtime.importers.caffe.windows import Pair
 
@@ -100,11 +101,4 @@ def _variances(layer: LayerImport, parameters: Any) -> Array:
     return np.asarray(given * 4 if len(given) == 1 else given)
 
 
-def _detection_output(layer: LayerImport) -> None:
-    bottoms = ", ".join(layer.layer.bottoms)
-    raise layer.unsupported(
-        f"how many boxes it writes hangs on the data; name its bottoms ({bottoms}) as output_tensors and select there"
-    )
-
-
-LAYERS: Mapping[str, Handler] = {"DetectionOutput": _detection_output, "PriorBox": _prior_box}
+LAYERS: Mapping[str, Handler] = {"DetectionOutput": detection_output, "PriorBox": _prior_box}

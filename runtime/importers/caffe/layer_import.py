@@ -103,6 +103,13 @@ class LayerImport:
         self._node(op, output, inputs, output, shape, attributes)
         return output
 
+    def steps(self, op: str, inputs: Sequence[str], shapes: Sequence[Shape], **attributes: Any) -> tuple[str, ...]:
+        """Adds a node with a new tensor for each of its outputs; returns the tensors' names."""
+        name = self._writer.unique(f"{self.layer.name}/{op}")
+        outputs = [self._writer.unique(f"{name}/output") for _ in shapes]
+        self._writer.node(op, name, inputs, dict(zip(outputs, map(self._checked, shapes), strict=True)), attributes)
+        return tuple(outputs)
+
     def result(
         self, op: str, inputs: Sequence[str], shape: Shape | None = None, index: int = 0, **attributes: Any
     ) -> None:
