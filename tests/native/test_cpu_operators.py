@@ -12,7 +12,7 @@ import pytest
 from runtime.kernels.spec import ArgumentForm, Variant, variant
 from runtime.plan.encode import cpu_kernel
 from runtime.plan.plan import Step
-from runtime.plan.records import StepKind
+from runtime.plan.records import ArgKind, SectionId, StepKind
 from runtime.types import Precision, Role
 from tests.native.farmrt import Farmrt
 from tests.native.plans import Arg, PlanBuilder, integer, number, packed, pool
@@ -133,6 +133,22 @@ def test_a_table_that_exceeds_its_pool_is_refused(farmrt: Farmrt) -> None:
     answer = farmrt.load(plan_of(longer, 16)[0])
     assert not answer["ok"]
     assert "a table exceeds its pool" in answer["message"]
+
+
+def test_steps_that_strides_and_dilations_do_not_make_are_refused(farmrt: Farmrt) -> None:
+    case = CASES["deconv2d 2x2 stride 2"]
+    answer = farmrt.load(plan_of(dataclasses.replace(case, dims=dict(case.dims) | {"step_h": 1}), 16)[0])
+    assert not answer["ok"]
+    assert "its steps are not those of strides and dilations" in answer["message"]
+
+
+def test_gates_of_another_operator_are_refused(farmrt: Farmrt) -> None:
+    plan, _, _ = plan_of(CASES["recurrent LSTM one value"], 16)
+    gates = next(row for row in plan.rows[SectionId.ARG] if row["kind"] == ArgKind.INT and row["value"] == 4)
+    gates["value"] = 3
+    answer = farmrt.load(plan)
+    assert not answer["ok"]
+    assert "its gates are not those of the operator" in answer["message"]
 
 
 def test_every_cpu_kernel_has_an_operator() -> None:

@@ -150,6 +150,30 @@ def test_batch_norm_gives_a_bias_to_a_convolution_without(make: GraphMaker) -> N
     assert len(applied(fold_batch_norms, make, batch_norm(make, conv)).nodes[0].inputs) == 3
 
 
+def conv_transpose(make: GraphMaker, x: str, out: int, group: int = 1) -> str:
+    """A transposed convolution that keeps the image's size."""
+    attributes = {"strides": (1, 1), "pads": (1, 1, 1, 1), "dilations": (1, 1), "output_padding": (0, 0)}
+    filters = make.weights(make.graph.shape(x)[1], out // group, 3, 3)
+    return make.add("ConvTranspose", x, filters, make.weights(out), **attributes, group=group)
+
+
+@pytest.mark.parametrize("group", [1, 2, 4])
+def test_batch_norm_folds_into_transposed_convolution(make: GraphMaker, group: int) -> None:
+    """Filters are [inputs, outputs of a group, height, width], so that a scale varies along the second axis."""
+    y = batch_norm(make, conv_transpose(make, make.input(2, 4, 5, 5), 8, group))
+    assert operators(applied(fold_batch_norms, make, y)) == ["ConvTranspose"]
+
+
+def test_bias_residual_and_activation_fuse_into_transposed_convolution(make: GraphMaker) -> None:
+    x = make.input(1, 4, 5, 5)
+    shifted = make.add("Add", conv_transpose(make, x, 4), make.weights(4, 1, 1))
+    y = make.add("Relu", make.add("Add", shifted, x))
+    graph = applied(lambda graph: fuse_biases(graph) + fuse_residuals(graph) + fuse_activations(graph), make, y)
+    assert operators(graph) == ["ConvTranspose"]
+    assert graph.nodes[0].inputs[3] == x
+    assert graph.nodes[0].attrs["activation"] == "relu"
+
+
 def test_batch_norm_folds_into_fully_connected(make: GraphMaker) -> None:
     y = batch_norm(make, make.add("FullyConnected", make.input(2, 4), make.weights(5, 4)))
     assert operators(applied(fold_batch_norms, make, y)) == ["FullyConnected"]

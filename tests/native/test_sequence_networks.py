@@ -1,0 +1,102 @@
+"""Networks with transposed convolutions and recurrent layers, from ONNX to outputs, on the CPU, buffers and images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from runtime.graph import Array, Graph
+from runtime.importers.onnx_importer import import_onnx
+from runtime.lowering.lower import lower
+from runtime.passes.pipeline import run_passes
+from runtime.plan.encode import encode_plan
+from runtime.plan.plan import Plan
+from runtime.plan.records import StepKind
+from runtime.reference.device import target_of_device
+from runtime.reference.executor import Executor
+from runtime.target import Target
+from runtime.types import Precision
+from tests import opencl
+from tests.native.farmrt import Farmrt
+from tests.runtime.onnx_models import inputs_of, run_onnxruntime
+from tests.runtime.sequence_networks import NETWORKS
+
+CPU = Target("host", "host", memory="cpu")
+UNET = ["conv2d", "pool", "conv2d", "pool", "conv2d", "deconv2d", "conv2d", "deconv2d", "conv2d", "conv1x1"]
+CRNN = [
+    *("conv2d", "pool") * 2,
+    "conv2d",
+    *("fully_connected", "recurrent_sequence") * 2,
+    "matmul",
+    "binary",
+    "softmax",
+]
+# The kernels of a plan without copies and conversions; on images two concatenations come on top.
+KERNELS = {"unet": [*UNET, "deconv_depthwise"], "generator": ["deconv2d"] * 5, "crnn": CRNN}
+MOVES = {"copy", "buffer_to_image", "image_to_buffer", "concat"}
+STEPS = {"unet": (13, 15), "generator": (6, 7), "crnn": (14, 15)}  # on buffers and the CPU, on images
+networks = pytest.mark.parametrize("name", NETWORKS)
+
+
+def converted(name: str) -> tuple[Graph, dict[str, Array], Array]:
+    """The graph of a network, its inputs, and what ONNX Runtime computes."""
+    model = NETWORKS[name]()
+    graph = import_onnx(model)
+    run_passes(graph)
+    inputs = inputs_of(graph)
+    return graph, inputs, run_onnxruntime(model, inputs)[0]
+
+
+def run_on(farmrt: Farmrt, plan: Plan, inputs: dict[str, Array]) -> Array:
+    answer = farmrt.load_files(encode_plan(plan), plan.data)
+    assert answer["ok"], answer
+    for name, values in inputs.items():
+        farmrt.input(name, values)
+    farmrt.done("run", rounds=2)
+    (tensor,) = plan.outputs
+    return farmrt.output(tensor.name).reshape(tensor.shape)
+
+
+def cosine(a: Array, b: Array) -> float:
+    left, right = (value.astype(np.float64).reshape(-1) for value in (a, b))
+    return float(left @ right / np.sqrt((left @ left) * (right @ right)))
+
+
+def kernels(plan: Plan) -> list[str]:
+    return [step.kernel.name for step in plan.steps if step.kernel.name not in MOVES]
+
+
+@networks
+def test_the_cpu_computes_the_network(cpu: Farmrt, name: str) -> None:
+    graph, inputs, expected = converted(name)
+    plan = lower(graph, CPU)
+    assert kernels(plan) == KERNELS[name]
+    assert len(plan.steps) == STEPS[name][0]
+    assert f"{cosine(run_on(cpu, plan, inputs), expected):.6f}" == "1.000000"
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("memory", ["buffer", "image"])
+@networks
+def test_the_gpu_computes_the_network_alone(gpu: Farmrt, name: str, memory: str) -> None:
+    graph, inputs, expected = converted(name)
+    device: Any = opencl.open_once(gpu.library)
+    plan = lower(graph, target_of_device(device, memory=memory))
+    assert all(step.kind == StepKind.OPENCL for step in plan.steps)
+    assert kernels(plan) == KERNELS[name]
+    assert len(plan.steps) == STEPS[name][memory == "image"]
+    found = run_on(gpu, plan, inputs)
+    assert f"{cosine(found, expected):.6f}" == "1.000000"
+    reference = Executor(encode_plan(plan), plan.data, device).run(inputs)[graph.outputs[0]]
+    np.testing.assert_allclose(found, reference, rtol=0, atol=2e-5)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("memory", ["buffer", "image"])
+@networks
+def test_half_storage_stays_near(gpu: Farmrt, name: str, memory: str) -> None:
+    graph, inputs, expected = converted(name)
+    target = target_of_device(opencl.open_once(gpu.library), memory=memory, precision=Precision.FP16_STORAGE)
+    assert cosine(run_on(gpu, lower(graph, target), inputs), expected) > 0.9999
