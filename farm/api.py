@@ -223,11 +223,11 @@ def tune(
     """Tunes the kernels of models, and writes tuned parameters and compiled kernels below build/.
 
     A row for each unit and model, with its time before and after. `level` is quick, normal or exhaustive; `budget_s` is
-    device time for each model. Without `units`, on all that there are.
+    wall time for each model, everything included. Without `units`, on all that there are.
     """
     deployments = [_load(path, trust_models) for path in ([models] if isinstance(models, str | Path) else models)]
     executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
-    options = TuneOptions(SearchOptions(level, budget_s, memory), executed)
+    options = TuneOptions(SearchOptions(level, budget_s, memory, wall_s=budget_s), executed)
     return _kept(store, "tune", tune_job(deployments, _named_or_all(units), options, fleet))
 
 

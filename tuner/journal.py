@@ -36,15 +36,20 @@ class Journal:
         path: the file; it and its folder are made. None remembers nothing beyond this object.
         fingerprint: digest of the fingerprint that the trials are valid for.
         provenance: written with every trial, for people (the date, say).
+        fresh: the file's trials are not used, except that what took the runtime down is not tried again; new ones are
+            appended.
 
     Attributes:
         set_aside: where a journal of another version was moved, None if there was none.
         resumed: number of trials found in the file for this fingerprint.
     """
 
-    def __init__(self, path: Path | None, fingerprint: str, provenance: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, path: Path | None, fingerprint: str, provenance: dict[str, str] | None = None, fresh: bool = False
+    ) -> None:
         self._fingerprint = fingerprint
         self._provenance = provenance or {}
+        self._fresh = fresh
         self._trials: dict[TrialKey, Trial] = {}
         self._fatal: dict[tuple[str, str], set[tuple[int, ...]]] = {}
         self._file: BinaryIO | None = None
@@ -113,6 +118,10 @@ class Journal:
         if trial.status in FATAL_STATUSES:
             self._fatal.setdefault((record["kernel"], record["variant"]), set()).add(local)
 
+    def _counts(self, record: dict[str, Any]) -> bool:
+        """Whether a trial of an earlier run is of use to this one."""
+        return not self._fresh or TrialStatus(record["status"]) in FATAL_STATUSES
+
     def _open(self, path: Path) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,7 +131,7 @@ class Journal:
                 path.replace(self.set_aside)
                 content = b""
             for record in _records(content):
-                if record["fingerprint"] == self._fingerprint:
+                if record["fingerprint"] == self._fingerprint and self._counts(record):
                     self._remember(record)
             self._file = path.open("ab", buffering=0)
             if not content:

@@ -52,6 +52,7 @@ class TrialRunner:
         pool: the units that time candidates.
         journal: trials of earlier runs, and where new ones go.
         budget_s: device time in all; infinite for no limit.
+        is_over: whether the time that the whole run has is up, whatever it was spent on.
 
     Attributes:
         limit_s: device time at which `trial` raises BudgetSpent; at most the budget.
@@ -60,8 +61,15 @@ class TrialRunner:
         programs: (build options, local size) of every program measured: PoCL builds one for each.
     """
 
-    def __init__(self, pool: DevicePool, journal: Journal, budget_s: float = math.inf) -> None:
+    def __init__(
+        self,
+        pool: DevicePool,
+        journal: Journal,
+        budget_s: float = math.inf,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.pool = pool
+        self._is_over = is_over
         self._journal = journal
         self.budget_s = budget_s
         self.limit_s = budget_s
@@ -115,7 +123,7 @@ class TrialRunner:
         return (launch.options(candidate.variant), candidate.local_size) in self.programs
 
     def _new_trial(self, launch: TrialLaunch, candidate: Candidate, reps: int, fresh: bool) -> Trial:
-        if self.spent_s >= self.limit_s:
+        if self.spent_s >= self.limit_s or self._is_over():
             raise BudgetSpent
         trial = validated(self.pool.measure(launch, candidate, reps), launch.precision)
         self.device_s[launch.key] += trial.device_s

@@ -19,7 +19,7 @@ from farm.rows.tune import TuneRow
 from farm.tables import table
 from farm.tables.execution import execution_lines
 from farm.tables.run import artifact_lines
-from farm.tables.tune import outcome_lines, tune_table
+from farm.tables.tune import agreement_lines, outcome_lines, tune_table
 from farm.units import lookup
 from farm.units.selection import Selection
 from runtime.errors import ConfigError
@@ -32,6 +32,8 @@ def tune(
     choice: Selection,
     level: str,
     budget_s: float | None,
+    fresh: bool,
+    repeat: int,
     fleet: FleetOptions,
     memory: str | None,
     execution: Execution,
@@ -40,9 +42,11 @@ def tune(
     as_json: bool,
 ) -> CommandResult:
     """`farm tune`; returns the exit status."""
+    if repeat > 1 and not fresh:
+        raise ConfigError("--repeat: a second search would find what is in the journal of the first; give --fresh too")
     units = lookup.chosen_units(choice)
     sources = [deployment.load(path, trust_models) for path in model_files or _all_models()]
-    wanted = TuneOptions(SearchOptions(level, budget_s, memory), execution)
+    wanted = TuneOptions(SearchOptions(level, budget_s, memory, fresh, budget_s), execution, repeat)
     how_to_go_on = _how_to_go_on(units)
     try:
         with store_options.keeping(store) as keeper, view.shown(interrupted=how_to_go_on) as progress:
@@ -66,7 +70,7 @@ def _how_to_go_on(units: Sequence[Unit]) -> str:
 
 def _show(rows: Sequence[TuneRow]) -> None:
     table.show([tune_table(rows)])
-    for line in (*outcome_lines(rows), *artifact_lines(rows), *execution_lines(rows)):
+    for line in (*outcome_lines(rows), *agreement_lines(rows), *artifact_lines(rows), *execution_lines(rows)):
         click.echo(line)
     for path in dict.fromkeys(path for row in rows for path in row.artifacts):
         click.echo(path)

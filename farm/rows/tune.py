@@ -19,6 +19,20 @@ class TuneOutcome(enum.StrEnum):
     NO_CHANGE = "no change"
 
 
+class TuningAgreement(Record):
+    """A further tuning from scratch, beside the first: what it chose, and how long the model takes with its table.
+
+    `same_winners` of `launches` have the same candidate. `time_ratio` is the time with its table over that with the
+    first one's, with the 95 % confidence interval where both ran in turns; 1 where the tables are the same.
+    """
+
+    launches: int = 0
+    same_winners: int = 0
+    time_ratio: Figure = None
+    time_ratio_ci: tuple[float, float] | None = None
+    throttled: str = ""
+
+
 class TuneFigures(Record):
     """The gain of tuning, and what the search for it took.
 
@@ -26,6 +40,7 @@ class TuneFigures(Record):
     that of the parameters that were in force before; fresh processes of all ran in turns. A model whose launches all
     keep their default has no gain. `outcome` says what was published, and `outcome_reason` why.
     `trials` and `device_s` are what the search measured anew, `launches_tuned` those whose default was beaten.
+    `agreements` compare each further tuning from scratch (`--repeat`) with the first, which is the one of this row.
     """
 
     outcome: TuneOutcome | None = None
@@ -44,6 +59,7 @@ class TuneFigures(Record):
     launches_tuned: int = 0
     default_latency_ms: Latency | None = None
     default_init_ms: Figure = None
+    agreements: tuple[TuningAgreement, ...] = ()
 
 
 class TuneRow(TuneFigures, RunRow):

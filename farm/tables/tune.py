@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from farm.artifacts import Artifact
-from farm.rows.tune import TuneOutcome, TuneRow
+from farm.rows.tune import TuneOutcome, TuneRow, TuningAgreement
 from farm.tables.table import Table, milliseconds, size
 from runtime.artifacts import KernelSet, TunedEntry, TunedSet
 
@@ -47,6 +47,30 @@ def outcome_lines(rows: Sequence[TuneRow]) -> list[str]:
     """Why new parameters were not published, for each row of which that can be said."""
     kept = (row for row in rows if row.outcome == TuneOutcome.KEPT)
     return [f"{row.model} on {row.unit}: what was in force is kept: {row.outcome_reason}" for row in kept]
+
+
+AGREE_PERCENT = 2.0  # two tunings agree where their times differ by no more
+
+
+def agreement_lines(rows: Sequence[TuneRow]) -> list[str]:
+    """How far further tunings from scratch agree with the first, a line each."""
+    return [
+        f"{row.model} on {row.unit}: tuning {number} {_agreement_text(agreement)}"
+        for row in rows
+        for number, agreement in enumerate(row.agreements, 2)
+    ]
+
+
+def _agreement_text(agreement: TuningAgreement) -> str:
+    winners = f"chose the same for {agreement.same_winners} of {agreement.launches} launches"
+    if agreement.time_ratio is None:
+        return f"{winners}; the times could not be compared"
+    percent = 100.0 * (agreement.time_ratio - 1.0)
+    low, high = ((100.0 * (bound - 1.0)) for bound in agreement.time_ratio_ci or (1.0, 1.0))
+    within = f"{'within' if abs(percent) <= AGREE_PERCENT else 'NOT within'} {AGREE_PERCENT:g} %"
+    interval = f" ({low:+.1f} to {high:+.1f})" if agreement.time_ratio_ci else ""
+    heat = f"; heat spoiled the comparison: {agreement.throttled}" if agreement.throttled else ""
+    return f"{winners}; its table takes {percent:+.1f} %{interval} of the time more: {within}{heat}"
 
 
 ARTIFACT_COLUMNS = ("File", "Kind", "SoC", "Device model", "GPU", "Driver", "Entries", "Size")

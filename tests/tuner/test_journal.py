@@ -131,3 +131,21 @@ def test_a_folder_at_the_journals_path_is_a_config_error(tmp_path: Path) -> None
     (tmp_path / "j.jsonl").mkdir()
     with pytest.raises(ConfigError, match="tuning journal"):
         Journal(tmp_path / "j.jsonl", "f")
+
+
+def test_a_fresh_search_uses_nothing_but_what_is_dangerous(tmp_path: Path) -> None:
+    """What took the runtime down is not tried again, nor is anything deleted."""
+    path = tmp_path / "journal"
+    good, fatal = Candidate(variant(V=1), (1, 1, 1)), Candidate(variant(V=2), (1, 1, 1))
+    with Journal(path, "f") as journal:
+        journal.add("k", "key", good, Trial(TrialStatus.OK, ns=(1.0,)))
+        journal.add("k", "key", fatal, Trial(TrialStatus.CRASH))
+    before = path.read_bytes()
+    with Journal(path, "f", fresh=True) as journal:
+        assert journal.find("k", "key", good) is None
+        assert journal.is_fatal("k", fatal)
+        journal.add("k", "key", good, Trial(TrialStatus.OK, ns=(2.0,)))
+    assert path.read_bytes().startswith(before)
+    with Journal(path, "f") as journal:
+        trial = journal.find("k", "key", good)
+        assert trial and trial.ns == (2.0,)

@@ -24,7 +24,16 @@ LEVELS = ("quick", "normal", "exhaustive")
     "budget_s",
     metavar="SECONDS",
     type=click.FloatRange(0),
-    help="Device time for each model.  [default: quick 18, normal 180, exhaustive unlimited]",
+    help="Wall time for each model, all included.  [default: a search of 18 (quick), 180 (normal), unlimited]",
+)
+@click.option("--fresh", is_flag=True, help="Takes nothing over from earlier searches; their journal stays.")
+@click.option(
+    "--repeat",
+    metavar="N",
+    type=click.IntRange(1, 10),
+    default=1,
+    show_default=True,
+    help="Tunes so often, with --fresh, and tells whether the tunings agree.",
 )
 @options.fleet_options("farm tune")
 @options.memory_option

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -58,13 +60,25 @@ DEFAULTS = TunedFiles()
 class Effort:
     """How many processes each way gets, and how many turns each of these.
 
-    The rounds of a turn aim at `turn_ms`, at most `most_rounds` of them.
+    The rounds of a turn aim at `turn_ms`, at most `most_rounds` of them. After `ends_s` by the clock no further process
+    of each is started, nor where it would end later than that; the first always is.
     """
 
     processes: int = 12
     turns: int = 2
     turn_ms: float = 20.0
     most_rounds: int = 10
+    ends_s: float = math.inf
+    clock: Callable[[], float] = time.monotonic
+
+    def numbers(self) -> Iterator[int]:
+        """Counts the processes for which there is time; each is expected to take as long as the one before."""
+        before_s = self.clock()
+        for number in range(self.processes):
+            took_s, before_s = self.clock() - before_s, self.clock()
+            if number and before_s + took_s > self.ends_s:
+                return
+            yield number
 
     def rounds(self, round_ms: float) -> int:
         """Rounds of a turn, where one takes so long."""
@@ -123,7 +137,7 @@ def measure_in_turns(
         def all_processes() -> list[list[tuple[float, ...]]]:
             return [
                 _one_process_each(opened, plan_file, files, data, effort, slowest_ms, number)
-                for number in range(effort.processes)
+                for number in effort.numbers()
             ]
 
         processes, throttling = opened.cool(all_processes, rest)

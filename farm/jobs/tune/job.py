@@ -22,12 +22,14 @@ from farm.jobs.models.prepare import Prepared, prepare_all
 from farm.jobs.tune.collect import Destination
 from farm.jobs.tune.proof import Proof
 from farm.jobs.tune.publication import Published, prove_and_publish
+from farm.jobs.tune.repeatability import agreements
 from farm.jobs.tune.search import SearchOptions, Tuned, search_models
 from farm.jobs.tune.shared_search import SharedSearch
+from farm.jobs.tune.wall_budget import WallBudget
 from farm.rows.row import Ending, Provenance, row_fingerprint
 from farm.rows.run import RunFigures
 from farm.rows.status import Status
-from farm.rows.tune import TuneFigures, TuneResult, TuneRow
+from farm.rows.tune import TuneFigures, TuneResult, TuneRow, TuningAgreement
 from farm.workspace import data_file
 
 CPU_REASON = "runtime cpu: there is nothing to tune"
@@ -35,10 +37,11 @@ CPU_REASON = "runtime cpu: there is nothing to tune"
 
 @dataclasses.dataclass(frozen=True)
 class TuneOptions:
-    """What `farm tune` was asked for."""
+    """What `farm tune` was asked for; `repeat`: how often it searches, to see whether the searches agree."""
 
     search: SearchOptions
     execution: Execution = DEFAULT
+    repeat: int = 1
 
     def settings(self, settings: Model, runtime: Runtime) -> Settings:
         """Settings of a row that are known before anything runs."""
@@ -84,19 +87,23 @@ class _Tuning:
 
     def __init__(self, models: Sequence[Prepared], options: TuneOptions, units: int) -> None:
         self._models, self._options = models, options
-        self._search: SharedSearch[list[Tuned]] = SharedSearch(units)
+        self._searches: list[SharedSearch[list[Tuned]]] = [SharedSearch(units) for _ in range(options.repeat)]
         self._searched: WeakKeyDictionary[OpenUnit, list[Tuned]] = WeakKeyDictionary()
+        self._further: WeakKeyDictionary[OpenUnit, list[list[Tuned]]] = WeakKeyDictionary()
+        self._walls: WeakKeyDictionary[OpenUnit, WallBudget | None] = WeakKeyDictionary()
         self._published: dict[tuple[str, Destination], Published] = {}
         self._publishing = threading.Lock()
 
     def result(self, opened: OpenUnit, model: Prepared) -> TuneResult:
         """What tuning a model gains; all models of the job are searched with the first."""
         if opened not in self._searched:
-            self._searched[opened] = search_models(opened, self._models, self._options.search, self._search)
-        searched = self._searched[opened]
-        tuned = next(tuned for tuned in searched if tuned.prepared is model)
-        published = self._publish(opened, model, searched)
+            self._walls[opened] = self._wall_budget()
+            self._searched[opened] = self._search(opened, 0, self._walls[opened])
+        tuned = _of_model(self._searched[opened], model)
+        published = self._publish(opened, model)
         proof = published.proof(opened, tuned)
+        further = [_of_model(searched, model) for searched in self._further_searches(opened)]
+        agreed = agreements(opened, [tuned, *further], published.data[model.name])
         if proof.validation.is_ok and published.files.tuned and published.files.kernels:
             loaded = kernel_trial.TriedModel(model, tuned.plan, tuned.plan_file, published.files.tuned)
             kernel_trial.trust(opened, loaded, published.files.kernels)
@@ -107,18 +114,37 @@ class _Tuning:
             throttling=proof.throttling,
             figures=_run_figures(proof.new, model.settings.execution),
             comparison=proof.validation.comparison,
-            tuning=_tune_figures(tuned, published.files, proof),
+            tuning=_tune_figures(tuned, published.files, proof, agreed),
         )
 
-    def _publish(self, opened: OpenUnit, model: Prepared, searched: Sequence[Tuned]) -> Published:
-        library = model.deployment.library_name
+    def _search(self, opened: OpenUnit, number: int, wall: WallBudget | None) -> list[Tuned]:
+        return search_models(opened, self._models, self._options.search, self._searches[number], wall)
+
+    def _further_searches(self, opened: OpenUnit) -> list[list[Tuned]]:
+        """What the searches after the first found, which are made when the first is published."""
+        if opened not in self._further:
+            numbers = range(1, self._options.repeat)
+            self._further[opened] = [self._search(opened, number, self._wall_budget()) for number in numbers]
+        return self._further[opened]
+
+    def _wall_budget(self) -> WallBudget | None:
+        seconds = self._options.search.wall_s
+        return None if seconds is None else WallBudget(seconds * len(self._models), len(self._models))
+
+    def _publish(self, opened: OpenUnit, model: Prepared) -> Published:
+        library, searched = model.deployment.library_name, self._searched[opened]
         of_library = [tuned for tuned in searched if tuned.prepared.deployment.library_name == library]
         key = (library, Destination.of(opened, library, of_library[0]))
         with self._publishing:
             if key not in self._published:
                 settings = {"level": self._options.search.level, "budget_s": self._options.search.budget_s}
-                self._published[key] = prove_and_publish(opened, library, of_library, settings)
+                of_unit = self._walls[opened]
+                self._published[key] = prove_and_publish(opened, library, of_library, settings, of_unit)
             return self._published[key]
+
+
+def _of_model(searched: Sequence[Tuned], model: Prepared) -> Tuned:
+    return next(tuned for tuned in searched if tuned.prepared is model)
 
 
 def _provenance(opened: OpenUnit, tuned: Tuned, files: TunedFiles) -> Provenance:
@@ -150,7 +176,7 @@ def _run_figures(measured: Measured, execution: Execution) -> RunFigures:
     )
 
 
-def _tune_figures(tuned: Tuned, files: TunedFiles, proof: Proof) -> TuneFigures:
+def _tune_figures(tuned: Tuned, files: TunedFiles, proof: Proof, agreed: tuple[TuningAgreement, ...]) -> TuneFigures:
     gain, on_incumbent = proof.gain, proof.gain_on_incumbent
     return TuneFigures(
         outcome=proof.outcome,
@@ -169,4 +195,5 @@ def _tune_figures(tuned: Tuned, files: TunedFiles, proof: Proof) -> TuneFigures:
         launches_tuned=tuned.won,
         default_latency_ms=proof.default.latency_ms,
         default_init_ms=proof.default.load.init_ms,
+        agreements=agreed,
     )

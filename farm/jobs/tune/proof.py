@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from farm.artifacts import ModelRecord
 from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, PlanFile, TunedFiles, measure_in_turns
@@ -60,19 +61,33 @@ class Proof:
         )
 
 
-def prove(opened: OpenUnit, tuned: Tuned, new: TunedFiles, in_force: TunedFiles | None, data: TestData) -> Proof:
-    """Measures a model in all three ways and decides; `in_force` is None where that is the default, or the new one."""
+def prove(
+    opened: OpenUnit,
+    tuned: Tuned,
+    new: TunedFiles,
+    in_force: TunedFiles | None,
+    data: TestData,
+    ends_s: float = math.inf,
+) -> Proof:
+    """Measures a model in all three ways and decides; `in_force` is None where that is the default, or the new one.
+
+    `ends_s`: when it must have ended, by the monotonic clock; too few processes until then prove nothing.
+    """
     opened.progress.stage(f"{tuned.prepared.name}: default against {'in force and ' if in_force else ''}tuned")
     settings = tuned.prepared.settings
     plan_file = PlanFile(tuned.plan, tuned.plan_file, settings.limit_opencl_kernel_time, settings.execution)
     ways = [DEFAULTS, *([in_force] if in_force else []), new]
-    (default, *others), throttling = measure_in_turns(opened, plan_file, ways, data, None if tuned.won else ONE_EACH)
+    (default, *others), throttling = measure_in_turns(opened, plan_file, ways, data, _effort(tuned, ends_s))
     incumbent, measured = (others[0] if in_force else None), others[-1]
     validation = compare_outputs(tuned.prepared, "gpu", data.expected, measured.outputs)
     ending = _ending(validation, measured)
     on_incumbent = measured.over(incumbent) if incumbent else None
     outcome, reason = _outcome(tuned, ending, throttling, measured.over(default), on_incumbent)
     return Proof(outcome, reason, ending, validation, default, incumbent, measured, throttling)
+
+
+def _effort(tuned: Tuned, ends_s: float) -> Effort:
+    return dataclasses.replace(Effort() if tuned.won else ONE_EACH, ends_s=ends_s)
 
 
 def _outcome(
@@ -85,7 +100,9 @@ def _outcome(
         return TuneOutcome.KEPT, ending.reason
     if throttling.throttled:
         return TuneOutcome.KEPT, f"heat spoiled the comparison: {throttling.throttled}"
-    if gain is None or not gain.is_faster:
+    if gain is None:
+        return TuneOutcome.KEPT, "the budget was spent before enough processes had run to prove a gain"
+    if not gain.is_faster:
         return TuneOutcome.KEPT, f"not faster than the default beyond the noise{_in_words(gain)}"
     if on_incumbent and not on_incumbent.is_faster:
         return TuneOutcome.KEPT, f"not faster than what is in force beyond the noise{_in_words(on_incumbent)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ from farm.jobs.models.prepare import TestData
 from farm.jobs.tune.collect import Draft, draft, publish_draft
 from farm.jobs.tune.proof import THE_SAME, Proof, prove
 from farm.jobs.tune.search import Tuned
+from farm.jobs.tune.wall_budget import WallBudget
 from farm.model import fetch
 from farm.rows.tune import TuneOutcome
 from runtime.errors import DeviceLostError, JobError
@@ -46,9 +48,13 @@ class Published:
 
 
 def prove_and_publish(
-    opened: OpenUnit, library: str, models: Sequence[Tuned], settings: Mapping[str, Any]
+    opened: OpenUnit,
+    library: str,
+    models: Sequence[Tuned],
+    settings: Mapping[str, Any],
+    budget: WallBudget | None = None,
 ) -> Published:
-    """Proves the new parameters of each model of a library, then publishes those that are better.
+    """Proves the new parameters of each model of a library, within the budget, then publishes those that are better.
 
     Raises DeviceLostError with nothing published: what the search found is in its journal.
     """
@@ -58,7 +64,10 @@ def prove_and_publish(
     with TemporaryDirectory() as folder:
         new = TunedFiles(*proposed.write(Path(folder)))
         proofs = {
-            tuned.prepared.name: _proof(opened, proposed, tuned, new, data[tuned.prepared.name]) for tuned in models
+            tuned.prepared.name: _proof(
+                opened, proposed, tuned, new, data[tuned.prepared.name], budget.proof_ends_s() if budget else math.inf
+            )
+            for tuned in models
         }
     proved = [(tuned, proof) for tuned in models if isinstance(proof := proofs[tuned.prepared.name], Proof)]
     accepted = [tuned for tuned, proof in proved if proof.outcome == TuneOutcome.NEW]
@@ -67,11 +76,13 @@ def prove_and_publish(
     return Published(opened.unit.name, proposed.destination.files, proofs, data)
 
 
-def _proof(opened: OpenUnit, proposed: Draft, tuned: Tuned, new: TunedFiles, data: TestData) -> Proof | JobError:
+def _proof(
+    opened: OpenUnit, proposed: Draft, tuned: Tuned, new: TunedFiles, data: TestData, ends_s: float
+) -> Proof | JobError:
     changes = proposed.changes(tuned)
     incumbent = proposed.destination.files if changes and proposed.differs_from_default(tuned) else None
     try:
-        proof = prove(opened, tuned, new, incumbent, data)
+        proof = prove(opened, tuned, new, incumbent, data, ends_s)
     except DeviceLostError:
         raise
     except JobError as error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared
 from farm.jobs.tune.shared_search import SharedSearch
 from farm.jobs.tune.trials import WORKSPACE, UnitTrials, trials_on, use_name
+from farm.jobs.tune.wall_budget import WallBudget
 from runtime.artifacts import fingerprint_of
 from runtime.errors import UnsupportedError
 from runtime.lowering.lower import Options
@@ -31,11 +34,20 @@ LEAST_TRIAL_S = 0.05  # device time of the fastest trials: a program is built, a
 
 @dataclasses.dataclass(frozen=True)
 class SearchOptions:
-    """How thorough a search is; `budget_s` is device time for each model, None for the level's own."""
+    """How thorough a search is.
+
+    Attributes:
+        budget_s: device time for each model, None for the level's own.
+        memory: memory type, None for the unit's own.
+        fresh: nothing is taken over from the journal.
+        wall_s: wall time for each model, everything included; None for no limit beyond that of the search.
+    """
 
     level: str = "quick"
     budget_s: float | None = None
     memory: str | None = None
+    fresh: bool = False
+    wall_s: float | None = None
 
     @property
     def seconds(self) -> float:
@@ -74,15 +86,19 @@ def journal_file(soc: str) -> Path:
 
 
 def search_models(
-    opened: OpenUnit, models: Sequence[Prepared], options: SearchOptions, shared: SharedSearch[list[Tuned]]
+    opened: OpenUnit,
+    models: Sequence[Prepared],
+    options: SearchOptions,
+    shared: SharedSearch[list[Tuned]],
+    wall: WallBudget | None = None,
 ) -> list[Tuned]:
-    """Searches the launches of all models that run on the unit; the others are left out."""
+    """Searches the launches of all models that run on the unit, within the wall time; the others are left out."""
     lowered = [tuned for model in models if (tuned := _lowered(opened, model, options.memory))]
     groups: dict[Key, list[Tuned]] = {}
     for tuned in lowered:
         key = (tuned.target, tuned.prepared.options(), tuned.prepared.settings.execution)
         groups.setdefault(key, []).append(tuned)
-    searches = (_search(opened, key, group, options, shared) for key, group in groups.items())
+    searches = (_search(opened, key, group, options, shared, wall) for key, group in groups.items())
     return [tuned for group in searches for tuned in group]
 
 
@@ -102,6 +118,7 @@ def _search(
     group: Sequence[Tuned],
     options: SearchOptions,
     shared: SharedSearch[list[Tuned]],
+    wall: WallBudget | None,
 ) -> list[Tuned]:
     """Searches models of one target, options and execution, together with the other units of that target."""
     launches = {step.tuning_key for tuned in group for step in tuned.plan.steps if step.tuning_key}
@@ -114,31 +131,39 @@ def _search(
             "at the very least; the defaults stay"
         )
 
+    ends_s = wall.search_ends_s(len(group)) if wall else math.inf
+
     def bring() -> UnitTrials:
         opened.progress.stage(f"trial plan of {', '.join(tuned.prepared.name for tuned in group)}")
         return trials_on(opened, [tuned.prepared for tuned in group], group[0].target, group[0].prepared.name)
 
     def lead(pool: DevicePool, trials: UnitTrials) -> list[Tuned]:
-        return _led(opened, pool, trials, group, options)
+        return _led(opened, pool, trials, group, options, ends_s)
 
     return shared.result(key, opened.unit.name, bring, lead)
 
 
 def _led(
-    opened: OpenUnit, pool: DevicePool, trials: UnitTrials, group: Sequence[Tuned], options: SearchOptions
+    opened: OpenUnit,
+    pool: DevicePool,
+    trials: UnitTrials,
+    group: Sequence[Tuned],
+    options: SearchOptions,
+    ends_s: float,
 ) -> list[Tuned]:
     target = group[0].target
     provenance = {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
     execution = group[0].prepared.settings.execution
-    with Journal(journal_file(opened.unit.soc), _trials_of(target, execution), provenance) as journal:
+    with Journal(journal_file(opened.unit.soc), _trials_of(target, execution), provenance, options.fresh) as journal:
         _say(journal, opened.progress.stage)
         budget_s = options.seconds * len(group)
-        if 0 < budget_s <= trials.prepare_s:
+        left_s = min(budget_s - trials.prepare_s, ends_s - time.monotonic())
+        if budget_s > 0 >= left_s:
             opened.progress.stage(
                 f"the budget of {budget_s:g} s is spent: building and running the defaults once took "
                 f"{trials.prepare_s:.1f} s; nothing else is tried"
             )
-        runner = TrialRunner(pool, journal, max(budget_s - trials.prepare_s, 0.0))
+        runner = TrialRunner(pool, journal, max(left_s, 0.0), lambda: time.monotonic() >= ends_s)
         outcome = search(trials.launches, _expansion(target), runner, LEVELS[options.level], opened.progress.search)
     return [_with_verdicts(tuned, outcome, trials) for tuned in group]
 

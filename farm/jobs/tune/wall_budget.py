@@ -1,0 +1,39 @@
+"""The wall time that a tuning may take on a unit, everything included, and how search and proof share it."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+
+PROOF_SHARE = 0.4  # of the time that is left after the trial plan was made: compiling, and processes that run in turns
+
+
+@dataclasses.dataclass
+class WallBudget:
+    """Counts down from `seconds`, which is for `models` models; `clock` counts seconds and never goes back."""
+
+    seconds: float
+    models: int
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._ends_s = self.clock() + self.seconds
+        self._searched = self._proved = 0
+
+    @property
+    def left_s(self) -> float:
+        """What is left; never negative."""
+        return max(self._ends_s - self.clock(), 0.0)
+
+    def search_ends_s(self, models: int) -> float:
+        """When the search of the next models must end, by the clock; those after them keep their share."""
+        share = models / max(self.models - self._searched, models)
+        self._searched += models
+        return self.clock() + share * (1.0 - PROOF_SHARE) * self.left_s
+
+    def proof_ends_s(self) -> float:
+        """When the proof of the next model must end, by the clock."""
+        share = 1.0 / max(self.models - self._proved, 1)
+        self._proved += 1
+        return self.clock() + share * self.left_s

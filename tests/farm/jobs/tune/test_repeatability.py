@@ -1,0 +1,115 @@
+"""Tunings from scratch are compared: winners, and the model's time with the table of each."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm import cli
+from farm.jobs.compare.interleaved import TunedFiles
+from farm.jobs.tune import repeatability
+from farm.rows.tune import TuneRow, TuningAgreement
+from farm.tables.tune import agreement_lines
+from tests.farm.jobs.tune.test_publication import Planted
+from tests.farm.model.tiny_model import write_deployment
+from tuner.verdict import LaunchVerdict
+
+pytestmark = [pytest.mark.slow, pytest.mark.opencl]
+
+
+def tuned(capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, Any]:
+    command = ["tune", "--soc", "host", "tiny.yml", "--fresh", "--json", "--store", "none", *more]
+    assert cli.call(command) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    return row  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_deployment(tmp_path)
+    return tmp_path
+
+
+class TwoWinners(Planted):
+    """Every further search chooses another local size for one launch; its table takes 3 % longer."""
+
+    searches = 0
+
+    def search(self, *arguments: Any) -> Any:
+        self.searches += 1
+        self.seen = 0
+        return super().search(*arguments)
+
+    def verdict(self, default: LaunchVerdict) -> LaunchVerdict:
+        self.seen += 1
+        self.local_size = (2, 1, 1) if (self.searches, self.seen) == (2, 1) else (1, 1, 1)
+        return super().verdict(default)
+
+    def both(self, opened: Any, plan_file: Any, ways: Sequence[TunedFiles], data: Any) -> Any:
+        first, second = ways
+        assert first.tuned and second.tuned and first.tuned.read_bytes() != second.tuned.read_bytes()
+        (default, measured), throttling = self.measure(opened, plan_file, [TunedFiles(), second], data)
+        return [default, self.planted(measured, 10.3)], throttling
+
+
+def test_tables_that_differ_run_in_turns(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planted = TwoWinners(monkeypatch)
+    monkeypatch.setattr(repeatability, "measure_in_turns", planted.both)
+    (agreement,) = tuned(capsys, "--repeat", "2", "--budget", "0")["agreements"]
+    assert (agreement["launches"] - agreement["same_winners"], planted.searches) == (1, 2)
+    assert agreement["time_ratio"] == pytest.approx(1.03)
+    low, high = agreement["time_ratio_ci"]
+    assert low <= 1.03 <= high
+
+
+def test_defaults_agree_with_themselves(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = tuned(capsys, "--repeat", "3", "--budget", "0")
+    same = {"launches": row["launches"], "same_winners": row["launches"], "time_ratio": 1.0}
+    assert len(row["agreements"]) == 2 and row["launches"] >= 3
+    assert all(same.items() <= agreement.items() for agreement in row["agreements"])
+
+
+def test_a_fresh_search_tries_anew_and_keeps_the_journal(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    journal = Path("build/tuning/host.jsonl")
+    first, before = tuned(capsys, "--budget", "8"), journal.read_bytes()
+    again = tuned(capsys, "--budget", "8")
+    assert journal.read_bytes().startswith(before)
+    assert min(first["trials"], again["trials"]) >= first["launches"], "a search that knows the defaults needs none"
+
+
+def test_a_budget_is_wall_time_with_everything_in_it(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The budget grows with what this machine needs for a tuning that tries nothing."""
+    begun_s = time.monotonic()
+    tuned(capsys, "--budget", "0")
+    budget_s = max(5.0, 3.0 * (time.monotonic() - begun_s))
+    begun_s = time.monotonic()
+    assert tuned(capsys, "--budget", str(budget_s))["trials"] > 0
+    assert time.monotonic() - begun_s <= max(1.1 * budget_s, budget_s + 1.0)
+
+
+def test_further_searches_need_a_journal_that_is_not_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.call(["tune", "--soc", "host", "tiny.yml", "--repeat", "2"]) == 2
+    assert "give --fresh too" in capsys.readouterr().err
+
+
+def test_the_agreement_in_words() -> None:
+    agreements = (
+        TuningAgreement(launches=6, same_winners=6, time_ratio=1.0),
+        TuningAgreement(launches=6, same_winners=4, time_ratio=1.012, time_ratio_ci=(1.001, 1.02)),
+        TuningAgreement(launches=6, same_winners=1, time_ratio=0.95, time_ratio_ci=(0.9, 0.97), throttled="45 degrees"),
+        TuningAgreement(launches=6, same_winners=1),
+    )
+    row = TuneRow.model_construct(model="m", unit="u", agreements=agreements)
+    lines = agreement_lines([row])
+    assert lines[0].startswith("m on u: tuning 2 chose the same for 6 of 6 launches; ")
+    assert "+1.2 % (+0.1 to +2.0)" in lines[1] and lines[1].endswith(": within 2 %")
+    assert "-5.0 %" in lines[2] and "NOT within 2 %; heat spoiled the comparison: 45 degrees" in lines[2]
+    assert lines[3].endswith("the times could not be compared")
