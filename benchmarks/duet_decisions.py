@@ -72,7 +72,7 @@ def _gaussian(spread: float) -> Draw:
 
 
 def _student(spread: float) -> Draw:
-    return lambda random, count: spread * random.standard_t(3, count)
+    return lambda random, count: np.asarray(spread * random.standard_t(3, count), np.float64)
 
 
 def _states(share_slow: float, spread: float) -> Draw:
@@ -88,7 +88,7 @@ def _reboots(random: np.random.Generator, nights: int) -> Array:
 
 def _sticky(random: np.random.Generator, nights: int) -> Array:
     """Two clock states, each for about ten nights."""
-    return STATE * (np.cumsum(random.random(nights) < 0.1) % 2)
+    return np.asarray(STATE * (np.cumsum(random.random(nights) < 0.1) % 2), np.float64)
 
 
 def _growing(random: np.random.Generator, nights: int) -> Array:

@@ -75,8 +75,9 @@ def suspected_duet(past: Sequence[PastNight], judgement: Judgement) -> DuetPlan 
         return DuetPlan(bundles[-1], False)
     since = {night.run for night in past[max(len(past) + 1 - _onset(judgement), 0) :]}
     before = [run for run in bundles if run not in since]
-    settled = _settled(past)
-    return DuetPlan((before or bundles[:1])[-1], settled is None, settled)
+    if (settled := _settled(past)) is not None and (older := scheduled_against(past)) is not None:
+        return DuetPlan(older, False, settled)
+    return DuetPlan((before or bundles[:1])[-1], True)
 
 
 def _settled(past: Sequence[PastNight]) -> int | None:

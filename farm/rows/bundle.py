@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from farm.rows.duet import SoftwareVerdict
-from farm.rows.record import Record
+from farm.rows.record import Figure, Record
 
 
 class BundleManifest(Record):
@@ -15,7 +15,7 @@ class BundleManifest(Record):
 
     `name` is that of the nightly run, `files` role -> SHA-256 (`farmrt`, `plan`, `weights`, `tuned`, `kernels`).
     `settings` is how they are loaded and executed, `facts` what the unit said of its system and drivers.
-    `against` to `duet_s` are the night's duet, `busy_s` what its `blocks` took.
+    `against` to `duet_s` are the night's duet, `busy_s` what its `blocks` took, `temperature_c` the highest meanwhile.
     """
 
     name: str
@@ -38,6 +38,7 @@ class BundleManifest(Record):
     duet_s: float = 0.0
     busy_s: float = 0.0
     blocks: int = 0
+    temperature_c: Figure = None
 
     @property
     def series(self) -> tuple[str, ...]:

@@ -44,6 +44,7 @@ class DuetFigures(Record):
     software, with its 95 % interval. `identical`: both are the same to the byte, so that nothing was measured.
     `settled_by` is the run whose duet said of the same suspicion that it is not the software: a glance was enough.
     `environment` names what else of the unit is different. `fallback` says why no duet could be made.
+    `seconds` is what it took, `share` that over the time of the case's blocks.
     """
 
     against: int | None = None
@@ -59,6 +60,7 @@ class DuetFigures(Record):
     environment: tuple[str, ...] = ()
     fallback: str = ""
     seconds: float = Field(default=0.0, ge=0.0)
+    share: Figure = None
 
     @property
     def good_pairs(self) -> list[tuple[float, float]]:
