@@ -15,8 +15,11 @@ from farm.cli.envelope import CommandResult, Document
 from farm.rows.run_info import RunInfo
 from farm.safe_text import word
 from farm.store import Store, pruning, summary
+from farm.store.bundle_archive import ArchiveSummary, BundleArchive, folder_of
+from farm.store.bundle_pruning import BundlePruneResult, prune_bundles
 from farm.store.exporting import ExportFormat, export_file, export_lines, export_tables
 from farm.store.importing import ImportResult, import_file
+from farm.store.pruning import PruneResult
 from farm.store.summary import StoreSummary
 from farm.tables import table
 from farm.tables.table import Table
@@ -25,6 +28,7 @@ from runtime.errors import ConfigError
 STANDARD_OUTPUT = "-"
 SHORT_COMMIT = 12
 MAX_NUMBERS = 10
+BYTES_PER_MB = 1_000_000
 COLUMNS = ("Run", "Name", "Began", "Ended", "State", "Rows", "Commit", "Command")
 
 
@@ -32,11 +36,32 @@ def info(count: int, store: str | None, as_json: bool) -> CommandResult:
     """`farm store info`."""
     with Store.open(store, create=False) as opened:
         totals, runs, rows = summary.summary(opened), opened.runs(limit=count), summary.rows_by_run(opened)
+        bundles = _archive(opened).summary()
     if as_json:
         listed = [dataclasses.asdict(run) | {"rows": rows.get(run.id, 0)} for run in runs]
-        return Document(members={"store": dataclasses.asdict(totals), "runs": listed})
-    table.show([_summary_table(totals), _runs_table(runs, rows)])
+        kept = {"store": dataclasses.asdict(totals), "bundles": dataclasses.asdict(bundles)}
+        return Document(members={**kept, "runs": listed})
+    table.show([_summary_table(totals), _bundles_table(bundles), _runs_table(runs, rows)])
     return 0
+
+
+def verify(store: str | None, as_json: bool) -> CommandResult:
+    """`farm store verify`; the store itself is checked by counting what it holds."""
+    with Store.open(store, create=False) as opened:
+        totals, archive = summary.summary(opened), _archive(opened)
+        problems = archive.problems()
+        bundles = archive.summary()
+    status = FAILED if problems else 0
+    if as_json:
+        kept = {"store": dataclasses.asdict(totals), "bundles": dataclasses.asdict(bundles)}
+        return Document(status, members={**kept, "problems": problems})
+    whole = f"{totals.store}: {totals.rows} rows; {bundles.bundles} bundles in {bundles.files} files"
+    click.echo("\n".join([*problems, f"{whole}: {f'{len(problems)} problems' if problems else 'whole'}"]))
+    return status
+
+
+def _archive(store: Store) -> BundleArchive:
+    return BundleArchive(folder_of(store.address))
 
 
 def export(output: Path, kind: str, store: str | None, as_json: bool) -> CommandResult:
@@ -84,18 +109,50 @@ def _imported(store: Store, path: Path, as_json: bool) -> ImportResult:
 
 
 def prune(
-    before: datetime.datetime | None, keep: int | None, dry_run: bool, store: str | None, as_json: bool
+    before: datetime.datetime | None,
+    keep: int | None,
+    bundles_mb: float | None,
+    dry_run: bool,
+    store: str | None,
+    as_json: bool,
 ) -> CommandResult:
     """`farm store prune`."""
-    if before is None and keep is None:
-        raise ConfigError("which runs? --before DATE, --keep N, or both")
+    if before is None and keep is None and bundles_mb is None:
+        raise ConfigError("which runs? --before DATE, --keep N, or both; or --bundles MB")
     moment = before.replace(tzinfo=datetime.UTC) if before else None
+    pruned = PruneResult(0, 0)
     with Store.open(store, create=False) as opened:
-        pruned = pruning.prune_store(opened, moment, keep, dry_run)
+        if before is not None or keep is not None:
+            pruned = pruning.prune_store(opened, moment, keep, dry_run)
+        bundles = _pruned_bundles(opened, bundles_mb, dry_run)
     if as_json:
-        return Document(members={"dry_run": dry_run, "deleted": dataclasses.asdict(pruned)})
-    click.echo(f"{'would delete' if dry_run else 'deleted'} {pruned.runs} runs with {pruned.rows} rows")
+        deleted = {**dataclasses.asdict(pruned), "bundles": dataclasses.asdict(bundles)}
+        return Document(members={"dry_run": dry_run, "deleted": deleted})
+    said = [f"{pruned.runs} runs with {pruned.rows} rows"]
+    if bundles_mb is not None or bundles.bundles:
+        said.append(f"{bundles.bundles} bundles with {table.size(bundles.size_bytes)}")
+    click.echo(f"{'would delete' if dry_run else 'deleted'} {', '.join(said)}")
     return 0
+
+
+def _pruned_bundles(store: Store, limit_mb: float | None, dry_run: bool) -> BundlePruneResult:
+    """Those of runs that are gone, and those that are beyond the limit."""
+    archive = _archive(store)
+    if not archive.folder.is_dir():
+        return BundlePruneResult(0, 0, 0)
+    limit_bytes = sys.maxsize if limit_mb is None else int(limit_mb * BYTES_PER_MB)
+    runs = {run.id for run in store.runs()}
+    return prune_bundles(archive, limit_bytes, store.baselines().values(), runs, dry_run)
+
+
+def _bundles_table(bundles: ArchiveSummary) -> Table:
+    cells = [
+        ("bundles", str(bundles.bundles)),
+        ("files", str(bundles.files)),
+        ("size", table.size(bundles.size_bytes)),
+        ("oldest", bundles.oldest or "-"),
+    ]
+    return Table(bundles.folder, ("Member", "Value"), [list(pair) for pair in cells], frozenset({"Member", "Value"}))
 
 
 def _summary_table(totals: StoreSummary) -> Table:

@@ -14,6 +14,7 @@ class Verdict(enum.StrEnum):
     IMPROVEMENT = "improvement"
     PROVISIONAL_REGRESSION = "provisional_regression"  # seen, not confirmed yet
     PROVISIONAL_IMPROVEMENT = "provisional_improvement"
+    ENVIRONMENT_CHANGED = "environment_changed"  # the level moved, and the software of an earlier night moved with it
     NEW = "new"  # too few nights to judge by
     REPLACED = "replaced"  # another piece of hardware: the series begins anew
     SPOILED = "spoiled"  # the device state spoiled every measurement

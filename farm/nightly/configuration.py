@@ -19,6 +19,7 @@
     rest_seconds: 30                      # a throttled block is measured again after so long a rest,
     most_rests: 2                         # at most so often
     budget_minutes: 240                   # for each unit; what was not begun by then is told as missing
+    bundle_limit_mb: 4096                 # what bundles of earlier nights may take beside the store; 0: none, no duets
     baseline: series                      # series, last_good, or a name that `farm baseline set` gave
     seed: 1                               # of the random order; default: another one each night
     commit: ""                            # what is tested; default: the commit of the folder
@@ -97,6 +98,7 @@ class NightlyConfiguration(YamlSection):
     rest_seconds: Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)] = 30.0
     most_rests: Annotated[int, Field(ge=0, le=100)] = 2
     budget_minutes: Annotated[float, Field(gt=0, le=7 * 24 * 60, allow_inf_nan=False)] = 240.0
+    bundle_limit_mb: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 4096.0
     baseline: SafeName = SERIES
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
     commit: str = ""

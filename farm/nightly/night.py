@@ -10,6 +10,7 @@ from farm.decision.control_report import ControlReport
 from farm.decision.judgement import Judgement, Verdict
 from farm.decision.operator_changes import OperatorChange
 from farm.rows.device_state import DeviceState
+from farm.rows.duet import DuetFigures
 from farm.rows.nightly import NightlyRow
 from farm.rows.run_info import RunInfo
 from farm.rows.series import Case, Point, SeriesKey
@@ -79,6 +80,22 @@ class Night:
     def rows(self) -> list[NightlyRow]:
         """Tonight's row of each case that was measured."""
         return [case.row for device in self.devices for case in device.cases if case.row]
+
+    @property
+    def duets(self) -> list[DuetFigures]:
+        """The duets that were made tonight."""
+        return [row.duet for row in self.rows if row.duet and row.duet.verdict]
+
+    @property
+    def duet_s(self) -> float:
+        """What they took, in seconds."""
+        return sum(row.duet.seconds for row in self.rows if row.duet)
+
+    @property
+    def duet_share(self) -> float | None:
+        """What they took over what all blocks took; None where nothing was measured."""
+        busy_s = sum(row.busy_s for row in self.rows)
+        return round(self.duet_s / busy_s, 4) if busy_s else None
 
     @property
     def outcome(self) -> NightOutcome:

@@ -28,8 +28,20 @@ def verdict_members(night: Night, report: str = "") -> dict[str, Any]:
         "outcome": str(night.outcome),
         "counts": {str(verdict): len(night.having(verdict)) for verdict in Verdict if night.having(verdict)},
         "series": [_series_members(series) for series in changed],
+        "environment_changes": [_series_members(each) for each in night.having(Verdict.ENVIRONMENT_CHANGED)],
+        "duets": _duet_members(night),
         "expected_false_alarms_per_week": night.control.expected_alarms_per_week if night.control else None,
         "report": report,
+    }
+
+
+def _duet_members(night: Night) -> dict[str, Any]:
+    """How many duets were made, their pairs, and what share of the night's blocks they took."""
+    return {
+        "made": len(night.duets),
+        "pairs": sum(len(duet.pairs) for duet in night.duets),
+        "seconds": round(night.duet_s, 3),
+        "share": night.duet_share,
     }
 
 

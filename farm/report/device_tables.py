@@ -13,6 +13,7 @@ from farm.report import charts
 from farm.report.figures import NONE, change, digits, figure, interval, milliseconds
 from farm.report.words import WORDS, Word, case_title, rank
 from farm.rows.device_state import DeviceState
+from farm.rows.duet import DuetFigures
 from farm.rows.latency import Latency
 from farm.rows.nightly import NightlyRow
 from farm.rows.series import Metric
@@ -53,9 +54,20 @@ def device_view(device: DeviceReport) -> dict[str, Any]:
         "cases": [case_view(case, f"case-{number}") for number, case in enumerate(device.cases, 1)],
         "tuned_rows": [_tuned(case, case.row) for case in device.cases if case.row and _has_tuned(case.row)],
         "tuned": charts.tuned(device.cases),
+        "duet_rows": [_duet(case, case.row.duet) for case in device.cases if case.row and case.row.duet],
         "states": (states := charts.states(device.state_trace)),
         "state_rows": _state_rows(states) if states else [],
     }
+
+
+def _duet(case: CaseReport, duet: DuetFigures) -> tuple[str, ...]:
+    """A line of the duets: case, run, pairs, ratio, interval, and the verdict or why there is none."""
+    against = NONE if duet.against is None else f"run {duet.against}"
+    ratio = NONE if duet.ratio is None else digits(duet.ratio)
+    between = interval(*duet.ratio_ci) if duet.ratio_ci else NONE
+    said = "the same, byte for byte" if duet.identical else str(duet.verdict) or "not asked"
+    verdict = "; ".join([f"not asked: {duet.fallback}" if duet.fallback else said, *duet.environment])
+    return case_title(case.case), against, str(len(duet.good_pairs)), ratio, between, verdict
 
 
 def _state_rows(states: charts.Chart) -> list[tuple[str, ...]]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
 from farm.report.words import headline
 
 SCHEMA_VERSION = 1
-_SAMPLES = frozenset({"blocks", "ops"})
+_SAMPLES: Mapping[str, bool | set[str]] = {"blocks": True, "ops": True, "duet": {"pairs"}}
 
 
 def night_json(night: Night) -> str:
@@ -41,7 +42,7 @@ def _device(device: DeviceReport) -> dict[str, Any]:
 def _case(case: CaseReport) -> dict[str, Any]:
     return {
         **dataclasses.asdict(case.case),
-        "row": case.row.model_dump(mode="json", exclude=set(_SAMPLES)) if case.row else None,
+        "row": case.row.model_dump(mode="json", exclude=_SAMPLES) if case.row else None,
         "series": [_series(report) for report in case.series],
     }
 

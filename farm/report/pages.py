@@ -26,6 +26,7 @@ SECTIONS = (
     ("Worse", "worse", (Verdict.WRONG_RESULT, Verdict.REGRESSION)),
     ("Failed or missing", "failed", (Verdict.FAILED, Verdict.MISSING)),
     ("Perhaps: seen, but not confirmed", "perhaps", (Verdict.PROVISIONAL_REGRESSION, Verdict.PROVISIONAL_IMPROVEMENT)),
+    ("The environment changed, not the software", "environment", (Verdict.ENVIRONMENT_CHANGED,)),
     ("Better", "better", (Verdict.IMPROVEMENT,)),
     ("Spoiled by the devices' state", "spoiled", (Verdict.SPOILED,)),
     ("New or replaced", "new", (Verdict.REPLACED, Verdict.NEW)),

@@ -31,6 +31,7 @@ WORDS = {
     Verdict.PROVISIONAL_REGRESSION: Word("maybe worse", "maybe worse", "?", "maybe"),
     Verdict.IMPROVEMENT: Word("improvement", "improvements", "✓", "good"),
     Verdict.PROVISIONAL_IMPROVEMENT: Word("maybe better", "maybe better", "?", "maybe"),
+    Verdict.ENVIRONMENT_CHANGED: Word("environment changed", "environment changes", "~", "maybe"),
     Verdict.SPOILED: Word("spoiled", "spoiled", "○", "quiet"),
     Verdict.REPLACED: Word("replaced", "replaced", "↻", "quiet"),
     Verdict.NEW: Word("new", "new", "+", "quiet"),

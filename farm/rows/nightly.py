@@ -6,28 +6,11 @@ import dataclasses
 
 from pydantic import Field
 
-from farm.rows.device_state import DeviceState
+from farm.rows.duet import DuetFigures
+from farm.rows.nightly_block import Block as Block
 from farm.rows.record import Figure, Record
 from farm.rows.result import Result
 from farm.rows.run import OutputComparison, RunFigures, RunRow
-
-
-class Block(Record):
-    """Some rounds in a row of a nightly run, with the state of the unit round them.
-
-    `samples` are wall times in milliseconds; `arm` is `a` or `b`, the two labels of the A/A control; `rerun` says that
-    it was measured to confirm what blocks before it showed; `throttled` what spoiled it (empty: nothing).
-    """
-
-    time: str
-    arm: str
-    rerun: bool = False
-    init_ms: float
-    first_ms: float
-    samples: tuple[float, ...] = Field(min_length=1)
-    throttled: str = ""
-    state_before: DeviceState
-    state_after: DeviceState
 
 
 class OperatorTime(Record):
@@ -43,8 +26,8 @@ class NightlyFigures(Record):
 
     `identity` tells one piece of hardware from another of the same model; `passive` that it has no fan (a battery).
     `tuned_ratio` is the latency with the stored tuned files over that without, measured in turns, with its 95 %
-    confidence interval; `tuned_verdict` says in words whether these files are still good. `busy_s` is
-    how long it all took.
+    confidence interval; `tuned_verdict` says in words whether these files are still good. `duet` compares tonight's
+    software with that of an earlier night; None: the run keeps no bundles. `busy_s` is how long it all took without it.
     """
 
     setting: str = "default"
@@ -56,6 +39,7 @@ class NightlyFigures(Record):
     tuned_ratio: Figure = None
     tuned_ratio_ci: tuple[float, float] | None = None
     tuned_verdict: str = ""
+    duet: DuetFigures | None = None
     busy_s: float = 0.0
 
 

@@ -159,7 +159,7 @@ def points_of(row: NightlyRow, run: int, commit: str = "") -> dict[SeriesKey, Po
         "identity": row.identity,
         "fingerprint": digest(row.fingerprint) if row.fingerprint else "",
         "commit": commit,
-        "temperature_c": _temperature_c(row),
+        "temperature_c": highest_temperature_c(row.blocks),
         "passive": row.passive,
     }
     good = [block for block in row.blocks if not block.throttled]
@@ -194,11 +194,7 @@ def _single_figures(row: NightlyRow) -> dict[Metric, float]:
     return {metric: float(value) for metric, value in figures.items() if value is not None}
 
 
-def _temperature_c(row: NightlyRow) -> float | None:
-    """The highest during the measurement."""
-    return max(_temperatures_c(row.blocks), default=None)
-
-
-def _temperatures_c(blocks: Iterable[Block]) -> list[float]:
+def highest_temperature_c(blocks: Iterable[Block]) -> float | None:
+    """The highest during the measurement of some blocks."""
     states = [state for block in blocks for state in (block.state_before, block.state_after)]
-    return [state.temperature_c for state in states if state.temperature_c is not None]
+    return max((state.temperature_c for state in states if state.temperature_c is not None), default=None)

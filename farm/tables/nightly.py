@@ -7,10 +7,14 @@ from collections.abc import Mapping, Sequence
 from farm.config.inventory import Unit
 from farm.decision.judgement import Judgement, Verdict
 from farm.nightly.night import CaseReport, Night, SeriesReport
+from farm.rows.duet import DuetFigures
+from farm.rows.nightly import NightlyRow
 from farm.rows.series import Case, Metric
 from farm.tables.table import Table, milliseconds
 
-LEFT = frozenset({"Unit", "SoC", "Model", "Runtime", "Setting", "Figure", "Verdict", "Why", "Status", "Tuned files"})
+LEFT = frozenset(
+    {"Unit", "SoC", "Model", "Runtime", "Setting", "Figure", "Verdict", "Why", "Status", "Tuned files", "Software"}
+)
 # What is said of first: the worst.
 ORDER = (
     Verdict.WRONG_RESULT,
@@ -41,14 +45,37 @@ def night_tables(night: Night) -> list[Table]:
         "Verdict",
         "Tuned files",
     )
+    environment = night.having(Verdict.ENVIRONMENT_CHANGED)
     return [
-        *(
-            [Table("", ("Unit", "Model", "Figure", "Change", "Verdict", "Why"), list(map(_told_cells, changed)), LEFT)]
-            if changed
-            else []
-        ),
+        *_told_table("", changed),
+        *_told_table("The environment changed, not the software", environment),
         Table("", columns, cases, LEFT),
+        *_duet_table(night),
     ]
+
+
+def _told_table(title: str, reports: Sequence[SeriesReport]) -> list[Table]:
+    columns = ("Unit", "Model", "Figure", "Change", "Verdict", "Why")
+    return [Table(title, columns, list(map(_told_cells, reports)), LEFT)] if reports else []
+
+
+def _duet_table(night: Night) -> list[Table]:
+    """The duets, and what they cost; none where no case has one, or is to be told why not."""
+    rows = [row for row in night.rows if row.duet and (row.duet.verdict or row.duet.fallback)]
+    share = "" if night.duet_share is None else f" of the blocks' time: {100 * night.duet_share:.1f} %"
+    columns = ("Unit", "Model", "Runtime", "Setting", "Against run", "Pairs", "Ratio", "95 % interval", "Software")
+    return [Table(f"Duets, {night.duet_s:.1f} s{share}", columns, list(map(_duet_cells, rows)), LEFT)] if rows else []
+
+
+def _duet_cells(row: NightlyRow) -> list[str]:
+    duet, named = row.duet or DuetFigures(), [row.unit, row.model, row.runtime, row.setting]
+    against = "-" if duet.against is None else str(duet.against)
+    if duet.fallback:
+        return [*named, against, "0", "-", "-", f"not asked: {duet.fallback}"]
+    ratio = "-" if duet.ratio is None else f"{duet.ratio:.3f}"
+    interval = "-" if duet.ratio_ci is None else f"{duet.ratio_ci[0]:.3f} to {duet.ratio_ci[1]:.3f}"
+    verdict = "the same bytes" if duet.identical else str(duet.verdict)
+    return [*named, against, str(len(duet.good_pairs)), ratio, interval, verdict]
 
 
 def _told_cells(report: SeriesReport) -> list[str]:

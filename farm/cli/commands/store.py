@@ -80,14 +80,34 @@ def import_files(**given: Any) -> CommandResult:
 @command.command(name="prune")
 @click.option("--before", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]), help="Runs that began before (UTC).")
 @click.option("--keep", type=click.IntRange(0), metavar="N", help="All but the newest N runs of each name.")
+@click.option(
+    "--bundles",
+    "bundles_mb",
+    type=click.FloatRange(0),
+    metavar="MB",
+    help="Nightly bundles, the oldest that nothing refers to first, until their files take no more than MB.",
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @options.store_option
 @options.json_option
 def prune(**given: Any) -> CommandResult:
     """Delete old runs with their rows and points. Runs that are named as baselines, or go on, stay.
 
-    With both options, only what both name.
+    With --before and --keep, only what both name. The bundles of a deleted run go with it.
     """
     from farm.cli import store
 
     return store.prune(**given)
+
+
+@command.command(name="verify")
+@options.store_option
+@options.json_option
+def verify(**given: Any) -> CommandResult:
+    """Read the store and all nightly bundles beside it, and name what is damaged or missing.
+
+    Exit status 1 when something is. A damaged bundle is never measured; the next night leaves a new one.
+    """
+    from farm.cli import store
+
+    return store.verify(**given)

@@ -22,6 +22,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from farm.condition.throttling import RetryPolicy
 from farm.decision.operator_changes import Times
 from farm.farmrt.answers import LoadAnswer
 from farm.jobs.benchmark import profile
@@ -39,13 +40,14 @@ TURN = Effort(processes=1, turns=4, turn_ms=50.0, most_rounds=20)
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One of the two on a unit: what was made of it, the inputs, and the kernels that its first load compiled."""
+    """One of the two on a unit: what was made of it, the inputs, its kernels once they are compiled, its tuning."""
 
     arm: Arm
     bundle: Bundle
     folder: Path
     inputs: Mapping[str, Array]
     kernels: Path | None = None
+    tuned: Path | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,26 +83,11 @@ def rehearse(opened: OpenUnit, entry: Entry, kernels: Path) -> Rehearsal:
 
 def run_turns(opened: OpenUnit, a: Rehearsal, b: Rehearsal, turns: int, seed: int) -> list[Block]:
     """A block of each for every turn, marked where heat slowed the unit down even after a rest."""
-    blocks: list[Block] = []
     slower_ms = max(a.round_ms, b.round_ms)
+    blocks: list[Block] = []
     for number, first in enumerate(_first_of_turns(turns, seed)):
         opened.progress.stage(f"{a.entry.bundle.model} ({a.entry.bundle.runtime}): turn {number + 1} of {turns}")
-        begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        turn = functools.partial(_turn, opened, (a.entry, b.entry), slower_ms, first)
-        sample = opened.measured(turn)
-        blocks += [
-            Block(
-                time=begun,
-                arm=entry.arm,
-                init_ms=times.init_ms,
-                first_ms=times.first_ms,
-                samples=times.samples,
-                throttled=sample.cause,
-                state_before=sample.before,
-                state_after=sample.after,
-            )
-            for entry, times in zip((a.entry, b.entry), sample.value, strict=True)
-        ]
+        blocks += run_turn(opened, (a.entry, b.entry), slower_ms, first)
     return blocks
 
 
@@ -126,6 +113,28 @@ def _profile(opened: OpenUnit, rehearsal: Rehearsal) -> Times:
     for step, time in zip(steps, times, strict=True):
         sums[step.name, step.type] = sums.get((step.name, step.type), 0.0) + statistics.median(time.ns) / NS_PER_MS
     return sums
+
+
+def run_turn(
+    opened: OpenUnit, entries: tuple[Entry, Entry], round_ms: float, first: int, rest: RetryPolicy | None = None
+) -> tuple[Block, Block]:
+    """A block of each of the two; `first` (0 or 1) is loaded and runs first."""
+    begun = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    sample = opened.measured(functools.partial(_turn, opened, entries, round_ms, first), rest)
+    a, b = (
+        Block(
+            time=begun,
+            arm=entry.arm,
+            init_ms=times.init_ms,
+            first_ms=times.first_ms,
+            samples=times.samples,
+            throttled=sample.cause,
+            state_before=sample.before,
+            state_after=sample.after,
+        )
+        for entry, times in zip(entries, sample.value, strict=True)
+    )
+    return a, b
 
 
 def _first_of_turns(turns: int, seed: int) -> list[int]:
@@ -158,7 +167,9 @@ def _loaded(opened: OpenUnit, entry: Entry) -> Iterator[tuple[OpenUnit, LoadAnsw
         plan_file, limited = entry.folder / PLAN_FILE, entry.bundle.limit_kernel_time
         yield (
             runner,
-            runner.load(plan_file, kernels=entry.kernels, limit_kernel_time=limited, execution=entry.bundle.execution),
+            runner.load(
+                plan_file, entry.tuned, entry.kernels, limit_kernel_time=limited, execution=entry.bundle.execution
+            ),
         )
 
 

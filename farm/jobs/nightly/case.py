@@ -47,6 +47,7 @@ class Examination:
     """What is looked at once a night: outputs, operators' times, memory, size of files, stored tuned files."""
 
     device_model: str
+    loaded: Loaded
     provenance: Provenance
     load: LoadAnswer
     execution: ExecutionFigures
@@ -70,6 +71,7 @@ def examine(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -
     first = run_rounds(opened, 1, 0)
     return Examination(
         device_model=opened.device_model,
+        loaded=loaded,
         provenance=provenance_of(opened, loaded),
         load=loaded.answer,
         execution=execution_figures(

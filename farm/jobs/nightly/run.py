@@ -10,19 +10,26 @@ from typing import Any
 
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.fleet.progress import SILENT, ProgressView
+from farm.jobs.nightly.bundles import NightBundles, keep_bundles, night_bundles
 from farm.jobs.nightly.matrix import Places, nightly_job
 from farm.jobs.nightly.stored_night import NIGHTS, last_good_name, load_night
 from farm.jobs.nightly.unit import NightSettings
 from farm.nightly.configuration import NightlyConfiguration
 from farm.nightly.night import Night, NightOutcome
+from farm.rows.duet import DuetPair
 from farm.rows.nightly import Block, NightlyRow
+from farm.rows.record import Record
 from farm.rows.series import Case, case_of, digest
 from farm.rows.status import Status
 from farm.store import Store
-from runtime.errors import ConfigError, StoreError
+from farm.store.bundle_archive import BundleArchive, folder_of
+from farm.store.bundle_pruning import prune_bundles
+from runtime.errors import ConfigError, FarmError, StoreError
 
-PLAN = "plan"  # the note with what a run must know to go on; all others are blocks
+PLAN = "plan"  # the note with what a run must know to go on; all others are blocks and pairs
+DUET = "duet: "  # how the notes of pairs begin; no case's name has a colon
 INTERRUPTED = "interrupted"
+BYTES_PER_MB = 1_000_000
 
 
 def begin(store: Store, nightly: NightlyConfiguration, command: str, commit: str = "") -> int:
@@ -69,9 +76,26 @@ def measure(
         raise
     store.end(run)
     night = load_night(store, run, nightly.baseline)
+    _keep_bundles(store, nightly, night, say)
     if night.outcome == NightOutcome.GOOD:
         store.set_baseline(last_good_name(nightly.title), run)
     return night
+
+
+def _keep_bundles(store: Store, nightly: NightlyConfiguration, night: Night, say: Callable[[str], None]) -> None:
+    """Settles what the night leaves for later ones, and makes room; what cannot be done is only said."""
+    if not nightly.bundle_limit_mb:
+        return
+    archive = BundleArchive(folder_of(store.address))
+    limit_bytes = int(nightly.bundle_limit_mb * BYTES_PER_MB)
+    try:
+        keep_bundles(archive, night)
+        prune_bundles(archive, limit_bytes, store.baselines().values())
+    except FarmError as error:
+        say(str(error))
+        return
+    if (size_bytes := archive.summary().size_bytes) > limit_bytes:
+        say(f"the last good bundles alone take {size_bytes / BYTES_PER_MB:.0f} MB, more than bundle_limit_mb")
 
 
 def block_seconds(store: Store, name: str) -> dict[Case, float]:
@@ -84,7 +108,14 @@ def block_seconds(store: Store, name: str) -> dict[Case, float]:
 def _night_settings(store: Store, run: int, nightly: NightlyConfiguration, say: Callable[[str], None]) -> NightSettings:
     done = {case_of(row) for row in store.nightly_rows(run) if row.status in (Status.OK, Status.WRONG_RESULT)}
     history = store.series(until=run - 1, nights=NIGHTS, name=nightly.title)
-    return NightSettings(nightly, run, int(_plan(store, run)["seed"]), history, _Notebook(store, run, say), done)
+    seed, notebook = int(_plan(store, run)["seed"]), _Notebook(store, run, say)
+    return NightSettings(nightly, run, seed, history, notebook, done, bundles=_bundles(store, run, nightly))
+
+
+def _bundles(store: Store, run: int, nightly: NightlyConfiguration) -> NightBundles | None:
+    if not nightly.bundle_limit_mb:
+        return None
+    return night_bundles(BundleArchive(folder_of(store.address)), store.run(run), store.runs(name=nightly.title))
 
 
 def _plan(store: Store, run: int) -> Mapping[str, Any]:
@@ -127,17 +158,31 @@ class _Notebook:
         self._store, self._run, self._say = store, run, say
         self._lock = threading.Lock()
         self._known: dict[str, list[Block]] = {}
+        self._pairs: dict[str, list[DuetPair]] = {}
         for key, data in store.progress(run):
-            if key != PLAN:
+            if key.startswith(DUET):
+                self._pairs.setdefault(key, []).append(DuetPair.model_validate(data))
+            elif key != PLAN:
                 self._known.setdefault(key, []).append(Block.model_validate(data))
 
     def note(self, case: Case, block: Block) -> None:
         """See Notebook."""
+        self._note(str(case), block)
+
+    def note_pair(self, case: Case, pair: DuetPair) -> None:
+        """See PairNotebook."""
+        self._note(f"{DUET}{case}", pair)
+
+    def _note(self, key: str, measured: Record) -> None:
         with self._lock:
             try:
-                self._store.note_progress(self._run, str(case), block.model_dump(mode="json"))
+                self._store.note_progress(self._run, key, measured.model_dump(mode="json"))
             except StoreError as error:
                 self._say(f"a block was not noted: {error}")
+
+    def pairs(self, case: Case) -> Sequence[DuetPair]:
+        """See PairNotebook."""
+        return self._pairs.get(f"{DUET}{case}", ())
 
     def blocks(self, case: Case) -> Sequence[Block]:
         """See Notebook."""

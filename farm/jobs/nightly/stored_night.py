@@ -8,6 +8,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 
 from farm.decision.controls import estimate_false_alarms
+from farm.decision.duet_verdict import with_duet
 from farm.decision.judgement import Judgement
 from farm.decision.regression import compare_points, judge_series, needs_twin, twin_evidence
 from farm.jobs.nightly.operators import changed_operators
@@ -36,10 +37,11 @@ def load_night(store: Store, run: int, baseline: str = SERIES) -> Night:
     if not rows and not series:
         raise ConfigError(f"run {run} ({info.name}) measured no nightly cases; `farm store info` lists the runs")
     base = baseline_run(store, info.name, baseline)
+    duets = {SeriesKey(case, Metric.LATENCY): row.duet for case, row in rows.items() if base is None}
     followed = _followed(run, series, rows)
     before = _rows_before(store, info, base)
     reports = [
-        SeriesReport(key, followed[key], judgement)
+        SeriesReport(key, followed[key], with_duet(judgement, duets.get(key)))
         for key, judgement in _judgements(run, followed, _twins(rows), base).items()
     ]
     shown = baseline if base is None else f"{baseline} (run {base})"

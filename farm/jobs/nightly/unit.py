@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import statistics
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from farm.condition.device_state import read_state
@@ -15,7 +16,10 @@ from farm.decision.regression import judge_series
 from farm.jobs.fleet.job_rows import Settings, again_where_killed, identity_of, is_beyond_row
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Failed
+from farm.jobs.nightly.bundles import NightBundles
 from farm.jobs.nightly.case import Examination, Subject, examine, measure_block
+from farm.jobs.nightly.duets import DuetCase, PairNotebook
+from farm.jobs.nightly.unit_duets import UnitDuets
 from farm.jobs.run import rounds_settings
 from farm.nightly.block_order import ARMS, PlannedBlock, block_order
 from farm.nightly.configuration import NightlyConfiguration
@@ -25,7 +29,7 @@ from farm.rows.nightly import Block, NightlyFigures, NightlyResult, NightlyRow
 from farm.rows.result import OK, Conditions, make_row
 from farm.rows.row import Ending, Failure, Provenance, UnitStates
 from farm.rows.run import OutputComparison, RunFigures
-from farm.rows.series import Case, Point, SeriesKey, points_of
+from farm.rows.series import Case, Metric, Point, SeriesKey, highest_temperature_c, points_of
 from farm.rows.status import Status
 from farm.units.identity import read_identity
 from runtime.errors import DeadlineError, FarmError
@@ -33,7 +37,7 @@ from runtime.errors import DeadlineError, FarmError
 SECONDS_PER_MINUTE = 60.0
 
 
-class Notebook(Protocol):
+class Notebook(PairNotebook, Protocol):
     """Where blocks are kept as soon as they are measured, so that a run that is killed can go on."""
 
     def note(self, case: Case, block: Block) -> None:
@@ -54,6 +58,7 @@ class NightSettings:
         notebook: blocks of this run.
         done: cases that have their row already.
         retries: how often a block is measured again because farmrt was killed.
+        bundles: of earlier nights; None: none are kept, and no duets are made.
     """
 
     nightly: NightlyConfiguration
@@ -63,6 +68,7 @@ class NightSettings:
     notebook: Notebook
     done: Collection[Case] = ()
     retries: int = 0
+    bundles: NightBundles | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +93,7 @@ class UnitNight:
         }
         self._about = _AboutUnit()
         self._busy_s = dict.fromkeys(self._subjects, 0.0)
+        self._duets = _unit_duets(settings)
         self._ends_s = time.monotonic() + settings.nightly.budget_minutes * SECONDS_PER_MINUTE
 
     def run(self, opened: OpenUnit) -> Iterator[list[NightlyRow]]:
@@ -100,6 +107,7 @@ class UnitNight:
         self._measure(opened, self._left())
         while wanted := self._suspected():
             self._measure(opened, self._reruns(wanted))
+        self._make_duets(opened)
         yield self.rows(read_state(opened.transport))
 
     def rows(self, state_after: DeviceState | None = None) -> list[NightlyRow]:
@@ -112,6 +120,34 @@ class UnitNight:
             self._failed.setdefault(case, error)
         return self.rows()
 
+    def _make_duets(self, opened: OpenUnit) -> None:
+        """Asks the software of earlier nights what looks changed; a night that was killed late is examined first."""
+        if self._duets is None:
+            return
+        for case in self._subjects:
+            if case not in self._examined and case not in self._failed and not self._is_over():
+                self._attempt(opened, case, functools.partial(self._examine, opened, case))
+        cases = {case: about for case in self._subjects if (about := self._duet_case(case))}
+        if cases:
+            self._duets.make(opened, cases, sum(self._busy_s.values()), self._is_over)
+
+    def _duet_case(self, case: Case) -> DuetCase | None:
+        """What a duet needs of a case; None where there is nothing to compare."""
+        good = [block for block in self._blocks[case] if not block.throttled]
+        tonight = self._duets.tonight(case) if self._duets else None
+        data = self._subjects[case].data
+        if case in self._failed or not good or tonight is None or data is None:
+            return None
+        key = SeriesKey(case, Metric.LATENCY)
+        point = points_of(self._row(case), self._settings.run)[key]
+        judgement = judge_series(self._settings.history.get(key, ()), point, Metric.LATENCY, final=True)
+        round_ms = statistics.median(itertools.chain.from_iterable(block.samples for block in good))
+        tonight = tonight.model_copy(update={"temperature_c": highest_temperature_c(good)})
+        return DuetCase(tonight, judgement, data.inputs, round_ms)
+
+    def _is_over(self) -> bool:
+        return time.monotonic() >= self._ends_s
+
     def _left(self) -> Iterator[PlannedBlock]:
         """The turns that were not measured yet, in the order of the whole."""
         done = {case: sum(not block.rerun for block in blocks) for case, blocks in self._blocks.items()}
@@ -120,7 +156,7 @@ class UnitNight:
 
     def _suspected(self) -> dict[Case, int]:
         """How many blocks more each case needs until it is settled, within what it may cost."""
-        if time.monotonic() >= self._ends_s:
+        if self._is_over():
             return {}
         most = self._settings.nightly.most_reruns
         left = {case: most - sum(block.rerun for block in self._blocks[case]) for case in self._subjects}
@@ -149,14 +185,17 @@ class UnitNight:
             if begun_s >= self._ends_s:
                 self._end_of_budget()
                 return
-            try:
-                measure = functools.partial(self._measure_turn, opened, turn)
-                again_where_killed(opened, self._settings.retries, measure)
-            except FarmError as error:
-                if is_beyond_row(error, opened):
-                    raise
-                self._failed[turn.case] = error
+            self._attempt(opened, turn.case, functools.partial(self._measure_turn, opened, turn))
             self._busy_s[turn.case] += time.monotonic() - begun_s
+
+    def _attempt(self, opened: OpenUnit, case: Case, measure: Callable[[], None]) -> None:
+        """Does something for a case that fails with it; raises what is more than its row."""
+        try:
+            again_where_killed(opened, self._settings.retries, measure)
+        except FarmError as error:
+            if is_beyond_row(error, opened):
+                raise
+            self._failed[case] = error
 
     def _measure_turn(self, opened: OpenUnit, turn: PlannedBlock) -> None:
         subject, nightly = self._subjects[turn.case], self._settings.nightly
@@ -166,11 +205,16 @@ class UnitNight:
         if not opened.session.alive:
             opened.session.respawn()
         if turn.case not in self._examined:
-            self._examined[turn.case] = examine(opened, subject, nightly)
+            self._examine(opened, turn.case)
         if "benchmark" in nightly.jobs:
             block = measure_block(opened, subject, nightly, turn.arm, rerun)
             self._blocks[turn.case].append(block)
             self._settings.notebook.note(turn.case, block)
+
+    def _examine(self, opened: OpenUnit, case: Case) -> None:
+        self._examined[case] = examine(opened, self._subjects[case], self._settings.nightly)
+        if self._duets:
+            self._duets.leave(opened, case, self._examined[case].loaded)
 
     def _end_of_budget(self) -> None:
         minutes = self._settings.nightly.budget_minutes
@@ -236,8 +280,15 @@ class UnitNight:
             tuned_ratio=ratio.value if ratio else None,
             tuned_ratio_ci=(ratio.low, ratio.high) if ratio else None,
             tuned_verdict=examined.tuned_check.verdict if examined else "",
+            duet=self._duets.figures(case, self._busy_s[case]) if self._duets else None,
             busy_s=round(self._busy_s[case], 3),
         )
+
+
+def _unit_duets(settings: NightSettings) -> UnitDuets | None:
+    if settings.bundles is None or "benchmark" not in settings.nightly.jobs:
+        return None
+    return UnitDuets(settings.bundles, settings.notebook, settings.seed, settings.nightly.rest)
 
 
 def is_good(rows: Sequence[NightlyRow]) -> bool:

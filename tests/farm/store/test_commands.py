@@ -135,7 +135,7 @@ def test_prune_shrinks_the_file(tmp_path: Path, say: CallFarm) -> None:
 
 
 def test_prune_without_a_limit_is_a_usage_error(say: CallFarm) -> None:
-    assert say("prune") == (2, "", "error: which runs? --before DATE, --keep N, or both\n")
+    assert say("prune") == (2, "", "error: which runs? --before DATE, --keep N, or both; or --bundles MB\n")
     with Store.open() as store:
         nights(store, 3)
     assert say("prune", "--before", "2026-01-03", "--keep", "2", "--dry-run")[1] == "would delete 1 runs with 1 rows\n"

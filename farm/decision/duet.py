@@ -1,0 +1,165 @@
+"""Decides from the pairs of a duet whether the software has changed. Pure functions.
+
+A pair is a fresh process of an earlier night's software and one of tonight's, run in turns on one unit. What disturbs
+one disturbs the other (L. Bulej et al., "Duet benchmarking", ICPE 2020), and who begins is drawn by lot: without a
+change the logarithm of their ratio is as likely positive as negative, whatever the noise. So Wilcoxon's signed ranks
+(1945) are exact here, for heavy tails too; they need no history.
+
+The pairs are looked at a few times, more only while undecided. Each look spends its part of one error for the whole
+duet (K. K. G. Lan and D. L. DeMets, "Discrete sequential boundaries for clinical trials", 1983). Looks that are too
+small to ever fall below their part spend nothing and leave it to the next.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from farm.decision.judgement import Judgement, Verdict
+from farm.rows.duet import SoftwareVerdict
+
+Array = npt.NDArray[np.float64]
+Pairs = Sequence[tuple[float, float]]
+TAIL_95 = 0.025
+CHANGED = (
+    Verdict.REGRESSION,
+    Verdict.IMPROVEMENT,
+    Verdict.PROVISIONAL_REGRESSION,
+    Verdict.PROVISIONAL_IMPROVEMENT,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class DuetRules:
+    """Thresholds of a duet, each with its reason.
+
+    Attributes:
+        looks: after so many pairs it is decided whether to go on. Two are a cheap glance; six are the fewest whose
+            range is a 95 % interval; 16 the fewest that can fall below their part of `error`.
+        error: chance that a duet calls equal software changed, over all looks and both directions. A duet in each of
+            365 nights then calls 0.037 times a year.
+        smallest_ratio: smallest change that is worth reporting, as for the latency of a series.
+        sign_ratio, sign_chance: a duet that nothing but the calendar asked for ends where it shows less than this
+            ratio, or where six pairs or more of equal software often look so different.
+    """
+
+    looks: tuple[int, ...] = (2, 6, 10, 16, 32)
+    error: float = 1e-4
+    smallest_ratio: float = 1.02
+    sign_ratio: float = 1.015
+    sign_chance: float = 0.16
+
+
+DUET_RULES = DuetRules()
+
+
+@dataclasses.dataclass(frozen=True)
+class DuetJudgement:
+    """What a duet's pairs say: a verdict, tonight's time over the earlier software's with its 95 % interval.
+
+    Attributes:
+        chance: how likely equal software looks at least so different (two-sided).
+        more: how many further pairs would tell more; 0: it is settled.
+    """
+
+    verdict: SoftwareVerdict
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    chance: float = 1.0
+    more: int = 0
+
+
+def judge_duet(pairs: Pairs, suspected: bool, rules: DuetRules = DUET_RULES) -> DuetJudgement:
+    """Says whether tonight's software is slower, faster, the same, or undecided yet.
+
+    Args:
+        pairs: the time of the earlier software and of tonight's, of each pair that nothing spoiled.
+        suspected: something looks changed; a glance is then not enough to call it settled.
+    """
+    logs = np.array([math.log(tonight / before) for before, tonight in pairs])
+    if not len(logs):
+        return DuetJudgement(SoftwareVerdict.UNDECIDED, more=_missing(0, suspected, rules))
+    low, estimate, high = _shift(logs)
+    chance = signed_rank_chance(logs)
+    verdict = _verdict(len(logs), low, estimate, high, chance, rules)
+    is_sign = len(logs) < rules.looks[0] or (
+        abs(estimate) >= math.log(rules.sign_ratio) and (len(logs) < rules.looks[1] or chance <= rules.sign_chance)
+    )
+    goes_on = verdict == SoftwareVerdict.UNDECIDED and (suspected or is_sign)
+    more = _missing(len(logs), suspected, rules) if goes_on else 0
+    return DuetJudgement(verdict, math.exp(estimate), math.exp(low), math.exp(high), chance, more)
+
+
+def _verdict(count: int, low: float, estimate: float, high: float, chance: float, rules: DuetRules) -> SoftwareVerdict:
+    smallest = math.log(rules.smallest_ratio)
+    look = max((look for look in rules.looks if look <= count), default=0)
+    if look and abs(estimate) >= smallest and chance <= _allowed(look, rules):
+        return SoftwareVerdict.SLOWER if estimate > 0 else SoftwareVerdict.FASTER
+    has_interval = 2 * _share_at_most(count, 0) <= 2 * TAIL_95
+    if has_interval and -smallest <= low and high <= smallest:
+        return SoftwareVerdict.SAME
+    return SoftwareVerdict.UNDECIDED
+
+
+def _missing(count: int, suspected: bool, rules: DuetRules) -> int:
+    """How many pairs are missing until the next look; 0 after the last."""
+    looks = rules.looks[1:] if suspected else rules.looks
+    return next((look - count for look in looks if look > count), 0)
+
+
+def _allowed(look: int, rules: DuetRules) -> float:
+    """The chance below which this look calls a change, so that all looks together spend no more than the error."""
+    spent = allowed = 0.0
+    for count in (count for count in rules.looks if count <= look):
+        part = rules.error * count / rules.looks[-1] - spent
+        allowed = part if 2 * _share_at_most(count, 0) <= part else 0.0
+        spent += allowed
+    return allowed
+
+
+def _shift(logs: Array) -> tuple[float, float, float]:
+    """Hodges and Lehmann's estimate (1963) with its 95 % interval; the whole range where pairs are too few for one."""
+    first, second = np.triu_indices(len(logs))
+    averages = np.sort((logs[first] + logs[second]) / 2)
+    outside = 0
+    while _share_at_most(len(logs), outside) <= TAIL_95:
+        outside += 1
+    outside = max(outside - 1, 0)
+    low, high = averages[outside], averages[len(averages) - 1 - outside]
+    return float(low), float(np.median(averages)), float(high)
+
+
+def signed_rank_chance(logs: Array) -> float:
+    """Wilcoxon's two-sided chance; equal sizes share their ranks, zeros tell nothing."""
+    sizes = np.abs(logs[logs != 0])
+    if not len(sizes):
+        return 1.0
+    ranks = np.searchsorted(np.sort(sizes), sizes, "left") + np.searchsorted(np.sort(sizes), sizes, "right") + 1.0
+    positive = float(np.sum(ranks[logs[logs != 0] > 0])) / 2
+    total = len(sizes) * (len(sizes) + 1) / 2
+    return min(2 * _share_at_most(len(sizes), math.ceil(min(positive, total - positive))), 1.0)
+
+
+def _share_at_most(count: int, rank_sum: int) -> float:
+    """Share of all signs of `count` ranks whose positive ranks sum to at most this."""
+    shares = _cumulative_shares(count)
+    return float(shares[min(rank_sum, len(shares) - 1)])
+
+
+@functools.cache
+def _cumulative_shares(count: int) -> Array:
+    ways = np.ones(1)
+    for rank in range(1, count + 1):
+        ways = np.concatenate([ways, np.zeros(rank)]) + np.concatenate([np.zeros(rank), ways])
+    return np.asarray(np.cumsum(ways) / 2.0**count)
+
+
+def looks_changed(judgement: Judgement) -> bool:
+    """Whether the nights before say that something has changed, certain or not: a duet then asks the software."""
+    return judgement.verdict in CHANGED

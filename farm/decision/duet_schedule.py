@@ -1,0 +1,168 @@
+"""Says which duets a night makes: of which cases, against the software of which earlier night. Pure functions.
+
+What looks changed is always asked, against the last good software before the change may have begun. Beside that each
+case is looked at by the calendar, against the software of 30 and of 7 nights ago in turn: the former shows what
+creeps, the latter what one night cannot tell from noise; each shows all that last night's software would show. These
+looks are paid from an allowance, a share of the time that the unit measures anyway.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+
+from farm.decision.duet import DUET_RULES, looks_changed
+from farm.decision.judgement import Judgement, Verdict
+from farm.rows.duet import SoftwareVerdict
+from farm.rows.series import Case
+
+ALLOWANCE = 0.12  # of a night's time; with the duets that a false suspicion costs it stays below 0.15
+ALLOWANCE_NIGHTS = 30  # that which one night leaves over, the next ones may use
+ROTATION = (30, 7)  # nights ago
+MENDED_NIGHTS = 8  # so long is a slowdown asked for again; then it is the new level, as in the series
+ONSET_SCORE = 3.0  # of an onset that is plausible: `provisional` of the rules for a series
+HINT_SCORE = 2.0
+PAIR_BLOCKS = 2.0  # a pair takes about two blocks, until one was measured
+GLANCE_PAIRS = 2
+CHANGED_SOFTWARE = (SoftwareVerdict.SLOWER, SoftwareVerdict.FASTER)
+
+
+@dataclasses.dataclass(frozen=True)
+class PastNight:
+    """What a case's earlier night left: whether its bundle is there, the duet that it made, and seconds.
+
+    `against` is the run that its duet was made against (None: it made none), `busy_s` what its `blocks` took.
+    """
+
+    run: int
+    has_bundle: bool
+    against: int | None = None
+    verdict: SoftwareVerdict = SoftwareVerdict.NONE
+    suspected: bool = False
+    pairs: int = 0
+    duet_s: float = 0.0
+    busy_s: float = 0.0
+    blocks: int = 6
+
+
+@dataclasses.dataclass(frozen=True)
+class DuetPlan:
+    """A duet to be made: against which run, and whether something asks for it beside the calendar.
+
+    `settled_by` is the run whose duet said of the same suspicion that it is not the software: a glance is enough then.
+    """
+
+    against: int
+    suspected: bool
+    settled_by: int | None = None
+
+
+def suspected_duet(past: Sequence[PastNight], judgement: Judgement) -> DuetPlan | None:
+    """The duet that tonight's judgement asks for, or a slowdown that nobody has mended; None: no such.
+
+    Args:
+        past: the nights before, oldest first.
+        judgement: of tonight's latency, by the nights before.
+    """
+    if (unmended := _unmended(past)) is not None:
+        return DuetPlan(unmended, True)
+    bundles = _comparable(past)
+    if not bundles or not (looks_changed(judgement) or judgement.verdict == Verdict.NEW):
+        return None
+    if judgement.verdict == Verdict.NEW:
+        return DuetPlan(bundles[-1], False)
+    since = {night.run for night in past[max(len(past) + 1 - _onset(judgement), 0) :]}
+    before = [run for run in bundles if run not in since]
+    if (settled := _settled(past)) is not None and (older := scheduled_against(past)) is not None:
+        return DuetPlan(older, False, settled)
+    return DuetPlan((before or bundles[:1])[-1], True)
+
+
+def _settled(past: Sequence[PastNight]) -> int | None:
+    """The last of the nights that a change is news for whose duet said that it is not the software."""
+    said = [night.run for night in past[-MENDED_NIGHTS:] if night.suspected and night.verdict == SoftwareVerdict.SAME]
+    return said[-1] if said else None
+
+
+def _onset(judgement: Judgement) -> int:
+    """How many nights ago the change may have begun at the most, tonight counted."""
+    plausible = [look.nights for look in judgement.looks if look.score >= ONSET_SCORE]
+    return max([judgement.nights, *plausible])
+
+
+def _unmended(past: Sequence[PastNight]) -> int | None:
+    """The run against which a slowdown was found that no later duet took back; None after eight nights."""
+    found: PastNight | None = None
+    first = 0
+    for number, night in enumerate(past):
+        if night.verdict == SoftwareVerdict.SLOWER:
+            first = first if found and found.against == night.against else number
+            found = night
+        elif found and night.against == found.against and night.verdict != SoftwareVerdict.NONE:
+            found = None
+    kept = found is not None and any(night.run == found.against and night.has_bundle for night in past)
+    return found.against if found and kept and len(past) - first < MENDED_NIGHTS else None
+
+
+def _comparable(past: Sequence[PastNight]) -> list[int]:
+    """Runs with a bundle since the software was last found changed: what is known is not told again and again."""
+    changes = [night.run for night in past if night.verdict in CHANGED_SOFTWARE]
+    return [night.run for night in past if night.has_bundle and night.run >= max(changes, default=0)]
+
+
+def scheduled_against(past: Sequence[PastNight]) -> int | None:
+    """The run to look at by the calendar: the newest bundle that is old enough, else the oldest; None: no bundle."""
+    bundles = set(_comparable(past))
+    looks = sum(night.against is not None and not night.suspected for night in past)
+    ago = ROTATION[looks % len(ROTATION)]
+    old_enough = [night.run for night in past[: max(len(past) + 1 - ago, 0)] if night.run in bundles]
+    return old_enough[-1] if old_enough else min(bundles, default=None)
+
+
+def looks_tonight(pasts: Mapping[Case, Sequence[PastNight]], hints: Collection[Case], busy_s: float) -> list[Case]:
+    """The cases of a unit that are looked at by the calendar tonight, as far as the allowance goes.
+
+    First those with a hint of a change that does not suffice to suspect one, then those that have waited longest;
+    these leave enough for the next night's hint.
+
+    Args:
+        pasts: the nights before of the cases that may be looked at, oldest first.
+        hints: those of them with a hint tonight.
+        busy_s: what tonight's blocks took on this unit.
+    """
+    left_s = allowance_s(pasts, busy_s)
+    chosen = []
+    for case in sorted(pasts, key=lambda case: (case not in hints, _last_look(pasts[case]), case)):
+        expected_s = look_s(pasts[case])
+        if expected_s * (1 if case in hints else 2) <= left_s:
+            chosen.append(case)
+            left_s -= expected_s
+    return chosen
+
+
+def is_hint(judgement: Judgement) -> bool:
+    """Whether the nights before show something that does not suffice to suspect a change."""
+    smallest = math.log(DUET_RULES.smallest_ratio)
+    return any(look.score >= HINT_SCORE and abs(look.change) >= smallest for look in judgement.looks)
+
+
+def allowance_s(pasts: Mapping[Case, Sequence[PastNight]], busy_s: float) -> float:
+    """Seconds that tonight's looks may take: the share of the last nights' time that their duets have left."""
+    recent = [night for past in pasts.values() for night in past[-ALLOWANCE_NIGHTS:]]
+    spent_s = sum(night.duet_s for night in recent if night.verdict not in CHANGED_SOFTWARE)
+    return ALLOWANCE * (busy_s + sum(night.busy_s for night in recent)) - spent_s
+
+
+def look_s(past: Sequence[PastNight]) -> float:
+    """Expected seconds of a look by the calendar."""
+    looks_s = [night.duet_s for night in past if night.pairs and not night.suspected]
+    if looks_s:
+        return statistics.fmean(looks_s)
+    busy_s = [night.busy_s / max(night.blocks, 1) for night in past if night.busy_s]
+    return GLANCE_PAIRS * PAIR_BLOCKS * (busy_s[-1] if busy_s else 0.0)
+
+
+def _last_look(past: Sequence[PastNight]) -> int:
+    return max((night.run for night in past if night.against is not None), default=0)

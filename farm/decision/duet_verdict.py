@@ -1,0 +1,68 @@
+"""Joins what the nights before say of a series with what a duet says of the software. Pure functions."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from farm.decision.duet import looks_changed
+from farm.decision.judgement import Judgement, Verdict
+from farm.rows.duet import DuetFigures, SoftwareVerdict
+
+OF_SOFTWARE = {SoftwareVerdict.SLOWER: Verdict.REGRESSION, SoftwareVerdict.FASTER: Verdict.IMPROVEMENT}
+UNPROVEN = {
+    Verdict.REGRESSION: Verdict.PROVISIONAL_REGRESSION,
+    Verdict.IMPROVEMENT: Verdict.PROVISIONAL_IMPROVEMENT,
+}
+
+
+def with_duet(judgement: Judgement, duet: DuetFigures | None) -> Judgement:
+    """The verdict on a latency when the software was asked too; only a duet can say that it is the software.
+
+    `duet` is None where the run keeps no bundles: the nights before then decide alone.
+    """
+    if duet is None:
+        return judgement
+    if duet.verdict in OF_SOFTWARE and judgement.verdict in (
+        Verdict.UNCHANGED,
+        Verdict.NEW,
+        *UNPROVEN,
+        *UNPROVEN.values(),
+    ):
+        return _of_software(judgement, duet)
+    if not looks_changed(judgement):
+        return judgement
+    if duet.fallback:
+        return dataclasses.replace(judgement, reason=f"{judgement.reason}; by the nights before alone: {duet.fallback}")
+    if (duet.verdict == SoftwareVerdict.SAME and duet.suspected) or (duet.verdict and duet.settled_by is not None):
+        return _of_environment(judgement, duet)
+    why = "a duet did not decide it" if duet.verdict else "no duet was made; another night decides"
+    verdict = UNPROVEN.get(judgement.verdict, judgement.verdict)
+    return dataclasses.replace(judgement, verdict=verdict, reason=f"{judgement.reason}; {why}")
+
+
+def _of_software(judgement: Judgement, duet: DuetFigures) -> Judgement:
+    """The software changed, by what the duet says."""
+    low, high = duet.ratio_ci or (None, None)
+    verdict = OF_SOFTWARE[duet.verdict]
+    said = dataclasses.replace(judgement, verdict=verdict, ratio=duet.ratio, low=low, high=high, more=0)
+    return dataclasses.replace(said, reason=f"the software: {duet_text(duet)}")
+
+
+def _of_environment(judgement: Judgement, duet: DuetFigures) -> Judgement:
+    """The level moved, and the software of an earlier night moved with it."""
+    named = "; ".join(duet.environment) or "no fact of the unit tells why (heat, clocks, hardware)"
+    settled = f", as the duet of run {duet.settled_by} said" if duet.settled_by is not None else ""
+    reason = f"{judgement.reason}; not the software{settled}: {duet_text(duet)}; {named}"
+    return dataclasses.replace(judgement, verdict=Verdict.ENVIRONMENT_CHANGED, reason=reason, more=0)
+
+
+def duet_text(duet: DuetFigures) -> str:
+    """`+10.1 % (+9.5 to +10.8 %) against the software of run 12 in 16 pairs`."""
+    if duet.identical:
+        return f"it is that of run {duet.against}, byte for byte"
+    if duet.ratio is None or duet.ratio_ci is None:
+        return f"no pair against the software of run {duet.against} counts"
+    ratio, low, high = (100 * math.expm1(math.log(value)) for value in (duet.ratio, *duet.ratio_ci))
+    count = len(duet.good_pairs)
+    return f"{ratio:+.1f} % ({low:+.1f} to {high:+.1f} %) against that of run {duet.against} in {count} pairs"

@@ -1,0 +1,184 @@
+"""The bundles of a nightly run: what a case leaves for later nights, and what earlier nights have left for it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from farm.config.execution import Execution
+from farm.decision.duet_schedule import PastNight
+from farm.decision.judgement import Judgement, Verdict
+from farm.jobs.compare.bundle import Bundle
+from farm.jobs.compare.duet import Arm, Array, Entry
+from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.loading import Loaded
+from farm.nightly.night import Night
+from farm.rows.bundle import BundleManifest
+from farm.rows.duet import DuetFigures
+from farm.rows.nightly import NightlyRow
+from farm.rows.row import row_fingerprint
+from farm.rows.run_info import RunInfo
+from farm.rows.series import Case, Metric, highest_temperature_c
+from farm.rows.status import Status
+from farm.store.bundle_archive import BundleArchive
+from farm.workspace import data_file
+from runtime.native.build import build_farmrt
+
+Inputs = Mapping[str, Array]
+
+FINISHED = "finished"
+NEWEST = 60  # nights that are looked back on: a month, twice over
+ACCEPTED = (
+    Verdict.UNCHANGED,
+    Verdict.NEW,
+    Verdict.REPLACED,
+    Verdict.IMPROVEMENT,
+    Verdict.PROVISIONAL_IMPROVEMENT,
+    Verdict.ENVIRONMENT_CHANGED,
+)
+DRIVER_FACTS = ("gpu", "driver", "opencl")  # of a fingerprint; the rest of it is software of farm
+TOLD_DEGREES_C = 8.0
+
+
+@dataclasses.dataclass(frozen=True)
+class NightBundles:
+    """The archive as one nightly run uses it: `info` is the run, `of_case` what each case's earlier nights left."""
+
+    archive: BundleArchive
+    info: RunInfo
+    of_case: Mapping[Case, Sequence[BundleManifest]]
+
+    def before(self, case: Case) -> Sequence[BundleManifest]:
+        """The manifests of a case's earlier nights, oldest first."""
+        return self.of_case.get(case, ())
+
+    def past(self, case: Case) -> list[PastNight]:
+        """The same as the schedule reads it."""
+        return [past_night(manifest) for manifest in self.before(case)]
+
+
+def night_bundles(archive: BundleArchive, info: RunInfo, runs: Sequence[RunInfo]) -> NightBundles:
+    """What the archive holds of earlier runs of this name that the store knows."""
+    started = {run.id: run.started for run in runs if run.id < info.id and run.state == FINISHED}
+    of_case: dict[Case, list[BundleManifest]] = {}
+    for manifest in archive.manifests(info.name, NEWEST):
+        if started.get(manifest.run) == manifest.started:
+            of_case.setdefault(case_of_manifest(manifest), []).append(manifest)
+    return NightBundles(archive, info, of_case)
+
+
+def case_of_manifest(manifest: BundleManifest) -> Case:
+    """The case that a manifest is of."""
+    return Case(manifest.unit, manifest.library, manifest.model, manifest.runtime, manifest.setting)
+
+
+def past_night(manifest: BundleManifest) -> PastNight:
+    """A manifest as the schedule reads it."""
+    return PastNight(
+        run=manifest.run,
+        has_bundle=bool(manifest.files),
+        against=manifest.against,
+        verdict=manifest.verdict,
+        suspected=manifest.suspected,
+        pairs=manifest.pairs,
+        duet_s=manifest.duet_s,
+        busy_s=manifest.busy_s,
+        blocks=max(manifest.blocks, 1),
+    )
+
+
+def leave_bundle(
+    bundles: NightBundles, opened: OpenUnit, case: Case, loaded: Loaded, facts: Mapping[str, str]
+) -> BundleManifest:
+    """Leaves what the unit works with tonight; only a run that ends well makes a bundle of it that others use."""
+    manifest = BundleManifest(
+        name=bundles.info.name,
+        unit=case.unit,
+        soc=opened.unit.soc,
+        library=case.library,
+        model=case.model,
+        runtime=case.runtime,
+        setting=case.setting,
+        run=bundles.info.id,
+        started=bundles.info.started,
+        commit=bundles.info.commit,
+        settings={"execution": loaded.execution.given, "limit_kernel_time": _is_limited(loaded)},
+        facts={**facts, **_driver_facts(row_fingerprint(loaded.plan.target))},
+    )
+    paths = {
+        "farmrt": Path(build_farmrt(opened.unit.abi)),
+        "plan": loaded.plan_file,
+        "weights": data_file(loaded.plan_file),
+        "tuned": loaded.tuned,
+        "kernels": loaded.kernels,
+    }
+    return bundles.archive.leave(manifest, {role: path for role, path in paths.items() if path})
+
+
+def _is_limited(loaded: Loaded) -> bool:
+    return loaded.prepared.settings.limit_opencl_kernel_time
+
+
+def _driver_facts(fingerprint: Mapping[str, str]) -> dict[str, str]:
+    return {name: fingerprint[name] for name in DRIVER_FACTS if fingerprint.get(name)}
+
+
+def changed_facts(before: BundleManifest, tonight: BundleManifest) -> tuple[str, ...]:
+    """What the unit said otherwise in the two nights, as `driver: 3.1 in run 12, 3.2 tonight`."""
+    changed = [
+        f"{name}: {was} in run {before.run}, {tonight.facts[name]} tonight"
+        for name, was in before.facts.items()
+        if name in tonight.facts and tonight.facts[name] != was
+    ]
+    was_c, now_c = before.temperature_c, tonight.temperature_c
+    if was_c is not None and now_c is not None and abs(now_c - was_c) >= TOLD_DEGREES_C:
+        changed.append(f"temperature: {was_c:.0f} °C in run {before.run}, {now_c:.0f} °C tonight")
+    return tuple(changed)
+
+
+def duet_entry(archive: BundleArchive, arm: Arm, manifest: BundleManifest, folder: Path, inputs: Inputs) -> Entry:
+    """A bundle as one of the two of a duet, its files in a folder; raises LostBundleError."""
+    files = archive.fetch(manifest, folder)
+    bundle = Bundle(
+        source="",
+        versions={},
+        library=manifest.library,
+        model=manifest.model,
+        runtime=manifest.runtime,
+        outputs=(),
+        fingerprint={},
+        settings=manifest.settings,
+        limit_kernel_time=bool(manifest.settings.get("limit_kernel_time")),
+        execution=Execution(**manifest.settings.get("execution", {})),
+    )
+    return Entry(arm, bundle, folder, inputs, files.get("kernels"), files.get("tuned"))
+
+
+def keep_bundles(archive: BundleArchive, night: Night) -> None:
+    """Settles what a night leaves: accepted cases keep their files, the others what their duet said alone."""
+    tonights = [one for one in archive.manifests(night.run.name, NEWEST) if one.run == night.run.id]
+    left = {case_of_manifest(manifest): manifest for manifest in tonights}
+    for device in night.devices:
+        for report in device.cases:
+            if report.row is not None and (manifest := left.get(report.case)) is not None:
+                latency = next((one.judgement for one in report.series if one.key.metric == Metric.LATENCY), None)
+                archive.write(_settled(manifest, report.row, latency))
+
+
+def _settled(manifest: BundleManifest, row: NightlyRow, latency: Judgement | None) -> BundleManifest:
+    is_accepted = row.status == Status.OK and latency is not None and latency.verdict in ACCEPTED
+    duet = row.duet or DuetFigures()
+    return manifest.model_copy(
+        update={
+            "files": manifest.files if is_accepted else {},
+            "against": duet.against if duet.verdict else None,
+            "verdict": duet.verdict,
+            "suspected": duet.suspected,
+            "pairs": len(duet.pairs),
+            "duet_s": duet.seconds,
+            "busy_s": row.busy_s,
+            "blocks": len(row.blocks),
+            "temperature_c": highest_temperature_c(row.blocks),
+        }
+    )

@@ -1,0 +1,53 @@
+"""What a night leaves of a case for later nights: hashes of the files that the unit worked with, and its duet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from farm.rows.duet import SoftwareVerdict
+from farm.rows.record import Figure, Record
+
+
+class BundleManifest(Record):
+    """A case's night in the bundle archive; without `files` where the night was not accepted or they had to go.
+
+    `name` is that of the nightly run, `files` role -> SHA-256 (`farmrt`, `plan`, `weights`, `tuned`, `kernels`).
+    `settings` is how they are loaded and executed, `facts` what the unit said of its system and drivers.
+    `against` to `duet_s` are the night's duet, `busy_s` what its `blocks` took, `temperature_c` the highest meanwhile.
+    """
+
+    name: str
+    unit: str
+    soc: str
+    library: str
+    model: str
+    runtime: str
+    setting: str
+    run: int
+    started: str
+    commit: str = ""
+    files: dict[str, str] = Field(default_factory=dict)
+    settings: dict[str, Any] = Field(default_factory=dict)
+    facts: dict[str, str] = Field(default_factory=dict)
+    against: int | None = None
+    verdict: SoftwareVerdict = SoftwareVerdict.NONE
+    suspected: bool = False
+    pairs: int = 0
+    duet_s: float = 0.0
+    busy_s: float = 0.0
+    blocks: int = 0
+    temperature_c: Figure = None
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """What all nights of the case have in common."""
+        return (self.name, self.unit, self.library, self.model, self.runtime, self.setting)
+
+    def __str__(self) -> str:
+        return f"bundle of run {self.run}, {self.model} ({self.runtime}, {self.setting}) on {self.unit}"
+
+    def is_same_software(self, other: BundleManifest) -> bool:
+        """Whether the unit would work with the very same bytes in the same way."""
+        return bool(self.files) and (self.files, self.settings) == (other.files, other.settings)

@@ -1,0 +1,68 @@
+"""Duets of a nightly run: the software of an earlier night and tonight's, measured in turns in the same minutes."""
+
+from __future__ import annotations
+
+import enum
+import statistics
+
+from pydantic import Field
+
+from farm.rows.nightly_block import Block
+from farm.rows.record import Figure, Record
+
+
+class SoftwareVerdict(enum.StrEnum):
+    """What a duet says of tonight's software; `NONE` where none was made."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+    SAME = "same"
+    UNDECIDED = "undecided"
+    NONE = ""
+
+
+class DuetPair(Record):
+    """A fresh process of each software, run in turns; `before` is that of the run `against`."""
+
+    against: int
+    before: Block
+    tonight: Block
+
+    @property
+    def times_ms(self) -> tuple[float, float] | None:
+        """The median round of the earlier software and of tonight's; None where heat spoiled the pair."""
+        if self.before.throttled or self.tonight.throttled:
+            return None
+        return statistics.median(self.before.samples), statistics.median(self.tonight.samples)
+
+
+class DuetFigures(Record):
+    """A duet and its verdict.
+
+    `against` is the run whose software was measured, with its start and commit. `suspected`: the nights before said
+    that something has changed; else it was a scheduled look. `ratio` is tonight's time over that of the earlier
+    software, with its 95 % interval. `identical`: both are the same to the byte, so that nothing was measured.
+    `settled_by` is the run whose duet said of the same suspicion that it is not the software: a glance was enough.
+    `environment` names what else of the unit is different. `fallback` says why no duet could be made.
+    `seconds` is what it took, `share` that over the time of the case's blocks.
+    """
+
+    against: int | None = None
+    against_time: str = ""
+    against_commit: str = ""
+    suspected: bool = False
+    verdict: SoftwareVerdict = SoftwareVerdict.NONE
+    ratio: Figure = None
+    ratio_ci: tuple[float, float] | None = None
+    pairs: tuple[DuetPair, ...] = ()
+    identical: bool = False
+    settled_by: int | None = None
+    environment: tuple[str, ...] = ()
+    fallback: str = ""
+    seconds: float = Field(default=0.0, ge=0.0)
+    share: Figure = None
+
+    @property
+    def good_pairs(self) -> list[tuple[float, float]]:
+        """The times of all pairs that nothing spoiled."""
+        return [times for pair in self.pairs if (times := pair.times_ms)]

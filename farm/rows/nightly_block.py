@@ -1,0 +1,26 @@
+"""A block of a nightly run: some rounds in a row of one case."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from farm.rows.device_state import DeviceState
+from farm.rows.record import Record
+
+
+class Block(Record):
+    """Some rounds in a row of a nightly run, with the state of the unit round them.
+
+    `samples` are wall times in milliseconds; `arm` is `a` or `b`, the two labels of the A/A control; `rerun` says that
+    it was measured to confirm what blocks before it showed; `throttled` what spoiled it (empty: nothing).
+    """
+
+    time: str
+    arm: str
+    rerun: bool = False
+    init_ms: float
+    first_ms: float
+    samples: tuple[float, ...] = Field(min_length=1)
+    throttled: str = ""
+    state_before: DeviceState
+    state_after: DeviceState

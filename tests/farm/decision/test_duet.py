@@ -1,0 +1,183 @@
+"""The decision on duets: exact without a change, sensitive with one, few pairs first; what a night asks for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from farm.decision.duet import DUET_RULES, DuetJudgement, judge_duet, signed_rank_chance
+from farm.decision.duet_schedule import (
+    ALLOWANCE,
+    MENDED_NIGHTS,
+    PastNight,
+    allowance_s,
+    looks_tonight,
+    scheduled_against,
+    suspected_duet,
+)
+from farm.decision.duet_verdict import with_duet
+from farm.decision.judgement import Judgement, OnsetTest, Verdict
+from farm.rows.duet import DuetFigures, SoftwareVerdict
+from farm.rows.series import Case
+
+CHANGED = Judgement(Verdict.PROVISIONAL_REGRESSION, "+10.0 % against 20 nights", ratio=1.1, low=1.08, high=1.12)
+UNCHANGED = Judgement(Verdict.UNCHANGED, "as before")
+
+
+def pairs_of(logs: Sequence[float]) -> list[tuple[float, float]]:
+    return [(10.0, 10.0 * math.exp(log)) for log in logs]
+
+
+def duet(change: float, spread: float, seed: int, suspected: bool = True) -> tuple[DuetJudgement, int]:
+    """A whole duet, and how many pairs it took."""
+    random, logs = np.random.default_rng(seed), list[float]()
+    judgement = judge_duet([], suspected)
+    while judgement.more:
+        logs += (math.log1p(change) + spread * random.standard_t(3, judgement.more)).tolist()
+        judgement = judge_duet(pairs_of(logs), suspected)
+    return judgement, len(logs)
+
+
+@pytest.mark.parametrize("count", [3, 6, 11, 20])
+def test_the_chance_is_that_of_wilcoxons_test(count: int) -> None:
+    logs = np.random.default_rng(count).normal(0.3, 1, count)
+    assert signed_rank_chance(logs) == pytest.approx(stats.wilcoxon(logs, method="exact").pvalue)
+
+
+def test_ties_and_pairs_without_a_difference_tell_no_change() -> None:
+    assert signed_rank_chance(np.zeros(20)) == 1.0
+    assert signed_rank_chance(np.array([0.1, -0.1] * 8)) > 0.5
+    assert judge_duet(pairs_of([0.0] * 6), True).verdict == SoftwareVerdict.SAME
+
+
+@pytest.mark.parametrize(("change", "verdict"), [(0.05, "slower"), (-0.05, "faster"), (0.0, "same")])
+def test_what_a_duet_says_is_true(change: float, verdict: str) -> None:
+    said = [duet(change, 0.01, seed)[0] for seed in range(60)]
+    assert sum(one.verdict == verdict for one in said) >= 57
+    covered = sum(one.low <= 1 + change <= one.high for one in said if one.low and one.high)
+    assert covered >= 51, "a 95 % interval, at looks that the data chose"
+
+
+def test_equal_software_is_next_to_never_called_changed() -> None:
+    """Whatever the noise: heavy tails, and two clock states that each process draws."""
+    random, called = np.random.default_rng(1), 0
+    for number in range(3000):
+        states = 0.15 * (random.random((32, 2)) < 0.5)
+        logs = states[:, 1] - states[:, 0] + 0.02 * random.standard_t(3, 32) * (number % 2)
+        for look in DUET_RULES.looks:
+            called += judge_duet(pairs_of(logs[:look].tolist()), True).verdict in ("slower", "faster")
+    assert called <= 2, "0.3 are to be expected"
+
+
+def test_a_change_that_is_not_worth_telling_is_none() -> None:
+    assert judge_duet(pairs_of([0.012, 0.0121, 0.0119, 0.0122] * 8), True).verdict == SoftwareVerdict.SAME
+
+
+def test_few_pairs_suffice_where_nothing_asks_for_more() -> None:
+    glances = [duet(0.0, 0.005, seed, suspected=False) for seed in range(40)]
+    assert sorted(count for _, count in glances)[35] == DUET_RULES.looks[0]
+    assert all(not one.more for one, _ in glances)
+    assert duet(0.0, 0.005, 1)[1] >= 6, "a suspicion is not settled by a glance"
+    assert duet(0.10, 0.005, 1, suspected=False)[0].verdict == SoftwareVerdict.SLOWER
+
+
+def test_pairs_that_heat_spoiled_are_made_up_for_and_none_tells_nothing() -> None:
+    assert judge_duet([], True).more == 6 and judge_duet([], False).more == 2
+    assert judge_duet(pairs_of([0.1] * 5), True).more == 1
+
+
+def nights(count: int, **of_last: object) -> list[PastNight]:
+    """Nights with bundles, of runs 1 to `count`."""
+    past = [PastNight(run, True, busy_s=60.0) for run in range(1, count)]
+    return [*past, PastNight(**{"run": count, "has_bundle": True, "busy_s": 60.0, **of_last})]  # type: ignore[arg-type]
+
+
+def test_what_looks_changed_is_asked_against_the_last_good_software_before_it_may_have_begun() -> None:
+    assert suspected_duet(nights(20), UNCHANGED) is None
+    plan = suspected_duet(nights(20), CHANGED)
+    assert plan and (plan.against, plan.suspected) == (20, True)
+    looks = (OnsetTest(3, 0, 0.1, 0.02, 5.0, 2.0), OnsetTest(8, 0, 0.1, 0.05, 2.0, 0.5))
+    since = Judgement(Verdict.REGRESSION, "seen in 3 nights", nights=3, looks=looks)
+    plan = suspected_duet(nights(20), since)
+    assert plan and plan.against == 18, "the change may have begun in run 19"
+    assert suspected_duet([PastNight(1, False)], CHANGED) is None
+    new = suspected_duet(nights(2), Judgement(Verdict.NEW, "2 of 4 nights"))
+    assert new and (new.against, new.suspected) == (2, False), "no history can judge yet"
+
+
+def test_a_slowdown_is_asked_for_again_until_it_is_mended_or_a_week_old() -> None:
+    found = PastNight(21, False, against=12, verdict=SoftwareVerdict.SLOWER)
+    plan = suspected_duet([*nights(20), found], UNCHANGED)
+    assert plan and plan.against == 12
+    mended = PastNight(22, True, against=12, verdict=SoftwareVerdict.SAME, suspected=True)
+    assert suspected_duet([*nights(20), found, mended], UNCHANGED) is None
+    stays = [PastNight(21 + more, False, against=12, verdict=SoftwareVerdict.SLOWER) for more in range(MENDED_NIGHTS)]
+    assert suspected_duet([*nights(20), *stays[:-1]], UNCHANGED)
+    assert suspected_duet([*nights(20), *stays], UNCHANGED) is None
+    assert scheduled_against([*nights(20), *stays]) is None, "what was told is not told again"
+    assert scheduled_against([*nights(20), *stays, PastNight(40, True)]) == 40
+
+
+def test_a_glance_is_enough_for_what_a_duet_has_settled() -> None:
+    settled = nights(20, against=19, verdict=SoftwareVerdict.SAME, suspected=True)
+    plan = suspected_duet(settled, CHANGED)
+    assert plan and (plan.suspected, plan.settled_by) == (False, 20)
+
+
+def test_looks_go_back_thirty_nights_and_seven_in_turn() -> None:
+    assert scheduled_against(nights(40)) == 11
+    looked = nights(40, against=10, verdict=SoftwareVerdict.SAME)
+    assert scheduled_against(looked) == 34
+    assert scheduled_against(nights(5)) == 1 and scheduled_against([]) is None
+
+
+def test_looks_are_paid_from_an_allowance_hints_first_then_who_waited_longest() -> None:
+    cases = [Case("u", "l", name, "gpu", "default") for name in "abc"]
+    pasts = {case: nights(10) for case in cases}
+    assert allowance_s(pasts, 180.0) == pytest.approx(ALLOWANCE * (180 + 3 * 600))
+    spent = {**pasts, cases[0]: nights(10, against=3, verdict=SoftwareVerdict.SAME, pairs=2, duet_s=30.0)}
+    assert looks_tonight(spent, [], 180.0) == [cases[1], cases[2], cases[0]]
+    assert looks_tonight(spent, [cases[0]], 180.0)[0] == cases[0]
+    costly = {case: nights(10, against=3, verdict=SoftwareVerdict.SAME, pairs=2, duet_s=100.0) for case in cases}
+    assert looks_tonight(costly, [], 180.0) == []
+
+
+DUET: dict[str, Any] = {"against": 7, "ratio": 1.1, "ratio_ci": (1.09, 1.11)}
+
+
+def test_only_a_duet_says_that_it_is_the_software() -> None:
+    slower = DuetFigures(**DUET, verdict=SoftwareVerdict.SLOWER)
+    for judgement in (CHANGED, UNCHANGED):
+        told = with_duet(judgement, slower)
+        assert told.verdict == Verdict.REGRESSION and (told.ratio, told.low, told.high) == (1.1, 1.09, 1.11)
+        assert told.verdict.is_bad and "against that of run 7" in told.reason
+    unproven = with_duet(Judgement(Verdict.REGRESSION, "+10 %"), DuetFigures(against=7))
+    assert unproven.verdict == Verdict.PROVISIONAL_REGRESSION
+    undecided = DuetFigures(**DUET, verdict=SoftwareVerdict.UNDECIDED, suspected=True)
+    assert with_duet(Judgement(Verdict.REGRESSION, "+10 %"), undecided).verdict == Verdict.PROVISIONAL_REGRESSION
+
+
+def test_where_the_software_is_the_same_the_environment_changed() -> None:
+    same = DuetFigures(**DUET, verdict=SoftwareVerdict.SAME, suspected=True, environment=("driver: 1 -> 2",))
+    told = with_duet(CHANGED, same)
+    assert told.verdict == Verdict.ENVIRONMENT_CHANGED and not told.verdict.is_bad and "driver: 1 -> 2" in told.reason
+    assert told.ratio == CHANGED.ratio, "by how much the level moved"
+    assert with_duet(UNCHANGED, same) == UNCHANGED
+
+
+def test_without_a_bundle_the_nights_before_decide_and_it_is_said() -> None:
+    regression = Judgement(Verdict.REGRESSION, "+10 %")
+    told = with_duet(regression, DuetFigures(fallback="no bundle yet"))
+    assert told.verdict == Verdict.REGRESSION and "by the nights before alone: no bundle yet" in told.reason
+    assert with_duet(regression, None) == regression
+
+
+@pytest.mark.parametrize("verdict", [Verdict.FAILED, Verdict.WRONG_RESULT, Verdict.SPOILED, Verdict.MISSING])
+def test_a_duet_changes_no_verdict_on_something_else(verdict: Verdict) -> None:
+    judgement = Judgement(verdict, "why")
+    assert with_duet(judgement, DuetFigures(**DUET, verdict=SoftwareVerdict.FASTER)) == judgement
