@@ -83,6 +83,7 @@ class Judgement:
 
     Attributes:
         reason: one sentence for people.
+        measured: how the reason begins, where it begins with the change that `ratio`, `low` and `high` give.
         value, baseline: tonight's figure and the one it is compared with; None where there is none.
         baseline_nights: how many nights the baseline is made of.
         ratio, low, high: tonight over baseline with its 95 % confidence interval (of differences for metrics that are
@@ -111,3 +112,9 @@ class Judgement:
     noise: Noise | None = None
     change_points: tuple[ChangePoint, ...] = ()
     looks: tuple[OnsetTest, ...] = ()
+    measured: str = ""
+
+    @property
+    def why(self) -> str:
+        """The reason without the change, for where that stands beside it."""
+        return self.reason.removeprefix(self.measured).lstrip(",:; ") or self.reason

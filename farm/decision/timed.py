@@ -192,6 +192,7 @@ class TimedTest:
             nights=onset.nights,
             noise=self._model.noise,
             looks=tuple(self._looks),
+            measured=self._percent_text(onset),
         )
 
     def baseline_of(self, nights: int) -> Sequence[Point]:

@@ -24,9 +24,9 @@ from farm.safe_text import one_line, word
 # Sections of the summary, in order: heading, id, verdicts, and what is said where there is none.
 SECTIONS = (
     ("Worse", "worse", (Verdict.WRONG_RESULT, Verdict.REGRESSION)),
+    ("The environment changed, not the software", "environment", (Verdict.ENVIRONMENT_CHANGED,)),
     ("Failed or missing", "failed", (Verdict.FAILED, Verdict.MISSING)),
     ("Perhaps: seen, but not confirmed", "perhaps", (Verdict.PROVISIONAL_REGRESSION, Verdict.PROVISIONAL_IMPROVEMENT)),
-    ("The environment changed, not the software", "environment", (Verdict.ENVIRONMENT_CHANGED,)),
     ("Better", "better", (Verdict.IMPROVEMENT,)),
     ("Spoiled by the devices' state", "spoiled", (Verdict.SPOILED,)),
     ("New or replaced", "new", (Verdict.REPLACED, Verdict.NEW)),

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from farm.decision.judgement import OnsetTest, Verdict
+from farm.decision.judgement import Judgement, OnsetTest, Verdict
 from farm.decision.regression import judge_series, needs_twin, twin_evidence
 from farm.decision.rules import RULES
 from farm.decision.timed import TwinEvidence
@@ -166,3 +166,10 @@ def test_a_figure_measured_once_a_night_needs_a_second_night() -> None:
     first = judge_series(once, slow[0], Metric.TUNED_RATIO)
     assert (first.verdict, first.more) == (Verdict.PROVISIONAL_REGRESSION, 0)
     assert judge_series([*once, slow[0]], slow[1], Metric.TUNED_RATIO).verdict == Verdict.REGRESSION
+
+
+def test_why_adds_to_the_change_instead_of_repeating_it() -> None:
+    told = Judgement(Verdict.REGRESSION, "+9.8 % (+7 to +12 %) against 30 nights, 3 re-runs agree", measured="+9.8 %")
+    assert dataclasses.replace(told, measured="+9.8 % (+7 to +12 %) against 30 nights").why == "3 re-runs agree"
+    assert dataclasses.replace(told, measured="").why == told.reason
+    assert Judgement(Verdict.NEW, "+1 %", measured="+1 %").why == "+1 %", "nothing is left unsaid"
