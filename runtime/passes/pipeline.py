@@ -18,6 +18,7 @@ from runtime.passes.identity_removal import remove_identities
 from runtime.passes.pad_fusion import fuse_pads
 from runtime.passes.reshape_merging import merge_reshapes
 from runtime.passes.residual_fusion import fuse_residuals
+from runtime.passes.squeeze_movement import move_squeezes
 from runtime.passes.transpose_merging import merge_transposes
 from runtime.passes.transpose_movement.movement import move_transposes
 
@@ -30,6 +31,7 @@ PASSES: Mapping[str, Callable[[Graph], list[str]]] = {
     "transpose merging": merge_transposes,
     "hard swish": fuse_hard_swishes,
     "reshape merging": merge_reshapes,
+    "squeeze movement": move_squeezes,
     "batch-norm folding": fold_batch_norms,
     "bias fusion": fuse_biases,
     "pad fusion": fuse_pads,
