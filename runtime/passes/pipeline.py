@@ -22,6 +22,7 @@ from runtime.passes.normalization_scale import fold_normalization_scales
 from runtime.passes.pad_fusion import fuse_pads
 from runtime.passes.reshape_merging import merge_reshapes
 from runtime.passes.residual_fusion import fuse_residuals
+from runtime.passes.squeeze_movement import move_squeezes
 from runtime.passes.transpose_merging import merge_transposes
 from runtime.passes.transpose_movement.movement import move_transposes
 from runtime.passes.transposed_operands import absorb_transposed_operands
@@ -40,6 +41,7 @@ PASSES: Mapping[str, Callable[[Graph], list[str]]] = {
     "hard swish": fuse_hard_swishes,
     "gated activations": fuse_gated_activations,
     "reshape merging": merge_reshapes,
+    "squeeze movement": move_squeezes,
     "batch-norm folding": fold_batch_norms,
     "bias fusion": fuse_biases,
     "pad fusion": fuse_pads,

@@ -23,6 +23,7 @@ from runtime.passes.identity_removal import remove_identities
 from runtime.passes.pad_fusion import fuse_pads
 from runtime.passes.reshape_merging import merge_reshapes
 from runtime.passes.residual_fusion import fuse_residuals
+from runtime.passes.squeeze_movement import move_squeezes
 from runtime.passes.transpose_merging import merge_transposes
 from tests.runtime.graphs import GraphMaker
 
@@ -412,6 +413,38 @@ def test_reshapes_merge(make: GraphMaker) -> None:
     last = make.add("Reshape", middle, shape=(24,))
     graph = applied(merge_reshapes, make, last, make.add("Neg", middle))
     assert [node.inputs for node in graph.nodes] == [[x], [x], [middle]]
+
+
+def line(make: GraphMaker, channels: int = 4) -> str:
+    """A convolution along one axis: of images of one row, which is then dropped."""
+    image = make.add("Reshape", make.input(2, 3, 7), shape=(2, 3, 1, 7))
+    return make.add("Reshape", make.conv(image, channels), shape=(2, channels, 7))
+
+
+FOLLOWING: dict[str, Callable[[GraphMaker, str], str]] = {
+    "activation": lambda make, x: make.add("LeakyRelu", x, alpha=0.1),
+    "bias": lambda make, x: make.add("Sub", make.weights(4, 1), x, activation="relu"),
+    "scale along the row": lambda make, x: make.add("Mul", x, make.weights(7)),
+    "scalar": lambda make, x: make.add("Div", x, constant(make, 3)),
+    "residual": lambda make, x: make.add("Add", make.input(2, 4, 7), x),
+    "batch norm": batch_norm,
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWING)
+def test_what_follows_a_squeezed_convolution_comes_before_the_squeeze(make: GraphMaker, name: str) -> None:
+    y = FOLLOWING[name](make, line(make))
+    graph = applied(move_squeezes, make, y)
+    ops = [op for op in operators(graph) if op != "Reshape"]
+    assert graph.nodes[-1].op == "Reshape" and graph.nodes[-2].op == ops[-1]
+    assert graph.shape(graph.nodes[-2].output) == (2, 4, 1, 7)
+
+
+def test_a_squeeze_that_others_read_or_that_is_none_stays(make: GraphMaker) -> None:
+    x = line(make)
+    wider = make.add("Add", line(make), make.input(5, 2, 4, 7))
+    regrouped = make.add("Reshape", make.conv(make.input(2, 3, 1, 6), 4), shape=(2, 6, 4))
+    unchanged(move_squeezes, make, make.add("Relu", x), make.add("Neg", x), wider, make.add("Relu", regrouped))
 
 
 def shuffle(make: GraphMaker, x: str, groups: int, perm: tuple[int, ...] = (0, 2, 1, 3, 4)) -> str:

@@ -225,9 +225,15 @@ def _tie(editor: GraphEditor, region: Region) -> None:
             if index is not None and tensor in region.operators[index].tensors:
                 group.operators.add(index)
             elif region.dissolved.get(node.output) is not node:
-                group.pins.add((frame, format_category(node.op) == FormatCategory.FIXED))
+                group.pins.add((frame, _is_fixed(editor, node)))
     for index, movable in enumerate(region.operators):
         _tie_narrow_operands(graph, region, movable, index)
+
+
+def _is_fixed(editor: GraphEditor, node: Node) -> bool:
+    """Whether a node is of fixed format, or a Reshape of what such a node writes: a convolution along one axis."""
+    writer = editor.producer(node.inputs[0]) if node.op == "Reshape" else node
+    return writer is not None and format_category(writer.op) == FormatCategory.FIXED
 
 
 def aligned(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
