@@ -38,7 +38,7 @@ def fuse_attention(graph: Graph) -> list[str]:
 
 
 def _fuse(editor: GraphEditor, node: Node) -> bool:
-    softmax = editor.sole_producer(node.inputs[0], "Softmax")
+    softmax = _softmax(editor, node.inputs[0])
     shape = editor.graph.shape(node.output)
     if softmax is None or softmax.attrs["axis"] != len(shape) - 1 or len(shape) > _MOST_AXES:
         return False
@@ -83,6 +83,19 @@ def _strides(view: SourceView, transposed: bool = False) -> Shape:
     """Strides of batch, head, place and element; of a transposed view the last two stand the other way round."""
     strides = (0, 0, *view.strides)[-4:]
     return (*strides[:2], strides[3], strides[2]) if transposed else strides
+
+
+def _softmax(editor: GraphEditor, tensor: str) -> Node | None:
+    """The softmax that writes a tensor; a choice that always takes it, as ONNX's definition has one, is passed over."""
+    node = editor.sole_producer(tensor, "Softmax", "Elementwise")
+    if node is None or node.op == "Softmax":
+        return node
+    instead = editor.graph.constants.get(node.inputs[0]) if node.attrs["function"] == "where" else None
+    if instead is None or instead.any():
+        return None
+    softmax = editor.sole_producer(node.inputs[2], "Softmax")
+    same_shape = softmax is not None and editor.graph.shape(softmax.output) == editor.graph.shape(tensor)
+    return softmax if same_shape else None
 
 
 def _scores(editor: GraphEditor, tensor: str) -> Scores | None:
@@ -146,6 +159,8 @@ def _output(editor: GraphEditor, node: Node) -> tuple[Node, Shape, Shape]:
 def _mask(editor: GraphEditor, name: str, shape: Shape) -> tuple[tuple[str, Shape], bool]:
     """The mask with its strides, and whether it hides exactly the keys behind a query's place: then there is none."""
     value = editor.graph.constants.get(name)
+    if value is not None and not value.any():
+        name, value = "", None
     if not name or (value is not None and _is_causal(value, shape)):
         return ("", (0, 0, 0, 0)), bool(name)
     return (name, (0, 0, *broadcast_view(editor.graph.shape(name), shape))[-4:]), False

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from runtime.convert import convert
 from runtime.errors import ModelError
+from runtime.evaluate import evaluate
 from runtime.graph import Graph, Node
+from runtime.importers.onnx_importer import import_onnx
 from runtime.operators import OPERATORS, infer_shape
 from runtime.passes.attention_fusion import fuse_attention
 from runtime.passes.transposed_operands import absorb_transposed_operands
 from tests.runtime.graphs import GraphMaker
+from tests.runtime.onnx_models import one_op, random_array
 from tests.runtime.test_passes import applied, operators, unchanged
 
 BATCH, HEADS, PLACES, DEPTH = 2, 3, 5, 4
@@ -93,6 +97,36 @@ def test_a_mask_that_only_lowers_what_follows_stays_a_tensor(make: GraphMaker) -
     graph = applied(fuse_attention, make, attend(make, make.add("Add", scores(make), lowered)))
     assert not attention_of(graph).attrs["causal"]
     assert len(attention_of(graph).inputs) == 4
+
+
+def test_a_mask_of_zeros_is_no_tensor(make: GraphMaker) -> None:
+    graph = applied(fuse_attention, make, attend(make, make.add("Add", scores(make), constant(make, np.zeros(PLACES)))))
+    assert len(attention_of(graph).inputs) == 3
+    assert not attention_of(graph).attrs["causal"]
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_choice_behind_the_softmax_that_never_takes_another_is_passed_over(make: GraphMaker, hidden: bool) -> None:
+    condition = make.graph.add_constant("hidden", np.asarray([[hidden]] * PLACES))
+    attributes = {"function": "where", "dtype": "float32", "alpha": 0.0, "beta": 0.0}
+    weights = make.add("Softmax", scores(make), axis=3)
+    kept = make.add("Elementwise", condition, constant(make, 0), weights, **attributes)
+    graph = applied(fuse_attention, make, make.add("MatMul", kept, split(make)))
+    assert ("Attention" in operators(graph)) != hidden
+
+
+ONNX_ATTENTION: dict[str, dict[str, object]] = {"plain": {}, "causal": {"is_causal": 1}, "scaled": {"scale": 0.25}}
+
+
+@pytest.mark.parametrize("form", ONNX_ATTENTION)
+def test_attention_as_onnx_defines_it_is_one_operator(form: str) -> None:
+    shapes = {"q": (2, 3, 5, 8), "k": (2, 3, 5, 8), "v": (2, 3, 5, 8)}
+    model = one_op("Attention", shapes, opset=23, **ONNX_ATTENTION[form])
+    inputs = {name: random_array(shape, index) for index, (name, shape) in enumerate(shapes.items())}
+    graph, _ = convert(model)
+    assert operators(graph) == ["Attention"]
+    expected = evaluate(import_onnx(model), inputs)["y"]
+    np.testing.assert_allclose(evaluate(graph, inputs)["y"], expected, rtol=1e-5, atol=1e-6)
 
 
 def chosen(make: GraphMaker, condition: np.ndarray, value: float) -> str:
