@@ -17,6 +17,7 @@ from farm.jobs.models.operators import cpu_operators
 from farm.jobs.models.prepare import TestData, prepare
 from farm.model.fetch import Fetcher
 from runtime.convert import convert
+from runtime.errors import UnsupportedError
 from runtime.lowering.lower import lower
 from runtime.native import build
 from runtime.plan.records import StepKind
@@ -144,3 +145,28 @@ def test_without_a_kernel_a_half_plan_calls_the_c_function_in_float(farm: CallFa
     target = Target("host", "host", precision=Precision.FP16_STORAGE, allow_cpu=True)
     steps = [step for step in lower(model.graph, target).steps if step.op == "GatedActivation"]
     assert [(step.kind, step.note) for step in steps] == [(StepKind.CPU, "CPU: no OpenCL kernel")]
+
+
+def lowered_step(example: Path, target: Target) -> Any:
+    steps = lower(prepared(example / "gated.yml").graph, target).steps
+    return next(step for step in steps if step.op == "GatedActivation")
+
+
+def test_a_family_has_its_own_default_and_a_variant_that_does_not_fit_is_not_taken(example: Path) -> None:
+    rules = """defaults={"adreno": variant(VECTOR=8, ITEMS=4)},
+                fits=lambda dims, chosen, target: "too wide" if chosen["VECTOR"] > target.compute_units else "",
+                variants="""
+    replace(example / "acme_operators.py", "variants=", rules)
+    few, many = (Target("any", "host", gpu_family="adreno-6xx", compute_units=units) for units in (4, 8))
+    assert lowered_step(example, many).variant.name == "VECTOR8_ITEMS4"
+    assert lowered_step(example, few).variant.name == "VECTOR4_ITEMS1"
+    assert lowered_step(example, Target("any", "host", gpu_family="mali", compute_units=8)).variant.get("VECTOR") == 4
+
+
+def test_where_no_variant_fits_the_c_function_takes_over_if_it_may(example: Path) -> None:
+    never = 'fits=lambda dims, chosen, target: "this GPU is too small",\n                variants='
+    replace(example / "acme_operators.py", "variants=", never)
+    step = lowered_step(example, Target("any", "host", allow_cpu=True))
+    assert (step.kind, step.note) == (StepKind.CPU, "CPU: this GPU is too small")
+    with pytest.raises(UnsupportedError, match=r"\(com.acme::GatedActivation\): this GPU is too small; its C source"):
+        lowered_step(example, Target("any", "host"))
