@@ -1,4 +1,4 @@
-"""Computes a model's reference outputs with ONNX Runtime."""
+"""Computes a model's reference outputs with ONNX Runtime; with NumPy where it has operators of the project's domain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 
+from runtime.convert import convert
 from runtime.errors import ModelError
+from runtime.evaluate import evaluate
+from runtime.importers.farm_domain import DOMAIN
 
 Array = npt.NDArray[Any]
 ERRORS_ONLY = 3
@@ -35,8 +38,12 @@ class Oracle:
 
 
 def expected_outputs(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Runs a model once; see Oracle."""
-    return Oracle(model).outputs(inputs)
+    """Runs a model once; see Oracle. What ONNX Runtime cannot know, the converted graph computes in NumPy."""
+    if all(node.domain != DOMAIN for node in model.graph.node):
+        return Oracle(model).outputs(inputs)
+    graph, _ = convert(model)
+    values = evaluate(graph, inputs)
+    return {name: values[name] for name in graph.outputs}
 
 
 @contextlib.contextmanager
