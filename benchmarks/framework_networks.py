@@ -83,7 +83,8 @@ def tf1_frozen(folder: Path) -> Path:
         x = v1.placeholder(tf.float32, (None, 32, 32, 3), "input")
         for index, (inputs, outputs) in enumerate(((3, 16), (16, 32))):
             weights = tf.constant(random.normal(0, 0.2, (3, 3, inputs, outputs)).astype("f"))
-            weights = tf.quantization.fake_quant_with_min_max_args(weights, -1, 1, name=f"weights{index}")
+            range_ = tf.constant(-1.0), tf.constant(1.0)
+            weights = tf.quantization.fake_quant_with_min_max_vars(weights, *range_, name=f"weights{index}")
             x = tf.nn.conv2d(x, weights, 2, "SAME", name=f"conv{index}")
             parameters = [tf.constant(random.uniform(0.5, 1.5, outputs).astype("f")) for _ in range(4)]
             x, *_ = v1.nn.fused_batch_norm(x, *parameters, is_training=False, name=f"norm{index}")

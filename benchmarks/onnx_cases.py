@@ -60,7 +60,17 @@ and farmrt. `python -m benchmarks.onnx_cases --write` measures and writes this p
 given at run time; where that is refused, with some of them (shapes, axes, weights) as constants of the model, or,
 `folded`, with all of them, so that the conversion computes the outputs. A case that is refused is refused by name,
 before anything is sent to a unit. An operator that has no kernel for a GPU runs on the unit's CPU within a plan for the
-GPU (`runtime: cpu+gpu`), as does all that works on other element types than float32."""
+GPU (`runtime: cpu+gpu`), as does all that works on other element types than float32.
+
+`padded`: how many rows NonMaxSuppression writes is what a run finds, and a plan's tensors have one size. The result has
+room for all that there may be (`max_output_boxes_per_class`, or the boxes there are, for each class and image); the
+rows behind those that were found hold -1, which as an index is the last element. `farm convert --explain` names such nodes,
+and validation compares what the oracle's smaller outputs hold. Loop and Scan become the nodes of their bodies, once a
+turn, where the turns are known at conversion (up to 1024).
+
+Beside ONNX's, models may use operators of the domain `farm` (version 1), which run on the CPU: SpaceToBatch,
+BatchToSpace, PSROIPooling, PSROIAlign and Proposal, described in `runtime/importers/domain_operators.py`. ONNX Runtime
+knows none of them: the oracle of such a model is its graph in NumPy."""
 _HEAD = (
     "| operator | right on `cpu` | right on `cpu+gpu` | runs on | refused |",
     "| --- | --- | --- | --- | --- |",

@@ -1,4 +1,4 @@
-"""Computes a model's reference outputs with ONNX Runtime."""
+"""Computes a model's reference outputs with ONNX Runtime; with NumPy where it has operators of the project's domain."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ import onnx
 import onnxruntime
 
 from farm.model.custom_stages import has_custom_nodes, run_stages
+from runtime.convert import convert
 from runtime.errors import ModelError
+from runtime.evaluate import evaluate
 from runtime.importers.custom_nodes import CustomNames
+from runtime.importers.farm_domain import DOMAIN
 
 Array = npt.NDArray[Any]
 ERRORS_ONLY = 3
@@ -46,8 +49,12 @@ class Oracle:
 def expected_outputs(
     model: onnx.ModelProto, inputs: Mapping[str, Array], custom: CustomNames | None = None
 ) -> dict[str, Array]:
-    """Runs a model once; see Oracle."""
-    return Oracle(model, custom).outputs(inputs)
+    """Runs a model once; see Oracle. What ONNX Runtime cannot know, the converted graph computes in NumPy."""
+    if all(node.domain != DOMAIN for node in model.graph.node):
+        return Oracle(model, custom).outputs(inputs)
+    graph, _ = convert(model, custom=custom)
+    values = evaluate(graph, inputs)
+    return {name: values[name] for name in graph.outputs}
 
 
 def _session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:

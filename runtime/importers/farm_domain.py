@@ -1,4 +1,4 @@
-"""Imports nodes of the project's own domain: the graph's operators, as the exporter writes them."""
+"""Imports nodes of the project's own domain: the graph's operators, as the exporter writes them, and further ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from runtime.errors import ModelError, UnsupportedError
+from runtime.importers import domain_operators
 from runtime.importers.builder import GraphBuilder
 from runtime.importers.onnx_node import OnnxNode
 from runtime.operators import ACTIVATION_ATTRIBUTES, OPERATORS, AttributeKind
@@ -31,7 +32,12 @@ def read_attribute(node: OnnxNode, name: str, kind: AttributeKind) -> Any:
 
 
 def import_farm_node(node: OnnxNode, builder: GraphBuilder) -> None:
-    """Adds a node whose operator and attributes are the graph's own."""
+    """Adds a node whose operator and attributes are the graph's own, or one that models may use beside them."""
+    if node.op in domain_operators.OPERATORS:
+        domain_operators.OPERATORS[node.op](node, builder)
+        if node.unread():
+            raise node.unsupported(node.unread()[0], node.attributes[node.unread()[0]], "no attribute of this name")
+        return
     if node.op not in OPERATORS:
         raise UnsupportedError(f"{node}: domain '{DOMAIN}' has no such operator")
     kinds = {**ACTIVATION_ATTRIBUTES, **OPERATORS[node.op].attributes}

@@ -26,6 +26,7 @@ def write_tensorflow(folder: Path) -> None:
     model.save_weights(folder / "net.weights.h5")
     model.export(folder / "saved", verbose=False)
     (folder / "frozen.pb").write_bytes(_frozen(tf, model))
+    (folder / "fake_quant.pb").write_bytes(_quantisation_aware(tf))
     variables = tf.Graph()
     with variables.as_default():
         x = tf.compat.v1.placeholder(tf.float32, (1, 4), "x")
@@ -83,6 +84,25 @@ def _frozen(tf: Any, model: Any) -> bytes:
     spec = tf.TensorSpec((None, 16, 16, 3), tf.float32, "image")
     function = tf.function(lambda image: tf.identity(model(image), "scores")).get_concrete_function(spec)
     content: bytes = convert_variables_to_constants_v2(function).graph.as_graph_def().SerializeToString()
+    return content
+
+
+def _quantisation_aware(tf: Any) -> bytes:
+    """A graph as TensorFlow 1 froze it: fused batch norms, and FakeQuant nodes whose ranges are tensors."""
+    random = np.random.default_rng(SEED)
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, (None, 16, 16, 3), "image")
+        x = tf.quantization.fake_quant_with_min_max_vars(x, tf.constant(-1.0), tf.constant(1.0), name="quantised")
+        for inputs, outputs in ((3, 8), (8, 5)):
+            weights = tf.constant(random.normal(0, 0.2, (3, 3, inputs, outputs)).astype("f"))
+            range_ = tf.constant(-0.7), tf.constant(0.6)
+            weights = tf.quantization.fake_quant_with_min_max_vars(weights, *range_, narrow_range=True)
+            x = tf.nn.conv2d(x, weights, 2, "SAME")
+            parameters = [tf.constant(random.uniform(0.5, 1.5, outputs).astype("f")) for _ in range(4)]
+            x, *_ = tf.compat.v1.nn.fused_batch_norm(x, *parameters, is_training=False)
+            x = tf.quantization.fake_quant_with_min_max_vars(tf.nn.relu6(x), tf.constant(0.0), tf.constant(6.0))
+        tf.nn.softmax(tf.reduce_mean(x, (1, 2)), name="scores")
+        content: bytes = graph.as_graph_def().SerializeToString()
     return content
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import farm
 from farm.model import framework_model
 from runtime.errors import ConfigError, FarmError, ModelError
 from tests.farm.model.tiny_model import tiny_model
@@ -32,6 +33,18 @@ def test_every_form_agrees_with_tensorflow(
     path = write(tmp_path, platform, tensorflow_models / file, source, "2,16,16,3", output)
     outputs = assert_agrees(prepared(path, tmp_path))
     assert {name: value.shape for name, value in outputs.items()} == {output: (2, 5)}
+
+
+def test_a_quantisation_aware_graph_of_tensorflow_1(tmp_path: Path, tensorflow_models: Path) -> None:
+    """Rounded ranges, as integers would be computed; the run on farmrt agrees with TensorFlow too."""
+    path = write(
+        tmp_path, "tensorflow", tensorflow_models / "fake_quant.pb", shape="2,16,16,3", check_tensors="[quantised]"
+    )
+    outputs = assert_agrees(prepared(path, tmp_path, check=True))
+    steps = outputs["quantised"] / (2 / 255)
+    np.testing.assert_allclose(steps, np.round(steps), atol=1e-3)
+    rows = list(farm.run(path, farm.units(device=["host"]), rounds=1, validate=True))
+    assert [(row.runtime, row.status.value) for row in rows] == [("cpu", "ok"), ("gpu", "ok")]
 
 
 def test_check_tensors_are_compared_in_the_models_own_order(tmp_path: Path, tensorflow_models: Path) -> None:
