@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,9 +22,10 @@ from farm.rows.compare import CompareRow
 from farm.safe_text import one_line
 from farm.store.recorder import Recorder
 from farm.tables import table
-from farm.tables.compare import compare_table, note_lines, side_text
+from farm.tables.compare import compare_table, coverage_lines, note_lines, side_text
 from farm.units import lookup
 from farm.units.selection import Selection
+from runtime.errors import ConfigError
 
 
 def compare(
@@ -33,6 +35,7 @@ def compare(
     choice: Selection,
     runtimes: tuple[Runtime, ...],
     turns: int,
+    repeat: int,
     margin_percent: float | None,
     memory: str | None,
     execution: Execution,
@@ -42,6 +45,10 @@ def compare(
 ) -> CommandResult:
     """`farm compare`; returns the exit status."""
     kind = sides.common_kind(a, b, store)
+    if repeat > 1 and (a != b or kind == "run"):
+        raise ConfigError(
+            "--repeat asks how often a thing seems to differ from itself: give one file or build as A and B"
+        )
     if kind == "run":
         compared = sides.compare_stored(a, b, store, margin_percent, store_options.tell)
         with store_options.keeping(store) as keeper:
@@ -49,11 +56,19 @@ def compare(
         return _finish(rows, as_json, keeper)
     both = sides.contenders(kind, a, b, model_file)
     margin_percent = sides.MARGIN_PERCENT if margin_percent is None else margin_percent
-    on, seed = runtimes or ("cpu", "gpu"), secrets.randbelow(2**32)
-    wanted = CompareOptions(turns, margin_percent, on, memory, seed, execution)
+    on = runtimes or ("cpu", "gpu")
     units = lookup.units_for(deployment.load(both[0].model_file), choice)
     with store_options.keeping(store) as keeper, view.shown() as progress:
-        rows = list(keeper.recorded(compare_job(both, units, wanted, fleet, progress)))
+        jobs = (
+            compare_job(
+                both, units, CompareOptions(turns, margin_percent, on, memory, seed, execution), fleet, progress
+            )
+            for seed in [secrets.randbelow(2**32) for _ in range(repeat)]
+        )
+        rows = list(keeper.recorded(itertools.chain.from_iterable(jobs)))
+    if repeat > 1:
+        for line in coverage_lines(rows):
+            click.echo(one_line(line), err=as_json)
     return _finish(rows, as_json, keeper)
 
 

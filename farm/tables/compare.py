@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from farm.decision.comparison import slowest_first
+from farm.decision.coverage import Coverage, coverage
 from farm.rows.compare import CompareRow, Side
 from farm.rows.status import Status
 from farm.tables.table import Table, milliseconds
@@ -46,6 +47,26 @@ def side_text(side: Side) -> str:
     about += [side.commit[:12]] if side.commit else ["not under git"] if side.kind == "build" else []
     about += ["with changes"] if side.changed else []
     return f"{side.name} ({', '.join(about)})" if about else side.name
+
+
+def coverage_lines(rows: Iterable[CompareRow]) -> list[str]:
+    """What comparisons of a thing with itself say of the intervals, a line for each model, runtime and unit."""
+    cases: dict[tuple[str, str, str], list[CompareRow]] = {}
+    for row in rows:
+        cases.setdefault((row.model, row.unit, row.runtime), []).append(row)
+    return [
+        f"{model} on {unit} ({runtime}): {_coverage_text(coverage(group))}"
+        for (model, unit, runtime), group in cases.items()
+    ]
+
+
+def _coverage_text(found: Coverage | None) -> str:
+    if found is None:
+        return "no comparison had an interval"
+    low, high = (100.0 * share for share in found.share_ci)
+    share = f"{found.covering} of {found.comparisons} intervals cover 1 ({low:.0f} to {high:.0f} %)"
+    verdict = "as 95 % intervals do" if found.is_honest else "NOT as 95 % intervals do"
+    return f"{share}, {verdict}; median width {found.width_percent:.1f} %; a difference was told {found.told} times"
 
 
 def note_lines(rows: Iterable[CompareRow]) -> list[str]:

@@ -25,7 +25,7 @@ FAULTS = {
     ),
     "race in local memory": (
         ("buffer", "conv1x1", GROUP, f"% VECTORS * VECTOR);{BARRIER}", "% VECTORS * VECTOR);\n"),
-        (GROUP, "Read-write data race in local memory; buffer/prelude.cl:", ": weight[k] = stage[c * VECTORS + k];"),
+        (GROUP, "Read-write data race in local memory; buffer/prelude.cl:", ": weight[k] = stage["),
     ),
     "barrier that some miss": (
         ("buffer", "conv1x1", GROUP, "IS_IDLE(first, pixels) false", "IS_IDLE(first, pixels) ((first) >= (pixels))"),

@@ -21,6 +21,14 @@ from farm.cli.envelope import CommandResult
     "--turns", type=click.IntRange(5, 1000), default=10, show_default=True, help="How often A and B are measured each."
 )
 @click.option(
+    "--repeat",
+    metavar="N",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Compares A with itself, given as B too, so often, and tells how often the 95 % interval covers 1.",
+)
+@click.option(
     "--margin",
     "margin_percent",
     metavar="PERCENT",

@@ -188,3 +188,27 @@ def test_an_interruption_keeps_the_rows_before_it(say: CallFarm, monkeypatch: py
     assert [row["model"] for row in kept()] == ["first"]
     with Store.open() as store:
         assert store.runs()[0].state == "interrupted"
+
+
+class TestAgainstItself:
+    @pytest.mark.parametrize("words", [("tiny.yml", "other.yml"), ("run:1", "run:1")])
+    def test_two_things_are_no_comparison_of_one_with_itself(
+        self, say: CallFarm, own_folder: Path, words: tuple[str, str]
+    ) -> None:
+        (own_folder / "other.yml").write_text((own_folder / "tiny.yml").read_text())
+        status, _, err = say(*words, "--repeat", "2")
+        assert status == 2 and "one file or build as A and B" in err
+
+    @pytest.mark.slow
+    @pytest.mark.opencl
+    def test_it_tells_how_often_the_interval_covers_one(self, say: CallFarm) -> None:
+        status, out, _ = say(
+            "tiny.yml", "tiny.yml", "--soc", "host", "--runtime", "gpu", "--turns", "5", "--repeat", "3"
+        )
+        assert status in (0, 1)  # on a busy machine a difference may be told
+        first = out.splitlines()[0]
+        assert (
+            first.startswith("tiny on host (gpu): ") and " of 3 intervals cover 1 " in first and "median width" in first
+        )
+        assert len([line for line in out.splitlines() if line.startswith("tiny ") and " | " in line]) == 3
+        assert len({row["settings"]["seed"] for row in kept()}) == 3
