@@ -39,12 +39,35 @@ class OperatorFormat:
 FIXED = OperatorFormat(FormatCategory.FIXED)
 SOURCE = OperatorFormat(FormatCategory.SOURCE)
 
-_FIXED = ("Conv", "MaxPool", "AveragePool", "Resize", "BatchNormalization", "LRN", "ChannelShuffle")
-_SOURCE = ("Reshape", "FullyConnected", "MatMul", "StridedProduct", "IndexedWrite")
+_FIXED = (
+    "Conv",
+    "ConvTranspose",
+    "MaxPool",
+    "AveragePool",
+    "Resize",
+    "BatchNormalization",
+    "LRN",
+    "GroupNormalization",
+    "RegionPooling",
+    "ChannelShuffle",
+)
+_SOURCE = (
+    "Reshape",
+    "FullyConnected",
+    "MatMul",
+    "Attention",
+    "RNN",
+    "GRU",
+    "LSTM",
+    "StridedProduct",
+    "IndexedWrite",
+    "Suppression",
+)
 _RULES: dict[str, Rule] = {
     **dict.fromkeys((*BINARY, *UNARY, "PRelu", "Elementwise"), rewriting.broadcasting),
-    **dict.fromkeys(("Softmax", "Concat", "Join", "Cumulation", "Sorting"), rewriting.on_axis),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Concat", "Join", "Cumulation", "Sorting"), rewriting.on_axis),
     **dict.fromkeys(REDUCTIONS, rewriting.reduced),
+    "LayerNormalization": rewriting.normalized,
     "Slice": rewriting.with_ranges,
     "Pad": rewriting.with_pads,
     "Transpose": rewriting.transposed,

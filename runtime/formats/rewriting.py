@@ -48,6 +48,17 @@ def on_axis(graph: Graph, node: Node, perm: Permutation) -> Rewriting | None:
     return Rewriting({**node.attrs, "axis": perm.index(node.attrs["axis"])})
 
 
+def normalized(graph: Graph, node: Node, perm: Permutation) -> Rewriting | None:
+    """LayerNormalization, where its axes become the last ones, in their order, or an image's channels."""
+    shape, axes = graph.shape(node.output), node.attrs["axes"]
+    if len(shape) != len(perm):
+        return None
+    moved = tuple(perm.index(axis) for axis in axes)
+    is_last = moved == tuple(range(len(shape) - len(axes), len(shape)))
+    is_channels = moved == (1,) and len(shape) == 4
+    return Rewriting({**node.attrs, "axes": moved}, frozenset({0})) if is_last or is_channels else None
+
+
 def with_ranges(graph: Graph, node: Node, perm: Permutation) -> Rewriting | None:
     """Slice: the ranges go with their axes, which stay ascending."""
     keys = ("axes", "starts", "ends", "steps")

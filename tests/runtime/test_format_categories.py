@@ -88,6 +88,13 @@ CASES: dict[str, Write] = {
     "PRelu": lambda make, x: make.add("PRelu", x, make.weights(3, 1, 1)),
     "Elementwise": lambda make, x: make.add("Elementwise", x, make.input(5), **element_form("less", "bool")),
     "Softmax": along("Softmax", 1),
+    "LogSoftmax": along("LogSoftmax", 2),
+    "LayerNormalization": lambda make, x: make.add(
+        *("LayerNormalization", x, make.weights(5), make.weights(5)), axes=(3,), epsilon=1e-5, centered=True
+    ),
+    "LayerNormalization of channels": lambda make, x: make.add(
+        *("LayerNormalization", x, make.weights(3)), axes=(1,), epsilon=1e-5, centered=False
+    ),
     "Cumulation": along("Cumulation", 2, function="sum", exclusive=False, reverse=True),
     "Sorting": along("Sorting", 3, count=2, largest=True, positions=True),
     "Concat": lambda make, x: make.add("Concat", x, make.input(2, 3, 1, 5), axis=2),
@@ -105,8 +112,10 @@ CASES: dict[str, Write] = {
     "Strided slice": lambda make, x: make.add("Strided", x, **view_form((1, 2, 4, 3), (60, 40, 5, 2), 60)),
     "IndexedRead": gathered,
 }
-# Permutations that these cannot work with: what is left of the axes has another order.
+# Permutations that these cannot work with: what is left of the axes has another order, or is no layer any more.
 REFUSED = {
+    "LayerNormalization": {(0, 2, 3, 1), (0, 1, 3, 2), (3, 2, 1, 0), (1, 2, 3, 0)},
+    "LayerNormalization of channels": {(0, 3, 1, 2), (3, 2, 1, 0), (1, 2, 3, 0)},
     "ReduceMean dropped": {(3, 2, 1, 0), (1, 2, 3, 0)},
     "ReduceMean dropped at the end": {(3, 2, 1, 0), (1, 2, 3, 0)},
     "ArgMax dropped": {(0, 2, 3, 1), (3, 2, 1, 0), (1, 2, 3, 0)},

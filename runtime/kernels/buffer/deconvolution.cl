@@ -64,7 +64,7 @@ kernel void deconv2d(global const storage *x, int x_offset, int x_stride, global
     const int before = k_w * taps_before(first_h, k_h, step_h) + taps_h * taps_before(first_w, k_w, step_w);
     const int up = dil_h * step_h / stride_h, back = dil_w * step_w / stride_w;
 
-    reals sum[PIXELS][VECTORS];
+    floats sum[PIXELS][VECTORS];
     start_tile(sum, b + b_offset + group * out_c + channel);
     const int group_weights = (out_c + PACK - 1) / PACK * PACK * k_h * k_w * in_c;
     global const storage *weights = packed(w + w_offset + group * group_weights, channel, k_h * k_w * in_c);
@@ -87,7 +87,7 @@ kernel void deconv2d(global const storage *x, int x_offset, int x_stride, global
             UNROLLED for (int k = 0; k < VECTORS; k++) {
                 const int own = channel + k * VECTOR, exist = out_c - own, at = group * out_c + own;
                 if (exist > 0) {
-                    floats v = TO_FLOAT_N(VECTOR, sum[p][k]);
+                    floats v = sum[p][k];
 #if RESIDUAL
                     v += load_some(residual + residual_offset + out[p] * residual_stride + at, exist);
 #endif

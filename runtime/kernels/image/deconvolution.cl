@@ -26,14 +26,14 @@ int taps_before(int first, int kernel_size, int step)
 }
 
 // y = activation(sum (+ residual)) for those of PIXELS outputs, `stride` apart, that exist.
-void write_phase(real4 sum[BLOCKS][PIXELS], read_only image2d_t residual, write_only image2d_t y, int first_block,
+void write_phase(float4 sum[BLOCKS][PIXELS], read_only image2d_t residual, write_only image2d_t y, int first_block,
                  int first_w, int stride, int row, int width, int channels, float act_a, float act_b)
 {
     UNROLLED for (int i = 0; i < BLOCKS; i++) {
         UNROLLED for (int p = 0; p < PIXELS; p++) {
             const int block = first_block + i, w = first_w + p * stride;
             if (block < blocks_of(channels) && w < width) {
-                float4 pixel = TO_FLOAT4(sum[i][p]);
+                float4 pixel = sum[i][p];
 #if RESIDUAL
                 pixel += READ(residual, block * width + w, row);
 #endif
@@ -64,7 +64,7 @@ kernel void deconv2d(read_only image2d_t x, read_only image2d_t w, read_only ima
     const int before = k_w * taps_before(first_h, k_h, step_h) + taps_h * taps_before(first_w, k_w, step_w);
     const int up = dil_h * step_h / stride_h, back = dil_w * step_w / stride_w;
 
-    real4 sum[BLOCKS][PIXELS];
+    TILE(sum);
     start_tile(sum, b, out_block);
     for (int in_block = 0; in_block < in_blocks; in_block++) {
         for (int i = 0; i < taps_h; i++) {
@@ -77,10 +77,12 @@ kernel void deconv2d(read_only image2d_t x, read_only image2d_t w, read_only ima
                     pixel[p] = READ_REAL(x, column_of(group_block + in_block, left + p - j * back, in_w),
                                          out_row / out_h * in_h + row);
                 const int tap = before + i * taps_w + j;
-                multiply_add_tile(sum, pixel, w, in_block * 4, out_block * k_h * k_w + tap, k_h * k_w);
+                multiply_add_tile(PART(sum), pixel, w, in_block * 4, out_block * k_h * k_w + tap, k_h * k_w);
+                ADDED(sum, 4);
             }
         }
     }
+    END_TILE(sum);
     write_phase(sum, residual, y, out_block, first * stride_w + phase, stride_w, out_row, out_w, groups * out_c, act_a,
                 act_b);
 }
@@ -105,7 +107,7 @@ kernel void deconv_depthwise(read_only image2d_t x, read_only image2d_t w, read_
     const int before = k_w * taps_before(first_h, k_h, step_h) + taps_h * taps_before(first_w, k_w, step_w);
     const int up = dil_h * step_h / stride_h, back = dil_w * step_w / stride_w;
 
-    real4 sum[BLOCKS][PIXELS];
+    TILE(sum);
     start_tile(sum, b, block);
     for (int i = 0; i < taps_h; i++) {
         const int row = top - i * up;
@@ -116,9 +118,11 @@ kernel void deconv_depthwise(read_only image2d_t x, read_only image2d_t w, read_
             UNROLLED for (int p = 0; p < PIXELS; p++) {
                 const int column = column_of(block, left + p - j * back, in_w);
                 const real4 pixel = READ_REAL(x, column, out_row / out_h * in_h + row);
-                sum[0][p] = MULTIPLY_ADD(pixel, weight, sum[0][p]);
+                PART(sum)[0][p] = MULTIPLY_ADD(pixel, weight, PART(sum)[0][p]);
             }
+            ADDED(sum, 1);
         }
     }
+    END_TILE(sum);
     write_phase(sum, residual, y, block, first * stride_w + phase, stride_w, out_row, out_w, channels, act_a, act_b);
 }
