@@ -65,8 +65,8 @@ GPU (`runtime: cpu+gpu`), as does all that works on other element types than flo
 `padded`: how many rows NonMaxSuppression writes is what a run finds, and a plan's tensors have one size. The result has
 room for all that there may be (`max_output_boxes_per_class`, or the boxes there are, for each class and image); the
 rows behind those that were found hold -1, which as an index is the last element. `farm convert --explain` names such
-nodes, and validation compares what the oracle's smaller outputs hold. Loop and Scan become the nodes of their bodies, once a
-turn, where the turns are known at conversion (up to 1024).
+nodes, and validation compares what the oracle's smaller outputs hold. Loop and Scan become the nodes of their bodies,
+once a turn, where the turns are known at conversion (up to 1024).
 
 Beside ONNX's, models may use operators of the domain `farm` (version 1), which run on the CPU: SpaceToBatch,
 BatchToSpace, PSROIPooling, PSROIAlign and Proposal, described in `runtime/importers/domain_operators.py`. ONNX Runtime
