@@ -1,6 +1,7 @@
 """Measures the decision's false-alarm rate and detection delay on simulated series, beside four plain rules.
 
     python benchmarks/decisions.py [--years 400] [--series 200] [--seed 1] [--quick]
+    python benchmarks/decisions.py --unseen [--write] [--otava PYTHON]
 
 Series are simulated (simulated_series.py); their true changes are known. False alarms are alarms in series of
 365 nights in which nothing changes, alarms within a week of each other counted once; both directions count. A step is
@@ -15,6 +16,7 @@ import dataclasses
 import functools
 import multiprocessing
 import sys
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +28,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is 
 
 from benchmarks.detection_rules import OTHERS, Alarm, farm_rule
 from benchmarks.simulated_series import CHANGE_AT, NIGHTS, WORLDS, Scenario, SimulatedSeries, World
+from benchmarks.worlds.measured import Volume, measure
+from benchmarks.worlds.page import PAGE, tables, written
+from benchmarks.worlds.unseen import UNSEEN
 from farm.decision.controls import poisson_interval
 from farm.tables.table import Table, show
 
@@ -175,18 +180,47 @@ def odd_table(world: World, found: Mapping[str, Mapping[str, Counter[str]]]) -> 
 
 
 @click.command()
-@click.option("--years", type=click.IntRange(2), default=400, show_default=True, help="Series-years without a change.")
-@click.option("--series", type=click.IntRange(2), default=200, show_default=True, help="Series with a step, each.")
-@click.option("--odd", type=click.IntRange(2), default=10, show_default=True, help="Series-years of odd things, each.")
+@click.option("--years", type=click.IntRange(0), default=400, show_default=True, help="Series-years without a change.")
+@click.option("--series", type=click.IntRange(0), default=200, show_default=True, help="Series with a step, each.")
+@click.option("--odd", type=click.IntRange(0), default=10, show_default=True, help="Series-years of odd things, each.")
 @click.option(
-    "--world", "named", type=click.Choice([world.name for world in WORLDS]), multiple=True, help="Default: all."
+    "--world",
+    "named",
+    type=click.Choice([world.name for world in (*WORLDS, *UNSEEN)]),
+    multiple=True,
+    help="Default: all.",
 )
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--quick", is_flag=True, help="Few series: whether it works, not how well.")
-def main(years: int, series: int, odd: int, named: Sequence[str], seed: int, quick: bool) -> None:
+@click.option("--unseen", is_flag=True, help="The worlds of benchmarks/worlds/ instead, with duets and other rules.")
+@click.option(
+    "--duets",
+    type=click.IntRange(1),
+    default=200,
+    show_default=True,
+    help="With --unseen: of their series-years and steps.",
+)
+@click.option("--write", is_flag=True, help="With --unseen: put the tables into docs/measurement.md.")
+@click.option("--otava", default=sys.executable, help="A Python that has apache-otava.  [default: this one]")
+def main(
+    years: int,
+    series: int,
+    odd: int,
+    named: Sequence[str],
+    seed: int,
+    quick: bool,
+    unseen: bool,
+    duets: int,
+    write: bool,
+    otava: str,
+) -> None:
     """The decision's operating figures, on simulated series."""
     if quick:
         years, series, odd = 2, 4, 2
+    if unseen:
+        duets = 20 if quick else duets
+        show_unseen(Volume(duets, duets, years, series, min(odd, 2), odd, otava), named, seed, write)
+        return
     first = functools.partial(_seed, seed)
     for number, world in enumerate(WORLDS):
         if named and world.name not in named:
@@ -203,6 +237,25 @@ def main(years: int, series: int, odd: int, named: Sequence[str], seed: int, qui
             for place, scenario in enumerate((*ODDITIES, SLOW_DRIFT))
         }
         show([quiet_table(world, quiet), step_table(world, steps), odd_table(world, odds)])
+
+
+def show_unseen(volume: Volume, named: Sequence[str], seed: int, write: bool) -> None:
+    """Measures the worlds that the thresholds were not chosen on, each as one task; prints or writes the tables."""
+    worlds = [world for world in (*WORLDS, *UNSEEN) if not named or world.name in named]
+    begun_s = time.monotonic()
+    with multiprocessing.get_context("spawn").Pool(PROCESSES) as pool:
+        run = functools.partial(measure, volume=volume, seed=seed)
+        found = dict(zip([world.name for world in worlds], pool.imap(run, worlds), strict=True))
+    spent = (
+        f"Seed {seed}. History: {volume.years} series-years and {volume.series} steps of each size in a world; duets "
+        f"and the fixed rule: {volume.duet_years} and {volume.duet_series}; E-divisive and otava: {volume.slow_years} "
+        f"and {volume.slow_series}. It took {(time.monotonic() - begun_s) / 60:.0f} minutes on two processes.\n"
+    )
+    text = f"\n{tables(found)}\n{spent}"
+    if write:
+        PAGE.write_text(written(PAGE.read_text(), text))
+    else:
+        click.echo(text)
 
 
 def _seed(seed: int, world: int, part: int) -> int:

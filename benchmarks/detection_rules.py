@@ -13,8 +13,9 @@ from benchmarks.simulated_series import BLOCKS, SimulatedSeries
 from farm.decision.history import SeriesHistory
 from farm.decision.judgement import Judgement, Verdict
 from farm.decision.regression import judge_timed, needs_twin, twin_evidence
+from farm.decision.rules import RULES
 from farm.decision.timed import TwinEvidence
-from farm.rows.series import Metric
+from farm.rows.series import Metric, Point
 
 SIGNS = {Verdict.REGRESSION: 1, Verdict.IMPROVEMENT: -1}
 BASELINE_NIGHTS = 7
@@ -39,17 +40,38 @@ class Alarm:
     again: float = 0.0
 
 
+EARLIER = dataclasses.replace(RULES, precedent=math.inf)
+
+
+class EarlierHistory(SeriesHistory):
+    """The history before the decision knew that further measurements may be slower."""
+
+    def measured(self, point: Point) -> Point:
+        """As it is."""
+        return point
+
+    def corrected(self, point: Point) -> Point:
+        """As it is."""
+        return point
+
+
 class FarmUnit:
     """A unit's nights, judged one after another; re-runs are made as they are asked for."""
 
-    def __init__(self, series: SimulatedSeries) -> None:
-        self._series, self._known, self._point = series, SeriesHistory(), series.night(0)
+    def __init__(self, series: SimulatedSeries, is_earlier: bool = False) -> None:
+        self._series, self._new = series, EarlierHistory() if is_earlier else SeriesHistory()
+        self._known, self._point = self._new, series.night(0)
+        self._rules = EARLIER if is_earlier else RULES
+
+    def glance(self, number: int) -> None:
+        """The night as it was measured first, without a judgement."""
+        self._point = self._series.night(number)
 
     def measure(self, number: int) -> Judgement | None:
         """Tonight's judgement without the twin's evidence; None where the night has no figure."""
         self._point = self._series.night(number)
         if self._known.points and self._known.points[-1].identity != self._point.identity:
-            self._known = SeriesHistory()
+            self._known = self._new
         if not self._point.runs:
             return None
         judgement = self.judge()
@@ -60,7 +82,13 @@ class FarmUnit:
 
     def judge(self, twin: TwinEvidence | None = None) -> Judgement:
         """Tonight's judgement, with the twin's evidence where there is one."""
-        return judge_timed(self._known, self._point, Metric.LATENCY, twin=twin, final=twin is not None)
+        return judge_timed(self._known, self._point, Metric.LATENCY, self._rules, twin, twin is not None)
+
+    def seen(self) -> Judgement | None:
+        """What tonight's first measurements say; None where there are none."""
+        return (
+            judge_timed(self._known, self._point, Metric.LATENCY, self._rules, final=True) if self._point.runs else None
+        )
 
     def alarm(self, judgement: Judgement | None) -> Alarm:
         """The alarm that a judgement raises."""
@@ -72,18 +100,29 @@ class FarmUnit:
         self._known = self._known.with_night(self._point)
 
 
-def farm_rule(pair: Sequence[SimulatedSeries]) -> tuple[list[list[Alarm]], list[list[Alarm]]]:
-    """The decision on two units of one SoC, night by night: each by itself, and each with the other's word."""
-    units = [FarmUnit(series) for series in pair]
+def farm_rule(
+    pair: Sequence[SimulatedSeries], others: Sequence[SimulatedSeries] = (), is_earlier: bool = False
+) -> tuple[list[list[Alarm]], list[list[Alarm]]]:
+    """The decision on two units of one SoC, night by night: each by itself, and each with the other's word.
+
+    Args:
+        others: units of other kinds in the same room.
+        is_earlier: the decision as it was before it looked for precedents, order and common causes.
+    """
+    units, witnesses = ([FarmUnit(series, is_earlier) for series in each] for each in (pair, others))
     alone: list[list[Alarm]] = [[] for _ in units]
     twinned: list[list[Alarm]] = [[] for _ in units]
     for number in range(pair[0].nights):
         judgements = [unit.measure(number) for unit in units]
+        for witness in witnesses:
+            witness.glance(number)
         for place, (unit, own, other) in enumerate(zip(units, judgements, judgements[::-1], strict=True)):
             alone[place].append(unit.alarm(own))
-            is_asked = own is not None and other is not None and needs_twin(own)
-            twinned[place].append(unit.alarm(unit.judge(twin_evidence(other)) if is_asked and other else own))
-        for unit in units:
+            told = own
+            if own is not None and other is not None and needs_twin(own):
+                told = unit.judge(twin_evidence(other, [seen for each in witnesses if (seen := each.seen())]))
+            twinned[place].append(unit.alarm(told))
+        for unit in (*units, *witnesses):
             unit.end()
     return alone, twinned
 

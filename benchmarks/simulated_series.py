@@ -8,6 +8,10 @@ again are as noisy, independent, and share all that is the night's own:
 - hot nights: the unit is slower by 8 to 25 % for the whole night; nine in ten show in the device state, which spoils
   all blocks of the night, one in ten does not.
 
+Blocks may have other noise than a normal one, nights other effects (`benchmarks/worlds/`), of a unit's own or shared by
+all units of the room. A duet runs two versions of the software in turns, a fresh process each: what is the night's own
+cancels, the noise of blocks stays.
+
 What happens to a series (`Scenario`): steps and slow drifts of its level, which are true changes; odd blocks, odd
 first measurements and odd nights, which are not; the exchange of the unit for another, which begins the series anew.
 Two units of one SoC share the scenario's changes; their noise, drifts and hot nights are their own.
@@ -16,10 +20,12 @@ Two units of one SoC share the scenario's changes; their noise, drifts and hot n
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from benchmarks.worlds.nights import NightEffect, autoregressive, nothing
+from benchmarks.worlds.noise import Array, Shape, gaussian
 from farm.rows.series import Point, trimmed_mean
 
 BLOCKS = 6
@@ -28,13 +34,24 @@ CHANGE_AT = 60
 HOT_LOW, HOT_HIGH = 0.08, 0.25
 SPIKE = 2.0
 BASE_MS = 10.0
-
-Array = npt.NDArray[np.float64]
+YEAR = 365
+ROOM = 99  # no unit has this number: the random numbers of what all units share
 
 
 @dataclasses.dataclass(frozen=True)
 class World:
-    """How a series varies when nothing changes; shares, not percent."""
+    """How a series varies when nothing changes; shares, not percent.
+
+    Attributes:
+        noise: the scale of a night's figure by its blocks.
+        blocks: the noise of blocks of a scale.
+        nights: effects of nights, of each unit its own; `room`: of all units together.
+        grown: by what factor blocks and nights vary more after a year, growing steadily.
+        later: by how much blocks that are measured again are slower.
+        timer_ms: the clock's resolution; 0: as fine as can be. `base_ms`: bounds of a series' level.
+        missing: share of nights without a figure.
+        length: nights of a series.
+    """
 
     name: str
     noise: float
@@ -43,6 +60,15 @@ class World:
     hot: float = 0.0
     shown: float = 0.9
     passive: bool = False
+    blocks: Callable[[np.random.Generator, Shape, float], Array] = gaussian
+    nights: NightEffect = nothing
+    room: NightEffect = nothing
+    grown: float = 1.0
+    later: float = 0.0
+    timer_ms: float = 0.0
+    base_ms: tuple[float, float] = (BASE_MS, BASE_MS)
+    missing: float = 0.0
+    length: int = NIGHTS
 
 
 QUIET = World("1 % noise", 0.01)
@@ -62,6 +88,8 @@ class Scenario:
         spikes: share of nights with one block twice as slow.
         bursts: share of nights whose first measurement is 8 to 25 % slower as a whole; further blocks are not.
         slow_nights: share of nights that are 8 to 25 % slower for reasons outside, further blocks included.
+        lasting: nights after which the step is undone; 0: never.
+        second: nights after which the same step comes once more; 0: never.
     """
 
     name: str = "no change"
@@ -73,11 +101,17 @@ class Scenario:
     slow_nights: float = 0.0
     at: int = CHANGE_AT
     drift_nights: int = 60
+    lasting: int = 0
+    second: int = 0
 
     def level(self, nights: int) -> Array:
         """Factor of each night's level."""
         number = np.arange(nights)
         moved = np.where(number >= self.at, (1 + self.step) * (1 + self.swap), 1.0)
+        if self.lasting:
+            moved[self.at + self.lasting :] = 1.0
+        if self.second:
+            moved[self.at + self.second :] *= 1 + self.step
         return np.asarray(moved * (1 + self.drift * np.clip((number - self.at) / self.drift_nights, 0, 1)))
 
 
@@ -98,43 +132,64 @@ class SimulatedSeries:
         )
         self._shown = self._random.random(nights) < world.shown
         self._heat = np.log1p(self._random.uniform(HOT_LOW, HOT_HIGH, nights))
-        self._level = np.log(BASE_MS * scenario.level(nights)) + _drift(world, nights, self._random)
+        self._missing = self._random.random(nights) < world.missing
+        self._growth = world.grown ** (np.arange(nights) / YEAR)
+        self._software = np.log(scenario.level(nights))
+        self._level = np.log(self._random.uniform(*world.base_ms)) + self._software + self._night_effects(seed)
         self._level += np.where(self._hot | self._slow, self._heat, 0.0)
+
+    def _night_effects(self, seed: int) -> Array:
+        """What moves whole nights: this unit's, and the room's."""
+        world, count = self._world, self.nights
+        drift = autoregressive(self._random, count, world.drift, world.coefficient)
+        own = world.nights(self._random, count) * self._growth
+        return np.asarray(drift + own + world.room(np.random.default_rng([seed, ROOM]), count))
 
     def night(self, number: int) -> Point:
         """The first measurement of a night."""
         runs = self._blocks(number, BLOCKS, self._heat[number] if self._burst[number] else 0.0)
         if self._spiked[number]:
             runs[int(self._random.integers(BLOCKS))] *= SPIKE
-        is_spoiled = bool(self._hot[number] and self._shown[number])
+        is_hot = bool(self._hot[number] and self._shown[number])
+        is_spoiled = not self.has(number)
         return Point(
             run=number,
             time=f"night {number}",
             runs=() if is_spoiled else tuple(runs),
             arms=() if is_spoiled else ("a", "b") * (BLOCKS // 2),
-            spoiled="hot" if is_spoiled else "",
+            spoiled="hot" if is_hot else "",
             identity="second" if self._scenario.swap and number >= self._scenario.at else "first",
             passive=self._world.passive,
         )
 
+    def has(self, number: int) -> bool:
+        """Whether a night has a figure."""
+        return not bool(self._missing[number] or (self._hot[number] and self._shown[number]))
+
     def again(self, point: Point, count: int) -> Point:
         """The night with so many more blocks."""
-        runs = (*point.runs, *self._blocks(point.run, count))
+        runs = (*point.runs, *self._blocks(point.run, count, float(np.log1p(self._world.later))))
         return dataclasses.replace(point, runs=runs, reruns=point.reruns + count)
+
+    def duet(self, number: int, since: int, pairs: int) -> Array:
+        """Ratios of pairs: the software of this night over that of the night `since`, both measured in this night."""
+        night = self._level[number]
+        new = self._blocks(number, pairs)
+        old = self._timed(night - self._software[number] + self._software[since], number, pairs)
+        return np.asarray(np.divide(new, old))
 
     def values(self) -> Array:
         """Each night's figure, for rules that do not look at the device state."""
         points = (self.night(number) for number in range(self.nights))
         return np.array([trimmed_mean(point.runs or self._blocks(point.run, BLOCKS)) for point in points])
 
-    def _blocks(self, number: int, count: int, burst: float = 0.0) -> list[float]:
-        noise = self._random.normal(0, self._world.noise * BLOCKS**0.5, count)
-        return [float(value) for value in np.exp(self._level[number] + burst + noise)]
+    def _blocks(self, number: int, count: int, slower: float = 0.0) -> list[float]:
+        return self._timed(self._level[number] + slower, number, count)
 
-
-def _drift(world: World, nights: int, random: np.random.Generator) -> Array:
-    """An AR(1) process."""
-    drift = random.normal(0, world.drift, nights)
-    for night in range(1, nights):
-        drift[night] = world.coefficient * drift[night - 1] + (1 - world.coefficient**2) ** 0.5 * drift[night]
-    return np.asarray(drift)
+    def _timed(self, level: float, number: int, count: int) -> list[float]:
+        """The figures of blocks at a level, as the clock tells them."""
+        scale = self._world.noise * BLOCKS**0.5 * self._growth[number]
+        times_ms = np.exp(level + self._world.blocks(self._random, count, scale))
+        if self._world.timer_ms:
+            times_ms = np.maximum(np.round(times_ms / self._world.timer_ms), 1) * self._world.timer_ms
+        return [float(value) for value in times_ms]

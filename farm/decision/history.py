@@ -6,17 +6,22 @@ import dataclasses
 import functools
 import itertools
 import math
+import statistics
 from collections.abc import Sequence
 
 import numpy as np
 
 from farm.decision.level_shifts import LevelShift, find_level_shifts
-from farm.decision.noise import Array, NoiseModel, fit_noise, trimmed_level
+from farm.decision.noise import MAD_TO_SIGMA, Array, NoiseModel, fit_noise, trimmed_level
+from farm.decision.precedents import Moves, moves
 from farm.decision.rules import Rules
 from farm.rows.series import Point, trimmed_mean
 from farm.rows.status import Status
 
 KNOWN_TIMES = 3
+ORDER_NIGHTS = 20  # of the level before, and of effects that count
+KNOWN_EFFECTS, ORDER_SCORE = 4, 3.0
+MEDIAN_LOSS = 1.25  # standard error of a median over that of a mean, of a normal distribution
 MODEL_WINDOWS = 2  # windows of nights that the noise is estimated from
 
 
@@ -28,6 +33,7 @@ class SeriesHistory:
         levels: logarithms of their figures.
         counts: how many measurements they have.
         variances: of the logarithms of their measurements; NaN where there is a single one.
+        order_effects: by how much further measurements were slower than the level before, in nights that had some.
         has_spoiled: whether the device state spoiled measurements of any of these nights or of one between them.
     """
 
@@ -36,28 +42,61 @@ class SeriesHistory:
     counts: Array = dataclasses.field(default_factory=lambda: np.empty(0))
     variances: Array = dataclasses.field(default_factory=lambda: np.empty(0))
     has_spoiled: bool = False
+    order_effects: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, history: Sequence[Point], identity: str) -> SeriesHistory:
         """The nights with a figure of one piece of hardware, since it was last exchanged."""
         since = since_hardware_change(history, identity)
-        points = tuple(point for point in since if has_figure(point))
-        levels, counts, variances = np.array([_summary(point) for point in points], np.float64).reshape(-1, 3).T
-        return cls(points, levels, counts, variances, any(point.spoiled for point in since))
+        nights = cls(has_spoiled=any(point.spoiled for point in since))
+        for point in since:
+            nights = nights.with_night(point)
+        return nights
 
     def with_night(self, point: Point) -> SeriesHistory:
         """The history with one more night of the same hardware."""
         heats = self.has_spoiled or bool(point.spoiled)
         if not has_figure(point):
             return dataclasses.replace(self, has_spoiled=heats)
-        level, count, variance = _summary(point)
-        return SeriesHistory(
-            (*self.points, point),
-            np.append(self.levels, level),
-            np.append(self.counts, count),
-            np.append(self.variances, variance),
-            heats,
+        level, count, variance = _summary(self.measured(point))
+        return dataclasses.replace(
+            self,
+            points=(*self.points, point),
+            levels=np.append(self.levels, level),
+            counts=np.append(self.counts, count),
+            variances=np.append(self.variances, variance),
+            has_spoiled=heats,
+            order_effects=(*self.order_effects, *self._order_effect(point)),
         )
+
+    def corrected(self, point: Point) -> Point:
+        """The night without what its further measurements are slower for coming later; as known so far."""
+        first = len(point.runs) - point.reruns
+        slower = math.exp(self.order_effect)
+        return dataclasses.replace(point, runs=(*point.runs[:first], *(run / slower for run in point.runs[first:])))
+
+    @functools.cached_property
+    def order_effect(self) -> float:
+        """By how much further measurements are slower, as a logarithm; 0 unless it is sure."""
+        effects = np.array(self.order_effects[-ORDER_NIGHTS:])
+        if len(effects) < KNOWN_EFFECTS:
+            return 0.0
+        middle = float(np.median(effects))
+        error = MEDIAN_LOSS * MAD_TO_SIGMA * float(np.median(np.abs(effects - middle))) / math.sqrt(len(effects))
+        return middle if abs(middle) > ORDER_SCORE * error else 0.0
+
+    def measured(self, point: Point) -> Point:
+        """The night as the history keeps it: without further measurements until their order effect is known."""
+        if len(self.order_effects) >= KNOWN_EFFECTS or not has_figure(_first(point)):
+            return self.corrected(point)
+        return _first(point)
+
+    def _order_effect(self, point: Point) -> list[float]:
+        """Against the level before, as it is the first measurements that led to these: they are odd by selection."""
+        later = [math.log(run) for run in point.runs[len(point.runs) - point.reruns :] if 0 < run < math.inf]
+        if not point.reruns or not later or not len(self):
+            return []
+        return [statistics.fmean(later) - float(np.median(self.levels[-ORDER_NIGHTS:]))]
 
     def __len__(self) -> int:
         return len(self.points)
@@ -67,6 +106,22 @@ class SeriesHistory:
         """Level shifts of the history."""
         most = np.median(self.counts) if len(self) else 1.0
         return find_level_shifts(self.levels, np.minimum(self.counts, most))
+
+    @functools.cached_property
+    def flat_levels(self) -> Array:
+        """Levels less that of their segment between level shifts."""
+        edges = [0, *(step.at for step in self.level_shifts), len(self)]
+        parts = np.split(self.levels, edges)[1:-1]
+        return np.concatenate([part - trimmed_level(part) for part in parts if len(part)] or [np.empty(0)])
+
+    @property
+    def restless_shifts(self) -> Array:
+        """Changes of the level that the series makes by itself: all but the largest, which may have been software."""
+        return np.sort(np.abs([step.change for step in self.level_shifts]))[:-1]
+
+    def moves(self, nights: int) -> Moves | None:
+        """How far the last so many nights moved, all through the history."""
+        return moves(self.flat_levels, nights)
 
     def start(self, rules: Rules) -> int:
         """Index of the baseline's first night: the last level shift that is older than every possible onset."""
@@ -91,6 +146,12 @@ def has_figure(point: Point) -> bool:
     """Whether a night has a figure that can be compared."""
     is_measured = point.status in (Status.OK, Status.WRONG_RESULT)
     return is_measured and any(0 < value < math.inf for value in point.runs)
+
+
+def _first(point: Point) -> Point:
+    """A night's first measurements alone."""
+    first = len(point.runs) - point.reruns
+    return dataclasses.replace(point, runs=point.runs[:first], arms=point.arms[:first], reruns=0)
 
 
 def level_of(point: Point) -> float:

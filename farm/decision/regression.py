@@ -95,9 +95,13 @@ def needs_twin(judgement: Judgement, rules: Rules = RULES) -> bool:
     return any(look.score >= rules.each_with_twin for look in judgement.looks)
 
 
-def twin_evidence(judgement: Judgement) -> TwinEvidence | None:
-    """The evidence that a unit's judgement gives to its twin; None where it has none."""
-    return TwinEvidence(judgement.looks) if judgement.looks else None
+def twin_evidence(judgement: Judgement, others: Sequence[Judgement] = ()) -> TwinEvidence | None:
+    """The evidence that a unit's judgement gives to its twin; None where it has none.
+
+    `others`: tonight's judgements of the same metric on units of other kinds, which know what is common to all.
+    """
+    looks = tuple(other.looks for other in others if other.looks)
+    return TwinEvidence(judgement.looks, looks) if judgement.looks else None
 
 
 def _uncomparable(history: Sequence[Point], tonight: Point | None, metric: Metric) -> Judgement | None:

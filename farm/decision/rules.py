@@ -22,6 +22,9 @@ class Rules:
         each_with_twin: least score of each of the two, so that one hot unit does not decide for both.
         leave_one_out: least leave-one-out score of a unit that does not get hot unnoticed, or has a twin's evidence; it
             only proves that no single night makes the change.
+        precedent: a series that has moved by this share of a change before, without one that lasted alone, may do so
+            again: history does not confirm it. Half: what a night that was odd once may be the next time.
+        young_nights: until a series has so many, nothing confirms a single night but a twin: odd nights are rare.
         provisional: least score of an unconfirmed change that is reported as provisional.
         suspect: least score that asks for more measurements. Low: a change of 5 % at 3 % noise must seldom be missed.
         drop_suspicion: least score after further measurements; below it the suspicion is dropped.
@@ -42,6 +45,8 @@ class Rules:
     joint_with_twin: float = 4.6
     each_with_twin: float = 2.0
     leave_one_out: float = 1.5
+    precedent: float = 0.5
+    young_nights: int = 37
     provisional: float = 3.0
     suspect: float = 0.8
     drop_suspicion: float = 0.9

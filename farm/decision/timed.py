@@ -16,6 +16,8 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from farm.decision.evidence import Evidence
 from farm.decision.history import SeriesHistory, level_of
 from farm.decision.judgement import Judgement, OnsetTest, Verdict
@@ -30,14 +32,18 @@ Z_95 = 1.96
 
 @dataclasses.dataclass(frozen=True)
 class TwinEvidence:
-    """Evidence of a twin, another unit of the same SoC and model: its tests of each possible onset."""
+    """Evidence of a twin, another unit of the same SoC and model: its tests of each possible onset.
+
+    `others`: those of units of other kinds in the same night; what they show too has a cause that is common to all.
+    """
 
     looks: tuple[OnsetTest, ...]
+    others: tuple[tuple[OnsetTest, ...], ...] = ()
 
     def shows(self, onset: OnsetTest, rules: Rules) -> bool:
         """Whether both units show a similar change, with joint and single scores beyond the thresholds."""
         other = self._of_same_nights(onset)
-        if other is None:
+        if other is None or self._is_common(onset, rules):
             return False
         size, other_size = abs(onset.change), other.change * _sign(onset.change)
         if not HALF * size <= other_size <= size / HALF:
@@ -53,6 +59,12 @@ class TwinEvidence:
         if other is None:
             return False
         return other.change * _sign(onset.change) + Z_95 * other.error < HALF * abs(onset.change)
+
+    def _is_common(self, onset: OnsetTest, rules: Rules) -> bool:
+        """Whether half of the other units, and at least one, have moved to the same side."""
+        looks = (next((look for look in each if look.nights == onset.nights), None) for each in self.others)
+        scores = [look.score * _sign(look.change) * _sign(onset.change) for look in looks if look]
+        return bool(scores) and sum(score >= rules.each_with_twin for score in scores) >= HALF * len(scores)
 
     def _of_same_nights(self, onset: OnsetTest) -> OnsetTest | None:
         return next((other for other in self.looks if other.nights == onset.nights), None)
@@ -74,7 +86,7 @@ class TimedTest:
         twin: TwinEvidence | None = None,
         final: bool = False,
     ) -> None:
-        self._nights, self._tonight, self._twin, self._rules = nights, tonight, twin, rules
+        self._nights, self._tonight, self._twin, self._rules = nights, nights.corrected(tonight), twin, rules
         self._final = final
         self._is_hot_prone = tonight.passive or nights.has_spoiled or bool(tonight.spoiled)
         self._start = nights.start(rules)
@@ -94,6 +106,8 @@ class TimedTest:
         best = onsets[0]
         for onset in onsets:
             if self._is_change(onset) and (proof := self._proof(onset)) and not self._useful_measurements(onset):
+                if self._has_precedent(onset):
+                    continue
                 verdict = Verdict.REGRESSION if onset.change > 0 else Verdict.IMPROVEMENT
                 return self._judgement(onset, verdict, f"{self._percent_text(onset)}, {proof}")
         if undecided := next((onset for onset in onsets if self._useful_measurements(onset)), None):
@@ -107,6 +121,26 @@ class TimedTest:
         """Whether there is a change that is worth reporting, whatever caused it."""
         is_sure = onset.score >= self._confirm or self._is_confirmed_by_twin(onset)
         return is_sure and self._is_worth_telling(onset)
+
+    def _has_precedent(self, onset: OnsetTest) -> bool:
+        """Whether the series has moved like this before; tonight may be measured more precisely than those nights.
+
+        A young series cannot tell yet whether it has odd nights; then one night by itself proves nothing.
+        """
+        rules, nights = self._rules, self._nights
+        if rules.precedent == math.inf:
+            return False
+        if onset.nights == 1 and not self._is_confirmed_by_twin(onset) and len(nights) < rules.young_nights:
+            return True
+        moves = nights.moves(onset.nights)
+        usual, now = (
+            self._model.between + self._model.within / count
+            for count in (float(np.median(nights.counts)), len(self._tonight.runs))
+        )
+        change = onset.change * math.sqrt(usual / now)
+        return moves is not None and moves.has_precedent(
+            change, nights.restless_shifts, rules.precedent, max(rules.onset_nights) - 1
+        )
 
     def _is_worth_telling(self, onset: OnsetTest) -> bool:
         return abs(onset.change) >= self._smallest and self._shows_tonight(onset)
@@ -168,6 +202,8 @@ class TimedTest:
         """Why a change is not certain yet."""
         if best.score < self._confirm:
             return "not certain yet"
+        if self._has_precedent(best):
+            return "it has moved as far before, or is too young to say; nights to come decide"
         if self._twin and self._twin.denies(best):
             return "its twin does not show it; a second night decides"
         if self._is_hot_prone:

@@ -11,6 +11,7 @@ from farm.decision.controls import estimate_false_alarms
 from farm.decision.duet_verdict import with_duet
 from farm.decision.judgement import Judgement
 from farm.decision.regression import compare_points, judge_series, needs_twin, twin_evidence
+from farm.decision.timed import TwinEvidence
 from farm.jobs.nightly.operators import changed_operators
 from farm.nightly.configuration import LAST_GOOD, SERIES
 from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
@@ -42,7 +43,7 @@ def load_night(store: Store, run: int, baseline: str = SERIES) -> Night:
     before = _rows_before(store, info, base)
     reports = [
         SeriesReport(key, followed[key], with_duet(judgement, duets.get(key)))
-        for key, judgement in _judgements(run, followed, _twins(rows), base).items()
+        for key, judgement in _judgements(run, followed, _kinds(rows), base).items()
     ]
     shown = baseline if base is None else f"{baseline} (run {base})"
     devices = _devices(store, reports, rows, before)
@@ -85,31 +86,50 @@ def _followed(run: int, series: Series, rows: Mapping[Case, NightlyRow]) -> Seri
     return {key: points for key, points in series.items() if points and belongs(key, points)}
 
 
-def _judgements(run: int, series: Series, twins: Mapping[str, str], base: int | None) -> dict[SeriesKey, Judgement]:
-    """Each series by itself, then again with the word of the twin."""
+def _judgements(
+    run: int, series: Series, kinds: Mapping[str, tuple[str, str]], base: int | None
+) -> dict[SeriesKey, Judgement]:
+    """Each series by itself, then again with the word of the twin and of the units of other kinds."""
     alone = {key: _judged(run, key, points, base) for key, points in series.items()}
-    judgements = dict(alone)
+    judgements, twins = dict(alone), _twins(kinds)
     for key, judgement in alone.items():
         other = dataclasses.replace(key, case=dataclasses.replace(key.case, unit=twins.get(key.case.unit, "")))
         if needs_twin(judgement) and other in alone:
-            judgements[key] = _judged(run, key, series[key], base, alone[other])
+            evidence = twin_evidence(alone[other], _of_other_kinds(key, alone, kinds))
+            judgements[key] = _judged(run, key, series[key], base, evidence)
     return judgements
 
 
 def _judged(
-    run: int, key: SeriesKey, points: Sequence[Point], base: int | None, twin: Judgement | None = None
+    run: int, key: SeriesKey, points: Sequence[Point], base: int | None, twin: TwinEvidence | None = None
 ) -> Judgement:
     tonight = points[-1] if points[-1].run == run else None
     earlier = [point for point in points if point.run < run]
     before = next((point for point in earlier if point.run == base), None)
     if base is not None and before and tonight:
         return compare_points(before, tonight, key.metric)
-    return judge_series(earlier, tonight, key.metric, twin=twin_evidence(twin) if twin else None, final=True)
+    return judge_series(earlier, tonight, key.metric, twin=twin, final=True)
 
 
-def _twins(rows: Mapping[Case, NightlyRow]) -> dict[str, str]:
+def _of_other_kinds(
+    key: SeriesKey, judgements: Mapping[SeriesKey, Judgement], kinds: Mapping[str, tuple[str, str]]
+) -> list[Judgement]:
+    """Tonight's judgements of the same metric on units of other SoCs or models."""
+    kind = kinds.get(key.case.unit)
+    return [
+        judgement
+        for other, judgement in judgements.items()
+        if other.metric == key.metric and other.case.unit in kinds and kinds[other.case.unit] != kind
+    ]
+
+
+def _kinds(rows: Mapping[Case, NightlyRow]) -> dict[str, tuple[str, str]]:
+    """SoC and device model of each unit."""
+    return {case.unit: (row.soc, row.device_model) for case, row in sorted(rows.items(), key=lambda item: item[0])}
+
+
+def _twins(kinds: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """Another unit of the same SoC and model, for each unit that has one."""
-    kinds = {case.unit: (row.soc, row.device_model) for case, row in sorted(rows.items(), key=lambda item: item[0])}
     return {
         unit: next(other for other, other_kind in kinds.items() if other_kind == kind and other != unit)
         for unit, kind in kinds.items()

@@ -1,0 +1,76 @@
+"""Effects of whole nights: (random, nights) -> deviation of each night's logarithm, shared by all its blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.worlds.noise import Array, gaussian, lognormal, student
+
+YEAR, WEEK = 365, 7
+NightEffect = Callable[[np.random.Generator, int], Array]
+
+
+def nothing(random: np.random.Generator, nights: int) -> Array:
+    """All nights are alike."""
+    return np.zeros(nights)
+
+
+def gaussian_nights(random: np.random.Generator, nights: int, scale: float) -> Array:
+    """Independent nights."""
+    return gaussian(random, nights, scale)
+
+
+def student_nights(random: np.random.Generator, nights: int, scale: float) -> Array:
+    """Independent nights with Student's t of 3 degrees."""
+    return student(random, nights, scale)
+
+
+def lognormal_nights(random: np.random.Generator, nights: int, scale: float) -> Array:
+    """Independent nights with a lognormal delay."""
+    return lognormal(random, nights, scale)
+
+
+def slow_nights(random: np.random.Generator, nights: int, share: float, low: float, high: float) -> Array:
+    """A share of nights is slower by something between low and high."""
+    return np.where(random.random(nights) < share, np.log1p(random.uniform(low, high, nights)), 0.0)
+
+
+def clock_nights(random: np.random.Generator, nights: int, share: float, apart: float, lasting: float) -> Array:
+    """Two clocks; each lasts so many nights on average before it is drawn anew."""
+    is_drawn = random.random(nights) < 1 / lasting
+    is_drawn[0] = True
+    state = (random.random(nights) < share)[np.maximum.accumulate(np.where(is_drawn, np.arange(nights), 0))]
+    return np.where(state, np.log1p(apart), 0.0)
+
+
+def levels(random: np.random.Generator, nights: int, scale: float, lasting: float) -> Array:
+    """A level that each reboot draws anew, after so many nights on average."""
+    is_drawn = random.random(nights) < 1 / lasting
+    is_drawn[0] = True
+    return gaussian(random, nights, scale)[np.maximum.accumulate(np.where(is_drawn, np.arange(nights), 0))]
+
+
+def autoregressive(random: np.random.Generator, nights: int, scale: float, coefficient: float) -> Array:
+    """AR(1), given by its stationary standard deviation."""
+    drift = gaussian(random, nights, scale)
+    for night in range(1, nights):
+        drift[night] = coefficient * drift[night - 1] + (1 - coefficient**2) ** 0.5 * drift[night]
+    return drift
+
+
+def random_walk(random: np.random.Generator, nights: int, scale: float) -> Array:
+    """Each night moves on by a normal step."""
+    return np.cumsum(gaussian(random, nights, scale))
+
+
+def season(random: np.random.Generator, nights: int, low: float, high: float, period: int) -> Array:
+    """A sine of an amplitude between low and high, begun anywhere."""
+    phase = random.uniform(0, 2 * np.pi)
+    return np.asarray(random.uniform(low, high) * np.sin(2 * np.pi * np.arange(nights) / period + phase))
+
+
+def seasons(random: np.random.Generator, nights: int) -> Array:
+    """The year moves the level by 3 to 5 %, the week by 1.5 to 3 %."""
+    return season(random, nights, 0.03, 0.05, YEAR) + season(random, nights, 0.015, 0.03, WEEK)
