@@ -83,7 +83,7 @@ def test_the_other_rules_see_a_plain_step(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("world", WORLDS, ids=str)
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
 def test_false_alarms_are_rare(world: World) -> None:
     found = [simulated(task) for task in tasks_of(world, Scenario(), NIGHTS, SERIES, 77, others=False)]
     assert sum(counts[ALONE]["alarms"] for counts in found) <= 2

@@ -42,7 +42,8 @@ _DEPTHWISE_DEFAULTS = {
 }
 
 
-def _conv2d_shapes(dims: Dims, defines: Defines) -> Shapes:
+def window_shapes(dims: Dims, defines: Defines) -> Shapes:
+    """Shapes of the tensors of a convolution, transposed or not, whose filter slides over an image."""
     in_c, out_c = dims["groups"] * dims["in_c"], dims["groups"] * dims["out_c"]
     output = (dims["batch"] * dims["out_h"] * dims["out_w"], out_c)
     return {
@@ -84,7 +85,8 @@ def _conv1x1_shapes(dims: Dims, defines: Defines) -> Shapes:
     }
 
 
-def _depthwise_shapes(dims: Dims, defines: Defines) -> Shapes:
+def depthwise_shapes(dims: Dims, defines: Defines) -> Shapes:
+    """Shapes of the tensors of a depthwise convolution, transposed or not."""
     output = (dims["batch"] * dims["out_h"] * dims["out_w"], dims["channels"])
     return {
         "x": (dims["batch"] * dims["in_h"] * dims["in_w"], dims["channels"]),
@@ -125,7 +127,7 @@ KERNELS = (
         "Conv2D",
         "x:view w:weights b:weights zeros:weights residual:view y:view",
         f"batch in_h in_w in_c out_h out_w out_c {WINDOW} groups",
-        _conv2d_shapes,
+        window_shapes,
         _conv2d_work_items,
         floats="act_a act_b",
         variants=tile.VARIANTS,
@@ -157,7 +159,7 @@ KERNELS = (
         "DepthwiseConv2d",
         "x:view w:weights b:weights zeros:weights residual:view y:view",
         f"batch in_h in_w channels out_h out_w {WINDOW}",
-        _depthwise_shapes,
+        depthwise_shapes,
         _depthwise_work_items,
         floats="act_a act_b",
         variants=_DEPTHWISE_VARIANTS,

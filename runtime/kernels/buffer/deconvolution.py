@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from runtime.kernels.buffer import tile
-from runtime.kernels.buffer.convolution import WINDOW
-from runtime.kernels.buffer.spec import Shapes, buffer_kernel, too_wide
-from runtime.kernels.spec import Defines, Dims, Variant, WorkItems, ceil_div, variant
+from runtime.kernels.buffer.convolution import WINDOW, depthwise_shapes, window_shapes
+from runtime.kernels.buffer.spec import buffer_kernel, too_wide
+from runtime.kernels.spec import Dims, Variant, WorkItems, ceil_div, variant
 from runtime.target import Target
 
 _GEOMETRY = f"{WINDOW} step_h step_w"
@@ -37,19 +37,6 @@ def _phase_pixels(dims: Dims) -> int:
     return dims["batch"] * _rows(dims) * _columns(dims)
 
 
-def _shapes(dims: Dims, defines: Defines) -> Shapes:
-    in_c, out_c = dims["groups"] * dims["in_c"], dims["groups"] * dims["out_c"]
-    output = (dims["batch"] * dims["out_h"] * dims["out_w"], out_c)
-    return {
-        "x": (dims["batch"] * dims["in_h"] * dims["in_w"], in_c),
-        "w": (dims["groups"], dims["out_c"], dims["k_h"] * dims["k_w"] * dims["in_c"]),
-        "b": (out_c,),
-        "zeros": (in_c,),
-        "residual": output,
-        "y": output,
-    }
-
-
 def _work_items(dims: Dims, chosen: Variant) -> WorkItems:
     phases = dims["stride_h"] * dims["stride_w"]
     tiles = phases * ceil_div(_phase_pixels(dims), chosen["PIXELS"]), ceil_div(dims["out_c"], chosen["BLOCK"])
@@ -67,18 +54,6 @@ def _rule(dims: Dims, chosen: Variant, target: Target) -> str:
 def _macs(dims: Dims) -> int:
     inputs = dims["batch"] * dims["in_h"] * dims["in_w"] * dims["groups"] * dims["in_c"]
     return inputs * dims["out_c"] * dims["k_h"] * dims["k_w"]
-
-
-def _depthwise_shapes(dims: Dims, defines: Defines) -> Shapes:
-    output = (dims["batch"] * dims["out_h"] * dims["out_w"], dims["channels"])
-    return {
-        "x": (dims["batch"] * dims["in_h"] * dims["in_w"], dims["channels"]),
-        "w": (dims["k_h"] * dims["k_w"] * dims["channels"],),
-        "b": (dims["channels"],),
-        "zeros": (dims["channels"],),
-        "residual": output,
-        "y": output,
-    }
 
 
 def _depthwise_work_items(dims: Dims, chosen: Variant) -> WorkItems:
@@ -101,7 +76,7 @@ KERNELS = (
         "Deconv2D",
         "x:view w:weights b:weights zeros:weights residual:view y:view",
         f"batch in_h in_w in_c out_h out_w out_c {_GEOMETRY} groups",
-        _shapes,
+        window_shapes,
         _work_items,
         source="deconvolution.cl",
         floats="act_a act_b",
@@ -118,7 +93,7 @@ KERNELS = (
         "DepthwiseDeconv2d",
         "x:view w:weights b:weights zeros:weights residual:view y:view",
         f"batch in_h in_w channels out_h out_w {_GEOMETRY}",
-        _depthwise_shapes,
+        depthwise_shapes,
         _depthwise_work_items,
         source="deconvolution.cl",
         floats="act_a act_b",
