@@ -91,8 +91,9 @@ def test_false_alarms_are_rare(world: World) -> None:
     assert sum(counts[ALONE]["again"] for counts in found) / (SERIES * NIGHTS) < 1.3
 
 
+# At 3 % noise all of the 5 % steps were seen before the decision asked for precedents; a past move of 2.5 % stops some.
 @pytest.mark.slow
-@pytest.mark.parametrize(("world", "step", "which", "least"), [(NOISY, 0.1, "first", 27), (NOISY, 0.05, "three", 23)])
+@pytest.mark.parametrize(("world", "step", "which", "least"), [(NOISY, 0.1, "first", 27), (NOISY, 0.05, "three", 19)])
 def test_steps_are_seen_soon(world: World, step: float, which: str, least: int) -> None:
     tasks = [Task(world, Scenario(step=step), 63, seed) for seed in range(300, 315)]
     assert sum(simulated(task)[ALONE][which] for task in tasks) >= least
