@@ -16,8 +16,8 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.simulated_series import BLOCKS, SimulatedSeries
+from benchmarks.unusual_nights import rarity
 from benchmarks.worlds.noise import Array
-from farm.decision.unusual import rarity
 from farm.rows.series import trimmed_mean
 from tuner.statistics import ratio_of_pairs
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farm.decision.unusual import rarity
+from benchmarks.unusual_nights import rarity
 
 SHARE = 0.1
 
