@@ -19,7 +19,7 @@ from runtime.operators import fits_kind
 from runtime.types import ELEMENT_TYPES
 
 OUTPUT = "y"
-MAX_TENSORS, MAX_INTS, MAX_FLOATS = 6, 80, 4  # of farmrt's CPU operators (cpu_operator.h), some ints taken by farm
+MAX_TENSORS, MAX_INTS, MAX_FLOATS = 6, 80, 8  # of farmrt's CPU operators (cpu_operator.h), some ints taken by farm
 
 _WORD = re.compile(r"[A-Za-z_]\w{0,63}")
 _DOMAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,99}")

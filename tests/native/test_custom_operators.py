@@ -123,7 +123,7 @@ ROW = '"name", "44", 0, 0, run'
         ('"name", "4444444", 0, 0, run', "&one", "1, 1, rows", "operator 0 is damaged"),
         ('"name", "", 0, 0, run', "&one", "1, 1, rows", "operator 0 is damaged"),
         ('"name", "44", 95, 0, run', "&one", "1, 1, rows", "operator 0 is damaged"),
-        ('"name", "44", 0, 5, run', "&one", "1, 1, rows", "operator 0 is damaged"),
+        ('"name", "44", 0, 9, run', "&one", "1, 1, rows", "operator 0 is damaged"),
         ('"name", "44", 0, 0, 0', "&one", "1, 1, rows", "operator 0 is damaged"),
     ],
 )

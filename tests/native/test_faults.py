@@ -113,4 +113,4 @@ def test_mutated_files(tmp_path: Path) -> None:
     assert reached["samples"] == samples
     assert reached["ran"] > 400
     assert reached["tuned"] > 50
-    assert reached["kernels"] > 20
+    assert reached["kernels"] > 8

@@ -29,14 +29,13 @@ CRNN = [
     *("conv2d", "pool") * 2,
     "conv2d",
     *("fully_connected", "recurrent_sequence") * 2,
-    "matmul",
-    "binary",
+    "fully_connected",
     "softmax",
 ]
 # The kernels of a plan without copies and conversions; on images two concatenations come on top.
 KERNELS = {"unet": [*UNET, "deconv_depthwise"], "generator": ["deconv2d"] * 5, "crnn": CRNN}
 MOVES = {"copy", "buffer_to_image", "image_to_buffer", "concat"}
-STEPS = {"unet": (13, 15), "generator": (6, 7), "crnn": (14, 15)}  # on buffers and the CPU, on images
+STEPS = {"unet": (13, 15), "generator": (6, 7), "crnn": (13, 14)}  # on buffers and the CPU, on images
 networks = pytest.mark.parametrize("name", NETWORKS)
 
 

@@ -14,7 +14,7 @@ from runtime.evaluate import compute
 from runtime.kernels.codes import Activation
 from runtime.kernels.image import KERNELS
 from runtime.kernels.source import build_options, program_source
-from runtime.kernels.spec import ArgumentForm
+from runtime.kernels.spec import ArgumentForm, needs_half
 from runtime.layout.image import ImageLayout, from_image, image_size, to_image
 from runtime.target import Target
 from runtime.types import Precision
@@ -72,6 +72,11 @@ def element_type(precision):
 def program(name, variant, precision, defines):
     options = build_options(variant, precision, dict(defines))
     return cl.Program(device()[0], program_source(TABLE[name])).build(options=options.split())
+
+
+def plain_variants(name):
+    """The variants of a kernel that need no half arithmetic."""
+    return [variant for variant in TABLE[name].variants if not needs_half(variant, TARGET)]
 
 
 def launch(

@@ -119,7 +119,7 @@ PLANTED: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "a state of 2^40": (lambda: one_op("LSTM", {"x": (2, 1, 3)}, LSTM, hidden_size=2**40), "LSTM"),
     "two axes of three": (
         lambda: one_op("LSTM", {"x": (2, 3)}, LSTM, hidden_size=2),
-        "inputs and attributes do not fit",
+        "three axes are needed",
     ),
     "a branch that is missing": (lambda: with_condition(else_branch=body("y")), "it has no then_branch"),
     "a name in a branch": (unprintable_branch, "a name that cannot be printed"),

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 from runtime.errors import UnsupportedError
 from runtime.importers.onnx_importer import HANDLERS, import_onnx
 from runtime.operators import BINARY, OPERATORS, UNARY, check_graph
+from runtime.recurrence import GATES
 from tests.runtime.onnx_models import (
     NEWEST_RUNTIME_OPSET,
     assert_matches_onnxruntime,
@@ -167,9 +168,9 @@ def test_an_operator_computes_what_onnxruntime_computes(case: Case, opset: int) 
 
 
 def test_every_float_operator_has_a_case() -> None:
-    """Operators of shape arithmetic (test_import_constants) and of windows (test_import_windows) have tests there."""
+    """Operators of shape arithmetic, of windows and recurrent ones have tests in test_import_* and test_recurrent."""
     imported = {op for op in HANDLERS if op in OPERATORS or op in BINARY or op in UNARY}
-    assert imported - {case.op for case in CASES} == {"Conv", "MaxPool", "AveragePool"}
+    assert imported - {case.op for case in CASES} == {"Conv", "ConvTranspose", "MaxPool", "AveragePool", *GATES}
 
 
 @pytest.mark.parametrize("opset", [11, 13, 19])

@@ -23,6 +23,7 @@ from farm.store import Store
 from farm.transport.ssh_known_hosts import HostKey
 from runtime.errors import DeviceLostError, FarmError, NoUnitError, UnsupportedError
 from tests.farm.conftest import CallFarm
+from tests.farm.jobs.bisect.repositories import model_repository
 from tests.farm.model.tiny_model import write_deployment
 from tests.farm.rows.nightly_rows import nightly_case
 from tests.farm.test_artifacts import publish
@@ -57,6 +58,10 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "baseline set": ("better 2", {"baseline", "run_before"}),
     "benchmark": ("tiny.yml --round 2", set()),
     "build": ("", {"built", "missing", "left_out"}),
+    "bisect": (
+        "HEAD~1 main tiny.yml --repository models --device host --turns 5 --most-turns 5",
+        {"good", "bad", "ratio", "ratio_ci", "suspects", "skipped"},
+    ),
     "clean": ("--device host --dry-run", {"dry_run", "units", "unfinished_files"}),
     "compare": ("run:1 run:2", set()),
     "convert": ("tiny.yml", set()),
@@ -71,19 +76,21 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "forecast": ("tiny.yml", set()),
     "nightly": ("nightly.yml --dry-run", {"repeats", "units"}),
     "opbench": ("--filter Sigmoid --min-time 0.001 --memory buffer --precision fp32", set()),
+    "operators": ("", {"operators", "checks"}),
     "report": ("--format json", {"outcome", "headline", "folder", "index", "files"}),
     "run": ("tiny.yml --round 2", set()),
     "store export": ("tables --format csv", {"format", "files"}),
     "store import": ("rows.jsonl", {"files"}),
-    "store info": ("", {"store", "runs"}),
+    "store info": ("", {"store", "bundles", "runs"}),
     "store prune": ("--keep 9 --dry-run", {"dry_run", "deleted"}),
+    "store verify": ("", {"store", "bundles", "problems"}),
     "tune": ("tiny.yml", set()),
     "zoo deployment": ("mobilenet_v1", {"file", "content"}),
     "zoo list": ("", {"models"}),
     "zoo write": ("mobilenet_v1 -o net.onnx --width 0.25 --size 32 --classes 2", {"file", "size_bytes"}),
 }
-WITH_ROWS = {"benchmark", "compare", "convert", "demo", "forecast", "opbench", "run", "tune"}
-JOBS = {"demo": "run"}  # the job that rows are of, where it is not the command
+WITH_ROWS = {"benchmark", "bisect", "compare", "convert", "demo", "forecast", "opbench", "run", "tune"}
+JOBS = {"demo": "run", "bisect": "compare"}  # the job that rows are of, where it is not the command
 NEEDS_OPENCL = {"opbench"}
 
 
@@ -92,6 +99,7 @@ def folder(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a model for the CPU, two stored nights, a baseline, artifacts, and lines to import."""
     write_deployment(own_folder, runtime="cpu")
     (own_folder / "nightly.yml").write_text(NIGHTLY)
+    model_repository(own_folder / "models", 2, 1)
     with Store.open() as store:
         for seed in (1, 2):
             number = store.begin("lab", "farm nightly nightly.yml")
