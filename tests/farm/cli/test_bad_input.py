@@ -221,6 +221,7 @@ def test_a_full_disk_while_converting(tmp_path: Path) -> None:
     program = "import sys; from farm import cli; sys.exit(cli.call(sys.argv[1:]))"
     done = subprocess.run(
         [sys.executable, "-c", program, "convert", "tiny.yml"],
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},  # Python would leave compiled modules cut short for others
         preexec_fn=limited(600),
         capture_output=True,
         text=True,
