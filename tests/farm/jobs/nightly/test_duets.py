@@ -192,7 +192,8 @@ def test_a_duet_that_was_killed_goes_on_with_its_pairs(emulated: EmulatedUnits, 
     pairs: list[dict[str, Any]] = []
     end_s = time.monotonic() + 300
     while len(pairs) < 3:
-        assert time.monotonic() < end_s and process.poll() is None
+        assert time.monotonic() < end_s
+        assert process.poll() is None, wait_for_result(process)
         time.sleep(0.1)
         with Store.open() as store:
             newest = store.runs(name="lab", limit=1)[0].id
