@@ -34,7 +34,9 @@ def with_duet(judgement: Judgement, duet: DuetFigures | None) -> Judgement:
         return judgement
     if duet.fallback:
         return dataclasses.replace(judgement, reason=f"{judgement.reason}; by the nights before alone: {duet.fallback}")
-    if (duet.verdict == SoftwareVerdict.SAME and duet.suspected) or (duet.verdict and duet.settled_by is not None):
+    if (duet.verdict == SoftwareVerdict.SAME and (duet.suspected or duet.identical)) or (
+        duet.verdict and duet.settled_by is not None
+    ):
         return _of_environment(judgement, duet)
     why = "a duet did not decide it" if duet.verdict else "no duet was made; another night decides"
     verdict = UNPROVEN.get(judgement.verdict, judgement.verdict)

@@ -16,6 +16,7 @@ from farm.jobs.nightly.operators import changed_operators
 from farm.nightly.configuration import LAST_GOOD, SERIES
 from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
 from farm.rows.device_state import DeviceState
+from farm.rows.duet import DuetFigures
 from farm.rows.nightly import NightlyRow
 from farm.rows.run_info import RunInfo
 from farm.rows.series import Case, Metric, Point, Series, SeriesKey, case_of
@@ -38,16 +39,24 @@ def load_night(store: Store, run: int, baseline: str = SERIES) -> Night:
     if not rows and not series:
         raise ConfigError(f"run {run} ({info.name}) measured no nightly cases; `farm store info` lists the runs")
     base = baseline_run(store, info.name, baseline)
-    duets = {SeriesKey(case, Metric.LATENCY): row.duet for case, row in rows.items() if base is None}
     followed = _followed(run, series, rows)
     before = _rows_before(store, info, base)
     reports = [
-        SeriesReport(key, followed[key], with_duet(judgement, duets.get(key)))
+        SeriesReport(key, followed[key], with_duet(judgement, _duet(key, rows) if base is None else None))
         for key, judgement in _judgements(run, followed, _kinds(rows), base).items()
     ]
     shown = baseline if base is None else f"{baseline} (run {base})"
     devices = _devices(store, reports, rows, before)
     return Night(info, shown, devices, estimate_false_alarms(series), _earlier(store, info))
+
+
+def _duet(key: SeriesKey, rows: Mapping[Case, NightlyRow]) -> DuetFigures | None:
+    """What was asked of the software: duets time rounds alone, but the same bytes start as before, too."""
+    row = rows.get(key.case)
+    if row is None or row.duet is None:
+        return None
+    is_asked = key.metric == Metric.LATENCY or (row.duet.identical and key.metric in (Metric.INIT, Metric.FIRST))
+    return row.duet if is_asked else None
 
 
 def _earlier(store: Store, info: RunInfo) -> list[RunInfo]:

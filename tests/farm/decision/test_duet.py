@@ -172,6 +172,8 @@ def test_where_the_software_is_the_same_the_environment_changed() -> None:
 
 def test_without_a_bundle_the_nights_before_decide_and_it_is_said() -> None:
     regression = Judgement(Verdict.REGRESSION, "+10 %")
+    alike = DuetFigures(**DUET, verdict=SoftwareVerdict.SAME, identical=True)
+    assert with_duet(regression, alike).verdict == Verdict.ENVIRONMENT_CHANGED, "whoever asked for the duet"
     told = with_duet(regression, DuetFigures(fallback="no bundle yet"))
     assert told.verdict == Verdict.REGRESSION and "by the nights before alone: no bundle yet" in told.reason
     assert with_duet(regression, None) == regression
