@@ -106,7 +106,7 @@ class EmulatedUnits:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Runs a command in a process of its own; `wait_for_result` reads it to its end."""
-        program = [sys.executable, "-c", "from farm.cli import main; main()", *arguments, "--json"]
+        program = [sys.executable, "-P", "-c", "from farm.cli import main; main()", *arguments, "--json"]
         return subprocess.Popen(program, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
