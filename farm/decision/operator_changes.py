@@ -10,13 +10,21 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from scipy import special
 
 LEAST_NIGHTS = 3  # before the change: with fewer there is no telling how much an operator varies
 ERROR = 0.05
 Times = Mapping[tuple[str, str], float]  # milliseconds by name and type
+
+
+def summed_times(times: Iterable[tuple[str, str, float]]) -> Times:
+    """Times by name and type, given as (name, type, milliseconds); those of the same name and type are summed."""
+    sums: dict[tuple[str, str], float] = {}
+    for name, kind, time_ms in times:
+        sums[name, kind] = sums.get((name, kind), 0.0) + time_ms
+    return sums
 
 
 @dataclasses.dataclass(frozen=True)

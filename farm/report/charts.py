@@ -5,16 +5,17 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 from farm.decision.judgement import ChangePoint
+from farm.decision.operator_changes import Times, summed_times
 from farm.nightly.night import CaseReport, SeriesReport
 from farm.report.figures import NONE, commit, interval, moment, percent, utc
 from farm.report.words import case_title
 from farm.rows.device_state import DeviceState
-from farm.rows.nightly import Block, NightlyRow, OperatorTime
+from farm.rows.nightly import Block, NightlyRow
 from farm.rows.series import Point
 from farm.rows.status import Status
 from farm.safe_text import word
@@ -149,13 +150,8 @@ def operator_times(case: CaseReport) -> list[tuple[str, str, float | None, float
     return sorted(rows, key=lambda row: -max(row[2] or 0.0, row[3] or 0.0))
 
 
-def _by_name(row: NightlyRow | None) -> dict[tuple[str, str], float]:
-    """Times by name and type; those of the same name are summed."""
-    times_ms: dict[tuple[str, str], float] = {}
-    operators: Iterable[OperatorTime] = row.ops if row else ()
-    for op in operators:
-        times_ms[op.name, op.type] = times_ms.get((op.name, op.type), 0.0) + op.avg_ms
-    return times_ms
+def _by_name(row: NightlyRow | None) -> Times:
+    return summed_times((op.name, op.type, op.avg_ms) for op in row.ops) if row else {}
 
 
 def tuned(cases: Sequence[CaseReport]) -> Chart | None:

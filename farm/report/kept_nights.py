@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 KEPT_NIGHTS = 14
@@ -22,12 +22,13 @@ _TO_ALL = """<!doctype html>
 
 def keep_replaced(replaced: Path, newest: Path) -> None:
     """Moves a report that another of the same name took the place of, and those that it kept, into the newest one."""
-    run, kept = run_of(replaced), newest / FOLDER
-    if run is None or verdict_of(replaced).get("name") != verdict_of(newest).get("name"):
+    before, after, kept = verdict_of(replaced), verdict_of(newest), newest / FOLDER
+    run = run_of(before)
+    if run is None or before.get("name") != after.get("name"):
         return
     for earlier in _reports(replaced / FOLDER):
         _move(earlier, kept / earlier.name)
-    if run != run_of(newest):
+    if run != run_of(after):
         (replaced / PAGE).write_text(_TO_ALL)
         _move(replaced, kept / str(run))
     for surplus in sorted(_reports(kept), key=lambda path: -int(path.name))[KEPT_NIGHTS:]:
@@ -43,15 +44,15 @@ def _move(report: Path, target: Path) -> None:
 
 def kept_headlines(folder: Path, name: str, run: int) -> dict[int, str]:
     """The nights that are kept when the report of a run of this name takes the folder's place: run and headline."""
-    verdicts = {run_of(path): verdict_of(path) for path in (folder, *_reports(folder / FOLDER))}
-    same_name = {found: each for found, each in verdicts.items() if found not in (None, run) and each["name"] == name}
-    newest = sorted((found for found in same_name if found is not None), reverse=True)[:KEPT_NIGHTS]
-    return {found: same_name[found].get("headline", "") for found in newest}
+    verdicts = map(verdict_of, (folder, *_reports(folder / FOLDER)))
+    of_name = [(run_of(each), each.get("headline", "")) for each in verdicts if each.get("name") == name]
+    others = [(found, headline) for found, headline in of_name if found is not None and found != run]
+    return dict(sorted(others, reverse=True)[:KEPT_NIGHTS])
 
 
-def run_of(report: Path) -> int | None:
-    """The run that a folder is the report of; None where it is none."""
-    run = verdict_of(report).get("run", "")
+def run_of(verdict: Mapping[str, str]) -> int | None:
+    """The run that a verdict is of; None where it says none."""
+    run = verdict.get("run", "")
     return int(run) if re.fullmatch(r"[0-9]{1,18}", run) else None
 
 

@@ -107,7 +107,7 @@ def _emit(bound: BoundOperator, builder: Builder, node: Node, declared: OpenCLKe
     tensors[argument] = _written(builder, node.output, form)
     defines = _defines(bound, declared, shapes, node.attrs)
     shown = ProfileInfo(output_shape=output)
-    builder.launch_kernel(kernel, node.name, bound.declared.name, tensors, ints, floats, defines, shown)
+    builder.launch(kernel, node.name, bound.declared.name, tensors, ints, floats, defines, shown)
     builder.launches[-1] = dataclasses.replace(builder.launches[-1], macs=node_macs(builder.graph, node))
 
 

@@ -370,7 +370,7 @@ class Builder:
 
     def launch(
         self,
-        kernel_name: str,
+        kernel: str | Kernel,
         name: str,
         op: str,
         tensors: Mapping[str, Value | Rows],
@@ -381,26 +381,12 @@ class Builder:
         note: str = "",
         memory: MemoryType = MemoryType.BUFFER,
     ) -> None:
-        """Appends a launch of a kernel of the table; see `launch_kernel`."""
-        kernel = table.find_kernel(kernel_name, memory)
-        self.launch_kernel(kernel, name, op, tensors, dims, floats, defines, shown, note)
-
-    def launch_kernel(
-        self,
-        kernel: Kernel,
-        name: str,
-        op: str,
-        tensors: Mapping[str, Value | Rows],
-        dims: Mapping[str, int],
-        floats: Mapping[str, float] | None = None,
-        defines: Mapping[str, int] | None = None,
-        shown: ProfileInfo | None = None,
-        note: str = "",
-    ) -> None:
         """Appends a launch of a kernel: in the default variant that fits, else as a CPU operator where that is allowed.
 
-        Raises UnsupportedError where neither is possible.
+        `kernel`: one that a user declared, or the name of one of the table, which `memory` belongs to. Raises
+        UnsupportedError where neither is possible.
         """
+        kernel = table.find_kernel(kernel, memory) if isinstance(kernel, str) else kernel
         kind, variant, reason = self._place(kernel, name, op, dims)
         values: list[tuple[Value, ArgumentForm]] = []
         packed = []

@@ -67,6 +67,7 @@ class ModelCommits:
     root: Path
     model_file: Path
     build: str = ""
+    _made: dict[str, Contender] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     @property
     def settings(self) -> Sequence[str]:
@@ -74,7 +75,12 @@ class ModelCommits:
         return (str(self.model_file), self.build)
 
     def at(self, commit: str) -> Contender:
-        """The model of a commit."""
+        """The model of a commit, made the first time that it is asked for."""
+        if commit not in self._made:
+            self._made[commit] = self._make(commit)
+        return self._made[commit]
+
+    def _make(self, commit: str) -> Contender:
         folder = self._worktrees / commit[: checkout.SHORT]
         checkout.add_worktree(self.root, commit, folder)
         if self.build:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from farm.condition.throttling import RetryPolicy
-from farm.decision.operator_changes import Times
+from farm.decision.operator_changes import Times, summed_times
 from farm.farmrt.answers import LoadAnswer
 from farm.jobs.benchmark import profile
 from farm.jobs.compare.bundle import FARMRT_FILE, PLAN_FILE, Bundle
@@ -109,10 +109,8 @@ def _profile(opened: OpenUnit, rehearsal: Rehearsal) -> Times:
         first_rounds(own, rehearsal.entry.inputs)
         deadline_s = rounds_deadline_s(PROFILED_ROUNDS, rehearsal.round_ms)
         times, _ = profile(own.session, PROFILED_ROUNDS, len(steps), deadline_s)
-    sums: dict[tuple[str, str], float] = {}
-    for step, time in zip(steps, times, strict=True):
-        sums[step.name, step.type] = sums.get((step.name, step.type), 0.0) + statistics.median(time.ns) / NS_PER_MS
-    return sums
+    medians_ms = (statistics.median(time.ns) / NS_PER_MS for time in times)
+    return summed_times((step.name, step.type, time_ms) for step, time_ms in zip(steps, medians_ms, strict=True))
 
 
 def run_turn(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from farm.decision.judgement import Verdict
-from farm.decision.operator_changes import OperatorChange, Times, operator_changes
+from farm.decision.operator_changes import OperatorChange, Times, operator_changes, summed_times
 from farm.nightly.night import SeriesReport
-from farm.rows.nightly import NightlyRow
 from farm.rows.series import Case, Metric
 from farm.rows.status import Status
 from farm.store import Store
@@ -31,12 +30,4 @@ def _nights(store: Store, runs: Iterable[int], case: Case) -> Iterator[Times]:
     for run in runs:
         row = store.nightly_row(run, case)
         if row and row.status == Status.OK and row.ops:
-            yield _times(row)
-
-
-def _times(row: NightlyRow) -> Times:
-    """Milliseconds by name and type; those of the same name are summed."""
-    times: dict[tuple[str, str], float] = {}
-    for op in row.ops:
-        times[op.name, op.type] = times.get((op.name, op.type), 0.0) + op.avg_ms
-    return times
+            yield summed_times((op.name, op.type, op.avg_ms) for op in row.ops)

@@ -62,7 +62,7 @@ def test_a_report_of_another_name_is_not_kept(tmp_path: Path) -> None:
     assert "nights/4" not in (tmp_path / "report" / PAGE).read_text()
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"run": "../x", "name": "lab"}', '{"name": 1}', "{"])
+@pytest.mark.parametrize("text", ["", "[]", '{"run": "../x", "name": "lab"}', '{"name": 1}', '{"run": "4"}', "{"])
 def test_a_damaged_report_is_replaced_all_the_same(tmp_path: Path, text: str) -> None:
     folder = tmp_path / "report"
     write(folder, 4)

@@ -54,6 +54,13 @@ def test_a_commit_is_built_in_a_checkout_of_its_own(root: Path) -> None:
     assert git(root, "status", "--porcelain") == ""
 
 
+def test_a_commit_is_made_once(root: Path) -> None:
+    commits = ModelCommits(root, Path("tiny.yml"), "sh -c 'echo built >> built.txt'")
+    commit = git(root, "rev-parse", "HEAD")
+    assert commits.at(commit) == commits.at(commit)
+    assert (commits.at(commit).model_file.parent / "built.txt").read_text() == "built\n"
+
+
 @pytest.mark.parametrize(
     ("command", "error", "message"),
     [
