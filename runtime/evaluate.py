@@ -19,7 +19,8 @@ from runtime.evaluate_recurrence import COMPUTE_RECURRENT
 from runtime.evaluate_transposed_convolution import transposed_convolution
 from runtime.graph import Array, Graph
 from runtime.nearest import nearest_indices
-from runtime.operators import ACTIVATION_OF, Attributes, Shape
+from runtime.operators import ACTIVATION_OF
+from runtime.shape_functions import Attributes, Shape
 
 Compute = Callable[[Sequence[Array | None], Attributes], Array]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from runtime.graph import Array
-from runtime.operators import Attributes
 from runtime.recurrence import DIRECTIONS, GATES, working_rows
+from runtime.shape_functions import Attributes
 
 Compute = Callable[[Sequence[Array | None], Attributes], Array]
 Function = Callable[[Array], Array]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from runtime.graph import Array
-from runtime.operators import Attributes
+from runtime.shape_functions import Attributes
 from runtime.transposed_convolution import transposed_size
 
 

@@ -31,6 +31,7 @@ from typing import Any, Literal
 import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 
+from runtime import shape_functions as shape_of
 from runtime.attention import ATTRIBUTES as ATTENTION_ATTRIBUTES
 from runtime.attention import attention_shape
 from runtime.errors import ModelError, UnsupportedError
@@ -44,14 +45,11 @@ from runtime.functions import (
 )
 from runtime.generic import SHAPE_FUNCTIONS
 from runtime.graph import ACTIVATIONS, Graph, Node, TensorInfo
-from runtime.recurrence import DIRECTIONS, FUNCTION_NAMES, GATES, working_rows
-from runtime.transposed_convolution import transposed_size
+from runtime.recurrence import DIRECTIONS, FUNCTION_NAMES
+from runtime.shape_functions import Attributes, Shape, ShapeFunction
 from runtime.types import ELEMENT_TYPES
 
-Shape = tuple[int, ...]
-Attributes = Mapping[str, Any]
 AttributeKind = Literal["int", "count", "float", "bool", "ints", "pair", "sides", "floats"] | tuple[str, ...]
-ShapeFunction = Callable[[Sequence[Shape], Attributes], Shape]
 MacsFunction = Callable[[Sequence[Shape], Shape], int]
 
 ACTIVATION_OF = {
@@ -168,229 +166,6 @@ class Operator:
     custom: CustomOperator | None = None
 
 
-def _same(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    return shapes[0]
-
-
-def _broadcast(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise ModelError(f"shapes {_list(shapes)} do not broadcast") from None
-
-
-def _broadcast_to_first(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    if _broadcast(shapes, attributes) != shapes[0]:
-        raise ModelError(f"shape {shapes[1]} does not broadcast to {shapes[0]}")
-    return shapes[0]
-
-
-def _list(shapes: Sequence[Shape]) -> str:
-    return " and ".join(str(shape) for shape in shapes)
-
-
-def _rank(shape: Shape, rank: int, what: str) -> None:
-    if len(shape) != rank:
-        raise ModelError(f"{what} has shape {shape}; {rank} axes are supported")
-
-
-def window_outputs(size: Shape, window: Shape, strides: Shape, pads: Shape) -> Shape:
-    """Returns output (height, width) of a window, its dilation included, that slides over a padded image."""
-    padded = (size[0] + pads[0] + pads[2], size[1] + pads[1] + pads[3])
-    out = tuple((extent - span) // stride + 1 for extent, span, stride in zip(padded, window, strides, strict=True))
-    if min(out) < 1:
-        raise ModelError(f"window {window} is larger than the padded input {padded}")
-    return out
-
-
-def _conv(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    x, w = shapes[0], shapes[1]
-    _rank(x, 4, "the input")
-    _rank(w, 4, "the filter")
-    group = attributes["group"]
-    if x[1] != w[1] * group or w[0] % group:
-        raise ModelError(f"filter {w} in {group} group(s) does not fit an input of shape {x}")
-    window = tuple(d * (k - 1) + 1 for k, d in zip(w[2:], attributes["dilations"], strict=True))
-    out = (x[0], w[0], *window_outputs(x[2:], window, attributes["strides"], attributes["pads"]))
-    _bias(shapes, w[0])
-    if len(shapes) > 3 and shapes[3] != out:
-        raise ModelError(f"residual of shape {shapes[3]} does not fit an output of shape {out}")
-    return out
-
-
-def _conv_transpose(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    x, w = shapes[0], shapes[1]
-    _rank(x, 4, "the input")
-    _rank(w, 4, "the filter")
-    if x[1] != w[0] or x[1] % attributes["group"]:
-        raise ModelError(f"filter {w} in {attributes['group']} group(s) does not fit an input of shape {x}")
-    pads, extra = attributes["pads"], attributes["output_padding"]
-    if len(pads) != 4 or len(extra) != 2 or min(extra) < 0:
-        raise ModelError(f"pads {pads} and output_padding {extra}; four and two numbers, the latter not negative")
-    sums = (pads[0] + pads[2], pads[1] + pads[3])
-    geometry = zip(x[2:], w[2:], attributes["strides"], attributes["dilations"], sums, extra, strict=True)
-    image = tuple(transposed_size(*axis) for axis in geometry)
-    if min(image) < 1:
-        raise ModelError(f"pads {pads} cut all of the output away")
-    out = (x[0], w[1] * attributes["group"], *image)
-    _bias(shapes, out[1])
-    if len(shapes) > 3 and shapes[3] != out:
-        raise ModelError(f"residual of shape {shapes[3]} does not fit an output of shape {out}")
-    return out
-
-
-def _bias(shapes: Sequence[Shape], channels: int) -> None:
-    if len(shapes) > 2 and shapes[2] not in {(channels,), ()}:
-        raise ModelError(f"bias of shape {shapes[2]} does not fit {channels} output channels")
-
-
-def _fully_connected(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    x, w = shapes[0], shapes[1]
-    _rank(w, 2, "the weight matrix")
-    if len(x) < 2 or x[-1] != w[1]:
-        raise ModelError(f"weights of shape {w} do not fit an input of shape {x}")
-    _bias(shapes, w[0])
-    return (*x[:-1], w[0])
-
-
-def _matmul(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    a, b = shapes
-    if min(len(a), len(b)) < 2:
-        raise ModelError(f"shapes {_list(shapes)}: matrices of at least 2 axes are supported")
-    if a[-1] != b[-2]:
-        raise ModelError(f"shapes {_list(shapes)} do not multiply")
-    return (*_broadcast((a[:-2], b[:-2]), attributes), a[-2], b[-1])
-
-
-def _scale_shift(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    x = shapes[0]
-    if len(x) < 2 or any(shape != (x[1],) for shape in shapes[1:]):
-        raise ModelError(f"scale and shift of shapes {_list(shapes[1:])} do not fit an input of shape {x}")
-    return x
-
-
-def _layer_normalization(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    x, axes = shapes[0], attributes["axes"]
-    is_last = min(axes, default=-1) >= 0 and axes == tuple(range(len(x) - len(axes), len(x)))
-    if not is_last and not (axes == (1,) and len(x) == 4):
-        raise ModelError(f"axes {axes} of an input of shape {x}; the last ones, or an image's channels, are needed")
-    _fits_normalised(shapes, tuple(x[axis] for axis in axes))
-    return x
-
-
-def _group_normalization(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    x, groups = shapes[0], attributes["groups"]
-    if len(x) < 2 or x[1] % groups:
-        raise ModelError(f"an input of shape {x} has no channels that make {groups} groups")
-    _fits_normalised(shapes, x[1:2])
-    return x
-
-
-def _fits_normalised(shapes: Sequence[Shape], wanted: Shape) -> None:
-    if any(shape not in (wanted, ()) for shape in shapes[1:]):
-        raise ModelError(f"scale and shift of shapes {_list(shapes[1:])} are not of shape {wanted}")
-
-
-def _pool(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    x = shapes[0]
-    _rank(x, 4, "the input")
-    return (*x[:2], *window_outputs(x[2:], attributes["kernel"], attributes["strides"], attributes["pads"]))
-
-
-def _concat(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    axis, first = attributes["axis"], shapes[0]
-    for shape in shapes:
-        if len(shape) != len(first) or not 0 <= axis < len(first) or _but(shape, axis) != _but(first, axis):
-            raise ModelError(f"shapes {_list(shapes)} do not concatenate along axis {axis}")
-    return (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
-
-
-def _but(shape: Shape, axis: int) -> Shape:
-    return shape[:axis] + shape[axis + 1 :]
-
-
-def _along_axis(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    if not 0 <= attributes["axis"] < len(shapes[0]):
-        raise ModelError(f"axis {attributes['axis']} is not an axis of an input of shape {shapes[0]}")
-    return shapes[0]
-
-
-def _slice(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    out = list(shapes[0])
-    starts, ends, axes, steps = (attributes[key] for key in ("starts", "ends", "axes", "steps"))
-    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
-        raise ModelError(f"starts {starts}, ends {ends}, axes {axes} and steps {steps} do not fit")
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        indices = range(start, end, step)
-        if not 0 <= axis < len(out) or any(not 0 <= index < shapes[0][axis] for index in (*indices[:1], *indices[-1:])):
-            raise ModelError(f"{indices} of axis {axis} is not within an input of shape {shapes[0]}")
-        out[axis] = len(indices)
-    return tuple(out)
-
-
-def _pad(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    x, pads = shapes[0], attributes["pads"]
-    if len(pads) != 2 * len(x) or min(pads, default=0) < 0:
-        raise ModelError(f"pads {pads} for an input of shape {x}; two for each axis, not negative, are needed")
-    if attributes["mode"] == "reflect" and any(max(pads[axis], pads[axis + len(x)]) >= n for axis, n in enumerate(x)):
-        raise ModelError(f"pads {pads} reflect more than an input of shape {x} has")
-    return tuple(size + before + after for size, before, after in zip(x, pads, pads[len(x) :], strict=False))
-
-
-def _transpose(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    perm = attributes["perm"]
-    if sorted(perm) != list(range(len(shapes[0]))):
-        raise ModelError(f"permutation {perm} does not fit an input of shape {shapes[0]}")
-    return tuple(shapes[0][axis] for axis in perm)
-
-
-def _reshape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    out: Shape = attributes["shape"]
-    if math.prod(out) != math.prod(shapes[0]):
-        raise ModelError(f"an input of shape {shapes[0]} does not reshape to {out}")
-    return out
-
-
-def _resize(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    _rank(shapes[0], 4, "the input")
-    if len(attributes["scales"]) != 2 or min(attributes["scales"]) <= 0:
-        raise ModelError(f"scales are {attributes['scales']}; two positive numbers are needed")
-    return (*shapes[0][:2], *attributes["sizes"])
-
-
-def _shuffle(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    _rank(shapes[0], 4, "the input")
-    if shapes[0][1] % attributes["group"]:
-        raise ModelError(f"{shapes[0][1]} channels do not split into {attributes['group']} groups")
-    return shapes[0]
-
-
-def _reduce(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    axes, keep = attributes["axes"], attributes["keepdims"]
-    if any(not 0 <= axis < len(shapes[0]) for axis in axes):
-        raise ModelError(f"axes {axes} are not all axes of an input of shape {shapes[0]}")
-    return tuple(1 if axis in axes else size for axis, size in enumerate(shapes[0]) if keep or axis not in axes)
-
-
-def _recurrent(op: str) -> ShapeFunction:
-    def shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-        x, r, h = shapes[:3]
-        directions = len(DIRECTIONS[attributes["direction"]])
-        _rank(x, 3, "the input")
-        _rank(h, 2, "the hidden state")
-        times, batch, hidden = x[0], x[1], h[1]
-        width = GATES[op] * hidden
-        if (x[2], r, h[0]) != (directions * width, (directions, hidden, width), directions * batch):
-            raise ModelError(f"sums {x}, weights {r} and state {h} do not fit {directions} direction(s) of {op}")
-        others = {3: (h, ()), 4: ((directions, hidden if op == "GRU" else 3 * hidden), ())}
-        for index in range(3, len(shapes)):
-            if shapes[index] not in others[index]:
-                raise ModelError(f"input {index} of shape {shapes[index]} does not fit a state of shape {h}")
-        return (times + working_rows(op, attributes.get("linear_before_reset", False)), *h)
-
-    return shape
-
-
 def _recurrent_macs(shapes: Sequence[Shape], output: Shape) -> int:
     return math.prod(shapes[0]) * shapes[1][1]
 
@@ -434,7 +209,7 @@ _RECURRENT: Mapping[str, AttributeKind] = {
 
 def _unary(op: str) -> Operator:
     parameters = ACTIVATION_PARAMETERS[ACTIVATION_OF.get(op, "none")]
-    return Operator((1, 1), _same, dict.fromkeys(parameters, "float"))
+    return Operator((1, 1), shape_of.same, dict.fromkeys(parameters, "float"))
 
 
 DTYPES = tuple(ELEMENT_TYPES)
@@ -498,32 +273,36 @@ _GENERIC: Mapping[str, Operator] = {
 # Users' operators are added by runtime/custom/registry.py.
 OPERATORS: dict[str, Operator] = {
     **_GENERIC,
-    "Conv": Operator((2, 4), _conv, _CONV, fusible=True, macs=_conv_macs),
-    "ConvTranspose": Operator((2, 4), _conv_transpose, _CONV_TRANSPOSE, fusible=True, macs=_conv_transpose_macs),
-    "FullyConnected": Operator((2, 3), _fully_connected, fusible=True, macs=_matmul_macs),
-    "RNN": Operator((3, 3), _recurrent("RNN"), _RECURRENT, macs=_recurrent_macs),
-    "GRU": Operator((3, 5), _recurrent("GRU"), {**_RECURRENT, "linear_before_reset": "bool"}, macs=_recurrent_macs),
-    "LSTM": Operator((4, 5), _recurrent("LSTM"), {**_RECURRENT, "input_forget": "bool"}, macs=_recurrent_macs),
-    "MatMul": Operator((2, 2), _matmul, macs=_matmul_macs),
-    "BatchNormalization": Operator((3, 3), _scale_shift, fusible=True),
-    "MaxPool": Operator((1, 1), _pool, _WINDOW),
-    "AveragePool": Operator((1, 1), _pool, {**_WINDOW, "count_include_pad": "bool"}),
-    **{op: Operator((2, 2), _broadcast, fusible=True) for op in BINARY},
+    "Conv": Operator((2, 4), shape_of.conv, _CONV, fusible=True, macs=_conv_macs),
+    "ConvTranspose": Operator(
+        (2, 4), shape_of.conv_transpose, _CONV_TRANSPOSE, fusible=True, macs=_conv_transpose_macs
+    ),
+    "FullyConnected": Operator((2, 3), shape_of.fully_connected, fusible=True, macs=_matmul_macs),
+    "RNN": Operator((3, 3), shape_of.recurrent("RNN"), _RECURRENT, macs=_recurrent_macs),
+    "GRU": Operator(
+        (3, 5), shape_of.recurrent("GRU"), {**_RECURRENT, "linear_before_reset": "bool"}, macs=_recurrent_macs
+    ),
+    "LSTM": Operator((4, 5), shape_of.recurrent("LSTM"), {**_RECURRENT, "input_forget": "bool"}, macs=_recurrent_macs),
+    "MatMul": Operator((2, 2), shape_of.matmul, macs=_matmul_macs),
+    "BatchNormalization": Operator((3, 3), shape_of.scale_shift, fusible=True),
+    "MaxPool": Operator((1, 1), shape_of.pool, _WINDOW),
+    "AveragePool": Operator((1, 1), shape_of.pool, {**_WINDOW, "count_include_pad": "bool"}),
+    **{op: Operator((2, 2), shape_of.broadcast, fusible=True) for op in BINARY},
     **{op: _unary(op) for op in UNARY},
-    "PRelu": Operator((2, 2), _broadcast_to_first),
-    "LRN": Operator((1, 1), _same, _LRN),
-    **{op: Operator((1, 1), _along_axis, {"axis": "int"}) for op in ("Softmax", "LogSoftmax")},
-    "LayerNormalization": Operator((1, 3), _layer_normalization, _LAYER_NORMALIZATION, fusible=True),
-    "GroupNormalization": Operator((1, 3), _group_normalization, _GROUP_NORMALIZATION, fusible=True),
+    "PRelu": Operator((2, 2), shape_of.broadcast_to_first),
+    "LRN": Operator((1, 1), shape_of.same, _LRN),
+    **{op: Operator((1, 1), shape_of.along_axis, {"axis": "int"}) for op in ("Softmax", "LogSoftmax")},
+    "LayerNormalization": Operator((1, 3), shape_of.layer_normalization, _LAYER_NORMALIZATION, fusible=True),
+    "GroupNormalization": Operator((1, 3), shape_of.group_normalization, _GROUP_NORMALIZATION, fusible=True),
     "Attention": Operator((3, 4), attention_shape, ATTENTION_ATTRIBUTES),
-    "Concat": Operator((1, None), _concat, {"axis": "int"}),
-    "Slice": Operator((1, 1), _slice, _SLICE),
-    "Pad": Operator((1, 1), _pad, _PAD),
-    "Transpose": Operator((1, 1), _transpose, {"perm": "ints"}),
-    "Reshape": Operator((1, 1), _reshape, {"shape": "ints"}),
-    "Resize": Operator((1, 1), _resize, _RESIZE),
-    "ChannelShuffle": Operator((1, 1), _shuffle, {"group": "count"}),
-    **{op: Operator((1, 1), _reduce, {"axes": "ints", "keepdims": "bool"}) for op in REDUCTIONS},
+    "Concat": Operator((1, None), shape_of.concat, {"axis": "int"}),
+    "Slice": Operator((1, 1), shape_of.sliced, _SLICE),
+    "Pad": Operator((1, 1), shape_of.pad, _PAD),
+    "Transpose": Operator((1, 1), shape_of.transpose, {"perm": "ints"}),
+    "Reshape": Operator((1, 1), shape_of.reshape, {"shape": "ints"}),
+    "Resize": Operator((1, 1), shape_of.resize, _RESIZE),
+    "ChannelShuffle": Operator((1, 1), shape_of.shuffle, {"group": "count"}),
+    **{op: Operator((1, 1), shape_of.reduce, {"axes": "ints", "keepdims": "bool"}) for op in REDUCTIONS},
 }
 
 

@@ -64,7 +64,7 @@ ORDER = {
         "evaluate formats kernels",
         "evaluate_attention evaluate_generic evaluate_recurrence evaluate_transposed_convolution generic_forms",
         "evaluate_regions layout nearest operators target",
-        "attention",
+        "attention shape_functions",
         "generic",
         "extras functions graph recurrence transposed_convolution types version",
         "errors regular_file",

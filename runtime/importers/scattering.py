@@ -16,7 +16,7 @@ from runtime.importers.gathering import along_axis, tuples
 from runtime.importers.normalization import normalized_axis
 from runtime.importers.onnx_node import OnnxNode
 from runtime.importers.registry import Handler
-from runtime.operators import Shape
+from runtime.shape_functions import Shape
 
 _REDUCTIONS = ("none", "add", "mul", "max", "min")
 

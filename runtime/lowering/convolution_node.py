@@ -6,8 +6,8 @@ import numpy as np
 
 from runtime.graph import Array, Node
 from runtime.lowering.builder import Builder
-from runtime.operators import Shape
 from runtime.plan.plan import ProfileInfo
+from runtime.shape_functions import Shape
 
 # Below these channels, Winograd's transforms cost more than the saved multiplications.
 _WINOGRAD_MIN_CHANNELS = 16

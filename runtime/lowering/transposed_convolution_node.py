@@ -7,8 +7,8 @@ import numpy as np
 from runtime.graph import Array, Node
 from runtime.lowering.builder import Builder
 from runtime.lowering.convolution_node import Convolution
-from runtime.operators import Shape
 from runtime.plan.plan import ProfileInfo
+from runtime.shape_functions import Shape
 from runtime.transposed_convolution import class_count, taps_by_class
 
 

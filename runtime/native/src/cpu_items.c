@@ -28,3 +28,23 @@ void rt_items_sort(rt_item *items, int64_t count, bool largest, bool real, bool 
     }
     if (from != items) memcpy(items, from, (size_t)count * sizeof *items);
 }
+
+/* What a worker needs to compute rows. */
+typedef struct {
+    const rt_cpu_call *call;
+    const int32_t *extents;
+    rt_items_row *row;
+    const rt_workers *workers;
+} rows_job;
+
+static void rows_turn(const void *context, uint32_t turn, uint32_t worker) {
+    const rows_job *job = context;
+    int64_t index[RT_LOOPS];
+    rt_strided_index(job->extents, RT_LOOPS - 1, turn, index);
+    job->row(job->call, index, rt_workers_scratch(job->workers, worker));
+}
+
+void rt_items_run(const rt_cpu_call *call, uint32_t head, rt_items_row *row, rt_workers *workers) {
+    rows_job job = {call, rt_strided_extents(call, head), row, workers};
+    rt_workers_run(workers, (uint32_t)rt_strided_turns(job.extents, 0, RT_LOOPS - 1), rows_turn, &job);
+}

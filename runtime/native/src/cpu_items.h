@@ -1,9 +1,12 @@
-/* Elements of a row with their places, and how they are sorted. Without state. */
+/* Elements of a row with their places, how they are sorted, and how rows are dealt to workers. Without state. */
 #ifndef RT_CPU_ITEMS_H
 #define RT_CPU_ITEMS_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "cpu_strided.h"
+#include "workers.h"
 
 /* An element with its place; reals are ordered by `real`, wholes by `whole`. A value. */
 typedef struct {
@@ -13,5 +16,11 @@ typedef struct {
 
 /* Sorts `count` items by way of as many items behind them. Equal ones keep their order; a NaN counts as the greatest. */
 void rt_items_sort(rt_item *items, int64_t count, bool largest, bool real, bool is_unsigned);
+
+/* Computes the row at these indices of the loops before the last; `items` is the worker's scratch. */
+typedef void rt_items_row(const rt_cpu_call *call, const int64_t *index, rt_item *items);
+
+/* Calls `row` for every row of a strided operator whose ints begin with `head` others, divided among the workers. */
+void rt_items_run(const rt_cpu_call *call, uint32_t head, rt_items_row *row, rt_workers *workers);
 
 #endif

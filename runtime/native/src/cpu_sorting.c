@@ -50,22 +50,8 @@ static void sorting_row(const rt_cpu_call *call, const int64_t *index, rt_item *
     }
 }
 
-/* What a worker needs to sort rows. */
-typedef struct {
-    const rt_cpu_call *call;
-    const rt_workers *workers;
-} sorter;
-
-static void sorting_turn(const void *context, uint32_t turn, uint32_t worker) {
-    const sorter *all = context;
-    int64_t index[RT_LOOPS];
-    rt_strided_index(rt_strided_extents(all->call, HEAD), LAST, turn, index);
-    sorting_row(all->call, index, rt_workers_scratch(all->workers, worker));
-}
-
 static void sorting_run(const rt_cpu_call *call, rt_workers *workers) {
-    sorter all = {call, workers};
-    rt_workers_run(workers, (uint32_t)rt_strided_turns(rt_strided_extents(call, HEAD), 0, LAST), sorting_turn, &all);
+    rt_items_run(call, HEAD, sorting_row, workers);
 }
 
 const rt_cpu_operator rt_cpu_sorting = {

@@ -97,23 +97,8 @@ static void suppression_row(const rt_cpu_call *call, const int64_t *index, rt_it
     for (; found < wanted; found++) rt_strided_put_wholes(&y, to + found * y.strides[LAST], 1, 1, &none, false);
 }
 
-/* What a worker needs to work on rows. */
-typedef struct {
-    const rt_cpu_call *call;
-    const rt_workers *workers;
-} suppressor;
-
-static void suppression_turn(const void *context, uint32_t turn, uint32_t worker) {
-    const suppressor *all = context;
-    int64_t index[RT_LOOPS];
-    rt_strided_index(rt_strided_extents(all->call, HEAD), LAST, turn, index);
-    suppression_row(all->call, index, rt_workers_scratch(all->workers, worker));
-}
-
 static void suppression_run(const rt_cpu_call *call, rt_workers *workers) {
-    suppressor all = {call, workers};
-    uint32_t rows = (uint32_t)rt_strided_turns(rt_strided_extents(call, HEAD), 0, LAST);
-    rt_workers_run(workers, rows, suppression_turn, &all);
+    rt_items_run(call, HEAD, suppression_row, workers);
 }
 
 const rt_cpu_operator rt_cpu_suppression = {
