@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is searched for imports, the tree is not
 
+from farm.config.adb_address import AdbAddress
 from farm.config.inventory import Unit
 from farm.emulation.phone_unit import private_adb_server
 from farm.jobs.fleet.dispatch import FleetOptions, Job, run_jobs
@@ -142,7 +143,7 @@ def _port(announcement: dict[str, Any]) -> int:
 
 def _unit(port: int, server_port: int) -> Unit:
     serial = f"127.0.0.1:{port}"
-    return Unit(f"p{port}", "adb", "sdm845", "phone", ("host",), serial=serial, adb_server_port=server_port)
+    return Unit(f"p{port}", "adb", "sdm845", "phone", ("host",), serial=serial, adb_server=AdbAddress(port=server_port))
 
 
 def _numbers(context: click.Context, parameter: click.Parameter, text: str) -> list[int]:

@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from benchmarks import loopback
 from farm import transport as transports
 from farm.config import inventory
+from farm.config.adb_address import AdbAddress
 from farm.config.inventory import Unit
 from farm.transport import ssh, ssh_config
 from farm.transport.adb_server import AdbServer, find_adb
@@ -125,7 +126,7 @@ def ssh_ways(unit: Unit, stack: ExitStack, folder: Path) -> dict[str, Way]:
 def adb_ways(unit: Unit, stack: ExitStack, folder: Path) -> dict[str, Way]:
     """farm and `adb push` to one phone, through the same adb server."""
     ours, there = farm_ways(unit, stack)
-    adb = [find_adb(), "-P", str(AdbServer(unit.adb_server_port).port), *(["-s", unit.serial] if unit.serial else [])]
+    adb = [find_adb(), "-P", str(AdbServer(unit.adb_server).port), *(["-s", unit.serial] if unit.serial else [])]
 
     def push(files: Sequence[Path], into: str) -> Callable[[], object]:
         source = files[0] if len(files) == 1 else files[0].parent
@@ -169,7 +170,7 @@ def loopback_unit(folder: Path) -> Iterator[Unit]:
 def emulated_unit(folder: Path) -> Iterator[Unit]:
     """A phone in a process of its own, and an adb server of our own."""
     with loopback.running_phone() as address, loopback.running_adb_server(folder) as port:
-        yield Unit("emulated", "adb", "sdm845", "MI 8", ("host",), serial=address, adb_server_port=port)
+        yield Unit("emulated", "adb", "sdm845", "MI 8", ("host",), serial=address, adb_server=AdbAddress(port=port))
 
 
 LOOPBACKS = {"ssh": loopback_unit, "adb": emulated_unit}

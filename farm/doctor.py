@@ -167,10 +167,10 @@ def _adb() -> Iterator[Check]:
 
 def _adb_server(server: AdbServer) -> Iterator[Check]:
     if not server.is_running():
-        yield Check("adb server", "ok", f"none on port {server.port}; farm starts one when a phone needs it")
+        yield Check("adb server", "ok", f"none on {server.place}; farm starts one when a phone needs it")
         return
     deadline = time.monotonic() + ADB_S
-    yield Check("adb server", "ok", f"version {server.version(deadline)} on port {server.port}")
+    yield Check("adb server", "ok", f"version {server.version(deadline)} on {server.place}")
     for phone in server.devices(deadline):
         state: State = "ok" if phone.state == "device" else "advice"
         found = safe_text.word(f"{phone.serial} {phone.model}: {phone.state}".replace(" :", ":"), MAX_FOUND)

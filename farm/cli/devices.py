@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from rich.live import Live
 
 from farm import safe_text
 from farm.cli.envelope import CommandResult, Document
-from farm.config.inventory import Unit
+from farm.config.inventory import Unit, load_inventory
 from farm.jobs.fleet.health_check import check_unit
 from farm.jobs.fleet.opencl_library import find_opencl
 from farm.jobs.fleet.probe import probe_unit
@@ -75,29 +76,39 @@ def release_device(name: str, force: bool, as_json: bool) -> CommandResult:
 
 def trust_device(name: str, yes: bool, as_json: bool) -> CommandResult:
     """`farm devices trust`; under --json the keys and the question stand on standard error."""
-    unit = _named(name)
-    if unit.transport != "ssh":
-        raise ConfigError(f"{unit.name}: only boards (transport: ssh) have a host key; phones ask on their screen")
+    host_key_of = _host_key_source(name)
     shown: list[HostKey] = []
     for _ in range(MAX_HOSTS):
-        key = ssh.host_key_of(unit)
+        key = host_key_of()
         shown.append(key)
         if key.state == "known":
-            return _trust_result(unit, shown, as_json)
+            return _trust_result(name, shown, as_json)
         if not _accepted(key, yes, as_json):
-            return _trust_result(unit, shown, as_json)
+            return _trust_result(name, shown, as_json)
         ssh.trust(key)
-    raise ConfigError(f"{unit.name}: {key.file} does not keep the key of {key.host}")
+    raise ConfigError(f"{name}: {key.file} does not keep the key of {key.host}")
 
 
-def _trust_result(unit: Unit, shown: Sequence[HostKey], as_json: bool) -> CommandResult:
-    """Says whether the unit's own key, the last one shown, is trusted now."""
+def _host_key_source(name: str) -> Callable[[], HostKey]:
+    """What fetches the key of a board or of a machine whose adb server is used."""
+    if name in {server.ssh for server in survey.adb_servers(load_inventory())}:
+        return functools.partial(ssh.host_key_of_machine, name)
+    unit = _named(name)
+    if unit.adb_server.ssh:
+        return functools.partial(ssh.host_key_of_machine, unit.adb_server.ssh)
+    if unit.transport != "ssh":
+        raise ConfigError(f"{unit.name}: only boards (transport: ssh) have a host key; phones ask on their screen")
+    return functools.partial(ssh.host_key_of, unit)
+
+
+def _trust_result(name: str, shown: Sequence[HostKey], as_json: bool) -> CommandResult:
+    """Says whether the last key shown, the unit's or machine's own, is trusted now."""
     key = shown[-1]
     status = 0 if key.state == "known" else 1
     if as_json:
-        return Document(status, members={"unit": unit.name, "trusted": not status, "keys": [*map(_key_json, shown)]})
+        return Document(status, members={"unit": name, "trusted": not status, "keys": [*map(_key_json, shown)]})
     if not status:
-        click.echo(f"{unit.name}: {key.host} is trusted ({key.fingerprint})")
+        click.echo(f"{name}: {key.host} is trusted ({key.fingerprint})")
     return status
 
 

@@ -2,7 +2,7 @@
 
     adb:                        # optional
       discover: all             # every phone that is plugged in is a unit (default); `listed`: only those named below
-      server_port: 5037         # the adb server of this machine
+      server: 5037              # the adb server: a port of this machine, host:port, or ssh://host
 
     devices:
       host:                     # the unit's name
@@ -27,6 +27,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from farm import safe_text, soc
 from farm.config import yaml_source
+from farm.config.adb_address import LOCAL, AdbAddress, parse_adb_address
 from farm.config.fields import Abi, Abis, SafeName, SocKey, Text, as_list, not_empty, split_text
 from farm.config.suggestion import suggestion
 from farm.config.yaml_source import YamlSection, YamlSource
@@ -39,7 +40,7 @@ DEFAULT_STORE_MB = 2000
 
 # Transport -> the keys that say where the unit is.
 TRANSPORT_KEYS: dict[str, tuple[str, ...]] = {
-    "adb": ("serial", "address", "port", "folder", "adb_server_port"),
+    "adb": ("serial", "address", "port", "folder", "adb_server"),
     "local": (),
     "ssh": ("address", "username", "port", "key_file", "jump", "folder"),
 }
@@ -70,7 +71,7 @@ class Unit:
         serial: adb's name of the unit, `address:port` for one in the network.
         address, port, username, key_file, jump: for ssh; None or empty where ~/.ssh/config decides.
         folder: the unit's own folder there; empty for the transport's default.
-        adb_server_port: None for adb's own default.
+        adb_server: the server that knows the phone.
         aliases: other names and serials under which the same phone is listed.
     """
 
@@ -87,7 +88,7 @@ class Unit:
     key_file: Path | None = None
     jump: str = ""
     folder: str = ""
-    adb_server_port: int | None = None
+    adb_server: AdbAddress = LOCAL
     limits: Limits = Limits()
     aliases: tuple[str, ...] = ()
 
@@ -105,7 +106,7 @@ class Inventory:
 
     units: tuple[Unit, ...]
     discover_adb: bool = True
-    adb_server_port: int | None = None
+    adb_server: AdbAddress = LOCAL
 
 
 HOST = Unit(name="host", transport="local", soc="host", model="host", abis=("host",))
@@ -150,6 +151,7 @@ Serial = Annotated[
     ),
 ]
 Port = Annotated[int, Field(ge=1, le=65535)]
+AdbServer = Annotated[AdbAddress, BeforeValidator(lambda value: parse_adb_address(str(value)))]
 
 
 class _DeviceSection(YamlSection):
@@ -158,7 +160,7 @@ class _DeviceSection(YamlSection):
     refused: ClassVar = dict.fromkeys(
         PASSWORDS,
         "passwords are not kept in files; log in with a key (key_file, or ssh-agent): ssh-copy-id brings it there",
-    )
+    ) | {"adb_server_port": "is called adb_server: a port, host[:port] or ssh://[user@]host"}
 
     transport: str = ""
     target_abis: Annotated[Abis, BeforeValidator(_abi_names)] | None = None
@@ -172,7 +174,7 @@ class _DeviceSection(YamlSection):
     key_file: Text | None = None
     jump: Jump | None = None
     folder: Annotated[str, AfterValidator(_folder)] | None = None
-    adb_server_port: Port | None = None
+    adb_server: AdbServer | None = None
     max_start_temp_c: Annotated[float, Field(ge=0, le=150)] | None = None
     min_battery_percent: Annotated[int, Field(ge=0, le=100)] | None = None
     free_storage_mb: Annotated[int, Field(ge=0, le=10**7)] | None = None
@@ -195,8 +197,10 @@ class _DeviceSection(YamlSection):
 
 
 class _AdbSection(YamlSection):
+    refused: ClassVar = {"server_port": "is called server: a port, host[:port] or ssh://[user@]host"}
+
     discover: Literal["all", "listed"] = "all"
-    server_port: Port | None = None
+    server: AdbServer = LOCAL
 
 
 class _DevicesFile(YamlSection):
@@ -217,7 +221,7 @@ def load_inventory(path: Path | None = None) -> Inventory:
     file = source.validate(_DevicesFile)
     units = tuple(_unit(source, name, device, file.adb) for name, device in file.devices.items())
     _refuse_duplicates(source, units)
-    return Inventory(units, file.adb.discover == "all", file.adb.server_port)
+    return Inventory(units, file.adb.discover == "all", file.adb.server)
 
 
 def _unit(source: YamlSource, name: str, device: _DeviceSection, adb: _AdbSection) -> Unit:
@@ -238,7 +242,7 @@ def _unit(source: YamlSource, name: str, device: _DeviceSection, adb: _AdbSectio
         key_file=_key_file(source, device),
         jump=device.jump or "",
         folder=device.folder or "",
-        adb_server_port=(device.adb_server_port or adb.server_port) if transport == "adb" else None,
+        adb_server=(device.adb_server or adb.server) if transport == "adb" else LOCAL,
         limits=Limits(**{field.name: getattr(device, field.name) for field in dataclasses.fields(Limits)}),
     )
 
@@ -266,7 +270,7 @@ def _check_keys(source: YamlSource, name: str, device: _DeviceSection, transport
             address_key, "transport: adb needs a serial (see `adb devices`), or the address of a phone in the network"
         )
     if transport == "adb" and device.port and not device.address:
-        raise source.error(("devices", name, "port"), "belongs to an address; adb_server_port is the adb server's")
+        raise source.error(("devices", name, "port"), "belongs to an address; adb_server is the adb server's")
 
 
 def _serial(device: _DeviceSection, transport: str) -> str:
@@ -282,8 +286,8 @@ def _key_file(source: YamlSource, device: _DeviceSection) -> Path | None:
 
 def _refuse_duplicates(source: YamlSource, units: tuple[Unit, ...]) -> None:
     """Refuses two names for one phone, which would let two jobs run on it at once."""
-    first_names: dict[tuple[str, int | None], str] = {}
+    first_names: dict[tuple[str, AdbAddress], str] = {}
     for unit in units:
-        first = first_names.setdefault((unit.serial, unit.adb_server_port), unit.name) if unit.serial else unit.name
+        first = first_names.setdefault((unit.serial, unit.adb_server), unit.name) if unit.serial else unit.name
         if first != unit.name:
             raise source.error(("devices", unit.name), f"the same phone as {first!r}; a unit has one name")

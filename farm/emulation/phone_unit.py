@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from farm.config.adb_address import THIS_MACHINE, AdbAddress
 from farm.config.inventory import Unit
 from farm.emulation.phone import PhoneSettings
 from farm.emulation.phone_thread import EmulatedPhone
-from farm.transport.adb_server import HOST, find_adb
+from farm.transport.adb_server import find_adb
 from runtime.errors import DeviceLostError
 
 START_S = 30.0
@@ -34,15 +35,15 @@ def unit_of_phone(name: str, phone: EmulatedPhone, server_port: int) -> Unit:
         soc=phone.soc,
         model=phone.model,
         abis=("host",),
-        serial=f"{HOST}:{phone.port}",
-        adb_server_port=server_port,
+        serial=f"{THIS_MACHINE}:{phone.port}",
+        adb_server=AdbAddress(port=server_port),
     )
 
 
 @contextmanager
 def private_adb_server(home: Path) -> Iterator[int]:
     """Runs an adb server for the block, with keys and log in the folder `home`; yields its port."""
-    with socket.create_server((HOST, 0)) as listener:
+    with socket.create_server((THIS_MACHINE, 0)) as listener:
         port = int(listener.getsockname()[1])
     environment = os.environ | {"HOME": str(home), "TMPDIR": str(home), "ADB_MDNS": "0"}
 

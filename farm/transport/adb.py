@@ -65,7 +65,7 @@ def connect(unit: Unit, interruption: Interruption | None = None) -> AdbTranspor
 
     Raises DeviceLostError (absent, offline), DeviceError (not allowed) or DeadlineError, each with what to do.
     """
-    server = AdbServer(unit.adb_server_port)
+    server = AdbServer(unit.adb_server)
     serial = unit.serial or _only_serial(unit, server)
     _wait_until_ready(unit.name, server, serial)
     features = server.query(f"host-serial:{serial}:features", time.monotonic() + CONNECT_S).split(",")

@@ -29,7 +29,7 @@ def reconnect(server: AdbServer, serial: str, deadline: float) -> bool:
         if not is_address(serial):
             server.reconnect(serial, deadline)
             return True
-        if _takes_connections(serial):
+        if not server.address.is_local or _takes_connections(serial):
             _connect_anew(server, serial, deadline)
             return True
     return False

@@ -1,4 +1,4 @@
-"""A client of this machine's adb server; it starts the server where none runs, and never stops it.
+"""A client of an adb server; it starts this machine's where none runs, and never stops one.
 
 A request is a length in four hexadecimal digits and a service's name; the answer is `OKAY`, or `FAIL` and a text
 (Android's SERVICES.TXT and protocol.txt). Every version of the server understands the requests made here. So a running
@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import importlib.util
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -21,11 +22,13 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from farm.config.adb_address import LOCAL, AdbAddress
+from farm.transport import ssh_tunnel
 from runtime.errors import ConfigError, DeadlineError, DeviceError, DeviceLostError
 
-HOST = "127.0.0.1"
 STANDARD_PORT = 5037
 START_S = 30.0
+DIAL_S = 1.0
 MAX_ANSWER_BYTES = 0xFFFF
 MAX_SERVICE_BYTES = 0xFFFF
 MAX_LIST_BYTES = 16 * 1024**2
@@ -45,10 +48,16 @@ class AdbDevice:
 
 
 class AdbServer:
-    """The server on a port: the given one, else ANDROID_ADB_SERVER_PORT, else adb's standard port."""
+    """The server at an address; without a port on adb's standard one or, on this machine, ANDROID_ADB_SERVER_PORT.
 
-    def __init__(self, port: int | None = None) -> None:
-        self.port = port or _default_port()
+    Attributes:
+        place: where it is, for people.
+    """
+
+    def __init__(self, address: AdbAddress = LOCAL) -> None:
+        self.address = address
+        self.port = address.port or (_default_port() if address.is_local else STANDARD_PORT)
+        self.place = address.at(self.port)
 
     def open(self, service: str, deadline: float, serial: str = "") -> socket.socket:
         """Connects to a service of the server or, with a serial, of a device; the socket blocks, with a timeout.
@@ -102,13 +111,13 @@ class AdbServer:
         try:
             return int(answer, 16)
         except ValueError:
-            raise DeviceError(f"port {self.port} is no adb server: its version is {answer!r}") from None
+            raise DeviceError(f"{self.place} is no adb server: its version is {answer!r}") from None
 
     def is_running(self) -> bool:
-        """Whether a server listens on the port."""
+        """Whether a server listens there."""
         try:
-            socket.create_connection((HOST, self.port), 1.0).close()
-        except OSError:
+            self._connect(time.monotonic() + DIAL_S).close()
+        except (OSError, DeviceError):
             return False
         return True
 
@@ -125,24 +134,28 @@ class AdbServer:
             raise self._lost(error) from None
 
     def _connect(self, deadline: float) -> socket.socket:
-        connection = socket.create_connection((HOST, self.port), _remaining(deadline))
+        if self.address.ssh:
+            return ssh_tunnel.open_stream(self.address.ssh, self.address.host, self.port, deadline)
+        connection = socket.create_connection((self.address.host, self.port), _remaining(deadline))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 
     @contextlib.contextmanager
     def lock(self, deadline: float) -> Iterator[None]:
         """Keeps this user's other processes from starting the server or connecting its phones anew meanwhile."""
-        lock = FileLock(Path(tempfile.gettempdir(), f"farm-{os.getuid()}-adb-{self.port}.lock"))
+        lock = FileLock(Path(tempfile.gettempdir(), f"farm-{os.getuid()}-adb-{_file_word(self.place)}.lock"))
         try:
             lock.acquire(timeout=_remaining(deadline))
         except Timeout:
-            raise DeadlineError(f"adb server on port {self.port}: somebody else's start of it takes too long") from None
+            raise DeadlineError(f"adb server on {self.place}: somebody else's start of it takes too long") from None
         try:
             yield
         finally:
             lock.release()
 
     def _start(self, deadline: float) -> None:
+        if not self.address.is_local:
+            raise DeviceLostError(f"adb server on {self.place}: none runs there; start it there (adb start-server)")
         with self.lock(deadline):
             if not self.is_running():
                 _start_server(self.port, min(_remaining(deadline), START_S))
@@ -156,22 +169,22 @@ class AdbServer:
             connection.sendall(b"%04x" % len(request) + request)
             answer = self._read_exactly(connection, 4, deadline)
         except TimeoutError:
-            raise DeadlineError(f"adb server on port {self.port}: no answer to {service[:60]!r}") from None
+            raise DeadlineError(f"adb server on {self.place}: no answer to {service[:60]!r}") from None
         except OSError as error:
             raise self._lost(error) from None
         if answer == b"FAIL":
             raise AdbRefusedError(self._read_text(connection, deadline))
         if answer != b"OKAY":
-            raise DeviceError(f"port {self.port} is no adb server: it answers {answer!r}")
+            raise DeviceError(f"{self.place} is no adb server: it answers {answer!r}")
 
     def _read_text(self, connection: socket.socket, deadline: float) -> str:
         try:
             size = int(self._read_exactly(connection, 4, deadline), 16)
             return self._read_exactly(connection, size, deadline).decode(errors="replace")
         except ValueError:
-            raise DeviceError(f"port {self.port} is no adb server: its answer has no length") from None
+            raise DeviceError(f"{self.place} is no adb server: its answer has no length") from None
         except TimeoutError:
-            raise DeadlineError(f"adb server on port {self.port}: its answer does not end") from None
+            raise DeadlineError(f"adb server on {self.place}: its answer does not end") from None
         except OSError as error:
             raise self._lost(error) from None
 
@@ -185,7 +198,7 @@ class AdbServer:
                     break
                 received += chunk
         except TimeoutError:
-            raise DeadlineError(f"adb server on port {self.port}: its answer does not end") from None
+            raise DeadlineError(f"adb server on {self.place}: its answer does not end") from None
         except OSError as error:
             raise self._lost(error) from None
         return bytes(received)
@@ -201,7 +214,7 @@ class AdbServer:
         return bytes(received)
 
     def _lost(self, error: OSError) -> DeviceLostError:
-        return DeviceLostError(f"adb server on port {self.port}: {error.strerror or error}")
+        return DeviceLostError(f"adb server on {self.place}: {error.strerror or error}")
 
 
 def find_adb() -> str:
@@ -258,6 +271,10 @@ def _default_port() -> int:
     if value and not (value.isdigit() and 0 < int(value) < 65536):
         raise ConfigError(f"ANDROID_ADB_SERVER_PORT: {value!r} is no port")
     return int(value or STANDARD_PORT)
+
+
+def _file_word(place: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", place)
 
 
 def _remaining(deadline: float) -> float:

@@ -44,6 +44,12 @@ def host_key_of(unit: Unit, timeouts: SshTimeouts | None = None) -> HostKey:
     return ssh_connection.host_key(unit.name, ssh_config.resolve_target(unit), timeouts or SshTimeouts())
 
 
+def host_key_of_machine(machine: str, timeouts: SshTimeouts | None = None) -> HostKey:
+    """The same for a machine `[user@]host[:port]` that an adb server runs on."""
+    target = ssh_config.resolve_host(machine, machine)
+    return ssh_connection.host_key(machine, target, timeouts or SshTimeouts())
+
+
 def trust(key: HostKey) -> None:
     """Adds the key to known_hosts, where it replaces other keys of that host; raises ConfigError."""
     ssh_known_hosts.add_key(key)

@@ -55,6 +55,11 @@ def resolve_target(unit: Unit) -> SshTarget:
     return _Resolver(unit.name).resolve(unit.address, unit.username, unit.port, files, unit.jump)
 
 
+def resolve_host(user: str, address: str) -> SshTarget:
+    """Resolves `[user@]host[:port]`; `user` names who needs it in errors. Raises ConfigError."""
+    return _Resolver(user).hops(address)
+
+
 class _Resolver:
     """Looks hosts up in ~/.ssh/config."""
 
@@ -89,10 +94,10 @@ class _Resolver:
             key_files=(*files, *(Path(name).expanduser() for name in options.get("identityfile", ()))) or self._keys(),
             known_hosts=self._known_hosts(options.get("userknownhostsfile", "")),
             connect_s=connect_s,
-            jump=None if hops == "none" else self._jump(hops),
+            jump=None if hops == "none" else self.hops(hops),
         )
 
-    def _jump(self, hops: str) -> SshTarget:
+    def hops(self, hops: str) -> SshTarget:
         """Resolves a ProxyJump `a,b,c`: the last host, reached through those before it."""
         self._left -= 1
         if self._left < 0:

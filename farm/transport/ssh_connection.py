@@ -25,6 +25,7 @@ from runtime.errors import DeadlineError, DeviceError, DeviceLostError, FarmErro
 WINDOW_BYTES = 8 * 1024**2
 PACKET_BYTES = 32 * 1024
 FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
+PROHIBITED = 1  # SSH_OPEN_ADMINISTRATIVELY_PROHIBITED (RFC 4254, 5.1)
 STAGE_GRACE_S = 1.0  # how much longer a stage may take than all together, so that the total deadline speaks first
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # else its tracebacks go to the screen
@@ -66,17 +67,35 @@ class SshConnection:
 
     def open(self, deadline: float) -> paramiko.Channel:
         """Opens a session; `deadline` is a time of the monotonic clock."""
-        remaining = deadline - time.monotonic()
-        if not self._opening.acquire(timeout=max(0.0, remaining)):
-            raise DeadlineError(f"{self._unit}: no session within the deadline")
         try:
-            return self._transports[-1].open_session(timeout=max(0.1, deadline - time.monotonic()))
+            return self._open("session", None, deadline)
         except paramiko.ChannelException as error:
             raise DeviceError(
                 f"{self._unit}: its sshd refuses another session ({_error_text(error)}): end other jobs there, or "
                 "raise MaxSessions in its /etc/ssh/sshd_config",
                 "session-limit",
             ) from None
+
+    def open_stream(self, host: str, port: int, deadline: float) -> paramiko.Channel:
+        """Opens a stream to a port, as seen from the last host; ConnectionRefusedError where nobody listens there."""
+        try:
+            return self._open("direct-tcpip", (host, port), deadline)
+        except paramiko.ChannelException as error:
+            if error.code != PROHIBITED:
+                raise ConnectionRefusedError(_error_text(error)) from None
+            raise DeviceError(
+                f"{self._unit}: its sshd allows no tunnel: set AllowTcpForwarding yes in its /etc/ssh/sshd_config"
+            ) from None
+
+    def _open(self, kind: str, address: tuple[str, int] | None, deadline: float) -> paramiko.Channel:
+        if not self._opening.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise DeadlineError(f"{self._unit}: no session within the deadline")
+        source = ("127.0.0.1", 0) if address else None
+        try:
+            timeout_s = max(0.1, deadline - time.monotonic())
+            return self._transports[-1].open_channel(kind, address, source, timeout=timeout_s)
+        except paramiko.ChannelException:
+            raise
         except (paramiko.SSHException, OSError, EOFError) as error:
             self.check()
             raise DeadlineError(f"{self._unit}: no session within the deadline: {_error_text(error)}") from None

@@ -103,7 +103,7 @@ def require_trusted(unit: str, key: HostKey) -> None:
         )
     if key.state == "unknown":
         raise DeviceError(
-            f"{shown}, which is not known yet; if it is the board's, accept it: farm devices trust {unit}",
+            f"{shown}, which is not known yet; if it is the right one, accept it: farm devices trust {unit}",
             "host-key-unknown",
         )
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from farm.config.adb_address import LOCAL, AdbAddress
 from farm.transport.adb import TRANSIENT_STATES, remedy
 from farm.transport.adb_reconnect import OFFLINE, reconnect
 from farm.transport.adb_server import AdbDevice, AdbServer
@@ -17,12 +18,12 @@ POLL_S = 0.1
 MAX_AT_ONCE = 32
 
 
-def adb_phones(port: int | None = None) -> list[AdbPhone]:
-    """Lists the phones of the adb server on a port; one that returned and is still offline there is connected first.
+def adb_phones(address: AdbAddress = LOCAL) -> list[AdbPhone]:
+    """Lists the phones of an adb server; one that returned and is still offline there is connected first.
 
     Raises JobError where no server runs or can be started.
     """
-    server = AdbServer(port)
+    server = AdbServer(address)
     devices = server.devices(time.monotonic() + ASK_S)
     if offline := [device.serial for device in devices if device.state == OFFLINE]:
         devices = _keep_absent(devices, _after_reconnecting(server, offline))

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from farm.config.adb_address import AdbAddress
 from farm.transport.adb_reconnect import is_address
 from farm.transport.adb_server import AdbServer
 from farm.units.survey import AdbPhone, UnitEntry
@@ -24,10 +25,10 @@ MAX_AT_ONCE = 32
 SCRIPT = "getprop ro.serialno; cat /proc/sys/kernel/random/boot_id; stat -c %d:%i /data/local/tmp 2>/dev/null"
 BOOT_ID = re.compile(rb"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
-PhoneKey = tuple[int | None, str]  # port of the adb server, serial
+PhoneKey = tuple[AdbAddress, str]  # adb server, serial
 
 
-def read_identities(phones_of_servers: Mapping[int | None, Sequence[AdbPhone]]) -> dict[PhoneKey, bytes]:
+def read_identities(phones_of_servers: Mapping[AdbAddress, Sequence[AdbPhone]]) -> dict[PhoneKey, bytes]:
     """Asks the phones that may be listed twice for what tells them apart; one that does not answer is left out."""
     asked = list(_possible_duplicates(phones_of_servers))
     if not asked:
@@ -51,12 +52,12 @@ def merge_duplicates(entries: Sequence[UnitEntry], identities: Mapping[PhoneKey,
     return [_with_aliases(entry, others.get(id(entry), ())) for entry in entries if id(entry) not in dropped]
 
 
-def _possible_duplicates(phones_of_servers: Mapping[int | None, Sequence[AdbPhone]]) -> Iterator[PhoneKey]:
+def _possible_duplicates(phones_of_servers: Mapping[AdbAddress, Sequence[AdbPhone]]) -> Iterator[PhoneKey]:
     by_model: dict[str, list[PhoneKey]] = defaultdict(list)
-    for port, phones in phones_of_servers.items():
+    for address, phones in phones_of_servers.items():
         for phone in phones:
             if phone.state == "device":
-                by_model[phone.model].append((port, phone.serial))
+                by_model[phone.model].append((address, phone.serial))
     for keys in by_model.values():
         if len(keys) > 1 and any(is_address(serial) for _, serial in keys):
             yield from keys
@@ -64,16 +65,16 @@ def _possible_duplicates(phones_of_servers: Mapping[int | None, Sequence[AdbPhon
 
 def _read_identity(key: PhoneKey) -> bytes:
     """What tells a phone from all others; empty where it does not say."""
-    port, serial = key
+    address, serial = key
     try:
-        answer = AdbServer(port).shell_output(SCRIPT, serial, time.monotonic() + ASK_S)
+        answer = AdbServer(address).shell_output(SCRIPT, serial, time.monotonic() + ASK_S)
     except JobError:
         return b""
     return b"\n".join(answer.split()) if BOOT_ID.search(answer) else b""
 
 
 def _key(entry: UnitEntry) -> PhoneKey:
-    return entry.unit.adb_server_port, entry.unit.serial
+    return entry.unit.adb_server, entry.unit.serial
 
 
 def _rank(entry: UnitEntry) -> tuple[bool, bool]:

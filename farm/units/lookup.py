@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from farm import soc
 from farm.config import inventory
+from farm.config.adb_address import AdbAddress
 from farm.config.deployment import Deployment
 from farm.config.inventory import Inventory, Unit
 from farm.transport import connect
@@ -68,17 +69,19 @@ def candidates(choice: Selection = ANY) -> list[SelectableUnit]:
 def present() -> list[UnitEntry]:
     """All units, each once; none is asked yet what it is."""
     known = inventory.load_inventory()
-    answers = {port: _phones(port, known) for port in survey.adb_server_ports(known)}
-    phones = {port: plugged for port, plugged in answers.items() if plugged is not None}
+    answers = {server: _phones(server, known) for server in survey.adb_servers(known)}
+    phones = {server: plugged for server, plugged in answers.items() if plugged is not None}
     return duplicates.merge_duplicates(survey.list_entries(known, phones), duplicates.read_identities(phones))
 
 
-def _phones(port: int | None, known: Inventory) -> Sequence[AdbPhone] | None:
+def _phones(address: AdbAddress, known: Inventory) -> Sequence[AdbPhone] | None:
     """The phones of an adb server, which is started only where there may be some; None where it cannot be asked."""
-    listed = any(unit.transport == "adb" and unit.adb_server_port == port for unit in known.units)
-    server = AdbServer(port)
+    expected = not address.is_local or any(
+        unit.transport == "adb" and unit.adb_server == address for unit in known.units
+    )
     try:
-        return discovery.adb_phones(port) if listed or usb.may_have_phone() or server.is_running() else ()
+        may_answer = expected or usb.may_have_phone() or AdbServer(address).is_running()
+        return discovery.adb_phones(address) if may_answer else ()
     except FarmError:
         return None
 

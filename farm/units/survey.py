@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from farm import safe_text, soc
 from farm.condition.device_state import read_state
+from farm.config.adb_address import AdbAddress
 from farm.config.inventory import DEFAULT_FILE, Inventory, Unit
 from farm.lease import lease
 from farm.rows.device_state import DeviceState
@@ -108,28 +109,28 @@ AskUnit = Callable[[UnitEntry], UnitReport]
 ReportQueue = queue.Queue[tuple[int, UnitReport]]
 
 
-def list_entries(inventory: Inventory, phones_of_servers: Mapping[int | None, Sequence[AdbPhone]]) -> list[UnitEntry]:
+def list_entries(inventory: Inventory, phones_of_servers: Mapping[AdbAddress, Sequence[AdbPhone]]) -> list[UnitEntry]:
     """Lists the units of devices.yml, then the plugged-in phones that it does not list.
 
     Args:
         inventory: the content of devices.yml.
-        phones_of_servers: port of an adb server -> its phones; a server that could not be asked is left out, and
+        phones_of_servers: an adb server -> its phones; a server that could not be asked is left out, and
             connecting to one of its phones tells why.
     """
     listed = [_listed_entry(unit, phones_of_servers) for unit in inventory.units]
     if not inventory.discover_adb:
         return listed
-    port = inventory.adb_server_port
+    server = inventory.adb_server
     names = {entry.unit.name for entry in listed}
-    serials = {entry.unit.serial for entry in listed if entry.unit.adb_server_port == port}
-    unlisted = [phone for phone in phones_of_servers.get(port, ()) if phone.serial not in serials][:MAX_PHONES]
-    return listed + [_discovered_entry(phone, port, names) for phone in unlisted]
+    serials = {entry.unit.serial for entry in listed if entry.unit.adb_server == server}
+    unlisted = [phone for phone in phones_of_servers.get(server, ()) if phone.serial not in serials][:MAX_PHONES]
+    return listed + [_discovered_entry(phone, server, names) for phone in unlisted]
 
 
-def adb_server_ports(inventory: Inventory) -> set[int | None]:
-    """The ports of the adb servers that the survey must ask; None for adb's default port."""
-    ports = {unit.adb_server_port for unit in inventory.units if unit.transport == "adb"}
-    return ports | ({inventory.adb_server_port} if inventory.discover_adb else set())
+def adb_servers(inventory: Inventory) -> set[AdbAddress]:
+    """The adb servers that the survey must ask."""
+    servers = {unit.adb_server for unit in inventory.units if unit.transport == "adb"}
+    return servers | ({inventory.adb_server} if inventory.discover_adb else set())
 
 
 def unit_name(phone: AdbPhone, used_names: Iterable[str] = ()) -> str:
@@ -173,8 +174,8 @@ def inspect(entry: UnitEntry, connect: Connect) -> UnitReport:
     return _report(entry, connect, _add_state)
 
 
-def _listed_entry(unit: Unit, phones_of_servers: Mapping[int | None, Sequence[AdbPhone]]) -> UnitEntry:
-    phones = phones_of_servers.get(unit.adb_server_port)
+def _listed_entry(unit: Unit, phones_of_servers: Mapping[AdbAddress, Sequence[AdbPhone]]) -> UnitEntry:
+    phones = phones_of_servers.get(unit.adb_server)
     if unit.transport != "adb" or phones is None:
         return UnitEntry(unit)
     for phone in phones:
@@ -185,10 +186,10 @@ def _listed_entry(unit: Unit, phones_of_servers: Mapping[int | None, Sequence[Ad
     return UnitEntry(unit, UnitState.NOT_CONNECTED, f"no phone with the serial {unit.serial} is plugged in")
 
 
-def _discovered_entry(phone: AdbPhone, port: int | None, used_names: set[str]) -> UnitEntry:
+def _discovered_entry(phone: AdbPhone, server: AdbAddress, used_names: set[str]) -> UnitEntry:
     name = unit_name(phone, used_names)
     used_names.add(name)
-    unit = Unit(name, "adb", soc.UNKNOWN, name, (), serial=phone.serial, adb_server_port=port)
+    unit = Unit(name, "adb", soc.UNKNOWN, name, (), serial=phone.serial, adb_server=server)
     return UnitEntry(unit, *_adb_state(phone), listed=False)
 
 

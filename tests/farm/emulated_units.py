@@ -28,7 +28,7 @@ END_S = 180.0
 ENTRY = """  {name}:
     transport: adb
     serial: 127.0.0.1:{phone}
-    adb_server_port: {server}
+    adb_server: {server}
     target_abis: [host]
     target_socs: [{soc}]
 """

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from farm.config.adb_address import AdbAddress
 from farm.config.inventory import Unit
 from farm.emulation.phone import PhoneSettings
 from farm.emulation.phone_thread import EmulatedPhone
@@ -33,8 +34,8 @@ def unit(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     settings = PhoneSettings(toybox=True, shell_v2=request.param, android=14 if request.param else 6)
     with private_adb_server(home) as port, EmulatedPhone(settings) as phone:
         serial = f"127.0.0.1:{phone.port}"
-        AdbServer(port).connect(serial, time.monotonic() + DEADLINE_S)
-        yield Unit("phone", "adb", "sdm845", "phone", ("host",), serial=serial, adb_server_port=port)
+        AdbServer(AdbAddress(port=port)).connect(serial, time.monotonic() + DEADLINE_S)
+        yield Unit("phone", "adb", "sdm845", "phone", ("host",), serial=serial, adb_server=AdbAddress(port=port))
 
 
 class TestAndroidsShell(PosixContract):

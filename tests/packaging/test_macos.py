@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from farm.config.adb_address import AdbAddress
 from farm.emulation import EmulatedPhone, PhoneSettings
 from farm.transport.adb_server import AdbServer
 from tests.farm.emulated_units import ENTRY
@@ -76,7 +77,7 @@ def phone(adb_port: int, tmp_path: Path) -> Iterator[EmulatedPhone]:
     with EmulatedPhone(PhoneSettings(soc="sdm845")) as started:
         entry = ENTRY.format(name="mi8", phone=started.port, server=adb_port, soc="sdm845")
         (tmp_path / "devices.yml").write_text(f"devices:\n{entry}  host: {{transport: local, target_abis: [host]}}\n")
-        AdbServer(adb_port).connect(f"127.0.0.1:{started.port}", time.monotonic() + CONNECT_S)
+        AdbServer(AdbAddress(port=adb_port)).connect(f"127.0.0.1:{started.port}", time.monotonic() + CONNECT_S)
         yield started
 
 

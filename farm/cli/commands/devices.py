@@ -68,7 +68,7 @@ def release_device(**given: Any) -> CommandResult:
 @click.option("--yes", is_flag=True, help="Accept without asking; compare the fingerprint afterwards.")
 @options.json_option
 def trust_device(**given: Any) -> CommandResult:
-    """Show the host key of a board and accept it, and those of the jump hosts on the way.
+    """Show the host key of a board, or of a machine with an adb server, and accept it; those of jump hosts first.
 
     Compare the fingerprint with what `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` shows on the board.
     """

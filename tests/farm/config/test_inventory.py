@@ -25,7 +25,7 @@ REFUSALS = {
     "ssh without address": ("transport: ssh", "2: devices.unit.address: this key is missing; transport: ssh needs it"),
     "adb nowhere": ("transport: adb", "2: devices.unit.address: transport: adb needs a serial (see `adb devices`)"),
     "adb twice": ("serial: a\n    address: b\n    transport: adb", "4: devices.unit.address: transport: adb needs"),
-    "adb port": ("serial: a\n    port: 5555", "4: devices.unit.port: belongs to an address; adb_server_port is"),
+    "adb port": ("serial: a\n    port: 5555", "4: devices.unit.port: belongs to an address; adb_server is"),
     "unknown": ("transport: local\n    adress: x", "4: devices.unit.adress: unknown key, did you mean 'address'?"),
     "password": ("address: pi\n    password: hunter2", "4: devices.unit.password: passwords are not kept in files"),
     "password in the address": ("address: pi:hunter2@10.0.0.1", "3: devices.unit.address: this is no host name or IP"),
@@ -128,16 +128,16 @@ def test_what_a_board_and_a_phone_may_say_themselves_is_optional(tmp_path: Path)
     path = write(
         tmp_path,
         """
-        adb: {discover: listed, server_port: 5040}
+        adb: {discover: listed, server: 5040}
         devices:
           board: {address: "fe80::1%eth0", port: 2222, key_file: keys/id, jump: me@gate:22, folder: /srv/farm unit}
-          usb: {serial: 0123, adb_server_port: 5041}
+          usb: {serial: 0123, adb_server: 5041}
           wifi: {transport: adb, address: phone.lan, max_start_temp_c: 38.5, min_battery_percent: 30,
                  free_storage_mb: 500, wait_s: 60, store_mb: 300}
         """,
     )
     found = inventory.load_inventory(path)
-    assert (found.discover_adb, found.adb_server_port) == (False, 5040)
+    assert (found.discover_adb, found.adb_server.port) == (False, 5040)
     board, usb, wifi = found.units
     assert board == Unit(
         name="board",
@@ -151,8 +151,8 @@ def test_what_a_board_and_a_phone_may_say_themselves_is_optional(tmp_path: Path)
         jump="me@gate:22",
         folder="/srv/farm unit",
     )
-    assert (usb.serial, usb.adb_server_port) == ("0123", 5041)
-    assert (wifi.serial, wifi.adb_server_port) == ("phone.lan:5555", 5040)
+    assert (usb.serial, usb.adb_server.port) == ("0123", 5041)
+    assert (wifi.serial, wifi.adb_server.port) == ("phone.lan:5555", 5040)
     assert wifi.limits == Limits(
         max_start_temp_c=38.5, min_battery_percent=30, free_storage_mb=500, wait_s=60, store_mb=300
     )

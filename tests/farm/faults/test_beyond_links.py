@@ -15,6 +15,7 @@ from farm.condition import governor, task_profile
 from farm.condition.device_state import read_conditions, read_state
 from farm.condition.readiness import obstacles, wait_until_ready
 from farm.condition.throttling import RetryPolicy, measure_unthrottled
+from farm.config.adb_address import AdbAddress
 from farm.config.inventory import Limits, Unit
 from farm.emulation.phone import PhoneSettings
 from farm.emulation.phone_thread import EmulatedPhone
@@ -63,7 +64,7 @@ def behind_adb(folder: Path, found: EmulatedPhone) -> Iterator[Behind]:
     """A phone behind an adb server of its own."""
     server_port = free_port()
     serial = f"127.0.0.1:{found.port}"
-    unit = Unit("phone", "adb", "sdm845", "MI 8", ("host",), serial=serial, adb_server_port=server_port)
+    unit = Unit("phone", "adb", "sdm845", "MI 8", ("host",), serial=serial, adb_server=AdbAddress(port=server_port))
     try:
         yield Behind(unit, lambda: adb.connect(unit), folder / "locks")
     finally:

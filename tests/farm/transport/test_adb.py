@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from farm.config.adb_address import AdbAddress
 from farm.config.inventory import Unit
 from farm.emulation import EmulatedPhone, PhoneSettings
 from farm.emulation.phone_unit import private_adb_server
@@ -52,7 +53,9 @@ def phones(port: int) -> Iterator[Callable[..., EmulatedPhone]]:
 
 def unit_of(phone: EmulatedPhone, port: int, folder: str = "") -> Unit:
     serial = f"127.0.0.1:{phone.port}"
-    return Unit("mi8", "adb", "sdm845", "MI 8", ("host",), serial=serial, adb_server_port=port, folder=folder)
+    return Unit(
+        "mi8", "adb", "sdm845", "MI 8", ("host",), serial=serial, adb_server=AdbAddress(port=port), folder=folder
+    )
 
 
 @pytest.fixture
@@ -274,7 +277,7 @@ def test_a_lost_old_phone_is_not_told_to_be_too_old(
 
 
 def test_an_absent_phone_is_an_error_with_what_to_do(port: int, quick: None) -> None:
-    unit = Unit("gone", "adb", "sdm845", "x", ("host",), serial="0123456789", adb_server_port=port)
+    unit = Unit("gone", "adb", "sdm845", "x", ("host",), serial="0123456789", adb_server=AdbAddress(port=port))
     with pytest.raises(DeviceLostError, match="gone: 0123456789 is absent: adb does not see it"):
         adb.connect(unit)
 
@@ -317,7 +320,7 @@ def test_a_server_of_another_version_is_used_as_it_is(tmp_path: Path) -> None:
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Old) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        found = AdbServer(server.server_address[1])
+        found = AdbServer(AdbAddress(port=server.server_address[1]))
         assert found.version(time.monotonic() + 5) == 31
         assert found.devices(time.monotonic() + 5) == [AdbDevice("0123", "device", "Old")]
         server.shutdown()
@@ -335,5 +338,5 @@ def test_another_program_on_the_port_is_an_error() -> None:
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Web) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with pytest.raises(DeviceError, match="is no adb server"):
-            AdbServer(server.server_address[1]).devices(time.monotonic() + 5)
+            AdbServer(AdbAddress(port=server.server_address[1])).devices(time.monotonic() + 5)
         server.shutdown()

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from farm.config.adb_address import AdbAddress
 from farm.config.inventory import Unit
 from farm.transport import adb, adb_reconnect
 from farm.transport.adb_server import AdbServer
@@ -51,7 +52,7 @@ def serving(recording: RecordingServer) -> Iterator[AdbServer]:
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield AdbServer(server.server_address[1])
+        yield AdbServer(AdbAddress(port=server.server_address[1]))
         server.shutdown()
 
 
@@ -66,7 +67,7 @@ def test_a_phone_on_usb_is_reset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adb, "RECONNECT_S", 0.1)
     recording = RecordingServer("0123", cures=("host-serial:0123:reconnect",))
     with serving(recording) as server:
-        unit = Unit("mi8", "adb", "sdm845", "MI 8", ("host",), serial="0123", adb_server_port=server.port)
+        unit = Unit("mi8", "adb", "sdm845", "MI 8", ("host",), serial="0123", adb_server=AdbAddress(port=server.port))
         adb.connect(unit)
     assert recording.asked == ["host-serial:0123:reconnect", "host-serial:0123:features"]
 
@@ -91,7 +92,9 @@ def test_a_server_that_then_forgets_the_phone_is_asked_again(listening: str) -> 
 def test_a_phone_that_cannot_be_connected_stays_in_the_list(listening: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "RETURN_S", 0.5)
     with serving(RecordingServer(listening, cures=(), forgetful=1000)) as server:
-        assert [(phone.serial, phone.state) for phone in discovery.adb_phones(server.port)] == [(listening, "offline")]
+        assert [(phone.serial, phone.state) for phone in discovery.adb_phones(server.address)] == [
+            (listening, "offline")
+        ]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999", "nowhere:", "::x"])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from farm.config.adb_address import AdbAddress
 from farm.config.inventory import Unit
 from farm.emulation import EmulatedPhone, PhoneSettings
 from farm.emulation.phone_unit import private_adb_server
@@ -56,12 +57,14 @@ def phone() -> Iterator[EmulatedPhone]:
 
 @pytest.fixture
 def unit(phone: EmulatedPhone, port: int) -> Unit:
-    return Unit("mi8", "adb", "sdm845", "MI 8", ("host",), serial=f"127.0.0.1:{phone.port}", adb_server_port=port)
+    return Unit(
+        "mi8", "adb", "sdm845", "MI 8", ("host",), serial=f"127.0.0.1:{phone.port}", adb_server=AdbAddress(port=port)
+    )
 
 
 def wait_until_offline(unit: Unit) -> None:
     end = time.monotonic() + DEADLINE_S
-    server = AdbServer(unit.adb_server_port)
+    server = AdbServer(unit.adb_server)
     while AdbDevice(unit.serial, "offline", "MI_8") not in server.devices(end):
         assert time.monotonic() < end
         time.sleep(0.05)
@@ -69,7 +72,7 @@ def wait_until_offline(unit: Unit) -> None:
 
 def listed_state(unit: Unit) -> str:
     """The unit's state in the list of its server's phones."""
-    return {phone.serial: phone.state for phone in discovery.adb_phones(unit.adb_server_port)}[unit.serial]
+    return {phone.serial: phone.state for phone in discovery.adb_phones(unit.adb_server)}[unit.serial]
 
 
 def test_the_server_is_of_the_program_that_the_test_asks_for(adb_program: str, port: int) -> None:

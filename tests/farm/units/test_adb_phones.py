@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from farm import cli
+from farm.config.adb_address import AdbAddress
 from farm.emulation.phone import PhoneSettings
 from farm.emulation.phone_thread import EmulatedPhone
 from farm.emulation.phone_unit import private_adb_server
@@ -42,7 +43,7 @@ def plug(port: int) -> Iterator[Callable[..., EmulatedPhone]]:
             phone = stack.enter_context(EmulatedPhone(PhoneSettings(**settings)))
             for fault in faults:
                 phone.inject(fault)
-            AdbServer(port).connect(f"127.0.0.1:{phone.port}", time.monotonic() + CONNECT_S)
+            AdbServer(AdbAddress(port=port)).connect(f"127.0.0.1:{phone.port}", time.monotonic() + CONNECT_S)
             return phone
 
         yield start
@@ -93,7 +94,7 @@ def test_devices_yml_names_and_restricts_the_phones(plug: Any, listed: List) -> 
 @pytest.mark.parametrize("shell_v2", [True, False])
 def test_a_phone_that_adb_lists_twice_is_one_unit(port: int, plug: Any, listed: List, shell_v2: bool) -> None:
     phone, other = plug(soc="sdm845", shell_v2=shell_v2), plug(soc="sdm845", serial="shared")
-    AdbServer(port).connect(f"localhost:{phone.port}", time.monotonic() + CONNECT_S)
+    AdbServer(AdbAddress(port=port)).connect(f"localhost:{phone.port}", time.monotonic() + CONNECT_S)
     first, second = f"127.0.0.1:{phone.port}", f"localhost:{phone.port}"
     found = {each["serial"]: each["aliases"] for each in listed() if each["transport"] == "adb"}
     assert found in ({first: [second], f"127.0.0.1:{other.port}": []}, {second: [first], f"127.0.0.1:{other.port}": []})

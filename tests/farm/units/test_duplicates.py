@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from farm.config.adb_address import LOCAL
 from farm.config.inventory import HOST, Unit
 from farm.units import duplicates
 from farm.units.duplicates import merge_duplicates, read_identities
@@ -19,7 +20,7 @@ def entry(serial: str, listed: bool = False, name: str = "") -> UnitEntry:
 
 def kept(entries: Sequence[UnitEntry], *same: str) -> list[tuple[str, tuple[str, ...]]]:
     """Name and aliases of what is left where these serials are one phone."""
-    identities = {(None, serial): b"one" for serial in same}
+    identities = {(LOCAL, serial): b"one" for serial in same}
     return [(each.unit.name, each.unit.aliases) for each in merge_duplicates(entries, identities)]
 
 
@@ -55,4 +56,4 @@ def test_only_phones_that_may_be_the_same_are_asked(
     phones: list[AdbPhone], asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(duplicates, "_read_identity", lambda key: key[1].encode())
-    assert read_identities({None: phones}) == {(None, serial): serial.encode() for serial in asked}
+    assert read_identities({LOCAL: phones}) == {(LOCAL, serial): serial.encode() for serial in asked}

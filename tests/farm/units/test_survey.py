@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from farm.config.adb_address import LOCAL, AdbAddress
 from farm.config.fields import SAFE_NAME
 from farm.config.inventory import HOST, Inventory, Unit
 from farm.lease import host_lock
@@ -44,7 +45,7 @@ def test_phones_that_are_plugged_in_join_those_of_the_file() -> None:
         AdbPhone("9876", model="Pixel_3"),
         AdbPhone("x", "unauthorized", "unlock it"),
     ]
-    found = list_entries(Inventory((HOST, MI8, BOARD)), {None: phones})
+    found = list_entries(Inventory((HOST, MI8, BOARD)), {LOCAL: phones})
     assert [each.unit.name for each in found] == ["host", "mi8", "board", "Pixel_3-9876", "x"]
     assert [each.listed for each in found] == [True, True, True, False, False]
     assert found[3].unit == Unit("Pixel_3-9876", "adb", "unknown", "Pixel_3-9876", (), serial="9876")
@@ -52,20 +53,22 @@ def test_phones_that_are_plugged_in_join_those_of_the_file() -> None:
 
 
 def test_devices_yml_can_restrict_the_phones_to_listed_ones() -> None:
-    found = list_entries(Inventory((MI8,), discover_adb=False), {None: [AdbPhone("0123"), AdbPhone("9876")]})
+    found = list_entries(Inventory((MI8,), discover_adb=False), {LOCAL: [AdbPhone("0123"), AdbPhone("9876")]})
     assert [each.unit.name for each in found] == ["mi8"]
 
 
 def test_each_adb_server_has_its_own_phones() -> None:
-    other = Unit("other", "adb", "unknown", "other", (), serial="0123", adb_server_port=5040)
-    inventory = Inventory((MI8, other, BOARD), adb_server_port=5041)
-    assert survey.adb_server_ports(inventory) == {None, 5040, 5041}
-    found = list_entries(inventory, {None: [AdbPhone("0123")], 5040: [], 5041: [AdbPhone("0123")]})
-    assert [(each.unit.name, each.state, each.unit.adb_server_port) for each in found] == [
-        ("mi8", UnitState.READY, None),
-        ("other", UnitState.NOT_CONNECTED, 5040),
-        ("board", UnitState.READY, None),
-        ("0123", UnitState.READY, 5041),
+    other = Unit("other", "adb", "unknown", "other", (), serial="0123", adb_server=AdbAddress(port=5040))
+    elsewhere = AdbAddress("bench7")
+    inventory = Inventory((MI8, other, BOARD), adb_server=elsewhere)
+    assert survey.adb_servers(inventory) == {LOCAL, AdbAddress(port=5040), elsewhere}
+    phones = {LOCAL: [AdbPhone("0123")], AdbAddress(port=5040): [], elsewhere: [AdbPhone("0123")]}
+    found = list_entries(inventory, phones)
+    assert [(each.unit.name, each.state, each.unit.adb_server) for each in found] == [
+        ("mi8", UnitState.READY, LOCAL),
+        ("other", UnitState.NOT_CONNECTED, AdbAddress(port=5040)),
+        ("board", UnitState.READY, LOCAL),
+        ("0123", UnitState.READY, elsewhere),
     ]
 
 
@@ -82,14 +85,14 @@ def test_each_adb_server_has_its_own_phones() -> None:
     ],
 )
 def test_states_of_adb_become_states_of_units(word: str, state: UnitState) -> None:
-    (found,) = list_entries(Inventory((MI8,)), {None: [AdbPhone("0123", word)]})
+    (found,) = list_entries(Inventory((MI8,)), {LOCAL: [AdbPhone("0123", word)]})
     assert found.state == state
     assert found.reason.isprintable()
     assert (found.reason == "") == (state == UnitState.READY)
 
 
 def test_a_listed_phone_must_be_plugged_in_unless_it_is_in_the_network() -> None:
-    assert states(list_entries(Inventory((MI8, WIFI)), {None: []})) == {
+    assert states(list_entries(Inventory((MI8, WIFI)), {LOCAL: []})) == {
         "mi8": (UnitState.NOT_CONNECTED, "no phone with the serial 0123 is plugged in"),
         "wifi": (UnitState.READY, ""),
     }
@@ -123,7 +126,7 @@ def test_every_name_can_name_a_file(model: str, serial: str) -> None:
 def test_different_phones_have_different_names() -> None:
     named = Unit("MI_8-1", "adb", "unknown", "x", (), serial="0")
     phones = [AdbPhone("1", model="MI_8"), AdbPhone("a b"), AdbPhone("a\tb"), AdbPhone("-")]
-    names = [each.unit.name for each in list_entries(Inventory((named,)), {None: phones})]
+    names = [each.unit.name for each in list_entries(Inventory((named,)), {LOCAL: phones})]
     assert len(set(names)) == 5
 
 
