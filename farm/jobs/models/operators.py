@@ -33,7 +33,8 @@ def needed_features(deployments: Iterable[Deployment], without: Collection[str] 
 def cpu_operators(prepared: Prepared) -> frozenset[str]:
     """Names of farmrt's CPU operators in a model's plans for the runtime cpu, whatever blocks they are made of.
 
-    Winograd's is among them with the direct one, since tuning chooses. Those of a GPU plan that falls back to the CPU are among them, since it may only where the file names both runtimes.
+    Winograd's is among them beside the direct one, since tuning chooses. Those of a GPU plan that falls back to the CPU
+    are among them, since it may only where the file names both runtimes.
     """
     if "cpu" not in prepared.settings.runtimes:
         return frozenset()
