@@ -155,6 +155,12 @@ enum {
 };
 
 enum {
+    RT_ORDER_NCHW = 0,
+    RT_ORDER_NHWC = 1,
+    RT_ORDER_BLOCKED = 2,
+};
+
+enum {
     RT_REDUCE_MEAN = 0,
     RT_REDUCE_SUM = 1,
     RT_REDUCE_MAX = 2,
