@@ -71,6 +71,8 @@ class CpuAnswer(Answer):
 
     model: Text | None = None
     features: list[Text] = []
+    cores: Count = 0
+    max_khz: list[Count] = []
 
 
 class ProbeAnswer(Answer):

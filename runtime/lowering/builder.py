@@ -39,12 +39,12 @@ _ORDERS = {Storage.FLAT: Order.NCHW, Storage.NHWC: Order.NHWC, Storage.BLOCKED: 
 class CpuOptions:
     """What tuning varies of plans for the CPU alone.
 
-    `block`: channels of a block of activations, 8 or 16; 0 for the target's. `winograd`: whether layers that gain from
-    Winograd's convolution get it.
+    `block`: channels of a block of activations, 8 or 16; 0 for the target's. `winograd`: outputs of the convolutions
+    that are Winograd's; None for those that it pays for as a rule.
     """
 
     block: int = 0
-    winograd: bool = True
+    winograd: frozenset[str] | None = None
 
 
 CPU_DEFAULT = CpuOptions()

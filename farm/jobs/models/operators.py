@@ -39,7 +39,7 @@ def cpu_operators(prepared: Prepared) -> frozenset[str]:
     if "cpu" not in prepared.settings.runtimes:
         return frozenset()
     target, options = Target(ANY_SOC, ANY_SOC, memory="cpu"), prepared.options()
-    ways = [CpuOptions(block, winograd) for block in BLOCKS for winograd in (True, False)]
+    ways = [CpuOptions(block, layers) for block in BLOCKS for layers in (None, frozenset[str]())]
     plans = [lower(prepared.graph, target, dataclasses.replace(options, cpu=way)) for way in ways]
     steps = (step for plan in plans for step in plan.steps)
     return frozenset(step.kernel.name for step in steps if not isinstance(step.kernel, CKernel))

@@ -78,11 +78,23 @@ def _merged(conv: Convolution) -> tuple[int, Array]:
     return groups, wide.reshape(groups, merged * own, merged * in_c, *window)
 
 
+def serves_winograd(graph: Graph, node: Node) -> bool:
+    """Whether Winograd's algorithm computes a convolution: 3x3, stride 1, one group."""
+    attrs, window = node.attrs, graph.shape(node.inputs[1])[2:]
+    return window == (3, 3) and attrs["strides"] == attrs["dilations"] == (1, 1) and attrs["group"] == 1
+
+
+def winograd_layers(graph: Graph) -> frozenset[str]:
+    """Outputs of all convolutions that Winograd's algorithm computes."""
+    return frozenset(node.output for node in graph.nodes if node.op == "Conv" and serves_winograd(graph, node))
+
+
 def _is_winograd(conv: Convolution) -> bool:
-    """Whether Winograd's convolution serves and pays: 3x3, stride 1, one group, enough channels and pixels."""
-    plain = conv.kernel == (3, 3) and conv.strides == (1, 1) and conv.dilations == (1, 1) and conv.group == 1
+    """Whether Winograd's algorithm serves, and was chosen, or has enough channels and pixels to gain as a rule."""
+    chosen = conv.builder.options.cpu.winograd
     wide = min(conv.x_shape[1], conv.y_shape[1]) >= _WINOGRAD_MIN_CHANNELS
-    return conv.builder.options.cpu.winograd and plain and wide and min(conv.y_shape[2:]) >= _WINOGRAD_TILE
+    pays = wide and min(conv.y_shape[2:]) >= _WINOGRAD_TILE
+    return serves_winograd(conv.builder.graph, conv.node) and (pays if chosen is None else conv.node.output in chosen)
 
 
 def _emit(
