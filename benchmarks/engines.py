@@ -13,6 +13,7 @@ import onnx
 import onnxruntime
 
 from benchmarks.figures import ONNX_RUNTIME
+from farm.config.deployment import Runtime
 from farm.jobs.benchmark import profile
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.loading import LoadOptions, load_model
@@ -36,15 +37,15 @@ def cores() -> int:
 
 
 class OnnxRuntime:
-    """ONNX Runtime with all cores and its own optimizations, on the model that farm converts."""
+    """ONNX Runtime with its own optimizations, on the model that farm converts; `threads`: None for all cores."""
 
     name = ONNX_RUNTIME
 
-    def __init__(self, model: onnx.ModelProto, inputs: Mapping[str, Array]) -> None:
+    def __init__(self, model: onnx.ModelProto, inputs: Mapping[str, Array], threads: int | None = None) -> None:
         self._inputs = dict(inputs)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = ERRORS_ONLY
-        options.intra_op_num_threads = cores()
+        options.intra_op_num_threads = threads or cores()
         content = model.SerializeToString()
         start_s = time.perf_counter()
         try:
@@ -72,11 +73,17 @@ class Farmrt:
     """A farmrt process of its own with one model loaded."""
 
     def __init__(
-        self, name: str, opened: OpenUnit, prepared: Prepared, inputs: Mapping[str, Array], options: LoadOptions
+        self,
+        name: str,
+        opened: OpenUnit,
+        prepared: Prepared,
+        inputs: Mapping[str, Array],
+        options: LoadOptions,
+        runtime: Runtime = "gpu",
     ) -> None:
         self.name = name
-        self._opened = opened
-        self._loaded = load_model(opened, prepared, "gpu", opened.target(prepared, "gpu"), options)
+        self._opened, self._runtime = opened, runtime
+        self._loaded = load_model(opened, prepared, runtime, opened.target(prepared, runtime), options)
         opened.write_inputs(inputs)
 
     @property
@@ -92,7 +99,7 @@ class Farmrt:
     def verdict(self, expected: Mapping[str, Array]) -> tuple[Status, str]:
         """Whether the outputs of the last round are right, and why not."""
         outputs = self._opened.read_outputs(self._loaded.plan)
-        ending = compare_outputs(self._loaded.prepared, "gpu", expected, outputs).ending
+        ending = compare_outputs(self._loaded.prepared, self._runtime, expected, outputs).ending
         return ending.status, ending.reason
 
     def shares(self, rounds: int) -> tuple[float, float]:

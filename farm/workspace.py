@@ -7,6 +7,7 @@
     build/<library>/opencl/<abi>/<library>_compiled_opencl_kernel.<device model>.<soc>.bin
     build/<library>/opencl/<abi>/<...>.bin.refused       compiled kernels that failed when they were tried
     build/<library>/opencl/<abi>/manifest.json
+    build/<library>/cpu/<abi>/<model>.<device model>.<soc>.json   how tuning executes a model on the CPU
 
 On the unit, files lie in the store of farm.farmrt.unit_file_store. Tensors travel as numbered files, since their names
 may hold any character.
@@ -56,6 +57,10 @@ class Workspace:
     def kernels_file(self, abi: str, device_model: str, soc: str) -> Path:
         """Compiled kernels of a SoC."""
         return self._artifact("compiled_opencl_kernel", abi, device_model, soc)
+
+    def cpu_choice_file(self, model: str, abi: str, device_model: str, soc: str) -> Path:
+        """How a model is executed on the CPU of a SoC, as tuning chose."""
+        return self.folder / "cpu" / abi / f"{model}.{file_part(device_model)}.{soc}.json"
 
     def manifest_file(self, abi: str) -> Path:
         """Fingerprints, hashes and evidence of the artifacts."""

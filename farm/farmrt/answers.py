@@ -70,6 +70,9 @@ class CpuAnswer(Answer):
     """The processor."""
 
     model: Text | None = None
+    features: list[Text] = []
+    cores: Count = 0
+    max_khz: list[Count] = []
 
 
 class ProbeAnswer(Answer):

@@ -35,7 +35,7 @@ from runtime.exporters.onnx_exporter import export_onnx
 from runtime.native.model_code import c_name, write_model_code
 from runtime.native.toolchains import why_missing
 from runtime.plan.plan import Plan
-from runtime.target import Target
+from runtime.target import Target, preferred_cpu_block
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +147,8 @@ def _without_missing(row: ConvertRow, tell: Tell) -> ConvertRow | None:
 
 
 def _measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ConvertResult:
-    plan, plan_file = opened.plan(prepared, runtime, opened.target(prepared, runtime))
+    choice = opened.cpu_choice(prepared, runtime)
+    plan, plan_file = opened.plan(prepared, runtime, opened.target(prepared, runtime), choice=choice)
     return _written(prepared, plan, plan_file, opened.unit.abi, "unit")
 
 
@@ -181,7 +182,8 @@ def _result_without_unit(
 def _target(pair: TargetPair, facts: TargetFacts | None, prepared: Prepared, runtime: Runtime) -> Target:
     """What to lower a model to; raises UnsupportedError where nothing is known of a GPU that would be needed."""
     if runtime == "cpu":
-        return Target(pair.soc, pair.abi, memory="cpu", precision=prepared.precision(runtime))
+        block = preferred_cpu_block(facts.probe.cpu.features if facts else ())
+        return Target(pair.soc, pair.abi, memory="cpu", precision=prepared.precision(runtime), cpu_block=block)
     if facts is None:
         raise nothing_known(pair)
     return choose_target(pair.unit, facts.probe, prepared, runtime)

@@ -11,6 +11,7 @@ from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import LoadAnswer
 from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.unit import OpenUnit, given_operators, write_plan
+from farm.jobs.models.cpu_choice import with_choice
 from farm.jobs.models.prepare import Prepared
 from farm.rows.row import Provenance, row_fingerprint
 from farm.workspace import data_file
@@ -100,14 +101,16 @@ def ready_model(
     keep_layers: bool = False,
 ) -> ReadyModel:
     """Lowers a model, and finds the files of tuning that fit it."""
-    plan, plan_file = opened.plan(prepared, runtime, target, keep_layers)
+    choice = None if options.tuned == NO_ARTIFACT else opened.cpu_choice(prepared, runtime)
+    plan, plan_file = opened.plan(prepared, runtime, target, keep_layers, choice)
     tuned, kernels = _artifacts(opened, prepared.deployment.library_name, runtime, options)
     write_plan(plan, plan_file)
     model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned)
     chosen = kernel_trial.choose(opened, model, kernels, put_aside=options.kernels is None)
     files = f"tuned parameters: {tuned or 'none'}, compiled kernels: {chosen.file or 'none'}"
     LOG.info("%s: %s (%s): %s", opened.unit.name, prepared.name, runtime, files)
-    return ReadyModel(model, kernels, chosen, options.execution.over(prepared.settings.execution))
+    execution = with_choice(options.execution.over(prepared.settings.execution), choice)
+    return ReadyModel(model, kernels, chosen, execution)
 
 
 def provenance_of(opened: OpenUnit, loaded: Loaded) -> Provenance:

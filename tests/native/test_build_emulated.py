@@ -21,6 +21,7 @@ from tests.native import qemu
 from tests.native.farmrt import Farmrt
 from tests.native.qemu import Machine
 from tests.native.test_agreement import CPU, NetworkMaker, assert_close, run_on
+from tests.runtime.blocked_networks import winograd
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import classifier, depthwise_and_groups, residual_block
 
@@ -83,7 +84,9 @@ def test_exit_status_and_errors(machine: Machine, tmp_path: Path) -> None:
     assert answer == {"ok": False, "error": "io", "message": f"{missing}: cannot be opened: No such file or directory"}
 
 
-@pytest.mark.parametrize("network", [residual_block, depthwise_and_groups, classifier], ids=lambda made: made.__name__)
+@pytest.mark.parametrize(
+    "network", [residual_block, depthwise_and_groups, classifier, winograd], ids=lambda made: made.__name__
+)
 def test_cpu_plans_compute_the_graph(farmrt: Farmrt, network: NetworkMaker) -> None:
     """On as many threads as there are CPUs, every operator's output compared."""
     maker = GraphMaker()

@@ -31,7 +31,8 @@ from farm.jobs.fleet import round_limit
 from farm.jobs.fleet.health_check import check_unit
 from farm.jobs.fleet.opencl_library import check_opencl, find_opencl
 from farm.jobs.fleet.progress import UnitProgress
-from farm.jobs.models import plans
+from farm.jobs.models import cpu_choice, plans
+from farm.jobs.models.cpu_choice import CpuChoice
 from farm.jobs.models.prepare import Prepared
 from farm.lease import lease
 from farm.lease.lease import Lease
@@ -167,11 +168,28 @@ class OpenUnit:
             check_opencl(self.unit, self.opencl_library)
         return choose_target(self.unit, self.probe, prepared, runtime, memory)
 
+    def cpu_choice_file(self, prepared: Prepared) -> Path:
+        """Where tuning keeps how a model is executed on this unit's CPU."""
+        workspace = Workspace(prepared.deployment.library_name)
+        return workspace.cpu_choice_file(prepared.name, self.unit.abi, self.device_model, self.unit.soc)
+
+    def cpu_choice(self, prepared: Prepared, runtime: Runtime) -> CpuChoice | None:
+        """How tuning executes a model on this unit's CPU; None where it was not tuned, or is for another runtime."""
+        if runtime != "cpu":
+            return None
+        return cpu_choice.read(self.cpu_choice_file(prepared), cpu_choice.validity(prepared.graph, self.probe.cpu))
+
     def plan(
-        self, prepared: Prepared, runtime: Runtime, target: Target, keep_layers: bool = False
+        self,
+        prepared: Prepared,
+        runtime: Runtime,
+        target: Target,
+        keep_layers: bool = False,
+        choice: CpuChoice | None = None,
     ) -> tuple[Plan, Path]:
-        """Lowers a model; returns the plan and the file below the build folder that is its own."""
-        plan = plans.lowered(prepared, target, prepared.options(keep_layers))
+        """Lowers a model, as tuning chose; returns the plan and the file below the build folder that is its own."""
+        options = prepared.options(keep_layers)
+        plan = plans.lowered(prepared, target, dataclasses.replace(options, cpu=choice.options) if choice else options)
         kind = f"{runtime}.layers" if keep_layers else runtime
         workspace = Workspace(prepared.deployment.library_name)
         path = workspace.plan_file(prepared.name, self.unit.abi, self.unit.soc, kind)

@@ -20,19 +20,17 @@ from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import Prepared, prepare_all
 from farm.jobs.tune.collect import Destination
+from farm.jobs.tune.cpu import tune_cpu
 from farm.jobs.tune.proof import Proof
 from farm.jobs.tune.publication import Published, prove_and_publish
 from farm.jobs.tune.repeatability import agreements
 from farm.jobs.tune.search import SearchOptions, Tuned, search_models
 from farm.jobs.tune.shared_search import SharedSearch
 from farm.jobs.tune.wall_budget import WallBudget
-from farm.rows.row import Ending, Provenance, row_fingerprint
+from farm.rows.row import Provenance, row_fingerprint
 from farm.rows.run import RunFigures
-from farm.rows.status import Status
 from farm.rows.tune import TuneFigures, TuneResult, TuneRow, TuningAgreement
 from farm.workspace import data_file
-
-CPU_REASON = "runtime cpu: there is nothing to tune"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +70,7 @@ def tune_job(
 
     def measure(opened: OpenUnit, model: Prepared, runtime: Runtime) -> TuneResult:
         if runtime == "cpu":
-            return TuneResult(ending=Ending(status=Status.OK, reason=CPU_REASON))
+            return tune_cpu(opened, model)
         opened.target(model, runtime, options.search.memory)  # what a unit cannot run is said before anything else
         return tuning.result(opened, model)
 

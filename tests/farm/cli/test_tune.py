@@ -22,6 +22,7 @@ from runtime.errors import DeviceLostError
 from runtime.kernels.spec import Variant
 from runtime.lowering.trials import TrialLaunch
 from tests.farm.model.tiny_model import deployment_text, write_deployment
+from tuner.statistics import Ratio
 from tuner.trial import Candidate, Trial, TrialStatus, validated
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
@@ -207,12 +208,24 @@ def test_a_unit_that_is_lost_is_a_row_and_its_trials_are_kept(say: Any, monkeypa
     assert len(Path("build/tuning/host.jsonl").read_text().splitlines()) == 3
 
 
-def test_a_cpu_model_has_nothing_to_tune(say: Any) -> None:
+def test_a_cpu_model_is_tuned_as_a_whole(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What wins the proof is kept and used; a proof that is not won leaves things as they are."""
     Path("tiny.yml").write_text(deployment_text(runtime="cpu"))
     status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--json")
     (row,) = json.loads(out)["rows"]
-    assert (status, row["status"], row["trials"]) == (0, "ok", 0)
-    assert "nothing to tune" in row["reason"]
+    assert (status, row["status"], row["runtime"]) == (0, "ok", "cpu")
+    assert row["trials"] >= 4 and row["default_ms"] > 0 and row["outcome"] in ("new", "kept")
+    monkeypatch.setattr(Ratio, "is_faster", property(lambda ratio: True))
+    status, out, _ = say("tune", "--soc", "host", "tiny.yml", "--json")
+    (row,) = json.loads(out)["rows"]
+    (path,) = row["artifacts"]
+    assert (status, row["outcome"]) == (0, "new")
+    assert json.loads(Path(path).read_text())["tuned_ms"] > 0
+    assert say("run", "--soc", "host", "tiny.yml")[0] == 0
+    Path(path).write_text("{}")
+    status, out, err = say("run", "--soc", "host", "tiny.yml")
+    assert status != 0 and f"{path}: damaged" in out + err
+    assert say("run", "--soc", "host", "--tuned", "none", "tiny.yml")[0] == 0
 
 
 def test_what_a_unit_cannot_run_is_a_row(say: Any) -> None:

@@ -1,0 +1,77 @@
+"""Measures the runtime cpu on whole models, in turns with ONNX Runtime on as many threads.
+
+    python benchmarks/cpu.py [--models A,B] [--threads 1,2] [--turns N] [--tune]
+
+A line for each network and number of threads: the medians in ms, and farm's time over ONNX Runtime's with the 95 %
+interval of the ratio in pairs of turns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is searched for imports, the tree is not
+
+from benchmarks import networks
+from benchmarks.engines import Farmrt, OnnxRuntime, test_inputs
+from benchmarks.interleaving import measure_interleaved
+from benchmarks.scratch import scratch
+from farm.config.execution import Execution
+from farm.config.inventory import HOST
+from farm.jobs.fleet.unit import OpenUnit, open_unit
+from farm.jobs.loading import NO_ARTIFACT, LoadOptions
+from farm.jobs.models.prepare import Prepared
+from farm.jobs.tune.cpu import tune_cpu
+from tuner.statistics import MINIMUM_ROUNDS, ratio_of_pairs
+
+LIMIT_S = 20.0  # of one comparison in turns
+
+
+@click.command()
+@click.option("--models", default=",".join(networks.zoo_names()), show_default=True)
+@click.option("--threads", default="1,2", show_default=True, help="Numbers of threads, by commas.")
+@click.option("--turns", type=click.IntRange(MINIMUM_ROUNDS), default=15, show_default=True)
+@click.option("--tune", is_flag=True, help="Also as `farm tune` chooses.")
+def main(models: str, threads: str, turns: int, tune: bool) -> None:
+    """Latency on the CPU beside ONNX Runtime."""
+    with networks.zoo_networks(models.split(",")) as found:
+        for network in found:
+            for number in map(int, threads.split(",")):
+                with scratch(), open_unit(HOST) as opened:
+                    for line in _lines(opened, network.prepared(), number, turns, tune):
+                        click.echo(line)
+
+
+def _lines(opened: OpenUnit, prepared: Prepared, threads: int, turns: int, tune: bool) -> Iterator[str]:
+    """One line for each way to run the model."""
+    execution = Execution(num_threads=threads)
+    given = prepared.with_execution(execution)
+    inputs = test_inputs(prepared)
+    ways = {"default": LoadOptions(tuned=NO_ARTIFACT)}
+    if tune:
+        tune_cpu(opened, given)
+        ways["tuned"] = LoadOptions()
+    onnxruntime = OnnxRuntime(prepared.source, inputs, threads)
+    with contextlib.ExitStack() as stack:
+        engines = [
+            Farmrt(name, stack.enter_context(opened.twin()), given, inputs, options, "cpu")
+            for name, options in ways.items()
+        ]
+        reference, *lanes = measure_interleaved([onnxruntime, *engines], turns, LIMIT_S)
+    theirs = [statistics.median(turn) for turn in reference.turns]
+    for engine, lane in zip(engines, lanes, strict=True):
+        own = [statistics.median(turn) for turn in lane.turns]
+        ratio = ratio_of_pairs(own, theirs)
+        interval = f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})" if ratio else "-"
+        figures = f"{statistics.median(own):.2f} ms, ONNX Runtime {statistics.median(theirs):.2f} ms: {interval}"
+        yield f"{prepared.name}, {threads} threads, {engine.name}: {figures}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Tuning of the runtime cpu: what the search finds is proved against the default, and kept beside the plans."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from farm.config.execution import Execution
+from farm.jobs.compare.interleaved import Effort, Measured
+from farm.jobs.fleet.execution import execution_figures
+from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.models import cpu_choice
+from farm.jobs.models.cpu_choice import CpuChoice
+from farm.jobs.models.prepare import Prepared, TestData
+from farm.jobs.tune.cpu_search import CpuSearch, search_cpu
+from farm.jobs.tune.cpu_turns import measure_plans, written
+from farm.jobs.validate import Validation, compare_outputs
+from farm.model import fetch
+from farm.rows.row import Provenance, Throttling, row_fingerprint
+from farm.rows.run import RunFigures
+from farm.rows.tune import TuneFigures, TuneOutcome, TuneResult
+from runtime.target import Target
+
+PROOF = Effort(processes=10, turns=2)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Proof:
+    """The model by default, as it was executed before (None: by default) and as the search found, run in turns."""
+
+    default: Measured
+    incumbent: Measured | None
+    new: Measured
+    throttling: Throttling
+    validation: Validation
+
+    def outcome(self) -> tuple[TuneOutcome, str]:
+        """What becomes of the choice, and why: it must win beyond the noise, against both."""
+        if not self.validation.is_ok:
+            return TuneOutcome.KEPT, self.validation.ending.reason
+        if self.throttling.throttled:
+            return TuneOutcome.KEPT, f"heat spoiled the comparison: {self.throttling.throttled}"
+        for name, other in (("the default", self.default), ("what is in force", self.incumbent)):
+            ratio = self.new.over(other) if other else None
+            if other and (ratio is None or not ratio.is_faster):
+                return TuneOutcome.KEPT, f"not faster than {name} beyond the noise"
+        return TuneOutcome.NEW, ""
+
+
+def tune_cpu(opened: OpenUnit, prepared: Prepared) -> TuneResult:
+    """Searches, proves, and keeps what is better; the next plans of the model for this CPU are made so."""
+    data = TestData(prepared, fetch.Fetcher(prepared.deployment).validation_inputs(prepared.name))
+    in_force = opened.cpu_choice(prepared, "cpu")
+    with TemporaryDirectory() as folder:
+        found = search_cpu(opened, prepared, data, Path(folder))
+        proof = _prove(opened, prepared, in_force, found.choice, data, Path(folder))
+    outcome, reason = proof.outcome()
+    path = opened.cpu_choice_file(prepared)
+    if outcome == TuneOutcome.NEW:
+        medians = {"default_ms": proof.default.latency_ms.median, "tuned_ms": proof.new.latency_ms.median}
+        cpu_choice.write(path, found.choice.model_copy(update=medians))
+    execution = cpu_choice.with_choice(prepared.settings.execution, found.choice)
+    return TuneResult(
+        ending=proof.validation.ending,
+        device_model=opened.device_model,
+        provenance=Provenance(fingerprint=row_fingerprint(_target(opened, prepared)), settings=_settings(found.choice)),
+        throttling=proof.throttling,
+        figures=_run_figures(proof.new, execution),
+        comparison=proof.validation.comparison,
+        tuning=_tune_figures(proof, found, outcome, reason, path if path.is_file() else None),
+    )
+
+
+def _target(opened: OpenUnit, prepared: Prepared) -> Target:
+    return opened.target(prepared, "cpu")
+
+
+def _prove(
+    opened: OpenUnit, prepared: Prepared, in_force: CpuChoice | None, new: CpuChoice, data: TestData, folder: Path
+) -> _Proof:
+    opened.progress.stage(f"{prepared.name}: default against {'in force and ' if in_force else ''}tuned")
+    choices = [None, *([in_force] if in_force else []), new]
+    ways = [written(opened, prepared, choice, folder) for choice in choices]
+    (default, *others), throttling = measure_plans(opened, ways, data, PROOF)
+    validation = compare_outputs(prepared, "cpu", data.expected, others[-1].outputs)
+    return _Proof(default, others[0] if in_force else None, others[-1], throttling, validation)
+
+
+def _settings(choice: CpuChoice) -> dict[str, object]:
+    return {"memory": "cpu", "block": choice.block, "winograd_layers": len(choice.winograd)}
+
+
+def _run_figures(measured: Measured, execution: Execution) -> RunFigures:
+    load = measured.load
+    return RunFigures(
+        latency_ms=measured.latency_ms,
+        init_ms=load.init_ms,
+        first_ms=measured.first_ms,
+        memory_bytes=load.memory,
+        **dict(execution_figures(load, execution)),
+    )
+
+
+def _tune_figures(proof: _Proof, found: CpuSearch, outcome: TuneOutcome, reason: str, path: Path | None) -> TuneFigures:
+    gain = proof.new.over(proof.default)
+    on_incumbent = proof.new.over(proof.incumbent) if proof.incumbent else None
+    return TuneFigures(
+        outcome=outcome,
+        outcome_reason=reason,
+        default_ms=proof.default.latency_ms.median,
+        tuned_ms=proof.new.latency_ms.median,
+        incumbent_ms=proof.incumbent.latency_ms.median if proof.incumbent else None,
+        gain_percent=gain.gain_percent if gain else None,
+        gain_ci=gain.gain_interval if gain else None,
+        gain_on_incumbent_percent=on_incumbent.gain_percent if on_incumbent else None,
+        gain_on_incumbent_ci=on_incumbent.gain_interval if on_incumbent else None,
+        trials=found.trials,
+        device_s=found.seconds,
+        artifacts=(str(path),) if path else (),
+        default_latency_ms=proof.default.latency_ms,
+        default_init_ms=proof.default.load.init_ms,
+    )

@@ -1,0 +1,106 @@
+"""Searches how a model is best executed on a unit's CPU, by measuring whole models.
+
+First each convolution is timed as Winograd's and as the direct one, with blocks of 8 and of 16 channels; then the
+better plan with other numbers of threads, and on the big cores alone where there are others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from farm.config.execution import Execution
+from farm.farmrt.answers import CpuAnswer
+from farm.jobs.benchmark import profile
+from farm.jobs.compare.interleaved import Effort, first_rounds
+from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.models import cpu_choice
+from farm.jobs.models.cpu_choice import CpuChoice
+from farm.jobs.models.prepare import Prepared, TestData
+from farm.jobs.tune.cpu_turns import CpuPlan, measure_plans, written
+from runtime.kernels.blocked import BLOCKED_WINOGRAD
+from runtime.layout.blocked import BLOCKS
+from runtime.lowering.blocked_operators.convolution import winograd_layers
+
+TRIAL = Effort(processes=3, turns=2)
+PROFILES, PROFILED_ROUNDS = 3, 3  # of each plan, in turns
+DEADLINE_S = 600.0
+
+
+@dataclasses.dataclass(frozen=True)
+class CpuSearch:
+    """What the search found, and what it took: plans that were measured, and seconds."""
+
+    choice: CpuChoice
+    trials: int
+    seconds: float
+
+
+def search_cpu(opened: OpenUnit, prepared: Prepared, data: TestData, folder: Path) -> CpuSearch:
+    """Finds the fastest of some ways to execute a model; whether it is faster than the default is to be proved."""
+    start_s = time.monotonic()
+    opened.progress.stage(f"{prepared.name}: blocks and algorithms")
+    plans = [_with_best_algorithms(opened, prepared, block, data, folder) for block in BLOCKS]
+    best = _fastest(opened, prepared, plans, data, folder)
+    threads = [*_threads(prepared.settings.execution, best, opened.probe.cpu)]
+    if threads:
+        opened.progress.stage(f"{prepared.name}: threads")
+        best = _fastest(opened, prepared, [best, *threads], data, folder)
+    return CpuSearch(best, 2 * len(plans) + len(plans) + len(threads), time.monotonic() - start_s)
+
+
+def _with_best_algorithms(opened: OpenUnit, prepared: Prepared, block: int, data: TestData, folder: Path) -> CpuChoice:
+    """Winograd's convolution for those layers that are faster with it, both timed in the model."""
+    valid_for = cpu_choice.validity(prepared.graph, opened.probe.cpu)
+    outputs = {node.name: node.output for node in prepared.graph.nodes}
+    all_layers = tuple(sorted(winograd_layers(prepared.graph)))
+    direct = CpuChoice(valid_for=valid_for, block=8 if block == 8 else 16, winograd=())
+    if not all_layers:
+        return direct
+    ways = [written(opened, prepared, direct.model_copy(update={"winograd": w}), folder) for w in ((), all_layers)]
+    slow, fast = _step_times(opened, ways, data)
+    winners = [name for name in fast if name in slow and fast[name] < slow[name]]
+    names = {step.name for step in ways[1].plan.steps if step.kernel is BLOCKED_WINOGRAD}
+    return direct.model_copy(update={"winograd": tuple(sorted(outputs[name] for name in winners if name in names))})
+
+
+def _step_times(opened: OpenUnit, ways: Sequence[CpuPlan], data: TestData) -> list[dict[str, float]]:
+    """The median time of each step by name, in ns, of each plan; their profiles are made in turns."""
+    samples: list[dict[str, list[float]]] = [{step.name: [] for step in way.plan.steps} for way in ways]
+    with contextlib.ExitStack() as stack:
+        units = [stack.enter_context(opened.twin()) for _ in ways]
+        for own, way in zip(units, ways, strict=True):
+            own.load(way.path, execution=way.execution)
+            first_rounds(own, data.inputs)
+        for turn in range(PROFILES):
+            for index in range(len(ways)) if turn % 2 == 0 else reversed(range(len(ways))):
+                steps = ways[index].plan.steps
+                times, _ = profile(units[index].session, PROFILED_ROUNDS, len(steps), DEADLINE_S)
+                for step, found in zip(steps, times, strict=True):
+                    samples[index][step.name] += found.ns
+    return [{name: statistics.median(ns) for name, ns in of_way.items() if ns} for of_way in samples]
+
+
+def _fastest(
+    opened: OpenUnit, prepared: Prepared, choices: Sequence[CpuChoice], data: TestData, folder: Path
+) -> CpuChoice:
+    ways = [written(opened, prepared, choice, folder) for choice in choices]
+    measured, _ = measure_plans(opened, ways, data, TRIAL)
+    medians = [way.latency_ms.median for way in measured]
+    return choices[medians.index(min(medians))]
+
+
+def _threads(given: Execution, best: CpuChoice, cpu: CpuAnswer) -> Iterator[CpuChoice]:
+    """The same plan with fewer threads, and on the big cores alone; none where the user says how many there are."""
+    if given.num_threads is not None or given.cpu_affinity_policy is not None:
+        return
+    number = 1
+    while number < cpu.cores:
+        yield best.model_copy(update={"threads": number})
+        number *= 2
+    if len(set(cpu.max_khz)) > 1:
+        yield best.model_copy(update={"affinity": "big_only"})
