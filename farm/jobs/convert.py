@@ -147,8 +147,8 @@ def _without_missing(row: ConvertRow, tell: Tell) -> ConvertRow | None:
 
 
 def _measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ConvertResult:
-    choice = opened.cpu_choice(prepared, runtime)
-    plan, plan_file = opened.plan(prepared, runtime, opened.target(prepared, runtime), choice=choice)
+    target, cpu = opened.target(prepared, runtime), opened.cpu_choice(prepared, runtime)
+    plan, plan_file = opened.plan(prepared, runtime, target, cpu=cpu)
     return _written(prepared, plan, plan_file, opened.unit.abi, "unit")
 
 

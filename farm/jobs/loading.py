@@ -101,15 +101,15 @@ def ready_model(
     keep_layers: bool = False,
 ) -> ReadyModel:
     """Lowers a model, and finds the files of tuning that fit it."""
-    choice = None if options.tuned == NO_ARTIFACT else opened.cpu_choice(prepared, runtime)
-    plan, plan_file = opened.plan(prepared, runtime, target, keep_layers, choice)
+    cpu = None if options.tuned == NO_ARTIFACT else opened.cpu_choice(prepared, runtime)
+    plan, plan_file = opened.plan(prepared, runtime, target, keep_layers, cpu=cpu)
     tuned, kernels = _artifacts(opened, prepared.deployment.library_name, runtime, options)
     write_plan(plan, plan_file)
     model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned)
     chosen = kernel_trial.choose(opened, model, kernels, put_aside=options.kernels is None)
     files = f"tuned parameters: {tuned or 'none'}, compiled kernels: {chosen.file or 'none'}"
     LOG.info("%s: %s (%s): %s", opened.unit.name, prepared.name, runtime, files)
-    execution = with_choice(options.execution.over(prepared.settings.execution), choice)
+    execution = with_choice(options.execution.over(prepared.settings.execution), cpu)
     return ReadyModel(model, kernels, chosen, execution)
 
 

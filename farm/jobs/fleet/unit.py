@@ -185,11 +185,11 @@ class OpenUnit:
         runtime: Runtime,
         target: Target,
         keep_layers: bool = False,
-        choice: CpuChoice | None = None,
+        cpu: CpuChoice | None = None,
     ) -> tuple[Plan, Path]:
         """Lowers a model, as tuning chose; returns the plan and the file below the build folder that is its own."""
         options = prepared.options(keep_layers)
-        plan = plans.lowered(prepared, target, dataclasses.replace(options, cpu=choice.options) if choice else options)
+        plan = plans.lowered(prepared, target, dataclasses.replace(options, cpu=cpu.options) if cpu else options)
         kind = f"{runtime}.layers" if keep_layers else runtime
         workspace = Workspace(prepared.deployment.library_name)
         path = workspace.plan_file(prepared.name, self.unit.abi, self.unit.soc, kind)

@@ -46,7 +46,7 @@ def search_cpu(opened: OpenUnit, prepared: Prepared, data: TestData, folder: Pat
     opened.progress.stage(f"{prepared.name}: blocks and algorithms")
     plans = [_with_best_algorithms(opened, prepared, block, data, folder) for block in BLOCKS]
     best = _fastest(opened, prepared, plans, data, folder)
-    threads = [*_threads(prepared.settings.execution, best, opened.probe.cpu)]
+    threads = [*other_threads(prepared.settings.execution, best, opened.probe.cpu)]
     if threads:
         opened.progress.stage(f"{prepared.name}: threads")
         best = _fastest(opened, prepared, [best, *threads], data, folder)
@@ -94,7 +94,7 @@ def _fastest(
     return choices[medians.index(min(medians))]
 
 
-def _threads(given: Execution, best: CpuChoice, cpu: CpuAnswer) -> Iterator[CpuChoice]:
+def other_threads(given: Execution, best: CpuChoice, cpu: CpuAnswer) -> Iterator[CpuChoice]:
     """The same plan with fewer threads, and on the big cores alone; none where the user says how many there are."""
     if given.num_threads is not None or given.cpu_affinity_policy is not None:
         return

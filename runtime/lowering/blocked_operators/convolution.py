@@ -115,8 +115,8 @@ def _emit(
 def _input(conv: Convolution) -> tuple[Value, dict[str, int]]:
     """The image as it lies where that is row-major and the convolution can read it so; else blocked."""
     builder, name = conv.builder, conv.node.inputs[0]
-    stored = builder.stored(name)
-    if reads_row_major(builder.graph, conv.node) and Storage.FLAT in stored and Storage.BLOCKED not in stored:
+    row_major = builder.known(name, Storage.FLAT) and not builder.known(name, Storage.BLOCKED)
+    if row_major and reads_row_major(builder.graph, conv.node):
         return builder.read(name, Storage.FLAT), {"FIRST": 1}
     return builder.read(name, Storage.BLOCKED), {}
 

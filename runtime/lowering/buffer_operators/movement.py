@@ -73,7 +73,7 @@ def lower_pad(builder: Builder, node: Node) -> None:
 
 def lower_transpose(builder: Builder, node: Node) -> None:
     """Lowers Transpose: as the same memory in another storage where one fits (FLAT to NHWC, say), else as a copy."""
-    to_pixels = node.attrs["perm"] == (0, 2, 3, 1) and Storage.BLOCKED in builder.stored(node.inputs[0])
+    to_pixels = node.attrs["perm"] == (0, 2, 3, 1) and builder.known(node.inputs[0], Storage.BLOCKED)
     x = builder.read(node.inputs[0], Storage.NHWC) if to_pixels else builder.read_any(node.inputs[0])
     source = tuple(x.strides[axis] for axis in node.attrs["perm"])
     view = _stored_view(node.output, builder.graph.shape(node.output), x, source)

@@ -1,0 +1,25 @@
+"""Which numbers of threads tuning tries on a CPU."""
+
+from __future__ import annotations
+
+from farm.config.execution import Execution
+from farm.farmrt.answers import CpuAnswer
+from farm.jobs.models.cpu_choice import CpuChoice
+from farm.jobs.tune.cpu_search import other_threads
+
+BEST = CpuChoice(valid_for="", block=8, winograd=())
+
+
+def tried(cpu: CpuAnswer, given: Execution | None = None) -> list[int | str | None]:
+    return [choice.affinity or choice.threads for choice in other_threads(given or Execution(), BEST, cpu)]
+
+
+def test_fewer_threads_than_cores_are_tried_and_the_big_cores_alone() -> None:
+    assert tried(CpuAnswer(cores=1)) == []
+    assert tried(CpuAnswer(cores=2, max_khz=[2000, 2000])) == [1]
+    assert tried(CpuAnswer(cores=8, max_khz=[1800] * 4 + [2400] * 4)) == [1, 2, 4, "big_only"]
+
+
+def test_what_the_user_says_is_not_varied() -> None:
+    assert tried(CpuAnswer(cores=8), Execution(num_threads=3)) == []
+    assert tried(CpuAnswer(cores=8), Execution(cpu_affinity_policy="0-3")) == []
