@@ -66,8 +66,8 @@ ORDER = {
         "evaluate_regions layout nearest operators target",
         "attention",
         "generic",
-        "extras functions graph recurrence transposed_convolution types version",
-        "errors regular_file",
+        "extras functions graph recurrence transposed_convolution version",
+        "errors regular_file types",
     ],
 }
 # Packages that only these may import: the tuner measures what it is given, and never knows the controller.

@@ -6,8 +6,10 @@ import dataclasses
 import math
 
 from runtime.graph import Array
+from runtime.layout import storage
 from runtime.layout.image import ImageLayout
-from runtime.types import ELEMENT_BYTES, ElementType, Role, Storage
+from runtime.layout.storage import StorageFormat, TensorStorage
+from runtime.types import ELEMENT_BYTES, ElementType, Origin, OriginFormat, Role, Storage
 
 
 @dataclasses.dataclass(eq=False)
@@ -50,9 +52,21 @@ class Value:
         return ELEMENT_BYTES[self.element]
 
     @property
+    def format(self) -> StorageFormat:
+        """The storage format, of axes that are taken by position."""
+        if self.storage == Storage.IMAGE:
+            return storage.of_image(self.layout)
+        return storage.NHWC if self.storage == Storage.NHWC else storage.ROW_MAJOR
+
+    @property
+    def stored(self) -> TensorStorage:
+        """How it lies in memory if it has that for itself; shape and padding there follow from it."""
+        return TensorStorage(Origin(OriginFormat.ND, self.shape), self.format)
+
+    @property
     def size_bytes(self) -> int:
-        """Bytes that a buffer value occupies."""
-        return self.data.nbytes if self.data is not None else math.prod(self.shape) * self.element_bytes
+        """Bytes that the value occupies."""
+        return self.data.nbytes if self.data is not None else self.stored.elements * self.element_bytes
 
     @property
     def pixels(self) -> int:
