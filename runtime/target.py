@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from runtime.types import Precision
@@ -24,7 +24,10 @@ _GPU_FAMILIES = (
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A device as the lowering sees it. `memory` is `buffer`, `image` or `cpu` (no OpenCL at all)."""
+    """A device as the lowering sees it. `memory` is `buffer`, `image` or `cpu` (no OpenCL at all).
+
+    `cpu_block`: channels of a block of activations on the CPU, as many as fill its vectors; any CPU can run either.
+    """
 
     soc: str
     abi: str
@@ -43,6 +46,7 @@ class Target:
     image2d_max_width: int = 8192
     image2d_max_height: int = 8192
     fp16: bool = False
+    cpu_block: int = 8
 
     @property
     def element_bytes(self) -> int:
@@ -78,11 +82,17 @@ def preferred_memory(family: str) -> str:
     return "image" if family.split("-")[0] in ("adreno", "powervr") else "buffer"
 
 
+def preferred_cpu_block(features: Collection[str]) -> int:
+    """Channels of a block for a CPU with these features: one vector of AVX-512, or two of NEON and one of AVX2."""
+    return 16 if "avx512f" in features else 8
+
+
 def target_from_probe(probe: Mapping[str, Any], soc: str, **settings: Any) -> Target:
     """The target that a farmrt probe describes (docs/farmrt.md); `settings` override single fields."""
     opencl = probe["opencl"]
     device = opencl.get("device")
-    fields: dict[str, Any] = {"soc": soc, "abi": probe["abi"]}
+    block = preferred_cpu_block(probe["cpu"].get("features", ()))
+    fields: dict[str, Any] = {"soc": soc, "abi": probe["abi"], "cpu_block": block}
     if device is None:
         fields["memory"] = "cpu"
     else:

@@ -50,11 +50,15 @@ class Storage(enum.IntEnum):
     NHWC   pixel-major: element (n, c, h, w) at offset + ((n*H + h)*W + w)*stride + c; stride >= C, so that a channel
            range of a wider tensor is a tensor too (concatenation and splitting cost nothing).
     IMAGE  RGBA 2D image, channel-major: element (n, c, h, w) is component c%4 of pixel (c/4*W + w, n*H + h).
+    BLOCKED
+           blocks of B channels, for CPUs: element (n, c, h, w) at ((n*ceil(C/B) + c/B)*H + h)*W + w)*B + c%B. What lies
+           in the lanes behind C has no meaning.
     """
 
     FLAT = 0
     NHWC = 1
     IMAGE = 2
+    BLOCKED = 3
 
 
 class ElementType(enum.IntEnum):

@@ -70,6 +70,7 @@ class CpuAnswer(Answer):
     """The processor."""
 
     model: Text | None = None
+    features: list[Text] = []
 
 
 class ProbeAnswer(Answer):

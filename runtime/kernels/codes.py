@@ -77,6 +77,14 @@ class Pooling(enum.IntEnum):
     AVERAGE = 1
 
 
+class Order(enum.IntEnum):
+    """FROM and TO of the CPU operator reorder: how the elements of a tensor of four axes follow each other."""
+
+    NCHW = 0
+    NHWC = 1
+    BLOCKED = 2  # blocks of channels, padded: [n][ceil(c/BLOCK)][h][w][BLOCK]
+
+
 class Reduce(enum.IntEnum):
     """REDUCE: how a set of elements is reduced."""
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from runtime.graph import Array
 from runtime.layout.arrangement import Arrangement, Shape
+from runtime.layout.blocked import blocked_channels
 from runtime.layout.buffer import packed_rows
 from runtime.layout.image import LANES, PIXELS, ImageLayout, Pixels
 from runtime.types import Origin, OriginFormat
@@ -47,7 +48,7 @@ NHWC = StorageFormat("nhwc", Arrangement("nchw", "nhwc"))
 
 def blocked(block: int) -> StorageFormat:
     """Channels in blocks, as vector units read them: [n][ceil(C/block)][h][w][block]."""
-    return StorageFormat(f"nchw{block}c", Arrangement("nchw", "nChwc", block))
+    return StorageFormat(f"nchw{block}c", blocked_channels(block))
 
 
 def rows_in_blocks(block: int) -> StorageFormat:

@@ -13,8 +13,11 @@ from runtime.errors import UnsupportedError
 from runtime.functions import ElementFunction
 from runtime.graph import Array, Graph, Node
 from runtime.kernels import table
+from runtime.kernels.blocked import REORDER
+from runtime.kernels.codes import Order
 from runtime.kernels.source import source_hash
 from runtime.kernels.spec import ArgumentForm, Kernel, MemoryType, Variant
+from runtime.layout.blocked import to_blocked
 from runtime.layout.buffer import pack_rows
 from runtime.layout.image import ImageLayout, to_image
 from runtime.lowering.iteration import loop_nest, padded
@@ -27,8 +30,24 @@ from runtime.types import ELEMENT_TYPES, ElementType, Precision, Role, Storage
 WEIGHT_SLACK = 64  # zeros behind every constant, so that a vector load at its end stays inside
 COPY_RANK = 6
 STRIDED_LOOPS = 12  # of farmrt's strided steps (cpu_strided.h)
-# Packing of the weights of farmrt's CPU operators.
+# Packing of the weights of farmrt's CPU operators on NHWC.
 CPU_BLOCK = 16
+_ORDERS = {Storage.FLAT: Order.NCHW, Storage.NHWC: Order.NHWC, Storage.BLOCKED: Order.BLOCKED}
+
+
+@dataclasses.dataclass(frozen=True)
+class CpuOptions:
+    """What tuning varies of plans for the CPU alone.
+
+    `block`: channels of a block of activations, 8 or 16; 0 for the target's. `winograd`: whether layers that gain from
+    Winograd's convolution get it.
+    """
+
+    block: int = 0
+    winograd: bool = True
+
+
+CPU_DEFAULT = CpuOptions()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,13 +55,15 @@ class Options:
     """What a deployment file asks of the lowering.
 
     `winograd`: output tile of Winograd's convolution (2 or 4), 0 for none. `keep_layers`: every operator's output is an
-    output of the plan too. `reuse_memory`: off for trials, whose operators run in any order.
+    output of the plan too. `reuse_memory`: off for trials, whose operators run in any order. `cpu`: how plans for the
+    CPU alone are made.
     """
 
     winograd: int = 0
     obfuscate: bool = False
     keep_layers: bool = False
     reuse_memory: bool = True
+    cpu: CpuOptions = CPU_DEFAULT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +127,7 @@ class Builder:
         self._planned: dict[str, tuple[str, int]] = {}
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
+        self.block = options.cpu.block or target.cpu_block
         self._zeros: Value | None = None
 
     # Tensors
@@ -143,7 +165,10 @@ class Builder:
         source = existing[storage] if value is not None else next(iter(existing.values()))
         if storage == Storage.IMAGE and source.data is not None:
             return self.read_image(tensor, source.shape)
-        existing[storage] = self._aliased(source, storage) or self._converted(tensor, source, storage)
+        if storage == Storage.BLOCKED and source.data is not None:
+            existing[storage] = self.constant_blocked(tensor, self.graph.constants[tensor])
+        else:
+            existing[storage] = self._aliased(source, storage) or self._converted(tensor, source, storage)
         return existing[storage]
 
     def read_image(self, tensor: str, shape: tuple[int, ...]) -> Value:
@@ -157,7 +182,7 @@ class Builder:
         """Returns a tensor in whatever buffer storage it has; a constant as row-major weights."""
         existing = self._tensor(tensor)
         for value in existing.values():
-            if value.storage != Storage.IMAGE and value.element == self.element:
+            if value.storage not in (Storage.IMAGE, Storage.BLOCKED) and value.element == self.element:
                 return value
         return self.read(tensor, Storage.NHWC if Storage.IMAGE in existing else Storage.FLAT)
 
@@ -219,6 +244,11 @@ class Builder:
         pixels = np.ascontiguousarray(to_image(data, layout).astype(self.dtype))
         return Value(name, tuple(data.shape), Storage.IMAGE, self.element, data=pixels, layout=layout)
 
+    def constant_blocked(self, name: str, data: Array) -> Value:
+        """A constant (n, c, h, w) in blocks of channels, zeros behind the last."""
+        value = self.constant(name, to_blocked(data, self.block))
+        return Value(name, tuple(data.shape), Storage.BLOCKED, self.element, data=value.data, block=self.block)
+
     def zeros(self, size: int) -> Value:
         """Returns a constant of at least `size` zeros, which all launches share."""
         if self._zeros is None or math.prod(self._zeros.shape) < size:
@@ -237,13 +267,24 @@ class Builder:
             wide, channel = self._planned[tensor]
             base = self._values.get(wide, {}).get(Storage.NHWC) or self.write(wide, Storage.NHWC)
             return Value(tensor, shape, storage, self.element, base.stride, base, channel)
+        if storage == Storage.BLOCKED:
+            return self._new_blocked(tensor, shape)
         stride = shape[1] if storage == Storage.NHWC else 0
         return Value(tensor, shape, storage, self.element, stride)
+
+    def _new_blocked(self, tensor: str, shape: tuple[int, ...]) -> Value:
+        wide, channel = self._planned.get(tensor, ("", 0))
+        if not wide:
+            return Value(tensor, shape, Storage.BLOCKED, self.element, block=self.block)
+        base = self.known(wide, Storage.BLOCKED) or self.write(wide, Storage.BLOCKED)
+        return base.blocks(tensor, shape, channel)
 
     def _aliased(self, source: Value, storage: Storage) -> Value | None:
         """Returns the same memory in another storage, where the elements lie in the same order; else None."""
         if source.element != self.element or Storage.IMAGE in (source.storage, storage):
             return None
+        if Storage.BLOCKED in (source.storage, storage):
+            return source.reordered(storage, self.block)
         shape = source.shape
         if storage == Storage.FLAT and source.is_row_major:
             return Value(source.name, shape, storage, source.element, 0, source)
@@ -252,7 +293,8 @@ class Builder:
         return None
 
     def _converted(self, tensor: str, source: Value, storage: Storage) -> Value:
-        value = Value(tensor, source.shape, storage, self.element, source.shape[1] if storage == Storage.NHWC else 0)
+        stride, block = {Storage.NHWC: (source.shape[1], 0), Storage.BLOCKED: (0, self.block)}.get(storage, (0, 0))
+        value = Value(tensor, source.shape, storage, self.element, stride, block=block)
         self.convert(f"{tensor}:{storage.name.lower()}", source, value, f"{source.storage.name} -> {storage.name}")
         return value
 
@@ -331,8 +373,22 @@ class Builder:
         """Copies all elements between two storages of one shape."""
         if Storage.IMAGE in (source.storage, value.storage):
             self._convert_image(name, source, value, note)
+        elif Storage.BLOCKED in (source.storage, value.storage):
+            self._reorder(name, source, value, note)
         else:
             self.strided_copy(name, "Transpose", source, value, source.shape, source.strides, value.strides, note=note)
+
+    def _reorder(self, name: str, source: Value, value: Value, note: str) -> None:
+        """Between blocked and dense NCHW or NHWC; the pixels of a part of a wider tensor are brought together first."""
+        if source.storage == Storage.NHWC and source.stride != source.shape[1]:
+            dense = Value(source.name, source.shape, Storage.NHWC, source.element, source.shape[1])
+            self.convert(f"{name}:dense", source, dense, f"{source.storage.name} -> {dense.storage.name}")
+            source = dense
+        dims = dict(zip(("batch", "channels", "h", "w"), source.shape, strict=True))
+        defines = {"FROM": _ORDERS[source.storage], "TO": _ORDERS[value.storage], "BLOCK": self.block}
+        shown = ProfileInfo(output_shape=value.shape)
+        tensors = {"x": source, "y": value}
+        self.launch(REORDER, name, REORDER.operator, tensors, dims, None, defines, shown, note)
 
     def _convert_image(self, name: str, source: Value, value: Value, note: str) -> None:
         to_image_memory = value.storage == Storage.IMAGE

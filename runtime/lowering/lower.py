@@ -8,14 +8,17 @@ from runtime.errors import ModelError, UnsupportedError
 from runtime.generic_forms import generic_form
 from runtime.graph import Graph, Node
 from runtime.lowering.assembly import assemble_plan
+from runtime.lowering.blocked_choice import choose_blocked
+from runtime.lowering.blocked_operators import BLOCKED_OPERATORS
 from runtime.lowering.buffer_operators import LOWERINGS
 from runtime.lowering.builder import Builder, Options, node_error
 from runtime.lowering.generic import GENERIC_LOWERINGS
 from runtime.lowering.image_operators import IMAGE_LOWERINGS
-from runtime.lowering.placement import plan_concats
+from runtime.lowering.placement import Blocked, plan_concats
 from runtime.plan.plan import Plan
 from runtime.plan.records import MAX_RANK
 from runtime.target import Target
+from runtime.types import Precision
 
 __all__ = ["Options", "lower"]
 
@@ -33,17 +36,26 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     """Emits the launches of every node, in order."""
     _check_ranks(graph)
     builder = Builder(graph, target, options)
+    blocked = Blocked(choose_blocked(graph, builder.block), builder.block) if _runs_blocked(target) else Blocked()
     if target.memory != "image":
-        builder.plan_views(plan_concats(graph))
+        builder.plan_views(plan_concats(graph, blocked))
     for name in graph.inputs:
         builder.add_input(name)
     for node in graph.nodes:
-        _lower_node(builder, node)
+        if node.output in blocked.outputs:
+            BLOCKED_OPERATORS[node.op].lower(builder, node)
+        else:
+            _lower_node(builder, node)
         if options.keep_layers and node.output not in graph.outputs:
             builder.output(node.output)
     for name in graph.outputs:
         builder.output(name)
     return builder
+
+
+def _runs_blocked(target: Target) -> bool:
+    """Whether activations lie in blocks of channels: in plans for the CPU alone."""
+    return target.memory == "cpu" and target.precision == Precision.FP32
 
 
 def _lower_node(builder: Builder, node: Node) -> None:

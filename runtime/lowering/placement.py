@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Collection
+
 from runtime.graph import Graph, Node
 
 # Operators that write NHWC pixel by pixel with a stride of their own.
-_WRITERS = {
+_PIXEL_WRITERS = {
     *("Conv", "ConvTranspose", "MaxPool", "AveragePool", "BatchNormalization", "LRN", "Resize", "ChannelShuffle"),
     "Concat",
 }
+# Operators whose blocked output is memory of another tensor.
+_BLOCKED_ALIASES = {"Slice", "Identity"}
 
 
-def plan_concats(graph: Graph) -> dict[str, tuple[str, int]]:
+@dataclasses.dataclass(frozen=True)
+class Blocked:
+    """The nodes that work on blocked activations, by their output, and the channels of a block."""
+
+    outputs: Collection[str] = ()
+    block: int = 0
+
+
+def plan_concats(graph: Graph, blocked: Blocked | None = None) -> dict[str, tuple[str, int]]:
     """Chooses the tensors that are written into a wider one: name -> (wider tensor, first channel).
 
-    A tensor qualifies once: it joins 4-axis tensors along the channels, and a kernel writes it in NHWC.
+    A tensor qualifies once: it joins 4-axis tensors along the channels, and a kernel writes it in the wider one's
+    storage: in NHWC, or in whole blocks of one image.
     """
     producers = {node.output: node for node in graph.nodes}
     placed: dict[str, tuple[str, int]] = {}
     for node in graph.nodes:
         if node.op == "Concat" and node.attrs["axis"] == 1 and len(graph.shape(node.output)) == 4:
-            _place_inputs(graph, node, producers, placed)
+            _place_inputs(graph, node, producers, placed, blocked or Blocked())
     return placed
 
 
-def _place_inputs(graph: Graph, concat: Node, producers: dict[str, Node], placed: dict[str, tuple[str, int]]) -> None:
+def _place_inputs(
+    graph: Graph, concat: Node, producers: dict[str, Node], placed: dict[str, tuple[str, int]], blocked: Blocked
+) -> None:
     channel = 0
-    for name in concat.inputs:
-        writer = producers.get(name)
-        if writer and writer.op in _WRITERS and name not in placed and concat.inputs.count(name) == 1:
-            placed[name] = (concat.output, channel)
-        channel += graph.shape(name)[1]
+    in_blocks = concat.output in blocked.outputs
+    for index, name in enumerate(concat.inputs):
+        writer, end = producers.get(name), channel + graph.shape(name)[1]
+        once = name not in placed and concat.inputs.count(name) == 1
+        if writer and once and (name in blocked.outputs) == in_blocks:
+            is_last = index + 1 == len(concat.inputs)
+            whole = channel % blocked.block == 0 and (end % blocked.block == 0 or is_last) if in_blocks else True
+            one_image = not in_blocks or graph.shape(name)[0] == 1
+            if whole and one_image and _writes(writer, in_blocks):
+                placed[name] = (concat.output, channel)
+        channel = end
+
+
+def _writes(writer: Node, in_blocks: bool) -> bool:
+    """Whether an operator can write its output into a wider tensor."""
+    return writer.op not in _BLOCKED_ALIASES if in_blocks else writer.op in _PIXEL_WRITERS

@@ -6,9 +6,9 @@ import dataclasses
 import math
 
 from runtime.graph import Array
-from runtime.layout import storage
+from runtime.layout.blocked import blocked_shape, is_blocked_row_major
 from runtime.layout.image import ImageLayout
-from runtime.layout.storage import StorageFormat, TensorStorage
+from runtime.layout.storage import NHWC, ROW_MAJOR, StorageFormat, TensorStorage, blocked, of_image
 from runtime.types import ELEMENT_BYTES, ElementType, Origin, OriginFormat, Role, Storage
 
 
@@ -19,6 +19,7 @@ class Value:
     Attributes:
         shape: origin order.
         stride: NHWC only: elements from pixel to pixel.
+        block: BLOCKED only: channels of a block.
         base, offset: this value is a part of `base` (a channel range, a slice) or the same memory under another shape;
             it starts `offset` elements behind it.
         data: content of a constant, as it lies in memory (an image: [height, width, 4]).
@@ -35,6 +36,7 @@ class Value:
     role: Role = Role.INTERMEDIATE
     data: Array | None = None
     layout: ImageLayout = ImageLayout.CHANNEL_MAJOR
+    block: int = 0
 
     @property
     def root(self) -> Value:
@@ -55,8 +57,10 @@ class Value:
     def format(self) -> StorageFormat:
         """The storage format, of axes that are taken by position."""
         if self.storage == Storage.IMAGE:
-            return storage.of_image(self.layout)
-        return storage.NHWC if self.storage == Storage.NHWC else storage.ROW_MAJOR
+            return of_image(self.layout)
+        if self.storage == Storage.BLOCKED:
+            return blocked(self.block)
+        return NHWC if self.storage == Storage.NHWC else ROW_MAJOR
 
     @property
     def stored(self) -> TensorStorage:
@@ -65,7 +69,7 @@ class Value:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that the value occupies."""
+        """Bytes that the value occupies, padding included."""
         return self.data.nbytes if self.data is not None else self.stored.elements * self.element_bytes
 
     @property
@@ -76,15 +80,43 @@ class Value:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements between neighbours along each axis, origin order (buffers)."""
+        """Elements between neighbours along each axis, origin order (FLAT and NHWC)."""
         if self.storage == Storage.NHWC:
             _, _, h, w = self.shape
             return (h * w * self.stride, 1, w * self.stride, self.stride)
         return row_major(self.shape)
 
+    def blocks(self, name: str, shape: tuple[int, ...], channel: int) -> Value:
+        """The part of a blocked tensor of one image from a channel on, which is the first of a block."""
+        pixels = self.shape[2] * self.shape[3]
+        return Value(name, shape, self.storage, self.element, 0, self, channel * pixels, block=self.block)
+
+    def lanes(self) -> Value:
+        """A blocked tensor as NHWC: each block of channels is an image of its own."""
+        batch, blocks, height, width, lanes = blocked_shape(self.shape, self.block)
+        shape = (batch * blocks, lanes, height, width)
+        return Value(self.name, shape, Storage.NHWC, self.element, lanes, self)
+
+    def reordered(self, storage: Storage, block: int) -> Value | None:
+        """The same memory as a blocked tensor, or a blocked tensor in another storage, where that is so; else None."""
+        batch, channels, height, width = self.shape
+        dense = self.storage == Storage.FLAT or self.stride == channels or batch * height * width == 1
+        if storage == Storage.BLOCKED:
+            same = self.storage == Storage.NHWC and channels == block == self.stride
+            if dense and channels % block == 0 and (height * width == 1 or same):
+                return Value(self.name, self.shape, storage, self.element, 0, self, block=block)
+            return None
+        if storage == Storage.NHWC and channels <= block:
+            return Value(self.name, self.shape, storage, self.element, block, self)
+        if is_blocked_row_major(self.shape, block):
+            return Value(self.name, self.shape, storage, self.element, channels * (storage == Storage.NHWC), self)
+        return None
+
     @property
     def is_row_major(self) -> bool:
         """Whether the elements lie row-major in origin order without gaps."""
+        if self.storage == Storage.BLOCKED:
+            return is_blocked_row_major(self.shape, self.block)
         return all(
             size == 1 or stride == expected
             for size, stride, expected in zip(self.shape, self.strides, row_major(self.shape), strict=True)

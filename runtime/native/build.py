@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,7 +37,9 @@ _SANITIZERS = (
 _FAST = ("-O3", "-ffp-contract=fast", "-fno-math-errno")
 _NOT_HOT = {"cpu_call", "cpu_check", "cpu_dispatch", "cpu_users"}  # run once a load
 _EXACT = {"cpu_suppression", "cpu_region_pooling"}  # a rounding more or less decides on boxes and pixels
-_TILES = _FOLDER / "src" / "cpu_tile.c"
+_PER_SET = "cpu_tile.c"  # compiled once for each instruction set
+_PER_BLOCK = "cpu_lanes_*.c"  # and these once for each instruction set and block
+_BLOCKS = (8, 16)
 _X86_SETS = {"avx2": ("-mavx2", "-mfma"), "avx512": ("-mavx512f", "-mavx2", "-mfma", "-mprefer-vector-width=512")}
 _LIBRARIES = ("-lpthread", "-ldl", "-lm")
 _BIONIC_LIBRARIES = ("-ldl", "-lm")  # threads are part of its libc
@@ -85,7 +88,8 @@ def default_output_dir() -> Path:
 
 def sources(features: Features = EVERYTHING) -> list[TranslationUnit]:
     """Lists the sources of the library without its innermost loops, which are compiled once per instruction set."""
-    return [_unit(path, flags=features.flags(path)) for path in features.sources() if path != _TILES]
+    paths = (path for path in features.sources() if not (path.match(_PER_SET) or path.match(_PER_BLOCK)))
+    return [_unit(path, flags=features.flags(path)) for path in paths]
 
 
 def _unit(source: Path, suffix: str = "", flags: tuple[str, ...] = ()) -> TranslationUnit:
@@ -158,6 +162,13 @@ def _build_fuzzer(
 
 
 def _tile_units(target: Abi) -> list[TranslationUnit]:
-    """Lists the unit of the innermost loops, once for each instruction set of the target."""
+    """Lists the units of the innermost loops, once for each instruction set of the target, and block."""
     sets = {"generic": ()} | (_X86_SETS if target.name.startswith("x86_64") else {})
-    return [_unit(_TILES, name, (f"-DRT_ISA={name}", *extra)) for name, extra in sets.items()]
+    folder = _FOLDER / "src"
+    units = [_unit(folder / _PER_SET, name, (f"-DRT_ISA={name}", *flags)) for name, flags in sets.items()]
+    for (name, flags), block in itertools.product(sets.items(), _BLOCKS):
+        if (name, block) == ("avx512", 8):
+            continue  # a block fills half a register; avx2 serves it
+        told = (f"-DRT_ISA={name}", f"-DRT_BLOCK={block}", *flags)
+        units += [_unit(path, f"{name}_{block}", told) for path in sorted(folder.glob(_PER_BLOCK))]
+    return units

@@ -30,6 +30,7 @@ _ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
     codes.Unary,
     codes.Binary,
     codes.Pooling,
+    codes.Order,
     codes.Reduce,
     codes.Pad,
     recurrence.RecurrentKind,

@@ -15,11 +15,15 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from runtime.convert import convert
 from runtime.evaluate import evaluate
 from runtime.graph import Array, Graph
 from runtime.importers.onnx_importer import import_onnx
+from runtime.layout.blocked import BLOCKS
+from runtime.lowering.builder import CpuOptions
 from runtime.lowering.lower import Options, lower
 from runtime.lowering.trials import trial_plan
 from runtime.plan.encode import encode_plan
@@ -31,9 +35,11 @@ from runtime.types import Precision
 from tests import opencl
 from tests.native.conftest import THOROUGH
 from tests.native.farmrt import Farmrt
+from tests.runtime.blocked_networks import NETWORKS as BLOCKED_NETWORKS
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import NETWORKS, attended, group_normalised, residual_block
 from tests.runtime.onnx_models import NEAREST_RESIZES, inputs_of, nearest_resizes, run_onnxruntime
+from tests.runtime.random_graphs import random_graphs
 from tests.runtime.transformers import FORMS, Form, causal_block, encoder_block, vision_transformer
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -77,15 +83,27 @@ def assert_close(actual: Array, expected: Array, tolerance: float) -> None:
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * max(1.0, float(np.abs(expected).max())))
 
 
-@pytest.mark.parametrize("tile", [2, 4])
-def test_the_cpu_takes_the_direct_convolution_where_winograd_is_asked(cpu: Farmrt, tile: int) -> None:
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("network", BLOCKED_NETWORKS, ids=lambda network: network.__name__)
+def test_blocked_plans_compute_the_graph(cpu: Farmrt, network: NetworkMaker, block: int) -> None:
     maker = GraphMaker()
-    graph = maker.finish(maker.conv(maker.input(1, 17, 9, 11), 33, activation="relu"))
+    graph = network(maker)
     inputs = maker.noise()
-    plan = lower(graph, CPU, Options(winograd=tile))
-    assert "conv2d" in [step.kernel.name for step in plan.steps]
+    expected = evaluate(graph, inputs)
+    plan = lower(graph, CPU, Options(cpu=CpuOptions(block)))
+    assert any(step.kernel.name.startswith("blocked_") for step in plan.steps)
     for name, values in run_on(cpu, plan, inputs).items():
-        assert_close(values, evaluate(graph, inputs)[name], 2e-5)
+        assert_close(values, expected[name], 2e-5)
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=random_graphs(), block=st.sampled_from(BLOCKS))
+def test_random_graphs_compute_the_same_on_the_cpu(cpu: Farmrt, case: tuple[Graph, GraphMaker], block: int) -> None:
+    graph, make = case
+    inputs = make.noise()
+    expected = evaluate(graph, inputs)
+    for name, values in run_on(cpu, lower(graph, CPU, Options(cpu=CpuOptions(block))), inputs).items():
+        assert_close(values, expected[name], 2e-5)
 
 
 @pytest.mark.parametrize("size", NEAREST_RESIZES, ids=str)

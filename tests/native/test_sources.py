@@ -33,7 +33,7 @@ _OPAQUE = re.compile(r"^typedef struct (\w+) \1;", re.MULTILINE)
 _FUNCTION = re.compile(
     r"^(?:RT_API |static inline )?[a-z][\w ]*[ *](\w+)\([^;{]*?\)(?: RT_PRINTF\(.*\))?(?:;| \{)", re.MULTILINE
 )
-_ISA_SUFFIX = re.compile(r".*\bNAME\((\w+), RT_ISA\).*")  # a name that is made anew for each instruction set
+_ISA_SUFFIX = re.compile(r".*\bNAME\((\w+)(?:, RT_ISA)?\).*")  # a name that is made anew for each instruction set
 _OWNER = re.compile(r"Written by (\w+\.c) alone\.")
 _VALUE = re.compile(r"\bA value\b|\bA value,")
 

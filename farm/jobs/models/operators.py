@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable
 
 from farm.config.deployment import Deployment
 from farm.jobs.models.prepare import Failed, Prepared, prepare_all
 from runtime.custom.c_kernel import CKernel
+from runtime.layout.blocked import BLOCKS
+from runtime.lowering.builder import CpuOptions
 from runtime.lowering.lower import lower
 from runtime.native.features import ENGINES, Features, chosen_features
 from runtime.target import Target
@@ -28,14 +31,18 @@ def needed_features(deployments: Iterable[Deployment], without: Collection[str] 
 
 
 def cpu_operators(prepared: Prepared) -> frozenset[str]:
-    """Names of farmrt's CPU operators in a model's plan for the runtime cpu, which is the same for every CPU.
+    """Names of farmrt's CPU operators in a model's plans for the runtime cpu, whatever blocks they are made of.
 
-    Those of a GPU plan that falls back to the CPU are among them, since it may only where the file names both runtimes.
+    Winograd's is among them beside the direct one, since tuning chooses. Those of a GPU plan that falls back to the CPU
+    are among them, since it may only where the file names both runtimes.
     """
     if "cpu" not in prepared.settings.runtimes:
         return frozenset()
-    plan = lower(prepared.graph, Target(ANY_SOC, ANY_SOC, memory="cpu"), prepared.options())
-    return frozenset(step.kernel.name for step in plan.steps if not isinstance(step.kernel, CKernel))
+    target, options = Target(ANY_SOC, ANY_SOC, memory="cpu"), prepared.options()
+    ways = [CpuOptions(block, winograd) for block in BLOCKS for winograd in (True, False)]
+    plans = [lower(prepared.graph, target, dataclasses.replace(options, cpu=way)) for way in ways]
+    steps = (step for plan in plans for step in plan.steps)
+    return frozenset(step.kernel.name for step in steps if not isinstance(step.kernel, CKernel))
 
 
 def _converted(model: Prepared | Failed) -> Prepared:

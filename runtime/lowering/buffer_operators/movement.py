@@ -19,7 +19,7 @@ def lower_concat(builder: Builder, node: Node) -> None:
     """Lowers Concat: copies those inputs that were not written into the output in the first place (`placement.py`)."""
     rank = len(builder.graph.shape(node.output))
     storages = [builder.stored(name) for name in node.inputs if builder.is_activation(name)]
-    channels_last = rank == 4 and any(stored & {Storage.NHWC, Storage.IMAGE} for stored in storages)
+    channels_last = rank == 4 and any(stored & {Storage.NHWC, Storage.IMAGE, Storage.BLOCKED} for stored in storages)
     storage = Storage.NHWC if channels_last else Storage.FLAT
     y = builder.known(node.output, storage) or builder.write(node.output, storage)
     start, axis = 0, node.attrs["axis"]
@@ -73,7 +73,8 @@ def lower_pad(builder: Builder, node: Node) -> None:
 
 def lower_transpose(builder: Builder, node: Node) -> None:
     """Lowers Transpose: as the same memory in another storage where one fits (FLAT to NHWC, say), else as a copy."""
-    x = builder.read_any(node.inputs[0])
+    to_pixels = node.attrs["perm"] == (0, 2, 3, 1) and Storage.BLOCKED in builder.stored(node.inputs[0])
+    x = builder.read(node.inputs[0], Storage.NHWC) if to_pixels else builder.read_any(node.inputs[0])
     source = tuple(x.strides[axis] for axis in node.attrs["perm"])
     view = _stored_view(node.output, builder.graph.shape(node.output), x, source)
     if view is not None:

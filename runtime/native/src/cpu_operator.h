@@ -29,6 +29,7 @@ typedef struct {
 /* What an OpenCL kernel gets as build options; the kernel string has them as ` KEY=VALUE`. A value. */
 typedef struct {
     uint32_t activation, residual, unary, binary, pool, reduce, pad, log, block;
+    uint32_t first, wino, from, to; /* of operators on blocked tensors */
     uint32_t recurrent, linear, extra, coupled, gate, cell, out; /* of recurrent layers (recurrent.cl) */
 } rt_cpu_codes;
 
@@ -117,7 +118,13 @@ struct rt_cpu_operator {
     X(indexed_write)                                                                                                   \
     X(sorting)                                                                                                         \
     X(suppression)                                                                                                     \
-    X(region_pooling)
+    X(region_pooling)                                                                                                  \
+    X(blocked_conv2d)                                                                                                  \
+    X(blocked_winograd)                                                                                                \
+    X(blocked_depthwise)                                                                                               \
+    X(blocked_pool)                                                                                                    \
+    X(blocked_global_pool)                                                                                             \
+    X(reorder)
 #define RT_CPU_MISSING "there is none of this name"
 #else
 #define RT_CPU_MISSING "this farmrt was built without it"

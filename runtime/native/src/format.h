@@ -64,6 +64,7 @@ enum {
     RT_STORAGE_FLAT = 0,
     RT_STORAGE_NHWC = 1,
     RT_STORAGE_IMAGE = 2,
+    RT_STORAGE_BLOCKED = 3,
 };
 
 enum {
@@ -152,6 +153,12 @@ enum {
 enum {
     RT_POOLING_MAX = 0,
     RT_POOLING_AVERAGE = 1,
+};
+
+enum {
+    RT_ORDER_NCHW = 0,
+    RT_ORDER_NHWC = 1,
+    RT_ORDER_BLOCKED = 2,
 };
 
 enum {

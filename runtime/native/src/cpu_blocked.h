@@ -1,0 +1,107 @@
+/* Convolutions and pools over blocked tensors: element (n, c, h, w) lies at
+ * (((n * ceil(C/B) + c/B) * H + h) * W + w) * B + c%B, B lanes being 8 or 16. A plane is one block of channels of one
+ * image. Lanes behind the last channel hold anything finite, and are never multiplied.
+ *
+ * The innermost loops (cpu_lanes_*.c) are compiled once for each instruction set and block. Without state; on any
+ * thread.
+ */
+#ifndef RT_CPU_BLOCKED_H
+#define RT_CPU_BLOCKED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cpu_operator.h"
+#include "cpu_tile.h"
+
+enum { RT_BLOCKED_PIXELS = 6, RT_WINOGRAD_ALPHA = 6 };
+
+/* A window that slides over planes. A value. */
+typedef struct {
+    int64_t in_h, in_w, out_h, out_w, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w;
+} rt_blocked_window;
+
+/* Neighbouring output pixels of one image x neighbouring blocks of output channels:
+ * y[b][p] = activation(start + sum over taps t and channels c of row(t, p, c) * weights[b][t][c][lane]), where the start
+ * is bias[b] + residual[b][p] or, without a bias, what y holds. A value. */
+typedef struct {
+    /* rows[t * RT_BLOCKED_PIXELS + p] points at the first input block; the pointer `zeros` stays in every block */
+    const float *const *rows;
+    const float *zeros; /* a block of zeros */
+    uint32_t taps, channels;
+    int64_t offset, plane;              /* elements to the first input block that is summed, and from one to the next */
+    const float *weights;               /* [b][t][c][lane] */
+    int64_t tap_stride, weights_stride; /* elements from one t, and one b, to the next */
+    uint32_t pixels, blocks;            /* at least 1, at most what the kernels say */
+    const float *bias, *residual;       /* NULL: none; the residual lies like y */
+    float *y;
+    int64_t y_plane; /* elements from one output block to the next */
+    uint32_t activation;
+    float a, b;
+} rt_blocked_tile;
+
+/* Some rows of one output plane of a depthwise convolution or a pool. A value. */
+typedef struct {
+    const rt_blocked_window *window;
+    const float *x;             /* the input plane */
+    const float *weights;       /* [k_h][k_w][lane]; depthwise only */
+    const float *bias;          /* of the block; depthwise only */
+    const float *residual;      /* NULL: none; the plane; depthwise only */
+    float *y;                   /* the output plane */
+    int64_t first_row, end_row; /* of the output */
+    uint32_t activation;        /* depthwise only */
+    float a, b;
+    uint32_t pooling; /* RT_POOLING_*; pool only */
+    bool count_include_pad;
+} rt_blocked_rows;
+
+/* One Winograd tile of one block: `alpha` x `alpha` inputs at (top, left), or as many sums for its outputs, which lie
+ * `step` elements apart in `domain`. A value. */
+typedef struct {
+    float *domain;
+    int64_t step;
+    int64_t height, width, top, left; /* of the plane, and of the tile in it */
+    const float *x;                   /* input: the plane */
+    float *y;                         /* output: the plane */
+    const float *bias, *residual;     /* output; residual NULL: none */
+    uint32_t activation;
+    float a, b;
+} rt_winograd_tile;
+
+/* The loops for one instruction set and block. A value, of which all are constants. */
+typedef struct {
+    uint32_t pixels, blocks; /* the best size of a tile; pixels at most RT_BLOCKED_PIXELS */
+    void (*product)(const rt_blocked_tile *tile);
+    void (*depthwise)(const rt_blocked_rows *rows);
+    void (*pool)(const rt_blocked_rows *rows);
+    void (*sum)(const float *x, uint64_t pixels, float *sums); /* the lanes of a plane over all its pixels */
+    /* for output tiles of 2 x 2 and of 4 x 4 */
+    void (*winograd_input[2])(const rt_winograd_tile *tile);
+    void (*winograd_output[2])(const rt_winograd_tile *tile);
+} rt_blocked_kernels;
+
+/* Those for the instruction set of `tiles` and a block of 8 or 16. */
+const rt_blocked_kernels *rt_blocked_kernels_of(const rt_tile_kernels *tiles, uint32_t block);
+
+/* A range of taps of a window that fall within the input. A value. */
+typedef struct {
+    int64_t first, end;
+} rt_tap_range;
+
+/* The taps of `k`, `dil` apart, that lie in 0 .. size - 1 where the first is at `start`; may be empty. */
+static inline rt_tap_range rt_taps_inside(int64_t start, int64_t k, int64_t dil, int64_t size) {
+    int64_t first = start < 0 ? (-start + dil - 1) / dil : 0;
+    int64_t end = start < size ? (size - start + dil - 1) / dil : 0;
+    return (rt_tap_range){first, end < k ? end : k};
+}
+
+/* --- what the operators' checks share (cpu_blocked_check.c) --- */
+
+/* Whether the block is one that kernels are compiled for. */
+bool rt_block_is_known(const rt_cpu_call *call);
+
+/* Elements of a blocked tensor, or of one value for each of its channels, padded to whole blocks; UINT64_MAX where they
+ * overflow. */
+uint64_t rt_blocked_elements(uint64_t images, uint64_t channels, uint64_t pixels, uint32_t block);
+
+#endif

@@ -1,0 +1,85 @@
+/* Vectors for one instruction set and one block, RT_ISA and RT_BLOCK: the ground of cpu_lanes_*.c, which are compiled
+ * once for each pair. Vectors are the compiler's (GCC and clang: vector_size). Without state. */
+#ifndef RT_CPU_LANES_H
+#define RT_CPU_LANES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "cpu_blocked.h"
+#include "cpu_math.h"
+
+#ifndef RT_BLOCK /* the header alone */
+#define RT_ISA generic
+#define RT_BLOCK 16
+#endif
+
+#define NAME_JOIN_(prefix, isa, block) prefix##isa##_##block
+#define NAME_JOIN(prefix, isa, block) NAME_JOIN_(prefix, isa, block)
+/* An exported name of this pair. */
+#define NAME(prefix) NAME_JOIN(prefix, RT_ISA, RT_BLOCK)
+
+/* Floats of a register. */
+#if defined(__AVX512F__) && RT_BLOCK == 16
+#define LANES 16
+#elif defined(__AVX__)
+#define LANES 8
+#else
+#define LANES 4
+#endif
+
+/* Registers of a block. */
+enum { PARTS = RT_BLOCK / LANES };
+
+/* A register of floats, and of the all-or-nothing bits that comparing two makes. */
+typedef float lanes __attribute__((vector_size(LANES * 4)));
+typedef int32_t mask __attribute__((vector_size(LANES * 4)));
+
+/* Into callers with constant sizes, whose loops then unroll. */
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLLED _Pragma("GCC unroll 16")
+
+/* From and to any address: no more alignment than a float has. */
+INLINE lanes load(const float *source) {
+    lanes value;
+    memcpy(&value, source, sizeof value);
+    return value;
+}
+
+INLINE void store(float *target, lanes value) { memcpy(target, &value, sizeof value); }
+
+/* Lane by lane: `yes` where the mask is set, else `no`. */
+INLINE lanes choose(mask where, lanes yes, lanes no) { return (lanes)((where & (mask)yes) | (~where & (mask)no)); }
+
+/* Each lane within its bounds, written so that a NaN stays a NaN. */
+INLINE lanes clamp(lanes value, lanes low, lanes high) {
+    value = choose(value < low, low, value);
+    return choose(value > high, high, value);
+}
+
+/* Any activation but a clamp, on lanes that are stored already. */
+static inline void activate_stored(float *y, uint64_t count, uint32_t activation, float a, float b) {
+    if (activation == RT_ACTIVATION_CLAMP) return;
+    for (uint64_t i = 0; i < count; i++) y[i] = rt_activate(activation, y[i], a, b);
+}
+
+/* The bounds of an activation: those of a clamp, else none. */
+INLINE lanes lower_bound(uint32_t activation, float a) {
+    return (lanes){0} + (activation == RT_ACTIVATION_CLAMP ? a : -INFINITY);
+}
+
+INLINE lanes upper_bound(uint32_t activation, float b) {
+    return (lanes){0} + (activation == RT_ACTIVATION_CLAMP ? b : INFINITY);
+}
+
+/* The members of rt_blocked_kernels. */
+void NAME(rt_lanes_depthwise_)(const rt_blocked_rows *rows);
+void NAME(rt_lanes_pool_)(const rt_blocked_rows *rows);
+void NAME(rt_lanes_sum_)(const float *x, uint64_t pixels, float *sums);
+void NAME(rt_lanes_winograd2_input_)(const rt_winograd_tile *tile);
+void NAME(rt_lanes_winograd4_input_)(const rt_winograd_tile *tile);
+void NAME(rt_lanes_winograd2_output_)(const rt_winograd_tile *tile);
+void NAME(rt_lanes_winograd4_output_)(const rt_winograd_tile *tile);
+
+#endif

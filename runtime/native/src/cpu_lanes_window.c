@@ -1,0 +1,151 @@
+/* Depthwise convolution and pools: each lane for itself. A row of outputs is computed some pixels at a time where every
+ * column of taps lies within the input, and pixel by pixel at the edges; rows of taps outside are left out. */
+#include "cpu_lanes.h"
+
+enum { PIXELS = 4 };
+
+/* Taps of one output pixel, or of some neighbours that share them. */
+typedef struct {
+    int64_t top, left; /* of the window in the input */
+    rt_tap_range rows, columns;
+} taps;
+
+/* The taps of the output pixel at (row, column). */
+static taps taps_at(const rt_blocked_window *window, int64_t row, int64_t column) {
+    taps at = {row * window->stride_h - window->pad_t, column * window->stride_w - window->pad_l, {0, 0}, {0, 0}};
+    at.rows = rt_taps_inside(at.top, window->k_h, window->dil_h, window->in_h);
+    at.columns = rt_taps_inside(at.left, window->k_w, window->dil_w, window->in_w);
+    return at;
+}
+
+/* The outputs of a row whose windows lie within its columns; may be empty. */
+static rt_tap_range columns_inside(const rt_blocked_window *window) {
+    int64_t last = window->in_w - 1 - (window->k_w - 1) * window->dil_w + window->pad_l;
+    int64_t first = (window->pad_l + window->stride_w - 1) / window->stride_w;
+    int64_t end = last < 0 ? 0 : last / window->stride_w + 1;
+    return (rt_tap_range){first, end < window->out_w ? end : window->out_w};
+}
+
+/* Where a tap's row begins in the input, for the first pixel. */
+INLINE const float *tap_row(const rt_blocked_rows *rows, const taps *at, int64_t i) {
+    const rt_blocked_window *window = rows->window;
+    return rows->x + ((at->top + i * window->dil_h) * window->in_w + at->left) * RT_BLOCK;
+}
+
+/* One register of `pixels` outputs, whose number, columns of taps, stride and dilation are constants where it is
+ * called for speed. */
+INLINE void depthwise_compute(const rt_blocked_rows *rows, const taps *at, int64_t out, int part, int pixels,
+                              rt_tap_range columns, int64_t k_w, int64_t stride, int64_t dil) {
+    lanes sum[PIXELS], low = lower_bound(rows->activation, rows->a), high = upper_bound(rows->activation, rows->b);
+    UNROLLED for (int p = 0; p < pixels; p++) {
+        sum[p] = load(rows->bias + part);
+        if (rows->residual != NULL) sum[p] += load(rows->residual + (out + p) * RT_BLOCK + part);
+    }
+    for (int64_t i = at->rows.first; i < at->rows.end; i++) {
+        const float *x = tap_row(rows, at, i) + part, *w = rows->weights + i * k_w * RT_BLOCK + part;
+        UNROLLED for (int64_t j = columns.first; j < columns.end; j++) {
+            lanes weight = load(w + j * RT_BLOCK);
+            UNROLLED for (int p = 0; p < pixels; p++) sum[p] += weight * load(x + (p * stride + j * dil) * RT_BLOCK);
+        }
+    }
+    UNROLLED for (int p = 0; p < pixels; p++) {
+        store(rows->y + (out + p) * RT_BLOCK + part, clamp(sum[p], low, high));
+    }
+}
+
+/* Any pixel. */
+static void depthwise_pixel(const rt_blocked_rows *rows, int64_t row, int64_t column) {
+    const rt_blocked_window *w = rows->window;
+    taps at = taps_at(w, row, column);
+    for (int part = 0; part < RT_BLOCK; part += LANES) {
+        depthwise_compute(rows, &at, row * w->out_w + column, part, 1, at.columns, w->k_w, w->stride_w, w->dil_w);
+    }
+}
+
+/* PIXELS neighbours from (row, column) on, no column of whose taps is outside. */
+static void depthwise_pixels(const rt_blocked_rows *rows, int64_t row, int64_t column) {
+    const rt_blocked_window *w = rows->window;
+    taps at = taps_at(w, row, column);
+    int64_t out = row * w->out_w + column;
+    const rt_tap_range three = {0, 3};
+    bool is_3 = w->k_w == 3 && w->dil_w == 1;
+    for (int part = 0; part < RT_BLOCK; part += LANES) {
+        if (is_3 && w->stride_w == 1) {
+            depthwise_compute(rows, &at, out, part, PIXELS, three, 3, 1, 1);
+        } else if (is_3 && w->stride_w == 2) {
+            depthwise_compute(rows, &at, out, part, PIXELS, three, 3, 2, 1);
+        } else {
+            depthwise_compute(rows, &at, out, part, PIXELS, at.columns, w->k_w, w->stride_w, w->dil_w);
+        }
+    }
+}
+
+/* One row: its edges pixel by pixel; the last PIXELS inside may overlap those before. */
+static void depthwise_row(const rt_blocked_rows *rows, int64_t row, rt_tap_range inside) {
+    int64_t width = rows->window->out_w, column = 0;
+    bool is_wide = inside.end - inside.first >= PIXELS;
+    for (; column < (is_wide ? inside.first : width); column++) depthwise_pixel(rows, row, column);
+    if (!is_wide) return;
+    for (; column < inside.end; column += PIXELS) {
+        depthwise_pixels(rows, row, column + PIXELS <= inside.end ? column : inside.end - PIXELS);
+    }
+    for (column = inside.end; column < width; column++) depthwise_pixel(rows, row, column);
+}
+
+void NAME(rt_lanes_depthwise_)(const rt_blocked_rows *rows) {
+    rt_tap_range inside = columns_inside(rows->window);
+    int64_t width = rows->window->out_w;
+    for (int64_t row = rows->first_row; row < rows->end_row; row++) depthwise_row(rows, row, inside);
+    activate_stored(rows->y + rows->first_row * width * RT_BLOCK,
+                    (uint64_t)((rows->end_row - rows->first_row) * width * RT_BLOCK), rows->activation, rows->a,
+                    rows->b);
+}
+
+/* Adds one tap to the result so far; of a maximum, a NaN on either side is the result. */
+INLINE lanes combine(bool is_max, lanes value, lanes x) {
+    return is_max ? choose((x > value) | (x != x), x, value) : value + x;
+}
+
+/* One pixel of a pool. A window wholly outside gives what an empty maximum or mean is. */
+INLINE void pool_pixel(const rt_blocked_rows *rows, int64_t row, int64_t column, bool is_max) {
+    const rt_blocked_window *window = rows->window;
+    taps at = taps_at(window, row, column);
+    lanes value[PARTS];
+    for (int part = 0; part < PARTS; part++) value[part] = (lanes){0} + (is_max ? -INFINITY : 0.0f);
+    for (int64_t i = at.rows.first; i < at.rows.end; i++) {
+        const float *x = tap_row(rows, &at, i);
+        for (int64_t j = at.columns.first; j < at.columns.end; j++) {
+            const float *source = x + j * window->dil_w * RT_BLOCK;
+            for (int part = 0; part < PARTS; part++) {
+                value[part] = combine(is_max, value[part], load(source + part * LANES));
+            }
+        }
+    }
+    bool is_none = at.rows.end <= at.rows.first || at.columns.end <= at.columns.first;
+    int64_t found = is_none ? 0 : (at.rows.end - at.rows.first) * (at.columns.end - at.columns.first);
+    float divisor = rows->count_include_pad ? (float)window->k_h * (float)window->k_w : (float)found;
+    for (int part = 0; part < PARTS; part++) {
+        if (!is_max) value[part] /= (lanes){0} + divisor;
+        store(rows->y + (row * window->out_w + column) * RT_BLOCK + part * LANES, value[part]);
+    }
+}
+
+void NAME(rt_lanes_pool_)(const rt_blocked_rows *rows) {
+    for (int64_t row = rows->first_row; row < rows->end_row; row++) {
+        for (int64_t column = 0; column < rows->window->out_w; column++) {
+            if (rows->pooling == RT_POOLING_MAX) {
+                pool_pixel(rows, row, column, true);
+            } else {
+                pool_pixel(rows, row, column, false);
+            }
+        }
+    }
+}
+
+void NAME(rt_lanes_sum_)(const float *x, uint64_t pixels, float *sums) {
+    for (int part = 0; part < RT_BLOCK; part += LANES) {
+        lanes sum = {0};
+        for (uint64_t p = 0; p < pixels; p++) sum += load(x + p * RT_BLOCK + part);
+        store(sums + part, sum);
+    }
+}

@@ -1,0 +1,193 @@
+"""Launches of the operators on blocked tensors: random tensors of odd sizes, and what NumPy makes of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from runtime.kernels.codes import Activation, Order
+from tests.native import blocked_oracle as oracle
+from tests.native.plans import Floats
+
+Activated = tuple[int, float, float]
+JUNK = 1e30  # in lanes behind the last channel of an input, which nothing may multiply
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """A step: tensors in the order of its arguments, its scalars, and the output; `shape` and `channels` say how the
+    output is compared: None for channels where it is row-major.
+
+    `weights`: which of the tensors lie in the data file.
+    """
+
+    kernel: str
+    tensors: tuple[Floats, ...]
+    weights: frozenset[int]
+    ints: tuple[int, ...]
+    floats: tuple[float, ...]
+    expected: Floats
+    channels: int | None
+    shape: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Convolution:
+    """A convolution: sizes, `groups` (channels are those of all groups), and what is fused into it."""
+
+    channels: tuple[int, int]
+    size: tuple[int, int]
+    kernel: tuple[int, int] = (3, 3)
+    stride: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)  # top, left, bottom, right
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    batch: int = 1
+    first: bool = False
+    winograd: int = 0
+    depthwise: bool = False
+    residual: bool = False
+    activation: Activated = oracle.NO_ACTIVATION
+
+    @property
+    def dims(self) -> Mapping[str, int]:
+        sizes = zip(self.size, self.kernel, self.stride, self.pads[:2], self.pads[2:], self.dilation, strict=True)
+        out = [(n + before + after - (k - 1) * dil - 1) // stride + 1 for n, k, stride, before, after, dil in sizes]
+        made = {"batch": self.batch, "in_h": self.size[0], "in_w": self.size[1], "out_h": out[0], "out_w": out[1]}
+        for name, values in {"k": self.kernel, "stride": self.stride, "dil": self.dilation}.items():
+            made |= {f"{name}_h": values[0], f"{name}_w": values[1]}
+        return made | {"pad_t": self.pads[0], "pad_l": self.pads[1]}
+
+    def launch(self, block: int) -> Launch:
+        generator = np.random.default_rng(1)
+        d = self.dims
+        inputs, outputs = self.channels
+        groups = inputs if self.depthwise else self.groups
+        x, weights, bias, residual = (
+            generator.standard_normal(shape).astype(np.float32)
+            for shape in (
+                (self.batch, inputs, *self.size),
+                (outputs, inputs // groups, *self.kernel),
+                (outputs,),
+                (self.batch, outputs, d["out_h"], d["out_w"]),
+            )
+        )
+        expected = oracle.convolution(x, weights, bias, d, groups) + (residual if self.residual else 0)
+        expected = oracle.activated(expected, *self.activation)
+        tensors = (
+            x if self.first else oracle.blocked(x, block, JUNK),
+            self._filters(weights, block),
+            oracle.blocked_values(bias, 1 if self.depthwise else groups, block),
+            oracle.blocked(residual, block),
+        )
+        shape = (self.batch, -(-outputs // block), d["out_h"], d["out_w"], block)
+        weights_at = frozenset({1, 2})
+        return Launch(
+            self._string(block), tensors, weights_at, self._ints, self.activation[1:], expected, outputs, shape
+        )
+
+    def _filters(self, weights: Floats, block: int) -> Floats:
+        if self.winograd:
+            return oracle.winograd_filters(weights, self.winograd, block)
+        if self.depthwise:
+            return oracle.blocked(weights.transpose(1, 0, 2, 3), block)
+        return oracle.blocked_filters(weights, self.groups, block)
+
+    def _string(self, block: int) -> str:
+        name = "blocked_winograd" if self.winograd else "blocked_depthwise" if self.depthwise else "blocked_conv2d"
+        options = f" ACTIVATION={int(self.activation[0])} RESIDUAL={int(self.residual)} BLOCK={block}"
+        return (
+            name + options + f" FIRST={int(self.first)}" * self.first + f" WINO={self.winograd}" * bool(self.winograd)
+        )
+
+    @property
+    def _ints(self) -> tuple[int, ...]:
+        d = self.dims
+        sizes = ["k_h", "k_w", "stride_h", "stride_w", "pad_t", "pad_l", "dil_h", "dil_w"]
+        if self.depthwise:
+            names = ["batch", "in_h", "in_w", "out_h", "out_w"]
+            return (*(d[name] for name in names), self.channels[0], *(d[name] for name in sizes))
+        inputs, outputs = (count // self.groups for count in self.channels)
+        places = (d["batch"], d["in_h"], d["in_w"], inputs, d["out_h"], d["out_w"], outputs)
+        return (*places, *(d[name] for name in sizes), self.groups)
+
+
+RELU6 = (Activation.CLAMP, 0.0, 6.0)
+SWISH = (Activation.SWISH, 1.0, 0.0)
+SAME = (1, 1, 1, 1)
+CONVOLUTIONS = {
+    "1x1": Convolution((24, 72), (5, 7), (1, 1), activation=RELU6),
+    "1x1 one pixel": Convolution((40, 10), (1, 1), (1, 1)),
+    "1x1 stride 2": Convolution((17, 33), (9, 7), (1, 1), (2, 2), residual=True),
+    "1x1 deep": Convolution((1000, 40), (7, 7), (1, 1), residual=True, activation=RELU6),
+    "3x3": Convolution((20, 50), (9, 11), pads=SAME, activation=RELU6),
+    "3x3 unlike pads": Convolution((16, 64), (8, 6), pads=(0, 2, 1, 0), residual=True),
+    "3x3 stride 2": Convolution((32, 96), (13, 14), stride=(2, 2), pads=(0, 0, 1, 1)),
+    "3x3 deep": Convolution((192, 80), (7, 7), pads=SAME, residual=True, activation=SWISH),
+    "3x3 dilated": Convolution((8, 16), (12, 10), pads=(2, 2, 2, 2), dilation=(2, 2)),
+    "5x1": Convolution((18, 130), (17, 9), (5, 1), pads=(2, 0, 2, 0)),
+    "smaller than its window": Convolution((8, 8), (2, 2), (5, 5), pads=(2, 2, 2, 2)),
+    "batch": Convolution((12, 20), (6, 5), pads=SAME, batch=3, residual=True),
+    "groups": Convolution((64, 96), (6, 7), pads=SAME, groups=2, batch=2, residual=True),
+    "first 3x3 stride 2": Convolution((3, 34), (21, 19), stride=(2, 2), pads=SAME, first=True, activation=RELU6),
+    "first 7x7": Convolution((3, 64), (18, 25), (7, 7), (2, 2), (3, 3, 3, 3), first=True, batch=2),
+    "first one channel": Convolution((1, 20), (9, 9), (3, 2), first=True, residual=True, activation=SWISH),
+    "depthwise": Convolution((37, 37), (9, 12), pads=SAME, depthwise=True, activation=RELU6),
+    "depthwise stride 2": Convolution((24, 24), (13, 16), stride=(2, 2), pads=(0, 0, 1, 1), depthwise=True),
+    "depthwise 5x5": Convolution((16, 16), (7, 7), (5, 5), pads=(2, 2, 2, 2), depthwise=True, residual=True),
+    "depthwise dilated": Convolution((9, 9), (11, 15), pads=(3, 3, 3, 3), dilation=(3, 3), depthwise=True),
+    "depthwise batch": Convolution(
+        (20, 20), (30, 31), pads=SAME, depthwise=True, batch=2, residual=True, activation=SWISH
+    ),
+    "depthwise narrow": Convolution((16, 16), (3, 2), pads=SAME, depthwise=True),
+}
+WINOGRADS = {
+    f"winograd {tile} {name}": dataclasses.replace(case, winograd=tile)
+    for tile in (2, 4)
+    for name, case in {
+        "": Convolution((20, 50), (9, 11), pads=SAME, activation=RELU6),
+        "whole tiles": Convolution((32, 64), (8, 8), pads=SAME, residual=True),
+        "no pads": Convolution((8, 24), (7, 6)),
+        "deep": Convolution((130, 80), (7, 7), pads=SAME, residual=True, activation=SWISH),
+        "wide": Convolution((16, 16), (30, 45), pads=SAME, batch=2),
+    }.items()
+}
+
+
+def pool(pooling: int, channels: int, size: tuple[int, int], count_pad: int, block: int) -> Launch:
+    """3x3 windows of stride 2, padded by 1."""
+    x = np.random.default_rng(2).standard_normal((2, channels, *size)).astype(np.float32)
+    out = tuple((n + 2 - 3) // 2 + 1 for n in size)
+    sizes = {"k_h": 3, "k_w": 3, "stride_h": 2, "stride_w": 2, "pad_t": 1, "pad_l": 1, "dil_h": 1, "dil_w": 1}
+    d = {"out_h": out[0], "out_w": out[1], "count_include_pad": count_pad} | sizes
+    ints = (2, *size, channels, *out, *sizes.values(), count_pad)
+    shape = (2, -(-channels // block), *out, block)
+    expected = oracle.pool(x, d, pooling)
+    string = f"blocked_pool POOL={pooling} BLOCK={block}"
+    return Launch(string, (oracle.blocked(x, block),), frozenset(), ints, (), expected, channels, shape)
+
+
+def global_pool(channels: int, size: tuple[int, int], block: int) -> Launch:
+    """Means of whole planes, of a batch of two."""
+    x = np.random.default_rng(3).standard_normal((2, channels, *size)).astype(np.float32)
+    ints = (2, *size, channels)
+    string, expected = f"blocked_global_pool BLOCK={block}", x.mean(axis=(2, 3))
+    return Launch(string, (oracle.blocked(x, block, JUNK),), frozenset(), ints, (), expected, None, expected.shape)
+
+
+def ordered(x: Floats, order: Order, block: int) -> Floats:
+    """An NCHW array in another order; zeros behind the last channel."""
+    if order == Order.BLOCKED:
+        return oracle.blocked(x, block)
+    return np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if order == Order.NHWC else x
+
+
+def reorder(source: Order, target: Order, channels: int, block: int) -> Launch:
+    """From one order of elements to another, exactly: the lanes behind the last channel become zero."""
+    x = np.random.default_rng(4).standard_normal((2, channels, 5, 7)).astype(np.float32)
+    expected = ordered(x, target, block)
+    string = f"reorder FROM={int(source)} TO={int(target)} BLOCK={block}"
+    ints = (2, channels, 5, 7)
+    return Launch(string, (ordered(x, source, block),), frozenset(), ints, (), expected, None, expected.shape)

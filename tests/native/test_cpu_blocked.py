@@ -1,0 +1,189 @@
+"""farmrt's operators on blocked tensors against NumPy, between guards, with every instruction set of this CPU."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from runtime.kernels.codes import Order, Pooling
+from runtime.types import Role
+from tests.native import blocked_oracle
+from tests.native.blocked_cases import CONVOLUTIONS, WINOGRADS, Convolution, Launch, global_pool, pool, reorder
+from tests.native.farmrt import Farmrt
+from tests.native.plans import Floats, PlanBuilder, integer, number
+from tests.native.plans import pool as pool_arg
+
+OFFSET, SENTINEL = 37, 77.0
+BLOCKS = (8, 16)
+ISAS = ("generic", "avx2", "avx512")
+CASES = CONVOLUTIONS | WINOGRADS
+
+
+@pytest.fixture(scope="module")
+def farmrt(farmrt_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farmrt]:
+    with Farmrt(farmrt_program, tmp_path_factory.mktemp("blocked")) as running:
+        yield running
+
+
+def guarded(values: Floats) -> Floats:
+    """The values flat, with NaN before them."""
+    return np.concatenate([np.full(OFFSET, np.nan, np.float32), values.reshape(-1).astype(np.float32)])
+
+
+def plan_of(launch: Launch) -> tuple[PlanBuilder, dict[str, Floats], int]:
+    """The plan, what its inputs hold, and the elements of the output's pool."""
+    plan, contents = PlanBuilder(), {}
+    args = []
+    for index, values in enumerate(launch.tensors):
+        memory = guarded(values)
+        if index in launch.weights:
+            place = plan.weights(memory, tail=0)
+        else:
+            place = plan.scratch(memory.size)
+            contents[f"t{index}"] = memory
+            plan.tensor(f"t{index}", Role.INPUT, place, [memory.size])
+        args += [pool_arg(place), integer(OFFSET)]
+    size = OFFSET + int(np.prod(launch.shape)) + OFFSET
+    place = plan.scratch(size)
+    plan.tensor("y", Role.INPUT, place, [size])
+    args += [pool_arg(place), integer(OFFSET)]
+    args += [*map(integer, launch.ints), *map(number, launch.floats)]
+    plan.tensor("output", Role.OUTPUT, place, [size], step=plan.step(launch.kernel, args))
+    return plan, contents | {"y": np.full(size, SENTINEL, np.float32)}, size
+
+
+def result(farmrt: Farmrt, launch: Launch, isa: str | None = None, threads: int = 2) -> Floats:
+    """What farmrt writes, as NCHW where it is blocked; nothing outside of it is written."""
+    plan, contents, _ = plan_of(launch)
+    answer = farmrt.load(plan, threads=threads, isa=isa)
+    if answer.get("error") == "unsupported" and "instruction set" in answer["message"]:
+        pytest.skip(answer["message"])
+    assert answer["ok"], answer
+    for name, values in contents.items():
+        farmrt.input(name, values)
+    farmrt.done("run")
+    written = farmrt.output("output")
+    assert (written[:OFFSET] == SENTINEL).all()
+    assert (written[-OFFSET:] == SENTINEL).all()
+    made = written[OFFSET:-OFFSET].reshape(launch.shape)
+    assert np.isfinite(made).all()
+    return made if launch.channels is None else blocked_oracle.unblocked(made, launch.channels)
+
+
+def check(farmrt: Farmrt, launch: Launch, isa: str | None = None, threads: int = 2, tolerance: float = 2e-5) -> None:
+    actual = result(farmrt, launch, isa, threads)
+    scale = max(1.0, float(np.abs(launch.expected).max()))
+    np.testing.assert_allclose(actual, launch.expected, atol=tolerance * scale, rtol=tolerance)
+
+
+def tolerance_of(case: Convolution) -> float:
+    """The transforms of larger tiles cancel more."""
+    return 2e-4 if case.winograd == 4 else 2e-5
+
+
+@pytest.mark.parametrize(("name", "block", "isa"), list(itertools.product(CASES, BLOCKS, ISAS)))
+def test_convolution(farmrt: Farmrt, name: str, block: int, isa: str) -> None:
+    check(farmrt, CASES[name].launch(block), isa, tolerance=tolerance_of(CASES[name]))
+
+
+@pytest.mark.parametrize(("name", "threads"), list(itertools.product(CASES, (1, 5))))
+def test_convolution_on_other_numbers_of_threads(farmrt: Farmrt, name: str, threads: int) -> None:
+    check(farmrt, CASES[name].launch(8), threads=threads, tolerance=tolerance_of(CASES[name]))
+
+
+@pytest.mark.parametrize(("pooling", "count_pad"), [(Pooling.MAX, 0), (Pooling.AVERAGE, 0), (Pooling.AVERAGE, 1)])
+@pytest.mark.parametrize(("block", "isa"), list(itertools.product(BLOCKS, ISAS)))
+def test_pool(farmrt: Farmrt, pooling: int, count_pad: int, block: int, isa: str) -> None:
+    check(farmrt, pool(pooling, 21, (9, 12), count_pad, block), isa)
+
+
+@pytest.mark.parametrize(("block", "isa"), list(itertools.product(BLOCKS, ISAS)))
+def test_global_pool(farmrt: Farmrt, block: int, isa: str) -> None:
+    check(farmrt, global_pool(21, (7, 9), block), isa)
+
+
+@pytest.mark.parametrize(("source", "target"), list(itertools.product(Order, Order)))
+@pytest.mark.parametrize(("channels", "block"), [(3, 8), (32, 16), (21, 8), (21, 16)])
+def test_reorder(farmrt: Farmrt, source: Order, target: Order, channels: int, block: int) -> None:
+    launch = reorder(source, target, channels, block)
+    np.testing.assert_array_equal(result(farmrt, launch), launch.expected)
+
+
+def refusal(farmrt: Farmrt, launch: Launch) -> str:
+    answer = farmrt.load(plan_of(launch)[0])
+    assert not answer["ok"]
+    assert answer["error"] == "bad_file"
+    return str(answer["message"])
+
+
+@pytest.mark.parametrize("name", ["3x3", "first 7x7", "groups", "depthwise", "winograd 2 ", "winograd 4 deep"])
+def test_tensors_that_exceed_their_pools_are_refused(farmrt: Farmrt, name: str) -> None:
+    launch = dataclasses.replace(CASES[name], residual=True).launch(16)
+    for index, what in enumerate(
+        ("input exceeds its", "weights exceed their", "bias exceeds its", "residual exceeds its")
+    ):
+        tensors = [values.reshape(-1)[: values.size - (i == index)] for i, values in enumerate(launch.tensors)]
+        assert f"the {what} pool" in refusal(farmrt, dataclasses.replace(launch, tensors=tuple(tensors)))
+    shorter = dataclasses.replace(launch, shape=(int(np.prod(launch.shape)) - OFFSET - 1,))
+    assert "the output exceeds its pool" in refusal(farmrt, shorter)
+
+
+@pytest.mark.parametrize(
+    "launch", [pool(0, 21, (9, 12), 0, 16), global_pool(21, (7, 9), 8), reorder(Order.NCHW, Order.BLOCKED, 21, 8)]
+)
+def test_other_tensors_that_exceed_their_pools_are_refused(farmrt: Farmrt, launch: Launch) -> None:
+    shorter = dataclasses.replace(launch, tensors=(launch.tensors[0].reshape(-1)[:-1],))
+    assert "the input exceeds its pool" in refusal(farmrt, shorter)
+    shorter = dataclasses.replace(launch, shape=(int(np.prod(launch.shape)) - OFFSET - 1,))
+    assert "the output exceeds its pool" in refusal(farmrt, shorter)
+
+
+@pytest.mark.parametrize("launch", [CASES["3x3"].launch(8), CASES["depthwise"].launch(8), pool(0, 21, (9, 12), 0, 8)])
+def test_sizes_out_of_range_are_refused(farmrt: Farmrt, launch: Launch) -> None:
+    for index, value in itertools.product(range(len(launch.ints)), (-1, -(2**31), 2**31 - 1)):
+        ints = (*launch.ints[:index], value, *launch.ints[index + 1 :])
+        answer = farmrt.load(plan_of(dataclasses.replace(launch, ints=ints))[0])
+        if value < 0:
+            assert "a size is out of range" in answer["message"]
+        else:
+            assert answer["ok"] or any(word in answer["message"] for word in ("exceed", "too many", "whole blocks"))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "problem"),
+    [
+        ("3x3", ("BLOCK=8", "BLOCK=4"), "its block is neither 8 nor 16"),
+        ("depthwise", ("BLOCK=8", "BLOCK=32"), "its block is neither 8 nor 16"),
+        ("winograd 2 ", ("WINO=2", "WINO=3"), "its tile is neither 2 nor 4"),
+        ("winograd 2 ", ("WINO=2", "WINO=5"), "an option is out of range"),
+        ("first 7x7", ("FIRST=1", "FIRST=2"), "an option is out of range"),
+    ],
+)
+def test_options_out_of_range_are_refused(farmrt: Farmrt, name: str, change: tuple[str, str], problem: str) -> None:
+    launch = CASES[name].launch(8)
+    assert problem in refusal(farmrt, dataclasses.replace(launch, kernel=launch.kernel.replace(*change)))
+
+
+@pytest.mark.parametrize(
+    ("case", "problem"),
+    [
+        (Convolution((24, 24), (5, 5), groups=3), "its groups are no whole blocks"),
+        (Convolution((32, 24), (5, 5), groups=2), "its groups are no whole blocks"),
+    ],
+)
+def test_groups_that_share_a_block_are_refused(farmrt: Farmrt, case: Convolution, problem: str) -> None:
+    assert problem in refusal(farmrt, case.launch(16))
+
+
+@pytest.mark.parametrize("index", [8, 10, 11, 14, 15, 16])
+def test_winograd_of_other_windows_is_refused(farmrt: Farmrt, index: int) -> None:
+    launch = CASES["winograd 2 "].launch(8)
+    ints = list(launch.ints)
+    ints[index - 1] += 1
+    message = refusal(farmrt, dataclasses.replace(launch, ints=tuple(ints)))
+    assert "its window is not 3x3" in message or "it has a stride, a dilation or groups" in message

@@ -1,0 +1,167 @@
+"""Plans on blocked activations: what lies in blocks, how often it is reordered, and that it computes the graph."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime import zoo
+from runtime.convert import convert
+from runtime.errors import UnsupportedError
+from runtime.evaluate import evaluate
+from runtime.graph import Array, Graph
+from runtime.layout.blocked import BLOCKS, blocked_shape, from_blocked, to_blocked
+from runtime.lowering.blocked_operators.convolution import merged_groups
+from runtime.lowering.blocked_operators.movement import channel_runs
+from runtime.lowering.builder import CpuOptions
+from runtime.lowering.lower import Options, lower
+from runtime.plan.plan import Plan
+from runtime.reference.blocked import BlockedExecutor
+from runtime.target import Target, preferred_cpu_block
+from runtime.types import Precision
+from tests.runtime.blocked_networks import NETWORKS, NetworkMaker, aligned_concat, winograd
+from tests.runtime.graphs import GraphMaker
+from tests.runtime.random_graphs import random_graphs
+
+CPU = Target("host", "host", memory="cpu")
+each_block = pytest.mark.parametrize("block", BLOCKS)
+
+
+def plan_of(graph: Graph, block: int = 8, **options: bool) -> Plan:
+    return lower(graph, CPU, Options(cpu=CpuOptions(block), **options))
+
+
+def kernels_of(plan: Plan) -> Mapping[str, int]:
+    return collections.Counter(step.kernel.name for step in plan.steps)
+
+
+def assert_computes(plan: Plan, graph: Graph, inputs: Mapping[str, Array]) -> None:
+    expected = evaluate(graph, inputs)
+    for name, values in BlockedExecutor(plan).run(inputs).items():
+        scale = max(1.0, float(np.abs(expected[name]).max()))
+        np.testing.assert_allclose(values, expected[name], rtol=0, atol=2e-5 * scale, err_msg=name)
+
+
+@each_block
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
+def test_blocked_steps_compute_the_graph(network: NetworkMaker, block: int) -> None:
+    maker = GraphMaker()
+    graph = network(maker)
+    assert_computes(plan_of(graph, block), graph, maker.noise())
+
+
+@each_block
+def test_every_layer_can_be_an_output(block: int) -> None:
+    maker = GraphMaker()
+    graph = aligned_concat(maker)
+    assert_computes(plan_of(graph, block, keep_layers=True), graph, maker.noise())
+
+
+@settings(deadline=None, max_examples=60)
+@given(case=random_graphs(), block=st.sampled_from(BLOCKS))
+def test_random_graphs_compute_the_same_in_blocks(case: tuple[Graph, GraphMaker], block: int) -> None:
+    graph, make = case
+    plan = plan_of(graph, block)
+    try:
+        assert_computes(plan, graph, make.noise())
+    except UnsupportedError:  # an operator without a blocked form: farmrt runs these elsewhere
+        assert any(step.kernel.name not in ("reorder", "copy") for step in plan.steps)
+
+
+ZOO = {name: 299 if name == "inception_v3" else 227 if name == "squeezenet_v11" else 224 for name in zoo.names()}
+
+
+@each_block
+@pytest.mark.parametrize("name", ZOO)
+def test_networks_of_the_zoo_are_not_reordered_inside(name: str, block: int) -> None:
+    """The first convolution reads the user's image as it lies, and what leaves is a row of numbers."""
+    graph, _ = convert(zoo.build(name), input_shapes={"input": (1, 3, ZOO[name], ZOO[name])})
+    found = kernels_of(plan_of(graph, block))
+    assert found["reorder"] == 0
+    assert found["conv2d"] == found["conv1x1"] == found["depthwise"] == found["pool"] == 0
+
+
+@each_block
+def test_an_image_of_the_user_is_reordered_once_on_either_side(block: int) -> None:
+    m = GraphMaker()
+    x = m.conv(m.conv(m.input(1, 20, 6, 6), 24), 24, group=24)
+    plan = plan_of(m.finish(m.add("Relu", x)), block)
+    assert [step.kernel.name for step in plan.steps if step.kernel.name == "reorder"] == ["reorder"] * 2
+    assert {plan.steps[0].note, plan.steps[-1].note} == {"FLAT -> BLOCKED", "BLOCKED -> output"}
+
+
+def test_operators_between_others_that_want_pixels_stay_with_them() -> None:
+    """LRN knows no blocks: the pooling between two of them is not worth a conversion, that before a convolution is."""
+    m = GraphMaker()
+    lrn = {"size": 3, "alpha": 1e-4, "beta": 0.75, "bias": 1.0}
+    x = m.add("LRN", m.conv(m.input(1, 3, 12, 12), 24), **lrn)
+    x = m.add("LRN", m.add("MaxPool", x, kernel=(3, 3), strides=(1, 1), pads=(1,) * 4), **lrn)
+    x = m.add("MaxPool", x, kernel=(2, 2), strides=(1, 1), pads=(1, 1, 1, 1))
+    found = kernels_of(plan_of(m.finish(m.conv(m.add("Relu", x), 8))))
+    assert (found["pool"], found["blocked_pool"], found["reorder"]) == (1, 1, 3)
+
+
+def test_what_no_convolution_asks_for_stays_row_major() -> None:
+    m = GraphMaker()
+    x = m.add("Relu", m.input(1, 20, 6, 6))
+    plan = plan_of(m.finish(m.add("Add", x, m.add("Sigmoid", x))))
+    assert set(kernels_of(plan)) == {"unary", "binary"}
+
+
+def test_parts_of_whole_blocks_are_written_in_place() -> None:
+    plan = plan_of(aligned_concat(GraphMaker()), 16)
+    assert kernels_of(plan)["copy"] == 0
+
+
+def test_half_precision_keeps_pixels() -> None:
+    graph = aligned_concat(GraphMaker())
+    half = Target("host", "host", memory="cpu", precision=Precision.FP16_STORAGE)
+    assert not any("blocked" in step.kernel.name for step in lower(graph, half).steps)
+
+
+def test_winograd_is_taken_where_it_pays_unless_tuning_says_no() -> None:
+    graph = winograd(GraphMaker())
+    assert kernels_of(plan_of(graph))["blocked_winograd"] == 1
+    without = lower(graph, CPU, Options(cpu=CpuOptions(winograd=False)))
+    assert kernels_of(without)["blocked_winograd"] == 0
+
+
+def test_the_block_is_as_wide_as_vectors() -> None:
+    assert preferred_cpu_block(("avx2", "avx512f")) == 16
+    assert preferred_cpu_block(("asimd",)) == preferred_cpu_block(()) == 8
+
+
+@given(st.tuples(*[st.integers(1, 5)] * 4), st.sampled_from(BLOCKS))
+def test_blocks_are_read_back(shape: tuple[int, int, int, int], block: int) -> None:
+    data = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    memory = to_blocked(data, block)
+    assert memory.size == np.prod(blocked_shape(shape, block))
+    np.testing.assert_array_equal(from_blocked(memory, shape, block), data)
+    n, c, h, w = (size - 1 for size in shape)
+    blocks = -(-shape[1] // block)
+    at = (((n * blocks + c // block) * shape[2] + h) * shape[3] + w) * block + c % block
+    assert memory[at] == data[n, c, h, w]
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(1, 90), st.sampled_from(BLOCKS))
+def test_runs_cover_every_channel_once_within_a_block(x: int, y: int, count: int, block: int) -> None:
+    runs = channel_runs(x, y, count, block)
+    places = [
+        at + block * index + lane for at, lanes, blocks in runs for index in range(blocks) for lane in range(lanes)
+    ]
+    assert sorted(places) == list(range(count))
+    assert all((first + at) % block + lanes <= block for at, lanes, _ in runs for first in (x, y))
+    assert len(runs) <= 4
+
+
+def test_groups_are_merged_until_they_fill_blocks() -> None:
+    assert merged_groups(32, 4, 4, 16) == 4
+    assert merged_groups(32, 4, 4, 8) == 2
+    assert merged_groups(1, 3, 5, 8) == 1
+    assert merged_groups(2, 24, 24, 16) == 2
+    assert merged_groups(32, 1, 2, 16) == 0
