@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
-from runtime.formats.origin import OriginFormat, origin_formats, origin_lines
+from runtime.formats.origin import carried_origins, origin_lines, trace_origins
 from runtime.graph import Graph
 from runtime.importers.custom_nodes import CustomNames
 from runtime.importers.onnx_importer import OnnxImport
 from runtime.operators import check_graph
 from runtime.passes.pipeline import PassReport, run_passes
+from runtime.types import OriginFormat
 
 
 def convert(
@@ -32,8 +33,10 @@ def convert(
     reports = [PassReport("constants at import", builder.folded)]
     if builder.padded:
         reports.append(PassReport("results with -1 behind what a run finds", builder.padded))
+    origins = trace_origins(graph, formats or {})
     if formats is not None:
-        reports.append(PassReport("origin formats", list(origin_lines(origin_formats(graph, formats)))))
+        reports.append(PassReport("origin formats", list(origin_lines(origins))))
     reports += run_passes(graph)
     check_graph(graph)
+    graph.origins = carried_origins(graph, origins)
     return graph, reports

@@ -36,6 +36,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from runtime.types import Origin, OriginFormat
+
 ACTIVATIONS = (
     *("none", "relu", "clip", "sigmoid", "tanh", "leaky_relu", "elu", "hard_sigmoid", "hard_swish"),
     *("gelu", "gelu_tanh", "swish", "mish", "selu", "celu"),
@@ -55,6 +57,22 @@ class TensorInfo:
     def size(self) -> int:
         """Number of elements."""
         return int(np.prod(self.shape, dtype=np.int64))
+
+
+@dataclasses.dataclass(frozen=True)
+class OrderedOrigin:
+    """What a tensor is to the model's author, and the order in which the graph has its axes."""
+
+    origin: Origin
+    order: OriginFormat
+
+
+@dataclasses.dataclass(frozen=True)
+class MovedTensor:
+    """A tensor of the source that a pass brought into another order: axis i is its axis `perm[i]`."""
+
+    tensor: str
+    perm: tuple[int, ...]
 
 
 @dataclasses.dataclass
@@ -80,7 +98,11 @@ class Node:
 
 @dataclasses.dataclass
 class Graph:
-    """Nodes in topological order; every used tensor has an entry in `tensors`, a constant also in `constants`."""
+    """Nodes in topological order; every used tensor has an entry in `tensors`, a constant also in `constants`.
+
+    `moved`: tensors that are one of the source in another order of axes. `origins`: what tensors are to the model's
+    author, once a conversion has found it out.
+    """
 
     name: str
     inputs: list[str]
@@ -88,6 +110,8 @@ class Graph:
     nodes: list[Node]
     tensors: dict[str, TensorInfo]
     constants: dict[str, Array]
+    moved: dict[str, MovedTensor] = dataclasses.field(default_factory=dict)
+    origins: dict[str, OrderedOrigin] = dataclasses.field(default_factory=dict)
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """Shape of a tensor in origin order."""

@@ -1,12 +1,38 @@
-"""Defines what a tensor is made of: precision, element type, storage and role; everything else builds on these.
+"""Defines what a tensor is made of: origin, precision, element type, storage and role; everything else builds on these.
 
-Their numbers are part of plan files and of farmrt's header (plan/records.py, plan/header.py).
+The numbers of integer ones are part of plan files and of farmrt's header (plan/records.py, plan/header.py).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+
+class OriginFormat(enum.StrEnum):
+    """The order of an image's axes; `ND` is none of these."""
+
+    NCHW = "NCHW"
+    NHWC = "NHWC"
+    ND = "ND"
+
+    def permuted(self, perm: Sequence[int]) -> OriginFormat:
+        """The order behind a transposition, whose axis i is `perm[i]` here; `ND` for one that has no name."""
+        letters = "" if self == OriginFormat.ND else "".join(self[axis] for axis in perm)
+        return OriginFormat(letters) if letters in OriginFormat.__members__ else OriginFormat.ND
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """A tensor as the model's author means it: the order of its axes, and its shape in this order."""
+
+    format: OriginFormat
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.format != OriginFormat.ND and len(self.shape) != len(self.format):
+            raise ValueError(f"an origin in {self.format} has {len(self.format)} axes, not the shape {self.shape}")
 
 
 class Precision(enum.IntEnum):

@@ -32,6 +32,7 @@ ORDER = {
         "store",
         "nightly",
         "decision",
+        "inspection",
         "artifacts forecast",
         "emulation units",
         "lease",
@@ -49,7 +50,7 @@ ORDER = {
         "tune",
         "bisect",
         "compare",
-        "benchmark build convert forecast opbench operator_check",
+        "benchmark build convert forecast inspect opbench operator_check",
         "run",
         "example loading samples",
         "custom_cases fleet sample_journal targets validate",
@@ -66,8 +67,8 @@ ORDER = {
         "evaluate_regions layout nearest operators target",
         "attention shape_functions",
         "generic",
-        "extras functions graph recurrence transposed_convolution types version",
-        "errors regular_file",
+        "extras functions graph recurrence transposed_convolution version",
+        "errors regular_file types",
     ],
 }
 # Packages that only these may import: the tuner measures what it is given, and never knows the controller.

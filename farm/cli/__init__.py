@@ -33,6 +33,7 @@ COMMANDS = {
     "zoo": "farm.cli.commands.zoo",
     "convert": "farm.cli.commands.convert",
     "forecast": "farm.cli.commands.forecast",
+    "inspect": "farm.cli.commands.inspect",
     "run": "farm.cli.commands.run",
     "benchmark": "farm.cli.commands.benchmark",
     "opbench": "farm.cli.commands.opbench",

@@ -16,6 +16,7 @@ from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.targets import TargetFiles, names_single_units, units_to_ask
 from farm.rows.convert import ConvertRow
 from farm.tables import table
+from farm.tables.inspect import tensor_line
 from farm.tables.table import Table
 from farm.units.selection import Selection
 
@@ -39,7 +40,7 @@ def convert(
     """`farm convert`; returns the exit status."""
     source = deployment.load(model_file, trust_models)
     units = units_to_ask(source, TargetFiles(target_files), choice)
-    wanted = ConvertOptions(target_files, choice.socs, not names_single_units(choice), skip_missing)
+    wanted = ConvertOptions(target_files, choice.socs, not names_single_units(choice), skip_missing, explain)
     rows = convert_job(source, units, fleet, wanted, lambda line: click.echo(safe_text.one_line(line), err=True))
     return options.finish(rows, as_json, lambda done: _show(done, explain))
 
@@ -47,9 +48,10 @@ def convert(
 def _show(rows: Sequence[ConvertRow], explain: bool) -> None:
     if explain:
         explained = {row.model: row for row in rows}
-        for row in explained.values():
-            for line in _explanation(row):
-                click.echo(line)
+        for line in [line for row in explained.values() for line in _explanation(row)]:
+            click.echo(line)
+        for line in [line for row in rows for line in _storages(row)]:
+            click.echo(line)
     table.show([Table("", COLUMNS, [_cells(row) for row in rows], LEFT)])
 
 
@@ -59,6 +61,14 @@ def _explanation(row: ConvertRow) -> Iterator[str]:
         yield f"  {done.name}: {len(done.changes)}"
         yield from (f"    {change}" for change in done.changes)
     yield ""
+
+
+def _storages(row: ConvertRow) -> Iterator[str]:
+    """The tensors of a plan, and how each of them lies in memory."""
+    if row.tensors:
+        yield f"{row.model} on {row.unit or row.soc} ({row.runtime}): origin and storage"
+        yield from (f"  {tensor_line(tensor)}" for tensor in row.tensors)
+        yield ""
 
 
 def _cells(row: ConvertRow) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from farm import atomic_file, soc
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
+from farm.inspection import inspected_tensors
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.unit import OpenUnit, choose_target, write_plan
@@ -47,12 +48,14 @@ class ConvertOptions:
         socs: the SoCs that plans are wanted for; empty: those of the deployment file.
         without_units: whether plans are made for what no unit is here for.
         skip_missing: what cannot be made is told, and gives no row.
+        explain: rows have the tensors of their plans.
     """
 
     target_files: tuple[Path, ...] = ()
     socs: tuple[str, ...] = ()
     without_units: bool = True
     skip_missing: bool = False
+    explain: bool = False
 
 
 DEFAULT = ConvertOptions()
@@ -105,7 +108,7 @@ class _Conversion:
         unreached: dict[TargetPair, list[ConvertRow]] = {}
         covered: set[TargetPair] = set()
         abis = {unit.name: unit.abi for unit in units if unit.abis}
-        for row in rows_of_each(ConvertRow, self._models, units, _measure, _settings, fleet):
+        for row in rows_of_each(ConvertRow, self._models, units, self._measure, _settings, fleet):
             pair = TargetPair(abis[row.unit], soc.normalise(row.soc)) if row.unit in abis else None
             if pair and _was_not_reached(row) and self._options.without_units:
                 unreached.setdefault(pair, []).append(row)
@@ -128,7 +131,60 @@ class _Conversion:
                 continue
             for prepared in self._models:
                 for runtime in prepared.settings.runtimes:
-                    yield _row_without_unit(pair, facts, prepared, runtime)
+                    yield self._row_without_unit(pair, facts, prepared, runtime)
+
+    def _measure(self, opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ConvertResult:
+        target, cpu = opened.target(prepared, runtime), opened.cpu_choice(prepared, runtime)
+        plan, plan_file = opened.plan(prepared, runtime, target, cpu=cpu)
+        return self._written(prepared, plan, plan_file, opened.unit.abi, "unit")
+
+    def _row_without_unit(
+        self, pair: TargetPair, facts: TargetFacts | None, prepared: Prepared, runtime: Runtime
+    ) -> ConvertRow:
+        identity = Identity(
+            unit="",
+            soc=pair.soc,
+            device_model="",
+            library=prepared.deployment.library_name,
+            model=prepared.name,
+            runtime=runtime,
+        )
+        conditions = Conditions(_settings(prepared.settings, runtime))
+        return make_row(ConvertRow, identity, conditions, self._result_without_unit(pair, facts, prepared, runtime))
+
+    def _result_without_unit(
+        self, pair: TargetPair, facts: TargetFacts | None, prepared: Prepared, runtime: Runtime
+    ) -> ConvertResult:
+        source = "none" if runtime == "cpu" else facts.source if facts else ""
+        workspace = Workspace(prepared.deployment.library_name)
+        plan_file = workspace.plan_file(prepared.name, pair.abi, pair.soc, runtime)
+        try:
+            plan = plans.lowered(prepared, _target(pair, facts, prepared, runtime), prepared.options())
+            return self._written(prepared, plan, plan_file, pair.abi, source)
+        except FarmError as error:
+            figures = PlanFigures(abi=pair.abi, facts=source)
+            return ConvertResult(ending=Failure.of(error), graph=_graph_figures(prepared), plan=figures)
+
+    def _written(self, prepared: Prepared, plan: Plan, plan_file: Path, abi: str, facts: str) -> ConvertResult:
+        """Writes a plan, and as code where that is wanted and can be compiled."""
+        write_plan(plan, plan_file)
+        ending, code_files = _code(prepared.deployment, abi, plan, plan_file)
+        return ConvertResult(
+            ending=ending,
+            provenance=Provenance(fingerprint=row_fingerprint(plan.target)),
+            graph=_graph_figures(prepared),
+            plan=PlanFigures(
+                abi=abi,
+                facts=facts,
+                plan_file=str(plan_file),
+                data_file=str(data_file(plan_file)),
+                code_files=tuple(map(str, code_files)),
+                steps=len(plan.steps),
+                macs=plan.macs,
+                weights_bytes=plan.weights_bytes,
+                tensors=inspected_tensors(plan.contents) if self._options.explain else (),
+            ),
+        )
 
 
 def _was_not_reached(row: ConvertRow) -> bool:
@@ -146,39 +202,6 @@ def _without_missing(row: ConvertRow, tell: Tell) -> ConvertRow | None:
     return row.model_copy(update={"status": Status.OK, "reason": ""}) if has_no_code else None
 
 
-def _measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ConvertResult:
-    target, cpu = opened.target(prepared, runtime), opened.cpu_choice(prepared, runtime)
-    plan, plan_file = opened.plan(prepared, runtime, target, cpu=cpu)
-    return _written(prepared, plan, plan_file, opened.unit.abi, "unit")
-
-
-def _row_without_unit(pair: TargetPair, facts: TargetFacts | None, prepared: Prepared, runtime: Runtime) -> ConvertRow:
-    identity = Identity(
-        unit="",
-        soc=pair.soc,
-        device_model="",
-        library=prepared.deployment.library_name,
-        model=prepared.name,
-        runtime=runtime,
-    )
-    conditions = Conditions(_settings(prepared.settings, runtime))
-    return make_row(ConvertRow, identity, conditions, _result_without_unit(pair, facts, prepared, runtime))
-
-
-def _result_without_unit(
-    pair: TargetPair, facts: TargetFacts | None, prepared: Prepared, runtime: Runtime
-) -> ConvertResult:
-    source = "none" if runtime == "cpu" else facts.source if facts else ""
-    workspace = Workspace(prepared.deployment.library_name)
-    plan_file = workspace.plan_file(prepared.name, pair.abi, pair.soc, runtime)
-    try:
-        plan = plans.lowered(prepared, _target(pair, facts, prepared, runtime), prepared.options())
-        return _written(prepared, plan, plan_file, pair.abi, source)
-    except FarmError as error:
-        figures = PlanFigures(abi=pair.abi, facts=source)
-        return ConvertResult(ending=Failure.of(error), graph=_graph_figures(prepared), plan=figures)
-
-
 def _target(pair: TargetPair, facts: TargetFacts | None, prepared: Prepared, runtime: Runtime) -> Target:
     """What to lower a model to; raises UnsupportedError where nothing is known of a GPU that would be needed."""
     if runtime == "cpu":
@@ -187,27 +210,6 @@ def _target(pair: TargetPair, facts: TargetFacts | None, prepared: Prepared, run
     if facts is None:
         raise nothing_known(pair)
     return choose_target(pair.unit, facts.probe, prepared, runtime)
-
-
-def _written(prepared: Prepared, plan: Plan, plan_file: Path, abi: str, facts: str) -> ConvertResult:
-    """Writes a plan, and as code where that is wanted and can be compiled."""
-    write_plan(plan, plan_file)
-    ending, code_files = _code(prepared.deployment, abi, plan, plan_file)
-    return ConvertResult(
-        ending=ending,
-        provenance=Provenance(fingerprint=row_fingerprint(plan.target)),
-        graph=_graph_figures(prepared),
-        plan=PlanFigures(
-            abi=abi,
-            facts=facts,
-            plan_file=str(plan_file),
-            data_file=str(data_file(plan_file)),
-            code_files=tuple(map(str, code_files)),
-            steps=len(plan.steps),
-            macs=plan.macs,
-            weights_bytes=plan.weights_bytes,
-        ),
-    )
 
 
 def _code(deployment: Deployment, abi: str, lowered: Plan, plan_file: Path) -> tuple[Ending, list[Path]]:

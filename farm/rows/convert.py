@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from farm.rows.inspect import InspectedTensor
 from farm.rows.record import Record
 from farm.rows.result import Result
 from farm.rows.row import Row
@@ -30,6 +31,7 @@ class PlanFigures(Record):
 
     `facts` is where that which is known of the SoC comes from: `unit` (it was asked), `file` (--target-file), `stored`
     (a unit of it was asked once), `shipped` (farm's own table), `none` (a plan for the runtime cpu needs nothing).
+    `tensors` are those of the plan where they were asked for (--explain).
     """
 
     abi: str = ""
@@ -40,6 +42,7 @@ class PlanFigures(Record):
     steps: int | None = None
     macs: int | None = None
     weights_bytes: int | None = None
+    tensors: tuple[InspectedTensor, ...] = ()
 
 
 class ConvertRow(PlanFigures, GraphFigures, Row):

@@ -11,6 +11,7 @@ from farm.rows.benchmark import BenchmarkRow
 from farm.rows.compare import CompareRow
 from farm.rows.convert import ConvertRow
 from farm.rows.forecast import ForecastRow
+from farm.rows.inspect import InspectRow
 from farm.rows.nightly import NightlyRow
 from farm.rows.opbench import OpbenchRow
 from farm.rows.row import Row
@@ -22,6 +23,7 @@ ROW_TYPES: tuple[type[Row], ...] = (
     CompareRow,
     ConvertRow,
     ForecastRow,
+    InspectRow,
     NightlyRow,
     OpbenchRow,
     RunRow,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from runtime.graph import Array
-
-Shape = tuple[int, ...]
+from runtime.layout.arrangement import Arrangement, Shape
 
 
 def nhwc_size(shape: Shape, stride: int = 0) -> int:
@@ -37,19 +35,19 @@ def nhwc_view(storage: Array, shape: Shape, offset: int = 0, stride: int = 0) ->
     return as_strided(storage.reshape(-1)[offset:], (batch, channels, *spatial), byte_strides)
 
 
-def pack_rows(weights: Array, block: int) -> Array:
-    """Weights [groups, rows, cols] as [groups][ceil(rows/block)][cols][block], zero-filled, one-dimensional.
+def packed_rows(block: int) -> Arrangement:
+    """Weights [groups, rows, cols] as [groups][ceil(rows/block)][cols][block], zero-filled.
 
     So a kernel that computes `block` neighbouring rows reads their weights of one column with one vector load.
     """
-    groups, rows, cols = weights.shape
-    blocks = -(-rows // block)
-    padded = np.pad(weights, ((0, 0), (0, blocks * block - rows), (0, 0)))
-    return np.ascontiguousarray(padded.reshape(groups, blocks, block, cols).transpose(0, 1, 3, 2)).reshape(-1)
+    return Arrangement("grc", "gRcr", block)
+
+
+def pack_rows(weights: Array, block: int) -> Array:
+    """Weights [groups, rows, cols] in `packed_rows`, one-dimensional."""
+    return packed_rows(block).pack(weights).reshape(-1)
 
 
 def unpack_rows(packed: Array, groups: int, rows: int, cols: int, block: int) -> Array:
     """The weights [groups, rows, cols] that `pack_rows` packed with this block."""
-    blocks = -(-rows // block)
-    split = packed.reshape(groups, blocks, cols, block).transpose(0, 1, 3, 2)
-    return split.reshape(groups, blocks * block, cols)[:, :rows]
+    return packed_rows(block).unpack(packed, (groups, rows, cols))

@@ -29,13 +29,10 @@ import dataclasses
 import enum
 import math
 
-import numpy as np
-
 from runtime.graph import Array
+from runtime.layout.arrangement import Arrangement, Shape
 
 LANES = 4  # components of an RGBA pixel
-
-Shape = tuple[int, ...]
 
 
 class ImageLayout(enum.StrEnum):
@@ -50,83 +47,40 @@ class ImageLayout(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Rule:
-    """A layout as data: one letter an axis, in origin order.
+class Pixels:
+    """A layout as data: the first `rows` stored axes count rows of the image, the others columns, the last lanes."""
 
-    Four neighbours on axis `lanes` share a pixel, so that in `rows` and `columns` (slowest axis first) this letter
-    stands for the blocks of four. Axes in `rounded` are extended to a multiple of four; those in `single` must be 1.
-    """
+    arrangement: Arrangement
+    rows: int
 
-    axes: str
-    lanes: str
-    rows: str
-    columns: str
-    rounded: str = ""
-    single: str = ""
+    def size(self, shape: Shape) -> tuple[int, int]:
+        """Width and height in pixels."""
+        extents = self.arrangement.extents(shape)
+        return math.prod(extents[self.rows : -1]), math.prod(extents[: self.rows])
 
 
-_RULES = {
-    ImageLayout.CHANNEL_MAJOR: _Rule("nchw", lanes="c", rows="nh", columns="cw"),
-    ImageLayout.HEIGHT_MAJOR: _Rule("nchw", lanes="h", rows="nh", columns="cw"),
-    ImageLayout.WIDTH_MAJOR: _Rule("nchw", lanes="w", rows="nh", columns="cw"),
-    ImageLayout.CONV_FILTER: _Rule("oihw", lanes="o", rows="ohw", columns="i", rounded="i"),
-    ImageLayout.DEPTHWISE_FILTER: _Rule("cmhw", lanes="c", rows="c", columns="mhw", single="m"),
-    ImageLayout.ARGUMENT: _Rule("c", lanes="c", rows="", columns="c"),
+PIXELS = {
+    ImageLayout.CHANNEL_MAJOR: Pixels(Arrangement("nchw", "nhCwc", LANES), 2),
+    ImageLayout.HEIGHT_MAJOR: Pixels(Arrangement("nchw", "nHcwh", LANES), 2),
+    ImageLayout.WIDTH_MAJOR: Pixels(Arrangement("nchw", "nhcWw", LANES), 2),
+    ImageLayout.CONV_FILTER: Pixels(Arrangement("oihw", "Ohwio", LANES, rounded="i"), 3),
+    ImageLayout.DEPTHWISE_FILTER: Pixels(Arrangement("cmhw", "Cmhwc", LANES, single="m"), 1),
+    ImageLayout.ARGUMENT: Pixels(Arrangement("c", "Cc", LANES), 0),
 }
 
 
 def image_size(layout: ImageLayout, shape: Shape) -> tuple[int, int]:
     """Width and height in pixels of the image that holds a tensor of this shape (origin order)."""
-    extents = _extents(layout, shape)
-    rule = _RULES[layout]
-    return math.prod(extents[axis] for axis in rule.columns), math.prod(extents[axis] for axis in rule.rows)
+    return PIXELS[layout].size(shape)
 
 
 def to_image(array: Array, layout: ImageLayout) -> Array:
     """The pixels [height, width, 4] of a tensor in origin order; its element type is kept, gaps are zero."""
-    rule = _RULES[layout]
-    extents = _extents(layout, array.shape)
-    padded = np.pad(
-        array, [(0, stored - size) for stored, size in zip(_stored(rule, extents), array.shape, strict=True)]
-    )
-    order = [_split_axes(rule).index(axis) for axis in (*rule.rows, *rule.columns, "lane")]
     width, height = image_size(layout, array.shape)
-    return padded.reshape(_split_shape(rule, extents)).transpose(order).reshape(height, width, LANES)
+    return PIXELS[layout].arrangement.pack(array).reshape(height, width, LANES)
 
 
 def from_image(pixels: Array, layout: ImageLayout, shape: Shape) -> Array:
     """The tensor of `shape` (origin order) in the upper left of an image [height, width, 4]; inverse of `to_image`."""
-    rule = _RULES[layout]
-    extents = _extents(layout, shape)
     width, height = image_size(layout, shape)
-    stored_order = (*rule.rows, *rule.columns, "lane")
-    split = pixels[:height, :width].reshape([LANES if axis == "lane" else extents[axis] for axis in stored_order])
-    padded = split.transpose([stored_order.index(axis) for axis in _split_axes(rule)]).reshape(_stored(rule, extents))
-    return padded[tuple(slice(size) for size in shape)]
-
-
-def _extents(layout: ImageLayout, shape: Shape) -> dict[str, int]:
-    """Axis -> its extent in the image: blocks of four on the axis of the lanes, else elements."""
-    rule = _RULES[layout]
-    if len(shape) != len(rule.axes):
-        raise ValueError(f"{layout} holds tensors of {len(rule.axes)} axes, not of shape {shape}")
-    sizes = dict(zip(rule.axes, shape, strict=True))
-    if any(sizes[axis] != 1 for axis in rule.single):
-        raise ValueError(f"{layout}: a multiplier other than 1 in shape {shape}")
-    for axis in rule.rounded:
-        sizes[axis] = -(-sizes[axis] // LANES) * LANES
-    return sizes | {rule.lanes: -(-sizes[rule.lanes] // LANES)}
-
-
-def _stored(rule: _Rule, extents: dict[str, int]) -> Shape:
-    """The tensor's shape with its padding."""
-    return tuple(extents[axis] * (LANES if axis == rule.lanes else 1) for axis in rule.axes)
-
-
-def _split_axes(rule: _Rule) -> list[str]:
-    """The axes in origin order, the lanes behind their blocks."""
-    return [part for axis in rule.axes for part in ((axis, "lane") if axis == rule.lanes else (axis,))]
-
-
-def _split_shape(rule: _Rule, extents: dict[str, int]) -> Shape:
-    return tuple(LANES if axis == "lane" else extents[axis] for axis in _split_axes(rule))
+    return PIXELS[layout].arrangement.unpack(pixels[:height, :width], shape)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from runtime.errors import UnsupportedError
 from runtime.kernels.spec import ArgumentForm
-from runtime.layout.image import image_size
 from runtime.lowering.builder import Builder, Launch
+from runtime.lowering.contents import stored_tensors
 from runtime.lowering.memory import BufferLifetime, ImageLifetime, plan_arenas, plan_images
 from runtime.lowering.value import Value
 from runtime.plan.container import align
@@ -120,12 +120,13 @@ class PlacedValues:
             self._places[id(root)] = _Place(first + slot)
         pixel_bytes = {ImageFormat.FLOAT: 16, ImageFormat.HALF: 8}
         self.peak_bytes += sum(w * h * pixel_bytes[ImageFormat(form)] for w, h, form in slots)
-        self.sum_bytes += sum(n.width * n.height * pixel_bytes[ImageFormat(n.format)] for n in needs)
+        self.sum_bytes += sum(root.size_bytes for root in roots)
 
 
 def image_size_of(value: Value) -> tuple[int, int]:
     """Returns width and height, in pixels, of the image that holds a value."""
-    return image_size(value.layout, value.shape)
+    height, width, _ = value.stored.shape
+    return width, height
 
 
 def _format(value: Value) -> ImageFormat:
@@ -164,6 +165,7 @@ def assemble_plan(builder: Builder) -> Plan:
         data=bytes(memory.data),
         peak_bytes=memory.peak_bytes,
         sum_bytes=memory.sum_bytes,
+        contents=stored_tensors(builder),
     )
 
 

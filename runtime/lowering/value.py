@@ -8,7 +8,8 @@ import math
 from runtime.graph import Array
 from runtime.layout.blocked import blocked_shape, is_blocked_row_major
 from runtime.layout.image import ImageLayout
-from runtime.types import ELEMENT_BYTES, ElementType, Role, Storage
+from runtime.layout.storage import NHWC, ROW_MAJOR, StorageFormat, TensorStorage, blocked, of_image
+from runtime.types import ELEMENT_BYTES, ElementType, Origin, OriginFormat, Role, Storage
 
 
 @dataclasses.dataclass(eq=False)
@@ -53,12 +54,23 @@ class Value:
         return ELEMENT_BYTES[self.element]
 
     @property
+    def format(self) -> StorageFormat:
+        """The storage format, of axes that are taken by position."""
+        if self.storage == Storage.IMAGE:
+            return of_image(self.layout)
+        if self.storage == Storage.BLOCKED:
+            return blocked(self.block)
+        return NHWC if self.storage == Storage.NHWC else ROW_MAJOR
+
+    @property
+    def stored(self) -> TensorStorage:
+        """How it lies in memory if it has that for itself; shape and padding there follow from it."""
+        return TensorStorage(Origin(OriginFormat.ND, self.shape), self.format)
+
+    @property
     def size_bytes(self) -> int:
-        """Bytes that a buffer value occupies, those of lanes without a channel included."""
-        if self.data is not None:
-            return self.data.nbytes
-        shape = self.shape if self.storage != Storage.BLOCKED else blocked_shape(self.shape, self.block)
-        return math.prod(shape) * self.element_bytes
+        """Bytes that the value occupies, padding included."""
+        return self.data.nbytes if self.data is not None else self.stored.elements * self.element_bytes
 
     @property
     def pixels(self) -> int:

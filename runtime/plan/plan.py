@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Mapping
 
 from runtime.kernels.spec import Kernel, Variant
+from runtime.layout.storage import TensorStorage
 from runtime.plan.records import ArgKind, PoolKind, StepFlag, StepKind
 from runtime.target import Target
-from runtime.types import ElementType, ImageFormat, Role, Storage
+from runtime.types import ELEMENT_BYTES, ElementType, ImageFormat, Role, Storage
 
 Size3 = tuple[int, int, int]
 
@@ -114,6 +116,47 @@ class Tensor:
     step: int | None
 
 
+class ContentKind(enum.StrEnum):
+    """What a tensor is to its plan."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    ACTIVATION = "activation"
+    WEIGHTS = "weights"
+    SCRATCH = "scratch"
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredTensor:
+    """A tensor of a plan in one storage; intermediate ones, weights and working memory have one, too.
+
+    Attributes:
+        memory: `buffer`, `image` or `cpu`.
+        part_of: whose memory it lies in; empty where it has its own.
+        written_by: steps that write it, by index; inputs and weights have none.
+        read_by: steps that read it.
+    """
+
+    name: str
+    kind: ContentKind
+    storage: TensorStorage
+    element_type: ElementType
+    memory: str
+    part_of: str = ""
+    written_by: tuple[int, ...] = ()
+    read_by: tuple[int, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes in memory, padding included; where it is a part, what it would take alone."""
+        return self.storage.elements * ELEMENT_BYTES[self.element_type]
+
+    @property
+    def padding_bytes(self) -> int:
+        """Bytes in memory that hold no element of the tensor."""
+        return self.storage.padding * ELEMENT_BYTES[self.element_type]
+
+
 @dataclasses.dataclass(frozen=True)
 class Expectation:
     """What a trial of `step` must give: after the steps up to `check_step`, tensor number `tensor` is compared.
@@ -133,6 +176,7 @@ class Plan:
     """A graph lowered to one target. `data` is the content of the data file.
 
     `peak_bytes` is what the activations take after sharing memory by lifetime, `sum_bytes` what they would without.
+    `contents` has every tensor in every storage that a step uses; plan files do not hold it.
     """
 
     model: str
@@ -145,6 +189,7 @@ class Plan:
     peak_bytes: int
     sum_bytes: int
     expectations: tuple[Expectation, ...] = ()
+    contents: tuple[StoredTensor, ...] = ()
 
     @property
     def inputs(self) -> list[Tensor]:

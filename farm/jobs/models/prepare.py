@@ -27,12 +27,11 @@ from farm.model.source_model import READERS, read_source_model
 from runtime.convert import convert
 from runtime.errors import ConfigError, ModelError, UnsupportedError
 from runtime.evaluate import evaluate
-from runtime.formats.origin import OriginFormat
 from runtime.graph import Graph
 from runtime.importers.custom_nodes import CustomNames
 from runtime.lowering.lower import Options
 from runtime.passes.pipeline import PassReport
-from runtime.types import Precision
+from runtime.types import OriginFormat, Precision
 
 Array = npt.NDArray[Any]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from runtime.kernels.image.spec import Images, activation_image, blocks_of, image_kernel, pixel_grid
 from runtime.kernels.spec import Defines, Dims, Variant, WorkItems
-from runtime.layout.image import LANES, ImageLayout, Shape
+from runtime.layout.arrangement import Shape
+from runtime.layout.image import LANES, ImageLayout
 
 _EXTENTS = "batch channels height width"
 _STRIDES = "stride_n stride_c stride_h stride_w"

@@ -19,7 +19,8 @@ from runtime.kernels.spec import (
     needs_half,
     no_macs,
 )
-from runtime.layout.image import LANES, ImageLayout, Shape, image_size
+from runtime.layout.arrangement import Shape
+from runtime.layout.image import LANES, ImageLayout, image_size
 from runtime.target import Target, runs_on_cpu
 
 Images = dict[str, tuple[ImageLayout, Shape]]  # tensor argument -> its layout, and its shape in origin order

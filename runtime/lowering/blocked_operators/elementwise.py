@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from runtime.graph import Graph, Node
+from runtime.layout.arrangement import Shape
 from runtime.layout.blocked import blocked_shape
-from runtime.layout.buffer import Shape
 from runtime.lowering.activation import activation_code
 from runtime.lowering.blocked_operators.operator import BlockedOperator, any_image
 from runtime.lowering.builder import Builder

@@ -6,8 +6,8 @@ import math
 
 from runtime.graph import Graph, Node
 from runtime.kernels.codes import Pad
+from runtime.layout.arrangement import Shape
 from runtime.layout.blocked import blocked_shape
-from runtime.layout.buffer import Shape
 from runtime.lowering.blocked_operators.operator import BlockedOperator, any_image, is_image
 from runtime.lowering.builder import Builder
 from runtime.lowering.value import Value, row_major

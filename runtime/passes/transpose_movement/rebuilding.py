@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from runtime.formats.permutation import Permutation, moves_elements, permuted
-from runtime.graph import Graph, Node, TensorInfo
+from runtime.formats.permutation import Permutation, composed, moves_elements, permuted
+from runtime.graph import Graph, MovedTensor, Node, TensorInfo
 from runtime.operators import infer_dtype, infer_shape, input_shapes
 from runtime.passes.transpose_movement.regions import Movable, Region, aligned
 
@@ -81,8 +81,16 @@ class Rebuilding:
 
     def _new_form(self, root: str, frame: int) -> str:
         """The name of a form that is about to be written."""
-        name = self._names.get((root, frame)) or self._unused_tensor(f"{root}/transposed")
+        name = self._names.get((root, frame)) or self._moved(root, frame)
         self._forms[root, frame] = name
+        return name
+
+    def _moved(self, root: str, frame: int) -> str:
+        """A new name for a form that the graph did not have; the graph remembers which tensor it is."""
+        name, moved = self._unused_tensor(f"{root}/transposed"), self._graph.moved
+        perm = self._regions[root].perm_from(1 - frame)
+        source = moved.get(root, MovedTensor(root, tuple(range(len(perm)))))
+        moved[name] = MovedTensor(source.tensor, composed(source.perm, perm))
         return name
 
     def _unused_tensor(self, name: str) -> str:

@@ -74,6 +74,7 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "emulate board": ("status", {"folder", "state", "process", "unit", "devices_file", "known_hosts"}),
     "emulate phone": ("--port 0", {"address", "port", "serial", "soc", "model", "root"}),
     "forecast": ("tiny.yml", set()),
+    "inspect": ("tiny.yml", set()),
     "nightly": ("nightly.yml --dry-run", {"repeats", "units"}),
     "opbench": ("--filter Sigmoid --min-time 0.001 --memory buffer --precision fp32", set()),
     "operators": ("", {"operators", "checks"}),
@@ -89,7 +90,7 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "zoo list": ("", {"models"}),
     "zoo write": ("mobilenet_v1 -o net.onnx --width 0.25 --size 32 --classes 2", {"file", "size_bytes"}),
 }
-WITH_ROWS = {"benchmark", "bisect", "compare", "convert", "demo", "forecast", "opbench", "run", "tune"}
+WITH_ROWS = {"benchmark", "bisect", "compare", "convert", "demo", "forecast", "inspect", "opbench", "run", "tune"}
 JOBS = {"demo": "run", "bisect": "compare"}  # the job that rows are of, where it is not the command
 NEEDS_OPENCL = {"opbench"}
 

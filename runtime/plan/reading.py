@@ -1,0 +1,143 @@
+"""Reads a plan file back as far as it describes itself: steps, and the storage of what it knows the shape of.
+
+Intermediate buffers have no record of their own; the executors only need where a step's arguments lie.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from runtime.errors import FormatError
+from runtime.layout.image import LANES, ImageLayout
+from runtime.layout.storage import NHWC, ROW_MAJOR, StorageFormat, TensorStorage, of_image, rows_in_blocks
+from runtime.plan.container import Sections, read_file, string_reader
+from runtime.plan.plan import ContentKind, StoredTensor
+from runtime.plan.records import MAX_RANK, NO_DATA, NONE_U32, PLAN_MAGIC, ArgKind, PoolKind, SectionId, StepKind
+from runtime.types import ElementType, ImageFormat, Origin, OriginFormat, Precision, Role, Storage
+
+PIXELS = StorageFormat("pixels")  # an image of which a plan file does not tell the layout
+_FORMATS = {Storage.FLAT: ROW_MAJOR, Storage.NHWC: NHWC, Storage.IMAGE: of_image(ImageLayout.CHANNEL_MAJOR)}
+_KINDS = {Role.INPUT: ContentKind.INPUT, Role.OUTPUT: ContentKind.OUTPUT}
+
+
+@dataclasses.dataclass(frozen=True)
+class StepRecord:
+    """A step of a file. `operands`: its memory arguments, the written one last, as kind, index and element offset."""
+
+    name: str
+    op: str
+    kernel: str
+    kind: StepKind
+    macs: int
+    operands: tuple[tuple[ArgKind, int, int], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanFile:
+    """What a plan file tells: its tensors are inputs, outputs, images and packed weights."""
+
+    model: str
+    precision: Precision
+    gpu_family: str
+    runtime_version: str
+    steps: tuple[StepRecord, ...]
+    tensors: tuple[StoredTensor, ...]
+    weights_bytes: int
+    activations_bytes: int
+
+    @property
+    def uses_gpu(self) -> bool:
+        """Whether any step needs OpenCL."""
+        return any(step.kind == StepKind.OPENCL for step in self.steps)
+
+
+def read_plan_file(path: Path) -> PlanFile:
+    """Reads a plan file; ConfigError if it cannot be read, FormatError, which names it, if it is damaged."""
+    sections = read_file(path, PLAN_MAGIC)
+    try:
+        return _plan(sections)
+    except (KeyError, IndexError, ValueError) as error:
+        raise FormatError(f"{path}: damaged: {error}; write it again with `farm convert`") from None
+
+
+def _plan(sections: Sections) -> PlanFile:
+    string, meta = string_reader(sections), sections[SectionId.META][0]
+    steps = tuple(_step(row, sections, string) for row in sections[SectionId.STEP])
+    element = ElementType.F32 if Precision(int(meta["precision"])) == Precision.FP32 else ElementType.F16
+    memory = "buffer" if any(step.kind == StepKind.OPENCL for step in steps) else "cpu"
+    tensors = (
+        *(_tensor(row, string, steps, memory) for row in sections[SectionId.TENSOR]),
+        *(_image(index, row, steps) for index, row in enumerate(sections[SectionId.IMAGE])),
+        *(_packed(row, steps, element, memory) for row in sections[SectionId.PACK]),
+    )
+    return PlanFile(
+        model=string(int(meta["model"])),
+        precision=Precision(int(meta["precision"])),
+        gpu_family=string(int(meta["gpu_family"])),
+        runtime_version=string(int(meta["runtime_version"])),
+        steps=steps,
+        tensors=tensors,
+        weights_bytes=int(meta["data_size"]),
+        activations_bytes=_scratch_bytes(sections, tensors),
+    )
+
+
+def _scratch_bytes(sections: Sections, tensors: tuple[StoredTensor, ...]) -> int:
+    pools = sum(int(row["size"]) for row in sections[SectionId.POOL] if row["kind"] == PoolKind.SCRATCH)
+    return pools + sum(tensor.size_bytes for tensor in tensors if tensor.kind == ContentKind.SCRATCH)
+
+
+def _step(row: Any, sections: Sections, string: Any) -> StepRecord:
+    first, count = int(row["first_arg"]), int(row["arg_count"])
+    args = [(int(arg["kind"]), int(arg["value"])) for arg in sections[SectionId.ARG][first : first + count]]
+    if len(args) != count:
+        raise ValueError(f"arguments {first} to {first + count} of {len(sections[SectionId.ARG])}")
+    name, op, kernel = (string(int(row[field])) for field in ("name", "op", "kernel"))
+    return StepRecord(name, op, kernel, StepKind(int(row["kind"])), int(row["macs"]), tuple(_operands(args)))
+
+
+def _operands(args: list[tuple[int, int]]) -> Iterator[tuple[ArgKind, int, int]]:
+    """The memory arguments of a step; a pool's element offset is the argument behind it."""
+    for (kind, value), (_, following) in zip(args, [*args[1:], (0, 0)], strict=True):
+        if kind in (ArgKind.POOL, ArgKind.IMAGE):
+            yield ArgKind(kind), value, following if kind == ArgKind.POOL else 0
+
+
+def _uses(steps: tuple[StepRecord, ...], operand: tuple[ArgKind, int, int]) -> dict[str, tuple[int, ...]]:
+    """Which steps write and which read an operand."""
+    written = tuple(index for index, step in enumerate(steps) if step.operands[-1:] == (operand,))
+    read = tuple(index for index, step in enumerate(steps) if operand in step.operands[:-1])
+    return {"written_by": written, "read_by": read}
+
+
+def _tensor(row: Any, string: Any, steps: tuple[StepRecord, ...], memory: str) -> StoredTensor:
+    rank = int(row["rank"])
+    if rank > MAX_RANK:
+        raise ValueError(f"a tensor of {rank} axes")
+    if row["step"] != NONE_U32 and row["step"] >= len(steps):
+        raise ValueError(f"a tensor of step {row['step']} of {len(steps)}")
+    storage, element = _FORMATS[Storage(int(row["storage"]))], ElementType(int(row["element_type"]))
+    origin = Origin(OriginFormat.ND, tuple(int(size) for size in row["shape"][:rank]))
+    uses = _uses(steps, (ArgKind.POOL, int(row["place"]), int(row["offset"])))
+    kind = _KINDS.get(Role(int(row["role"])), ContentKind.ACTIVATION)
+    return StoredTensor(string(int(row["name"])), kind, TensorStorage(origin, storage), element, memory, "", **uses)
+
+
+def _image(index: int, row: Any, steps: tuple[StepRecord, ...]) -> StoredTensor:
+    element = ElementType.F32 if ImageFormat(int(row["format"])) == ImageFormat.FLOAT else ElementType.F16
+    origin = Origin(OriginFormat.ND, (int(row["height"]), int(row["width"]), LANES))
+    kind = ContentKind.SCRATCH if row["data_offset"] == NO_DATA else ContentKind.WEIGHTS
+    uses = _uses(steps, (ArgKind.IMAGE, index, 0))
+    return StoredTensor(f"image {index}", kind, TensorStorage(origin, PIXELS), element, "image", "", **uses)
+
+
+def _packed(row: Any, steps: tuple[StepRecord, ...], element: ElementType, memory: str) -> StoredTensor:
+    step, block = int(row["step"]), int(row["block"])
+    if step >= len(steps) or not block:
+        raise ValueError(f"weights of step {step} of {len(steps)} in blocks of {block}")
+    origin = Origin(OriginFormat.ND, (int(row["groups"]), int(row["rows"]), int(row["cols"])))
+    storage = TensorStorage(origin, rows_in_blocks(block))
+    return StoredTensor(f"{steps[step].name}:weights", ContentKind.WEIGHTS, storage, element, memory, "", (), (step,))
