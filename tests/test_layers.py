@@ -41,7 +41,7 @@ ORDER = {
         "config operators rows",
         "soc toolchain workspace",
         "atomic_file",
-        "host_system safe_text",
+        "host_system processes safe_text",
     ],
     "farm.jobs": [
         "demo",
@@ -67,7 +67,7 @@ ORDER = {
         "attention",
         "generic",
         "extras functions graph recurrence transposed_convolution types version",
-        "errors regular_file",
+        "errors regular_file signed_ranks",
     ],
 }
 # Packages that only these may import: the tuner measures what it is given, and never knows the controller.
