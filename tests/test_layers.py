@@ -42,7 +42,7 @@ ORDER = {
         "config operators rows",
         "soc toolchain workspace",
         "atomic_file",
-        "host_system safe_text",
+        "host_system processes safe_text",
     ],
     "farm.jobs": [
         "demo",
@@ -68,7 +68,7 @@ ORDER = {
         "attention shape_functions",
         "generic",
         "extras functions graph recurrence transposed_convolution version",
-        "errors regular_file types",
+        "errors regular_file signed_ranks types",
     ],
 }
 # Packages that only these may import: the tuner measures what it is given, and never knows the controller.

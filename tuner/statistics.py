@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from runtime import signed_ranks
+
 MINIMUM_ROUNDS = 5  # with fewer, an interval says nothing
 _RESAMPLES = 2000
 
@@ -65,18 +67,14 @@ def ratio_of_medians(candidate: Rounds, default: Rounds, confidence: float = 0.9
 def ratio_of_pairs(candidate: Sequence[float], default: Sequence[float], confidence: float = 0.95) -> Ratio | None:
     """Ratio of times that were measured in pairs, such as two processes that ran in turns; None under MINIMUM_ROUNDS.
 
-    Each pair is one replicate, so that what a process got by chance counts as noise. The estimate is the median of the
-    averages of all two pairs' log ratios, its interval that of Wilcoxon's signed ranks: exact for any symmetric noise,
-    however heavy its tails (J. Hodges and E. Lehmann, 1963).
+    Each pair is one replicate, so that what a process got by chance counts as noise. Estimate and interval are those of
+    signed ranks of the log ratios: exact for any symmetric noise, however heavy its tails.
     """
     count = min(len(candidate), len(default))
     if count < MINIMUM_ROUNDS:
         return None
     logs = np.log(np.asarray(candidate[:count], float) / np.asarray(default[:count], float))
-    first, second = np.triu_indices(count)
-    averages = np.sort((logs[first] + logs[second]) / 2.0)
-    outside = _signed_rank_quantile(count, (1.0 - confidence) / 2.0)
-    low, value, high = np.exp([averages[outside], np.median(averages), averages[len(averages) - 1 - outside]])
+    low, value, high = np.exp(signed_ranks.shift(logs, confidence))
     return Ratio(float(value), float(low), float(high))
 
 
@@ -97,14 +95,6 @@ def true_discoveries(chances: Sequence[float], false_rate: float) -> list[bool]:
     ordered = sorted(chances)
     believed = [chance for rank, chance in enumerate(ordered, 1) if chance <= false_rate * rank / len(ordered)]
     return [bool(believed) and chance <= believed[-1] for chance in chances]
-
-
-def _signed_rank_quantile(count: int, tail: float) -> int:
-    """The largest number of averages that may lie outside on each side; 0 where `count` is too small for the tail."""
-    ways = np.ones(1)
-    for rank in range(1, count + 1):
-        ways = np.concatenate([ways, np.zeros(rank)]) + np.concatenate([np.zeros(rank), ways])
-    return max(int(np.searchsorted(np.cumsum(ways) / 2.0**count, tail, side="right")) - 1, 0)
 
 
 def _matrix(rounds: Rounds) -> npt.NDArray[np.float64]:

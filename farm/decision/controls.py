@@ -9,7 +9,7 @@ reports is a false alarm, except next to a level shift that the history really h
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from scipy import stats
 
@@ -21,22 +21,40 @@ from farm.decision.timed import TimedTest
 from farm.rows.series import Metric, Nature, Point, Series
 
 NIGHTS_PER_WEEK = 7
-COMPARED_NIGHTS = 28  # of each series: enough of many, and quick
+COMPARED_NIGHTS = 28  # of each series
+MOST_COMPARISONS = 20_000  # of all series, about
 HISTORY_WINDOWS = 1
 LEAST_NIGHTS = 8
 TAIL = 0.025
 
 
+@dataclasses.dataclass(frozen=True)
+class ControlCount:
+    """How many comparisons of a series were made, and in how many of them the decision reported a change."""
+
+    comparisons: int
+    alarms: int
+
+
 def estimate_false_alarms(series: Series, rules: Rules = RULES) -> ControlReport | None:
     """Estimates the false-alarm rate of all these series together; None while every series has too few nights."""
-    timed = {key: points for key, points in series.items() if key.metric.info.nature == Nature.TIMED}
-    counts = [_count_alarms(points, key.metric, rules) for key, points in timed.items()]
-    comparisons, alarms = sum(count for count, _ in counts), sum(count for _, count in counts)
+    return control_report(count_alarms(points, key.metric, rules=rules) for key, points in series.items())
+
+
+def control_report(counts: Iterable[ControlCount | None]) -> ControlReport | None:
+    """The rate that the counts of all series give; None where no comparison was made."""
+    timed = [count for count in counts if count]
+    comparisons, alarms = sum(count.comparisons for count in timed), sum(count.alarms for count in timed)
     if not comparisons:
         return None
     per_week = NIGHTS_PER_WEEK * len(timed) / comparisons
     low, high = poisson_interval(alarms)
     return ControlReport(comparisons, alarms, alarms * per_week, low * per_week, high * per_week)
+
+
+def compared_nights(series: int) -> int:
+    """How many nights of each of so many series to compare: enough of many, and quick."""
+    return min(COMPARED_NIGHTS, max(1, MOST_COMPARISONS // max(series, 1)))
 
 
 def poisson_interval(count: int) -> tuple[float, float]:
@@ -45,13 +63,17 @@ def poisson_interval(count: int) -> tuple[float, float]:
     return low, float(stats.chi2.isf(TAIL, 2 * (count + 1))) / 2
 
 
-def _count_alarms(points: Sequence[Point], metric: Metric, rules: Rules) -> tuple[int, int]:
-    """Counts the comparisons and the false alarms of a series."""
+def count_alarms(
+    points: Sequence[Point], metric: Metric, nights: int = COMPARED_NIGHTS, rules: Rules = RULES
+) -> ControlCount | None:
+    """Counts the comparisons of the last nights of a series and their false alarms; None where it has no times."""
+    if metric.info.nature != Nature.TIMED:
+        return None
     past = SeriesHistory.of(points, points[-1].identity) if points else SeriesHistory()
-    newest = past.points[-(COMPARED_NIGHTS + HISTORY_WINDOWS * rules.window_nights) :]
+    newest = past.points[-(nights + HISTORY_WINDOWS * rules.window_nights) :]
     compared = [point for point in newest if _has_both(point)]
     steps = {past.points[step.at].run for step in past.level_shifts}
-    history = SeriesHistory.of([_of_arm(point, "a") for point in compared[:-COMPARED_NIGHTS]], "")
+    history = SeriesHistory.of([_of_arm(point, "a") for point in compared[:-nights]], "")
     comparisons = alarms = 0
     for at in range(len(history), len(compared)):
         near = max(rules.onset_nights)
@@ -60,7 +82,7 @@ def _count_alarms(points: Sequence[Point], metric: Metric, rules: Rules) -> tupl
             comparisons += 1
             alarms += _is_alarm(history, compared[at], metric, rules)
         history = history.with_night(_of_arm(compared[at], "a"))
-    return comparisons, alarms
+    return ControlCount(comparisons, alarms)
 
 
 def _is_alarm(history: SeriesHistory, point: Point, metric: Metric, rules: Rules) -> bool:

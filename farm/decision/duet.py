@@ -13,17 +13,15 @@ small to ever fall below their part spend nothing and leave it to the next.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from farm.decision.judgement import Judgement, Verdict
 from farm.rows.duet import SoftwareVerdict
+from runtime import signed_ranks
 
-Array = npt.NDArray[np.float64]
 Pairs = Sequence[tuple[float, float]]
 TAIL_95 = 0.025
 CHANGED = (
@@ -85,8 +83,8 @@ def judge_duet(pairs: Pairs, suspected: bool, rules: DuetRules = DUET_RULES) -> 
     logs = np.array([math.log(tonight / before) for before, tonight in pairs])
     if not len(logs):
         return DuetJudgement(SoftwareVerdict.UNDECIDED, more=_missing(0, suspected, rules))
-    low, estimate, high = _shift(logs)
-    chance = signed_rank_chance(logs)
+    low, estimate, high = signed_ranks.shift(logs)
+    chance = signed_ranks.chance(logs)
     verdict = _verdict(len(logs), low, estimate, high, chance, rules)
     is_sign = len(logs) < rules.looks[0] or (
         abs(estimate) >= math.log(rules.sign_ratio) and (len(logs) < rules.looks[1] or chance <= rules.sign_chance)
@@ -101,7 +99,7 @@ def _verdict(count: int, low: float, estimate: float, high: float, chance: float
     look = max((look for look in rules.looks if look <= count), default=0)
     if look and abs(estimate) >= smallest and chance <= _allowed(look, rules):
         return SoftwareVerdict.SLOWER if estimate > 0 else SoftwareVerdict.FASTER
-    has_interval = 2 * _share_at_most(count, 0) <= 2 * TAIL_95
+    has_interval = 2 * signed_ranks.share_at_most(count, 0) <= 2 * TAIL_95
     if has_interval and -smallest <= low and high <= smallest:
         return SoftwareVerdict.SAME
     return SoftwareVerdict.UNDECIDED
@@ -118,46 +116,9 @@ def _allowed(look: int, rules: DuetRules) -> float:
     spent = allowed = 0.0
     for count in (count for count in rules.looks if count <= look):
         part = rules.error * count / rules.looks[-1] - spent
-        allowed = part if 2 * _share_at_most(count, 0) <= part else 0.0
+        allowed = part if 2 * signed_ranks.share_at_most(count, 0) <= part else 0.0
         spent += allowed
     return allowed
-
-
-def _shift(logs: Array) -> tuple[float, float, float]:
-    """Hodges and Lehmann's estimate (1963) with its 95 % interval; the whole range where pairs are too few for one."""
-    first, second = np.triu_indices(len(logs))
-    averages = np.sort((logs[first] + logs[second]) / 2)
-    outside = 0
-    while _share_at_most(len(logs), outside) <= TAIL_95:
-        outside += 1
-    outside = max(outside - 1, 0)
-    low, high = averages[outside], averages[len(averages) - 1 - outside]
-    return float(low), float(np.median(averages)), float(high)
-
-
-def signed_rank_chance(logs: Array) -> float:
-    """Wilcoxon's two-sided chance; equal sizes share their ranks, zeros tell nothing."""
-    sizes = np.abs(logs[logs != 0])
-    if not len(sizes):
-        return 1.0
-    ranks = np.searchsorted(np.sort(sizes), sizes, "left") + np.searchsorted(np.sort(sizes), sizes, "right") + 1.0
-    positive = float(np.sum(ranks[logs[logs != 0] > 0])) / 2
-    total = len(sizes) * (len(sizes) + 1) / 2
-    return min(2 * _share_at_most(len(sizes), math.ceil(min(positive, total - positive))), 1.0)
-
-
-def _share_at_most(count: int, rank_sum: int) -> float:
-    """Share of all signs of `count` ranks whose positive ranks sum to at most this."""
-    shares = _cumulative_shares(count)
-    return float(shares[min(rank_sum, len(shares) - 1)])
-
-
-@functools.cache
-def _cumulative_shares(count: int) -> Array:
-    ways = np.ones(1)
-    for rank in range(1, count + 1):
-        ways = np.concatenate([ways, np.zeros(rank)]) + np.concatenate([np.zeros(rank), ways])
-    return np.asarray(np.cumsum(ways) / 2.0**count)
 
 
 def looks_changed(judgement: Judgement) -> bool:

@@ -47,30 +47,41 @@ class SeriesHistory:
     @classmethod
     def of(cls, history: Sequence[Point], identity: str) -> SeriesHistory:
         """The nights with a figure of one piece of hardware, since it was last exchanged."""
-        since = since_hardware_change(history, identity)
-        nights = cls(has_spoiled=any(point.spoiled for point in since))
-        for point in since:
-            nights = nights.with_night(point)
+        nights = cls()
+        for _, alike in itertools.groupby(since_hardware_change(history, identity), lambda point: bool(point.reruns)):
+            nights = nights._with_nights(list(alike))
         return nights
 
     def with_night(self, point: Point) -> SeriesHistory:
         """The history with one more night of the same hardware."""
-        heats = self.has_spoiled or bool(point.spoiled)
-        if not has_figure(point):
+        return self._with_nights([point])
+
+    def _with_nights(self, points: Sequence[Point]) -> SeriesHistory:
+        """With some more: at once where they have no further measurements, which are seen by those of nights before."""
+        if len(points) > 1 and points[0].reruns:
+            return functools.reduce(SeriesHistory.with_night, points, self)
+        heats = self.has_spoiled or any(point.spoiled for point in points)
+        measured = [point for point in points if has_figure(point)]
+        if not measured:
             return dataclasses.replace(self, has_spoiled=heats)
-        level, count, variance = _summary(self.measured(point))
+        levels, counts, variances = zip(*(_summary(self.measured(point)) for point in measured), strict=True)
         return dataclasses.replace(
             self,
-            points=(*self.points, point),
-            levels=np.append(self.levels, level),
-            counts=np.append(self.counts, count),
-            variances=np.append(self.variances, variance),
+            points=(*self.points, *measured),
+            levels=np.append(self.levels, levels),
+            counts=np.append(self.counts, counts),
+            variances=np.append(self.variances, variances),
             has_spoiled=heats,
-            order_effects=(*self.order_effects, *self._order_effect(point)),
+            order_effects=(
+                *self.order_effects,
+                *(effect for point in measured for effect in self._order_effect(point)),
+            ),
         )
 
     def corrected(self, point: Point) -> Point:
         """The night without what its further measurements are slower for coming later; as known so far."""
+        if not point.reruns:
+            return point
         first = len(point.runs) - point.reruns
         slower = math.exp(self.order_effect)
         return dataclasses.replace(point, runs=(*point.runs[:first], *(run / slower for run in point.runs[first:])))
@@ -87,7 +98,7 @@ class SeriesHistory:
 
     def measured(self, point: Point) -> Point:
         """The night as the history keeps it: without further measurements until their order effect is known."""
-        if len(self.order_effects) >= KNOWN_EFFECTS or not has_figure(_first(point)):
+        if not point.reruns or len(self.order_effects) >= KNOWN_EFFECTS or not has_figure(_first(point)):
             return self.corrected(point)
         return _first(point)
 

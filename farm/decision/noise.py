@@ -81,10 +81,13 @@ def trimmed_level(levels: Array) -> float:
 
 
 def _within(variances: Array, counts: Array) -> tuple[float, float]:
-    """Variance of measurements within a night: the median over the nights; and its degrees of freedom."""
+    """Variance of measurements within a night: the median over the nights, the least where each has a single one.
+
+    And its degrees of freedom.
+    """
     is_known = np.isfinite(variances)
     if not is_known.any():
-        return 0.0, 0.0
+        return LEAST_VARIANCE, 0.0
     degrees = counts[is_known] - 1
     median = float(np.median(variances[is_known]))
     return max(median / _median_share(float(np.median(degrees))), LEAST_VARIANCE), float(degrees.sum())

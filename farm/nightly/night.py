@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Mapping, Sequence
 
 from farm.decision.control_report import ControlReport
@@ -14,6 +15,8 @@ from farm.rows.duet import DuetFigures
 from farm.rows.nightly import NightlyRow
 from farm.rows.run_info import RunInfo
 from farm.rows.series import Case, Point, SeriesKey
+
+RECENT_NIGHTS = 40
 
 
 class NightOutcome(enum.StrEnum):
@@ -30,6 +33,16 @@ class SeriesReport:
     key: SeriesKey
     points: Sequence[Point]
     judgement: Judgement
+
+    @functools.cached_property
+    def last(self) -> Point | None:
+        """Its newest point."""
+        return self.points[-1] if self.points else None
+
+    @functools.cached_property
+    def recent(self) -> tuple[float | None, ...]:
+        """The figures of its last nights, which are kept beside the points where these are packed."""
+        return tuple(point.value for point in self.points[-RECENT_NIGHTS:])
 
 
 @dataclasses.dataclass(frozen=True)

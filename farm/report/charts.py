@@ -28,7 +28,8 @@ MOST_STATES = 2000
 
 def history(report: SeriesReport) -> Chart:
     """A series night by night, with its levels between the change points."""
-    points, values = report.points, [_finite(point.value) for point in report.points]
+    points = list(report.points)
+    values = [_finite(point.value) for point in points]
     return {
         "kind": "history",
         "title": report.key.metric.info.title,

@@ -48,12 +48,11 @@ def _case(case: CaseReport) -> dict[str, Any]:
 
 
 def _series(report: SeriesReport) -> dict[str, Any]:
-    last = report.points[-1] if report.points else None
     return {
         "metric": str(report.key.metric),
         "unit": report.key.metric.info.unit,
         "nights": len(report.points),
-        "last_point": dataclasses.asdict(last) if last else None,
+        "last_point": dataclasses.asdict(report.last) if report.last else None,
         "judgement": dataclasses.asdict(report.judgement),
     }
 

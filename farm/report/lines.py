@@ -13,7 +13,6 @@ from farm.report.names import Names
 from farm.report.words import WORDS, Word, rank, way
 from farm.rows.series import Metric, SeriesKey
 
-SPARK_NIGHTS = 40
 SPARK_WIDTH, SPARK_HEIGHT = 96, 20
 
 
@@ -23,6 +22,11 @@ class Links:
 
     devices: dict[str, str]
     series: dict[SeriesKey, str]
+
+    def of_one(self, key: SeriesKey) -> Links:
+        """Those of one series and its unit."""
+        unit = key.case.unit
+        return Links({unit: self.devices[unit]}, {key: self.series[key]})
 
 
 def links_of(night: Night) -> Links:
@@ -86,7 +90,7 @@ def line(report: SeriesReport, links: Links, root: str = "") -> Line:
         sort_baseline=_number(judgement.baseline),
         sort_change=round(relative_change(judgement), 6),
         sort_verdict=rank(report),
-        spark=sparkline([point.value for point in report.points[-SPARK_NIGHTS:]]),
+        spark=sparkline(report.recent),
     )
 
 

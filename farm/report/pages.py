@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import math
@@ -14,6 +15,7 @@ from markupsafe import Markup
 from farm.decision.judgement import Verdict
 from farm.decision.operator_changes import OperatorChange
 from farm.nightly.night import DeviceReport, Night, SeriesReport
+from farm.processes import each_result
 from farm.report import charts, figures, words
 from farm.report.device_tables import device_view
 from farm.report.lines import Line, Links, line, lines_of, links_of
@@ -36,6 +38,7 @@ SECTIONS = (
 SHOWN_NIGHTS = 60  # in the table of a series; its chart and the files that it offers have all
 LISTED_NIGHTS = 60
 BLAMED_OPERATORS = 5
+MANY_SERIES = 500  # whose pages are made in several processes
 
 
 def pages(night: Night) -> Iterator[tuple[str, str]]:
@@ -45,8 +48,16 @@ def pages(night: Night) -> Iterator[tuple[str, str]]:
     for device in night.devices:
         path = links.devices[device.unit]
         yield path, _render("device.html", _device(device, links), night, "../")
-        for report in lines_of(device):
-            yield links.series[report.key], _render("series.html", _one_series(report, device, links), night, "../")
+    series = night.series
+    page = functools.partial(_series_page, dataclasses.replace(night, devices=(), earlier=()))
+    links_of_each = (links.of_one(report.key) for report in series)
+    yield from each_result(page, zip(series, links_of_each, strict=True), len(series), MANY_SERIES)
+
+
+def _series_page(night: Night, linked: tuple[SeriesReport, Links]) -> tuple[str, str]:
+    """Path and content of a series' page; of the night only what all pages say."""
+    report, links = linked
+    return links.series[report.key], _render("series.html", _one_series(report, links), night, "../")
 
 
 def nights_page(night: Night, kept: Mapping[int, tuple[str, str]]) -> str:
@@ -159,11 +170,10 @@ def _device(device: DeviceReport, links: Links) -> dict[str, Any]:
     }
 
 
-def _one_series(report: SeriesReport, device: DeviceReport, links: Links) -> dict[str, Any]:
+def _one_series(report: SeriesReport, links: Links) -> dict[str, Any]:
     return {
         "line": line(report, links, "../"),
         "title": words.title(report.key),
-        "device": device,
         "case": report.key.case,
         "judgement": report.judgement,
         "chart": charts.history(report),

@@ -8,10 +8,10 @@ import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic_core import from_json
 from sqlalchemy import Connection, Text, cast, delete, exists, select
 
 from farm.rows.nightly import NightlyRow
+from farm.rows.packed_points import PackedPoints, point_of
 from farm.rows.series import Case, Metric, Point, SeriesKey, case_of, digest, points_of
 from farm.store import schema
 from farm.store.rows import NIGHTLY, is_complete_row, json_value, nightly_row
@@ -19,7 +19,6 @@ from farm.store.statements import insert_new
 
 STREAMED = 10_000  # points fetched at a time
 _BESIDE = ("run", "commit")  # which the point's run tells
-Arms = tuple[str, ...]
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Point)}
 
 
@@ -37,7 +36,7 @@ def store_points(connection: Connection, run: int, row: NightlyRow) -> None:
     connection.execute(insert_new(connection, schema.series), new)
     series_ids = select(schema.series.c.digest, schema.series.c.id).where(schema.series.c.digest.in_(points_by_digest))
     values = [
-        {"series_id": number, "run_id": run, "point": _encoded(points_by_digest[key_digest][1])}
+        {"series_id": number, "run_id": run, "point": encoded_point(points_by_digest[key_digest][1])}
         for key_digest, number in connection.execute(series_ids)
     ]
     connection.execute(schema.points.insert(), values)
@@ -54,9 +53,9 @@ def derive_all_points(connection: Connection) -> None:
 
 def each_series(
     connection: Connection, until: int | None, nights: int, name: str | None, only: Sequence[SeriesKey] | None = None
-) -> Iterator[tuple[SeriesKey, list[Point]]]:
+) -> Iterator[tuple[SeriesKey, PackedPoints]]:
     """Reads the points of the last nights, one series after the other, each in the order of runs; `only`: of these."""
-    commits = _nights(connection, until, nights, name)
+    commits = night_commits(connection, until, nights, name)
     if not commits:
         return
     series = select(schema.series.c.id, schema.series.c.key)
@@ -64,20 +63,18 @@ def each_series(
         series = series.where(schema.series.c.digest.in_(map(_digest, only)))
     keys = {number: series_key(key) for number, key in connection.execute(series)}
     table = schema.points.c
-    text = cast(table.point, Text)  # read by a parser that is three times as fast, and keeps equal texts once
+    text = cast(table.point, Text)  # which is packed as it is
     query = select(table.series_id, table.run_id, text).where(table.run_id.between(min(commits), max(commits)))
     if only is not None:
         query = query.where(table.series_id.in_(keys))
-    arms: dict[tuple[str, ...], tuple[str, ...]] = {}
     ordered = query.order_by(table.series_id, table.run_id).execution_options(yield_per=STREAMED)
-    found = connection.execute(ordered)
-    for number, of_series in itertools.groupby(found, operator.itemgetter(0)):
-        points = [_decoded(from_json(point), run, commits[run], arms) for _, run, point in of_series if run in commits]
-        if points:
-            yield keys[number], points
+    for number, of_series in itertools.groupby(connection.execute(ordered), operator.itemgetter(0)):
+        texts = {run: point for _, run, point in of_series if run in commits}
+        if texts:
+            yield keys[number], PackedPoints({run: commits[run] for run in texts}, list(texts.values()))
 
 
-def _nights(connection: Connection, until: int | None, nights: int, name: str | None) -> dict[int, str]:
+def night_commits(connection: Connection, until: int | None, nights: int, name: str | None) -> dict[int, str]:
     """The last runs that have points, with their commits."""
     runs = schema.runs.c
     query = select(runs.id, runs.commit).where(exists().where(schema.points.c.run_id == runs.id))
@@ -104,20 +101,12 @@ def _digest(key: SeriesKey) -> str:
 
 def point_value(point: Mapping[str, Any]) -> float | None:
     """The figure (trimmed mean of its measurements) of a stored point; None where it has none."""
-    return _decoded(dict(point), 0, "", {}).value
+    return point_of(dict(point), 0, "").value
 
 
-def _encoded(point: Point) -> dict[str, Any]:
+def encoded_point(point: Point) -> dict[str, Any]:
     """The point's members that differ from their defaults; floats that are not finite become words."""
     values = {field.name: getattr(point, field.name) for field in dataclasses.fields(point)}
     changed = {name: value for name, value in values.items() if name not in _BESIDE and value != _DEFAULTS[name]}
     encoded: dict[str, Any] = json_value(changed)
     return encoded
-
-
-def _decoded(
-    members: dict[str, Any], run: int, commit: str, known_arms: dict[tuple[str, ...], tuple[str, ...]]
-) -> Point:
-    arms = tuple(members.pop("arms", ()))
-    runs = tuple(map(float, members.pop("runs", ())))
-    return Point(run=run, commit=commit, runs=runs, arms=known_arms.setdefault(arms, arms), **members)

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, delete, select, update
 
 from farm.rows.nightly import NightlyRow
+from farm.rows.packed_points import PackedPoints
 from farm.rows.row import Row
 from farm.rows.run_info import RunInfo
 from farm.rows.series import Case, Point, SeriesKey, case_of
@@ -25,7 +26,7 @@ from farm.store.lines import RunData
 from farm.store.migrate import Tell, bring_up_to_date
 from farm.store.process import is_gone, own_process
 from farm.store.rows import NIGHTLY, column_text, json_value, nightly_row, row_data
-from farm.store.series import each_series
+from farm.store.series import each_series, night_commits
 from farm.store.statements import insert_or_replace
 from runtime.errors import ConfigError, FormatError
 
@@ -161,20 +162,25 @@ class Store:
         self, until: int | None = None, nights: int = 400, name: str | None = None
     ) -> dict[SeriesKey, list[Point]]:
         """The points of the last `nights` nightly runs up to one, oldest run first; `name`: only runs of this name."""
-        with self.reading() as connection:
-            return dict(each_series(connection, until, nights, column_text(name) if name is not None else None))
+        return {key: list(points) for key, points in self.each_series(until, nights, name)}
 
     def each_series(
         self, until: int | None = None, nights: int = 400, name: str | None = None
-    ) -> Iterator[tuple[SeriesKey, list[Point]]]:
+    ) -> Iterator[tuple[SeriesKey, PackedPoints]]:
         """As `series`, one after the other, for more series than memory holds."""
         with self.reading() as connection:
             yield from each_series(connection, until, nights, column_text(name) if name is not None else None)
 
+    def nights(self, until: int, nights: int, name: str) -> list[int]:
+        """The last so many runs of a name up to one that have points, newest first."""
+        with self.reading() as connection:
+            return list(night_commits(connection, until, nights, column_text(name)))
+
     def points(self, keys: Sequence[SeriesKey], until: int, nights: int, name: str) -> dict[SeriesKey, list[Point]]:
         """As `series`, of these alone."""
         with self.reading() as connection:
-            return dict(each_series(connection, until, nights, column_text(name), keys))
+            found = each_series(connection, until, nights, column_text(name), keys)
+            return {key: list(points) for key, points in found}
 
     # Progress of a run that may be killed
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from benchmarks.reporting import spent
+from benchmarks.stored_nights import fill
+from farm.store import Store
 from tests.farm.report import nights
 
 
@@ -11,6 +15,16 @@ def test_a_reports_time_memory_and_size_are_measured() -> None:
     assert found.files > 20
     assert found.report_bytes > 1_000_000
     assert found.wall_s > 0 and found.peak_bytes > 10_000_000
+
+
+def test_a_store_has_as_many_series_and_nights_as_asked_and_is_judged(tmp_path: Path) -> None:
+    with Store.open(str(tmp_path / "farm.db")) as store:
+        last = fill(store, 500, 9)  # more than the phones that differ have
+        points = store.series()
+    assert len(points) == 500 and {len(each) for each in points.values()} == {9}
+    assert {each[-1].run for each in points.values()} == {last}
+    found = spent(500, 9, str(tmp_path / "farm.db"))
+    assert found.judging_s > 0 and found.files > 500
 
 
 def test_made_up_nights_have_as_many_series_and_points_as_asked() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from farm.decision.controls import estimate_false_alarms
+from farm.decision.controls import ControlCount, compared_nights, control_report, count_alarms
 from farm.decision.duet_verdict import with_duet
 from farm.decision.judgement import Judgement
 from farm.decision.regression import compare_points, judge_series, needs_twin, twin_evidence
@@ -15,15 +16,18 @@ from farm.decision.timed import TwinEvidence
 from farm.jobs.nightly.operators import changed_operators
 from farm.nightly.configuration import LAST_GOOD, SERIES
 from farm.nightly.night import CaseReport, DeviceReport, Night, SeriesReport
+from farm.processes import each_result
 from farm.rows.device_state import DeviceState
 from farm.rows.duet import DuetFigures
 from farm.rows.nightly import NightlyRow
+from farm.rows.packed_points import PackedPoints
 from farm.rows.run_info import RunInfo
-from farm.rows.series import Case, Metric, Point, Series, SeriesKey, case_of
+from farm.rows.series import Case, Metric, Nature, Point, SeriesKey, case_of
 from farm.store import Store
 from runtime.errors import ConfigError
 
 NIGHTS = 400  # of history
+MANY_SERIES = 500  # are judged in several processes
 MISSED_NIGHTS = 3  # a unit that is away for longer is no longer missed
 LOOKED_BACK_RUNS = 5  # for the row that tonight's is shown beside
 
@@ -35,19 +39,34 @@ def load_night(store: Store, run: int, baseline: str = SERIES) -> Night:
     """
     info = store.run(run)
     rows = {case_of(row): row for row in store.nightly_rows(run)}
-    series = store.series(until=run, nights=NIGHTS, name=info.name)
-    if not rows and not series:
+    packed = dict(store.each_series(until=run, nights=NIGHTS, name=info.name))
+    if not rows and not packed:
         raise ConfigError(f"run {run} ({info.name}) measured no nightly cases; `farm store info` lists the runs")
     base = baseline_run(store, info.name, baseline)
-    followed = _followed(run, series, rows)
+    followed = _followed(run, store.nights(run - 1, MISSED_NIGHTS, info.name), packed, rows)
+    control = control_report(_control_counts(packed))
     before = _rows_before(store, info, base)
-    reports = [
-        SeriesReport(key, followed[key], with_duet(judgement, _duet(key, rows) if base is None else None))
-        for key, judgement in _judgements(run, followed, _kinds(rows), base).items()
-    ]
+    judged = _judgements(run, followed, _kinds(rows), base)
+    reports = [_with_duet(report, _duet(report.key, rows) if base is None else None) for report in judged]
     shown = baseline if base is None else f"{baseline} (run {base})"
-    devices = _devices(store, reports, rows, before)
-    return Night(info, shown, devices, estimate_false_alarms(series), _earlier(store, info))
+    return Night(info, shown, _devices(store, reports, rows, before), control, _earlier(store, info))
+
+
+def _control_counts(series: Mapping[SeriesKey, Sequence[Point]]) -> Iterator[ControlCount | None]:
+    """Of each series that has times."""
+    timed = [(key.metric, points) for key, points in series.items() if key.metric.info.nature == Nature.TIMED]
+    count = functools.partial(_control_count, compared_nights(len(timed)))
+    return each_result(count, timed, len(timed), MANY_SERIES)
+
+
+def _control_count(nights: int, series: tuple[Metric, Sequence[Point]]) -> ControlCount | None:
+    metric, points = series
+    return count_alarms(list(points), metric, nights)
+
+
+def _with_duet(report: SeriesReport, duet: DuetFigures | None) -> SeriesReport:
+    judgement = with_duet(report.judgement, duet)
+    return report if judgement is report.judgement else SeriesReport(report.key, report.points, judgement)
 
 
 def _duet(key: SeriesKey, rows: Mapping[Case, NightlyRow]) -> DuetFigures | None:
@@ -83,34 +102,52 @@ def baseline_run(store: Store, name: str, baseline: str) -> int | None:
     return known[baseline]
 
 
-def _followed(run: int, series: Series, rows: Mapping[Case, NightlyRow]) -> Series:
-    """The series of this night: those with a point, and the latency of units that are missing as a whole."""
-    runs = sorted({point.run for points in series.values() for point in points if point.run < run})
-    recent, units = set(runs[-MISSED_NIGHTS:]), {case.unit for case in rows}
+def _followed(
+    run: int, recent: Sequence[int], series: Mapping[SeriesKey, PackedPoints], rows: Mapping[Case, NightlyRow]
+) -> dict[SeriesKey, PackedPoints]:
+    """The series of this night: those with a point, and the latency of units that are missing as a whole.
 
-    def belongs(key: SeriesKey, points: Sequence[Point]) -> bool:
+    `recent`: the nights before; a unit that is away for longer is no longer missed.
+    """
+    units = {case.unit for case in rows}
+
+    def belongs(key: SeriesKey, last: int) -> bool:
         is_missed = key.case.unit not in units and key.metric == Metric.LATENCY
-        return points[-1].run == run or (is_missed and points[-1].run in recent)
+        return last == run or (is_missed and last in recent)
 
-    return {key: points for key, points in series.items() if points and belongs(key, points)}
+    return {key: points for key, points in series.items() if belongs(key, points.runs[-1])}
 
 
 def _judgements(
-    run: int, series: Series, kinds: Mapping[str, tuple[str, str]], base: int | None
-) -> dict[SeriesKey, Judgement]:
+    run: int, series: Mapping[SeriesKey, PackedPoints], kinds: Mapping[str, tuple[str, str]], base: int | None
+) -> list[SeriesReport]:
     """Each series by itself, then again with the word of the twin and of the units of other kinds."""
-    alone = {key: _judged(run, key, points, base) for key, points in series.items()}
-    judgements, twins = dict(alone), _twins(kinds)
-    for key, judgement in alone.items():
+    judge = functools.partial(_judged_alone, run, base)
+    reports = list(each_result(judge, series.items(), len(series), MANY_SERIES))
+    alone, twins = {report.key: report.judgement for report in reports}, _twins(kinds)
+    for at, report in enumerate(reports):
+        key = report.key
         other = dataclasses.replace(key, case=dataclasses.replace(key.case, unit=twins.get(key.case.unit, "")))
-        if needs_twin(judgement) and other in alone:
+        if needs_twin(report.judgement) and other in alone:
             evidence = twin_evidence(alone[other], _of_other_kinds(key, alone, kinds))
-            judgements[key] = _judged(run, key, series[key], base, evidence)
-    return judgements
+            reports[at] = _judged(run, key, report.points, base, evidence)
+    return reports
+
+
+def _judged_alone(run: int, base: int | None, series: tuple[SeriesKey, PackedPoints]) -> SeriesReport:
+    return _judged(run, series[0], series[1], base)
 
 
 def _judged(
     run: int, key: SeriesKey, points: Sequence[Point], base: int | None, twin: TwinEvidence | None = None
+) -> SeriesReport:
+    report = SeriesReport(key, points, _judgement(run, key, list(points), base, twin))
+    _ = report.last, report.recent  # taken from the points while these are unpacked
+    return report
+
+
+def _judgement(
+    run: int, key: SeriesKey, points: Sequence[Point], base: int | None, twin: TwinEvidence | None
 ) -> Judgement:
     tonight = points[-1] if points[-1].run == run else None
     earlier = [point for point in points if point.run < run]

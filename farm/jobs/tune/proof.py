@@ -82,7 +82,7 @@ def prove(
     validation = compare_outputs(tuned.prepared, "gpu", data.expected, measured.outputs)
     ending = _ending(validation, measured)
     on_incumbent = measured.over(incumbent) if incumbent else None
-    outcome, reason = _outcome(tuned, ending, throttling, measured.over(default), on_incumbent)
+    outcome, reason = decide(tuned.won, ending, throttling, measured.over(default), on_incumbent)
     return Proof(outcome, reason, ending, validation, default, incumbent, measured, throttling)
 
 
@@ -90,11 +90,16 @@ def _effort(tuned: Tuned, ends_s: float) -> Effort:
     return dataclasses.replace(Effort() if tuned.won else ONE_EACH, ends_s=ends_s)
 
 
-def _outcome(
-    tuned: Tuned, ending: Ending, throttling: Throttling, gain: Ratio | None, on_incumbent: Ratio | None
+def decide(
+    won: bool, ending: Ending, throttling: Throttling, gain: Ratio | None, on_incumbent: Ratio | None
 ) -> tuple[TuneOutcome, str]:
-    """What to do with the new parameters. They must win beyond the noise, against both."""
-    if not tuned.won:
+    """What to do with the new parameters. They must win beyond the noise, against both.
+
+    Args:
+        won: whether any launch has a winner beside its default.
+        gain: new over default; `on_incumbent`: new over what is in force, None without any.
+    """
+    if not won:
         return TuneOutcome.NO_CHANGE, ALL_DEFAULT
     if ending.status != Status.OK:
         return TuneOutcome.KEPT, ending.reason

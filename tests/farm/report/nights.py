@@ -52,6 +52,7 @@ PHONES = (
     Phone("rock", "rk3399", "ROCK Pi 4", "Mali-T860", "v1.r18p0", False),
 )
 MODELS = {"mobilenet_v1": 12.4, "resnet50": 143.0, "squeezenet": 8.1}
+CASES = 2 * len(MODELS)  # of a phone
 
 
 def night(nights: int = 60, phones: Sequence[Phone] = PHONES, seed: int = 1) -> Night:
@@ -69,8 +70,7 @@ def night(nights: int = 60, phones: Sequence[Phone] = PHONES, seed: int = 1) -> 
 
 def many(series: int, nights: int, seed: int = 1) -> Night:
     """A night of so many series (a multiple of ten), each of so many nights."""
-    phones = [dataclasses.replace(PHONES[number % 4], unit=f"phone{number}") for number in range(max(1, series // 20))]
-    made = night(nights, phones, seed)
+    made = night(nights, phones(-(-series // (CASES * len(Metric)))), seed)
     left, devices = series, []
     for device in made.devices:
         cases = []
@@ -79,6 +79,11 @@ def many(series: int, nights: int, seed: int = 1) -> Night:
             left -= len(cases[-1].series)
         devices.append(dataclasses.replace(device, cases=cases))
     return dataclasses.replace(made, devices=devices)
+
+
+def phones(count: int) -> list[Phone]:
+    """So many phones to which nothing happens."""
+    return [dataclasses.replace(PHONES[number % len(PHONES)], unit=f"phone{number}") for number in range(count)]
 
 
 def time_of(number: int, hours: float = 0.0) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from pathlib import Path
@@ -13,13 +12,13 @@ import onnx
 import pytest
 from onnx import helper
 
-from farm import cli
 from farm.rows.bundle import BundleManifest
 from farm.rows.duet import DuetFigures
 from farm.rows.nightly import NightlyRow
 from farm.store import Store
 from farm.store.bundle_archive import BundleArchive, folder_of
 from tests.farm.emulated_units import EmulatedUnits, is_clean, wait_for_result
+from tests.farm.jobs.nightly.nightly_command import nightly
 from tests.farm.model.tiny_model import FLOAT, model_of, write_deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
@@ -66,14 +65,6 @@ def wide(scale: float) -> onnx.ModelProto:
 @pytest.fixture(autouse=True)
 def lab(tmp_path: Path) -> None:
     (tmp_path / "lab.yml").write_text(FILE)
-
-
-def nightly(capsys: Any, *more: str) -> tuple[int, dict[str, Any], str]:
-    """Exit status, verdict, and what was said beside it."""
-    capsys.readouterr()
-    status = cli.call(["nightly", "lab.yml", "--json", *more])
-    captured = capsys.readouterr()
-    return status, json.loads(captured.out) if captured.out else {}, captured.err
 
 
 def stored() -> tuple[NightlyRow, DuetFigures]:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from farm import cli
 from farm.rows.nightly import NightlyRow
 from farm.rows.run_info import RunInfo
 from farm.store import Store
 from tests.farm.emulated_units import EmulatedUnits, is_clean, wait_for_result
+from tests.farm.jobs.nightly.nightly_command import nightly
 from tests.farm.model.tiny_model import write_deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
@@ -35,14 +35,6 @@ most_reruns: 0
 @pytest.fixture(autouse=True)
 def lab(tmp_path: Path) -> None:
     (tmp_path / "lab.yml").write_text(FILE)
-
-
-def nightly(capsys: Any, *more: str) -> tuple[int, dict[str, Any], str]:
-    """Exit status, verdict, and what was said beside it."""
-    capsys.readouterr()
-    status = cli.call(["nightly", "lab.yml", "--json", *more])
-    captured = capsys.readouterr()
-    return status, json.loads(captured.out) if captured.out else {}, captured.err
 
 
 def stored() -> tuple[RunInfo, list[NightlyRow]]:
