@@ -182,10 +182,8 @@ def _measured_row(opened: OpenUnit, benchmark: Benchmark, options: OpbenchOption
 def _figures(
     benchmark: Benchmark, samples_ns: Sequence[float], own_ns: Sequence[float], hints: HintFigures
 ) -> OpbenchFigures:
-    """The figures; `own_ns` are the default's times in turns with the samples, those of the warm-up before them."""
+    """The figures; `own_ns` are the default's times, see `ratio_in_pairs`."""
     median_ns = statistics.median(samples_ns)
-    pairs = zip(reversed(samples_ns), reversed(own_ns), strict=False)
-    ratios = [ns / default_ns for ns, default_ns in pairs if default_ns]
     states = speed_states(samples_ns)
     return OpbenchFigures(
         time_ns=median_ns,
@@ -194,11 +192,21 @@ def _figures(
         input_mb_s=benchmark.input_bytes / median_ns * 1e3,
         gmacps=benchmark.step.macs / median_ns,
         spread_percent=spread_percent(samples_ns),
-        ratio_to_default=statistics.median(ratios) if ratios else None,
+        ratio_to_default=ratio_in_pairs(samples_ns, own_ns),
         slow_state_ratio=states.ratio if states else None,
         slow_state_share=states.slow_share if states else None,
         **dict(hints),
     )
+
+
+def ratio_in_pairs(samples_ns: Sequence[float], own_ns: Sequence[float]) -> float | None:
+    """Median of the ratios of samples to the default's times in turns with them; None without such.
+
+    `own_ns` begins with the times of the warm-up, to which no sample belongs.
+    """
+    pairs = zip(reversed(samples_ns), reversed(own_ns), strict=False)
+    ratios = [ns / default_ns for ns, default_ns in pairs if default_ns]
+    return statistics.median(ratios) if ratios else None
 
 
 def _provenance(opened: OpenUnit, benchmark: Benchmark, hashes: Mapping[str, str] | None = None) -> Provenance:
