@@ -125,5 +125,5 @@ def timed_trial(launch: TrialLaunch, candidate: Candidate, runner: TrialRunner, 
     best_ns = ranking.best_ns(launch.key)
     reps = min(max(int(_TRIAL_NS / best_ns), _LEAST_REPS), _MOST_REPS)
     trial = runner.trial(launch, candidate, reps)
-    ranking.observe(launch.key, candidate, trial.lower_quartile_ns)
+    ranking.observe(launch.key, candidate, trial.typical_ns)
     return trial

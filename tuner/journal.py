@@ -177,6 +177,7 @@ def _to_json(trial: Trial) -> dict[str, Any]:
     """The trial's fields that are not their default. JSON has no NaN: such a value is left out, the status says why."""
     values = dataclasses.asdict(trial)
     values["ns"] = [ns for ns in trial.ns if math.isfinite(ns)]
+    values["own_ns"] = tuple(ns for ns in trial.own_ns if math.isfinite(ns))
     defaults = {field.name: field.default for field in dataclasses.fields(Trial)}
     return {name: value for name, value in values.items() if value != defaults[name] and not _is_no_number(value)}
 
@@ -189,5 +190,6 @@ def _from_json(record: dict[str, Any]) -> Trial:
     names = {field.name for field in dataclasses.fields(Trial)}
     values = {name: value for name, value in record.items() if name in names}
     values["status"] = TrialStatus(values["status"])
-    values["ns"] = tuple(float(ns) for ns in values.get("ns", ()))
+    for name in ("ns", "own_ns"):
+        values[name] = tuple(float(ns) for ns in values.get(name, ()))
     return Trial(**values)

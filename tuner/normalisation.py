@@ -48,16 +48,16 @@ class NormalisedMeasure:
         extra_s = self._time_reference() if self._since_s >= REFRESH_S else 0.0
         trial = self._measure(launch, candidate, reps)
         self._since_s += trial.device_s
-        scaled = tuple(ns * self.scale for ns in trial.ns)
-        return dataclasses.replace(trial, ns=scaled, device_s=trial.device_s + extra_s)
+        ns, own_ns = (tuple(ns * self.scale for ns in times_ns) for times_ns in (trial.ns, trial.own_ns))
+        return dataclasses.replace(trial, ns=ns, own_ns=own_ns, device_s=trial.device_s + extra_s)
 
     def _time_reference(self) -> float:
         """Times the reference and updates the scale; returns the device time that this took, in seconds."""
         launch = self._reference.launch
         trial = self._measure(launch, default_candidate(launch), REFERENCE_REPS)
         self._since_s = 0.0
-        if math.isfinite(trial.lower_quartile_ns) and trial.lower_quartile_ns > 0:
+        if math.isfinite(trial.typical_ns) and trial.typical_ns > 0:
             if math.isnan(self._reference.ns):
-                self._reference.ns = trial.lower_quartile_ns
-            self.scale = self._reference.ns / trial.lower_quartile_ns
+                self._reference.ns = trial.typical_ns
+            self.scale = self._reference.ns / trial.typical_ns
         return trial.device_s

@@ -1,9 +1,11 @@
 """The re-test: a launch's best candidates run interleaved with the default; the one that wins is then confirmed.
 
-Interleaved rounds spread a disturbance over all candidates. The rounds that choose the winner do not confirm it: the
-fastest of several that are the same looks faster than it is. Confirming rounds are looked at up to three times, and the
-chance of an error is spent over the looks (K. Lan and D. DeMets, "Discrete sequential boundaries for clinical trials",
-1983), so that a launch's default loses by chance less than once in 200.
+Interleaved rounds spread a disturbance over all candidates. Where a unit times the default in turns with each
+repetition of a candidate, times are relative to the default of the same milliseconds, whatever state the unit is in.
+The rounds that choose the winner do not confirm it: the fastest of several that are the same looks faster than it is.
+Confirming rounds are looked at up to three times, and the chance of an error is spent over the looks (K. Lan and D.
+DeMets, "Discrete sequential boundaries for clinical trials", 1983), so that a launch's default loses by chance less
+than once in 200.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ class Retest:
             if not choosing.runs(default):
                 return _without_default(launch, best, choosing)
             if best is None:
-                return default_kept(launch, choosing.median_ns(default), "no other candidate came through the re-test")
+                return default_kept(launch, choosing.default_ns(), "no other candidate came through the re-test")
             return self._confirmed(launch, best, confirming)
         except BudgetSpent:
             return default_kept(launch, default_ns, "the budget was spent before the re-test ended")
@@ -83,55 +85,77 @@ class Retest:
         for alpha in _ALPHA_SPENT:
             samples.measure_rounds([default, best], self.rounds)
             if not (samples.runs(best) and samples.runs(default)):
-                return default_kept(launch, samples.median_ns(default), f"{best} did not come through the re-test")
-            chance = chance_of_pairs(*samples.medians(best, default))
-            gain = 1.0 - samples.median_ns(best) / samples.median_ns(default)
+                return default_kept(launch, samples.default_ns(), f"{best} did not come through the re-test")
+            chance = chance_of_pairs(*samples.medians(best))
+            gain = 1.0 - samples.median_ns(best) / samples.default_ns(best)
             if chance <= alpha or gain <= _WORTH_MORE_ROUNDS:
                 break
         return _verdict_on(launch, best, samples, chance if chance <= alpha else None)
 
 
 class _InterleavedSamples:
-    """The samples of one launch's candidates, round by round."""
+    """The samples of one launch's candidates, round by round; `beside` are those of the default in turns with them."""
 
     def __init__(self, launch: TrialLaunch, runner: TrialRunner, reps: int) -> None:
         self._launch, self._runner, self._reps = launch, runner, reps
         self.rounds: dict[Candidate, list[tuple[float, ...]]] = {}
+        self.beside: dict[Candidate, list[tuple[float, ...]]] = {}
+        self._default = default_candidate(launch)
         self._failed: set[Candidate] = set()
         self._unit = ""
 
     def measure_rounds(self, candidates: Sequence[Candidate], count: int) -> None:
-        """Times each candidate once a round, every other round in reverse order; one that fails is not timed again."""
+        """Times each candidate once a round, every other round in reverse order; one that fails is not timed again.
+
+        A default that was timed beside all others needs no further time of its own.
+        """
         for number in range(count):
             for candidate in reversed(candidates) if number % 2 else candidates:
-                if candidate not in self._failed:
+                if candidate not in self._failed and not (candidate == self._default and self.beside):
                     self._time(candidate)
 
     def _time(self, candidate: Candidate) -> None:
         trial = self._runner.trial(self._launch, candidate, self._reps, fresh=True)
         if trial.unit != self._unit:  # the unit before was lost, and samples of two units cannot be compared
             self.rounds.clear()
+            self.beside.clear()
             self._unit = trial.unit
         if trial.status == TrialStatus.OK:
             self.rounds.setdefault(candidate, []).append(trial.ns)
+            if trial.own_ns:
+                default_ns = self._runner.default_ns(self._launch)
+                self.beside.setdefault(candidate, []).append((default_ns,) * len(trial.ns))
         else:
             self._failed.add(candidate)
 
-    def ratio(self, candidate: Candidate, default: Candidate) -> Ratio | None:
-        return ratio_of_medians(self.rounds[candidate], self.rounds[default])
+    def ratio(self, candidate: Candidate) -> Ratio | None:
+        """The candidate's time over the default's."""
+        return ratio_of_medians(self.rounds[candidate], self._default_rounds(candidate))
 
-    def medians(self, one: Candidate, other: Candidate) -> tuple[list[float], list[float]]:
-        """The medians of both in each round."""
-        both = ([statistics.median(round_ns) for round_ns in self.rounds[candidate]] for candidate in (one, other))
-        first, second = both
+    def medians(self, candidate: Candidate) -> tuple[list[float], list[float]]:
+        """The medians of the candidate and of the default in each round."""
+        both = (self.rounds[candidate], self._default_rounds(candidate))
+        first, second = ([statistics.median(round_ns) for round_ns in rounds] for rounds in both)
         return first, second
+
+    def default_ns(self, beside: Candidate | None = None) -> float:
+        """The default's median time, of the rounds beside a candidate where there are such."""
+        rounds = self._default_rounds(beside) if beside else self.rounds.get(self._default, [])
+        return _median(rounds)
+
+    def _default_rounds(self, candidate: Candidate) -> list[tuple[float, ...]]:
+        return self.beside.get(candidate) or self.rounds.get(self._default, [])
 
     def runs(self, candidate: Candidate) -> bool:
         return candidate in self.rounds and candidate not in self._failed
 
     def median_ns(self, candidate: Candidate) -> float:
-        times_ns = [ns for round_ns in self.rounds.get(candidate, ()) for ns in round_ns]
-        return statistics.median(times_ns) if times_ns else math.nan
+        return _median(self.rounds.get(candidate, []))
+
+
+def _median(rounds: Sequence[Sequence[float]]) -> float:
+    times_ns = [ns for round_ns in rounds for ns in round_ns]
+    return statistics.median(times_ns) if times_ns else math.nan
 
 
 def _without_default(launch: TrialLaunch, best: Candidate | None, samples: _InterleavedSamples) -> LaunchVerdict:
@@ -144,9 +168,8 @@ def _verdict_on(
     launch: TrialLaunch, best: Candidate, samples: _InterleavedSamples, chance: float | None
 ) -> LaunchVerdict:
     """The verdict on a candidate that came through; `chance` is None where no look confirmed it."""
-    default = default_candidate(launch)
-    default_ns = samples.median_ns(default)
-    ratio = samples.ratio(best, default)
+    default_ns = samples.default_ns(best)
+    ratio = samples.ratio(best)
     if ratio is None:
         return default_kept(launch, default_ns, "too few rounds for a verdict")
     low, high = ratio.gain_interval

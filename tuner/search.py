@@ -16,6 +16,7 @@ from tuner.halving import Halving
 from tuner.ranking import Ranking
 from tuner.retest import Retest
 from tuner.space import default_candidate
+from tuner.speed_states import SpeedStates
 from tuner.trial import Candidate, TrialStatus
 from tuner.trial_runner import BudgetSpent, Observer, Progress, TrialRunner, ignore_progress
 from tuner.verdict import LaunchVerdict, confirmed, default_kept, nothing_runs, without_false_discoveries
@@ -57,7 +58,8 @@ LEVELS: Mapping[str, SearchLevel] = {
 class SearchResult:
     """The verdicts of a search, one for each launch in the given order, and its cost.
 
-    `trials` and `device_s` are by tuning key and count new trials only; `statuses` counts journaled ones too.
+    `trials` and `device_s` are by tuning key and count new trials only; `statuses` counts journaled ones too. `states`
+    are the two speeds that the unit had meanwhile, None where it had one.
     """
 
     verdicts: tuple[LaunchVerdict, ...]
@@ -65,6 +67,7 @@ class SearchResult:
     device_s: Mapping[str, float]
     statuses: Mapping[TrialStatus, int]
     budget_spent: bool
+    states: SpeedStates | None = None
 
 
 def search(
@@ -82,7 +85,12 @@ def search(
     run = _Search(launches, expand, runner, level, observe)
     verdicts = run.verdicts()
     return SearchResult(
-        verdicts, dict(runner.trials), dict(runner.device_s), dict(runner.statuses), runner.spent_s >= runner.budget_s
+        verdicts,
+        dict(runner.trials),
+        dict(runner.device_s),
+        dict(runner.statuses),
+        runner.spent_s >= runner.budget_s,
+        runner.states,
     )
 
 
@@ -129,7 +137,7 @@ class _Search:
             ranking = self._rankings[kernel.name]
             for key, candidate, trial in self._runner.journaled_trials(kernel):
                 if (key in keys) == own and not ranking.tried(key, candidate):
-                    ranking.observe(key, candidate, trial.lower_quartile_ns)
+                    ranking.observe(key, candidate, trial.typical_ns)
 
     def _time_defaults(self) -> list[TuningTask]:
         """Times every default; returns the tasks of those that were timed before the budget was spent."""
@@ -143,7 +151,7 @@ class _Search:
     def _time_default(self, launch: TrialLaunch, tasks: dict[str, TuningTask]) -> None:
         trial = timed_trial(launch, default_candidate(launch), self._runner, self._rankings[launch.kernel.name])
         guesses = dict(self._expand(launch, trial.preferred_multiple))
-        tasks[launch.key] = TuningTask(launch, guesses, trial.lower_quartile_ns * max(len(launch.uses), 1))
+        tasks[launch.key] = TuningTask(launch, guesses, trial.typical_ns * max(len(launch.uses), 1))
         self._advance()
 
     def _explore(self, tasks: Sequence[TuningTask]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
+import statistics
 from collections.abc import Callable
 
 from runtime.kernels.spec import Variant
@@ -52,6 +53,8 @@ class Trial:
 
     Attributes:
         ns: time of each repetition.
+        own_ns: time of the launch's default beside each repetition, in the same milliseconds; empty where it was not
+            timed.
         device_s: device time that the trial took, builds and a restart of the runtime included.
         max_abs_error, max_abs_expected, nan_count: the output compared with the expectation; the error is None where
             nothing was compared.
@@ -72,13 +75,28 @@ class Trial:
     preferred_multiple: int = 0
     reason: str = ""
     unit: str = ""
+    own_ns: tuple[float, ...] = ()
 
     @property
-    def lower_quartile_ns(self) -> float:
-        """Lower quartile of the times: what disturbs a launch only ever makes it slower. Infinite without a time."""
+    def typical_ns(self) -> float:
+        """The time that stands for the trial; infinite without one.
+
+        The median where each time is relative to the default's beside it, which errs to both sides; else the lower
+        quartile, since what disturbs a launch only ever makes it slower.
+        """
         if self.status != TrialStatus.OK:
             return math.inf
-        return sorted(self.ns)[(len(self.ns) - 1) // 4]
+        return statistics.median(self.ns) if self.own_ns else sorted(self.ns)[(len(self.ns) - 1) // 4]
+
+    def beside(self, default_ns: float) -> Trial:
+        """This trial in the state in which the default takes so long: each time is its ratio to the default beside it.
+
+        A trial that timed no default stays as it is.
+        """
+        if not self.own_ns:
+            return self
+        pairs = zip(self.ns, self.own_ns, strict=True)
+        return dataclasses.replace(self, ns=tuple(default_ns * ns / own_ns for ns, own_ns in pairs))
 
 
 Measure = Callable[[TrialLaunch, Candidate, int], Trial]
@@ -103,6 +121,8 @@ def _checked_status(trial: Trial, precision: Precision) -> tuple[TrialStatus, st
     allowed = TOLERANCE[precision] * trial.max_abs_expected + TINY_ERROR
     if not trial.max_abs_error <= allowed:
         return TrialStatus.WRONG, f"error {trial.max_abs_error:.3g}, allowed {allowed:.3g}"
-    if not trial.ns or not all(math.isfinite(ns) and ns > 0 for ns in trial.ns):
+    if not trial.ns or not all(math.isfinite(ns) and ns > 0 for ns in (*trial.ns, *trial.own_ns)):
         return TrialStatus.FAILED, "a time that is not a positive number"
+    if trial.own_ns and len(trial.own_ns) != len(trial.ns):
+        return TrialStatus.FAILED, f"{len(trial.own_ns)} times of the default beside {len(trial.ns)}"
     return TrialStatus.OK, ""

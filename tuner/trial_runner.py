@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 
@@ -11,6 +12,8 @@ from runtime.kernels.spec import Kernel, Variant
 from runtime.lowering.trials import TrialLaunch
 from tuner.device_pool import DevicePool
 from tuner.journal import Journal
+from tuner.space import default_candidate
+from tuner.speed_states import SpeedStates, speed_states
 from tuner.trial import FATAL_STATUSES, Candidate, Trial, TrialStatus, validated
 
 
@@ -78,6 +81,8 @@ class TrialRunner:
         self.statuses: Counter[TrialStatus] = Counter()
         self.programs: set[tuple[str, tuple[int, ...]]] = set()
         self._group_limit: dict[tuple[str, Variant], int] = {}
+        self._default_ns: dict[str, float] = {}
+        self._slowness: list[float] = []
         self._good_options: dict[str, set[Option]] = defaultdict(set)
         self._fatal_options: set[Option] = set()
 
@@ -125,15 +130,34 @@ class TrialRunner:
     def _new_trial(self, launch: TrialLaunch, candidate: Candidate, reps: int, fresh: bool) -> Trial:
         if self.spent_s >= self.limit_s or self._is_over():
             raise BudgetSpent
-        trial = validated(self.pool.measure(launch, candidate, reps), launch.precision)
+        trial = self._in_one_state(launch, validated(self.pool.measure(launch, candidate, reps), launch.precision))
         self.device_s[launch.key] += trial.device_s
         self.trials[launch.key] += 1
         self.programs.add((launch.options(candidate.variant), candidate.local_size))
         self._journal.add(launch.kernel.name, launch.key, candidate, trial, retest=fresh)
         return trial
 
+    def _in_one_state(self, launch: TrialLaunch, trial: Trial) -> Trial:
+        """The trial in the state in which the default was first timed, so that all trials can be compared."""
+        default_ns = self._default_ns.get(launch.key)
+        if not default_ns or not trial.own_ns or trial.status != TrialStatus.OK:
+            return trial
+        self._slowness.append(statistics.median(trial.own_ns) / default_ns)
+        return trial.beside(default_ns)
+
+    def default_ns(self, launch: TrialLaunch) -> float:
+        """The default's time, to which trials in pairs are relative; NaN where it is not known."""
+        return self._default_ns.get(launch.key, math.nan)
+
+    @property
+    def states(self) -> SpeedStates | None:
+        """The unit's two speeds during this search, by what the defaults took beside the candidates; None for one."""
+        return speed_states(self._slowness)
+
     def _learn(self, launch: TrialLaunch, candidate: Candidate, trial: Trial) -> None:
         self.statuses[trial.status] += 1
+        if trial.status == TrialStatus.OK and candidate == default_candidate(launch):
+            self._default_ns.setdefault(launch.key, trial.typical_ns)
         if trial.max_work_group_size:
             self._group_limit[launch.kernel.name, candidate.variant] = trial.max_work_group_size
         if trial.status == TrialStatus.OK:

@@ -69,13 +69,21 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _show(rows: Sequence[OpbenchRow]) -> None:
-    table.show([Table("", COLUMNS, [_cells(row) for row in rows], frozenset({"Benchmark"}))])
+    paired = any(row.ratio_to_default is not None for row in rows)
+    columns = (*COLUMNS, *(["To default"] if paired else []))
+    table.show([Table("", columns, [_cells(row)[: len(columns)] for row in rows], frozenset({"Benchmark"}))])
+    for row in rows:
+        if row.slow_state_ratio and row.slow_state_share:
+            share = 100 * row.slow_state_share
+            click.echo(
+                f"{row.model}: two states: {row.slow_state_ratio:.2f} times as slow in {share:.0f} % of the samples"
+            )
     for line in dict.fromkeys(line for row in rows for line in hint_lines(row)):
         click.echo(line)
 
 
 def _cells(row: OpbenchRow) -> list[str]:
     if row.status != Status.OK:
-        return [row.model, row.status.value, *["-"] * 4]
-    figures = (row.input_mb_s, row.gmacps, row.spread_percent)
+        return [row.model, row.status.value, *["-"] * 5]
+    figures = (row.input_mb_s, row.gmacps, row.spread_percent, row.ratio_to_default)
     return [row.model, f"{row.time_ns:.0f}", str(row.iterations), *("-" if f is None else f"{f:.2f}" for f in figures)]

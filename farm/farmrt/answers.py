@@ -207,10 +207,15 @@ class RunAnswer(Answer):
 
 
 class TrialAnswer(Answer):
-    """Times of one launch, and how far its output is from what was expected."""
+    """Times of one launch, and how far its output is from what was expected.
+
+    `own_ns` are times of the step's own launch, in turns with those of `ns`; `steady` says how the ramp ended.
+    """
 
     build_ms: Duration
     ns: Durations
+    own_ns: Durations = []
+    steady: bool | None = None
     max_abs_error: float | None = None
     max_abs_expected: float | None = None
     nan_count: Count = 0

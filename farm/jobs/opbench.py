@@ -33,6 +33,7 @@ from runtime.lowering.trial_inputs import trial_inputs
 from runtime.plan.plan import Plan
 from runtime.target import Target
 from runtime.types import Precision
+from tuner.speed_states import speed_states
 
 WORKSPACE = Workspace("opbench")
 NS_PER_S = 1e9
@@ -41,6 +42,7 @@ SURE_PERCENT = 2.0
 MAX_TIME_FACTOR = 5  # a launch that stays noisy is given up after this many times --min-time
 BATCHES_A_MINIMUM = 10  # trials are asked for in about this many commands within --min-time
 MAX_REPS = 10_000
+RAMP_MS = 20  # a launch whose times do not agree by then is timed all the same
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,21 +161,30 @@ def _plan_file(opened: OpenUnit) -> Path:
 def _measured_row(opened: OpenUnit, benchmark: Benchmark, options: OpbenchOptions, loaded: LoadAnswer) -> OpbenchRow:
     before = read_state(opened.transport)
 
+    own_ns: list[float] = []
+
     def trial(reps: int) -> list[float]:
-        return opened.session.trial(TRIAL_DEADLINE_S, **benchmark.launch, reps=reps, warmup=1).ns
+        words = {"reps": reps, "warmup": 1, "ramp_ms": RAMP_MS, "pairs": int(options.all_variants)}
+        answer = opened.session.trial(TRIAL_DEADLINE_S, **benchmark.launch, **words)
+        own_ns.extend(answer.own_ns)
+        return answer.ns
 
     samples_ns = measure(trial, options.min_time_s)
     states = UnitStates(state_before=before, state_after=read_state(opened.transport))
     files = {"plan": _plan_file(opened), "weights": data_file(_plan_file(opened))}
     result = OpbenchResult(
         provenance=_provenance(opened, benchmark, opened.hashes(files)),
-        figures=_figures(benchmark, samples_ns, hint_figures(loaded)),
+        figures=_figures(benchmark, samples_ns, own_ns, hint_figures(loaded)),
     )
     return _row(opened.unit, benchmark.name, options, result, states)
 
 
-def _figures(benchmark: Benchmark, samples_ns: Sequence[float], hints: HintFigures) -> OpbenchFigures:
+def _figures(
+    benchmark: Benchmark, samples_ns: Sequence[float], own_ns: Sequence[float], hints: HintFigures
+) -> OpbenchFigures:
+    """The figures; `own_ns` are the default's times, see `ratio_in_pairs`."""
     median_ns = statistics.median(samples_ns)
+    states = speed_states(samples_ns)
     return OpbenchFigures(
         time_ns=median_ns,
         min_ns=min(samples_ns),
@@ -181,8 +192,21 @@ def _figures(benchmark: Benchmark, samples_ns: Sequence[float], hints: HintFigur
         input_mb_s=benchmark.input_bytes / median_ns * 1e3,
         gmacps=benchmark.step.macs / median_ns,
         spread_percent=spread_percent(samples_ns),
+        ratio_to_default=ratio_in_pairs(samples_ns, own_ns),
+        slow_state_ratio=states.ratio if states else None,
+        slow_state_share=states.slow_share if states else None,
         **dict(hints),
     )
+
+
+def ratio_in_pairs(samples_ns: Sequence[float], own_ns: Sequence[float]) -> float | None:
+    """Median of the ratios of samples to the default's times in turns with them; None without such.
+
+    `own_ns` begins with the times of the warm-up, to which no sample belongs.
+    """
+    pairs = zip(reversed(samples_ns), reversed(own_ns), strict=False)
+    ratios = [ns / default_ns for ns, default_ns in pairs if default_ns]
+    return statistics.median(ratios) if ratios else None
 
 
 def _provenance(opened: OpenUnit, benchmark: Benchmark, hashes: Mapping[str, str] | None = None) -> Provenance:

@@ -11,7 +11,12 @@ from farm.rows.row import Row
 
 
 class OpbenchFigures(HintFigures):
-    """The time of one launch. `time_ns` is the median, `spread_percent` half the width of its 95 % interval."""
+    """The time of one launch. `time_ns` is the median, `spread_percent` half the width of its 95 % interval.
+
+    Where the unit had two speeds meanwhile, `slow_state_ratio` says how much longer the slow one takes and
+    `slow_state_share` how often it was met: `time_ns` is then of no state alone. `ratio_to_default` compares a variant
+    with the default that ran in turns with it, in the same state.
+    """
 
     time_ns: Figure = None
     iterations: int | None = None
@@ -19,6 +24,9 @@ class OpbenchFigures(HintFigures):
     gmacps: Figure = None
     spread_percent: Figure = None
     min_ns: Figure = None
+    ratio_to_default: Figure = None
+    slow_state_ratio: Figure = None
+    slow_state_share: Figure = None
 
 
 class OpbenchRow(OpbenchFigures, Row):

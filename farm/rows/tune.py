@@ -40,6 +40,8 @@ class TuneFigures(Record):
     that of the parameters that were in force before; fresh processes of all ran in turns. A model whose launches all
     keep their default has no gain. `outcome` says what was published, and `outcome_reason` why.
     `trials` and `device_s` are what the search measured anew, `launches_tuned` those whose default was beaten.
+    `slow_state_ratio` and `slow_state_share`: where the unit had two speeds during the search, how far apart they are,
+    and how often it was at the slow one.
     `agreements` compare each further tuning from scratch (`--repeat`) with the first, which is the one of this row.
     """
 
@@ -59,6 +61,8 @@ class TuneFigures(Record):
     launches_tuned: int = 0
     default_latency_ms: Latency | None = None
     default_init_ms: Figure = None
+    slow_state_ratio: Figure = None
+    slow_state_share: Figure = None
     agreements: tuple[TuningAgreement, ...] = ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -22,6 +23,7 @@ from runtime.target import Target
 from runtime.types import Precision
 
 _SEED = 20
+_FLOAT_BYTES = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +39,8 @@ class TrialLaunch:
     """A distinct launch, with what may be varied of it and where models use it.
 
     `step` is its index in the trial plan, `poison` that of the step that fills its output with NaN (None: there is
-    none); `local_size` the default, zeros where the driver chooses.
+    none); `local_size` the default, zeros where the driver chooses. `macs` and `bytes` are what it computes and, at
+    least, touches: its output and its weights.
     """
 
     key: str
@@ -50,6 +53,8 @@ class TrialLaunch:
     variant: Variant
     local_size: Size3
     uses: tuple[Use, ...]
+    macs: int = 0
+    bytes: int = 0
 
     def work_items(self, variant: Variant) -> WorkItems:
         """Logical global size under a variant."""
@@ -187,4 +192,6 @@ def _launch(
         variant=step.variant,
         local_size=step.local_size,
         uses=tuple(uses[step.tuning_key]),
+        macs=step.macs,
+        bytes=_FLOAT_BYTES * (math.prod(step.shown.output_shape) + math.prod(step.shown.filter_shape)),
     )

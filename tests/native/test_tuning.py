@@ -269,3 +269,31 @@ def test_run_command(farmrt_program: Path, gpu: Farmrt) -> None:
     ready(gpu)
     assert gpu.done("unload") == {"ok": True}
     assert gpu.ask("run")["error"] == "bad_command"
+
+
+def test_trial_in_pairs_times_the_steps_own_launch_beside_it(gpu: Farmrt) -> None:
+    y = ready(gpu)
+    size = -(-ROWS // 8)
+    other = {"options": options(8), "global": [size], "block": 8}
+    answer = gpu.done("trial", step=0, reps=5, warmup=1, pairs=1, before=[1, 0], check=1, **other)
+    assert len(answer["ns"]) == len(answer["own_ns"]) == 5
+    assert all(ns > 0 for ns in answer["ns"] + answer["own_ns"])
+    assert answer["max_abs_error"] < 1e-4
+    np.testing.assert_allclose(gpu.output("z"), y, rtol=1e-4, atol=1e-5)
+    assert "own_ns" not in gpu.done("trial", step=0, reps=1)
+
+
+def test_trial_after_a_ramp_says_whether_it_was_steady(gpu: Farmrt) -> None:
+    ready(gpu)
+    answer = gpu.done("trial", step=0, reps=2, ramp_ms=50)
+    assert answer["steady"] in (True, False)
+    assert answer["ramp"] >= 4
+    assert answer["ramp"] % 4 == 0
+    assert "steady" not in gpu.done("trial", step=0, reps=2)
+
+
+@pytest.mark.parametrize("words", [{"before": [9]}, {"before": [0] * 9}, {"ramp_ms": 10001}, {"pairs": 2}])
+def test_trial_refuses_a_state_that_there_is_not(gpu: Farmrt, words: dict[str, object]) -> None:
+    ready(gpu)
+    assert gpu.ask("trial", step=0, reps=1, **words)["error"] == "bad_command"
+    assert len(gpu.done("trial", step=0, reps=1)["ns"]) == 1

@@ -71,6 +71,45 @@ def test_a_gain_of_five_percent_is_found_in_two_percent_of_noise() -> None:
     assert sum(verdict.chosen == OTHERS[0] for verdict in verdicts) >= 18
 
 
+def two_state_unit(gain: float, random: np.random.Generator) -> Callable[[object, Candidate, int], Trial]:
+    """A unit that takes 1.6 times as long for a while, and times the default in turns with a candidate."""
+    slow = False
+
+    def measure(_: object, candidate: Candidate, reps: int) -> Trial:
+        nonlocal slow
+        slow = slow if random.random() < 0.8 else random.random() < 0.5
+        state_ns = 1.6e5 if slow else 1e5
+        speed = 1.0 - gain if candidate == OTHERS[0] else 1.0
+        ns, own_ns = (tuple(state_ns * np.exp(0.02 * random.normal(size=reps))) for _ in range(2))
+        beside = own_ns if candidate != DEFAULT else ()
+        return Trial(TrialStatus.OK, tuple(speed * time for time in ns), 0.001, 0.0, 0.0, 1.0, own_ns=beside)
+
+    return measure
+
+
+@pytest.mark.parametrize(("gain", "least", "most"), [(0.05, 18, 20), (0.0, 0, 1)])
+def test_states_are_compared_like_with_like(gain: float, least: int, most: int) -> None:
+    """In pairs a gain of 5 % is seen through states that differ by 60 %, and none is seen where there is none."""
+    won = 0
+    for seed in range(20):
+        runner = TrialRunner(pool_of_one(two_state_unit(gain, np.random.default_rng(seed))), Journal(None, "f"))
+        runner.trial(LAUNCH, DEFAULT, 3)
+        verdict = LEVELS["quick"].retest.decide(LAUNCH, OTHERS[:3], 1e5, runner)
+        won += verdict.won
+        if verdict.won and gain:
+            assert verdict.tuned_ns / verdict.default_ns == pytest.approx(0.95, abs=0.02)
+    assert least <= won <= most
+
+
+def test_a_search_says_that_the_unit_has_two_speeds() -> None:
+    runner = TrialRunner(pool_of_one(two_state_unit(0.0, np.random.default_rng(5))), Journal(None, "f"))
+    assert runner.states is None
+    for index in range(200):
+        runner.trial(LAUNCH, DEFAULT if index == 0 else OTHERS[1], 5, fresh=True)
+    assert runner.states
+    assert runner.states.ratio == pytest.approx(1.6, abs=0.05)
+
+
 def test_of_many_findings_those_are_believed_that_are_not_expected_by_chance() -> None:
     assert true_discoveries([0.001, 0.9, 0.004, 0.5, 1.0], 0.05) == [True, False, True, False, False]
     assert true_discoveries([0.004] + [1.0] * 30, 0.05) == [False] * 31, "one of 31 is that good in one case of eight"

@@ -38,7 +38,7 @@ def test_a_valid_trial_is_unchanged() -> None:
 def test_wrong_outputs_and_impossible_times_lose_the_status_ok(trial: Trial, status: TrialStatus) -> None:
     result = validated(trial, Precision.FP32)
     assert result.status == status
-    assert result.lower_quartile_ns == math.inf
+    assert result.typical_ns == math.inf
 
 
 def test_half_precision_allows_larger_errors() -> None:
@@ -57,4 +57,16 @@ def test_a_clock_that_goes_backwards_costs_nothing(device_s: float) -> None:
 
 
 def test_a_trials_time_is_the_lower_quartile_of_its_repetitions() -> None:
-    assert changed(ns=(9.0, 1.0, 5.0, 3.0, 100.0)).lower_quartile_ns == 3.0
+    assert changed(ns=(9.0, 1.0, 5.0, 3.0, 100.0)).typical_ns == 3.0
+
+
+def test_times_in_pairs_are_relative_to_the_default_beside_them() -> None:
+    paired = changed(ns=(8.0, 16.0, 9.0), own_ns=(10.0, 20.0, 10.0)).beside(100.0)
+    assert paired.ns == (80.0, 80.0, 90.0)
+    assert paired.typical_ns == 80.0, "the median, since a pair errs to both sides"
+    assert changed(ns=(8.0, 16.0)).beside(100.0).ns == (8.0, 16.0), "no default was timed"
+
+
+@pytest.mark.parametrize("own_ns", [(1.0,), (1.0, 0.0, 1.0), (1.0, math.inf, 1.0)])
+def test_a_default_without_a_time_beside_each_repetition_is_no_comparison(own_ns: tuple[float, ...]) -> None:
+    assert validated(changed(ns=(1.0, 2.0, 3.0), own_ns=own_ns), Precision.FP32).status == TrialStatus.FAILED

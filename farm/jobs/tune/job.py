@@ -193,5 +193,7 @@ def _tune_figures(tuned: Tuned, files: TunedFiles, proof: Proof, agreed: tuple[T
         launches_tuned=tuned.won,
         default_latency_ms=proof.default.latency_ms,
         default_init_ms=proof.default.load.init_ms,
+        slow_state_ratio=tuned.states.ratio if tuned.states else None,
+        slow_state_share=tuned.states.slow_share if tuned.states else None,
         agreements=agreed,
     )

@@ -24,6 +24,7 @@ from tuner import space
 from tuner.device_pool import DevicePool
 from tuner.journal import Journal
 from tuner.search import LEVELS, Expand, SearchResult, search
+from tuner.speed_states import SpeedStates
 from tuner.trial_runner import TrialRunner
 from tuner.verdict import LaunchVerdict
 
@@ -60,6 +61,7 @@ class Tuned:
     """What was found for one model: its plan, a verdict for each of its launches, and what that took.
 
     `trials` and `device_s` count what this search measured for the model's launches, also where others share them.
+    `states` are the unit's two speeds during the search, None where it had one.
     """
 
     prepared: Prepared
@@ -68,6 +70,7 @@ class Tuned:
     verdicts: tuple[LaunchVerdict, ...]
     trials: int
     device_s: float
+    states: SpeedStates | None = None
 
     @property
     def target(self) -> Target:
@@ -165,6 +168,8 @@ def _led(
             )
         runner = TrialRunner(pool, journal, max(left_s, 0.0), lambda: time.monotonic() >= ends_s)
         outcome = search(trials.launches, _expansion(target), runner, LEVELS[options.level], opened.progress.search)
+    if outcome.states:
+        opened.progress.stage(f"{outcome.states}; each candidate was compared with the default in the same state")
     return [_with_verdicts(tuned, outcome, trials) for tuned in group]
 
 
@@ -192,4 +197,4 @@ def _with_verdicts(tuned: Tuned, outcome: SearchResult, trials: UnitTrials) -> T
     keys = [verdict.launch.key for verdict in own]
     device_s = trials.prepare_s + sum(outcome.device_s.get(key, 0.0) for key in keys)
     count = sum(outcome.trials.get(key, 0) for key in keys)
-    return dataclasses.replace(tuned, verdicts=tuple(own), trials=count, device_s=device_s)
+    return dataclasses.replace(tuned, verdicts=tuple(own), trials=count, device_s=device_s, states=outcome.states)

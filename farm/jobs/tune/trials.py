@@ -17,6 +17,8 @@ from farm.workspace import Workspace
 from runtime.errors import DeadlineError, DeviceError, ProcessEndedError
 from runtime.lowering.trials import TrialLaunch, TrialPlan, trial_plan
 from runtime.target import Target
+from tuner.space import default_candidate
+from tuner.surroundings import launches_before
 from tuner.trial import Candidate, Trial, TrialStatus
 
 WORKSPACE = Workspace("tuning")  # trial plans belong to no library
@@ -24,6 +26,7 @@ LEAST_TRIAL_DEADLINE_S = 5.0
 LOOK_S = 10.0
 REST = RetryPolicy()
 MS_PER_S = 1e3
+RAMP_MS = 5  # a launch whose times do not agree by then is timed all the same
 
 
 class UnitTrials:
@@ -48,6 +51,7 @@ class UnitTrials:
         execution: Execution = DEFAULT,
     ) -> None:
         self.launches = tuple(launch for launch in trial_plan.launches if launch.uses)
+        self._before = {launch.key: launches_before(launch, self.launches) for launch in self.launches}
         self._opened, self._inputs, self._plan_file, self._clock = opened, trial_plan.inputs, plan_file, clock
         self._execution = execution
         start_s = clock()
@@ -82,7 +86,7 @@ class UnitTrials:
         try:
             if launch.poison is not None:
                 self._opened.session.trial(self._deadline_s, step=launch.poison, reps=1)
-            words = _words(launch, candidate, reps)
+            words = _words(launch, candidate, reps) | self._state(launch, candidate)
             return _trial(self._opened.session.trial(self._deadline_s, **words))
         except DeviceError as error:
             self._check_health()
@@ -93,6 +97,14 @@ class UnitTrials:
         except ProcessEndedError as error:
             self._restart()
             return Trial(TrialStatus.CRASH, reason=str(error))
+
+    def _state(self, launch: TrialLaunch, candidate: Candidate) -> dict[str, Any]:
+        """In which state a launch is timed: as in a model, after a ramp, and in turns with its default."""
+        return {
+            "before": [other.step for other in self._before.get(launch.key, ())] or None,
+            "ramp_ms": RAMP_MS,
+            "pairs": int(candidate != default_candidate(launch)),
+        }
 
     def _check_health(self) -> None:
         """After an error: a driver that lost its context fails whatever comes next, until farmrt is started again."""
@@ -147,6 +159,7 @@ def _trial(answer: TrialAnswer) -> Trial:
     return Trial(
         TrialStatus.OK,
         ns=tuple(answer.ns),
+        own_ns=tuple(answer.own_ns),
         build_s=answer.build_ms / MS_PER_S,
         max_abs_error=answer.max_abs_error,
         max_abs_expected=answer.max_abs_expected or 0.0,

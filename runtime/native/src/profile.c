@@ -166,8 +166,12 @@ const uint64_t *rt_profile_duration_ns(const rt_profile *profile) { return profi
 uint32_t rt_profile_event_count(const rt_profile *profile) { return profile->event_count; }
 
 rt_status rt_profile_event_ns(const rt_profile *profile, uint32_t index, uint64_t *ns, rt_error *error) {
-    uint64_t start_ns, end_ns;
+    uint64_t start_ns, end_ns, none_ns, before_ns = not_started;
+    if (index > 0 && profile->events[index - 1].event != NULL) {
+        rt_status before = event_times(profile->cl, &profile->events[index - 1], &none_ns, &before_ns, error);
+        if (before != RT_OK) return before;
+    }
     rt_status status = event_times(profile->cl, &profile->events[index], &start_ns, &end_ns, error);
-    *ns = end_ns - start_ns;
+    *ns = end_ns - (before_ns < start_ns ? before_ns : start_ns);
     return status;
 }

@@ -44,7 +44,7 @@ const uint64_t *rt_profile_start_ns(const rt_profile *profile);
 const uint64_t *rt_profile_duration_ns(const rt_profile *profile);
 
 /* Reads single events instead of collecting them: how many there are, and how long the index-th launch took, which has
- * ended. RT_OPENCL names the step whose launch failed. */
+ * ended: from the end of the one before it, as in a round. RT_OPENCL names the step whose launch failed. */
 uint32_t rt_profile_event_count(const rt_profile *profile);
 rt_status rt_profile_event_ns(const rt_profile *profile, uint32_t index, uint64_t *ns, rt_error *error);
 

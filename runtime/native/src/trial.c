@@ -1,19 +1,16 @@
 /* Output first, then time: the launch is run once over a poisoned output and compared, and only then repeated and
- * timed. A trial that is wrong is answered all the same; whoever asked decides what error is too large.
+ * timed (trial_times). A trial that is wrong is answered all the same; whoever asked decides what error is too large.
  */
 #include "trial.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#include "allocation.h"
-#include "clock.h"
 #include "errors.h"
 #include "launch.h"
-#include "profile.h"
 #include "trial_check.h"
 
-enum { MAX_REPS = 1000000, MAX_BLOCK = 1024 };
+enum { MAX_REPS = 1000000, MAX_BLOCK = 1024, MAX_RAMP_MS = 10000 };
 
 void rt_trial_take(rt_trial *trial, rt_command *command) {
     memset(trial, 0, sizeof *trial);
@@ -27,6 +24,9 @@ void rt_trial_take(rt_trial *trial, rt_command *command) {
     trial->local_rank = rt_command_numbers(command, "local", trial->local_size, 3);
     trial->block = rt_command_number(command, "block", 0, MAX_BLOCK);
     trial->check = rt_command_number(command, "check", 0, 1) != 0;
+    trial->before_count = rt_command_numbers(command, "before", trial->before, RT_TRIAL_BEFORE);
+    trial->ramp_ms = rt_command_number(command, "ramp_ms", 0, MAX_RAMP_MS);
+    trial->pairs = rt_command_number(command, "pairs", 0, 1) != 0;
 }
 
 /* RT_BAD_COMMAND with the step. */
@@ -70,6 +70,19 @@ static rt_status launch_make(const rt_plan *plan, const rt_trial *trial, rt_laun
     return sizes_check(trial, launch, error);
 }
 
+/* RT_BAD_COMMAND for a step before the timed launches that has no launch; else makes their kernels. */
+static rt_status before_prepare(const rt_parts *parts, const rt_trial *trial, rt_error *error) {
+    rt_status status = RT_OK;
+    for (uint32_t i = 0; i < trial->before_count && status == RT_OK; i++) {
+        uint32_t step = trial->before[i];
+        if (step >= parts->plan->step_count || parts->plan->steps[step].kind != RT_STEP_KIND_OPENCL) {
+            return bad_trial(trial, "before names a step that the plan has not, or that runs on the CPU", error);
+        }
+        status = rt_steps_prepare(parts->steps, step, error);
+    }
+    return status;
+}
+
 /* A trial while it runs. */
 typedef struct {
     const rt_parts *parts;
@@ -77,48 +90,15 @@ typedef struct {
     const rt_expect_record *expect; /* NULL: nothing to compare with */
     rt_launch launch;
     cl_kernel kernel;
-    rt_profile *profile;
-    uint64_t build_ns, wall_ns;
-    uint64_t *ns; /* one a repetition */
+    rt_trial_times *times;
+    uint64_t build_ns;
     rt_error *error;
 } bench;
-
-/* Launches one after another, and waits until the device is idle, whatever it returns. */
-static rt_status launches_run(const bench *now, uint32_t count, rt_profile *profile) {
-    const rt_device *device = now->parts->device;
-    const rt_queue queue = {rt_device_cl(device), profile ? device->profiling : device->plain, profile};
-    uint32_t step = now->trial->step;
-    rt_status status = RT_OK;
-    rt_watchdog_arm(now->parts->watchdog, (int32_t)step);
-    for (uint32_t i = 0; i < count && status == RT_OK; i++) {
-        status = rt_launch_enqueue(&queue, step, now->kernel, &now->launch, 1, now->error);
-    }
-    cl_int code = queue.cl->Finish(queue.object);
-    rt_watchdog_disarm(now->parts->watchdog);
-    return status == RT_OK ? rt_opencl_check(now->error, "clFinish", code, (int32_t)step) : status;
-}
-
-/* Launches that are timed: each by its event, and all together by the clock. */
-static rt_status reps_time(bench *now) {
-    uint32_t reps = now->trial->reps;
-    now->ns = rt_memory_allocate(reps, sizeof *now->ns);
-    if (now->ns == NULL) return rt_error_no_memory(now->error, "the times");
-    uint64_t start_ns = rt_clock_ns();
-    rt_status status = launches_run(now, reps, now->profile);
-    now->wall_ns = rt_clock_ns() - start_ns;
-    if (status == RT_OK && rt_profile_event_count(now->profile) < reps) {
-        status = rt_error_no_memory(now->error, "the events");
-    }
-    for (uint32_t i = 0; i < reps && status == RT_OK; i++) {
-        status = rt_profile_event_ns(now->profile, i, &now->ns[i], now->error);
-    }
-    return status;
-}
 
 /* One launch over a poisoned output, and the comparison. */
 static rt_status output_check(const bench *now, rt_difference *difference) {
     rt_status status = rt_output_poison(now->parts, now->expect, now->error);
-    if (status == RT_OK) status = launches_run(now, 1, NULL);
+    if (status == RT_OK) status = rt_trial_times_warm(now->times, 1, now->error);
     if (status == RT_OK) status = rt_output_compare(now->parts, now->expect, difference, now->error);
     return status;
 }
@@ -133,10 +113,7 @@ static void output_restore(const bench *now) {
 static void answer_write(const bench *now, const rt_difference *difference, rt_json *json) {
     const rt_device *device = now->parts->device;
     rt_json_ms(json, "build_ms", now->build_ns);
-    rt_json_array_begin(json, "ns");
-    for (uint32_t i = 0; i < now->trial->reps; i++) rt_json_unsigned(json, NULL, now->ns[i]);
-    rt_json_array_end(json);
-    rt_json_unsigned(json, "wall_ns", now->wall_ns);
+    rt_trial_times_write(now->times, json);
     if (now->expect != NULL) {
         rt_json_float(json, "max_abs_error", difference->max_abs_error);
         rt_json_float(json, "max_abs_expected", difference->max_abs_expected);
@@ -153,8 +130,8 @@ static rt_status bench_run(bench *now, rt_json *json) {
     rt_difference difference = {0};
     rt_status status = RT_OK;
     if (now->expect != NULL) status = output_check(now, &difference);
-    if (status == RT_OK) status = launches_run(now, now->trial->warmup, NULL);
-    if (status == RT_OK) status = reps_time(now);
+    if (status == RT_OK) status = rt_trial_times_warm(now->times, now->trial->warmup, now->error);
+    if (status == RT_OK) status = rt_trial_times_take(now->times, now->error);
     if (status == RT_OK) answer_write(now, &difference, json);
     if (now->expect != NULL && (status != RT_OK || rt_difference_spoils(&difference))) output_restore(now);
     return status;
@@ -165,13 +142,14 @@ rt_status rt_trial_run(const rt_parts *parts, const rt_trial *trial, rt_json *js
     rt_status status = launch_make(parts->plan, trial, &now.launch, error);
     if (status != RT_OK) return status;
     const rt_opencl_functions *cl = rt_device_cl(parts->device);
+    status = before_prepare(parts, trial, error);
+    if (status != RT_OK) return status;
     now.expect = trial->check ? rt_expectation_find(parts->plan, trial->step) : NULL;
     status = rt_steps_make_kernel(parts->steps, trial->step, &now.launch, &now.kernel, &now.build_ns, error);
     if (status != RT_OK) return status;
-    status = rt_profile_create(&now.profile, cl, parts->plan->step_count, error);
+    status = rt_trial_times_create(&now.times, parts, trial, &now.launch, now.kernel, error);
     if (status == RT_OK) status = bench_run(&now, json);
-    rt_profile_destroy(now.profile);
-    rt_memory_free(now.ns);
+    rt_trial_times_destroy(now.times);
     cl->ReleaseKernel(now.kernel);
     return status;
 }

@@ -3,22 +3,11 @@
 #ifndef RT_TRIAL_H
 #define RT_TRIAL_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "../include/farmrt.h"
 #include "command.h"
 #include "json.h"
 #include "parts.h"
-
-/* What to try. A value. */
-typedef struct {
-    uint32_t step, reps, warmup, block;
-    const char *kernel, *options; /* NULL: as in the plan */
-    uint32_t global_size[3], local_size[3];
-    uint32_t global_rank, local_rank; /* 0: as in the plan */
-    bool check;
-} rt_trial;
+#include "trial_times.h"
 
 /* Takes the command's values; texts lie in the command's line. Bad ones are the command's to tell. */
 void rt_trial_take(rt_trial *trial, rt_command *command);

@@ -1,5 +1,6 @@
-/* A loop is announced by raising `generation`; the turns are dealt by a counter. Threads spin a little before they
- * sleep, because loops follow each other within microseconds. */
+/* A loop is announced by raising `generation`; the turns are dealt by a counter. Threads spin before they sleep,
+ * because loops follow each other within microseconds: long during a run, when the next loop is sure to come, and a
+ * little elsewhere, when the cores may be somebody else's. A thread that sleeps takes 50 us and more to come back. */
 #include "workers.h"
 
 #include <pthread.h>
@@ -11,7 +12,7 @@
 #include "allocation.h"
 #include "errors.h"
 
-enum { SPINS = 2000 };
+enum { SPINS = 2000, SPINS_IN_RUN = 50000 };
 
 /* One worker; the first has no thread of its own. */
 typedef struct {
@@ -36,6 +37,7 @@ struct rt_workers {
     atomic_uint active; /* threads that have not finished the loop */
     atomic_uint next;
     atomic_bool stopping;
+    atomic_bool in_run; /* between enter and leave */
     /* the loop: written before it is announced, and not until all have finished */
     rt_turn *turn;
     const void *context;
@@ -53,6 +55,12 @@ static inline void spin_pause(void) {
 #endif
 }
 
+/* Whether a thread that has looked so often should look again before it sleeps. */
+static inline bool spins_on(const rt_workers *pool, int spins) {
+    bool in_run = atomic_load_explicit(&pool->in_run, memory_order_relaxed);
+    return spins < (in_run ? SPINS_IN_RUN : SPINS);
+}
+
 /* Takes turns until none is left. */
 static void turns_take(rt_workers *pool, uint32_t index) {
     for (;;) {
@@ -64,7 +72,7 @@ static void turns_take(rt_workers *pool, uint32_t index) {
 
 /* Waits until a loop after `seen` is announced; returns its number. */
 static uint32_t announcement_wait(rt_workers *pool, uint32_t seen) {
-    for (int i = 0; i < SPINS; i++) {
+    for (int i = 0; spins_on(pool, i); i++) {
         uint32_t now = atomic_load_explicit(&pool->generation, memory_order_acquire);
         if (now != seen) return now;
         spin_pause();
@@ -111,7 +119,7 @@ static void loop_announce(rt_workers *pool) {
 
 /* Waits until every thread has finished, spinning first. */
 static void loop_wait(rt_workers *pool) {
-    for (int i = 0; i < SPINS; i++) {
+    for (int i = 0; spins_on(pool, i); i++) {
         if (atomic_load_explicit(&pool->active, memory_order_acquire) == 0) return;
         spin_pause();
     }
@@ -137,11 +145,13 @@ void rt_workers_run(rt_workers *pool, uint32_t count, rt_turn *turn, const void 
 }
 
 void rt_workers_enter(rt_workers *pool) {
+    atomic_store_explicit(&pool->in_run, true, memory_order_relaxed);
     if (!pool->cores.is_pinned) return;
     if (sched_getaffinity(0, sizeof pool->callers_cores, &pool->callers_cores) == 0) cores_take(pool);
 }
 
 void rt_workers_leave(rt_workers *pool) {
+    atomic_store_explicit(&pool->in_run, false, memory_order_relaxed);
     if (pool->cores.is_pinned) sched_setaffinity(0, sizeof pool->callers_cores, &pool->callers_cores);
 }
 

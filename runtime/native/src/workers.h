@@ -31,7 +31,7 @@ const rt_cores *rt_workers_cores(const rt_workers *workers);
 /* The cores that the kernel lets a worker run on while it works, as rt_thread_cores_text; never within a loop. */
 void rt_workers_cores_text(rt_workers *workers, uint32_t index, char *text, size_t size);
 
-/* Around runs: the caller stays on the chosen cores, as the other threads do. */
+/* Around runs: the caller stays on the chosen cores, as the other threads do, which wait awake for the next loop. */
 void rt_workers_enter(rt_workers *workers);
 void rt_workers_leave(rt_workers *workers);
 

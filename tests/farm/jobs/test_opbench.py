@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from farm.jobs.opbench import MAX_TIME_FACTOR, measure
+from farm.jobs.opbench import MAX_TIME_FACTOR, measure, ratio_in_pairs
 from farm.jobs.opbench_cases import CASES, Benchmark, OperatorCase, benchmarks, spread_percent
 from runtime.evaluate import evaluate
 from runtime.kernels.spec import needs_half
@@ -129,3 +129,9 @@ def test_a_noisy_launch_is_measured_longer_and_then_given_up() -> None:
 def test_launches_that_take_no_time_end_too() -> None:
     launch = Launch(itertools.repeat(1.0))
     assert len(measure(launch, min_time_s=1e-5)) >= 1e4
+
+
+def test_variants_are_compared_with_the_default_beside_them() -> None:
+    assert ratio_in_pairs([1.0, 1.6, 1.0], [99.0, 2.0, 3.2, 2.0]) == 0.5, "the warm-up's time belongs to no sample"
+    assert ratio_in_pairs([1.0, 1.6], []) is None
+    assert ratio_in_pairs([1.0], [0.0]) is None, "some drivers tell no time of short launches"

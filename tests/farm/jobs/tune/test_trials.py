@@ -12,12 +12,12 @@ import pytest
 from farm.farmrt.answers import TrialAnswer
 from farm.jobs.fleet.progress import UnitProgress
 from farm.jobs.tune import trials
-from farm.jobs.tune.trials import UnitTrials
+from farm.jobs.tune.trials import RAMP_MS, UnitTrials
 from farm.rows.device_state import DeviceState
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, ProcessEndedError
 from tests.tuner.simulated_device import CONV, launch
 from tuner.space import default_candidate
-from tuner.trial import TrialStatus
+from tuner.trial import Candidate, TrialStatus
 
 GOOD: dict[str, Any] = {
     "ok": True,
@@ -106,6 +106,16 @@ def test_a_good_trial() -> None:
     assert unit.words["local"] == (0, 0)
     assert (unit.words["block"], unit.words["options"]) == (variant["BLOCK"], LAUNCH.options(variant))
     assert unit.words["deadline_s"] == 8.0, "twice as long as all defaults took"
+
+
+def test_a_candidate_is_timed_in_pairs_after_launches_that_sweep_the_caches() -> None:
+    other = next(Candidate(variant, (0, 0, 0)) for variant in CONV.variants if variant != LAUNCH.variant)
+    unit = FakeUnit(GOOD | {"own_ns": [200, 220]}, GOOD)
+    trials = trials_of(unit)
+    assert trials(LAUNCH, other, 2).own_ns == (200.0, 220.0)
+    assert (unit.words["pairs"], unit.words["ramp_ms"], unit.words["before"]) == (1, RAMP_MS, None)
+    trials(LAUNCH, default_candidate(LAUNCH), 2)
+    assert unit.words["pairs"] == 0, "the default beside itself tells nothing"
 
 
 def test_an_answer_without_an_expectation_says_so() -> None:
