@@ -18,6 +18,7 @@ from tuner.trial_runner import TrialRunner
 _LEAST_REPS, _MOST_REPS = 3, 10
 _TRIAL_NS = 2e6  # repetitions aim at so much time, so that short launches are averaged and long ones stay cheap
 _HOPELESS = math.log(2.5)  # a program so far behind on one launch is not tried on the others
+_BEHIND_ELSEWHERE = math.log(1.4)  # nor is a variant built with a launch's options that is so far behind on others
 
 
 Callback = Callable[[], None]
@@ -95,16 +96,25 @@ class Family:
         return is_untried and self._runner.is_legal(task.launch, candidate)
 
     def _is_worth_it(self, task: TuningTask, candidate: Candidate) -> bool:
-        return task.weight >= self._minor_ns or self._runner.is_built(task.launch, candidate)
+        """A built program costs little; another one must be for much time, and of no variant that is slow elsewhere."""
+        if self._runner.is_built(task.launch, candidate):
+            return True
+        if task.weight < self._minor_ns:
+            return False
+        elsewhere = self.ranking.mean_gap_elsewhere(task.key, candidate.variant)
+        return elsewhere is None or elsewhere <= _BEHIND_ELSEWHERE
 
     def is_suspect(self, variant: Variant) -> bool:
         """Whether a variant is likely to take the runtime down."""
         return self._runner.is_suspect(self.name, variant)
 
+    def is_far_behind(self, variant: Variant) -> bool:
+        """Whether devices that are alike say that a variant is not worth a build; it was not tried here then."""
+        return self.ranking.is_far_behind(variant)
+
     def variants(self, task: TuningTask) -> list[Variant]:
         """The task's variants, the most promising first; unknown ones go by their place in the kernel table."""
-        variants = dict.fromkeys(candidate.variant for candidate in task.guesses)
-        return sorted(variants, key=lambda variant: self.ranking.variant_penalty(task.key, variant) or 0.0)
+        return self.ranking.in_order(task.key, dict.fromkeys(candidate.variant for candidate in task.guesses))
 
     def suggest(self, variant: Variant, tasks: Sequence[TuningTask]) -> list[Candidate]:
         """Untried programs of a variant, the largest expected gain over all tasks (weighted by their time) first."""

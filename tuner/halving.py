@@ -66,7 +66,7 @@ def _by_variant(family: Family, alive: dict[str, list[Variant]]) -> Iterator[tup
 
 def _try_some(family: Family, variant: Variant, tasks: list[TuningTask], count: int) -> None:
     """Tries `count` programs of a variant, each chosen by a ranking that knows the times of those before."""
-    if family.is_suspect(variant):
+    if family.is_suspect(variant) or family.is_far_behind(variant):
         return
     for _ in range(count):
         promising = family.suggest(variant, tasks)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from runtime.kernels.spec import Variant
+from tuner.relatives import KernelRelatives
 from tuner.trial import Candidate, LocalSize
 
 _OTHER_LAUNCH = 0.3  # weight of another launch's measurement, to 1 for the launch's own
@@ -30,9 +31,13 @@ SizeGaps = dict[LocalSize, list[float]]
 
 
 class Ranking:
-    """Times of one kernel family, and predictions from them. `key` is always a launch's tuning key."""
+    """Times of one kernel family, and predictions from them. `key` is always a launch's tuning key.
 
-    def __init__(self) -> None:
+    `relatives` are other devices, which know something of variants that were not tried here.
+    """
+
+    def __init__(self, relatives: KernelRelatives | None = None) -> None:
+        self._relatives = relatives
         self._log_ns: dict[str, dict[Candidate, float]] = defaultdict(dict)
         self._best: dict[tuple[str, Variant], float] = {}
         self._failed: dict[str, set[Candidate]] = defaultdict(set)
@@ -42,6 +47,8 @@ class Ranking:
         if not math.isfinite(ns):
             self._failed[key].add(candidate)
             return
+        if self._relatives:
+            self._relatives.observe(key, candidate.variant, ns)
         log_ns = math.log(ns)
         self._log_ns[key][candidate] = log_ns
         group = (key, candidate.variant)
@@ -81,16 +88,33 @@ class Ranking:
     def variant_penalty(self, key: str, variant: Variant) -> float | None:
         """How far a variant is behind the best, in logarithms; None if unknown.
 
-        The launch's own measurements decide; without any, the mean over other launches. Where a launch has tried only
-        variants that are slow on other launches, their gap there is added: its own best is not the best there is.
+        The launch's own measurements decide; without any, the mean over other launches, then other devices. Where a
+        launch has tried only variants that are slow on other launches, their gap there is added: its own best is not
+        the best there is.
         """
         own = self._variant_gap(key, variant)
         if own is None:
-            return self._mean_gap_elsewhere(key, variant)
+            elsewhere = self.mean_gap_elsewhere(key, variant)
+            return elsewhere if elsewhere is not None or not self._relatives else self._relatives.penalty(variant)
         tried = [tried_variant for other, tried_variant in self._best if other == key]
-        return own + min((self._mean_gap_elsewhere(key, tried_variant) or 0.0 for tried_variant in tried), default=0.0)
+        return own + min((self.mean_gap_elsewhere(key, tried_variant) or 0.0 for tried_variant in tried), default=0.0)
 
-    def _mean_gap_elsewhere(self, key: str, variant: Variant) -> float | None:
+    def in_order(self, key: str, variants: Iterable[Variant]) -> list[Variant]:
+        """A launch's variants, the most promising first; where only its default was timed, as other devices suggest."""
+        given = list(variants)
+        tried = sum((key, variant) in self._best for variant in given)
+        if self._relatives and tried <= 1:
+            return self._relatives.in_order(given)
+        return sorted(given, key=lambda variant: self.variant_penalty(key, variant) or 0.0)
+
+    def is_far_behind(self, variant: Variant) -> bool:
+        """Whether other devices, which order variants as this one does, say that a variant is not worth a build."""
+        if self._relatives is None or any(tried == variant for _, tried in self._best):
+            return False
+        return self._relatives.is_far_behind(variant)
+
+    def mean_gap_elsewhere(self, key: str, variant: Variant) -> float | None:
+        """How far a variant is behind the best on other launches, in logarithms; None where it was not tried."""
         others = {*self._log_ns, *self._failed} - {key}
         gaps = [gap for other in others if (gap := self._variant_gap(other, variant)) is not None]
         return sum(gaps) / len(gaps) if gaps else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from runtime.target import Target
 from runtime.types import Precision
@@ -88,7 +88,8 @@ def no_macs(dims: Dims) -> int:
     return 0
 
 
-# Families that take another's defaults: tuning on Intel's driver for CPUs chose what is best on PoCL 3.1.
+# Families that take another's defaults where they have none of their own that fit: most kernels are as fast on Intel's
+# driver for CPUs with what is best on PoCL 3.1.
 _DEFAULTS_OF = {"cpu": "pocl-3.1"}
 
 
@@ -141,20 +142,20 @@ class Kernel:
 
     def default_variant(self, dims: Dims, target: Target) -> Variant | None:
         """The cheapest fitting default of the GPU family, else the first variant that fits; None where none does."""
-        fitting = [
-            variant for variant in self._family_defaults(target.gpu_family) if not self.fits(dims, variant, target)
-        ]
-        if fitting:
-            return min(fitting, key=lambda variant: self.cost(dims, variant))
+        for defaults in self._family_defaults(target.gpu_family):
+            fitting = [variant for variant in defaults if not self.fits(dims, variant, target)]
+            if fitting:
+                return min(fitting, key=lambda variant: self.cost(dims, variant))
         return next((variant for variant in self.variants if not self.fits(dims, variant, target)), None)
 
-    def _family_defaults(self, family: str) -> tuple[Variant, ...]:
+    def _family_defaults(self, family: str) -> Iterator[tuple[Variant, ...]]:
+        """The defaults of the family, then, if it takes those of another one, of that."""
+        if family in _DEFAULTS_OF:
+            yield self.defaults.get(family, ())
         prefix = _DEFAULTS_OF.get(family, family)
-        while prefix:
-            if prefix in self.defaults:
-                return self.defaults[prefix]
+        while prefix and prefix not in self.defaults:
             prefix = prefix.rpartition("-")[0]
-        return self.defaults.get("", ())
+        yield self.defaults.get(prefix, ())
 
 
 def within_local_limit(target: Target, limit: WorkItems) -> Target:
