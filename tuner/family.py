@@ -18,7 +18,7 @@ from tuner.trial_runner import TrialRunner
 _LEAST_REPS, _MOST_REPS = 3, 10
 _TRIAL_NS = 2e6  # repetitions aim at so much time, so that short launches are averaged and long ones stay cheap
 _HOPELESS = math.log(2.5)  # a program so far behind on one launch is not tried on the others
-_BEHIND_ELSEWHERE = math.log(1.4)  # nor is a variant built with a launch's options that is so far behind on others
+_BEHIND_ELSEWHERE = math.log(1.4)  # nor is a variant built for a launch that is so far behind on all others
 
 
 Callback = Callable[[], None]
@@ -96,13 +96,14 @@ class Family:
         return is_untried and self._runner.is_legal(task.launch, candidate)
 
     def _is_worth_it(self, task: TuningTask, candidate: Candidate) -> bool:
-        """A built program costs little; another one must be for much time, and of no variant that is slow elsewhere."""
+        """A built program costs little; a new one must be for much time, and of no variant that is slow elsewhere."""
         if self._runner.is_built(task.launch, candidate):
             return True
         if task.weight < self._minor_ns:
             return False
-        elsewhere = self.ranking.mean_gap_elsewhere(task.key, candidate.variant)
-        return elsewhere is None or elsewhere <= _BEHIND_ELSEWHERE
+        if self._runner.is_compiled(task.launch, candidate.variant):
+            return True
+        return not self.ranking.is_behind_elsewhere(task.key, candidate.variant, _BEHIND_ELSEWHERE)
 
     def is_suspect(self, variant: Variant) -> bool:
         """Whether a variant is likely to take the runtime down."""

@@ -9,7 +9,7 @@ local size's by its distance, and the analytic guess (space.local_cost) counts l
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -94,18 +94,17 @@ class Ranking:
         """
         own = self._variant_gap(key, variant)
         if own is None:
-            elsewhere = self.mean_gap_elsewhere(key, variant)
+            elsewhere = self._mean_gap_elsewhere(key, variant)
             return elsewhere if elsewhere is not None or not self._relatives else self._relatives.penalty(variant)
         tried = [tried_variant for other, tried_variant in self._best if other == key]
-        return own + min((self.mean_gap_elsewhere(key, tried_variant) or 0.0 for tried_variant in tried), default=0.0)
+        return own + min((self._mean_gap_elsewhere(key, tried_variant) or 0.0 for tried_variant in tried), default=0.0)
 
     def in_order(self, key: str, variants: Iterable[Variant]) -> list[Variant]:
-        """A launch's variants, the most promising first; where only its default was timed, as other devices suggest."""
-        given = list(variants)
-        tried = sum((key, variant) in self._best for variant in given)
-        if self._relatives and tried <= 1:
-            return self._relatives.in_order(given)
-        return sorted(given, key=lambda variant: self.variant_penalty(key, variant) or 0.0)
+        """A launch's variants, the most promising first; where only defaults were timed, as other devices suggest."""
+        tried = Counter(other for other, _ in self._best)
+        if self._relatives and max(tried.values(), default=0) <= 1:
+            return self._relatives.in_order(list(variants))
+        return sorted(variants, key=lambda variant: self.variant_penalty(key, variant) or 0.0)
 
     def is_far_behind(self, variant: Variant) -> bool:
         """Whether other devices, which order variants as this one does, say that a variant is not worth a build."""
@@ -113,11 +112,19 @@ class Ranking:
             return False
         return self._relatives.is_far_behind(variant)
 
-    def mean_gap_elsewhere(self, key: str, variant: Variant) -> float | None:
-        """How far a variant is behind the best on other launches, in logarithms; None where it was not tried."""
-        others = {*self._log_ns, *self._failed} - {key}
-        gaps = [gap for other in others if (gap := self._variant_gap(other, variant)) is not None]
+    def is_behind_elsewhere(self, key: str, variant: Variant, gap: float) -> bool:
+        """Whether a variant that this launch did not try is so far behind, in logarithms, on all that did."""
+        if self._variant_gap(key, variant) is not None:
+            return False
+        return min(self._gaps_elsewhere(key, variant), default=0.0) > gap
+
+    def _mean_gap_elsewhere(self, key: str, variant: Variant) -> float | None:
+        gaps = self._gaps_elsewhere(key, variant)
         return sum(gaps) / len(gaps) if gaps else None
+
+    def _gaps_elsewhere(self, key: str, variant: Variant) -> list[float]:
+        others = {*self._log_ns, *self._failed} - {key}
+        return [gap for other in others if (gap := self._variant_gap(other, variant)) is not None]
 
     def _variant_gap(self, key: str, variant: Variant) -> float | None:
         if (key, variant) in self._best:

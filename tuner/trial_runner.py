@@ -122,6 +122,11 @@ class TrialRunner:
         """Whether this run measured the same program before: then a trial costs no build."""
         return (launch.options(candidate.variant), candidate.local_size) in self.programs
 
+    def is_compiled(self, launch: TrialLaunch, variant: Variant) -> bool:
+        """Whether this run measured a variant with the launch's options, in whatever local size."""
+        options = launch.options(variant)
+        return any(known == options for known, _ in self.programs)
+
     def _new_trial(self, launch: TrialLaunch, candidate: Candidate, reps: int, fresh: bool) -> Trial:
         if self.spent_s >= self.limit_s or self._is_over():
             raise BudgetSpent
