@@ -291,7 +291,7 @@ OPERATORS: dict[str, Operator] = {
     **{op: _unary(op) for op in UNARY},
     "PRelu": Operator((2, 2), shape_of.broadcast_to_first),
     "LRN": Operator((1, 1), shape_of.same, _LRN),
-    **{op: Operator((1, 1), shape_of.along_axis, {"axis": "int"}) for op in ("Softmax", "LogSoftmax")},
+    **{op: Operator((1, 1), shape_of.same_with_axis, {"axis": "int"}) for op in ("Softmax", "LogSoftmax")},
     "LayerNormalization": Operator((1, 3), shape_of.layer_normalization, _LAYER_NORMALIZATION, fusible=True),
     "GroupNormalization": Operator((1, 3), shape_of.group_normalization, _GROUP_NORMALIZATION, fusible=True),
     "Attention": Operator((3, 4), attention_shape, ATTENTION_ATTRIBUTES),

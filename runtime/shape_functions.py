@@ -173,7 +173,7 @@ def _but(shape: Shape, axis: int) -> Shape:
     return shape[:axis] + shape[axis + 1 :]
 
 
-def along_axis(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+def same_with_axis(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """The first input's, which has the axis."""
     if not 0 <= attributes["axis"] < len(shapes[0]):
         raise ModelError(f"axis {attributes['axis']} is not an axis of an input of shape {shapes[0]}")

@@ -51,7 +51,7 @@ def foreign_trials(paths: Iterable[Path], fingerprint: str) -> Iterator[ForeignT
             trial = _from_json(record)
             if record["fingerprint"] != fingerprint and trial.status == TrialStatus.OK and trial.ns:
                 device = (record["fingerprint"], str(record.get("family", "")))
-                yield ForeignTrial(*device, record["kernel"], record["key"], record["variant"], trial.lower_quartile_ns)
+                yield ForeignTrial(*device, record["kernel"], record["key"], record["variant"], trial.typical_ns)
 
 
 class Journal:

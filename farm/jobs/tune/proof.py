@@ -82,7 +82,7 @@ def prove(
     validation = compare_outputs(tuned.prepared, "gpu", data.expected, measured.outputs)
     ending = _ending(validation, measured)
     on_incumbent = measured.over(incumbent) if incumbent else None
-    outcome, reason = decide(tuned.won, ending, throttling, measured.over(default), on_incumbent)
+    outcome, reason = decide(bool(tuned.won), ending, throttling, measured.over(default), on_incumbent)
     return Proof(outcome, reason, ending, validation, default, incumbent, measured, throttling)
 
 
