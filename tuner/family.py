@@ -17,6 +17,8 @@ from tuner.trial_runner import TrialRunner
 
 _LEAST_REPS, _MOST_REPS = 3, 10
 _TRIAL_NS = 2e6  # repetitions aim at so much time, so that short launches are averaged and long ones stay cheap
+_LONG_BUILD_S = 0.25
+_NEAR = math.log(1.15)  # a variant so near to a launch's best may be it with another local size
 _HOPELESS = math.log(2.5)  # a program so far behind on one launch is not tried on the others
 _BEHIND_ELSEWHERE = math.log(1.4)  # nor is a variant built for a launch that is so far behind on all others
 
@@ -109,9 +111,22 @@ class Family:
         """Whether a variant is likely to take the runtime down."""
         return self._runner.is_suspect(self.name, variant)
 
+    @property
+    def builds_each_size(self) -> bool:
+        """Whether each local size costs a build."""
+        return self._runner.builds_each_size
+
+    def is_promising(self, variant: Variant, tasks: Sequence[TuningTask]) -> bool:
+        """Whether a variant is nearly the best of some task."""
+        penalties = (self.ranking.variant_penalty(task.key, variant) for task in tasks)
+        return any(penalty is not None and penalty < _NEAR for penalty in penalties)
+
     def is_far_behind(self, variant: Variant) -> bool:
-        """Whether devices that are alike say that a variant is not worth a build; it was not tried here then."""
-        return self.ranking.is_far_behind(variant)
+        """Whether a variant is not worth a build; it was not tried here then.
+
+        Options predict worse than devices that are alike do: they only spare builds that take long.
+        """
+        return self.ranking.is_far_behind(variant, by_options=self._runner.build_s > _LONG_BUILD_S)
 
     def variants(self, task: TuningTask) -> list[Variant]:
         """The task's variants, the most promising first; unknown ones go by their place in the kernel table."""

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.kernels.spec import Variant
+from tuner import option_effects
 from tuner.relatives import KernelRelatives
 from tuner.trial import Candidate, LocalSize
 
@@ -106,11 +107,22 @@ class Ranking:
             return self._relatives.in_order(list(variants))
         return sorted(variants, key=lambda variant: self.variant_penalty(key, variant) or 0.0)
 
-    def is_far_behind(self, variant: Variant) -> bool:
-        """Whether other devices, which order variants as this one does, say that a variant is not worth a build."""
-        if self._relatives is None or any(tried == variant for _, tried in self._best):
+    def is_far_behind(self, variant: Variant, by_options: bool) -> bool:
+        """Whether a variant that was never tried is not worth a build: on devices that are alike, or by its options."""
+        if any(tried == variant for _, tried in self._best):
             return False
-        return self._relatives.is_far_behind(variant)
+        if self._relatives is not None and self._relatives.is_far_behind(variant):
+            return True
+        return by_options and option_effects.is_far_behind(variant, self._gaps())
+
+    def _gaps(self) -> dict[Variant, float]:
+        """How far each variant is behind the best on the launch where it is least so, in logarithms."""
+        gaps: dict[Variant, float] = {}
+        for (key, variant), log_ns in self._best.items():
+            if len(self._log_ns[key]) > 1:
+                gap = log_ns - min(self._log_ns[key].values())
+                gaps[variant] = min(gap, gaps.get(variant, math.inf))
+        return gaps
 
     def is_behind_elsewhere(self, key: str, variant: Variant, gap: float) -> bool:
         """Whether a variant that this launch did not try is so far behind, in logarithms, on all that did."""

@@ -79,7 +79,9 @@ def test_what_was_tried_here_is_judged_by_its_own_times() -> None:
     ranking = Ranking(KernelRelatives(relatives, "conv"))
     for index, ns in ((0, 1.0), (1, 2.0), (2, 3.0), (4, 6.0)):
         ranking.observe("here", Candidate(VARIANTS[index], (1, 1, 1)), ns)
-    assert not ranking.is_far_behind(VARIANTS[4]) and ranking.is_far_behind(VARIANTS[3])
+    assert not ranking.is_far_behind(VARIANTS[4], by_options=False) and ranking.is_far_behind(
+        VARIANTS[3], by_options=False
+    )
 
 
 def write(path: Path, fingerprint: str, family: str, times_ns: dict[Variant, float]) -> None:
