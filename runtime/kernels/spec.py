@@ -91,6 +91,9 @@ def no_macs(dims: Dims) -> int:
 # Families that take another's defaults where they have none of their own that fit: most kernels are as fast on Intel's
 # driver for CPUs with what is best on PoCL 3.1.
 _DEFAULTS_OF = {"cpu": "pocl-3.1"}
+# The same in half arithmetic: Intel's driver calls a function for each fma of halves, and has an instruction for a*b+c,
+# which is what those of older PoCL are written with.
+_HALF_DEFAULTS_OF = {"cpu": "pocl"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -142,17 +145,18 @@ class Kernel:
 
     def default_variant(self, dims: Dims, target: Target) -> Variant | None:
         """The cheapest fitting default of the GPU family, else the first variant that fits; None where none does."""
-        for defaults in self._family_defaults(target.gpu_family):
+        for defaults in self._family_defaults(target.gpu_family, target.precision):
             fitting = [variant for variant in defaults if not self.fits(dims, variant, target)]
             if fitting:
                 return min(fitting, key=lambda variant: self.cost(dims, variant))
         return next((variant for variant in self.variants if not self.fits(dims, variant, target)), None)
 
-    def _family_defaults(self, family: str) -> Iterator[tuple[Variant, ...]]:
-        """The defaults of the family, then, if it takes those of another one, of that."""
-        if family in _DEFAULTS_OF:
+    def _family_defaults(self, family: str, precision: Precision = Precision.FP32) -> Iterator[tuple[Variant, ...]]:
+        """The defaults of the family, then, if it takes those of another one, of that; in half perhaps only those."""
+        others = _HALF_DEFAULTS_OF if precision == Precision.FP16 else _DEFAULTS_OF
+        if family in _DEFAULTS_OF and others is _DEFAULTS_OF:
             yield self.defaults.get(family, ())
-        prefix = _DEFAULTS_OF.get(family, family)
+        prefix = others.get(family, family)
         while prefix and prefix not in self.defaults:
             prefix = prefix.rpartition("-")[0]
         yield self.defaults.get(prefix, ())

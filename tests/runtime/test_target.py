@@ -6,6 +6,7 @@ import pytest
 
 from runtime.kernels.buffer import KERNELS
 from runtime.target import Target, gpu_family, runs_on_cpu
+from runtime.types import Precision
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,8 @@ def test_it_has_defaults_of_its_own_where_they_fit(out_c: int, tile: str) -> Non
     dims = {"pixels": 49, "in_c": 256, "out_c": out_c}
     target = Target(soc="host", abi="host", gpu_family="cpu")
     assert kernel.default_variant(dims, target).name == tile
+
+
+def test_in_half_arithmetic_it_has_none_that_calls_fma() -> None:
+    for kernel in KERNELS:
+        assert all(not chosen.get("FMA") for chosen in next(kernel._family_defaults("cpu", Precision.FP16)))
