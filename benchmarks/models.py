@@ -1,6 +1,6 @@
 """Measures whole models, side by side with ONNX Runtime on the same cores, on every OpenCL driver of this machine.
 
-    python benchmarks/models.py [--models A,B] [--drivers system,intel,pypi] [--rounds N] [--light] [-o FILE.md] [--json]
+    python benchmarks/models.py [--models A,B] [--drivers system,intel] [--rounds N] [--light] [-o FILE.md] [--json]
 
 Latency by default and tuned, starts from cold, tuning, conversion, and farmrt itself. Nothing of the user's build
 folder is used or changed but the models in its cache. All five models take about six minutes a driver; the machine

@@ -57,7 +57,7 @@ class Dangling:
 def find_drivers(environment: Mapping[str, str] | None = None, vendors_folder: Path = VENDORS_FOLDER) -> list[Driver]:
     """Drivers in order of preference, each once."""
     environment = os.environ if environment is None else environment
-    in_order = [*_named(environment), *_system(environment, vendors_folder), *_intel_from_pypi(), *_pocl_from_pypi()]
+    in_order = [*_named(environment), *_system(environment, vendors_folder), *_from_pypi()]
     once: dict[Path, Driver] = {}
     for driver in in_order:
         once.setdefault(driver.path.resolve(), driver)
@@ -90,6 +90,11 @@ def _named(environment: Mapping[str, str]) -> Iterator[Driver]:
 def _system(environment: Mapping[str, str], vendors_folder: Path) -> Iterator[Driver]:
     if not environment.get("OCL_ICD_VENDORS"):
         yield from _listed(vendors_folder, "system", environment)
+
+
+def _from_pypi() -> Iterator[Driver]:
+    yield from _intel_from_pypi()
+    yield from _pocl_from_pypi()
 
 
 def _intel_from_pypi() -> Iterator[Driver]:

@@ -72,11 +72,12 @@ class OutputVerdict:
     metrics: Metrics | None
 
 
+# In half: a little below the least that single inputs gave on a driver with half arithmetic (docs/results.md).
 DEFAULT_THRESHOLDS = {
     ("cpu", Precision.FP32): Thresholds(0.9999, 60.0, 1e-3),
     ("gpu", Precision.FP32): Thresholds(0.9999, 50.0, 2e-3),
-    ("gpu", Precision.FP16_STORAGE): Thresholds(0.999, 30.0, 0.05),
-    ("gpu", Precision.FP16): Thresholds(0.995, 20.0, 0.1),
+    ("gpu", Precision.FP16_STORAGE): Thresholds(0.997, 22.0, 0.1),
+    ("gpu", Precision.FP16): Thresholds(0.992, 18.0, 0.15),
 }
 
 

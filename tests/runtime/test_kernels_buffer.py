@@ -1,8 +1,8 @@
 """Every buffer kernel computes what NumPy computes, in every case, variant, local size and precision.
 
 Every case runs in single precision on each driver. In half storage precision, which differs in how elements are loaded
-and stored, the drivers share the cases. Each driver runs every variant in one of these precisions, and every variant
-runs in both of them.
+and stored, the drivers share the cases. Of two drivers each runs every variant in one of these precisions, and every
+variant runs in both of them; three drivers share them in the same way.
 """
 
 from __future__ import annotations

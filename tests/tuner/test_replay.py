@@ -1,4 +1,4 @@
-"""The quick search against a recorded exhaustive one, over all kernels of MobileNetV1 on PoCL."""
+"""The quick search against recorded exhaustive ones: MobileNetV1 on PoCL, SqueezeNet on Intel's driver."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tuner.trial import Candidate
 from tuner.trial_runner import TrialRunner
 
 DATA = Path(__file__).parent / "data" / "mobilenet_v1.json.gz"
+SLOW_TO_BUILD = DATA.with_name("squeezenet_v11_intel.json.gz")  # a program takes 0.4 s, in whatever local size
 CLOSE = 1.03
 SHARE = 0.15
 
@@ -43,6 +44,17 @@ def test_quick_search_is_within_3_percent_of_the_best_in_15_percent_of_the_time(
     best_ns = recording.model_ns(recording.best)
     assert recording.model_ns(chosen(outcome)) <= CLOSE * best_ns
     assert sum(outcome.device_s.values()) <= SHARE * recording.exhaustive_s
+
+
+@pytest.mark.slow
+def test_quick_search_finds_in_its_budget_what_is_fast_where_builds_take_long() -> None:
+    slow = Recording(SLOW_TO_BUILD)
+    default = {each.key: space.default_candidate(each) for each in slow.launches}
+    runner = TrialRunner(pool_of_one(slow), Journal(None, "recorded"), LEVELS["quick"].budget_s)
+    outcome = search(slow.launches, slow.expand, runner, LEVELS["quick"])
+    assert slow.model_ns(default) > 1.3 * slow.model_ns(slow.best)
+    assert slow.model_ns(chosen(outcome)) < 1.12 * slow.model_ns(slow.best)
+    assert sum(outcome.device_s.values()) < 1.1 * LEVELS["quick"].budget_s
 
 
 def gaussian(random: np.random.Generator) -> float:

@@ -96,6 +96,8 @@ def test_the_shell_completes_commands_and_options(words: str, completed: str) ->
 def test_the_quick_demonstration_has_no_nights(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.call(["demo", "--quick", "--only", "nights"]) == 2
     assert "--quick leaves out the nights" in capsys.readouterr().err
+    assert cli.call(["demo", "--opencl", "intel", "--only", "nights"]) == 2
+    assert "--opencl is for the main job" in capsys.readouterr().err
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
