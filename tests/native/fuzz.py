@@ -26,6 +26,7 @@ from runtime.plan.records import KERNELS_MAGIC, PLAN_MAGIC, SectionId
 from runtime.target import Target
 from runtime.types import Precision
 from runtime.version import RUNTIME_VERSION
+from tests.native import test_cpu_blocked
 from tests.native.artifacts import tuned_entry, tuned_file
 from tests.native.plans import table
 from tests.native.test_cpu_operators import CPU_CASES, plan_of
@@ -51,6 +52,8 @@ def corpus() -> Iterator[tuple[bytes, bytes]]:
     """Plan and data files: every CPU operator, small networks on every target, plans of trials."""
     for case in CPU_CASES.values():
         yield plan_of(case, 8)[0].files()
+    for launch in test_cpu_blocked.launches():
+        yield test_cpu_blocked.plan_of(launch)[0].files()
     yield axpy_plan()[0].files()
     yield dense_plan()[0].files()
     for network in NETWORKS:

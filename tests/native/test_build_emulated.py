@@ -17,7 +17,7 @@ from runtime.native import build
 from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
 from tests.conftest import require
-from tests.native import qemu
+from tests.native import qemu, test_cpu_blocked
 from tests.native.farmrt import Farmrt
 from tests.native.qemu import Machine
 from tests.native.test_agreement import CPU, NetworkMaker, assert_close, run_on
@@ -96,6 +96,12 @@ def test_cpu_plans_compute_the_graph(farmrt: Farmrt, network: NetworkMaker) -> N
     plan = lower(graph, CPU, Options(keep_layers=True))
     for name, values in run_on(farmrt, plan, inputs).items():
         assert_close(values, expected[name], 2e-5)
+
+
+@pytest.mark.parametrize("block", test_cpu_blocked.BLOCKS)
+@pytest.mark.parametrize("name", test_cpu_blocked.CASES)
+def test_operators_on_blocked_tensors(farmrt: Farmrt, name: str, block: int) -> None:
+    test_cpu_blocked.check(farmrt, test_cpu_blocked.CASES[name].launch(block), tolerance=2e-4)
 
 
 def test_more_threads_than_cpus(farmrt: Farmrt) -> None:

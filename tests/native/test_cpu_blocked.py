@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from runtime.kernels.codes import Order, Pooling
+from runtime.native.build import build_farmrt
 from runtime.types import Role
 from tests.native import blocked_oracle
 from tests.native.blocked_cases import CONVOLUTIONS, WINOGRADS, Convolution, Launch, global_pool, pool, reorder
@@ -22,6 +23,17 @@ OFFSET, SENTINEL = 37, 77.0
 BLOCKS = (8, 16)
 ISAS = ("generic", "avx2", "avx512")
 CASES = CONVOLUTIONS | WINOGRADS
+
+
+def launches() -> Iterator[Launch]:
+    """One of each case and operator, in blocks of 8."""
+    yield from (case.launch(8) for case in CASES.values())
+    yield from (
+        pool(Pooling.MAX, 21, (9, 12), 0, 8),
+        pool(Pooling.AVERAGE, 21, (9, 12), 1, 8),
+        global_pool(21, (7, 9), 8),
+    )
+    yield from (reorder(source, target, 21, 8) for source in Order for target in Order)
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +124,14 @@ def test_global_pool(farmrt: Farmrt, block: int, isa: str) -> None:
 def test_reorder(farmrt: Farmrt, source: Order, target: Order, channels: int, block: int) -> None:
     launch = reorder(source, target, channels, block)
     np.testing.assert_array_equal(result(farmrt, launch), launch.expected)
+
+
+@pytest.mark.slow
+def test_no_access_is_outside_of_memory(tmp_path: Path) -> None:
+    """Every case under the sanitizers, which end the process at the first error."""
+    with Farmrt(build_farmrt(sanitize=True), tmp_path) as sanitized:
+        for launch in launches():
+            check(sanitized, launch, threads=3, tolerance=2e-4)
 
 
 def refusal(farmrt: Farmrt, launch: Launch) -> str:

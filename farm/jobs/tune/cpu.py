@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -43,18 +46,25 @@ class _Proof:
             return TuneOutcome.KEPT, f"heat spoiled the comparison: {self.throttling.throttled}"
         for name, other in (("the default", self.default), ("what is in force", self.incumbent)):
             ratio = self.new.over(other) if other else None
-            if other and (ratio is None or not ratio.is_faster):
+            if other and ratio is None:
+                return TuneOutcome.KEPT, "the budget was spent before enough processes had run to prove a gain"
+            if ratio and not ratio.is_faster:
                 return TuneOutcome.KEPT, f"not faster than {name} beyond the noise"
         return TuneOutcome.NEW, ""
 
 
-def tune_cpu(opened: OpenUnit, prepared: Prepared) -> TuneResult:
-    """Searches, proves, and keeps what is better; the next plans of the model for this CPU are made so."""
+def tune_cpu(opened: OpenUnit, prepared: Prepared, budget_s: float | None = None) -> TuneResult:
+    """Searches, proves, and keeps what is better; the next plans of the model for this CPU are made so.
+
+    `budget_s`: wall time after which no further process of the proof is started.
+    """
+    ends_s = math.inf if budget_s is None else time.monotonic() + budget_s
     data = TestData(prepared, fetch.Fetcher(prepared.deployment).validation_inputs(prepared.name))
     in_force = opened.cpu_choice(prepared, "cpu")
     with TemporaryDirectory() as folder:
         found = search_cpu(opened, prepared, data, Path(folder))
-        proof = _prove(opened, prepared, in_force, found.choice, data, Path(folder))
+        ways = [None, *([in_force] if in_force else []), found.choice]
+        proof = _prove(opened, prepared, ways, data, Path(folder), ends_s)
     outcome, reason = proof.outcome()
     path = opened.cpu_choice_file(prepared)
     if outcome == TuneOutcome.NEW:
@@ -77,14 +87,19 @@ def _target(opened: OpenUnit, prepared: Prepared) -> Target:
 
 
 def _prove(
-    opened: OpenUnit, prepared: Prepared, in_force: CpuChoice | None, new: CpuChoice, data: TestData, folder: Path
+    opened: OpenUnit,
+    prepared: Prepared,
+    choices: Sequence[CpuChoice | None],
+    data: TestData,
+    folder: Path,
+    ends_s: float,
 ) -> _Proof:
-    opened.progress.stage(f"{prepared.name}: default against {'in force and ' if in_force else ''}tuned")
-    choices = [None, *([in_force] if in_force else []), new]
+    """`choices`: the default, perhaps what is in force, and the new one."""
+    opened.progress.stage(f"{prepared.name}: default against {'in force and ' if len(choices) > 2 else ''}tuned")
     ways = [written(opened, prepared, choice, folder) for choice in choices]
-    (default, *others), throttling = measure_plans(opened, ways, data, PROOF)
-    validation = compare_outputs(prepared, "cpu", data.expected, others[-1].outputs)
-    return _Proof(default, others[0] if in_force else None, others[-1], throttling, validation)
+    measured, throttling = measure_plans(opened, ways, data, dataclasses.replace(PROOF, ends_s=ends_s))
+    validation = compare_outputs(prepared, "cpu", data.expected, measured[-1].outputs)
+    return _Proof(measured[0], measured[1] if len(measured) > 2 else None, measured[-1], throttling, validation)
 
 
 def _settings(choice: CpuChoice) -> dict[str, object]:

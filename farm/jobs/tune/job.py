@@ -70,7 +70,7 @@ def tune_job(
 
     def measure(opened: OpenUnit, model: Prepared, runtime: Runtime) -> TuneResult:
         if runtime == "cpu":
-            return tune_cpu(opened, model)
+            return tune_cpu(opened, model, options.search.wall_s)
         opened.target(model, runtime, options.search.memory)  # what a unit cannot run is said before anything else
         return tuning.result(opened, model)
 

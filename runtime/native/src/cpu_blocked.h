@@ -14,7 +14,17 @@
 #include "cpu_operator.h"
 #include "cpu_tile.h"
 
-enum { RT_BLOCKED_PIXELS = 6, RT_WINOGRAD_ALPHA = 6 };
+enum { RT_BLOCKED_PIXELS = 6, RT_BLOCKED_BLOCKS = 4, RT_WINOGRAD_ALPHA = 6 };
+
+/* The ints of blocked_conv2d and blocked_winograd, in the order of their arguments; in_c and out_c are those of one
+ * group. A value. */
+typedef struct {
+    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
+        groups;
+} rt_conv_dims;
+
+/* The tensors of convolutions on blocked tensors. */
+enum { RT_CONV_X, RT_CONV_W, RT_CONV_B, RT_CONV_RESIDUAL, RT_CONV_Y };
 
 /* A window that slides over planes. A value. */
 typedef struct {
@@ -28,6 +38,7 @@ typedef struct {
     /* rows[t * RT_BLOCKED_PIXELS + p] points at the first input block; the pointer `zeros` stays in every block */
     const float *const *rows;
     const float *zeros; /* a block of zeros */
+    const int32_t *offsets; /* `first` only: from a row's pointer to the input of each tap and channel */
     uint32_t taps, channels;
     int64_t offset, plane;              /* elements to the first input block that is summed, and from one to the next */
     const float *weights;               /* [b][t][c][lane] */
@@ -70,8 +81,10 @@ typedef struct {
 
 /* The loops for one instruction set and block. A value, of which all are constants. */
 typedef struct {
-    uint32_t pixels, blocks; /* the best size of a tile; pixels at most RT_BLOCKED_PIXELS */
+    uint32_t pixels, blocks; /* the best size of a tile, at most RT_BLOCKED_PIXELS and RT_BLOCKED_BLOCKS */
     void (*product)(const rt_blocked_tile *tile);
+    /* a tile of 1 or `pixels` pixels whose inputs lie anywhere: rows[p][offsets[i]] * weights[b][i][lane], i < taps */
+    void (*first)(const rt_blocked_tile *tile);
     void (*depthwise)(const rt_blocked_rows *rows);
     void (*pool)(const rt_blocked_rows *rows);
     void (*sum)(const float *x, uint64_t pixels, float *sums); /* the lanes of a plane over all its pixels */
@@ -90,12 +103,32 @@ typedef struct {
 
 /* The taps of `k`, `dil` apart, that lie in 0 .. size - 1 where the first is at `start`; may be empty. */
 static inline rt_tap_range rt_taps_inside(int64_t start, int64_t k, int64_t dil, int64_t size) {
-    int64_t first = start < 0 ? (-start + dil - 1) / dil : 0;
-    int64_t end = start < size ? (size - start + dil - 1) / dil : 0;
+    int64_t first = start < 0 ? -start : 0;
+    int64_t end = start < size ? size - start : 0;
+    if (dil > 1) { /* a division takes longer than a pixel */
+        first = (first + dil - 1) / dil;
+        end = (end + dil - 1) / dil;
+    }
     return (rt_tap_range){first, end < k ? end : k};
 }
 
 /* --- what the operators' checks share (cpu_blocked_check.c) --- */
+
+/* The ints of a convolution. */
+rt_conv_dims rt_conv_dims_read(const rt_cpu_call *call);
+
+/* Compares weights, bias, residual and output of a convolution with the elements that its sizes ask for, which may be
+ * anything; `depth`: products of an output. Fills the work. Returns the problem, or NULL. */
+const char *rt_conv_tensors_check(const rt_cpu_call *call, const rt_conv_dims *d, uint64_t depth, rt_cpu_needs *needs);
+
+/* A tile of a convolution's output blocks from `block` (of all groups) on, for all pixels of an image. `depth`: as
+ * above. */
+rt_blocked_tile rt_conv_tile(const rt_cpu_call *call, const rt_conv_dims *d, int64_t image, int64_t block, int64_t depth);
+
+/* blocked_conv2d where FIRST is 1 (cpu_blocked_first.c); its sizes are in range. Both keep the contract of
+ * rt_cpu_operator. */
+const char *rt_blocked_first_check(const rt_cpu_call *call, rt_cpu_needs *needs);
+void rt_blocked_first_run(const rt_cpu_call *call, rt_workers *workers);
 
 /* Whether the block is one that kernels are compiled for. */
 bool rt_block_is_known(const rt_cpu_call *call);

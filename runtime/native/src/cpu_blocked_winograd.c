@@ -8,24 +8,17 @@
 #include "arithmetic.h"
 #include "cpu_blocked.h"
 
-/* The ints, in the order of the arguments: those of blocked_conv2d. */
-typedef struct {
-    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, k_h, k_w, stride_h, stride_w, pad_t, pad_l, dil_h, dil_w,
-        groups;
-} winograd_dims;
-
-enum { X, W, B, RESIDUAL, Y };
 /* Bytes of transformed inputs that a turn should stay within, and the tiles of a turn. */
-enum { DOMAIN_BYTES = 768 << 10, MIN_TILES = 6, MAX_TILES = 48, TURNS_PER_WORKER = 3, MAX_BLOCKS = 4 };
+enum { DOMAIN_BYTES = 768 << 10, MIN_TILES = 6, MAX_TILES = 48, TURNS_PER_WORKER = 3 };
 
-static const float zeros[16];
+static const float zeros[16 * RT_BLOCKED_BLOCKS];
 
 /* A call with its division into turns. */
 typedef struct {
     const rt_cpu_call *call;
     const rt_blocked_kernels *kernels;
     rt_workers *workers;
-    winograd_dims d;
+    rt_conv_dims d;
     int64_t block, tile, points;       /* lanes; outputs of a tile's side; alpha^2 */
     int64_t in_blocks, out_blocks;     /* of an image */
     int64_t columns, tiles;            /* of an image */
@@ -40,25 +33,19 @@ typedef struct {
     float *inputs, *sums;
 } share;
 
-static winograd_dims dims_read(const rt_cpu_call *call) {
-    winograd_dims dims;
-    memcpy(&dims, call->ints, sizeof dims);
-    return dims;
-}
-
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* Numbers of transformed values of a tile. */
 static uint64_t points_of(const rt_cpu_call *call) { return (call->codes.wino + 2) * (call->codes.wino + 2); }
 
 /* Tiles whose transformed inputs fill the cache, within bounds. */
-static uint64_t tiles_per_turn(const rt_cpu_call *call, const winograd_dims *d) {
+static uint64_t tiles_per_turn(const rt_cpu_call *call, const rt_conv_dims *d) {
     uint64_t bytes = points_of(call) * rt_ceil_div((uint64_t)d->in_c, call->codes.block) * call->codes.block * sizeof(float);
     uint64_t tiles = DOMAIN_BYTES / bytes / RT_BLOCKED_PIXELS * RT_BLOCKED_PIXELS;
     return tiles < MIN_TILES ? MIN_TILES : smaller(tiles, MAX_TILES);
 }
 
-static const char *sizes_check(const rt_cpu_call *call, const winograd_dims *d) {
+static const char *sizes_check(const rt_cpu_call *call, const rt_conv_dims *d) {
     const int32_t extents[] = {d->batch, d->in_h, d->in_w, d->in_c, d->out_h, d->out_w, d->out_c};
     const int32_t pads[] = {d->pad_t, d->pad_l}, ones[] = {d->stride_h, d->stride_w, d->dil_h, d->dil_w, d->groups};
     if (!rt_block_is_known(call)) return "its block is neither 8 nor 16";
@@ -71,23 +58,16 @@ static const char *sizes_check(const rt_cpu_call *call, const winograd_dims *d) 
 }
 
 static const char *winograd_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
-    winograd_dims d = dims_read(call);
-    const rt_cpu_tensor *tensors = call->tensors;
+    rt_conv_dims d = rt_conv_dims_read(call);
     const char *problem = sizes_check(call, &d);
     if (problem != NULL) return problem;
+    uint64_t depth = (uint64_t)d.in_c, pixels = rt_product((uint64_t)d.in_h, (uint64_t)d.in_w);
     uint32_t block = call->codes.block;
-    uint64_t images = (uint64_t)d.batch, depth = (uint64_t)d.in_c, outputs = (uint64_t)d.out_c;
-    uint64_t x = rt_blocked_elements(images, depth, rt_product((uint64_t)d.in_h, (uint64_t)d.in_w), block);
-    uint64_t y = rt_blocked_elements(images, outputs, rt_product((uint64_t)d.out_h, (uint64_t)d.out_w), block);
-    if (y / block > UINT32_MAX) return "too many pixels";
-    if (!rt_flat_fits(&tensors[X], x)) return "the input exceeds its pool";
-    if (!rt_flat_fits(&tensors[W], rt_blocked_elements(points_of(call), outputs, depth, block)))
-        return "the weights exceed their pool";
-    if (!rt_flat_fits(&tensors[B], rt_blocked_elements(1, outputs, 1, block))) return "the bias exceeds its pool";
-    if (call->codes.residual && !rt_flat_fits(&tensors[RESIDUAL], y)) return "the residual exceeds its pool";
-    if (!rt_flat_fits(&tensors[Y], y)) return "the output exceeds its pool";
-    needs->work = rt_product(y, rt_product(9, depth));
-    uint64_t lanes = (rt_ceil_div(depth, block) + MAX_BLOCKS) * block;
+    if (!rt_flat_fits(&call->tensors[RT_CONV_X], rt_blocked_elements((uint64_t)d.batch, depth, pixels, block)))
+        return "the input exceeds its pool";
+    problem = rt_conv_tensors_check(call, &d, rt_product(points_of(call), depth), needs);
+    if (problem != NULL) return problem;
+    uint64_t lanes = (rt_ceil_div(depth, block) + RT_BLOCKED_BLOCKS) * block;
     needs->scratch_bytes = rt_product(points_of(call) * tiles_per_turn(call, &d) * sizeof(float), lanes);
     return NULL;
 }
@@ -95,7 +75,7 @@ static const char *winograd_check(const rt_cpu_call *call, rt_cpu_needs *needs) 
 /* --- division --- */
 
 static division divide(const rt_cpu_call *call, rt_workers *workers) {
-    division all = {.call = call, .workers = workers, .d = dims_read(call), .block = call->codes.block};
+    division all = {.call = call, .workers = workers, .d = rt_conv_dims_read(call), .block = call->codes.block};
     all.kernels = rt_blocked_kernels_of(call->tiles, call->codes.block);
     all.tile = call->codes.wino;
     all.points = (int64_t)points_of(call);
@@ -136,7 +116,7 @@ static void inputs_transform(const division *all, const share *own) {
                              .width = all->d.in_w,
                              .domain = own->inputs};
     for (int64_t block = 0; block < all->in_blocks; block++) {
-        tile.x = all->call->tensors[X].data + (own->image * all->in_blocks + block) * plane;
+        tile.x = all->call->tensors[RT_CONV_X].data + (own->image * all->in_blocks + block) * plane;
         for (int64_t i = own->first_tile; i < own->first_tile + own->tiles; i++, tile.domain += all->block) {
             tile.top = i / all->columns * all->tile - all->d.pad_t;
             tile.left = i % all->columns * all->tile - all->d.pad_l;
@@ -154,15 +134,15 @@ static void point_products(const division *all, const share *own, int64_t point,
                             .taps = 1,
                             .channels = (uint32_t)all->d.in_c,
                             .plane = own->tiles * all->block,
-                            .weights = all->call->tensors[W].data + (point * all->out_blocks + block) * depth,
+                            .weights = all->call->tensors[RT_CONV_W].data + (point * all->out_blocks + block) * depth,
                             .weights_stride = depth,
                             .blocks = blocks,
+                            .bias = zeros,
                             .y_plane = own->tiles * all->block,
                             .a = -INFINITY,
                             .b = INFINITY};
     const float *rows[RT_BLOCKED_PIXELS];
     tile.rows = rows;
-    memset(sums, 0, (size_t)(blocks * own->tiles * all->block) * sizeof *sums);
     for (int64_t first = 0; first < own->tiles; first += width) {
         tile.pixels = (uint32_t)smaller((uint64_t)width, (uint64_t)(own->tiles - first));
         for (uint32_t p = 0; p < tile.pixels; p++) rows[p] = inputs + (first + p) * all->block;
@@ -184,9 +164,9 @@ static void outputs_transform(const division *all, const share *own, int64_t blo
                              .b = call->floats[1]};
     for (int64_t b = block; b < block + blocks; b++) {
         int64_t offset = (own->image * all->out_blocks + b) * plane;
-        tile.y = call->tensors[Y].data + offset;
-        tile.bias = call->tensors[B].data + b * all->block;
-        tile.residual = call->codes.residual ? call->tensors[RESIDUAL].data + offset : NULL;
+        tile.y = call->tensors[RT_CONV_Y].data + offset;
+        tile.bias = call->tensors[RT_CONV_B].data + b * all->block;
+        tile.residual = call->codes.residual ? call->tensors[RT_CONV_RESIDUAL].data + offset : NULL;
         for (int64_t i = own->first_tile; i < own->first_tile + own->tiles; i++, tile.domain += all->block) {
             tile.top = i / all->columns * all->tile;
             tile.left = i % all->columns * all->tile;
@@ -213,4 +193,4 @@ static void winograd_run(const rt_cpu_call *call, rt_workers *workers) {
 }
 
 const rt_cpu_operator rt_cpu_blocked_winograd = {
-    "blocked_winograd", "fwwff", sizeof(winograd_dims) / sizeof(int32_t), 2, winograd_check, winograd_run, NULL};
+    "blocked_winograd", "fwwff", sizeof(rt_conv_dims) / sizeof(int32_t), 2, winograd_check, winograd_run, NULL};

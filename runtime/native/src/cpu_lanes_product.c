@@ -14,16 +14,37 @@
 #endif
 #define BLOCKS (REGISTERS * LANES / RT_BLOCK)
 
-/* What the sums of a block and pixel start at. */
-INLINE lanes start(const rt_blocked_tile *tile, const float *y, int block, int part) {
-    if (tile->bias == NULL) return load(y);
-    lanes value = load(tile->bias + block * RT_BLOCK + part * LANES);
-    return tile->residual ? value + load(tile->residual + (y - tile->y)) : value;
-}
-
 /* Where a register of a tile is stored. */
 INLINE float *place(const rt_blocked_tile *tile, int pixel, int i) {
     return tile->y + i / PARTS * tile->y_plane + pixel * RT_BLOCK + i % PARTS * LANES;
+}
+
+/* What the sums start at. */
+INLINE void sums_start(const rt_blocked_tile *tile, lanes sum[PIXELS][BLOCKS * PARTS], int pixels, int blocks) {
+    if (tile->bias == NULL) {
+        UNROLLED for (int p = 0; p < pixels; p++) {
+            UNROLLED for (int i = 0; i < blocks * PARTS; i++) sum[p][i] = load(place(tile, p, i));
+        }
+        return;
+    }
+    UNROLLED for (int i = 0; i < blocks * PARTS; i++) {
+        lanes bias = load(tile->bias + i * LANES);
+        UNROLLED for (int p = 0; p < pixels; p++) sum[p][i] = bias;
+    }
+    if (tile->residual == NULL) return;
+    UNROLLED for (int p = 0; p < pixels; p++) {
+        UNROLLED for (int i = 0; i < blocks * PARTS; i++) {
+            sum[p][i] += load(tile->residual + (place(tile, p, i) - tile->y));
+        }
+    }
+}
+
+/* Stores the sums, within the activation's bounds. */
+INLINE void sums_store(const rt_blocked_tile *tile, lanes sum[PIXELS][BLOCKS * PARTS], int pixels, int blocks) {
+    lanes low = lower_bound(tile->activation, tile->a), high = upper_bound(tile->activation, tile->b);
+    UNROLLED for (int p = 0; p < pixels; p++) {
+        UNROLLED for (int i = 0; i < blocks * PARTS; i++) store(place(tile, p, i), clamp(sum[p][i], low, high));
+    }
 }
 
 /* Adds the products of `count` channels of one tap. */
@@ -41,9 +62,7 @@ INLINE void channels_add(lanes sum[PIXELS][BLOCKS * PARTS], const float *const *
 /* A tile of constant size. */
 INLINE void tile_compute(const rt_blocked_tile *tile, int pixels, int blocks) {
     lanes sum[PIXELS][BLOCKS * PARTS];
-    UNROLLED for (int p = 0; p < pixels; p++) {
-        UNROLLED for (int i = 0; i < blocks * PARTS; i++) sum[p][i] = start(tile, place(tile, p, i), i / PARTS, i % PARTS);
-    }
+    sums_start(tile, sum, pixels, blocks);
     for (uint32_t t = 0; t < tile->taps; t++) {
         const float *const *rows = tile->rows + t * RT_BLOCKED_PIXELS;
         const float *w = tile->weights + t * tile->tap_stride;
@@ -55,10 +74,25 @@ INLINE void tile_compute(const rt_blocked_tile *tile, int pixels, int blocks) {
             channels_add(sum, x, w, tile->weights_stride, count, pixels, blocks);
         }
     }
-    lanes low = lower_bound(tile->activation, tile->a), high = upper_bound(tile->activation, tile->b);
-    UNROLLED for (int p = 0; p < pixels; p++) {
-        UNROLLED for (int i = 0; i < blocks * PARTS; i++) store(place(tile, p, i), clamp(sum[p][i], low, high));
+    sums_store(tile, sum, pixels, blocks);
+}
+
+/* The same of inputs that lie anywhere, at the same offsets from each pixel. */
+INLINE void first_compute(const rt_blocked_tile *tile, int pixels, int blocks) {
+    lanes sum[PIXELS][BLOCKS * PARTS];
+    const float *x[PIXELS], *w = tile->weights;
+    sums_start(tile, sum, pixels, blocks);
+    UNROLLED for (int p = 0; p < pixels; p++) x[p] = tile->rows[p];
+    for (uint32_t t = 0; t < tile->taps; t++, w += RT_BLOCK) {
+        lanes weight[BLOCKS * PARTS];
+        UNROLLED for (int i = 0; i < blocks * PARTS; i++) {
+            weight[i] = load(w + i / PARTS * tile->weights_stride + i % PARTS * LANES);
+        }
+        UNROLLED for (int p = 0; p < pixels; p++) {
+            UNROLLED for (int i = 0; i < blocks * PARTS; i++) sum[p][i] += weight[i] * x[p][tile->offsets[t]];
+        }
     }
+    sums_store(tile, sum, pixels, blocks);
 }
 
 #define VARIANT(pixels, blocks)                                                                                        \
@@ -72,13 +106,21 @@ INLINE void tile_compute(const rt_blocked_tile *tile, int pixels, int blocks) {
 #define ROW(b) {product_1_##b, product_2_##b, product_3_##b}
 #endif
 
+#define FIRSTS(blocks)                                                                                                 \
+    static void first_1_##blocks(const rt_blocked_tile *tile) { first_compute(tile, 1, blocks); }                      \
+    static void first_all_##blocks(const rt_blocked_tile *tile) { first_compute(tile, PIXELS, blocks); }
+
 VARIANTS(1)
+FIRSTS(1)
 #if BLOCKS >= 2
 VARIANTS(2)
+FIRSTS(2)
 #endif
 #if BLOCKS == 4
 VARIANTS(3)
 VARIANTS(4)
+FIRSTS(3)
+FIRSTS(4)
 #endif
 
 static void (*const variants[BLOCKS][PIXELS])(const rt_blocked_tile *tile) = {
@@ -91,13 +133,34 @@ static void (*const variants[BLOCKS][PIXELS])(const rt_blocked_tile *tile) = {
 #endif
 };
 
-/* rt_blocked_kernels.product */
-static void product(const rt_blocked_tile *tile) {
-    variants[tile->blocks - 1][tile->pixels - 1](tile);
+static void (*const firsts[BLOCKS][2])(const rt_blocked_tile *tile) = {
+    {first_1_1, first_all_1},
+#if BLOCKS >= 2
+    {first_1_2, first_all_2},
+#endif
+#if BLOCKS == 4
+    {first_1_3, first_all_3}, {first_1_4, first_all_4},
+#endif
+};
+
+/* Whatever activation is no clamp. */
+static void activate(const rt_blocked_tile *tile) {
     if (tile->activation == RT_ACTIVATION_CLAMP) return;
     for (uint32_t b = 0; b < tile->blocks; b++) {
         activate_stored(tile->y + b * tile->y_plane, tile->pixels * RT_BLOCK, tile->activation, tile->a, tile->b);
     }
+}
+
+/* rt_blocked_kernels.product */
+static void product(const rt_blocked_tile *tile) {
+    variants[tile->blocks - 1][tile->pixels - 1](tile);
+    activate(tile);
+}
+
+/* rt_blocked_kernels.first */
+static void first(const rt_blocked_tile *tile) {
+    firsts[tile->blocks - 1][tile->pixels == PIXELS](tile);
+    activate(tile);
 }
 
 extern const rt_blocked_kernels NAME(rt_blocked_kernels_);
@@ -105,6 +168,7 @@ const rt_blocked_kernels NAME(rt_blocked_kernels_) = {
     .pixels = PIXELS,
     .blocks = BLOCKS,
     .product = product,
+    .first = first,
     .depthwise = NAME(rt_lanes_depthwise_),
     .pool = NAME(rt_lanes_pool_),
     .sum = NAME(rt_lanes_sum_),

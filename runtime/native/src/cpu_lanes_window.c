@@ -10,12 +10,22 @@ typedef struct {
     rt_tap_range rows, columns;
 } taps;
 
-/* The taps of the output pixel at (row, column). */
-static taps taps_at(const rt_blocked_window *window, int64_t row, int64_t column) {
-    taps at = {row * window->stride_h - window->pad_t, column * window->stride_w - window->pad_l, {0, 0}, {0, 0}};
+/* The rows of taps of an output row, with all columns. */
+static taps row_taps(const rt_blocked_window *window, int64_t row) {
+    taps at = {.top = row * window->stride_h - window->pad_t, .columns = {0, window->k_w}};
     at.rows = rt_taps_inside(at.top, window->k_h, window->dil_h, window->in_h);
-    at.columns = rt_taps_inside(at.left, window->k_w, window->dil_w, window->in_w);
     return at;
+}
+
+/* Moves to an output of the row, none of whose columns is outside. */
+INLINE void column_set(const rt_blocked_window *window, int64_t column, taps *at) {
+    at->left = column * window->stride_w - window->pad_l;
+}
+
+/* Moves to any output of the row. */
+static void edge_set(const rt_blocked_window *window, int64_t column, taps *at) {
+    column_set(window, column, at);
+    at->columns = rt_taps_inside(at->left, window->k_w, window->dil_w, window->in_w);
 }
 
 /* The outputs of a row whose windows lie within its columns; may be empty. */
@@ -43,7 +53,7 @@ INLINE void depthwise_compute(const rt_blocked_rows *rows, const taps *at, int64
     }
     for (int64_t i = at->rows.first; i < at->rows.end; i++) {
         const float *x = tap_row(rows, at, i) + part, *w = rows->weights + i * k_w * RT_BLOCK + part;
-        UNROLLED for (int64_t j = columns.first; j < columns.end; j++) {
+        for (int64_t j = columns.first; j < columns.end; j++) {
             lanes weight = load(w + j * RT_BLOCK);
             UNROLLED for (int p = 0; p < pixels; p++) sum[p] += weight * load(x + (p * stride + j * dil) * RT_BLOCK);
         }
@@ -54,28 +64,28 @@ INLINE void depthwise_compute(const rt_blocked_rows *rows, const taps *at, int64
 }
 
 /* Any pixel. */
-static void depthwise_pixel(const rt_blocked_rows *rows, int64_t row, int64_t column) {
+static void depthwise_pixel(const rt_blocked_rows *rows, taps *at, int64_t row, int64_t column) {
     const rt_blocked_window *w = rows->window;
-    taps at = taps_at(w, row, column);
+    edge_set(w, column, at);
     for (int part = 0; part < RT_BLOCK; part += LANES) {
-        depthwise_compute(rows, &at, row * w->out_w + column, part, 1, at.columns, w->k_w, w->stride_w, w->dil_w);
+        depthwise_compute(rows, at, row * w->out_w + column, part, 1, at->columns, w->k_w, w->stride_w, w->dil_w);
     }
 }
 
 /* PIXELS neighbours from (row, column) on, no column of whose taps is outside. */
-static void depthwise_pixels(const rt_blocked_rows *rows, int64_t row, int64_t column) {
+static void depthwise_pixels(const rt_blocked_rows *rows, taps *at, int64_t row, int64_t column) {
     const rt_blocked_window *w = rows->window;
-    taps at = taps_at(w, row, column);
     int64_t out = row * w->out_w + column;
-    const rt_tap_range three = {0, 3};
+    const rt_tap_range three = {0, 3}, all = {0, w->k_w};
     bool is_3 = w->k_w == 3 && w->dil_w == 1;
+    column_set(w, column, at);
     for (int part = 0; part < RT_BLOCK; part += LANES) {
         if (is_3 && w->stride_w == 1) {
-            depthwise_compute(rows, &at, out, part, PIXELS, three, 3, 1, 1);
+            depthwise_compute(rows, at, out, part, PIXELS, three, 3, 1, 1);
         } else if (is_3 && w->stride_w == 2) {
-            depthwise_compute(rows, &at, out, part, PIXELS, three, 3, 2, 1);
+            depthwise_compute(rows, at, out, part, PIXELS, three, 3, 2, 1);
         } else {
-            depthwise_compute(rows, &at, out, part, PIXELS, at.columns, w->k_w, w->stride_w, w->dil_w);
+            depthwise_compute(rows, at, out, part, PIXELS, all, w->k_w, w->stride_w, w->dil_w);
         }
     }
 }
@@ -83,13 +93,14 @@ static void depthwise_pixels(const rt_blocked_rows *rows, int64_t row, int64_t c
 /* One row: its edges pixel by pixel; the last PIXELS inside may overlap those before. */
 static void depthwise_row(const rt_blocked_rows *rows, int64_t row, rt_tap_range inside) {
     int64_t width = rows->window->out_w, column = 0;
+    taps at = row_taps(rows->window, row);
     bool is_wide = inside.end - inside.first >= PIXELS;
-    for (; column < (is_wide ? inside.first : width); column++) depthwise_pixel(rows, row, column);
+    for (; column < (is_wide ? inside.first : width); column++) depthwise_pixel(rows, &at, row, column);
     if (!is_wide) return;
     for (; column < inside.end; column += PIXELS) {
-        depthwise_pixels(rows, row, column + PIXELS <= inside.end ? column : inside.end - PIXELS);
+        depthwise_pixels(rows, &at, row, column + PIXELS <= inside.end ? column : inside.end - PIXELS);
     }
-    for (column = inside.end; column < width; column++) depthwise_pixel(rows, row, column);
+    for (column = inside.end; column < width; column++) depthwise_pixel(rows, &at, row, column);
 }
 
 void NAME(rt_lanes_depthwise_)(const rt_blocked_rows *rows) {
@@ -107,37 +118,50 @@ INLINE lanes combine(bool is_max, lanes value, lanes x) {
 }
 
 /* One pixel of a pool. A window wholly outside gives what an empty maximum or mean is. */
-INLINE void pool_pixel(const rt_blocked_rows *rows, int64_t row, int64_t column, bool is_max) {
+INLINE void pool_pixel(const rt_blocked_rows *rows, const taps *at, int64_t out, bool is_max) {
     const rt_blocked_window *window = rows->window;
-    taps at = taps_at(window, row, column);
     lanes value[PARTS];
     for (int part = 0; part < PARTS; part++) value[part] = (lanes){0} + (is_max ? -INFINITY : 0.0f);
-    for (int64_t i = at.rows.first; i < at.rows.end; i++) {
-        const float *x = tap_row(rows, &at, i);
-        for (int64_t j = at.columns.first; j < at.columns.end; j++) {
+    for (int64_t i = at->rows.first; i < at->rows.end; i++) {
+        const float *x = tap_row(rows, at, i);
+        for (int64_t j = at->columns.first; j < at->columns.end; j++) {
             const float *source = x + j * window->dil_w * RT_BLOCK;
-            for (int part = 0; part < PARTS; part++) {
+            UNROLLED for (int part = 0; part < PARTS; part++) {
                 value[part] = combine(is_max, value[part], load(source + part * LANES));
             }
         }
     }
-    bool is_none = at.rows.end <= at.rows.first || at.columns.end <= at.columns.first;
-    int64_t found = is_none ? 0 : (at.rows.end - at.rows.first) * (at.columns.end - at.columns.first);
+    bool is_none = at->rows.end <= at->rows.first || at->columns.end <= at->columns.first;
+    int64_t found = is_none ? 0 : (at->rows.end - at->rows.first) * (at->columns.end - at->columns.first);
     float divisor = rows->count_include_pad ? (float)window->k_h * (float)window->k_w : (float)found;
-    for (int part = 0; part < PARTS; part++) {
+    UNROLLED for (int part = 0; part < PARTS; part++) {
         if (!is_max) value[part] /= (lanes){0} + divisor;
-        store(rows->y + (row * window->out_w + column) * RT_BLOCK + part * LANES, value[part]);
+        store(rows->y + out * RT_BLOCK + part * LANES, value[part]);
+    }
+}
+
+/* One row of a pool. */
+INLINE void pool_row(const rt_blocked_rows *rows, int64_t row, rt_tap_range inside, bool is_max) {
+    const rt_blocked_window *window = rows->window;
+    taps at = row_taps(window, row);
+    for (int64_t column = 0; column < window->out_w; column++) {
+        if (column == inside.first) at.columns = (rt_tap_range){0, window->k_w};
+        if (column < inside.first || column >= inside.end) {
+            edge_set(window, column, &at);
+        } else {
+            column_set(window, column, &at);
+        }
+        pool_pixel(rows, &at, row * window->out_w + column, is_max);
     }
 }
 
 void NAME(rt_lanes_pool_)(const rt_blocked_rows *rows) {
+    rt_tap_range inside = columns_inside(rows->window);
     for (int64_t row = rows->first_row; row < rows->end_row; row++) {
-        for (int64_t column = 0; column < rows->window->out_w; column++) {
-            if (rows->pooling == RT_POOLING_MAX) {
-                pool_pixel(rows, row, column, true);
-            } else {
-                pool_pixel(rows, row, column, false);
-            }
+        if (rows->pooling == RT_POOLING_MAX) {
+            pool_row(rows, row, inside, true);
+        } else {
+            pool_row(rows, row, inside, false);
         }
     }
 }
