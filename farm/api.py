@@ -40,6 +40,7 @@ from farm.jobs.convert import ConvertOptions, convert_job
 from farm.jobs.custom_cases import cases_of_files
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.forecast import forecast_for_file, forecast_job
+from farm.jobs.inspect import inspect_for_file, inspect_job, inspect_plan_file
 from farm.jobs.loading import LoadOptions
 from farm.jobs.models.operators import needed_features
 from farm.jobs.nightly import run as nightly_run
@@ -58,6 +59,7 @@ from farm.rows.benchmark import BenchmarkRow
 from farm.rows.compare import CompareRow
 from farm.rows.convert import ConvertRow
 from farm.rows.forecast import ForecastRow
+from farm.rows.inspect import InspectRow
 from farm.rows.opbench import OpbenchRow
 from farm.rows.row import Row
 from farm.rows.run import RunRow
@@ -78,6 +80,7 @@ __all__ = [
     "FarmError",
     "FleetOptions",
     "ForecastRow",
+    "InspectRow",
     "Night",
     "OpbenchRow",
     "ReportFiles",
@@ -90,6 +93,7 @@ __all__ = [
     "compare",
     "convert",
     "forecast",
+    "inspect",
     "nightly",
     "opbench",
     "report",
@@ -290,6 +294,27 @@ def forecast(
     if target_file:
         return forecast_for_file(deployment, Path(target_file), memory)
     return forecast_job(deployment, _units_for(deployment, units), memory, fleet)
+
+
+def inspect(
+    model: File,
+    units: Units = None,
+    *,
+    target_file: File | None = None,
+    memory: str | None = None,
+    trust_models: bool = False,
+    fleet: FleetOptions = FLEET,
+) -> Iterator[InspectRow]:
+    """Says what the plans of a deployment file hold: operators, and tensors with origin and storage; runs nothing.
+
+    `model` may be a plan file (`*.plan`), which needs no unit; `target_file` as in `forecast`.
+    """
+    if Path(model).suffix == ".plan":
+        return iter([inspect_plan_file(Path(model))])
+    deployment = _load(model, trust_models)
+    if target_file:
+        return inspect_for_file(deployment, Path(target_file), memory)
+    return inspect_job(deployment, _units_for(deployment, units), memory, fleet)
 
 
 def compare(

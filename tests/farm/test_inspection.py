@@ -72,6 +72,7 @@ def test_working_memory_of_winograd_is_shown() -> None:
     assert {tensor.storage_format for tensor in scratch} == {"height_major"}
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(made=random_graphs(), memory=st.sampled_from(["buffer", "image", "cpu"]))
 def test_every_operator_writes_a_tensor_and_tensors_fit_the_plan(made: tuple[Graph, GraphMaker], memory: str) -> None:
@@ -125,6 +126,7 @@ def plan_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(seed=st.integers(0, 1 << 32), count=st.integers(1, 4))
 def test_a_damaged_plan_file_is_refused_by_name_or_read(plan_file: Path, seed: int, count: int) -> None:
@@ -139,6 +141,7 @@ def test_a_damaged_plan_file_is_refused_by_name_or_read(plan_file: Path, seed: i
         assert str(error).startswith(f"{damaged}: ")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_folder")
 def test_the_command_shows_a_model(farm: CallFarm) -> None:
     write_deployment(Path(), runtime="cpu+gpu")
@@ -150,6 +153,7 @@ def test_the_command_shows_a_model(farm: CallFarm) -> None:
     assert "Padding" in out and "Padding" not in farm("inspect", "tiny.yml", "--target-file", "phone.json")[1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_folder")
 def test_a_plan_that_convert_wrote_and_the_explanation_beside_it(farm: CallFarm) -> None:
     write_deployment(Path(), runtime="cpu")

@@ -12,7 +12,7 @@ from farm.rows.latency import Latency
 from farm.rows.run import KernelsUse, RunRow, TensorComparison, TunedUse
 from farm.rows.status import Status
 from farm.rows.tune import TuneRow
-from farm.tables import benchmark, compare, forecast, nightly, run, table, tune
+from farm.tables import benchmark, compare, forecast, inspect, nightly, run, table, tune
 from farm.tables.run import artifact_lines, run_tables
 from farm.tables.table import FittedTable, Table
 
@@ -134,6 +134,8 @@ WIDE_TABLES = {
     "rounds": (benchmark.ROUND_COLUMNS, benchmark.LEFT),
     "compare": (compare.COLUMNS, compare.LEFT),
     "forecast": (forecast.OPERATOR_COLUMNS, forecast.LEFT),
+    "inspect": (inspect.OPERATOR_COLUMNS, inspect.LEFT),
+    "tensors": (inspect.TENSOR_COLUMNS, inspect.LEFT_TENSORS),
     "cases": (("Unit", "Model", "Runtime", "Median(ms)", "Change", "Verdict", "Tuned files"), nightly.LEFT),
 }
 
