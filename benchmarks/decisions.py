@@ -1,7 +1,7 @@
 """Measures the decision's false-alarm rate and detection delay on simulated series, beside four plain rules.
 
     python benchmarks/decisions.py [--years 400] [--series 200] [--seed 1] [--quick]
-    python benchmarks/decisions.py --unseen [--write] [--otava PYTHON]
+    python benchmarks/decisions.py --unseen [--results FILE] [--minutes 3.5] [--write] [--otava PYTHON]
 
 Series are simulated (simulated_series.py); their true changes are known. False alarms are alarms in series of
 365 nights in which nothing changes, alarms within a week of each other counted once; both directions count. A step is
@@ -28,8 +28,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is 
 
 from benchmarks.detection_rules import OTHERS, Alarm, farm_rule
 from benchmarks.simulated_series import CHANGE_AT, NIGHTS, WORLDS, Scenario, SimulatedSeries, World
-from benchmarks.worlds.measured import Volume, measure
-from benchmarks.worlds.page import PAGE, tables, written
+from benchmarks.worlds.measured import Count, Volume, measure
+from benchmarks.worlds.page import PAGE, tables, volume_text, written
+from benchmarks.worlds.results import Results
 from benchmarks.worlds.unseen import UNSEEN
 from farm.decision.controls import poisson_interval
 from farm.tables.table import Table, show
@@ -41,6 +42,8 @@ STEPS = (0.05, -0.05, 0.10, -0.10)
 AFTER = 14  # nights that a step is followed for
 SEEN = ("first", "three", "fourteen")
 SEEN_NIGHTS = dict(zip(SEEN, (1, 3, AFTER), strict=True))
+PART = (4, 6, 2, 4, 1, 2)  # of a world's volume: of duets, of history, of slow rules; series-years and steps of each
+PARTS = 50  # of each world
 OTHERS_SHARE = 10  # of so many series the other rules see one: they are far enough off
 ODDITIES = (
     Scenario("a block twice as slow, 2 % of nights", spikes=0.02),
@@ -194,12 +197,13 @@ def odd_table(world: World, found: Mapping[str, Mapping[str, Counter[str]]]) -> 
 @click.option("--quick", is_flag=True, help="Few series: whether it works, not how well.")
 @click.option("--unseen", is_flag=True, help="The worlds of benchmarks/worlds/ instead, with duets and other rules.")
 @click.option(
-    "--duets",
-    type=click.IntRange(1),
-    default=200,
+    "--results",
+    type=click.Path(path_type=Path),
+    default=Path("worlds.jsonl"),
     show_default=True,
-    help="With --unseen: of their series-years and steps.",
+    help="With --unseen: the parts that were simulated; a later call goes on from there.",
 )
+@click.option("--minutes", type=float, default=60.0, show_default=True, help="With --unseen: begin no part after that.")
 @click.option("--write", is_flag=True, help="With --unseen: put the tables into docs/measurement.md.")
 @click.option("--otava", default=sys.executable, help="A Python that has apache-otava.  [default: this one]")
 def main(
@@ -210,7 +214,8 @@ def main(
     seed: int,
     quick: bool,
     unseen: bool,
-    duets: int,
+    results: Path,
+    minutes: float,
     write: bool,
     otava: str,
 ) -> None:
@@ -218,8 +223,9 @@ def main(
     if quick:
         years, series, odd = 2, 4, 2
     if unseen:
-        duets = 20 if quick else duets
-        show_unseen(Volume(duets, duets, years, series, min(odd, 2), odd, otava), named, seed, write)
+        known = Results(results)
+        simulate_worlds(known, named, seed, minutes, otava)
+        show_worlds(known, named, seed, write)
         return
     first = functools.partial(_seed, seed)
     for number, world in enumerate(WORLDS):
@@ -239,19 +245,35 @@ def main(
         show([quiet_table(world, quiet), step_table(world, steps), odd_table(world, odds)])
 
 
-def show_unseen(volume: Volume, named: Sequence[str], seed: int, write: bool) -> None:
-    """Measures the worlds that the thresholds were not chosen on, each as one task; prints or writes the tables."""
-    worlds = [world for world in (*WORLDS, *UNSEEN) if not named or world.name in named]
-    begun_s = time.monotonic()
+def simulate_worlds(results: Results, named: Sequence[str], seed: int, minutes: float, otava: str) -> None:
+    """Simulates the worlds that the thresholds were not chosen on, part by part, as long as there is time."""
+    ends_s = time.monotonic() + 60 * minutes
+    missing = [(world, part) for part in range(PARTS) for world in _worlds(named) if not results.has(world.name, part)]
     with multiprocessing.get_context("spawn").Pool(PROCESSES) as pool:
-        run = functools.partial(measure, volume=volume, seed=seed)
-        found = dict(zip([world.name for world in worlds], pool.imap(run, worlds), strict=True))
-    spent = (
-        f"Seed {seed}. History: {volume.years} series-years and {volume.series} steps of each size in a world; duets "
-        f"and the fixed rule: {volume.duet_years} and {volume.duet_series}; E-divisive and otava: {volume.slow_years} "
-        f"and {volume.slow_series}. It took {(time.monotonic() - begun_s) / 60:.0f} minutes on two processes.\n"
-    )
-    text = f"\n{tables(found)}\n{spent}"
+        run = functools.partial(_simulated_part, seed=seed, ends_s=ends_s, otava=otava)
+        for found in pool.imap_unordered(run, missing):
+            if found:
+                results.add(*found)
+
+
+def _simulated_part(
+    task: tuple[World, int], seed: int, ends_s: float, otava: str
+) -> tuple[str, int, dict[str, Count]] | None:
+    """World, part and counts; None when the time is up."""
+    world, part = task
+    if time.monotonic() > ends_s:
+        return None
+    return world.name, part, measure(world, Volume(*PART, otava), 1_000_000 * seed + 1000 * part)
+
+
+def _worlds(named: Sequence[str]) -> list[World]:
+    return [world for world in (*WORLDS, *UNSEEN) if not named or world.name in named]
+
+
+def show_worlds(results: Results, named: Sequence[str], seed: int, write: bool) -> None:
+    """Prints or writes the tables of all that was simulated."""
+    found = results.totals([world.name for world in _worlds(named)])
+    text = f"\n{tables(found)}\nSeed {seed}. {volume_text(found)}\n"
     if write:
         PAGE.write_text(written(PAGE.read_text(), text))
     else:

@@ -5,10 +5,9 @@
 A series is simulated (simulated_series.py), with levels of its environment that no software made: clock states that
 stick for nights, reboots that move the level, hot nights. The scenario's steps and ramps are those of the software.
 Each night the decision judges the series by the nights before, and duets are made as `farm nightly` makes them: of what
-looks changed, and by the calendar as far as the allowance goes. The software is another one every night: bundles that
-are the same to the byte would cost nothing. A pair's two processes differ by noise of their own, with the given spread
-each; a clock state that is drawn for every process is the worst that a unit can do. A pair costs as much as
-`PAIR_BLOCKS` blocks. "Level moves" are the nights on which the nights before alone would have told a change.
+looks changed, and by the calendar as far as the allowance goes (duets.py). A pair's two processes differ by noise of
+their own, with the given spread each; a clock state that is drawn for every process is the worst that a unit can do.
+"Level moves" are the nights on which the nights before alone would have told a change.
 """
 
 from __future__ import annotations
@@ -27,33 +26,18 @@ import numpy.typing as npt
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is searched for imports, the tree is not
 
 from benchmarks.decisions import alarms, rate, share
-from benchmarks.detection_rules import SIGNS, Alarm, FarmUnit
-from benchmarks.simulated_series import BLOCKS, CHANGE_AT, NIGHTS, NOISY, PHONE, QUIET, Scenario, SimulatedSeries, World
-from farm.decision.duet import judge_duet, looks_changed
-from farm.decision.duet_schedule import PastNight, is_hint, looks_tonight, scheduled_against, suspected_duet
-from farm.decision.duet_verdict import with_duet
-from farm.decision.judgement import Judgement, Verdict
-from farm.rows.duet import DuetFigures, SoftwareVerdict
-from farm.rows.series import Case
+from benchmarks.detection_rules import Alarm, FarmUnit
+from benchmarks.duets import Counts, DuetLedger
+from benchmarks.simulated_series import CHANGE_AT, NIGHTS, NOISY, PHONE, QUIET, Scenario, SimulatedSeries, World
 from farm.tables.table import Table, show
 
 PROCESSES = 2
-PAIR_BLOCKS = 2.5
-CASE = Case("u", "l", "m", "gpu", "default")
 AFTER = 14
 RAMP_NIGHTS = 30
 RAMP = Scenario("10 % within 30 nights", drift=0.10, drift_nights=RAMP_NIGHTS)
-GOOD = (
-    Verdict.UNCHANGED,
-    Verdict.NEW,
-    Verdict.IMPROVEMENT,
-    Verdict.PROVISIONAL_IMPROVEMENT,
-    Verdict.ENVIRONMENT_CHANGED,
-)
 STATE = 0.15  # how far apart two clock states are
 
 Array = npt.NDArray[np.float64]
-Counts = dict[str, float]
 Draw = Callable[[np.random.Generator, int], Array]
 
 
@@ -117,74 +101,33 @@ class EnvironmentSeries(SimulatedSeries):
 
 
 class DuetUnit:
-    """One phone's nights with duets: the figures that a task counts."""
+    """One phone's nights with duets, whose processes have noise of their own."""
 
     def __init__(self, world: DuetWorld, scenario: Scenario, seed: int, nights: int) -> None:
         self._farm = FarmUnit(EnvironmentSeries(world, scenario, seed, nights))
         self._software = np.log(scenario.level(nights))
         self._process, self._random = world.process, np.random.default_rng([seed, 9])
-        self._past: list[PastNight] = []
-        self.counts: Counts = defaultdict(float)
+        self._ledger = DuetLedger(self._pairs)
+        self.moves = 0
+
+    @property
+    def counts(self) -> Counts:
+        """The figures that a task counts."""
+        return {**self._ledger.counts, "moves": self.moves}
 
     def night(self, number: int) -> Alarm:
         """One night: blocks, duets, verdict."""
         judgement = self._farm.measure(number)
         alone = self._farm.alarm(judgement)
-        busy = BLOCKS * (1 + alone.again)
-        duet, cost = self._duet(number, judgement, busy) if judgement else (None, 0.0)
-        told = with_duet(judgement, duet) if judgement and duet else judgement
-        is_good = told is None or told.verdict in GOOD
-        self._past.append(_past_night(number, is_good, duet, cost, busy))
+        self.moves += bool(alone.alarm)
+        told = self._ledger.night(number, judgement, judgement, alone.again)
         self._farm.end()
-        changed = duet is not None and duet.verdict in (SoftwareVerdict.SLOWER, SoftwareVerdict.FASTER)
-        self.counts["nights"] += 1
-        self.counts["busy"] += busy
-        self.counts["quiet_duets"] += 0.0 if changed else cost
-        self.counts["moves"] += bool(alone.alarm)
-        return Alarm(SIGNS.get(told.verdict, 0) if told else 0)
-
-    def _duet(self, number: int, judgement: Judgement, busy: float) -> tuple[DuetFigures | None, float]:
-        """The duet of a night, with what it cost in blocks."""
-        plan = suspected_duet(self._past, judgement)
-        against, suspected = (plan.against, plan.suspected) if plan else (None, False)
-        if plan is None and looks_tonight({CASE: self._past}, [CASE] if is_hint(judgement) else [], busy):
-            against = scheduled_against(self._past)
-        if against is None:
-            fallback = "no bundle" if looks_changed(judgement) else ""
-            return DuetFigures(fallback=fallback), 0.0
-        pairs: list[tuple[float, float]] = []
-        verdict = judge_duet(pairs, suspected)
-        while verdict.more:
-            pairs += self._pairs(number, against, verdict.more)
-            verdict = judge_duet(pairs, suspected)
-        found = DuetFigures(
-            against=against,
-            suspected=suspected,
-            settled_by=plan.settled_by if plan else None,
-            verdict=verdict.verdict,
-            ratio=verdict.ratio,
-            ratio_ci=(verdict.low or 0.0, verdict.high or 0.0),
-        )
-        return found, len(pairs) * PAIR_BLOCKS
+        return told
 
     def _pairs(self, number: int, against: int, count: int) -> list[tuple[float, float]]:
         before = self._software[against] + self._process(self._random, count)
         tonight = self._software[number] + self._process(self._random, count)
         return list(zip(np.exp(before).tolist(), np.exp(tonight).tolist(), strict=True))
-
-
-def _past_night(number: int, is_good: bool, duet: DuetFigures | None, cost: float, busy: float) -> PastNight:
-    made = duet is not None and duet.against is not None
-    return PastNight(
-        run=number,
-        has_bundle=is_good,
-        against=duet.against if duet else None,
-        verdict=duet.verdict if duet else SoftwareVerdict.NONE,
-        suspected=duet is not None and duet.suspected,
-        pairs=round(cost / PAIR_BLOCKS) if made else 0,
-        duet_s=cost,
-        busy_s=busy,
-    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,89 +1,97 @@
-"""A stand-in for duets in simulations: what a unit's nights say when unusual ones are settled by duets.
+"""The duets of a simulated unit's nights, by the schedule and the verdicts of `farm nightly` themselves.
 
-The software of a week ago (of a month ago where a series moves slowly) and tonight's run in pairs, until their ratio is
-certain, or clearly less than half of what history suspects. The interval is that of Wilcoxon's signed ranks; its error
-is spent over the looks (K. Lan, D. DeMets, "Discrete sequential boundaries for clinical trials", 1983).
+The software is another one every night: bundles that are the same to the byte would cost nothing. A pair costs as much
+as `PAIR_BLOCKS` blocks.
 """
 
 from __future__ import annotations
 
-import bisect
-import dataclasses
-import functools
-import math
+from collections import defaultdict
 from collections.abc import Callable
 
-import numpy as np
+from benchmarks.detection_rules import SIGNS, Alarm
+from benchmarks.simulated_series import BLOCKS
+from farm.decision.duet import Pairs, judge_duet, looks_changed
+from farm.decision.duet_schedule import PastNight, is_hint, looks_tonight, scheduled_against, suspected_duet
+from farm.decision.duet_verdict import with_duet
+from farm.decision.judgement import Judgement, Verdict
+from farm.rows.duet import DuetFigures, SoftwareVerdict
+from farm.rows.series import Case
 
-from benchmarks.simulated_series import BLOCKS, SimulatedSeries
-from benchmarks.unusual_nights import rarity
-from benchmarks.worlds.noise import Array
-from farm.rows.series import trimmed_mean
-from tuner.statistics import ratio_of_pairs
+PAIR_BLOCKS = 2.5
+CASE = Case("u", "l", "m", "gpu", "default")
+GOOD = (
+    Verdict.UNCHANGED,
+    Verdict.NEW,
+    Verdict.IMPROVEMENT,
+    Verdict.PROVISIONAL_IMPROVEMENT,
+    Verdict.ENVIRONMENT_CHANGED,
+)
 
-FIRST = 3  # pairs, which end most suspicions
-LOOKS = (14, 28, 56)  # pairs in all
-ERROR = 0.001  # of both sides together and all looks of a duet
-COST = 0.17  # of a night's blocks, on average, when nothing changes
-USUAL_PAIRS, USUAL_DUETS, LAST_DUETS = 5.0, 3.0, 8  # what duets of a series take: a prior, its weight; the last ones
-WEEK, MONTH = 7, 30
-SMALLEST = 0.02
-HALF, LEAST = 0.5, 0.025
-
-Duet = Callable[[int], Array]  # so many pairs -> their ratios
-
-
-@dataclasses.dataclass(frozen=True)
-class DuetNight:
-    """What a night's duet says of the software: 1 slower, -1 faster, 0 nothing; and how many pairs it took."""
-
-    change: int
-    pairs: int
+Counts = dict[str, float]
+MeasurePairs = Callable[[int, int, int], Pairs]  # of tonight, against a night, so many
 
 
-def settle(duet: Duet, suspected: float, either: bool = False) -> DuetNight:
-    """Runs a duet.
+class DuetLedger:
+    """What a unit's nights said and spent, and so which duet comes next."""
 
-    Args:
-        suspected: the change of the logarithm that history suspects.
-        either: the change may also be one to the other side.
-    """
-    ratios = duet(FIRST)
-    for pairs in LOOKS:
-        change = float(np.mean(np.log(ratios)))
-        shown = abs(change) if either else change * math.copysign(1.0, suspected)
-        if shown < max(HALF * abs(suspected), LEAST):
-            return DuetNight(0, len(ratios))
-        ratios = np.concatenate([ratios, duet(pairs - len(ratios))])
-        ratio = ratio_of_pairs(list(ratios), [1.0] * pairs, 1 - ERROR / len(LOOKS))
-        if ratio and not ratio.low <= 1 <= ratio.high and abs(math.log(ratio.value)) >= SMALLEST:
-            return DuetNight(int(np.sign(ratio.value - 1)), pairs)
-    return DuetNight(0, len(ratios))
+    def __init__(self, measure: MeasurePairs) -> None:
+        self._measure = measure
+        self._past: list[PastNight] = []
+        self.counts: Counts = defaultdict(float)
+
+    def night(self, number: int, own: Judgement | None, joint: Judgement | None, again: float) -> Alarm:
+        """One night's duet, and what is told.
+
+        Args:
+            own: the unit's judgement by itself, which the duet is made by; None where the night has no figure.
+            joint: with the word of a twin, where there is one.
+            again: share of the night's blocks that were measured again.
+        """
+        busy = BLOCKS * (1 + again)
+        duet, cost = self._duet(number, own, busy) if own else (None, 0.0)
+        told = with_duet(joint, duet) if joint and duet else joint
+        self._past.append(_past_night(number, told is None or told.verdict in GOOD, duet, cost, busy))
+        changed = duet is not None and duet.verdict in (SoftwareVerdict.SLOWER, SoftwareVerdict.FASTER)
+        self.counts["nights"] += 1
+        self.counts["busy"] += busy
+        self.counts["quiet_duets"] += 0.0 if changed else cost
+        return Alarm(SIGNS.get(told.verdict, 0) if told else 0)
+
+    def _duet(self, number: int, judgement: Judgement, busy: float) -> tuple[DuetFigures | None, float]:
+        """The duet of a night, with what it cost in blocks."""
+        plan = suspected_duet(self._past, judgement)
+        against, suspected = (plan.against, plan.suspected) if plan else (None, False)
+        if plan is None and looks_tonight({CASE: self._past}, [CASE] if is_hint(judgement) else [], busy):
+            against = scheduled_against(self._past)
+        if against is None:
+            fallback = "no bundle" if looks_changed(judgement) else ""
+            return DuetFigures(fallback=fallback), 0.0
+        pairs: list[tuple[float, float]] = []
+        verdict = judge_duet(pairs, suspected)
+        while verdict.more:
+            pairs += self._measure(number, against, verdict.more)
+            verdict = judge_duet(pairs, suspected)
+        found = DuetFigures(
+            against=against,
+            suspected=suspected,
+            settled_by=plan.settled_by if plan else None,
+            verdict=verdict.verdict,
+            ratio=verdict.ratio,
+            ratio_ci=(verdict.low or 0.0, verdict.high or 0.0),
+        )
+        return found, len(pairs) * PAIR_BLOCKS
 
 
-def duet_rule(series: SimulatedSeries, begin: int = 0) -> tuple[list[int], int]:
-    """The alarms of a series' nights, where duets settle unusual nights from `begin` on; and the pairs spent."""
-    points = [series.night(number) for number in range(series.nights)]
-    measured = [number for number, point in enumerate(points) if point.runs]
-    levels = np.log([trimmed_mean(points[number].runs) for number in measured])
-    found = rarity(levels)
-    alarms, duets = [0] * series.nights, list[int]()
-    for place in range(bisect.bisect_left(measured, begin), len(measured)):
-        last = duets[-LAST_DUETS:]
-        pairs = (sum(last) + USUAL_PAIRS * USUAL_DUETS) / (len(last) + USUAL_DUETS)
-        share = COST * BLOCKS / 2 / pairs
-        if found.least[place] > share:
-            continue
-        is_sudden = min(found.moved[place], found.new[place]) <= share
-        since = measured[max(place - (WEEK if is_sudden else MONTH), 0)]
-        suspected = levels[place] - float(np.median(levels[max(place - MONTH, 0) : place]))
-        duet = functools.partial(series.duet, measured[place], since)
-        told = settle(duet, suspected, either=bool(found.new[place] <= share))
-        alarms[measured[place]] = told.change
-        duets.append(told.pairs)
-    return alarms, sum(duets)
-
-
-def cost(pairs: int, nights: int) -> float:
-    """Blocks of duets as a share of the nights' own."""
-    return 2 * pairs / (nights * BLOCKS)
+def _past_night(number: int, is_good: bool, duet: DuetFigures | None, cost: float, busy: float) -> PastNight:
+    made = duet is not None and duet.against is not None
+    return PastNight(
+        run=number,
+        has_bundle=is_good,
+        against=duet.against if duet else None,
+        verdict=duet.verdict if duet else SoftwareVerdict.NONE,
+        suspected=duet is not None and duet.suspected,
+        pairs=round(cost / PAIR_BLOCKS) if made else 0,
+        duet_s=cost,
+        busy_s=busy,
+    )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import statistics
 from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
 from farm.nightly.night import CaseReport
 from farm.rows.nightly import NightlyRow
-from farm.rows.series import Metric, Point, SeriesKey
+from farm.rows.series import Point, SeriesKey, points_of
 from farm.store import Store, schema
 from farm.store.series import encoded_point, series_key
 from tests.farm.report import nights as made
@@ -19,13 +21,14 @@ PHONES = 8  # that differ
 
 
 def fill(store: Store, series: int, nights: int) -> int:
-    """Puts so many series (a multiple of ten) of so many nights into an empty store; returns the last night's run.
+    """Puts so many series, or a few more, of so many nights into an empty store; returns the last night's run.
 
     Only the last two nights have rows; reports read no others unless a latency has changed.
     """
     cases = [case for device in made.night(nights, made.phones(PHONES)).devices for case in device.cases]
     runs = [store.begin(NAME, "farm nightly lab.yml", made.commit_of(number)) for number in range(nights)]
-    count = series // len(Metric)
+    of_a_case = statistics.fmean(len(points_of(case.row, 0)) for case in cases if case.row)
+    count = math.ceil(series / of_a_case)
     store.add(runs[-2], [_copy(cases[number % len(cases)].before, number // made.CASES) for number in range(count)])
     store.add(runs[-1], [_copy(cases[number % len(cases)].row, number // made.CASES) for number in range(count)])
     _add_points(store, cases, runs[:-2])

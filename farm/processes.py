@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import threading
@@ -25,5 +26,9 @@ def each_result(
     if count < least or processes == 1 or threading.active_count() > 1:
         yield from map(function, arguments)
         return
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
-        yield from pool.map(function, arguments, chunksize=AT_A_TIME)
+    gc.freeze()  # what is known already is not looked through again and again, nor copied by that
+    try:
+        with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
+            yield from pool.map(function, arguments, chunksize=AT_A_TIME)
+    finally:
+        gc.unfreeze()

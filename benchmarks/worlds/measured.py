@@ -7,21 +7,26 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from benchmarks.detection_rules import OTHERS, Alarm, Array, farm_rule
-from benchmarks.duets import cost, duet_rule
+from benchmarks.detection_rules import OTHERS, Alarm, Array, FarmUnit, farm_rule
+from benchmarks.duets import DuetLedger, MeasurePairs
 from benchmarks.otava_rule import ask
 from benchmarks.simulated_series import CHANGE_AT, Scenario, SimulatedSeries, World
+from farm.decision.judgement import Judgement
+from farm.decision.regression import needs_twin, twin_evidence
 
 EARLIER, EARLIER_TWIN = "earlier, alone", "earlier, twin"
-ALONE, TWIN, DUET = "history alone", "history, twin", "history + duet"
+ALONE, TWIN = "history alone", "history, twin"
+DUET, DUET_TWIN = "with duets, alone", "with duets, twin"
 FIXED, DIVISIVE, OTAVA = "fixed 10 %", "E-divisive", "apache-otava"
-RULES = (DUET, ALONE, TWIN, EARLIER, EARLIER_TWIN, FIXED, DIVISIVE, OTAVA)
+RULES = (DUET, DUET_TWIN, ALONE, TWIN, EARLIER, EARLIER_TWIN, FIXED, DIVISIVE, OTAVA)
 YEAR, WEEK = 365, 7
 YOUNG_STEP = 10  # the night of a step in short series
 SIZES = (0.10, 0.05)
 OTHER_UNITS = 2
 RAMP = Scenario(drift=0.10, drift_nights=30)
 AFTER = 4  # nights of a step that are simulated: one may be without a figure
+
+NONE = (0, 0, 0)
 
 Signs = list[int]
 Rule = Callable[[int, World, Scenario, int], list[Signs]]  # of the series of a seed
@@ -48,7 +53,22 @@ class Count:
     years: float = 0.0
     steps: dict[float, list[int]] = dataclasses.field(default_factory=dict)  # first night, within three, of so many
     change: list[int] = dataclasses.field(default_factory=lambda: [0, 0])  # ramps seen before their end, of so many
-    cost: float | None = None
+    duets: float = 0.0  # blocks that duets took while nothing changed, of so many
+    blocks: float = 0.0
+
+    def __add__(self, other: Count) -> Count:
+        """Of both."""
+        steps = {
+            size: [
+                one + more for one, more in zip(self.steps.get(size, NONE), other.steps.get(size, NONE), strict=True)
+            ]
+            for size in self.steps | other.steps
+        }
+        change = [one + more for one, more in zip(self.change, other.change, strict=True)]
+        return Count(
+            *(self.alarms + other.alarms, self.years + other.years, steps, change),
+            *(self.duets + other.duets, self.blocks + other.blocks),
+        )
 
 
 def measure(world: World, volume: Volume, seed: int) -> dict[str, Count]:
@@ -75,21 +95,52 @@ def step_of(world: World, size: float, seed: int) -> Scenario:
 
 
 def _duets(world: World, volume: Volume, seed: int, counts: dict[str, Count]) -> None:
-    count, pairs = counts[DUET], 0
-    years = range(seed, seed + _series(world, volume.duet_years))
-    for each in years:
-        signs, spent = duet_rule(SimulatedSeries(world, Scenario(), each, 0, world.length))
-        _quiet(count, signs)
-        pairs += spent
-    count.cost = cost(pairs, len(years) * world.length)
+    for each in range(seed, seed + _series(world, (volume.duet_years + 1) // 2)):
+        for name, signs, ledger in _duet_nights(_pair(world, Scenario(), each, world.length)):
+            _quiet(counts[name], signs)
+            counts[name].duets += ledger.counts["quiet_duets"]
+            counts[name].blocks += ledger.counts["busy"]
     for size in SIZES:
-        for each in range(seed, seed + volume.duet_series):
+        for each in range(seed, seed + (volume.duet_series + 1) // 2):
             scenario = step_of(world, size, each)
-            series = SimulatedSeries(world, scenario, each + 500_000, 0, scenario.at + AFTER)
-            _stepped(count, size, scenario, duet_rule(series)[0], series)
+            pair = _pair(world, scenario, each + 500_000, scenario.at + AFTER)
+            for place, (name, signs, _) in enumerate(_duet_nights(pair)):
+                _stepped(counts[name], size, scenario, signs, pair[place % 2])
     for each in range(seed, seed + volume.duet_series // 2 if world.length >= CHANGE_AT else seed):
-        series = SimulatedSeries(world, RAMP, each + 700_000, 0, CHANGE_AT + RAMP.drift_nights)
-        _ramp(count, duet_rule(series)[0])
+        for name, signs, _ in _duet_nights(_pair(world, RAMP, each + 700_000, CHANGE_AT + RAMP.drift_nights)):
+            _ramp(counts[name], signs)
+
+
+def _pair(world: World, scenario: Scenario, seed: int, nights: int) -> list[SimulatedSeries]:
+    return [SimulatedSeries(world, scenario, seed, unit, nights) for unit in range(2)]
+
+
+def _duet_nights(pair: Sequence[SimulatedSeries]) -> list[tuple[str, Signs, DuetLedger]]:
+    """Each unit of a pair by itself, then each with the other's word: what its nights told, and spent."""
+    units = [FarmUnit(series) for series in pair]
+    ledgers = [DuetLedger(_pairs_of(series)) for series in (*pair, *pair)]
+    signs: list[Signs] = [[] for _ in ledgers]
+    for number in range(pair[0].nights):
+        own = [unit.measure(number) for unit in units]
+        again = [unit.alarm(judgement).again for unit, judgement in zip(units, own, strict=True)]
+        joint = [*own, *(_joint(unit, *both) for unit, both in zip(units, (own, own[::-1]), strict=True))]
+        for place, ledger in enumerate(ledgers):
+            told = ledger.night(number, own[place % 2], joint[place], again[place % 2])
+            signs[place].append(told.alarm)
+        for unit in units:
+            unit.end()
+    return list(zip((DUET, DUET, DUET_TWIN, DUET_TWIN), signs, ledgers, strict=True))
+
+
+def _joint(unit: FarmUnit, own: Judgement | None, other: Judgement | None) -> Judgement | None:
+    """A unit's judgement with its twin's evidence."""
+    if own is None or other is None or not needs_twin(own):
+        return own
+    return unit.judge(twin_evidence(other))
+
+
+def _pairs_of(series: SimulatedSeries) -> MeasurePairs:
+    return lambda number, against, count: [(1.0, ratio) for ratio in series.duet(number, against, count).tolist()]
 
 
 def _farm(world: World, volume: Volume, seed: int, counts: dict[str, Count]) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.worlds.measured import DUET, OTAVA, RULES, SIZES, Count
+from benchmarks.worlds.measured import ALONE, DIVISIVE, DUET, DUET_TWIN, OTAVA, RULES, SIZES, Count
 from farm.decision.controls import poisson_interval
 
 PAGE = Path(__file__).parents[2] / "docs" / "measurement.md"
 BEGIN, END = "<!-- worlds: python -m benchmarks.decisions --unseen --write -->\n", "<!-- /worlds -->\n"
 
+DUETS = (DUET, DUET_TWIN)
 Found = Mapping[str, Mapping[str, Count]]
 
 
@@ -54,10 +55,37 @@ def _share(count: Count, size: float, which: int) -> str:
 
 
 def _duets(found: Found) -> str:
-    rows = [[world, f"{100 * (counts[DUET].cost or 0):.0f}", _ramp(counts[DUET])] for world, counts in found.items()]
-    return _table("Duets: their blocks in percent of a night's own; ramps seen:", ("world", "cost", "ramps (%)"), rows)
+    rows = [
+        [world, *(f"{100 * counts[rule].duets / max(counts[rule].blocks, 1):.0f}" for rule in DUETS),
+         *(_ramp(counts[rule]) for rule in DUETS)]
+        for world, counts in found.items()
+    ]  # fmt: skip
+    head = ("world", "cost, alone", "cost, twin", "ramps, alone (%)", "ramps, twin (%)")
+    return _table("Duets: their blocks in percent of a night's own; ramps of 10 % in 30 nights seen:", head, rows)
 
 
 def _ramp(count: Count) -> str:
     seen, of = count.change
     return f"{100 * seen / of:.0f}" if of else "-"
+
+
+def volume_text(found: Found) -> str:
+    """How much was simulated, of the world that has least of it to the one that has most."""
+    kinds = {"With duets": DUET, "history": ALONE, "E-divisive and apache-otava": DIVISIVE}
+    return (
+        "; ".join(f"{kind}: {_volume([counts[rule] for counts in found.values()])}" for kind, rule in kinds.items())
+        + " a world."
+    )
+
+
+def _volume(counts: Sequence[Count]) -> str:
+    years, steps = (
+        [round(count.years) for count in counts],
+        [sum(seen[2] for seen in count.steps.values()) for count in counts],
+    )
+    return f"{_range(years)} series-years, {_range(steps)} steps of either size"
+
+
+def _range(numbers: Sequence[int]) -> str:
+    low, high = min(numbers, default=0), max(numbers, default=0)
+    return str(low) if low == high else f"{low} to {high}"

@@ -22,7 +22,7 @@ from farm.rows.series import Metric, Nature, Point, Series
 
 NIGHTS_PER_WEEK = 7
 COMPARED_NIGHTS = 28  # of each series
-MOST_COMPARISONS = 20_000  # of all series, about
+MOST_COMPARISONS = 10_000  # of all series, about
 HISTORY_WINDOWS = 1
 LEAST_NIGHTS = 8
 TAIL = 0.025

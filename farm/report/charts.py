@@ -199,6 +199,7 @@ def _time(time: str) -> str | None:
     return moment.strftime("%Y-%m-%dT%H:%M:%S") if moment else None
 
 
+@functools.lru_cache(maxsize=4096)
 def _finite(value: float | None) -> float | None:
     """Six significant digits are more than a chart shows; JSON has neither NaN nor infinity."""
     return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None

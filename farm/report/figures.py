@@ -127,6 +127,7 @@ def utc(time: str) -> datetime.datetime | None:
         return None
 
 
+@functools.lru_cache(maxsize=4096)
 def commit(text: str) -> str:
     """Twelve characters tell commits apart."""
     return one_line(text[:12])

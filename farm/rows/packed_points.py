@@ -20,15 +20,16 @@ class PackedPoints(Sequence[Point]):
 
     def __init__(self, commits: Mapping[int, str], texts: Sequence[str]) -> None:
         """`texts`: the JSON object of each point, without its run and commit; `commits`: of each point's run."""
-        self.runs = tuple(commits)
-        beside = json.dumps(list(commits.values()))
+        beside = json.dumps([list(commits), list(commits.values())])
         self._packed = zlib.compress(f"[{beside},[{','.join(texts)}]]".encode(), FASTEST)
+        self._count = len(texts)
+        self.last_run = max(commits, default=0)
 
     def __len__(self) -> int:
-        return len(self.runs)
+        return self._count
 
     def __iter__(self) -> Iterator[Point]:
-        return iter(_unpacked(self._packed, self.runs))
+        return iter(_unpacked(self._packed))
 
     @overload
     def __getitem__(self, index: int) -> Point: ...
@@ -37,12 +38,12 @@ class PackedPoints(Sequence[Point]):
     def __getitem__(self, index: slice) -> list[Point]: ...
 
     def __getitem__(self, index: int | slice) -> Point | list[Point]:
-        return _unpacked(self._packed, self.runs)[index]
+        return _unpacked(self._packed)[index]
 
 
 @functools.lru_cache(maxsize=1)
-def _unpacked(packed: bytes, runs: tuple[int, ...]) -> list[Point]:
-    commits, members = from_json(zlib.decompress(packed))
+def _unpacked(packed: bytes) -> list[Point]:
+    (runs, commits), members = from_json(zlib.decompress(packed))
     return list(map(point_of, members, runs, commits))
 
 

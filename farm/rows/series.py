@@ -130,6 +130,8 @@ class Point:
 
 def trimmed_mean(values: Sequence[float]) -> float:
     """The mean without a fifth of the values on either end, at least one of three: odd ones do not move it much."""
+    if len(values) == 1:
+        return values[0]
     ordered = sorted(values)
     cut = max(len(ordered) // 5, 1) if len(ordered) > 2 else 0
     return statistics.fmean(ordered[cut : len(ordered) - cut])

@@ -21,10 +21,10 @@ def test_a_store_has_as_many_series_and_nights_as_asked_and_is_judged(tmp_path: 
     with Store.open(str(tmp_path / "farm.db")) as store:
         last = fill(store, 500, 9)  # more than the phones that differ have
         points = store.series()
-    assert len(points) == 500 and {len(each) for each in points.values()} == {9}
+    assert 500 <= len(points) < 510 and {len(each) for each in points.values()} == {9}
     assert {each[-1].run for each in points.values()} == {last}
     found = spent(500, 9, str(tmp_path / "farm.db"))
-    assert found.judging_s > 0 and found.files > 500
+    assert found.judging_s > 0 and found.series == len(points) < found.files
 
 
 def test_made_up_nights_have_as_many_series_and_points_as_asked() -> None:

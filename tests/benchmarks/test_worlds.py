@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.duets import FIRST, duet_rule, settle
 from benchmarks.otava_rule import ask
 from benchmarks.simulated_series import NIGHTS, Scenario, SimulatedSeries, World
-from benchmarks.worlds.measured import DUET, EARLIER, OTAVA, Volume, false_alarms, measure
+from benchmarks.worlds.measured import DUET, DUET_TWIN, EARLIER, OTAVA, Volume, false_alarms, measure
 from benchmarks.worlds.page import BEGIN, END, tables, written
+from benchmarks.worlds.results import Results
 from benchmarks.worlds.unseen import GROUND, UNSEEN
 from tuner.statistics import ratio_of_pairs
 
+SHORT = UNSEEN[-1]
 BY_NAME = {world.name: world for world in UNSEEN}
 
 
@@ -92,35 +94,30 @@ def test_a_duet_is_free_of_what_is_the_nights_own(name: str) -> None:
         assert found and found.low < ratio < found.high
 
 
-def test_a_duet_ends_with_few_pairs_where_nothing_is_seen() -> None:
-    random = np.random.default_rng(1)
-    calm = settle(lambda pairs: np.exp(random.normal(0, 0.01, pairs)), 0.1)
-    slower = settle(lambda pairs: np.exp(random.normal(0.1, 0.03, pairs)), 0.1)
-    other = settle(lambda pairs: np.exp(random.normal(-0.1, 0.01, pairs)), 0.1)
-    either = settle(lambda pairs: np.exp(random.normal(-0.1, 0.01, pairs)), 0.1, either=True)
-    assert (calm.change, calm.pairs, slower.change) == (0, FIRST, 1)
-    assert (other.change, either.change) == (0, -1)
-
-
-@pytest.mark.parametrize("name", ["Gaussian nights", "common levels 4 %"])
-def test_duets_cry_seldom_and_see_steps(name: str) -> None:
-    quiet = [duet_rule(SimulatedSeries(BY_NAME[name], Scenario(), seed))[0] for seed in range(10)]
-    assert sum(false_alarms(signs) for signs in quiet) <= 1
-    stepped = [SimulatedSeries(BY_NAME[name], Scenario(step=0.1), seed, nights=61) for seed in range(20)]
-    assert sum(duet_rule(series)[0][60] == 1 for series in stepped) >= 12
-
-
 def test_alarms_within_a_week_count_once() -> None:
     assert false_alarms([0, 1, 0, -1, 0, 0, 0, 0, 0, 0, 0, 1]) == 2
 
 
 def test_a_world_is_measured_and_its_tables_replace_those_of_the_page() -> None:
     found = {"ground": measure(GROUND, Volume(1, 2, 0, 2, 0, 0, sys.executable), seed=1)}
-    assert found["ground"][DUET].years == 1
+    assert found["ground"][DUET].years == found["ground"][DUET_TWIN].years == 2, "a pair of units is simulated"
     assert found["ground"][EARLIER].steps[0.10] == [2, 2, 2]
+    assert found["ground"][DUET].steps[0.10][2] == found["ground"][DUET_TWIN].steps[0.10][2] == 2
+    assert 0 < found["ground"][DUET].duets < found["ground"][DUET].blocks
     text = tables(found)
     assert written(f"before\n{BEGIN}old\n{END}after\n", text) == f"before\n{BEGIN}{text}{END}after\n"
     assert "not installed" in text
+
+
+def test_a_simulation_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    counts = measure(SHORT, Volume(0, 2, 0, 2, 0, 0, sys.executable), seed=1)
+    for part in range(2):
+        assert not Results(tmp_path / "worlds.jsonl").has(SHORT.name, part)
+        Results(tmp_path / "worlds.jsonl").add(SHORT.name, part, counts)
+    kept = Results(tmp_path / "worlds.jsonl")
+    assert kept.has(SHORT.name, 1) and not kept.has(SHORT.name, 2)
+    (found,) = kept.totals([SHORT.name, "another world"]).values()
+    assert found[EARLIER].steps[0.10][2] == 4 and found == {rule: count + count for rule, count in counts.items()}
 
 
 def test_a_rule_that_is_not_installed_says_so() -> None:

@@ -107,7 +107,7 @@ def block_seconds(store: Store, name: str) -> dict[Case, float]:
 
 def _night_settings(store: Store, run: int, nightly: NightlyConfiguration, say: Callable[[str], None]) -> NightSettings:
     done = {case_of(row) for row in store.nightly_rows(run) if row.status in (Status.OK, Status.WRONG_RESULT)}
-    history = store.series(until=run - 1, nights=NIGHTS, name=nightly.title)
+    history = dict(store.each_series(until=run - 1, nights=NIGHTS, name=nightly.title))
     seed, notebook = int(_plan(store, run)["seed"]), _Notebook(store, run, say)
     return NightSettings(nightly, run, seed, history, notebook, done, bundles=_bundles(store, run, nightly))
 

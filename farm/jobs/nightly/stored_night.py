@@ -27,7 +27,8 @@ from farm.store import Store
 from runtime.errors import ConfigError
 
 NIGHTS = 400  # of history
-MANY_SERIES = 500  # are judged in several processes
+MANY_CASES = 50  # are judged in several processes
+TIMED_METRICS = sum(metric.info.nature == Nature.TIMED for metric in Metric)
 MISSED_NIGHTS = 3  # a unit that is away for longer is no longer missed
 LOOKED_BACK_RUNS = 5  # for the row that tonight's is shown beside
 
@@ -39,29 +40,21 @@ def load_night(store: Store, run: int, baseline: str = SERIES) -> Night:
     """
     info = store.run(run)
     rows = {case_of(row): row for row in store.nightly_rows(run)}
-    packed = dict(store.each_series(until=run, nights=NIGHTS, name=info.name))
-    if not rows and not packed:
-        raise ConfigError(f"run {run} ({info.name}) measured no nightly cases; `farm store info` lists the runs")
     base = baseline_run(store, info.name, baseline)
-    followed = _followed(run, store.nights(run - 1, MISSED_NIGHTS, info.name), packed, rows)
-    control = control_report(_control_counts(packed))
+    series = _followed(
+        run, store.nights(run - 1, MISSED_NIGHTS, info.name), store.each_series(run, NIGHTS, info.name), rows
+    )
+    judged = list(each_result(functools.partial(_judged_alone, run, base, len(rows)), series, len(rows), MANY_CASES))
+    if not rows and not judged:
+        raise ConfigError(f"run {run} ({info.name}) measured no nightly cases; `farm store info` lists the runs")
     before = _rows_before(store, info, base)
-    judged = _judgements(run, followed, _kinds(rows), base)
-    reports = [_with_duet(report, _duet(report.key, rows) if base is None else None) for report in judged]
+    reports = [
+        _with_duet(report, _duet(report.key, rows) if base is None else None)
+        for report in _with_twins(run, [report for report, _ in judged], _kinds(rows), base)
+    ]
+    control = control_report(count for _, count in judged)
     shown = baseline if base is None else f"{baseline} (run {base})"
     return Night(info, shown, _devices(store, reports, rows, before), control, _earlier(store, info))
-
-
-def _control_counts(series: Mapping[SeriesKey, Sequence[Point]]) -> Iterator[ControlCount | None]:
-    """Of each series that has times."""
-    timed = [(key.metric, points) for key, points in series.items() if key.metric.info.nature == Nature.TIMED]
-    count = functools.partial(_control_count, compared_nights(len(timed)))
-    return each_result(count, timed, len(timed), MANY_SERIES)
-
-
-def _control_count(nights: int, series: tuple[Metric, Sequence[Point]]) -> ControlCount | None:
-    metric, points = series
-    return count_alarms(list(points), metric, nights)
 
 
 def _with_duet(report: SeriesReport, duet: DuetFigures | None) -> SeriesReport:
@@ -103,39 +96,46 @@ def baseline_run(store: Store, name: str, baseline: str) -> int | None:
 
 
 def _followed(
-    run: int, recent: Sequence[int], series: Mapping[SeriesKey, PackedPoints], rows: Mapping[Case, NightlyRow]
-) -> dict[SeriesKey, PackedPoints]:
+    run: int, recent: Sequence[int], series: Iterable[tuple[SeriesKey, PackedPoints]], rows: Mapping[Case, NightlyRow]
+) -> Iterator[tuple[SeriesKey, PackedPoints]]:
     """The series of this night: those with a point, and the latency of units that are missing as a whole.
 
     `recent`: the nights before; a unit that is away for longer is no longer missed.
     """
     units = {case.unit for case in rows}
-
-    def belongs(key: SeriesKey, last: int) -> bool:
+    for key, points in series:
         is_missed = key.case.unit not in units and key.metric == Metric.LATENCY
-        return last == run or (is_missed and last in recent)
+        if points.last_run == run or (is_missed and points.last_run in recent):
+            yield key, points
 
-    return {key: points for key, points in series.items() if belongs(key, points.runs[-1])}
+
+def _judged_alone(
+    run: int, base: int | None, cases: int, series: tuple[SeriesKey, PackedPoints]
+) -> tuple[SeriesReport, ControlCount | None]:
+    """A series by itself, and what the A/A controls of one of so many cases say."""
+    key, points = series
+    nights = compared_nights(TIMED_METRICS * cases)
+    return _judged(run, key, points, base), count_alarms(list(points), key.metric, nights)
 
 
-def _judgements(
-    run: int, series: Mapping[SeriesKey, PackedPoints], kinds: Mapping[str, tuple[str, str]], base: int | None
-) -> list[SeriesReport]:
-    """Each series by itself, then again with the word of the twin and of the units of other kinds."""
-    judge = functools.partial(_judged_alone, run, base)
-    reports = list(each_result(judge, series.items(), len(series), MANY_SERIES))
+def _with_twins(
+    run: int, reports: Sequence[SeriesReport], kinds: Mapping[str, tuple[str, str]], base: int | None
+) -> Iterator[SeriesReport]:
+    """Where it can matter, with the word of the twin and of the units of other kinds."""
     alone, twins = {report.key: report.judgement for report in reports}, _twins(kinds)
-    for at, report in enumerate(reports):
+    of_metric: dict[Metric, list[tuple[tuple[str, str], Judgement]]] = {metric: [] for metric in Metric}
+    for report in reports:
+        if kind := kinds.get(report.key.case.unit):
+            of_metric[report.key.metric].append((kind, report.judgement))
+    for report in reports:
         key = report.key
         other = dataclasses.replace(key, case=dataclasses.replace(key.case, unit=twins.get(key.case.unit, "")))
         if needs_twin(report.judgement) and other in alone:
-            evidence = twin_evidence(alone[other], _of_other_kinds(key, alone, kinds))
-            reports[at] = _judged(run, key, report.points, base, evidence)
-    return reports
-
-
-def _judged_alone(run: int, base: int | None, series: tuple[SeriesKey, PackedPoints]) -> SeriesReport:
-    return _judged(run, series[0], series[1], base)
+            others = [judgement for kind, judgement in of_metric[key.metric] if kind != kinds[key.case.unit]]
+            evidence = twin_evidence(alone[other], others)
+            yield _judged(run, key, report.points, base, evidence)
+        else:
+            yield report
 
 
 def _judged(
@@ -155,18 +155,6 @@ def _judgement(
     if base is not None and before and tonight:
         return compare_points(before, tonight, key.metric)
     return judge_series(earlier, tonight, key.metric, twin=twin, final=True)
-
-
-def _of_other_kinds(
-    key: SeriesKey, judgements: Mapping[SeriesKey, Judgement], kinds: Mapping[str, tuple[str, str]]
-) -> list[Judgement]:
-    """Tonight's judgements of the same metric on units of other SoCs or models."""
-    kind = kinds.get(key.case.unit)
-    return [
-        judgement
-        for other, judgement in judgements.items()
-        if other.metric == key.metric and other.case.unit in kinds and kinds[other.case.unit] != kind
-    ]
 
 
 def _kinds(rows: Mapping[Case, NightlyRow]) -> dict[str, tuple[str, str]]:

@@ -140,7 +140,7 @@ class UnitNight:
             return None
         key = SeriesKey(case, Metric.LATENCY)
         point = points_of(self._row(case), self._settings.run)[key]
-        judgement = judge_series(self._settings.history.get(key, ()), point, Metric.LATENCY, final=True)
+        judgement = judge_series(list(self._settings.history.get(key, ())), point, Metric.LATENCY, final=True)
         round_ms = statistics.median(itertools.chain.from_iterable(block.samples for block in good))
         tonight = tonight.model_copy(update={"temperature_c": highest_temperature_c(good)})
         return DuetCase(tonight, judgement, data.inputs, round_ms)
@@ -167,7 +167,7 @@ class UnitNight:
         points = points_of(self._row(case), self._settings.run)
         history = self._settings.history
         return max(
-            (judge_series(history.get(key, ()), point, key.metric).more for key, point in points.items()),
+            (judge_series(list(history.get(key, ())), point, key.metric).more for key, point in points.items()),
             default=0,
         )
 

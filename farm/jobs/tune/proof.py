@@ -82,7 +82,7 @@ def prove(
     validation = compare_outputs(tuned.prepared, "gpu", data.expected, measured.outputs)
     ending = _ending(validation, measured)
     on_incumbent = measured.over(incumbent) if incumbent else None
-    outcome, reason = decide(bool(tuned.won), ending, throttling, measured.over(default), on_incumbent)
+    outcome, reason = tuning_outcome(bool(tuned.won), ending, throttling, measured.over(default), on_incumbent)
     return Proof(outcome, reason, ending, validation, default, incumbent, measured, throttling)
 
 
@@ -90,7 +90,7 @@ def _effort(tuned: Tuned, ends_s: float) -> Effort:
     return dataclasses.replace(Effort() if tuned.won else ONE_EACH, ends_s=ends_s)
 
 
-def decide(
+def tuning_outcome(
     won: bool, ending: Ending, throttling: Throttling, gain: Ratio | None, on_incumbent: Ratio | None
 ) -> tuple[TuneOutcome, str]:
     """What to do with the new parameters. They must win beyond the noise, against both.

@@ -22,21 +22,14 @@ def packed() -> PackedPoints:
 
 def test_points_come_out_as_they_went_in() -> None:
     first, second, third = packed()
-    assert first == Point(
-        3,
-        TEXTS[0]["time"],
-        (1.0, 2.5),
-        ("a", "b"),
-        identity='é"\\',
-        commit="c0ffee",  # type: ignore[arg-type]
-    )
+    assert first == Point(3, "2026-01-01T00:00:00+00:00", (1.0, 2.5), ("a", "b"), identity='é"\\', commit="c0ffee")
     assert math.isnan(second.runs[0]) and second.runs[1] == -math.inf and second.temperature_c == 41.5
     assert (third.runs, third.status, third.reason, third.commit) == ((), "failed", "],[", "naïve \0")
 
 
 def test_they_are_a_sequence() -> None:
     points = packed()
-    assert len(points) == 3 and points.runs == (3, 5, 8)
+    assert len(points) == 3 and points.last_run == 8
     assert points[-1].run == 8 and [point.run for point in points[-2:]] == [5, 8]
 
 

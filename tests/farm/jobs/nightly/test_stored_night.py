@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 from farm.decision.judgement import Verdict
+from farm.jobs.nightly import stored_night
 from farm.jobs.nightly.stored_night import MISSED_NIGHTS, last_good_name, load_night
 from farm.nightly.night import Night
 from farm.rows.device_state import DeviceState
@@ -158,3 +161,18 @@ def test_the_controls_tell_of_false_alarms(store: Store) -> None:
         run = lab.night()
     control = load_night(store, run).control
     assert control and control.comparisons > 0 and control.low <= control.expected_alarms_per_week <= control.high
+
+
+def test_several_processes_judge_a_night_as_one_does(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(store)
+    run = [lab.night(left=1.0 + 0.1 * (number > NIGHTS)) for number in range(NIGHTS + 2)][-1]
+    alone = load_night(store, run)
+    monkeypatch.setattr(stored_night, "MANY_CASES", 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    shared = load_night(store, run)
+    assert [each.judgement for each in shared.series] == [each.judgement for each in alone.series]
+    assert [(each.key, list(each.points), each.last, each.recent) for each in shared.series] == [
+        (each.key, list(each.points), each.last, each.recent) for each in alone.series
+    ]
+    assert shared.control == alone.control and {len(each.points) for each in shared.series} == {NIGHTS + 2}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from farm.jobs.compare.interleaved import Effort
-from farm.jobs.tune.proof import decide
+from farm.jobs.tune.proof import tuning_outcome
 from farm.rows.row import Ending, Throttling
 from farm.rows.status import Status
 from farm.rows.tune import TuneOutcome
@@ -37,12 +37,14 @@ def test_equals_are_hardly_ever_published_and_intervals_are_honest(kind: str, si
     for which in range(2):
         covered = sum(each[which].low <= 1.0 <= each[which].high for each in tries)
         assert 0.93 <= covered / TRIES <= 0.975
-    published = [decide(True, WELL, COOL, *each)[0] == TuneOutcome.NEW for each in tries]
+    published = [tuning_outcome(True, WELL, COOL, *each)[0] == TuneOutcome.NEW for each in tries]
     assert sum(published) / TRIES < 0.02
-    alone = [decide(True, WELL, COOL, gain, None)[0] == TuneOutcome.NEW for gain, _ in tries]
+    alone = [tuning_outcome(True, WELL, COOL, gain, None)[0] == TuneOutcome.NEW for gain, _ in tries]
     assert sum(alone) / TRIES < 0.04, "against the default alone: one end of a 95 % interval"
 
 
 def test_a_gain_of_three_percent_among_processes_that_differ_by_one_is_published() -> None:
-    published = [decide(True, WELL, COOL, *each)[0] == TuneOutcome.NEW for each in three_ways("normal", 0.01, 0.03)]
+    published = [
+        tuning_outcome(True, WELL, COOL, *each)[0] == TuneOutcome.NEW for each in three_ways("normal", 0.01, 0.03)
+    ]
     assert sum(published) / TRIES > 0.9
