@@ -1,6 +1,7 @@
 # Needs Python 3.11 or later and nothing else: no root, no C compiler.
 #
-#   make demo        converts, validates, profiles and tunes two networks on this machine
+#   make demo        converts, validates, profiles and tunes two networks on this machine; with DRIVER=intel, pypi or
+#                    system on that OpenCL driver (Intel's is installed for it)
 #   make test        all tests that need no root; with FARM_EXHAUSTIVE=1 every case on each OpenCL driver
 #   make frameworks  tests of models of TensorFlow, Keras, TFLite and PyTorch, in a .venv of their own (2 GB); PyTorch's
 #                    where TORCH_INDEX=URL names the index of its CPU wheels
@@ -32,8 +33,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .PHONY: demo test frameworks integration oclgrind again check setup driver intel snapshots sample clean distclean
 .NOTPARALLEL:  # two pips must not install at the same time
 
-demo: $(VENV)/.runtime driver
-	$(BIN)/farm demo
+demo: $(VENV)/.runtime $(if $(filter intel,$(DRIVER)),intel,driver)
+	$(BIN)/farm demo $(if $(DRIVER),--opencl $(DRIVER))
 
 test: setup driver
 	$(BIN)/pytest -n $(TEST_WORKERS) --dist worksteal --durations 20 --ignore tests/integration --ignore tests/oclgrind

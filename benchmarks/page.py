@@ -18,6 +18,7 @@ AIMS = {
         "resnet50": 1.2,
         "inception_v3": 1.2,
     },
+    "intel": dict.fromkeys(("mobilenet_v1", "mobilenet_v2", "squeezenet_v11", "resnet50", "inception_v3"), 1.15),
     "pypi": dict.fromkeys(("mobilenet_v1", "mobilenet_v2", "squeezenet_v11", "resnet50", "inception_v3"), 4.0),
 }
 TUNED, DEFAULT = "tuned", "default"

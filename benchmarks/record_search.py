@@ -1,11 +1,11 @@
 """Records an exhaustive search on a unit, for the test that replays it.
 
-    python benchmarks/record_search.py [--model mobilenet_v1] [--opencl system] [-o FILE]
+    python benchmarks/record_search.py [--model mobilenet_v1] [--opencl system] [--largest 256] [--passes 7] [-o FILE]
 
-Every variant is timed with every local size of which each side is a power of four and which has at most 256 work
-items, with the table's own default and with the driver's choice. The first pass goes program by program, so that each
-is built once; six more only time. Of the seven the fastest is kept: what disturbs a launch only ever makes it slower.
-Takes about five minutes; the machine should have little else to do.
+Every variant is timed with every local size of which each side is a power of four and which has at most `--largest`
+work items, with the table's own default and with the driver's choice. The first pass goes program by program, so that
+each is built once; the others only time. Of all passes the fastest is kept: what disturbs a launch only ever makes it
+slower. Takes about five minutes; the machine should have little else to do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 import click
 
 from farm import atomic_file
-from farm.config import deployment, inventory
+from farm.config import deployment, inventory, samples
 from farm.jobs.fleet.unit import open_unit
 from farm.jobs.models.prepare import prepare
 from farm.jobs.tune.trials import UnitTrials, trials_on
@@ -37,8 +37,7 @@ from runtime.target import Target
 from tuner import space
 from tuner.trial import DRIVERS_CHOICE, Candidate, LocalSize, Trial, TrialStatus, validated
 
-REPS, PASSES = 5, 7
-LARGEST = 256
+REPS = 5
 DATA = Path(__file__).parents[1] / "tests/tuner/data/mobilenet_v1.json.gz"
 
 Program = tuple[str, str, LocalSize, str]
@@ -48,24 +47,26 @@ Times = dict[tuple[str, Candidate], list[Trial]]
 @click.command()
 @click.option("--model", default="mobilenet_v1", show_default=True)
 @click.option("--opencl", default=None)
+@click.option("--largest", type=click.IntRange(1), default=256, show_default=True, help="Work items of a group.")
+@click.option("--passes", type=click.IntRange(1), default=7, show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=DATA, show_default=True)
-def main(model: str, opencl: str | None, output: Path) -> None:
+def main(model: str, opencl: str | None, largest: int, passes: int, output: Path) -> None:
     with tempfile.TemporaryDirectory() as cache:
         os.environ["POCL_CACHE_DIR"] = cache  # every program is built, as on a machine that sees it for the first time
-        content = recording(model, opencl)
+        content = recording(model, opencl, largest, passes)
     atomic_file.write(output, gzip.compress(json.dumps(content, separators=(",", ":")).encode(), mtime=0))
     count = sum(len(launch["candidates"]) for launch in content["launches"])
     click.echo(f"{output}: {count} candidates of {len(content['launches'])} launches, {output.stat().st_size} bytes")
 
 
-def recording(model: str, opencl: str | None) -> dict[str, Any]:
-    source = deployment.load(Path("models", f"{model}.yml"))
+def recording(model: str, opencl: str | None, largest: int, passes: int) -> dict[str, Any]:
+    source = deployment.load(samples.find(model))
     prepared = prepare(source, model, fetch.Fetcher(source))
     with open_unit(inventory.HOST, opencl) as opened:
         target = opened.target(prepared, "gpu")
         trials = trials_on(opened, [prepared], target, "record_search")
-        recorded = {launch.key: recorded_candidates(launch, target) for launch in trials.launches}
-        times = record(trials, recorded)
+        recorded = {launch.key: recorded_candidates(launch, target, largest) for launch in trials.launches}
+        times = record(trials, recorded, passes)
         content = as_json(trials.launches, recorded, times)
         for launch, row in zip(trials.launches, content["launches"], strict=True):
             row["locals"] = {each.name: table_local_size(launch, each, target) for each in launch.kernel.variants}
@@ -79,26 +80,27 @@ def table_local_size(launch: TrialLaunch, variant: Variant, target: Target) -> L
     return space.three_dimensional(choose(launch.dims, variant, target)) if choose else DRIVERS_CHOICE
 
 
-def recorded_candidates(launch: TrialLaunch, target: Target) -> list[Candidate]:
+def recorded_candidates(launch: TrialLaunch, target: Target, largest: int) -> list[Candidate]:
     default = space.default_candidate(launch)
-    return [each for each in space.candidate_costs(launch, target) if each == default or _is_recorded(each.local_size)]
+    candidates = space.candidate_costs(launch, target)
+    return [each for each in candidates if each == default or _is_recorded(each.local_size, largest)]
 
 
-def _is_recorded(size: LocalSize) -> bool:
+def _is_recorded(size: LocalSize, largest: int) -> bool:
     sides = all(side & (side - 1) == 0 and side.bit_length() % 2 == 1 for side in size)
-    return size == DRIVERS_CHOICE or (sides and math.prod(size) <= LARGEST)
+    return size == DRIVERS_CHOICE or (sides and math.prod(size) <= largest)
 
 
-def record(trials: UnitTrials, recorded: Mapping[str, Sequence[Candidate]]) -> Times:
+def record(trials: UnitTrials, recorded: Mapping[str, Sequence[Candidate]], passes: int) -> Times:
     times: Times = defaultdict(list)
     everything = dict.fromkeys(candidate for each in recorded.values() for candidate in each)
     start_s = time.monotonic()
-    for number in range(PASSES):
+    for number in range(passes):
         for candidate in everything:
             for launch in trials.launches:
                 if candidate in recorded[launch.key]:
                     times[launch.key, candidate].append(validated(trials(launch, candidate, REPS), launch.precision))
-        print(f"pass {number + 1} of {PASSES}: {time.monotonic() - start_s:.0f} s", file=sys.stderr)
+        print(f"pass {number + 1} of {passes}: {time.monotonic() - start_s:.0f} s", file=sys.stderr)
     return times
 
 
@@ -121,7 +123,16 @@ def as_json(
         rows.append(_launch(launch, overhead_s) | {"candidates": candidates})
     variants = {launch.kernel.name: {each.name: each.defines for each in launch.kernel.variants} for launch in launches}
     built = [[*program, round(build_s, 4)] for program, build_s in programs.items()]
-    return {"reps": REPS, "variants": variants, "programs": built, "launches": rows}
+    each = builds_each_size(programs)
+    return {"reps": REPS, "builds_each_size": each, "variants": variants, "programs": built, "launches": rows}
+
+
+def builds_each_size(programs: Mapping[Program, float]) -> bool:
+    """Whether the driver builds a program anew for each local size, as PoCL does, and not only for the first."""
+    first: dict[tuple[str, str], float] = {}
+    for (kernel, options, _, _), build_s in programs.items():
+        first.setdefault((kernel, options), build_s)
+    return sum(programs.values()) > 2 * sum(first.values())
 
 
 def _program(launch: TrialLaunch, candidate: Candidate) -> Program:

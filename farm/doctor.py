@@ -35,7 +35,12 @@ MIN_FREE_BYTES = 2 * 1024**3
 MAX_FOUND = 200
 ADB_S = 5.0
 INSTALL = "make setup, or pip install farm again"
-ORIGINS = {"environment": "named in the environment", "system": "from the system", "pypi": "from PyPI"}
+ORIGINS = {
+    "environment": "named in the environment",
+    "system": "from the system",
+    "intel": "from PyPI",
+    "pypi": "from PyPI",
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Every test runs as farm does: with an `ld` on PATH, without which PoCL cannot link kernels.
 
-FARM_REQUIRED_DRIVERS=system,pypi makes the run fail where no OpenCL driver from there works, instead of testing less;
+FARM_REQUIRED_DRIVERS=system,intel makes the run fail where no OpenCL driver from there works, instead of testing less;
 FARM_REQUIRED=qemu,... the tests that need such a program.
 """
 

@@ -17,7 +17,10 @@ from tuner.trial_runner import TrialRunner
 
 _LEAST_REPS, _MOST_REPS = 3, 10
 _TRIAL_NS = 2e6  # repetitions aim at so much time, so that short launches are averaged and long ones stay cheap
+_LONG_BUILD_S = 0.25
+_NEAR = math.log(1.15)  # a variant so near to a launch's best may be it with another local size
 _HOPELESS = math.log(2.5)  # a program so far behind on one launch is not tried on the others
+_BEHIND_ELSEWHERE = math.log(1.4)  # nor is a variant built for a launch that is so far behind on all others
 
 
 Callback = Callable[[], None]
@@ -95,16 +98,39 @@ class Family:
         return is_untried and self._runner.is_legal(task.launch, candidate)
 
     def _is_worth_it(self, task: TuningTask, candidate: Candidate) -> bool:
-        return task.weight >= self._minor_ns or self._runner.is_built(task.launch, candidate)
+        """A built program costs little; a new one must be for much time, and of no variant that is slow elsewhere."""
+        if self._runner.is_built(task.launch, candidate):
+            return True
+        if task.weight < self._minor_ns:
+            return False
+        if self._runner.is_compiled(task.launch, candidate.variant):
+            return True
+        return not self.ranking.is_behind_elsewhere(task.key, candidate.variant, _BEHIND_ELSEWHERE)
 
     def is_suspect(self, variant: Variant) -> bool:
         """Whether a variant is likely to take the runtime down."""
         return self._runner.is_suspect(self.name, variant)
 
+    @property
+    def builds_each_size(self) -> bool:
+        """Whether each local size costs a build."""
+        return self._runner.builds_each_size
+
+    def is_promising(self, variant: Variant, tasks: Sequence[TuningTask]) -> bool:
+        """Whether a variant is nearly the best of some task."""
+        penalties = (self.ranking.variant_penalty(task.key, variant) for task in tasks)
+        return any(penalty is not None and penalty < _NEAR for penalty in penalties)
+
+    def is_far_behind(self, variant: Variant) -> bool:
+        """Whether a variant is not worth a build; it was not tried here then.
+
+        Options predict worse than devices that are alike do: they only spare builds that take long.
+        """
+        return self.ranking.is_far_behind(variant, by_options=self._runner.build_s > _LONG_BUILD_S)
+
     def variants(self, task: TuningTask) -> list[Variant]:
         """The task's variants, the most promising first; unknown ones go by their place in the kernel table."""
-        variants = dict.fromkeys(candidate.variant for candidate in task.guesses)
-        return sorted(variants, key=lambda variant: self.ranking.variant_penalty(task.key, variant) or 0.0)
+        return self.ranking.in_order(task.key, dict.fromkeys(candidate.variant for candidate in task.guesses))
 
     def suggest(self, variant: Variant, tasks: Sequence[TuningTask]) -> list[Candidate]:
         """Untried programs of a variant, the largest expected gain over all tasks (weighted by their time) first."""

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from runtime.kernels.spec import Variant
 from tuner.family import Family, TuningTask
 
+_FREE_SIZES = 3  # times the local sizes, where they cost no build
+
 
 @dataclasses.dataclass(frozen=True)
 class Halving:
@@ -46,7 +48,8 @@ class Halving:
         ranked = [
             variant for variant in family.variants(task) if variant in variants and not family.is_suspect(variant)
         ]
-        return ranked[: math.ceil(len(ranked) * self.keep)]
+        tried = [variant for variant in ranked if not family.is_far_behind(variant)]
+        return tried[: math.ceil(len(ranked) * self.keep)]
 
     def estimate(self, family: Family) -> int:
         """About how many programs `explore` will try."""
@@ -65,10 +68,15 @@ def _by_variant(family: Family, alive: dict[str, list[Variant]]) -> Iterator[tup
 
 
 def _try_some(family: Family, variant: Variant, tasks: list[TuningTask], count: int) -> None:
-    """Tries `count` programs of a variant, each chosen by a ranking that knows the times of those before."""
-    if family.is_suspect(variant):
+    """Tries `count` programs of a variant, each chosen by a ranking that knows the times of those before.
+
+    Where local sizes cost no build, more of them are tried as long as the variant is nearly the best.
+    """
+    if family.is_suspect(variant) or family.is_far_behind(variant):
         return
-    for _ in range(count):
+    for number in range(count if family.builds_each_size else _FREE_SIZES * count):
+        if number >= count and not family.is_promising(variant, tasks):
+            return
         promising = family.suggest(variant, tasks)
         if not promising:
             return

@@ -14,7 +14,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -27,6 +27,31 @@ _HEADER = {"journal": "farm-tuning", "version": VERSION}
 _BATCH = 20  # trials from one fsync to the next: at most so many are lost with the power
 
 TrialKey = tuple[str, str, str, tuple[int, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class ForeignTrial:
+    """A good trial of another device: its fingerprint's digest and GPU family (empty if unknown), and what it timed."""
+
+    fingerprint: str
+    family: str
+    kernel: str
+    key: str
+    variant: str
+    ns: float
+
+
+def foreign_trials(paths: Iterable[Path], fingerprint: str) -> Iterator[ForeignTrial]:
+    """The good trials in some journals of all devices but the one of this fingerprint; unreadable files have none."""
+    for path in paths:
+        content = b""
+        with contextlib.suppress(OSError):
+            content = path.read_bytes()
+        for record in _records(content) if _is_ours(content) else ():
+            trial = _from_json(record)
+            if record["fingerprint"] != fingerprint and trial.status == TrialStatus.OK and trial.ns:
+                device = (record["fingerprint"], str(record.get("family", "")))
+                yield ForeignTrial(*device, record["kernel"], record["key"], record["variant"], trial.typical_ns)
 
 
 class Journal:

@@ -9,13 +9,15 @@ local size's by its distance, and the analytic guess (space.local_cost) counts l
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from runtime.kernels.spec import Variant
+from tuner import option_effects
+from tuner.relatives import KernelRelatives
 from tuner.trial import Candidate, LocalSize
 
 _OTHER_LAUNCH = 0.3  # weight of another launch's measurement, to 1 for the launch's own
@@ -30,9 +32,13 @@ SizeGaps = dict[LocalSize, list[float]]
 
 
 class Ranking:
-    """Times of one kernel family, and predictions from them. `key` is always a launch's tuning key."""
+    """Times of one kernel family, and predictions from them. `key` is always a launch's tuning key.
 
-    def __init__(self) -> None:
+    `relatives` are other devices, which know something of variants that were not tried here.
+    """
+
+    def __init__(self, relatives: KernelRelatives | None = None) -> None:
+        self._relatives = relatives
         self._log_ns: dict[str, dict[Candidate, float]] = defaultdict(dict)
         self._best: dict[tuple[str, Variant], float] = {}
         self._failed: dict[str, set[Candidate]] = defaultdict(set)
@@ -42,6 +48,8 @@ class Ranking:
         if not math.isfinite(ns):
             self._failed[key].add(candidate)
             return
+        if self._relatives:
+            self._relatives.observe(key, candidate.variant, ns)
         log_ns = math.log(ns)
         self._log_ns[key][candidate] = log_ns
         group = (key, candidate.variant)
@@ -81,19 +89,54 @@ class Ranking:
     def variant_penalty(self, key: str, variant: Variant) -> float | None:
         """How far a variant is behind the best, in logarithms; None if unknown.
 
-        The launch's own measurements decide; without any, the mean over other launches. Where a launch has tried only
-        variants that are slow on other launches, their gap there is added: its own best is not the best there is.
+        The launch's own measurements decide; without any, the mean over other launches, then other devices. Where a
+        launch has tried only variants that are slow on other launches, their gap there is added: its own best is not
+        the best there is.
         """
         own = self._variant_gap(key, variant)
         if own is None:
-            return self._mean_gap_elsewhere(key, variant)
+            elsewhere = self._mean_gap_elsewhere(key, variant)
+            return elsewhere if elsewhere is not None or not self._relatives else self._relatives.penalty(variant)
         tried = [tried_variant for other, tried_variant in self._best if other == key]
         return own + min((self._mean_gap_elsewhere(key, tried_variant) or 0.0 for tried_variant in tried), default=0.0)
 
+    def in_order(self, key: str, variants: Iterable[Variant]) -> list[Variant]:
+        """A launch's variants, the most promising first; where only defaults were timed, as other devices suggest."""
+        tried = Counter(other for other, _ in self._best)
+        if self._relatives and max(tried.values(), default=0) <= 1:
+            return self._relatives.in_order(list(variants))
+        return sorted(variants, key=lambda variant: self.variant_penalty(key, variant) or 0.0)
+
+    def is_far_behind(self, variant: Variant, by_options: bool) -> bool:
+        """Whether a variant that was never tried is not worth a build: on devices that are alike, or by its options."""
+        if any(tried == variant for _, tried in self._best):
+            return False
+        if self._relatives is not None and self._relatives.is_far_behind(variant):
+            return True
+        return by_options and option_effects.is_far_behind(variant, self._gaps())
+
+    def _gaps(self) -> dict[Variant, float]:
+        """How far each variant is behind the best on the launch where it is least so, in logarithms."""
+        gaps: dict[Variant, float] = {}
+        for (key, variant), log_ns in self._best.items():
+            if len(self._log_ns[key]) > 1:
+                gap = log_ns - min(self._log_ns[key].values())
+                gaps[variant] = min(gap, gaps.get(variant, math.inf))
+        return gaps
+
+    def is_behind_elsewhere(self, key: str, variant: Variant, gap: float) -> bool:
+        """Whether a variant that this launch did not try is so far behind, in logarithms, on all that did."""
+        if self._variant_gap(key, variant) is not None:
+            return False
+        return min(self._gaps_elsewhere(key, variant), default=0.0) > gap
+
     def _mean_gap_elsewhere(self, key: str, variant: Variant) -> float | None:
-        others = {*self._log_ns, *self._failed} - {key}
-        gaps = [gap for other in others if (gap := self._variant_gap(other, variant)) is not None]
+        gaps = self._gaps_elsewhere(key, variant)
         return sum(gaps) / len(gaps) if gaps else None
+
+    def _gaps_elsewhere(self, key: str, variant: Variant) -> list[float]:
+        others = {*self._log_ns, *self._failed} - {key}
+        return [gap for other in others if (gap := self._variant_gap(other, variant)) is not None]
 
     def _variant_gap(self, key: str, variant: Variant) -> float | None:
         if (key, variant) in self._best:

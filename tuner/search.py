@@ -14,6 +14,7 @@ from tuner.family import Family, TuningTask, timed_trial
 from tuner.family_scheduler import Strategy, explore_families
 from tuner.halving import Halving
 from tuner.ranking import Ranking
+from tuner.relatives import KernelRelatives, Relatives
 from tuner.retest import Retest
 from tuner.space import default_candidate
 from tuner.speed_states import SpeedStates
@@ -76,13 +77,14 @@ def search(
     runner: TrialRunner,
     level: SearchLevel,
     observe: Observer = ignore_progress,
+    relatives: Relatives | None = None,
 ) -> SearchResult:
-    """Finds the best candidate of every launch within the trial runner's budget.
+    """Finds the best candidate of every launch within the trial runner's budget; other devices may say where to begin.
 
     A launch weighs by its uses in the models; one without a use weighs as if used once. Errors of `measure` pass
     through; all trials until then are in the journal.
     """
-    run = _Search(launches, expand, runner, level, observe)
+    run = _Search(launches, expand, runner, level, observe, relatives or Relatives(""))
     verdicts = run.verdicts()
     return SearchResult(
         verdicts,
@@ -102,10 +104,12 @@ class _Search:
         runner: TrialRunner,
         level: SearchLevel,
         observe: Observer,
+        relatives: Relatives,
     ) -> None:
         self._launches = launches
         self._expand, self._runner, self._level, self._observe = expand, runner, level, observe
-        self._rankings = {launch.kernel.name: Ranking() for launch in launches}
+        kernels = dict.fromkeys(launch.kernel.name for launch in launches)
+        self._rankings = {name: Ranking(KernelRelatives(relatives, name)) for name in kernels}
         self._weight = 0.0
         self._done, self._planned, self._stage = 0.0, float(len(launches)), "defaults"
 

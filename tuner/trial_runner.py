@@ -40,6 +40,9 @@ class Progress:
         return min(max(by_work, by_budget), 1.0)
 
 
+_ENOUGH = 4  # trials of both kinds, until it is known whether a local size costs a build
+_CHEAP = 0.3  # of a trial with new options: what one with a new local size alone takes where it costs none
+
 Option = tuple[str, int]
 Observer = Callable[[Progress], None]
 
@@ -80,6 +83,7 @@ class TrialRunner:
         self.trials: Counter[str] = Counter()
         self.statuses: Counter[TrialStatus] = Counter()
         self.programs: set[tuple[str, tuple[int, ...]]] = set()
+        self._first_s: dict[bool, list[float]] = {True: [], False: []}  # trials of new sizes: are the options new too
         self._group_limit: dict[tuple[str, Variant], int] = {}
         self._default_ns: dict[str, float] = {}
         self._slowness: list[float] = []
@@ -127,10 +131,29 @@ class TrialRunner:
         """Whether this run measured the same program before: then a trial costs no build."""
         return (launch.options(candidate.variant), candidate.local_size) in self.programs
 
+    @property
+    def build_s(self) -> float:
+        """What a trial takes that builds a program with new options; 0 as long as there was none."""
+        return statistics.median(self._first_s[True] or [0.0])
+
+    @property
+    def builds_each_size(self) -> bool:
+        """Whether the driver builds a program anew for each local size; believed until trials show otherwise."""
+        if min(map(len, self._first_s.values())) < _ENOUGH:
+            return True
+        return statistics.median(self._first_s[False]) > _CHEAP * self.build_s
+
+    def is_compiled(self, launch: TrialLaunch, variant: Variant) -> bool:
+        """Whether this run measured a variant with the launch's options, in whatever local size."""
+        options = launch.options(variant)
+        return any(known == options for known, _ in self.programs)
+
     def _new_trial(self, launch: TrialLaunch, candidate: Candidate, reps: int, fresh: bool) -> Trial:
         if self.spent_s >= self.limit_s or self._is_over():
             raise BudgetSpent
         trial = self._in_one_state(launch, validated(self.pool.measure(launch, candidate, reps), launch.precision))
+        if not self.is_built(launch, candidate):
+            self._first_s[not self.is_compiled(launch, candidate.variant)].append(trial.device_s)
         self.device_s[launch.key] += trial.device_s
         self.trials[launch.key] += 1
         self.programs.add((launch.options(candidate.variant), candidate.local_size))

@@ -30,23 +30,33 @@ NIGHTS = "nights"
 QUICK_S = 2.0  # of device time
 
 
-def demo(only: str | None, quick: bool, output: Path, store: str | None, as_json: bool) -> CommandResult:
+def demo(
+    only: str | None, quick: bool, output: Path, opencl: str | None, store: str | None, as_json: bool
+) -> CommandResult:
     """`farm demo`; its document has the rows of the main job and of the last night."""
     if quick and only == NIGHTS:
         raise ConfigError("--quick leaves out the nights; give one of the two")
-    main = Document(members={"report": None, "artifacts": []}) if only == NIGHTS else _main_job(quick, store, as_json)
+    if opencl and only == NIGHTS:
+        raise ConfigError("--opencl is for the main job, which --only nights leaves out; give one of the two")
+    main = (
+        Document(members={"report": None, "artifacts": []})
+        if only == NIGHTS
+        else _main_job(quick, opencl, store, as_json)
+    )
     nights = None if only == "main" or quick else _nights(output, as_json)
     rows = [*main.rows, *(nights.rows if nights else ())]
     members = {**main.members, "nights": nights.members if nights else None}
     return Document(main.exit_status, rows, members) if as_json else main.exit_status
 
 
-def _main_job(quick: bool, store: str | None, as_json: bool) -> Document:
+def _main_job(quick: bool, opencl: str | None, store: str | None, as_json: bool) -> Document:
     """Runs, profiles and tunes the samples on this machine, and writes the report of it."""
     models = [deployment.load(samples.find(name)) for name in MODELS]
     units = lookup.chosen_units(Selection(devices=("host",)))
     with store_options.keeping(store) as keeper, view.shown() as progress:
-        demo = demonstrate(models[-1:] if quick else models, units, progress, keeper, QUICK_S if quick else None)
+        demo = demonstrate(
+            models[-1:] if quick else models, units, progress, keeper, QUICK_S if quick else None, opencl
+        )
     write_report(demo, REPORT)
     if not as_json:
         _show(demo)

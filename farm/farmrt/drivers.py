@@ -22,7 +22,7 @@ INTEL_DISTRIBUTION = "intel-opencl-rt"
 INTEL_LIBRARY = "libintelocl.so"
 LIBRARY_FOLDERS = ("/usr/local/lib", "/usr/lib64", "/usr/lib", "/lib64", "/lib")
 
-Origin = Literal["environment", "system", "pypi"]
+Origin = Literal["environment", "system", "intel", "pypi"]
 
 # Part of the library's file name -> what people call the driver.
 KNOWN = {
@@ -57,7 +57,7 @@ class Dangling:
 def find_drivers(environment: Mapping[str, str] | None = None, vendors_folder: Path = VENDORS_FOLDER) -> list[Driver]:
     """Drivers in order of preference, each once."""
     environment = os.environ if environment is None else environment
-    in_order = [*_named(environment), *_system(environment, vendors_folder), *_from_pypi()]
+    in_order = [*_named(environment), *_system(environment, vendors_folder), *_intel_from_pypi(), *_pocl_from_pypi()]
     once: dict[Path, Driver] = {}
     for driver in in_order:
         once.setdefault(driver.path.resolve(), driver)
@@ -92,11 +92,6 @@ def _system(environment: Mapping[str, str], vendors_folder: Path) -> Iterator[Dr
         yield from _listed(vendors_folder, "system", environment)
 
 
-def _from_pypi() -> Iterator[Driver]:
-    yield from _intel_from_pypi()
-    yield from _pocl_from_pypi()
-
-
 def _intel_from_pypi() -> Iterator[Driver]:
     """Intel's wheel puts the library outside of any package; it finds its neighbours by itself."""
     try:
@@ -104,7 +99,7 @@ def _intel_from_pypi() -> Iterator[Driver]:
     except importlib.metadata.PackageNotFoundError:
         return
     paths = (Path(str(file.locate())).resolve() for file in files if file.name == INTEL_LIBRARY)
-    yield from (Driver(path, "pypi", "Intel (CPU)") for path in paths if path.is_file())
+    yield from (Driver(path, "intel", "Intel (CPU)") for path in paths if path.is_file())
 
 
 def _pocl_from_pypi() -> Iterator[Driver]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from runtime.target import Target
 from runtime.types import Precision
@@ -88,8 +88,12 @@ def no_macs(dims: Dims) -> int:
     return 0
 
 
-# Families that take another's defaults: tuning on Intel's driver for CPUs chose what is best on PoCL 3.1.
+# Families that take another's defaults where they have none of their own that fit: most kernels are as fast on Intel's
+# driver for CPUs with what is best on PoCL 3.1.
 _DEFAULTS_OF = {"cpu": "pocl-3.1"}
+# The same in half arithmetic: Intel's driver calls a function for each fma of halves, and has an instruction for a*b+c,
+# which is what those of older PoCL are written with.
+_HALF_DEFAULTS_OF = {"cpu": "pocl"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -141,20 +145,21 @@ class Kernel:
 
     def default_variant(self, dims: Dims, target: Target) -> Variant | None:
         """The cheapest fitting default of the GPU family, else the first variant that fits; None where none does."""
-        fitting = [
-            variant for variant in self._family_defaults(target.gpu_family) if not self.fits(dims, variant, target)
-        ]
-        if fitting:
-            return min(fitting, key=lambda variant: self.cost(dims, variant))
+        for defaults in self._family_defaults(target.gpu_family, target.precision):
+            fitting = [variant for variant in defaults if not self.fits(dims, variant, target)]
+            if fitting:
+                return min(fitting, key=lambda variant: self.cost(dims, variant))
         return next((variant for variant in self.variants if not self.fits(dims, variant, target)), None)
 
-    def _family_defaults(self, family: str) -> tuple[Variant, ...]:
-        prefix = _DEFAULTS_OF.get(family, family)
-        while prefix:
-            if prefix in self.defaults:
-                return self.defaults[prefix]
+    def _family_defaults(self, family: str, precision: Precision = Precision.FP32) -> Iterator[tuple[Variant, ...]]:
+        """The defaults of the family, then, if it takes those of another one, of that; in half perhaps only those."""
+        others = _HALF_DEFAULTS_OF if precision == Precision.FP16 else _DEFAULTS_OF
+        if family in _DEFAULTS_OF and others is _DEFAULTS_OF:
+            yield self.defaults.get(family, ())
+        prefix = others.get(family, family)
+        while prefix and prefix not in self.defaults:
             prefix = prefix.rpartition("-")[0]
-        return self.defaults.get("", ())
+        yield self.defaults.get(prefix, ())
 
 
 def within_local_limit(target: Target, limit: WorkItems) -> Target:

@@ -35,6 +35,7 @@ from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import NETWORKS, attended, group_normalised, residual_block
 from tests.runtime.onnx_models import NEAREST_RESIZES, inputs_of, nearest_resizes, run_onnxruntime
 from tests.runtime.transformers import FORMS, Form, causal_block, encoder_block, vision_transformer
+from tuner.trial import TOLERANCE
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "buffer-fp32": {"memory": "buffer"},
@@ -111,6 +112,21 @@ def test_farmrt_agrees_with_the_reference(gpu: Farmrt, network: NetworkMaker, se
         np.testing.assert_allclose(
             values, expected[name], rtol=0, atol=tolerance * max(1, np.abs(expected[name]).max())
         )
+
+
+@pytest.mark.slow
+@each_network
+@on_each_driver
+def test_networks_in_half_arithmetic_are_right_where_a_driver_has_it(gpu: Farmrt, network: NetworkMaker) -> None:
+    target = target_of_device(device_of(gpu), memory="buffer", precision=Precision.FP16)
+    if not target.fp16:
+        pytest.skip("no half arithmetic")
+    maker = GraphMaker()
+    graph = network(maker)
+    inputs = maker.noise()
+    expected = evaluate(graph, inputs)
+    for name, values in run_on(gpu, lower(graph, target), inputs).items():
+        assert_close(values, expected[name], TOLERANCE[Precision.FP16])
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,4 +1,4 @@
-"""Every kernel compiles with half arithmetic; ziglang's clang checks it, since no driver here has such arithmetic."""
+"""Every kernel compiles with half arithmetic; ziglang's clang checks it, also where no driver has such arithmetic."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Sums of products in half arithmetic: right in each kernel and variant, and exact however long they are.
 
-No driver of this project's machines has such arithmetic. So floats stand for halves (half_shim.py); where a driver has
-the extension, the tests of every kernel run in half too.
+Not every machine has a driver with such arithmetic. So floats stand for halves (half_shim.py); where a driver has the
+extension, as Intel's on CPUs with AVX512-FP16, the tests of every kernel run in half too.
 """
 
 from __future__ import annotations

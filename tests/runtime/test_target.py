@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from runtime.kernels.buffer import KERNELS
-from runtime.target import gpu_family, runs_on_cpu
+from runtime.target import Target, gpu_family, runs_on_cpu
+from runtime.types import Precision
 
 
 @pytest.mark.parametrize(
@@ -27,4 +28,20 @@ def test_the_family_follows_from_device_and_platform(name: str, version: str, is
 
 def test_a_driver_for_cpus_takes_the_defaults_of_the_newest_pocl() -> None:
     for kernel in KERNELS:
-        assert kernel._family_defaults("cpu") == kernel._family_defaults("pocl-3.1") != ()
+        (newest,) = kernel._family_defaults("pocl-3.1")
+        assert [*kernel._family_defaults("cpu")][1:] == [newest] != [()]
+
+
+@pytest.mark.parametrize(
+    ("out_c", "tile"), [(512, "BLOCK32_VECTOR16_PIXELS6_FMA1"), (48, "BLOCK16_VECTOR16_PIXELS7_FMA1")]
+)
+def test_it_has_defaults_of_its_own_where_they_fit(out_c: int, tile: str) -> None:
+    (kernel,) = (each for each in KERNELS if each.name == "conv1x1")
+    dims = {"pixels": 49, "in_c": 256, "out_c": out_c}
+    target = Target(soc="host", abi="host", gpu_family="cpu")
+    assert kernel.default_variant(dims, target).name == tile
+
+
+def test_in_half_arithmetic_it_has_none_that_calls_fma() -> None:
+    for kernel in KERNELS:
+        assert all(not chosen.get("FMA") for chosen in next(kernel._family_defaults("cpu", Precision.FP16)))

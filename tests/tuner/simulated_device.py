@@ -86,22 +86,30 @@ class SimulatedDevice:
 
     Args:
         noise: standard deviation of the logarithm of a time.
+        build_s: what building a program takes.
+        builds_each_size: whether each local size is a program of its own, as on PoCL.
         spoil: what to make of a trial before it is given out, given the launch and candidate.
     """
 
     def __init__(
-        self, noise: float = 0.02, seed: int = 0, spoil: Callable[[TrialLaunch, Candidate, Trial], Trial] | None = None
+        self,
+        noise: float = 0.02,
+        seed: int = 0,
+        spoil: Callable[[TrialLaunch, Candidate, Trial], Trial] | None = None,
+        build_s: float = BUILD_S,
+        builds_each_size: bool = True,
     ) -> None:
+        self._build_s, self._builds_each_size = build_s, builds_each_size
         self._noise = noise
         self._random = np.random.default_rng(seed)
         self._spoil = spoil
-        self._built: set[tuple[str, tuple[int, ...]]] = set()
+        self._built: set[tuple[str, tuple[int, ...]]] = set()  # options, local size
         self.calls: Counter[tuple[str, str]] = Counter()
 
     def __call__(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
         self.calls[launch.key, str(candidate)] += 1
-        program = (launch.options(candidate.variant), candidate.local_size)
-        build_s = 0.0 if program in self._built else BUILD_S
+        program = (launch.options(candidate.variant), candidate.local_size if self._builds_each_size else ())
+        build_s = 0.0 if program in self._built else self._build_s
         self._built.add(program)
         true_ns = true_time_ns(launch, candidate)
         ns = tuple(float(true_ns * math.exp(abs(self._random.normal(0, self._noise)))) for _ in range(reps))

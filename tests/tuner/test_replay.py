@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.tuner.recording import Recording
+from benchmarks.recording import Recording
 from tuner import space
 from tuner.device_pool import pool_of_one
 from tuner.journal import Journal

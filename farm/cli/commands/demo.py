@@ -26,6 +26,7 @@ from farm.cli.envelope import CommandResult
     show_default=True,
     help="Report on the nights.",
 )
+@options.opencl_option
 @options.store_option
 @options.json_option
 def command(**given: Any) -> CommandResult:

@@ -55,7 +55,7 @@ store_option = click.option(
 )
 opencl_option = click.option(
     "--opencl",
-    metavar="FILE|pypi|system",
+    metavar="FILE|intel|pypi|system",
     help="OpenCL library, or where to take it from.  [default: FARM_OPENCL, else the best one found]",
 )
 skip_missing_option = click.option(

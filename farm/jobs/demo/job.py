@@ -11,6 +11,7 @@ from farm.config.inventory import Unit
 from farm.emulation import PhoneSettings
 from farm.emulation.phone_unit import emulated_phone_unit
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
+from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.fleet.progress import ProgressView
 from farm.jobs.loading import NO_ARTIFACT, LoadOptions
 from farm.jobs.run import RunOptions, run_job
@@ -75,20 +76,21 @@ def demonstrate(
     progress: ProgressView,
     keeper: Recorder,
     budget_s: float | None = None,
+    opencl: str | None = None,
 ) -> Demo:
     """Runs the three jobs on every model, the first two untuned; tunes the last model on an emulated phone too.
 
-    Each row is kept as it comes. A search takes `budget_s` of device time, or what is usual.
+    Each row is kept as it comes. A search takes `budget_s` of device time, or what is usual. `opencl` is the units'
+    OpenCL library or its origin, None for the best.
     """
-    kept = keeper.recorded
+    kept, fleet = keeper.recorded, FleetOptions(opencl=opencl)
     runs: list[RunRow] = []
     profiles: list[BenchmarkRow] = []
     for deployment in deployments:
-        runs += kept(run_job(deployment, units, RunOptions(validate=True, load=_UNTUNED), progress=progress))
-        profiles += kept(
-            benchmark_job(deployment, units, BenchmarkOptions(rounds=20, load=_UNTUNED), progress=progress)
-        )
-    tunings = list(kept(tune_job(deployments, units, TuneOptions(SearchOptions("quick", budget_s)), progress=progress)))
+        runs += kept(run_job(deployment, units, _RUN, fleet, progress))
+        profiles += kept(benchmark_job(deployment, units, _BENCHMARK, fleet, progress))
+    search = TuneOptions(SearchOptions("quick", budget_s))
+    tunings = list(kept(tune_job(deployments, units, search, fleet, progress)))
     with emulated_phone_unit(PHONE, PhoneSettings(soc="sdm845", model="MI 8")) as phone:
         quick = TuneOptions(SearchOptions("quick", PHONE_BUDGET_S if budget_s is None else budget_s))
         tunings += kept(tune_job(deployments[-1:], [phone], quick, progress=progress))

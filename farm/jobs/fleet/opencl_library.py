@@ -9,7 +9,7 @@ from farm.config.inventory import Unit
 from farm.farmrt import drivers, working_drivers
 from runtime.errors import ConfigError, UnsupportedError
 
-DRIVER_ORIGINS = ("pypi", "system")
+DRIVER_ORIGINS = ("intel", "pypi", "system")
 
 
 def find_opencl(unit: Unit, wanted: str | None) -> str | None:

@@ -28,10 +28,10 @@ def probe_driver(driver: Driver) -> str:
     with contextlib.closing(connect(HOST)) as transport:
         answer, exit_status = _probe(HOST, transport, str(driver.path))
     device = facts_cache.driver_of(answer)
+    if fault := working_drivers.fault(driver):  # says more than a probe: a library that the driver lacks, say
+        raise DeviceError(fault)
     if device.error:
         raise DeviceError(f"does not work: farmrt probe ended with status {exit_status}")
-    if fault := working_drivers.fault(driver):
-        raise DeviceError(fault)
     return f"{device.gpu}, {device.opencl}"
 
 

@@ -296,7 +296,7 @@ def open_unit(
 
     Args:
         unit: the unit.
-        opencl: a library, `pypi`, `system`, or None for the best.
+        opencl: a library, `intel`, `pypi`, `system`, or None for the best.
         progress: reports what happens meanwhile.
         purpose: what the lease is for, shown to others who want the unit.
         wait_s: how long to wait for a unit that somebody else holds.

@@ -22,7 +22,8 @@ from runtime.plan.plan import Plan
 from runtime.target import Target
 from tuner import space
 from tuner.device_pool import DevicePool
-from tuner.journal import Journal
+from tuner.journal import Journal, foreign_trials
+from tuner.relatives import relatives_of
 from tuner.search import LEVELS, Expand, SearchResult, search
 from tuner.speed_states import SpeedStates
 from tuner.trial_runner import TrialRunner
@@ -155,9 +156,12 @@ def _led(
     ends_s: float,
 ) -> list[Tuned]:
     target = group[0].target
-    provenance = {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
+    provenance = {"date": datetime.datetime.now(datetime.UTC).date().isoformat(), "family": target.gpu_family}
     execution = group[0].prepared.settings.execution
-    with Journal(journal_file(opened.unit.soc), _trials_of(target, execution), provenance, options.fresh) as journal:
+    valid_for = _trials_of(target, execution)
+    known = () if options.fresh else foreign_trials(sorted(WORKSPACE.folder.glob("*.jsonl")), valid_for)
+    relatives = relatives_of(target.gpu_family, known)
+    with Journal(journal_file(opened.unit.soc), valid_for, provenance, options.fresh) as journal:
         _say(journal, opened.progress.stage)
         budget_s = options.seconds * len(group)
         left_s = min(budget_s - trials.prepare_s, ends_s - time.monotonic())
@@ -167,7 +171,8 @@ def _led(
                 f"{trials.prepare_s:.1f} s; nothing else is tried"
             )
         runner = TrialRunner(pool, journal, max(left_s, 0.0), lambda: time.monotonic() >= ends_s)
-        outcome = search(trials.launches, _expansion(target), runner, LEVELS[options.level], opened.progress.search)
+        level, expand = LEVELS[options.level], _expansion(target)
+        outcome = search(trials.launches, expand, runner, level, opened.progress.search, relatives)
     if outcome.states:
         opened.progress.stage(f"{outcome.states}; each candidate was compared with the default in the same state")
     return [_with_verdicts(tuned, outcome, trials) for tuned in group]

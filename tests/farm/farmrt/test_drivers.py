@@ -90,5 +90,5 @@ def test_intels_from_pypi_is_preferred_to_pocl(tmp_path: Path, monkeypatch: pyte
     assert [driver.name for driver in drivers.find_drivers({}, tmp_path)] == ["PoCL"], "the file is gone"
     library.touch()
     intel, pocl = drivers.find_drivers({}, tmp_path)
-    assert intel == Driver(library, "pypi", "Intel (CPU)")
+    assert intel == Driver(library, "intel", "Intel (CPU)")
     assert pocl.name == "PoCL"

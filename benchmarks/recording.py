@@ -34,14 +34,14 @@ class Recording:
         self._noise = noise
         content = json.loads(gzip.decompress(path.read_bytes()))
         self._reps: int = content["reps"]
+        self._builds_each_size: bool = content.get("builds_each_size", True)
         self._variants = {
             kernel: {name: Variant(tuple((key, value) for key, value in defines)) for name, defines in variants.items()}
             for kernel, variants in content["variants"].items()
         }
-        self._build_s: dict[Program, float] = {
-            (kernel, options, tuple(local), owner): build_s
-            for kernel, options, local, owner, build_s in content["programs"]
-        }
+        self._build_s: dict[Program, float] = {}
+        for kernel, options, local, owner, build_s in content["programs"]:
+            self._build_s.setdefault(self._built_once(kernel, options, tuple(local), owner), build_s)
         self._overhead_s: dict[str, float] = {}
         groups = content["max_work_group_size"]
         self.target = Target(
@@ -100,7 +100,11 @@ class Recording:
 
     def _program(self, launch: TrialLaunch, candidate: Candidate) -> Program:
         owner = launch.key if candidate.local_size == DRIVERS_CHOICE else ""
-        return (launch.kernel.name, launch.options(candidate.variant), candidate.local_size, owner)
+        return self._built_once(launch.kernel.name, launch.options(candidate.variant), candidate.local_size, owner)
+
+    def _built_once(self, kernel: str, options: str, local: tuple[int, ...], owner: str) -> Program:
+        """What the driver builds once: the first of its recorded builds is what that takes."""
+        return (kernel, options, local, owner) if self._builds_each_size else (kernel, options, (), "")
 
     def median_ns(self, launch: TrialLaunch, candidate: Candidate) -> float:
         """Median time; infinite where the candidate failed."""
