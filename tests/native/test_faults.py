@@ -51,6 +51,7 @@ def session(farmrt: Farmrt) -> list[dict[str, Any]]:
         ("run", {"rounds": 2, "profile": 1}),
         ("run", {}),
         ("trial", {"step": 0, "reps": 2, "check": 1}),
+        ("trial", {"step": 0, "reps": 2, "pairs": 1, "before": [0], "ramp_ms": 1}),
         ("output", {"name": "z", "file": path}),
         ("save_kernels", {"file": farmrt.folder / "kernels"}),
     ]:

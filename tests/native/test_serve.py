@@ -49,6 +49,10 @@ def scale_plan(kernel: str = "unary UNARY=0", repeat: int = 1) -> PlanBuilder:
         ("run rounds=1", "run: no plan is loaded"),
         ("trial reps=1", "trial: step: is needed"),
         ("trial step=0 global=1,2,3,4", "trial: global: is not a list of numbers"),
+        ("trial step=0 before=1,2,3,4,5,6,7,8,9", "trial: before: is not a list of numbers"),
+        ("trial step=0 before=-1", "trial: before: is not a list of numbers"),
+        ("trial step=0 pairs=2", "trial: pairs: is not a number in range"),
+        ("trial step=0 ramp_ms=10001", "trial: ramp_ms: is not a number in range"),
         ("save_kernels file=x", "save_kernels: no plan is loaded"),
     ],
 )

@@ -32,8 +32,8 @@ RAMP_MS = 5  # a launch whose times do not agree by then is timed all the same
 class UnitTrials:
     """Measures candidates on a unit; made by `trials_on`. `clock` counts seconds and should never go back.
 
-    A trial that takes longer than to build and run all defaults, twice, counts as hanging: some compilers need minutes
-    for a program before they give up.
+    A trial that takes longer than to build and run all defaults, three times, counts as hanging: some compilers need
+    minutes for a program before they give up.
 
     Every LOOK_S it looks whether the unit is throttled, and lets it rest.
 
@@ -59,7 +59,7 @@ class UnitTrials:
         self._prepare()
         self._looked_s = clock()
         self.prepare_s = max(self._looked_s - start_s, 0.0)
-        self._deadline_s = max(2 * self.prepare_s, LEAST_TRIAL_DEADLINE_S)
+        self._deadline_s = max(3 * self.prepare_s, LEAST_TRIAL_DEADLINE_S)
 
     def __call__(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
         """A trial; what the candidate does wrong is in its status.

@@ -105,7 +105,7 @@ def test_a_good_trial() -> None:
     assert unit.words["global"] == LAUNCH.global_size(variant, (0, 0, 0))[:2]
     assert unit.words["local"] == (0, 0)
     assert (unit.words["block"], unit.words["options"]) == (variant["BLOCK"], LAUNCH.options(variant))
-    assert unit.words["deadline_s"] == 8.0, "twice as long as all defaults took"
+    assert unit.words["deadline_s"] == 12.0, "three times as long as all defaults took"
 
 
 def test_a_candidate_is_timed_in_pairs_after_launches_that_sweep_the_caches() -> None:
