@@ -8,7 +8,7 @@ from farm.forecast import forecast
 from farm.rows.forecast import PlannedOperator
 from farm.rows.inspect import InspectedTensor, InspectFigures, StorageConversion
 from runtime.plan.plan import Plan, StoredTensor
-from runtime.plan.reading import PlanFile, StepRecord
+from runtime.plan.reading import ReadPlan, StepRecord
 from runtime.plan.records import StepKind
 from runtime.types import ELEMENT_NAMES
 
@@ -26,7 +26,7 @@ def inspection(plan: Plan) -> InspectFigures:
     )
 
 
-def inspection_of_file(file: PlanFile) -> InspectFigures:
+def inspection_of_file(file: ReadPlan) -> InspectFigures:
     """The figures of a plan file, which knows the storages of inputs, outputs, images and packed weights alone."""
     operators = tuple(map(_operator, file.steps))
     return InspectFigures(

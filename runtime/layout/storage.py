@@ -160,7 +160,7 @@ def from_storage(memory: Array, storage: TensorStorage) -> Array:
     return tensor.transpose([order.index(axis) for axis in range(len(order))]).copy(order="C")
 
 
-def convert(memory: Array, source: TensorStorage, target: TensorStorage) -> Array:
+def convert_storage(memory: Array, source: TensorStorage, target: TensorStorage) -> Array:
     """Memory of a tensor in another storage; ValueError where the two are not of one origin."""
     if source.origin != target.origin:
         raise ValueError(f"no conversion from {source.origin} to {target.origin}: not one tensor")

@@ -36,7 +36,7 @@ class StepRecord:
 
 
 @dataclasses.dataclass(frozen=True)
-class PlanFile:
+class ReadPlan:
     """What a plan file tells: its tensors are inputs, outputs, images and packed weights."""
 
     model: str
@@ -54,7 +54,7 @@ class PlanFile:
         return any(step.kind == StepKind.OPENCL for step in self.steps)
 
 
-def read_plan_file(path: Path) -> PlanFile:
+def read_plan_file(path: Path) -> ReadPlan:
     """Reads a plan file; ConfigError if it cannot be read, FormatError, which names it, if it is damaged."""
     sections = read_file(path, PLAN_MAGIC)
     try:
@@ -63,7 +63,7 @@ def read_plan_file(path: Path) -> PlanFile:
         raise FormatError(f"{path}: damaged: {error}; write it again with `farm convert`") from None
 
 
-def _plan(sections: Sections) -> PlanFile:
+def _plan(sections: Sections) -> ReadPlan:
     string, meta = string_reader(sections), sections[SectionId.META][0]
     steps = tuple(_step(row, sections, string) for row in sections[SectionId.STEP])
     element = ElementType.F32 if Precision(int(meta["precision"])) == Precision.FP32 else ElementType.F16
@@ -73,7 +73,7 @@ def _plan(sections: Sections) -> PlanFile:
         *(_image(index, row, steps) for index, row in enumerate(sections[SectionId.IMAGE])),
         *(_packed(row, steps, element, memory) for row in sections[SectionId.PACK]),
     )
-    return PlanFile(
+    return ReadPlan(
         model=string(int(meta["model"])),
         precision=Precision(int(meta["precision"])),
         gpu_family=string(int(meta["gpu_family"])),

@@ -12,6 +12,7 @@ from farm.rows.compare import CompareResult
 from farm.rows.convert import ConvertResult
 from farm.rows.device_state import DeviceState
 from farm.rows.forecast import ForecastResult
+from farm.rows.inspect import InspectResult
 from farm.rows.nightly import NightlyResult
 from farm.rows.opbench import OpbenchFigures, OpbenchResult, OpbenchRow
 from farm.rows.record import Record
@@ -27,6 +28,7 @@ RESULTS = (
     CompareResult,
     ConvertResult,
     ForecastResult,
+    InspectResult,
     NightlyResult,
     OpbenchResult,
     RunResult,
