@@ -84,8 +84,8 @@ def stolen_s() -> float:
     return int(Path("/proc/stat").read_text().split("\n", 1)[0].split()[STOLEN]) / os.sysconf("SC_CLK_TCK")
 
 
-def show_pauses(measure: Measure, windows: int) -> None:
-    """Whether pauses between pieces of work slow the cores down; kinds take turns."""
+def show_pauses(measure: Measure, windows: int) -> float:
+    """Whether pauses between pieces of work slow the cores down; kinds take turns. Returns the best width seen."""
     found: dict[tuple[float, float], list[Window]] = {pause: [] for pause in PAUSES}
     for _ in range(windows):
         for pause, of_pause in found.items():
@@ -96,17 +96,18 @@ def show_pauses(measure: Measure, windows: int) -> None:
         clock_ns = statistics.median(window.clock() for window in of_pause)
         kind = f"{work_us:.0f} us of work, {pause_us:.0f} us of pause" if pause_us else "without a pause"
         click.echo(f"{kind}: chain {clock_ns:.0f} ns; a core was shared in {100 * shared:.0f} % of {windows} windows")
+    return best
 
 
-def show_model(measure: Measure, model: str, driver: str, turns: int) -> None:
-    """A model's rounds, each turn between two windows, by the state of the cores in both."""
+def show_model(measure: Measure, model: str, driver: str, turns: int, best: float) -> None:
+    """A model's rounds, each turn between two windows, by the state of the cores in both; `best`: the width so far."""
     with networks.zoo_networks([model]) as (network,), open_unit(HOST, driver) as opened:
         prepared = network.prepared()
         farmrt = Farmrt(model, opened, prepared, test_inputs(prepared), LoadOptions(NO_ARTIFACT, NO_ARTIFACT))
         farmrt.turn(5, 1)
         before_s = stolen_s()
         turns_ms = [_turn(measure, farmrt) for _ in range(turns)]
-    best = min(width for width, _, _ in turns_ms)
+    best = min(best, *(width for width, _, _ in turns_ms))
     free = [ms for width, _, ms in turns_ms if width <= SHARED * best]
     shared = [ms for width, _, ms in turns_ms if width > SHARED * best]
     _show_group(f"{model}, every core for itself", free)
@@ -138,9 +139,9 @@ def _show_group(name: str, rounds_ms: Sequence[float]) -> None:
 def main(model: str | None, driver: str, turns: int) -> None:
     """Measure the states of this machine's cores."""
     with measuring() as measure:
-        show_pauses(measure, turns)
+        best = show_pauses(measure, turns)
         if model:
-            show_model(measure, model, driver, turns)
+            show_model(measure, model, driver, turns, best)
 
 
 if __name__ == "__main__":
