@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from runtime.errors import UnsupportedError
 from runtime.kernels.spec import ArgumentForm
-from runtime.layout.image import image_size
+from runtime.layout.image import LANES, image_size
 from runtime.lowering.builder import Builder, Launch
 from runtime.lowering.memory import BufferLifetime, ImageLifetime, plan_arenas, plan_images
 from runtime.lowering.value import Value
@@ -46,7 +46,7 @@ class PlacedValues:
         self.peak_bytes = self.sum_bytes = 0
         self._places: dict[int, _Place] = {}
         self._limit = min(builder.target.max_allocation_bytes, _MAX_POOL_BYTES)
-        spans = _lifetimes(builder)
+        spans = lifetimes(builder)
         roots = list(spans)
         reuse = builder.options.reuse_memory
         self._place_weights([root for root in roots if root.data is not None])
@@ -128,11 +128,19 @@ def image_size_of(value: Value) -> tuple[int, int]:
     return image_size(value.layout, value.shape)
 
 
+def stored_bytes(value: Value) -> int:
+    """Bytes that a value of its own memory takes, as a buffer or as an image."""
+    if value.storage != Storage.IMAGE:
+        return value.size_bytes
+    width, height = image_size_of(value)
+    return width * height * LANES * value.element_bytes
+
+
 def _format(value: Value) -> ImageFormat:
     return ImageFormat.FLOAT if value.element == ElementType.F32 else ImageFormat.HALF
 
 
-def _lifetimes(builder: Builder) -> dict[Value, tuple[int, int]]:
+def lifetimes(builder: Builder) -> dict[Value, tuple[int, int]]:
     """Returns the first and the last step that use each root value.
 
     Inputs live from before the first step, outputs until after the last one.

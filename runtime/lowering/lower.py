@@ -10,6 +10,7 @@ from runtime.graph import Graph, Node
 from runtime.lowering.assembly import assemble_plan
 from runtime.lowering.buffer_operators import LOWERINGS
 from runtime.lowering.builder import Builder, Options, node_error
+from runtime.lowering.choice import NodeChoice, Place
 from runtime.lowering.generic import GENERIC_LOWERINGS
 from runtime.lowering.image_operators import IMAGE_LOWERINGS
 from runtime.lowering.placement import plan_concats
@@ -33,17 +34,61 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     """Emits the launches of every node, in order."""
     _check_ranks(graph)
     builder = Builder(graph, target, options)
-    if target.memory != "image":
+    if options.choice:
+        options.choice.check(graph)
+        builder.plan_views(plan_concats(graph, options.choice))
+    elif target.memory != "image":
         builder.plan_views(plan_concats(graph))
     for name in graph.inputs:
         builder.add_input(name)
     for node in graph.nodes:
-        _lower_node(builder, node)
+        if options.choice:
+            lower_chosen(builder, node, options.choice.of(node))
+        else:
+            _lower_node(builder, node)
         if options.keep_layers and node.output not in graph.outputs:
             builder.output(node.output)
     for name in graph.outputs:
         builder.output(name)
     return builder
+
+
+def places(target: Target) -> tuple[Place, ...]:
+    """Where nodes can run on a target."""
+    if target.memory == "cpu":
+        return (Place.CPU,)
+    images = (Place.IMAGE,) if target.image2d_max_width else ()
+    return (Place.BUFFER, *images, *((Place.CPU,) if target.allow_cpu else ()))
+
+
+def lower_chosen(builder: Builder, node: Node, chosen: NodeChoice) -> None:
+    """Emits the launches of a node where it was chosen to run, with the chosen algorithm.
+
+    Raises:
+        UnsupportedError: it cannot run so; names the node and why.
+    """
+    first = len(builder.launches)
+    builder.chosen = chosen
+    try:
+        _emit_chosen(builder, node, chosen)
+    finally:
+        builder.chosen = None
+    emitted = {launch.kernel.operator for launch in builder.launches[first:]}
+    if chosen.algorithm.tile and "WinogradTransform" not in emitted:
+        raise node_error(node, f"was chosen to run as {chosen.algorithm}, which does not serve it")
+
+
+def _emit_chosen(builder: Builder, node: Node, chosen: NodeChoice) -> None:
+    if chosen.place not in places(builder.target):
+        raise node_error(node, f"was chosen to run on {chosen.place}, which the target is not for")
+    if chosen.place != Place.IMAGE:
+        _lower_node(builder, node)
+        return
+    reason = "its tensors do not all have 4 axes"
+    if _has_images(builder.graph, node):
+        reason = IMAGE_LOWERINGS[node.op](builder, node) if node.op in IMAGE_LOWERINGS else "no kernel on images"
+    if reason:
+        raise node_error(node, f"was chosen to run on images: {reason}")
 
 
 def _lower_node(builder: Builder, node: Node) -> None:
@@ -53,7 +98,7 @@ def _lower_node(builder: Builder, node: Node) -> None:
     if node.op not in LOWERINGS:
         raise node_error(node, f"not supported on a device; supported: {', '.join(sorted(LOWERINGS))}")
     builder.note = ""
-    if builder.target.memory == "image" and _has_images(builder.graph, node):
+    if builder.target.memory == "image" and not builder.chosen and _has_images(builder.graph, node):
         reason = IMAGE_LOWERINGS[node.op](builder, node) if node.op in IMAGE_LOWERINGS else "no kernel on images"
         if not reason:
             return

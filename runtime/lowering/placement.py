@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runtime.graph import Graph, Node
+from runtime.lowering.choice import GraphChoice, Place
 
 # Operators that write NHWC pixel by pixel with a stride of their own.
 _WRITERS = {
@@ -11,17 +12,20 @@ _WRITERS = {
 }
 
 
-def plan_concats(graph: Graph) -> dict[str, tuple[str, int]]:
+def plan_concats(graph: Graph, choice: GraphChoice | None = None) -> dict[str, tuple[str, int]]:
     """Chooses the tensors that are written into a wider one: name -> (wider tensor, first channel).
 
-    A tensor qualifies once: it joins 4-axis tensors along the channels, and a kernel writes it in NHWC.
+    A tensor qualifies once: it joins 4-axis tensors along the channels, and a kernel writes it in NHWC. With a choice,
+    those of Concats that run on images are left out.
     """
     producers = {node.output: node for node in graph.nodes}
     placed: dict[str, tuple[str, int]] = {}
     for node in graph.nodes:
         if node.op == "Concat" and node.attrs["axis"] == 1 and len(graph.shape(node.output)) == 4:
             _place_inputs(graph, node, producers, placed)
-    return placed
+    if choice is None:
+        return placed
+    return {name: place for name, place in placed.items() if choice.nodes[place[0]].place != Place.IMAGE}
 
 
 def _place_inputs(graph: Graph, concat: Node, producers: dict[str, Node], placed: dict[str, tuple[str, int]]) -> None:

@@ -50,6 +50,11 @@ class Value:
         return ELEMENT_BYTES[self.element]
 
     @property
+    def size(self) -> int:
+        """Number of elements, padding left out."""
+        return math.prod(self.shape)
+
+    @property
     def size_bytes(self) -> int:
         """Bytes that a buffer value occupies."""
         return self.data.nbytes if self.data is not None else math.prod(self.shape) * self.element_bytes
