@@ -138,8 +138,11 @@ def shuffled_groups(size: int) -> onnx.ModelProto:
 
 
 def reflected_middle(size: int) -> onnx.ModelProto:
-    """Convolutions that move much memory around light blocks, each of a reflecting Pad, which only buffers serve, and a depthwise
-    convolution: an image for every operator that can have one means a conversion before and behind each block's Pad."""
+    """Convolutions that move much memory around eight light blocks.
+
+    A block is a reflecting Pad, which only buffers serve, and a depthwise convolution; so a network that is in images
+    wherever it can be has a conversion before and behind each Pad.
+    """
     net = _Layers(size)
     x, channels = INPUT, 3
     for _ in range(6):

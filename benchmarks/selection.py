@@ -45,7 +45,7 @@ from runtime.selection.baselines import everywhere, node_by_node
 from runtime.selection.candidates import Candidates, find_candidates
 from runtime.selection.costs import AnalyticCosts, LaunchCosts, MeasuredCosts, cost_key, total_ms
 from runtime.selection.problem import make_problem
-from runtime.selection.selection import Selection, select_among
+from runtime.selection.selection import GraphSelection, select_among
 from runtime.target import Target
 
 OPTIONS = Options(winograd="auto")
@@ -92,7 +92,7 @@ class Way:
         return f"{self.predicted(costs):.2f} ({len(self.builder.conversions)})"
 
 
-def ways(candidates: Candidates, target: Target, costs: LaunchCosts) -> tuple[list[Way], Selection]:
+def ways(candidates: Candidates, target: Target, costs: LaunchCosts) -> tuple[list[Way], GraphSelection]:
     """All ways through a graph, the exact choice last."""
     problem = make_problem(candidates, costs)
     buffers, images = (everywhere(problem, place) for place in (Place.BUFFER, Place.IMAGE))
@@ -167,7 +167,7 @@ class Measuring:
         """Measured times; what is not measured costs next to nothing, so that it is measured if it could matter."""
         return MeasuredCosts(self.table, AnalyticCosts(_scaled(peaks_of(self.target), FASTER)))
 
-    def until_exact(self) -> Selection:
+    def until_exact(self) -> GraphSelection:
         """Profiles the plan of the least cost so far, until every launch of it is measured."""
         for place in (Place.BUFFER, Place.IMAGE):
             self._profile(everywhere(make_problem(self.candidates, self.costs), place))

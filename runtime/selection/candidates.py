@@ -61,7 +61,7 @@ class Reading:
 
 
 @dataclasses.dataclass(frozen=True)
-class Candidate:
+class NodeCandidate:
     """A way to run a node: its launches, what it leaves, and for each input the states that it serves.
 
     Every input has one of its `readings`; most candidates are for one state of each input. `scratch_bytes` is working
@@ -80,7 +80,7 @@ class Candidates:
     """Everything that can be chosen for a graph; `outputs` are readings of the plan's outputs, a list for each."""
 
     graph: Graph
-    nodes: Mapping[str, tuple[Candidate, ...]]
+    nodes: Mapping[str, tuple[NodeCandidate, ...]]
     outputs: Mapping[str, tuple[Reading, ...]]
     planned: Mapping[str, tuple[str, int]]
     element: ElementType
@@ -130,7 +130,7 @@ class _Finder:
     def find(self) -> Candidates:
         for name in self.graph.inputs:
             self.states[name] = (self._input_state(name),)
-        nodes: dict[str, tuple[Candidate, ...]] = {}
+        nodes: dict[str, tuple[NodeCandidate, ...]] = {}
         for node in self.graph.nodes:
             found = nodes[node.output] = self._of_node(node)
             self.states[node.output] = tuple(dict.fromkeys(candidate.output for candidate in found))
@@ -142,7 +142,7 @@ class _Finder:
         builder.add_input(name)
         return _state(builder.home(name), ())
 
-    def _of_node(self, node: Node) -> tuple[Candidate, ...]:
+    def _of_node(self, node: Node) -> tuple[NodeCandidate, ...]:
         problems: list[UnsupportedError] = []
         found = [
             candidate
@@ -169,7 +169,7 @@ class _Finder:
 
     def _of_choice(
         self, node: Node, choice: NodeChoice, wide: tuple[str, ...], problems: list[UnsupportedError]
-    ) -> Iterator[Candidate]:
+    ) -> Iterator[NodeCandidate]:
         read = list(dict.fromkeys(name for name in node.inputs if name))
         states = [self._served(name, node, choice, wide) for name in read]
         if node.op == "Concat" and len(read) > _JOINT and _adds_up(choice, states):
@@ -184,7 +184,7 @@ class _Finder:
                 problems.append(outcome)
                 continue
             readings = tuple((_reading(node, name, lying[name], outcome),) for name in read)
-            yield Candidate(choice, outcome.launches, outcome.output, readings, outcome.scratch_bytes)
+            yield NodeCandidate(choice, outcome.launches, outcome.output, readings, outcome.scratch_bytes)
 
     def _served(self, tensor: str, node: Node, choice: NodeChoice, wide: tuple[str, ...]) -> Sequence[State]:
         """The states of an input that go with a choice: parts of a Concat lie in it where it joins buffers."""
@@ -202,7 +202,7 @@ class _Finder:
         wide: tuple[str, ...],
         states: Mapping[str, Sequence[State]],
         problems: list[UnsupportedError],
-    ) -> Iterator[Candidate]:
+    ) -> Iterator[NodeCandidate]:
         """A Concat of many inputs as one candidate: what an input needs depends on that input's state alone."""
         states = {
             name: [state for state in served if _agree({node.output: wide, name: state.wide})]
@@ -226,7 +226,7 @@ class _Finder:
             readings.append(tuple(alternatives))
         copied = [launch for launch in outcome.launches if any(_copies(launch, node, name) for name in states)]
         shared = tuple(launch for launch in outcome.launches if launch not in copied)
-        yield Candidate(choice, shared, outcome.output, tuple(readings))
+        yield NodeCandidate(choice, shared, outcome.output, tuple(readings))
 
     # One node, lowered alone
 

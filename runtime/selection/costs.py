@@ -13,7 +13,7 @@ from runtime.peaks import Peaks
 from runtime.plan.records import StepKind
 
 
-class Origin(enum.StrEnum):
+class CostOrigin(enum.StrEnum):
     """Where a cost comes from."""
 
     MEASURED = "measured"  # on this SoC
@@ -28,7 +28,7 @@ class LaunchCosts(Protocol):
         """Time of the launch, 0 or more."""
         ...
 
-    def origin(self, launch: Launch) -> Origin:
+    def origin(self, launch: Launch) -> CostOrigin:
         """Where that time comes from."""
         ...
 
@@ -52,14 +52,14 @@ class MeasuredCosts:
 
     table: Mapping[str, float]
     fallback: LaunchCosts
-    kind: Origin = Origin.MEASURED
+    kind: CostOrigin = CostOrigin.MEASURED
 
     def milliseconds(self, launch: Launch) -> float:
         """The table's time, else the fallback's."""
         known = self.table.get(cost_key(launch))
         return self.fallback.milliseconds(launch) if known is None else known
 
-    def origin(self, launch: Launch) -> Origin:
+    def origin(self, launch: Launch) -> CostOrigin:
         """The table's kind, else what the fallback says."""
         return self.kind if cost_key(launch) in self.table else self.fallback.origin(launch)
 
@@ -77,9 +77,9 @@ class AnalyticCosts:
             return self.peaks.map_ms + self.peaks.cpu_ms(launch.macs, buffers + images)
         return self.peaks.gpu_ms(launch.macs, buffers, images)
 
-    def origin(self, launch: Launch) -> Origin:
+    def origin(self, launch: Launch) -> CostOrigin:
         """Always the model."""
-        return Origin.MODELLED
+        return CostOrigin.MODELLED
 
 
 def moved_bytes(launch: Launch) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from runtime.lowering.builder import Launch
 from runtime.lowering.choice import NodeChoice, Place
 from runtime.selection.candidates import State
-from runtime.selection.problem import Conversion, Option, Problem, ReadingOption
+from runtime.selection.problem import ChoiceProblem, Conversion, Option, ReadingOption
 from runtime.types import Storage
 
 
@@ -46,7 +46,7 @@ class _Resolved:
 class Evaluation:
     """A choice, followed through a problem: the state of every tensor, and what everything costs."""
 
-    def __init__(self, problem: Problem, nodes: Mapping[str, NodeChoice]) -> None:
+    def __init__(self, problem: ChoiceProblem, nodes: Mapping[str, NodeChoice]) -> None:
         self.problem, self.nodes = problem, nodes
         self._order = [*problem.nodes, *(f"output:{name}" for name in problem.outputs)]
         self._index = {name: at for at, name in enumerate(self._order)}

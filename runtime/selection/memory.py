@@ -17,7 +17,7 @@ from runtime.errors import ModelError
 from runtime.lowering.assembly import stored_bytes
 from runtime.lowering.value import Value
 from runtime.selection.candidates import Candidates, State
-from runtime.selection.problem import Conversion, Problem
+from runtime.selection.problem import ChoiceProblem, Conversion
 from runtime.selection.solve import OUTPUT, TIME_LIMIT_S, ChoiceProgram, Solution, solution
 from runtime.types import ELEMENT_TYPES, ElementType, Storage
 
@@ -134,7 +134,7 @@ def _live(terms: list[list[Term]], life: Life, variable: int, size: int) -> None
             terms[position].append((variable, float(size)))
 
 
-def solve_within(problem: Problem, limit: int, time_limit_s: float = TIME_LIMIT_S) -> Solution:
+def solve_within(problem: ChoiceProblem, limit: int, time_limit_s: float = TIME_LIMIT_S) -> Solution:
     """The choice of least cost whose activations take at most `limit` bytes at any node.
 
     Raises:
@@ -151,7 +151,7 @@ def solve_within(problem: Problem, limit: int, time_limit_s: float = TIME_LIMIT_
     return solution(program, result)
 
 
-def least_memory(problem: Problem, time_limit_s: float = TIME_LIMIT_S) -> int:
+def least_memory(problem: ChoiceProblem, time_limit_s: float = TIME_LIMIT_S) -> int:
     """The least peak of activations that any choice has, in bytes."""
     program = ChoiceProgram(problem, memory=True)
     everything = list(memory_terms(program))

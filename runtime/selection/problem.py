@@ -18,7 +18,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from runtime.lowering.builder import Launch
-from runtime.selection.candidates import Candidate, Candidates, Reading, State
+from runtime.selection.candidates import Candidates, NodeCandidate, Reading, State
 from runtime.selection.costs import LaunchCosts, cost_key, total_ms
 from runtime.types import Storage
 
@@ -39,7 +39,7 @@ class ReadingOption:
 class Option:
     """A candidate with its costs in ms, conversions left out."""
 
-    candidate: Candidate
+    candidate: NodeCandidate
     milliseconds: float
     readings: tuple[tuple[ReadingOption, ...], ...]
 
@@ -51,7 +51,7 @@ class Option:
 
 
 @dataclasses.dataclass(frozen=True)
-class Problem:
+class ChoiceProblem:
     """Options of each node, readings of each output of the plan, and what conversions cost."""
 
     candidates: Candidates
@@ -88,15 +88,15 @@ class _Prices:
         return ReadingOption(reading.tensor, reading.state, self.total(reading.launches), tuple(dict.fromkeys(wants)))
 
 
-def make_problem(candidates: Candidates, costs: LaunchCosts) -> Problem:
+def make_problem(candidates: Candidates, costs: LaunchCosts) -> ChoiceProblem:
     """Prices every candidate, asking for each launch once."""
     prices = _Prices(costs)
     nodes = {name: tuple(_options(found, prices)) for name, found in candidates.nodes.items()}
     outputs = {name: tuple(map(prices.reading, readings)) for name, readings in candidates.outputs.items()}
-    return Problem(candidates, nodes, outputs, prices.conversions, prices.launches)
+    return ChoiceProblem(candidates, nodes, outputs, prices.conversions, prices.launches)
 
 
-def _options(found: Iterable[Candidate], prices: _Prices) -> Iterable[Option]:
+def _options(found: Iterable[NodeCandidate], prices: _Prices) -> Iterable[Option]:
     for candidate in found:
         readings = tuple(tuple(map(prices.reading, alternatives)) for alternatives in candidate.readings)
         alone = sum(options[0].milliseconds for options in readings if len(options) == 1)

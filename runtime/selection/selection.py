@@ -9,10 +9,10 @@ from runtime.graph import Graph, Node
 from runtime.lowering.builder import Options
 from runtime.lowering.choice import GraphChoice, NodeChoice, graph_choice
 from runtime.selection.candidates import Candidates, find_candidates
-from runtime.selection.costs import LaunchCosts, Origin
+from runtime.selection.costs import CostOrigin, LaunchCosts
 from runtime.selection.evaluation import Converted, Evaluation
 from runtime.selection.memory import solve_within
-from runtime.selection.problem import Problem, make_problem
+from runtime.selection.problem import ChoiceProblem, make_problem
 from runtime.selection.solve import Solution, solve
 from runtime.target import Target
 
@@ -28,13 +28,13 @@ class NodeSelection:
 
     choice: NodeChoice
     milliseconds: float
-    origins: tuple[Origin, ...]
+    origins: tuple[CostOrigin, ...]
     alternative: NodeChoice | None
     alternative_ms: float | None
 
 
 @dataclasses.dataclass(frozen=True)
-class Selection:
+class GraphSelection:
     """The cheapest way through a graph.
 
     `milliseconds`: the sum over all launches, conversions included. `gap`: how much less the optimum may cost at most,
@@ -48,14 +48,14 @@ class Selection:
     conversions: tuple[Converted, ...]
 
 
-def select(
+def select_choice(
     graph: Graph,
     target: Target,
     costs: LaunchCosts,
     options: Options | None = None,
     *,
     memory_limit: int | None = None,
-) -> Selection:
+) -> GraphSelection:
     """The choice of least cost among all, for Options(choice=...); with a limit among those whose activations take at
     most so many bytes at once.
 
@@ -68,22 +68,22 @@ def select(
     return select_among(find_candidates(graph, target, options), costs, memory_limit=memory_limit)
 
 
-def select_among(candidates: Candidates, costs: LaunchCosts, *, memory_limit: int | None = None) -> Selection:
+def select_among(candidates: Candidates, costs: LaunchCosts, *, memory_limit: int | None = None) -> GraphSelection:
     """The same for candidates that are known already."""
     problem = make_problem(candidates, costs)
     found = solve(problem) if memory_limit is None else solve_within(problem, memory_limit)
     return _told(problem, costs, found)
 
 
-def _told(problem: Problem, costs: LaunchCosts, solution: Solution) -> Selection:
+def _told(problem: ChoiceProblem, costs: LaunchCosts, solution: Solution) -> GraphSelection:
     chosen = {name: candidate.choice for name, candidate in solution.nodes.items()}
     evaluation = Evaluation(problem, chosen)
     nodes = {node.output: _of_node(problem, costs, evaluation, node) for node in problem.candidates.graph.nodes}
     choice = graph_choice(problem.candidates.graph, chosen)
-    return Selection(choice, evaluation.milliseconds, solution.gap, nodes, evaluation.conversions)
+    return GraphSelection(choice, evaluation.milliseconds, solution.gap, nodes, evaluation.conversions)
 
 
-def _of_node(problem: Problem, costs: LaunchCosts, evaluation: Evaluation, node: Node) -> NodeSelection:
+def _of_node(problem: ChoiceProblem, costs: LaunchCosts, evaluation: Evaluation, node: Node) -> NodeSelection:
     name = node.output
     chosen = evaluation.nodes[name]
     others = [choice for choice in problem.candidates.choices(node) if choice != chosen]

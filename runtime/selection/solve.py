@@ -10,8 +10,8 @@ import numpy as np
 from scipy import optimize, sparse
 
 from runtime.errors import ModelError
-from runtime.selection.candidates import Candidate, State
-from runtime.selection.problem import Conversion, Option, Problem, ReadingOption, without_dominated
+from runtime.selection.candidates import NodeCandidate, State
+from runtime.selection.problem import ChoiceProblem, Conversion, Option, ReadingOption, without_dominated
 
 OUTPUT = "output:"  # before the name of a plan's output, as a reader of its tensor
 TIME_LIMIT_S = 60.0
@@ -22,7 +22,7 @@ _ROUNDING = 1e-9  # a gap that floating point alone can make
 class Solution:
     """The candidate of each node at the least cost found; no choice costs less than `bound` ms."""
 
-    nodes: Mapping[str, Candidate]
+    nodes: Mapping[str, NodeCandidate]
     milliseconds: float
     bound: float
 
@@ -77,7 +77,7 @@ class Program:
 class ChoiceProgram(Program):
     """The program of a problem: one variable for each option of each node."""
 
-    def __init__(self, problem: Problem, memory: bool = False) -> None:
+    def __init__(self, problem: ChoiceProblem, memory: bool = False) -> None:
         super().__init__()
         self.problem = problem
         self.options: dict[str, list[tuple[int, Option]]] = {}
@@ -138,7 +138,7 @@ class ChoiceProgram(Program):
             for variables in by_reader.values():
                 self.row([(self.converting[conversion], 1), *((variable, -1) for variable in variables)], 0, np.inf)
 
-    def chosen(self, values: Sequence[float]) -> dict[str, Candidate]:
+    def chosen(self, values: Sequence[float]) -> dict[str, NodeCandidate]:
         """The candidate of each node in a solution."""
         return {
             name: max(options, key=lambda entry: values[entry[0]])[1].candidate
@@ -146,7 +146,7 @@ class ChoiceProgram(Program):
         }
 
 
-def solve(problem: Problem, time_limit_s: float = TIME_LIMIT_S) -> Solution:
+def solve(problem: ChoiceProblem, time_limit_s: float = TIME_LIMIT_S) -> Solution:
     """The choice of least cost.
 
     Raises:

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 
 from runtime.lowering.builder import Launch
-from runtime.selection.costs import Origin, cost_key
+from runtime.selection.costs import CostOrigin, cost_key
 from runtime.target import Target
 
 GPU = Target("soc", "abi", gpu_family="adreno-6xx", compute_units=2, image2d_max_width=16384, image2d_max_height=16384)
@@ -25,5 +25,5 @@ class DrawnCosts:
         drawn = 1.0 + int.from_bytes(digest[:4], "little") % 100
         return drawn * (self.conversion if "Image" in launch.op or launch.op == "Transpose" else 1.0)
 
-    def origin(self, launch: Launch) -> Origin:
-        return Origin.MODELLED
+    def origin(self, launch: Launch) -> CostOrigin:
+        return CostOrigin.MODELLED

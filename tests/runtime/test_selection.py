@@ -28,12 +28,12 @@ from runtime.reference.device import target_of_device
 from runtime.reference.executor import Executor
 from runtime.selection.baselines import everywhere, node_by_node
 from runtime.selection.candidates import Candidates, find_candidates
-from runtime.selection.costs import AnalyticCosts, LaunchCosts, MeasuredCosts, Origin, cost_key, total_ms
+from runtime.selection.costs import AnalyticCosts, CostOrigin, LaunchCosts, MeasuredCosts, cost_key, total_ms
 from runtime.selection.evaluation import Evaluation
 from runtime.selection.memory import least_memory
 from runtime.selection.needed import Needed, measure_needed
 from runtime.selection.problem import make_problem
-from runtime.selection.selection import select, select_among
+from runtime.selection.selection import select_among, select_choice
 from runtime.target import Target
 from runtime.types import Precision
 from tests.opencl import default_device
@@ -169,7 +169,7 @@ class _Halved:
     def milliseconds(self, launch: Launch) -> float:
         return self.costs.milliseconds(launch) / 2
 
-    def origin(self, launch: Launch) -> Origin:
+    def origin(self, launch: Launch) -> CostOrigin:
         return self.costs.origin(launch)
 
 
@@ -246,7 +246,7 @@ def test_a_node_that_cannot_obey_is_named(chosen: NodeChoice, problem: str) -> N
 
 def test_the_alternative_of_a_node_is_told_with_its_cost() -> None:
     graph = stem(GraphMaker())
-    selection = select(graph, GPU, DrawnCosts(1), AUTO)
+    selection = select_choice(graph, GPU, DrawnCosts(1), AUTO)
     for name, told in selection.nodes.items():
         assert told.alternative is not None and told.alternative != told.choice
         assert told.alternative_ms is not None and told.alternative_ms >= selection.milliseconds
@@ -265,7 +265,7 @@ def test_a_fixed_tile_is_the_only_one() -> None:
 @pytest.mark.parametrize("operators", [150, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_large_graph_is_solved_to_the_optimum(operators: int) -> None:
     graph, costs = large_graph(operators), DrawnCosts(3, 0.3)
-    selection = select(graph, GPU, costs, AUTO)
+    selection = select_choice(graph, GPU, costs, AUTO)
     builder = lowered(graph, GPU, selection.choice.nodes)
     assert len(graph.nodes) == operators and selection.gap == 0
     assert selection.milliseconds == pytest.approx(total_ms(builder.launches, costs))
