@@ -137,6 +137,26 @@ def shuffled_groups(size: int) -> onnx.ModelProto:
     return net.model("shuffled_groups")
 
 
+def reflected_middle(size: int) -> onnx.ModelProto:
+    """Convolutions that move much memory around eight light blocks.
+
+    A block is a reflecting Pad, which only buffers serve, and a depthwise convolution; so a network that is in images
+    wherever it can be has a conversion before and behind each Pad.
+    """
+    net = _Layers(size)
+    x, channels = INPUT, 3
+    for _ in range(6):
+        x, channels = net.add("Relu", net.conv(x, channels, 32, kernel=1)), 32
+    for _ in range(8):
+        x = net.add("Pad", x, net.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1])), mode="reflect")
+        weights = [net.weights(channels, 1, 3, 3), net.weights(channels)]
+        x = net.add("Relu", net.add("Conv", x, *weights, group=channels, kernel_shape=[3, 3]))
+    for _ in range(6):
+        x = net.add("Relu", net.conv(x, channels, channels, kernel=1))
+    net.add("Conv", x, net.weights(8, channels, 1, 1), net.weights(8), kernel_shape=[1, 1], output=OUTPUT)
+    return net.model("reflected_middle")
+
+
 def _of_the_zoo(name: str) -> Callable[[int], onnx.ModelProto]:
     def build(size: int) -> onnx.ModelProto:
         model = zoo.build(name, width=0.25, size=size)

@@ -59,11 +59,12 @@ ORDER = {
     ],
     "runtime": [
         "reference zoo",
-        "custom",
+        "custom selection",
         "artifacts convert exporters lowering native",
         "frameworks importers passes plan",
         "evaluate formats kernels",
         "evaluate_attention evaluate_generic evaluate_recurrence evaluate_transposed_convolution generic_forms",
+        "peaks",
         "evaluate_regions layout nearest operators target",
         "attention shape_functions",
         "generic",

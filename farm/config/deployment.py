@@ -69,6 +69,7 @@ ElementType = Literal[
 Form = Literal["file", "code"]
 DataType = Literal["fp16_fp32", "fp32_fp32", "fp16_fp16"]
 Runtime = Literal["cpu", "gpu"]
+Winograd = Literal[0, 2, 4, "auto"]
 ONNX_ORDER: DataFormat = "NCHW"
 FLOATS = "models run in fp32 and fp16"
 
@@ -215,7 +216,7 @@ class Model(ExecutionKeys):
     backend: str = ""
     limit_opencl_kernel_time: bool = False
     obfuscate: bool = False
-    winograd: int = 0
+    winograd: Winograd = 0
     quantize: Annotated[bool, _only_off(FLOATS)] = False
     quantize_large_weights: Annotated[bool, _only_off(FLOATS)] = False
     change_concat_ranges: Annotated[bool, _only_off(FLOATS)] = False
@@ -266,12 +267,13 @@ class Model(ExecutionKeys):
                 raise ValueError(f"{name!r} is not supported yet; thresholds are for CPU and GPU")
         return {name.lower(): threshold for name, threshold in value.items()}
 
-    @field_validator("winograd")
+    @field_validator("winograd", mode="before")
     @classmethod
-    def _known_winograd(cls, value: int) -> int:
-        if value not in (0, 2, 4):
-            raise ValueError(f"{value} is no output tile; write 0 (off), 2 or 4")
-        return value
+    def _known_winograd(cls, value: Any) -> Any:
+        known = {str(tile): tile for tile in get_args(Winograd)}
+        if str(value) not in known:
+            raise ValueError(f"{value} is no output tile; write 0 (off), 2, 4 or auto (the best of each layer)")
+        return known[str(value)]
 
     @property
     def subgraph(self) -> Subgraph:

@@ -43,7 +43,7 @@ def lower_to_buffers(bound: BoundOperator, builder: Builder, node: Node) -> None
     """Emits the kernel on buffers, or the C function where there is no kernel or none fits; UnsupportedError says why
     neither can be."""
     reason = "no OpenCL kernel" if MemoryType.BUFFER not in bound.kernels else ""
-    if builder.target.memory == "cpu":
+    if builder.on_cpu:
         if bound.c is None:
             raise refusal(bound, node, "no C source; runs on gpu only, so set runtime: gpu")
         emit_c(bound, builder, node, "")

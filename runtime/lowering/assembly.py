@@ -46,7 +46,7 @@ class PlacedValues:
         self.peak_bytes = self.sum_bytes = 0
         self._places: dict[int, _Place] = {}
         self._limit = min(builder.target.max_allocation_bytes, _MAX_POOL_BYTES)
-        spans = _lifetimes(builder)
+        spans = lifetimes(builder)
         roots = list(spans)
         reuse = builder.options.reuse_memory
         self._place_weights([root for root in roots if root.data is not None])
@@ -133,7 +133,7 @@ def _format(value: Value) -> ImageFormat:
     return ImageFormat.FLOAT if value.element == ElementType.F32 else ImageFormat.HALF
 
 
-def _lifetimes(builder: Builder) -> dict[Value, tuple[int, int]]:
+def lifetimes(builder: Builder) -> dict[Value, tuple[int, int]]:
     """Returns the first and the last step that use each root value.
 
     Inputs live from before the first step, outputs until after the last one.

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from runtime.kernels.spec import ArgumentForm, Kernel, MemoryType, Variant
 from runtime.layout.blocked import to_blocked
 from runtime.layout.buffer import pack_rows
 from runtime.layout.image import ImageLayout, to_image
+from runtime.lowering.choice import GraphChoice, NodeChoice, Place
 from runtime.lowering.iteration import loop_nest, padded
 from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo
@@ -54,16 +56,28 @@ CPU_DEFAULT = CpuOptions()
 class Options:
     """What a deployment file asks of the lowering.
 
-    `winograd`: output tile of Winograd's convolution (2 or 4), 0 for none. `keep_layers`: every operator's output is an
-    output of the plan too. `reuse_memory`: off for trials, whose operators run in any order. `cpu`: how plans for the
-    CPU alone are made.
+    `winograd`: output tile of Winograd's convolution (2 or 4), 0 for none, `auto` for the best of each layer.
+    `keep_layers`: every operator's output is an output of the plan too. `reuse_memory`: off for trials, whose
+    operators run in any order. `cpu`: how plans for the CPU alone are made. `choice`: where each node runs and how;
+    None: where the target's memory type says.
     """
 
-    winograd: int = 0
+    winograd: int | Literal["auto"] = 0
     obfuscate: bool = False
     keep_layers: bool = False
     reuse_memory: bool = True
     cpu: CpuOptions = CPU_DEFAULT
+    choice: GraphChoice | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Conversion:
+    """A tensor that was brought into another storage (None: into an output of the plan), and the launch that did it."""
+
+    tensor: str
+    source: Storage
+    storage: Storage | None
+    launch: Launch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,16 +128,23 @@ class Launch:
 
 
 class Builder:
-    """Collects launches in order and remembers in which storages each tensor of the graph exists."""
+    """Collects launches in order and remembers in which storages each tensor of the graph exists.
+
+    The storage that a tensor was written in first is its *home*: what operators decide by a tensor's storage, and every
+    conversion, starts from there, so that neither depends on what other readers have asked for before.
+    """
 
     def __init__(self, graph: Graph, target: Target, options: Options) -> None:
         self.graph = graph
         self.target = target
         self.options = options
         self.launches: list[Launch] = []
+        self.conversions: list[Conversion] = []
+        self.chosen: NodeChoice | None = None  # for the node that is being lowered
         self.note = ""  # why the node that is being lowered runs elsewhere than wanted
         self.element = ElementType.F32 if target.precision == Precision.FP32 else ElementType.F16
         self._values: dict[str, dict[Storage, Value]] = {}
+        self._homes: dict[str, Value] = {}
         self._planned: dict[str, tuple[str, int]] = {}
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
@@ -141,7 +162,7 @@ class Builder:
         """Declares an input of the plan: row-major, of the element type that the graph says."""
         shape = self.graph.shape(name)
         value = Value(name, shape, Storage.FLAT, self._outer_element(name), role=Role.INPUT)
-        self._values[name] = {Storage.FLAT: value}
+        self._enter(name, value)
         self.inputs.append(value)
 
     def plan_views(self, placed: Mapping[str, tuple[str, int]]) -> None:
@@ -151,6 +172,13 @@ class Builder:
     def is_part(self, tensor: str) -> bool:
         """Whether the tensor will lie inside a wider one."""
         return tensor in self._planned
+
+    def wide_tensors(self, tensor: str) -> list[str]:
+        """The tensors that one will lie inside, the narrowest first."""
+        if tensor not in self._planned:
+            return []
+        wide = self._planned[tensor][0]
+        return [wide, *self.wide_tensors(wide)]
 
     def is_activation(self, tensor: str) -> bool:
         """Whether the tensor is computed at run time (already read, written or an input)."""
@@ -162,7 +190,7 @@ class Builder:
         value = existing.get(storage)
         if value is not None and value.element == self.element:
             return value
-        source = existing[storage] if value is not None else next(iter(existing.values()))
+        source = self._homes[tensor]
         if storage == Storage.IMAGE and source.data is not None:
             return self.read_image(tensor, source.shape)
         if storage == Storage.BLOCKED and source.data is not None:
@@ -180,11 +208,11 @@ class Builder:
 
     def read_any(self, tensor: str) -> Value:
         """Returns a tensor in whatever buffer storage it has; a constant as row-major weights."""
-        existing = self._tensor(tensor)
-        for value in existing.values():
-            if value.storage not in (Storage.IMAGE, Storage.BLOCKED) and value.element == self.element:
-                return value
-        return self.read(tensor, Storage.NHWC if Storage.IMAGE in existing else Storage.FLAT)
+        home = self.home(tensor)
+        if home.storage not in (Storage.IMAGE, Storage.BLOCKED):
+            return self.read(tensor, home.storage)
+        dense = (storage for storage in self._values[tensor] if storage in (Storage.NHWC, Storage.FLAT))
+        return self.read(tensor, next(dense, Storage.NHWC) if home.storage == Storage.BLOCKED else Storage.NHWC)
 
     def read_elements(self, tensor: str) -> Value:
         """The tensor row-major, in the plan's element type for floats and in its own for all others."""
@@ -193,30 +221,27 @@ class Builder:
         if tensor not in self._values:
             data = self.graph.constants[tensor].copy(order="C")
             element = self._outer_element(tensor)
-            self._values[tensor] = {Storage.FLAT: Value(tensor, data.shape, Storage.FLAT, element, data=data)}
+            self._enter(tensor, Value(tensor, data.shape, Storage.FLAT, element, data=data))
         return self._values[tensor][Storage.FLAT]
 
     def write_elements(self, tensor: str) -> Value:
         """A new row-major value for a tensor of any element type."""
         if self._is_float(tensor):
             return self.write(tensor, Storage.FLAT)
-        value = Value(tensor, self.graph.shape(tensor), Storage.FLAT, self._outer_element(tensor))
-        self._values[tensor] = {Storage.FLAT: value}
-        return value
+        return self._enter(tensor, Value(tensor, self.graph.shape(tensor), Storage.FLAT, self._outer_element(tensor)))
 
     def write(self, tensor: str, storage: Storage) -> Value:
         """A new value for a tensor that a launch is about to write."""
-        value = self._new(tensor, storage)
-        self._values[tensor] = {storage: value}
-        return value
+        return self._enter(tensor, self._new(tensor, storage))
 
     def alias(self, tensor: str, value: Value) -> None:
         """Makes a tensor share the memory of a value (of the same elements in the same order, or a part of it)."""
-        self._values.setdefault(tensor, {})[value.storage] = value
+        self._enter(tensor, value)
 
-    def stored(self, tensor: str) -> set[Storage]:
-        """Storages in which a tensor exists by now."""
-        return set(self._tensor(tensor))
+    def home(self, tensor: str) -> Value:
+        """The tensor in the storage that it was written in first."""
+        self._tensor(tensor)
+        return self._homes[tensor]
 
     def known(self, tensor: str, storage: Storage) -> Value | None:
         """The tensor in a storage, if it was already read, written, or begun by a part written in place."""
@@ -257,9 +282,14 @@ class Builder:
 
     def _tensor(self, tensor: str) -> dict[Storage, Value]:
         if tensor not in self._values:
-            value = self.constant(tensor, self.graph.constants[tensor])
-            self._values[tensor] = {Storage.FLAT: value}
+            self._enter(tensor, self.constant(tensor, self.graph.constants[tensor]))
         return self._values[tensor]
+
+    def _enter(self, tensor: str, value: Value) -> Value:
+        """Makes a value the home of a tensor."""
+        self._values[tensor] = {value.storage: value}
+        self._homes[tensor] = value
+        return value
 
     def _new(self, tensor: str, storage: Storage) -> Value:
         shape = self.graph.shape(tensor)
@@ -293,9 +323,13 @@ class Builder:
         return None
 
     def _converted(self, tensor: str, source: Value, storage: Storage) -> Value:
+        # What a Concat joins leaves its image straight into the wide tensor.
+        part = source.storage == Storage.IMAGE and tensor in self._planned
         stride, block = {Storage.NHWC: (source.shape[1], 0), Storage.BLOCKED: (0, self.block)}.get(storage, (0, 0))
-        value = Value(tensor, source.shape, storage, self.element, stride, block=block)
+        dense = Value(tensor, source.shape, storage, self.element, stride, block=block)
+        value = self._new(tensor, storage) if part else dense
         self.convert(f"{tensor}:{storage.name.lower()}", source, value, f"{source.storage.name} -> {storage.name}")
+        self.conversions.append(Conversion(tensor, source.storage, storage, self.launches[-1]))
         return value
 
     def _is_float(self, tensor: str) -> bool:
@@ -312,7 +346,9 @@ class Builder:
             return
         existing = self._tensor(tensor)
         flat = existing.get(Storage.FLAT)
-        source = flat or next(iter(existing.values()))
+        if flat is not None and flat.element != ElementType.F32:
+            flat = None
+        source = self._homes[tensor]
         value = flat or self._aliased(source, Storage.FLAT)
         if (
             value is None
@@ -322,6 +358,7 @@ class Builder:
         ):
             value = Value(tensor, source.shape, Storage.FLAT, ElementType.F32)
             self.convert(f"{tensor}:output", source, value, f"{source.storage.name} -> output")
+            self.conversions.append(Conversion(tensor, source.storage, None, self.launches[-1]))
         existing[Storage.FLAT] = Value(tensor, value.shape, Storage.FLAT, ElementType.F32, 0, value, 0, Role.OUTPUT)
         self.outputs.append(existing[Storage.FLAT])
 
@@ -336,6 +373,7 @@ class Builder:
             for part in (source, value):
                 ints += [int(part.element), *padded([1], STRIDED_LOOPS, 0)]
             self.launch_strided("elements1", f"{tensor}:output", "Transpose", [source, value], ints, (0.0, 0.0))
+            self.conversions.append(Conversion(tensor, source.storage, None, self.launches[-1]))
         output = Value(tensor, value.shape, Storage.FLAT, value.element, 0, value, 0, Role.OUTPUT)
         self._values[tensor] = {Storage.FLAT: output}
         self.outputs.append(output)
@@ -346,6 +384,11 @@ class Builder:
     def has_cpu(self) -> bool:
         """Whether the target runs steps on its CPU."""
         return self.target.memory == "cpu" or self.target.allow_cpu
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the node that is being lowered is to run on the CPU."""
+        return self.target.memory == "cpu" or (self.chosen is not None and self.chosen.place == Place.CPU)
 
     def launch_strided(
         self,
@@ -360,6 +403,8 @@ class Builder:
         CPU to run it."""
         if not self.has_cpu:
             raise UnsupportedError(f"'{name}' ({op}): has no kernel for a GPU; set runtime: cpu+gpu")
+        if self.chosen and not self.on_cpu:
+            raise UnsupportedError(f"'{name}' ({op}): has no kernel for a GPU, where it was chosen to run")
         kernel = strided_kernel(operator, len(values))
         tensors = tuple((value, ArgumentForm.FLAT) for value in values)
         dims = {f"i{index}": int(value) for index, value in enumerate(ints)}
@@ -370,13 +415,15 @@ class Builder:
         self.launches.append(launch)
 
     def convert(self, name: str, source: Value, value: Value, note: str) -> None:
-        """Copies all elements between two storages of one shape."""
+        """Copies all elements between two storages of one shape, wherever the node runs that asks for it."""
+        chosen, self.chosen = self.chosen, None
         if Storage.IMAGE in (source.storage, value.storage):
             self._convert_image(name, source, value, note)
         elif Storage.BLOCKED in (source.storage, value.storage):
             self._reorder(name, source, value, note)
         else:
             self.strided_copy(name, "Transpose", source, value, source.shape, source.strides, value.strides, note=note)
+        self.chosen = chosen
 
     def _reorder(self, name: str, source: Value, value: Value, note: str) -> None:
         """Between blocked and dense NCHW or NHWC; the pixels of a part of a wider tensor are brought together first."""
@@ -471,21 +518,25 @@ class Builder:
     def refusal(self, kernel_name: str, memory: MemoryType, dims: Mapping[str, int]) -> str:
         """Why no variant of a kernel can run for these dims on the target; empty where one can."""
         kernel = table.find_kernel(kernel_name, memory)
-        if self.target.memory == "cpu":
+        if self.on_cpu:
             return "" if kernel.cpu else f"kernel {kernel.name} has no CPU operator"
         fitting = kernel.default_variant(dims, self.target)
         return "" if fitting else kernel.fits(dims, kernel.variants[0], self.target)
 
     def _place(self, kernel: Kernel, name: str, op: str, dims: Mapping[str, int]) -> tuple[StepKind, Variant, str]:
         on_cpu = Variant((("BLOCK", CPU_BLOCK),)) if kernel.block else Variant()
-        if self.target.memory == "cpu":
+        if self.on_cpu:
             if not kernel.cpu:
                 raise UnsupportedError(f"'{name}' ({op}): kernel {kernel.name} has no CPU operator; set runtime: gpu")
-            return StepKind.CPU, on_cpu, ""
+            if self.chosen and self.element != ElementType.F32:
+                raise UnsupportedError(f"'{name}' ({op}): the CPU computes in fp32 only")
+            return StepKind.CPU, on_cpu, "CPU: chosen" if self.chosen else ""
         variant = kernel.default_variant(dims, self.target)
         if variant is not None:
             return StepKind.OPENCL, variant, ""
         reason = kernel.fits(dims, kernel.variants[0], self.target)
+        if self.chosen:
+            raise UnsupportedError(f"'{name}' ({op}): {reason}; chosen to run on the GPU")
         if not (self.target.allow_cpu and kernel.cpu and self.element == ElementType.F32):
             raise UnsupportedError(f"'{name}' ({op}): {reason}; set runtime: cpu+gpu and fp32 for a CPU fallback")
         return StepKind.CPU, on_cpu, f"CPU: {reason}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from runtime.graph import Array, Node
 from runtime.lowering.builder import Builder
+from runtime.peaks import modelled_tile, peaks_of
 from runtime.plan.plan import ProfileInfo
 from runtime.shape_functions import Shape
 
@@ -50,10 +53,30 @@ class Convolution:
 
     @property
     def is_winograd(self) -> bool:
-        """Whether Winograd's algorithm is asked for and serves: 3x3, stride 1, one group, enough channels to gain."""
+        """Whether Winograd's algorithm is asked for and serves."""
+        return bool(self.winograd)
+
+    @functools.cached_property
+    def winograd(self) -> int:
+        """Output tile of Winograd's algorithm where it is asked for and serves, else 0."""
+        if not self.serves_winograd:
+            return 0
+        if self.builder.chosen:
+            return self.builder.chosen.algorithm.tile
+        asked = self.builder.options.winograd
+        return self._modelled_tile() if asked == "auto" else asked
+
+    @property
+    def serves_winograd(self) -> bool:
+        """Whether Winograd's algorithm can gain: 3x3, stride 1, one group, enough channels."""
         plain = self.kernel == (3, 3) and self.strides == (1, 1) and self.dilations == (1, 1) and self.group == 1
         wide = min(self.x_shape[1], self.y_shape[1]) >= _WINOGRAD_MIN_CHANNELS
-        return bool(self.builder.options.winograd) and plain and wide
+        return plain and wide
+
+    def _modelled_tile(self) -> int:
+        """The tile of the least modelled time for this layer, 0 for the direct convolution."""
+        target, image = self.builder.target, self.builder.target.memory == "image"
+        return modelled_tile(self.x_shape, self.y_shape, target.element_bytes, peaks_of(target), image)
 
     @property
     def shown(self) -> ProfileInfo:

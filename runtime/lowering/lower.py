@@ -12,6 +12,7 @@ from runtime.lowering.blocked_choice import choose_blocked
 from runtime.lowering.blocked_operators import BLOCKED_OPERATORS
 from runtime.lowering.buffer_operators import LOWERINGS
 from runtime.lowering.builder import Builder, Options, node_error
+from runtime.lowering.choice import NodeChoice, Place
 from runtime.lowering.generic import GENERIC_LOWERINGS
 from runtime.lowering.image_operators import IMAGE_LOWERINGS
 from runtime.lowering.placement import Blocked, plan_concats
@@ -36,13 +37,19 @@ def emit_launches(graph: Graph, target: Target, options: Options) -> Builder:
     """Emits the launches of every node, in order."""
     _check_ranks(graph)
     builder = Builder(graph, target, options)
-    blocked = Blocked(choose_blocked(graph, builder.block), builder.block) if _runs_blocked(target) else Blocked()
-    if target.memory != "image":
-        builder.plan_views(plan_concats(graph, blocked))
+    blocked = Blocked()
+    if options.choice:
+        options.choice.check(graph)
+    elif _runs_blocked(target):
+        blocked = Blocked(choose_blocked(graph, builder.block), builder.block)
+    if options.choice or target.memory != "image":
+        builder.plan_views(plan_concats(graph, blocked, options.choice))
     for name in graph.inputs:
         builder.add_input(name)
     for node in graph.nodes:
-        if node.output in blocked.outputs:
+        if options.choice:
+            lower_chosen(builder, node, options.choice.of(node))
+        elif node.output in blocked.outputs:
             BLOCKED_OPERATORS[node.op].lower(builder, node)
         else:
             _lower_node(builder, node)
@@ -58,6 +65,44 @@ def _runs_blocked(target: Target) -> bool:
     return target.memory == "cpu" and target.precision == Precision.FP32
 
 
+def places(target: Target) -> tuple[Place, ...]:
+    """Where nodes can run on a target."""
+    if target.memory == "cpu":
+        return (Place.CPU,)
+    images = (Place.IMAGE,) if target.image2d_max_width else ()
+    return (Place.BUFFER, *images, *((Place.CPU,) if target.allow_cpu else ()))
+
+
+def lower_chosen(builder: Builder, node: Node, chosen: NodeChoice) -> None:
+    """Emits the launches of a node where it was chosen to run, with the chosen algorithm.
+
+    Raises:
+        UnsupportedError: it cannot run so; names the node and why.
+    """
+    first = len(builder.launches)
+    builder.chosen = chosen
+    try:
+        _emit_chosen(builder, node, chosen)
+    finally:
+        builder.chosen = None
+    emitted = {launch.kernel.operator for launch in builder.launches[first:]}
+    if chosen.algorithm.tile and "WinogradTransform" not in emitted:
+        raise node_error(node, f"was chosen to run as {chosen.algorithm}, which does not serve it")
+
+
+def _emit_chosen(builder: Builder, node: Node, chosen: NodeChoice) -> None:
+    if chosen.place not in places(builder.target):
+        raise node_error(node, f"was chosen to run on {chosen.place}, which the target is not for")
+    if chosen.place != Place.IMAGE:
+        _lower_node(builder, node)
+        return
+    reason = "its tensors do not all have 4 axes"
+    if _has_images(builder.graph, node):
+        reason = IMAGE_LOWERINGS[node.op](builder, node) if node.op in IMAGE_LOWERINGS else "no kernel on images"
+    if reason:
+        raise node_error(node, f"was chosen to run on images: {reason}")
+
+
 def _lower_node(builder: Builder, node: Node) -> None:
     if node.op in GENERIC_LOWERINGS:
         GENERIC_LOWERINGS[node.op](builder, node)
@@ -65,7 +110,7 @@ def _lower_node(builder: Builder, node: Node) -> None:
     if node.op not in LOWERINGS:
         raise node_error(node, f"not supported on a device; supported: {', '.join(sorted(LOWERINGS))}")
     builder.note = ""
-    if builder.target.memory == "image" and _has_images(builder.graph, node):
+    if builder.target.memory == "image" and not builder.chosen and _has_images(builder.graph, node):
         reason = IMAGE_LOWERINGS[node.op](builder, node) if node.op in IMAGE_LOWERINGS else "no kernel on images"
         if not reason:
             return

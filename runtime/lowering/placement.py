@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Collection
 
 from runtime.graph import Graph, Node
+from runtime.lowering.choice import GraphChoice, Place
 
 # Operators that write NHWC pixel by pixel with a stride of their own.
 _PIXEL_WRITERS = {
@@ -24,18 +25,22 @@ class Blocked:
     block: int = 0
 
 
-def plan_concats(graph: Graph, blocked: Blocked | None = None) -> dict[str, tuple[str, int]]:
+def plan_concats(
+    graph: Graph, blocked: Blocked | None = None, choice: GraphChoice | None = None
+) -> dict[str, tuple[str, int]]:
     """Chooses the tensors that are written into a wider one: name -> (wider tensor, first channel).
 
     A tensor qualifies once: it joins 4-axis tensors along the channels, and a kernel writes it in the wider one's
-    storage: in NHWC, or in whole blocks of one image.
+    storage: in NHWC, or in whole blocks of one image. With a choice, those of Concats that run on images are left out.
     """
     producers = {node.output: node for node in graph.nodes}
     placed: dict[str, tuple[str, int]] = {}
     for node in graph.nodes:
         if node.op == "Concat" and node.attrs["axis"] == 1 and len(graph.shape(node.output)) == 4:
             _place_inputs(graph, node, producers, placed, blocked or Blocked())
-    return placed
+    if choice is None:
+        return placed
+    return {name: place for name, place in placed.items() if choice.nodes[place[0]].place != Place.IMAGE}
 
 
 def _place_inputs(

@@ -68,6 +68,11 @@ class Value:
         return TensorStorage(Origin(OriginFormat.ND, self.shape), self.format)
 
     @property
+    def size(self) -> int:
+        """Number of elements, padding left out."""
+        return math.prod(self.shape)
+
+    @property
     def size_bytes(self) -> int:
         """Bytes that the value occupies, padding included."""
         return self.data.nbytes if self.data is not None else self.stored.elements * self.element_bytes

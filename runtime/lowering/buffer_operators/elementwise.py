@@ -44,7 +44,7 @@ def lower_binary(builder: Builder, node: Node) -> None:
 def _operands(builder: Builder, node: Node, out: tuple[int, ...]) -> list[Value]:
     """Reads both operands; if one of the output's shape lies in NHWC, all of that shape are read in NHWC."""
     wide = [name for name in node.inputs if builder.is_activation(name) and builder.graph.shape(name) == out]
-    if len(out) == 4 and any(Storage.NHWC in builder.stored(name) for name in wide):
+    if len(out) == 4 and any(builder.home(name).storage == Storage.NHWC for name in wide):
         return [builder.read(n, Storage.NHWC) if n in wide else builder.read_any(n) for n in node.inputs]
     return [builder.read_any(name) for name in node.inputs]
 

@@ -47,7 +47,7 @@ def emit_product(builder: Builder, node: Node, attributes: Mapping[str, Any]) ->
         return False
     shape, summed, a_strides, b_strides = (attributes[name] for name in ("shape", "summed", "a_strides", "b_strides"))
     dims = product_loops(shape, summed, a_strides, b_strides, row_major(shape))
-    if dims is None or (builder.target.memory == "cpu" and not _suits_cpu(dims)):
+    if dims is None or (builder.on_cpu and not _suits_cpu(dims)):
         return False
     a, b = (builder.read(name, Storage.FLAT) for name in node.inputs)
     y = builder.write(node.output, Storage.FLAT)

@@ -18,8 +18,8 @@ _PAD_RANK = 4
 def lower_concat(builder: Builder, node: Node) -> None:
     """Lowers Concat: copies those inputs that were not written into the output in the first place (`placement.py`)."""
     rank = len(builder.graph.shape(node.output))
-    storages = [builder.stored(name) for name in node.inputs if builder.is_activation(name)]
-    channels_last = rank == 4 and any(stored & {Storage.NHWC, Storage.IMAGE, Storage.BLOCKED} for stored in storages)
+    homes = {builder.home(name).storage for name in node.inputs if builder.is_activation(name)}
+    channels_last = rank == 4 and bool(homes & {Storage.NHWC, Storage.IMAGE, Storage.BLOCKED})
     storage = Storage.NHWC if channels_last else Storage.FLAT
     y = builder.known(node.output, storage) or builder.write(node.output, storage)
     start, axis = 0, node.attrs["axis"]

@@ -78,7 +78,7 @@ def lower_recurrent(builder: Builder, node: Node) -> None:
     x, r, h = (builder.read(name, Storage.FLAT) for name in node.inputs[:3])
     c, p = (builder.read(node.input(i), Storage.FLAT) if node.input(i) else h for i in (3, 4))
     layer = _Layer(builder, node, x, r, h, c, p, builder.write(node.output, Storage.FLAT))
-    if builder.target.memory == "cpu" or layer.hidden <= WIDEST_SEQUENCE:
+    if builder.on_cpu or layer.hidden <= WIDEST_SEQUENCE:
         _sequence(layer)
     else:
         _steps(layer)

@@ -1,0 +1,111 @@
+"""An analytic model of time: what a launch computes and moves, against the peaks of a device (a roofline).
+
+The figures of a family are those of a typical device of it, per compute unit where they grow with them. They rank
+candidates where nothing was measured; how far off they are does not matter as long as the order is right.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from runtime.layout.winograd import TILES
+from runtime.target import Target
+from runtime.types import Precision
+
+
+@dataclasses.dataclass(frozen=True)
+class Peaks:
+    """What a device can do at most.
+
+    Attributes:
+        macs: multiply-adds per ms on the GPU.
+        buffer_bytes, image_bytes: bytes per ms that kernels move through buffers and through images.
+        launch_ms: least time of a launch.
+        cpu_macs, cpu_bytes: the same of a step on the CPU.
+        map_ms: time to hand memory over to the CPU and back, for a step of the CPU among launches of the GPU.
+    """
+
+    macs: float
+    buffer_bytes: float
+    image_bytes: float
+    launch_ms: float = 0.01
+    cpu_macs: float = 1e7
+    cpu_bytes: float = 8e6
+    map_ms: float = 0.05
+
+    def gpu_ms(self, macs: float, buffer_bytes: float, image_bytes: float) -> float:
+        """Time of a launch on the GPU."""
+        moving = buffer_bytes / self.buffer_bytes + image_bytes / self.image_bytes
+        return self.launch_ms + max(macs / self.macs, moving)
+
+    def cpu_ms(self, macs: float, moved: float) -> float:
+        """Time of a step on the CPU."""
+        return max(macs / self.cpu_macs, moved / self.cpu_bytes)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Family:
+    """Multiply-adds per ms and compute unit in float; bytes per ms through buffers and images; least launch in ms."""
+
+    macs: float
+    buffer_bytes: float
+    image_bytes: float
+    launch_ms: float
+
+
+# Orders of magnitude of vendors' data sheets and optimisation guides: GPUs with a cache for textures only (Adreno,
+# PowerVR) read images faster than buffers, those with one cache for both (Mali, desktops) do not gain; a CPU's driver
+# computes an image's address in software for every read.
+_FAMILIES = {
+    "adreno": _Family(6e7, 8e6, 1.6e7, 0.02),
+    "powervr": _Family(4e7, 6e6, 1.0e7, 0.03),
+    "mali": _Family(2e7, 1.0e7, 8e6, 0.03),
+    "nvidia": _Family(6e7, 6e8, 5e8, 0.005),
+    "amd": _Family(6e7, 2e8, 1.8e8, 0.008),
+    "intel": _Family(2e7, 3e7, 2.5e7, 0.01),
+    "pocl": _Family(2e7, 1e7, 1e6, 0.01),
+    "cpu": _Family(2e7, 1e7, 1e6, 0.01),
+    "": _Family(2e7, 1e7, 9e6, 0.02),
+}
+
+
+def peaks_of(target: Target) -> Peaks:
+    """The modelled peaks of a target, from its GPU family, compute units and precision."""
+    family = _FAMILIES.get(target.gpu_family.split("-")[0], _FAMILIES[""])
+    half = 2.0 if target.precision == Precision.FP16 else 1.0
+    macs = family.macs * max(target.compute_units, 1) * half
+    return Peaks(macs, family.buffer_bytes, family.image_bytes, family.launch_ms)
+
+
+def modelled_tile(
+    x_shape: Sequence[int], y_shape: Sequence[int], element_bytes: int, peaks: Peaks, image: bool = False
+) -> int:
+    """Tile of Winograd's algorithm of the least modelled time for a 3x3 convolution, 0 for the direct one."""
+    options = {0: _direct_ms(x_shape, y_shape, element_bytes, peaks, image)}
+    options |= {tile: _winograd_ms(x_shape, y_shape, tile, element_bytes, peaks, image) for tile in TILES}
+    return min(options, key=lambda tile: options[tile])
+
+
+def _launch_ms(peaks: Peaks, macs: float, elements: float, element_bytes: int, image: bool) -> float:
+    moved = elements * element_bytes
+    return peaks.gpu_ms(macs, 0 if image else moved, moved if image else 0)
+
+
+def _direct_ms(x: Sequence[int], y: Sequence[int], element_bytes: int, peaks: Peaks, image: bool) -> float:
+    n, out_c, out_h, out_w = y
+    pixels, filters = n * out_h * out_w, 9 * x[1] * out_c
+    elements = n * x[1] * x[2] * x[3] + pixels * out_c + filters
+    return _launch_ms(peaks, pixels * filters, elements, element_bytes, image)
+
+
+def _winograd_ms(x: Sequence[int], y: Sequence[int], tile: int, element_bytes: int, peaks: Peaks, image: bool) -> float:
+    n, out_c, out_h, out_w = y
+    points, tiles = (tile + 2) ** 2, n * -(-out_h // tile) * -(-out_w // tile)
+    v, m, u = points * tiles * x[1], points * tiles * out_c, points * x[1] * out_c
+    launches = (
+        (0, n * x[1] * x[2] * x[3] + v),
+        (points * tiles * x[1] * out_c, v + u + m),
+        (0, m + n * out_c * out_h * out_w),
+    )
+    return sum(_launch_ms(peaks, macs, elements, element_bytes, image) for macs, elements in launches)

@@ -1,0 +1,1 @@
+"""The cheapest way through a whole network: where each operator runs, and with which algorithm."""

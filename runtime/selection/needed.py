@@ -1,0 +1,66 @@
+"""Which launches have to be measured until the choice of least cost rests on measured ones only.
+
+With an optimistic time for whatever is not measured yet, the least total is a lower bound of the truth. So once a
+choice of that least total uses measured launches only, no other can be better, whatever the rest would cost
+(the argument of A*, Hart, Nilsson and Raphael 1968). Until then the launches that it lacks are the ones to measure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from runtime.graph import Graph
+from runtime.lowering.builder import Launch, Options
+from runtime.lowering.choice import NodeChoice
+from runtime.selection.candidates import Candidates, find_candidates
+from runtime.selection.costs import LaunchCosts, MeasuredCosts, cost_key
+from runtime.selection.evaluation import Evaluation
+from runtime.selection.problem import make_problem
+from runtime.selection.solve import solve
+from runtime.target import Target
+
+
+@dataclasses.dataclass(frozen=True)
+class Needed:
+    """A launch to measure: the node's output and choice that emit it; for a conversion its tensor, and no choice."""
+
+    launch: Launch
+    node: str
+    choice: NodeChoice | None
+
+    @property
+    def key(self) -> str:
+        """What its time is kept under."""
+        return cost_key(self.launch)
+
+
+def launches_to_measure(
+    graph: Graph, target: Target, measured: Mapping[str, float], bound: LaunchCosts, options: Options | None = None
+) -> list[Needed]:
+    """What to measure next; empty where the optimum uses measured launches only.
+
+    `measured`: milliseconds by `cost_key`. `bound`: times that no launch beats, such as those of a device's peaks.
+    Measure what is returned, add it, and ask again.
+    """
+    return needed_among(find_candidates(graph, target, options), measured, bound)
+
+
+def needed_among(candidates: Candidates, measured: Mapping[str, float], bound: LaunchCosts) -> list[Needed]:
+    """The same for candidates that are known already; a launch appears once."""
+    problem = make_problem(candidates, MeasuredCosts(measured, bound))
+    chosen = {name: candidate.choice for name, candidate in solve(problem).nodes.items()}
+    evaluation = Evaluation(problem, chosen)
+    used = [Needed(launch, name, chosen[name]) for name in chosen for launch in evaluation.launches(name)]
+    used += [Needed(launch, tensor, None) for tensor, launch in evaluation.converting_launches]
+    return list({each.key: each for each in reversed(used) if each.key not in measured}.values())[::-1]
+
+
+def measure_needed(
+    candidates: Candidates, measured: Mapping[str, float], bound: LaunchCosts, measure: Callable[[Needed], float]
+) -> dict[str, float]:
+    """Measures until the optimum rests on measured launches; returns all times by `cost_key`."""
+    known = dict(measured)
+    while needed := needed_among(candidates, known, bound):
+        known |= {each.key: measure(each) for each in needed}
+    return known

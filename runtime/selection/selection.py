@@ -1,0 +1,93 @@
+"""Selects the cheapest way through a graph, and says what it costs and why."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from runtime.graph import Graph, Node
+from runtime.lowering.builder import Options
+from runtime.lowering.choice import GraphChoice, NodeChoice, graph_choice
+from runtime.selection.candidates import Candidates, find_candidates
+from runtime.selection.costs import CostOrigin, LaunchCosts
+from runtime.selection.evaluation import Converted, Evaluation
+from runtime.selection.memory import solve_within
+from runtime.selection.problem import ChoiceProblem, make_problem
+from runtime.selection.solve import Solution, solve
+from runtime.target import Target
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeSelection:
+    """What was chosen for a node.
+
+    `milliseconds`: of its launches and `origins`: where these costs come from. `alternative`: the choice that would
+    cost least if this node alone ran otherwise, and `alternative_ms` the whole plan's cost then; None where there is
+    no other way.
+    """
+
+    choice: NodeChoice
+    milliseconds: float
+    origins: tuple[CostOrigin, ...]
+    alternative: NodeChoice | None
+    alternative_ms: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class GraphSelection:
+    """The cheapest way through a graph.
+
+    `milliseconds`: the sum over all launches, conversions included. `gap`: how much less the optimum may cost at most,
+    relative to that; 0 is proven. `nodes`: by the name of their output. `conversions`: those that the plan will hold.
+    """
+
+    choice: GraphChoice
+    milliseconds: float
+    gap: float
+    nodes: Mapping[str, NodeSelection]
+    conversions: tuple[Converted, ...]
+
+
+def select_choice(
+    graph: Graph,
+    target: Target,
+    costs: LaunchCosts,
+    options: Options | None = None,
+    *,
+    memory_limit: int | None = None,
+) -> GraphSelection:
+    """The choice of least cost among all, for Options(choice=...); with a limit among those whose activations take at
+    most so many bytes at once.
+
+    `options.winograd` says which algorithms convolutions may have: `auto` any, a number that tile or none.
+
+    Raises:
+        UnsupportedError: a node cannot run on the target at all.
+        ModelError: no choice keeps the limit.
+    """
+    return select_among(find_candidates(graph, target, options), costs, memory_limit=memory_limit)
+
+
+def select_among(candidates: Candidates, costs: LaunchCosts, *, memory_limit: int | None = None) -> GraphSelection:
+    """The same for candidates that are known already."""
+    problem = make_problem(candidates, costs)
+    found = solve(problem) if memory_limit is None else solve_within(problem, memory_limit)
+    return _told(problem, costs, found)
+
+
+def _told(problem: ChoiceProblem, costs: LaunchCosts, solution: Solution) -> GraphSelection:
+    chosen = {name: candidate.choice for name, candidate in solution.nodes.items()}
+    evaluation = Evaluation(problem, chosen)
+    nodes = {node.output: _of_node(problem, costs, evaluation, node) for node in problem.candidates.graph.nodes}
+    choice = graph_choice(problem.candidates.graph, chosen)
+    return GraphSelection(choice, evaluation.milliseconds, solution.gap, nodes, evaluation.conversions)
+
+
+def _of_node(problem: ChoiceProblem, costs: LaunchCosts, evaluation: Evaluation, node: Node) -> NodeSelection:
+    name = node.output
+    chosen = evaluation.nodes[name]
+    others = [choice for choice in problem.candidates.choices(node) if choice != chosen]
+    costed = [(ms, other) for other in others if (ms := evaluation.with_one(name, other)) is not None]
+    best_ms, best = min(costed, key=lambda pair: pair[0], default=(None, None))
+    origins = {costs.origin(launch) for launch in evaluation.launches(name)}
+    return NodeSelection(chosen, evaluation.node_ms(name), tuple(sorted(origins)), best, best_ms)

@@ -1,0 +1,294 @@
+"""The choice over a whole graph is exact: what it predicts is what the plan holds, and no other choice is cheaper."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from benchmarks.format_networks import reflected_middle
+from benchmarks.selection import large_graph
+from runtime.convert import convert
+from runtime.errors import ModelError
+from runtime.evaluate import evaluate
+from runtime.graph import Graph
+from runtime.lowering.assembly import lifetimes
+from runtime.lowering.builder import Builder, Launch, Options
+from runtime.lowering.choice import Algorithm, NodeChoice, Place, graph_choice, graph_hash
+from runtime.lowering.lower import emit_launches, lower
+from runtime.peaks import peaks_of
+from runtime.plan.encode import encode_plan
+from runtime.reference.device import target_of_device
+from runtime.reference.executor import Executor
+from runtime.selection.baselines import everywhere, node_by_node
+from runtime.selection.candidates import Candidates, find_candidates
+from runtime.selection.costs import AnalyticCosts, CostOrigin, LaunchCosts, MeasuredCosts, cost_key, total_ms
+from runtime.selection.evaluation import Evaluation
+from runtime.selection.memory import least_memory
+from runtime.selection.needed import Needed, measure_needed
+from runtime.selection.problem import make_problem
+from runtime.selection.selection import select_among, select_choice
+from runtime.target import Target
+from runtime.types import Precision
+from tests.opencl import default_device
+from tests.runtime.graphs import GraphMaker
+from tests.runtime.random_graphs import random_graphs
+from tests.runtime.selection_costs import GPU, GPU_AND_CPU, DrawnCosts
+
+AUTO = Options(winograd="auto")
+MOST_CHOICES = 100  # of a graph that is tried exhaustively
+TARGETS = [GPU, GPU_AND_CPU, dataclasses.replace(GPU, precision=Precision.FP16_STORAGE)]
+several = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def lowered(graph: Graph, target: Target, nodes: Mapping[str, NodeChoice]) -> Builder:
+    choice = graph_choice(graph, nodes)
+    return emit_launches(graph, target, dataclasses.replace(AUTO, choice=choice))
+
+
+def all_choices(candidates: Candidates) -> Iterator[dict[str, NodeChoice]]:
+    names = [node.output for node in candidates.graph.nodes]
+    for nodes in itertools.product(*(candidates.choices(node) for node in candidates.graph.nodes)):
+        yield dict(zip(names, nodes, strict=True))
+
+
+def least_ms(graph: Graph, target: Target, candidates: Candidates, costs: LaunchCosts) -> float:
+    """The least cost of any plan, by lowering every one."""
+    return min(total_ms(lowered(graph, target, nodes).launches, costs) for nodes in all_choices(candidates))
+
+
+@st.composite
+def joining_graphs(draw: st.DrawFn) -> Graph:
+    """Branches of convolutions that residuals and Concats join, with tensors that several read."""
+    make = GraphMaker(seed=draw(st.integers(0, 99)))
+    x = make.input(1, 16, 4, 4)
+    branches = [make.conv(x, 16, k=draw(st.sampled_from([1, 3])))]
+    for _ in range(draw(st.integers(1, 4))):
+        source = draw(st.sampled_from(branches))
+        kind = draw(st.sampled_from(["conv", "relu", "residual", "reshape"]))
+        if kind == "conv":
+            branches.append(make.conv(source, 16, k=draw(st.sampled_from([1, 3]))))
+        elif kind == "relu":
+            branches.append(make.add("Relu", source))
+        elif kind == "residual":
+            branches.append(make.conv(source, 16, k=1, residual=draw(st.sampled_from(branches))))
+        else:
+            branches.append(make.add("Reshape", make.add("Reshape", source, shape=(16, 16)), shape=(1, 16, 4, 4)))
+    joined = draw(st.lists(st.sampled_from(branches), min_size=1, max_size=5))
+    y = make.add("Concat", *joined, axis=1) if len(joined) > 1 else joined[0]
+    if draw(st.booleans()):
+        y = make.add("Concat", y, draw(st.sampled_from(branches)), axis=1)
+    return make.finish(*dict.fromkeys([y, draw(st.sampled_from([*branches, y]))]))
+
+
+@several
+@given(joining_graphs(), st.sampled_from(TARGETS), st.integers(0, 99), st.sampled_from([0.1, 1.0]))
+def test_no_choice_of_a_joining_graph_is_cheaper(graph: Graph, target: Target, seed: int, conversion: float) -> None:
+    check_exact(graph, target, DrawnCosts(seed, conversion))
+
+
+@several
+@given(random_graphs(), st.sampled_from(TARGETS), st.integers(0, 99))
+def test_no_choice_of_any_small_graph_is_cheaper(drawn: tuple[Graph, GraphMaker], target: Target, seed: int) -> None:
+    check_exact(drawn[0], target, DrawnCosts(seed))
+
+
+def check_exact(graph: Graph, target: Target, costs: LaunchCosts) -> None:
+    candidates = find_candidates(graph, target, AUTO)
+    assume(math.prod(len(candidates.choices(node)) for node in graph.nodes) <= MOST_CHOICES)
+    selection = select_among(candidates, costs)
+    assert selection.gap == 0
+    assert selection.milliseconds == pytest.approx(least_ms(graph, target, candidates, costs))
+
+
+@several
+@given(random_graphs() | joining_graphs(), st.sampled_from(TARGETS), st.integers(0, 99), st.data())
+def test_any_choice_costs_what_the_lowered_plan_costs(
+    drawn: tuple[Graph, GraphMaker] | Graph, target: Target, seed: int, data: st.DataObject
+) -> None:
+    graph = drawn if isinstance(drawn, Graph) else drawn[0]
+    candidates, costs = find_candidates(graph, target, AUTO), DrawnCosts(seed)
+    nodes = {node.output: data.draw(st.sampled_from(candidates.choices(node))) for node in graph.nodes}
+    evaluation = Evaluation(make_problem(candidates, costs), nodes)
+    builder = lowered(graph, target, nodes)
+    assert evaluation.milliseconds == pytest.approx(total_ms(builder.launches, costs))
+    told = sorted((each.tensor, each.source) for each in evaluation.conversions)
+    assert told == sorted((each.tensor, each.source) for each in builder.conversions)
+    node = data.draw(st.sampled_from(graph.nodes))
+    other = {**nodes, node.output: data.draw(st.sampled_from(candidates.choices(node)))}
+    assert evaluation.with_one(node.output, other[node.output]) == pytest.approx(
+        total_ms(lowered(graph, target, other).launches, costs)
+    )
+
+
+@several
+@given(random_graphs() | joining_graphs(), st.sampled_from(TARGETS), st.integers(0, 99))
+def test_rules_are_never_cheaper(drawn: tuple[Graph, GraphMaker] | Graph, target: Target, seed: int) -> None:
+    graph = drawn if isinstance(drawn, Graph) else drawn[0]
+    problem = make_problem(find_candidates(graph, target, AUTO), DrawnCosts(seed))
+    best = select_among(problem.candidates, DrawnCosts(seed)).milliseconds
+    rules = [everywhere(problem, place) for place in Place]
+    rules += [node_by_node(problem, rule) for rule in rules]
+    assert all(best <= Evaluation(problem, rule.nodes).milliseconds * (1 + 1e-9) for rule in rules)
+
+
+@several
+@given(random_graphs() | joining_graphs(), st.data())
+def test_plans_of_any_choice_compute_the_graph(drawn: tuple[Graph, GraphMaker] | Graph, data: st.DataObject) -> None:
+    graph, target = drawn if isinstance(drawn, Graph) else drawn[0], target_of_device(default_device())
+    candidates = find_candidates(graph, target, AUTO)
+    nodes = {node.output: data.draw(st.sampled_from(candidates.choices(node))) for node in graph.nodes}
+    plan = lower(graph, target, dataclasses.replace(AUTO, choice=graph_choice(graph, nodes)))
+    random = np.random.default_rng(5)
+    inputs = {name: random.uniform(-1, 1, graph.shape(name)).astype(np.float32) for name in graph.inputs}
+    expected = evaluate(graph, inputs)
+    for name, actual in Executor(encode_plan(plan), plan.data, default_device()).run(inputs).items():
+        scale = max(1.0, float(np.abs(expected[name]).max()))
+        np.testing.assert_allclose(actual, expected[name], rtol=0, atol=1e-4 * scale)
+
+
+def stem(make: GraphMaker) -> Graph:
+    """A residual block of convolutions that Winograd's algorithm serves, and one that it does not."""
+    x = make.conv(make.input(1, 16, 8, 8), 16, k=1)
+    y = make.conv(make.conv(x, 16), 16, residual=x)
+    return make.finish(y)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Halved:
+    """A bound: half of what launches cost."""
+
+    costs: DrawnCosts
+
+    def milliseconds(self, launch: Launch) -> float:
+        return self.costs.milliseconds(launch) / 2
+
+    def origin(self, launch: Launch) -> CostOrigin:
+        return self.costs.origin(launch)
+
+
+@several
+@given(joining_graphs(), st.integers(0, 99))
+def test_what_is_measured_suffices(graph: Graph, seed: int) -> None:
+    candidates, costs = find_candidates(graph, GPU, AUTO), DrawnCosts(seed)
+    measured = measure_needed(candidates, {}, _Halved(costs), lambda needed: costs.milliseconds(needed.launch))
+    everything = {cost_key(launch) for launch in candidates.launches()}
+    found = select_among(candidates, MeasuredCosts(measured, _Halved(costs)))
+    assert found.milliseconds == pytest.approx(select_among(candidates, costs).milliseconds)
+    assert set(measured) <= everything
+
+
+def live_peak(builder: Builder) -> int:
+    """The most bytes that live at one launch of a plan."""
+    spans = {root: span for root, span in lifetimes(builder).items() if root.data is None}
+    return max(
+        sum(root.size_bytes for root, (first, last) in spans.items() if first <= at <= last)
+        for at in range(len(builder.launches) + 1)
+    )
+
+
+@several
+@given(random_graphs() | joining_graphs(), st.sampled_from(TARGETS), st.integers(0, 99), st.floats(0, 1))
+def test_a_limit_of_memory_is_kept_at_a_price(
+    drawn: tuple[Graph, GraphMaker] | Graph, target: Target, seed: int, share: float
+) -> None:
+    graph, costs = drawn if isinstance(drawn, Graph) else drawn[0], DrawnCosts(seed)
+    candidates = find_candidates(graph, target, AUTO)
+    least, free = least_memory(make_problem(candidates, costs)), select_among(candidates, costs)
+    limit = least + int(share * max(0, live_peak(lowered(graph, target, free.choice.nodes)) - least))
+    found = select_among(candidates, costs, memory_limit=limit)
+    assert live_peak(lowered(graph, target, found.choice.nodes)) <= limit
+    assert found.milliseconds >= free.milliseconds * (1 - 1e-9)
+    with pytest.raises(ModelError, match=f"within {least - 1} bytes; the least takes {least}"):
+        select_among(candidates, costs, memory_limit=least - 1)
+
+
+def test_a_choice_is_obeyed_node_by_node() -> None:
+    graph = stem(GraphMaker())
+    first, second, third = (node.output for node in graph.nodes)
+    nodes = {
+        first: NodeChoice(Place.IMAGE),
+        second: NodeChoice(Place.BUFFER, Algorithm.WINOGRAD_2),
+        third: NodeChoice(Place.IMAGE, Algorithm.WINOGRAD_4),
+    }
+    builder = lowered(graph, GPU, nodes)
+    kernels = [launch.kernel.name for launch in builder.launches]
+    transforms = [kernel for kernel in kernels if kernel.startswith("winograd")]
+    assert transforms == ["winograd_input", "winograd_gemm", "winograd_output"] * 2
+    assert [launch.defines.get("WINO") for launch in builder.launches if launch.op == "WinogradInverse"] == [2, 4]
+    assert [(each.tensor, each.source.name) for each in builder.conversions] == [
+        ("x0", "FLAT"),
+        (first, "IMAGE"),
+        (second, "NHWC"),
+        (third, "IMAGE"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "problem"),
+    [
+        (NodeChoice(Place.CPU), "cpu, which the target is not for"),
+        (NodeChoice(Place.BUFFER, Algorithm.WINOGRAD_2), "winograd2, which does not serve it"),
+    ],
+)
+def test_a_node_that_cannot_obey_is_named(chosen: NodeChoice, problem: str) -> None:
+    graph = stem(GraphMaker())
+    nodes = {node.output: NodeChoice(Place.BUFFER) for node in graph.nodes} | {graph.nodes[0].output: chosen}
+    with pytest.raises(ModelError, match=f"{graph.nodes[0].name}.*{problem}"):
+        lowered(graph, GPU, nodes)
+
+
+def test_the_alternative_of_a_node_is_told_with_its_cost() -> None:
+    graph = stem(GraphMaker())
+    selection = select_choice(graph, GPU, DrawnCosts(1), AUTO)
+    for name, told in selection.nodes.items():
+        assert told.alternative is not None and told.alternative != told.choice
+        assert told.alternative_ms is not None and told.alternative_ms >= selection.milliseconds
+        assert selection.choice.nodes[name] == told.choice
+    assert selection.choice.graph == graph_hash(graph)
+
+
+def test_a_fixed_tile_is_the_only_one() -> None:
+    graph = stem(GraphMaker())
+    for winograd, algorithm in ((0, Algorithm.DIRECT), (2, Algorithm.WINOGRAD_2), (4, Algorithm.WINOGRAD_4)):
+        candidates = find_candidates(graph, GPU, Options(winograd=winograd))
+        assert {choice.algorithm for choice in candidates.choices(graph.nodes[1])} == {algorithm}
+        assert {choice.algorithm for choice in candidates.choices(graph.nodes[0])} == {Algorithm.DIRECT}
+
+
+@pytest.mark.parametrize("operators", [150, pytest.param(1000, marks=pytest.mark.slow)])
+def test_a_large_graph_is_solved_to_the_optimum(operators: int) -> None:
+    graph, costs = large_graph(operators), DrawnCosts(3, 0.3)
+    selection = select_choice(graph, GPU, costs, AUTO)
+    builder = lowered(graph, GPU, selection.choice.nodes)
+    assert len(graph.nodes) == operators and selection.gap == 0
+    assert selection.milliseconds == pytest.approx(total_ms(builder.launches, costs))
+    assert len(selection.conversions) == len(builder.conversions)
+
+
+def test_light_operators_between_images_take_few_conversions() -> None:
+    graph, _ = convert(reflected_middle(112))
+    costs = AnalyticCosts(peaks_of(GPU))
+    problem = make_problem(find_candidates(graph, GPU, AUTO), costs)
+    images = lowered(graph, GPU, everywhere(problem, Place.IMAGE).nodes)
+    exact = lowered(graph, GPU, select_among(problem.candidates, costs).choice.nodes)
+    assert (len(images.conversions), len(exact.conversions)) == (18, 4)
+    assert total_ms(exact.launches, costs) < total_ms(images.launches, costs)
+
+
+def test_few_launches_have_to_be_measured() -> None:
+    """The model is the bound, and the truth is one to two times as much."""
+    graph, _ = convert(reflected_middle(112))
+    candidates, model, drawn = find_candidates(graph, GPU, AUTO), AnalyticCosts(peaks_of(GPU)), DrawnCosts(1)
+
+    def measure(needed: Needed) -> float:
+        return model.milliseconds(needed.launch) * (1 + drawn.milliseconds(needed.launch) % 50 / 50)
+
+    measured = measure_needed(candidates, {}, model, measure)
+    assert len(measured) < len({cost_key(launch) for launch in candidates.launches()})
