@@ -33,6 +33,7 @@ ORDER = {
         "nightly",
         "decision",
         "artifacts forecast",
+        "kept_choices",
         "emulation units",
         "lease",
         "farmrt",
@@ -53,7 +54,7 @@ ORDER = {
         "run",
         "example loading samples",
         "custom_cases fleet sample_journal targets validate",
-        "opbench_cases",
+        "opbench_cases choices",
         "commit models",
     ],
     "runtime": [

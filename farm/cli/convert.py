@@ -16,6 +16,7 @@ from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.targets import TargetFiles, names_single_units, units_to_ask
 from farm.rows.convert import ConvertRow
 from farm.tables import table
+from farm.tables.run import selection_lines
 from farm.tables.table import Table
 from farm.units.selection import Selection
 
@@ -51,6 +52,8 @@ def _show(rows: Sequence[ConvertRow], explain: bool) -> None:
             for line in _explanation(row):
                 click.echo(line)
     table.show([Table("", COLUMNS, [_cells(row) for row in rows], LEFT)])
+    for line in selection_lines(rows):
+        click.echo(safe_text.one_line(line))
 
 
 def _explanation(row: ConvertRow) -> Iterator[str]:

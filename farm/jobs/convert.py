@@ -10,6 +10,7 @@ from pathlib import Path
 from farm import atomic_file, soc
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
+from farm.jobs.choices.in_force import choice_of_files
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.unit import OpenUnit, choose_target, write_plan
@@ -27,6 +28,7 @@ from farm.model.fetch import Fetcher
 from farm.rows.convert import ConvertResult, ConvertRow, GraphFigures, PassChanges, PlanFigures
 from farm.rows.result import OK, Conditions, make_row
 from farm.rows.row import Ending, Failure, Identity, Provenance, row_fingerprint
+from farm.rows.run import NoFile, SelectionUse
 from farm.rows.status import Status
 from farm.workspace import Workspace, data_file
 from runtime.custom.c_library import linked_operators
@@ -147,8 +149,10 @@ def _without_missing(row: ConvertRow, tell: Tell) -> ConvertRow | None:
 
 
 def _measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ConvertResult:
-    plan, plan_file = opened.plan(prepared, runtime, opened.target(prepared, runtime))
-    return _written(prepared, plan, plan_file, opened.unit.abi, "unit")
+    target = opened.target(prepared, runtime)
+    planned = opened.choice_in_force(prepared, runtime, target)
+    plan, plan_file = opened.plan(prepared, runtime, target, choice=planned.choice)
+    return _written(prepared, plan, plan_file, opened.unit.abi, "unit", planned.use)
 
 
 def _row_without_unit(pair: TargetPair, facts: TargetFacts | None, prepared: Prepared, runtime: Runtime) -> ConvertRow:
@@ -171,8 +175,11 @@ def _result_without_unit(
     workspace = Workspace(prepared.deployment.library_name)
     plan_file = workspace.plan_file(prepared.name, pair.abi, pair.soc, runtime)
     try:
-        plan = plans.lowered(prepared, _target(pair, facts, prepared, runtime), prepared.options())
-        return _written(prepared, plan, plan_file, pair.abi, source)
+        target = _target(pair, facts, prepared, runtime)
+        files = workspace.selection_files(pair.abi, pair.soc)
+        planned = choice_of_files(files, prepared, runtime, target)
+        plan = plans.lowered(prepared, target, prepared.options(choice=planned.choice))
+        return _written(prepared, plan, plan_file, pair.abi, source, planned.use)
     except FarmError as error:
         figures = PlanFigures(abi=pair.abi, facts=source)
         return ConvertResult(ending=Failure.of(error), graph=_graph_figures(prepared), plan=figures)
@@ -187,7 +194,9 @@ def _target(pair: TargetPair, facts: TargetFacts | None, prepared: Prepared, run
     return choose_target(pair.unit, facts.probe, prepared, runtime)
 
 
-def _written(prepared: Prepared, plan: Plan, plan_file: Path, abi: str, facts: str) -> ConvertResult:
+def _written(
+    prepared: Prepared, plan: Plan, plan_file: Path, abi: str, facts: str, selection: SelectionUse | NoFile
+) -> ConvertResult:
     """Writes a plan, and as code where that is wanted and can be compiled."""
     write_plan(plan, plan_file)
     ending, code_files = _code(prepared.deployment, abi, plan, plan_file)
@@ -204,6 +213,7 @@ def _written(prepared: Prepared, plan: Plan, plan_file: Path, abi: str, facts: s
             steps=len(plan.steps),
             macs=plan.macs,
             weights_bytes=plan.weights_bytes,
+            selection=selection,
         ),
     )
 

@@ -7,6 +7,7 @@ import dataclasses
 from farm.rows.record import Record
 from farm.rows.result import Result
 from farm.rows.row import Row
+from farm.rows.run import NoFile, SelectionUse
 
 
 class PassChanges(Record):
@@ -30,6 +31,7 @@ class PlanFigures(Record):
 
     `facts` is where that which is known of the SoC comes from: `unit` (it was asked), `file` (--target-file), `stored`
     (a unit of it was asked once), `shipped` (farm's own table), `none` (a plan for the runtime cpu needs nothing).
+    `selection` is the kept choice that the plan is made by.
     """
 
     abi: str = ""
@@ -40,6 +42,7 @@ class PlanFigures(Record):
     steps: int | None = None
     macs: int | None = None
     weights_bytes: int | None = None
+    selection: SelectionUse | NoFile = NoFile()
 
 
 class ConvertRow(PlanFigures, GraphFigures, Row):
