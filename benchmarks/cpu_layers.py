@@ -104,10 +104,10 @@ def _lines(opened: OpenUnit, prepared: Prepared, threads: int, turns: int, peak:
 def _table(macs: Mapping[Shape, int], own: list[Times], theirs: list[Times], peak: float) -> Iterator[str]:
     sums = [0.0, 0.0]
     for shape, count in macs.items():
-        milliseconds = [statistics.median(turn.get(shape, 0.0) for turn in turns) for turns in (own, theirs)]
-        sums = [total + part for total, part in zip(sums, milliseconds, strict=True)]
-        yield f"    {_text(shape):30}{_figures(count, *milliseconds, peak)}"
-    yield f"    {'all convolutions':30}{_figures(sum(macs.values()), *sums, peak)}"
+        own_ms, their_ms = (statistics.median(turn.get(shape, 0.0) for turn in turns) for turns in (own, theirs))
+        sums = [sums[0] + own_ms, sums[1] + their_ms]
+        yield f"    {_text(shape):30}{_figures(count, own_ms, their_ms, peak)}"
+    yield f"    {'all convolutions':30}{_figures(sum(macs.values()), sums[0], sums[1], peak)}"
 
 
 def _figures(macs: int, own_ms: float, their_ms: float, peak: float) -> str:
@@ -144,7 +144,7 @@ def _padded(filters: Shape, output: Shape) -> Shape:
 def _farm_times(opened: OpenUnit, steps: tuple[Step, ...]) -> Times:
     opened.session.run(1, DEADLINE_S)
     times, _ = profile(opened.session, ROUNDS, len(steps), DEADLINE_S)
-    found: dict[Shape, float] = collections.Counter()
+    found: dict[Shape, float] = collections.defaultdict(float)
     for step, measured in zip(steps, times, strict=True):
         if _is_convolution(step):
             found[_shape_of(step)] += statistics.median(measured.ns) / 1e6
@@ -165,7 +165,7 @@ def _onnxruntime_times(prepared: Prepared, threads: int) -> Times:
     for event in filter(_is_kernel, events):
         by_node[event["name"]].append(event["dur"] / 1e3)
         shapes[event["name"]] = _padded(_only(event, "input", 1), _only(event, "output", 0))
-    found: dict[Shape, float] = collections.Counter()
+    found: dict[Shape, float] = collections.defaultdict(float)
     for name, samples in by_node.items():
         found[shapes[name]] += statistics.median(samples[1:])
     return found

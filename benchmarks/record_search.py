@@ -64,7 +64,7 @@ def recording(model: str, opencl: str | None, largest: int, passes: int) -> dict
     prepared = prepare(source, model, fetch.Fetcher(source))
     with open_unit(inventory.HOST, opencl) as opened:
         target = opened.target(prepared, "gpu")
-        trials = trials_on(opened, [prepared], target, "record_search")
+        trials = trials_on(opened, [prepared], target, prepared.options(), "record_search")
         recorded = {launch.key: recorded_candidates(launch, target, largest) for launch in trials.launches}
         times = record(trials, recorded, passes)
         content = as_json(trials.launches, recorded, times)

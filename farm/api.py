@@ -137,6 +137,7 @@ def run(
     example: bool = False,
     tuned: File | None = None,
     kernels: File | None = None,
+    selection: File | None = None,
     memory: str | None = None,
     trust_models: bool = False,
     fleet: FleetOptions = FLEET,
@@ -155,7 +156,7 @@ def run(
     """
     deployment = _load(model, trust_models)
     executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
-    load = _loading(tuned, kernels, memory, executed)
+    load = _loading(tuned, kernels, selection, memory, executed)
     folders = _path(output_folder), _path(input_folder)
     options = RunOptions(rounds, warmup, validate, layers, tuple(inputs), folders[0], load, folders[1], example)
     return _kept(store, "run", run_job(deployment, _units_for(deployment, units), options, fleet))
@@ -169,6 +170,7 @@ def benchmark(
     warmup: int = 1,
     tuned: File | None = None,
     kernels: File | None = None,
+    selection: File | None = None,
     memory: str | None = None,
     trust_models: bool = False,
     fleet: FleetOptions = FLEET,
@@ -181,7 +183,7 @@ def benchmark(
     """Profiles the models of a deployment file operator by operator; a row for each unit, model and runtime."""
     deployment = _load(model, trust_models)
     executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
-    options = BenchmarkOptions(rounds, warmup, _loading(tuned, kernels, memory, executed))
+    options = BenchmarkOptions(rounds, warmup, _loading(tuned, kernels, selection, memory, executed))
     return _kept(store, "benchmark", benchmark_job(deployment, _units_for(deployment, units), options, fleet))
 
 
@@ -216,6 +218,7 @@ def tune(
     level: str = "quick",
     budget_s: float | None = None,
     memory: str | None = None,
+    selection: bool = True,
     trust_models: bool = False,
     fleet: FleetOptions = FLEET,
     store: str | None = None,
@@ -227,11 +230,12 @@ def tune(
     """Tunes the kernels of models, and writes tuned parameters and compiled kernels below build/.
 
     A row for each unit and model, with its time before and after. `level` is quick, normal or exhaustive; `budget_s` is
-    wall time for each model, everything included. Without `units`, on all that there are.
+    wall time for each model, everything included. With `selection` it first chooses where and how operators run.
+    Without `units`, on all that there are.
     """
     deployments = [_load(path, trust_models) for path in ([models] if isinstance(models, str | Path) else models)]
     executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
-    options = TuneOptions(SearchOptions(level, budget_s, memory, wall_s=budget_s), executed)
+    options = TuneOptions(SearchOptions(level, budget_s, memory, wall_s=budget_s, selection=selection), executed)
     return _kept(store, "tune", tune_job(deployments, _named_or_all(units), options, fleet))
 
 
@@ -390,8 +394,10 @@ def _load(model: File, trust_models: bool) -> Deployment:
     return deployment.load(samples.deployment_file(str(model)), trust_models)
 
 
-def _loading(tuned: File | None, kernels: File | None, memory: str | None, executed: Execution) -> LoadOptions:
-    return LoadOptions(_path(tuned), _path(kernels), memory, executed)
+def _loading(
+    tuned: File | None, kernels: File | None, selection: File | None, memory: str | None, executed: Execution
+) -> LoadOptions:
+    return LoadOptions(_path(tuned), _path(kernels), memory, executed, _path(selection))
 
 
 def _executed(

@@ -2,6 +2,7 @@
 
     build/<library>/opencl/<abi>/<library>_tuned_opencl_parameter.<device model>.<soc>.bin
     build/<library>/opencl/<abi>/<library>_compiled_opencl_kernel.<device model>.<soc>.bin
+    build/<library>/opencl/<abi>/<library>_selection.<device model>.<soc>.json
     build/<library>/opencl/<abi>/manifest.json
 
 A file holds a set for each fingerprint (two drivers of one machine are two); the manifest holds the hash of each file,
@@ -21,6 +22,7 @@ from filelock import FileLock
 from pydantic import Field, ValidationError
 
 from farm import atomic_file
+from farm.kept_choices import ChoiceSet, decode_choices, different_fields, encode_choices, is_choice_file, merge_choices
 from farm.rows.latency import Latency
 from farm.rows.record import Record
 from farm.workspace import BUILD_FOLDER
@@ -40,8 +42,10 @@ from runtime.errors import ConfigError, FormatError
 MANIFEST_VERSION = 1
 MANIFEST_NAME = "manifest.json"
 
-Kind = Literal["tuned parameters", "compiled kernels"]
-Sets = list[TunedSet] | list[KernelSet]
+Kind = Literal["tuned parameters", "compiled kernels", "selection"]
+ArtifactSet = TunedSet | KernelSet | ChoiceSet
+Sets = list[TunedSet] | list[KernelSet] | list[ChoiceSet]
+PATTERNS = ("*/opencl/*/*.bin", "*/opencl/*/*_selection.*.json")
 
 
 class FileRecord(Record):
@@ -90,12 +94,42 @@ class SetRecord(Record):
     models: tuple[ModelRecord, ...] = ()
 
 
+class ChoiceRecord(Record):
+    """Where a kept choice comes from, and what speaks for it.
+
+    `predicted_ms` is by costs, `predicted_before_ms` that of the plan before. Both were measured in turns with the same
+    parameters: `ratio` is the time by the choice over that before, with its 95 % confidence interval. `default_ms` is
+    the default plan's untuned, `choice_ms` the tuned time by the choice. `origins` counts launches by where their costs
+    come from.
+    """
+
+    fingerprint: dict[str, str]
+    device_model: str
+    unit: str
+    time: str
+    versions: dict[str, str]
+    model: str
+    graph: str
+    settings: dict[str, Any]
+    predicted_ms: float
+    predicted_before_ms: float
+    gap: float
+    origins: dict[str, int]
+    default_ms: Latency
+    choice_ms: Latency
+    ratio: float
+    ratio_ci: tuple[float, float]
+    trials: int
+    device_s: float
+
+
 class Manifest(Record):
     """The manifest of a folder of artifacts."""
 
     schema_version: int = MANIFEST_VERSION
     files: dict[str, FileRecord] = Field(default_factory=dict)
     sets: tuple[SetRecord, ...] = ()
+    choices: tuple[ChoiceRecord, ...] = ()
 
     def set_like(self, other: SetRecord) -> SetRecord | None:
         """The set of the other's fingerprint and device model."""
@@ -105,6 +139,15 @@ class Manifest(Record):
         """The manifest with a set in the place of the one of its fingerprint and device model, if there is one."""
         others = tuple(known for known in self.sets if not _same(known, new))
         return self.model_copy(update={"sets": (*others, new)})
+
+    def with_choice(self, new: ChoiceRecord) -> Manifest:
+        """The manifest with the record of a choice in the place of the one that it replaces, if there is one."""
+        others = tuple(known for known in self.choices if _subject(known) != _subject(new))
+        return self.model_copy(update={"choices": (*others, new)})
+
+
+def _subject(record: ChoiceRecord) -> tuple[Any, ...]:
+    return (record.fingerprint, record.device_model, record.model, record.settings)
 
 
 def _same(one: SetRecord, other: SetRecord) -> bool:
@@ -153,7 +196,25 @@ def publish(tuned_file: Path, tuned: TunedSet, kernels_file: Path, kernels: Kern
         _write_manifest(folder, manifest.model_copy(update={"files": files}))
 
 
-def set_in_force(path: Path, fingerprint: Fingerprint) -> TunedSet | KernelSet | None:
+def publish_choice(path: Path, new: ChoiceSet, record: ChoiceRecord) -> None:
+    """Writes a choice beside what is known of its device, and its evidence into the manifest; see `publish`."""
+    folder = path.parent
+    with _locked(folder):
+        others = _others(path, new)
+        known = _choices_of(path, new.fingerprint)
+        content = encode_choices([*others, known.with_choices(new.choices) if known else new])
+        manifest = usable_manifest(folder).with_choice(record)
+        atomic_file.write(path, content)
+        files = manifest.files | {path.name: _file_record("selection", content)}
+        _write_manifest(folder, manifest.model_copy(update={"files": files}))
+
+
+def _choices_of(path: Path, fingerprint: Fingerprint) -> ChoiceSet | None:
+    known = set_in_force(path, fingerprint)
+    return known if isinstance(known, ChoiceSet) else None
+
+
+def set_in_force(path: Path, fingerprint: Fingerprint) -> ArtifactSet | None:
     """The set of a file that a device of this fingerprint uses; None without one, also where the file is damaged."""
     try:
         sets = read(path).sets if path.is_file() else []
@@ -162,12 +223,12 @@ def set_in_force(path: Path, fingerprint: Fingerprint) -> TunedSet | KernelSet |
     return next((one_set for one_set in sets if one_set.fingerprint == fingerprint), None)
 
 
-def _others(path: Path, new: TunedSet | KernelSet) -> list[Any]:
+def _others(path: Path, new: ArtifactSet) -> list[Any]:
     """Sets of an existing file that stay: another fingerprint, the same sources. A damaged file has none."""
     if not path.is_file():
         return []
     try:
-        sets = decode_artifact(path.read_bytes(), str(path))
+        sets = _decoded(path.read_bytes(), path)
     except FormatError:
         return []
     wanted = new.fingerprint
@@ -207,22 +268,28 @@ class Artifact:
 
 
 def read(path: Path) -> Artifact:
-    """Reads an artifact of either kind; ConfigError when it cannot be read, FormatError when it is damaged."""
+    """Reads an artifact of any kind; ConfigError when it cannot be read, FormatError when it is damaged."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    sets = decode_artifact(content, str(path))
-    return Artifact(path, _kind(content), len(content), sets)
+    return Artifact(path, _kind(content), len(content), _decoded(content, path))
+
+
+def _decoded(content: bytes, path: Path) -> Sets:
+    where = str(path)
+    return decode_choices(content, where) if is_choice_file(content) else decode_artifact(content, where)
 
 
 def _kind(content: bytes) -> Kind:
+    if is_choice_file(content):
+        return "selection"
     return "tuned parameters" if content.startswith(b"FARMTUNE") else "compiled kernels"
 
 
 def find(build_folder: Path = BUILD_FOLDER) -> list[Path]:
     """All artifacts below the build folder."""
-    return sorted(build_folder.glob("*/opencl/*/*.bin"))
+    return sorted(path for pattern in PATTERNS for path in build_folder.glob(pattern))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -240,13 +307,16 @@ def verify(path: Path, devices: Mapping[str, Fingerprint]) -> list[ArtifactFindi
         artifact = read(path)
     except (ConfigError, FormatError) as error:
         return [ArtifactFinding(path, False, str(error))]
-    count = sum(_entry_count(one_set) for one_set in artifact.sets)
+    count = sum(entry_count(one_set) for one_set in artifact.sets)
     findings = [ArtifactFinding(path, True, f"whole: {len(artifact.sets)} sets, {count} entries")]
     findings += _against_manifest(path)
     return findings + [_against_unit(path, artifact.sets, name, device) for name, device in devices.items()]
 
 
-def _entry_count(one_set: TunedSet | KernelSet) -> int:
+def entry_count(one_set: ArtifactSet) -> int:
+    """Launches, programs or choices of a set."""
+    if isinstance(one_set, ChoiceSet):
+        return len(one_set.choices)
     return len(one_set.entries) if isinstance(one_set, TunedSet) else len(one_set.binaries)
 
 
@@ -265,20 +335,15 @@ def _against_manifest(path: Path) -> list[ArtifactFinding]:
     ]
 
 
-def _against_unit(path: Path, sets: Sequence[TunedSet | KernelSet], name: str, device: Fingerprint) -> ArtifactFinding:
+def _against_unit(path: Path, sets: Sets, name: str, device: Fingerprint) -> ArtifactFinding:
     """Whether one set is for this device; if not, what the nearest one differs in."""
-    differences = [_differences(one_set.fingerprint, device) for one_set in sets]
+    differences = [different_fields(one_set.fingerprint, device) for one_set in sets]
     nearest = min(differences, key=len, default=["no set"])
     if not nearest:
         return ArtifactFinding(path, True, f"valid for unit {name!r}")
     return ArtifactFinding(
         path, False, f"not for unit {name!r}: {'; '.join(nearest)}; run `farm tune --soc {device.soc}`"
     )
-
-
-def _differences(one: Fingerprint, other: Fingerprint) -> list[str]:
-    pairs = ((field.name, getattr(one, field.name), getattr(other, field.name)) for field in dataclasses.fields(one))
-    return [f"{name} is {ours!r}, the unit's {theirs!r}" for name, ours, theirs in pairs if ours != theirs]
 
 
 def merge(paths: Iterable[Path], output: Path) -> list[Replacement]:
@@ -293,12 +358,18 @@ def merge(paths: Iterable[Path], output: Path) -> list[Replacement]:
             raise ConfigError(
                 f"{other.path}: {other.kind}, but {first.path} holds {first.kind}; merge one kind at a time"
             )
-    sets = [one_set for artifact in files for one_set in artifact.sets]
-    if first.kind == "tuned parameters":
-        tuned, choices = merge_tuned(one_set for one_set in sets if isinstance(one_set, TunedSet))
-        content = encode_tuned(tuned)
-    else:
-        kernels, choices = merge_kernels(one_set for one_set in sets if isinstance(one_set, KernelSet))
-        content = encode_kernels(kernels)
+    content, replacements = _merged([one_set for artifact in files for one_set in artifact.sets])
     atomic_file.write(output, content)
-    return choices
+    return replacements
+
+
+def _merged(sets: Sequence[ArtifactSet]) -> tuple[bytes, list[Replacement]]:
+    """Sets of one kind as the bytes of one file."""
+    if any(isinstance(one_set, ChoiceSet) for one_set in sets):
+        kept, replacements = merge_choices(one_set for one_set in sets if isinstance(one_set, ChoiceSet))
+        return encode_choices(kept), replacements
+    if any(isinstance(one_set, KernelSet) for one_set in sets):
+        kernels, replacements = merge_kernels(one_set for one_set in sets if isinstance(one_set, KernelSet))
+        return encode_kernels(kernels), replacements
+    tuned, replacements = merge_tuned(one_set for one_set in sets if isinstance(one_set, TunedSet))
+    return encode_tuned(tuned), replacements

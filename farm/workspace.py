@@ -5,9 +5,11 @@
     build/<library>/code/<abi>/<model>.<soc>.<runtime>.c  and .h, lib<model>.<soc>.<runtime>.a
     build/<library>/opencl/<abi>/<library>_tuned_opencl_parameter.<device model>.<soc>.bin
     build/<library>/opencl/<abi>/<library>_compiled_opencl_kernel.<device model>.<soc>.bin
+    build/<library>/opencl/<abi>/<library>_selection.<device model>.<soc>.json
     build/<library>/opencl/<abi>/<...>.bin.refused       compiled kernels that failed when they were tried
     build/<library>/opencl/<abi>/manifest.json
     build/<library>/cpu/<abi>/<model>.<device model>.<soc>.json   how tuning executes a model on the CPU
+    build/tuning/<soc>.jsonl                             every trial of a SoC
 
 On the unit, files lie in the store of farm.farmrt.unit_file_store. Tensors travel as numbered files, since their names
 may hold any character.
@@ -62,12 +64,33 @@ class Workspace:
         """How a model is executed on the CPU of a SoC, as tuning chose."""
         return self.folder / "cpu" / abi / f"{model}.{file_part(device_model)}.{soc}.json"
 
+    def selection_file(self, abi: str, device_model: str, soc: str) -> Path:
+        """Kept choices of a SoC."""
+        return self._artifact("selection", abi, device_model, soc, "json")
+
+    def selection_files(self, abi: str, soc: str) -> list[Path]:
+        """Kept choices of a SoC, of all device models."""
+        return sorted(self.artifacts_folder(abi).glob(f"{self.library}_selection.*.{soc}.json"))
+
     def manifest_file(self, abi: str) -> Path:
         """Fingerprints, hashes and evidence of the artifacts."""
         return self.artifacts_folder(abi) / "manifest.json"
 
-    def _artifact(self, kind: str, abi: str, device_model: str, soc: str) -> Path:
-        return self.artifacts_folder(abi) / f"{self.library}_{kind}.{file_part(device_model)}.{soc}.bin"
+    def _artifact(self, kind: str, abi: str, device_model: str, soc: str, ending: str = "bin") -> Path:
+        return self.artifacts_folder(abi) / f"{self.library}_{kind}.{file_part(device_model)}.{soc}.{ending}"
+
+
+TUNING = Workspace("tuning")  # trial plans and journals belong to no library
+
+
+def journal_file(soc: str) -> Path:
+    """Where the trials of a SoC are remembered."""
+    return TUNING.folder / f"{soc}.jsonl"
+
+
+def journal_files() -> list[Path]:
+    """The journals of all SoCs."""
+    return sorted(TUNING.folder.glob("*.jsonl"))
 
 
 def data_file(plan_file: Path) -> Path:

@@ -34,6 +34,7 @@ ORDER = {
         "decision",
         "inspection",
         "artifacts forecast",
+        "kept_choices",
         "emulation units",
         "lease",
         "farmrt",
@@ -54,7 +55,7 @@ ORDER = {
         "run",
         "example loading samples",
         "custom_cases fleet sample_journal targets validate",
-        "opbench_cases",
+        "opbench_cases choices",
         "commit models",
     ],
     "runtime": [

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from runtime.errors import ConfigError
+from runtime.errors import ConfigError, FormatError
 from tuner.trial import FATAL_STATUSES, Candidate, Trial, TrialStatus
 
 VERSION = 1
@@ -50,7 +50,7 @@ def foreign_trials(paths: Iterable[Path], fingerprint: str) -> Iterator[ForeignT
         for record in _records(content) if _is_ours(content) else ():
             trial = _from_json(record)
             if record["fingerprint"] != fingerprint and trial.status == TrialStatus.OK and trial.ns:
-                device = (record["fingerprint"], str(record.get("family", "")))
+                device = (record["fingerprint"], str(record.get("gpu_family", "")))
                 yield ForeignTrial(*device, record["kernel"], record["key"], record["variant"], trial.typical_ns)
 
 
@@ -180,6 +180,25 @@ class Journal:
         assert self._file is not None
         os.fsync(self._file.fileno())
         self._unsynced = 0
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """The trials of a journal that is only read, of every fingerprint; empty where there is no file.
+
+    Raises FormatError where the file is no journal, of another version, or cannot be read.
+    """
+    try:
+        content = path.read_bytes() if path.exists() else b""
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read: {error.strerror}") from None
+    if content and not _is_ours(content):
+        raise FormatError(f"{path}: no tuning journal of version {VERSION}")
+    return list(_records(content))
+
+
+def trial_of(record: dict[str, Any]) -> Trial:
+    """The trial of a record."""
+    return _from_json(record)
 
 
 def _is_ours(content: bytes) -> bool:

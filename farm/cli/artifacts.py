@@ -9,15 +9,16 @@ from typing import Any
 import click
 
 from farm import artifacts, safe_text
-from farm.artifacts import Artifact, ArtifactFinding
+from farm.artifacts import Artifact, ArtifactFinding, ArtifactSet
 from farm.cli.envelope import CommandResult, Document
 from farm.config.inventory import Unit
 from farm.jobs.fleet.unit import open_unit
+from farm.kept_choices import ChoiceSet
 from farm.tables import table
-from farm.tables.tune import artifact_table, content_tables
+from farm.tables.artifacts import artifact_table, content_tables
 from farm.units import lookup
 from farm.units.selection import Selection
-from runtime.artifacts import Fingerprint, KernelSet, TunedSet, fingerprint_of
+from runtime.artifacts import Fingerprint, KernelSet, fingerprint_of
 from runtime.errors import FormatError, JobError
 
 NO_ARTIFACTS = "none yet; `farm tune` writes them"
@@ -110,19 +111,17 @@ def _suiting(path: Path, known: dict[str, Fingerprint]) -> dict[str, Fingerprint
 
 
 def _summary(artifact: Artifact) -> dict[str, Any]:
-    sets = [_head(one_set) | {"entry_count": _count(one_set)} for one_set in artifact.sets]
+    sets = [_head(one_set) | {"entry_count": artifacts.entry_count(one_set)} for one_set in artifact.sets]
     return {"file": str(artifact.path), "kind": artifact.kind, "size_bytes": artifact.size_bytes, "sets": sets}
 
 
-def _head(one_set: TunedSet | KernelSet) -> dict[str, Any]:
+def _head(one_set: ArtifactSet) -> dict[str, Any]:
     return {"device_model": one_set.device_model, "fingerprint": dataclasses.asdict(one_set.fingerprint)}
 
 
-def _count(one_set: TunedSet | KernelSet) -> int:
-    return len(one_set.entries) if isinstance(one_set, TunedSet) else len(one_set.binaries)
-
-
-def _content(one_set: TunedSet | KernelSet) -> dict[str, Any]:
+def _content(one_set: ArtifactSet) -> dict[str, Any]:
+    if isinstance(one_set, ChoiceSet):
+        return _head(one_set) | {"choices": [choice.model_dump() for choice in one_set.choices]}
     if isinstance(one_set, KernelSet):
         return _head(one_set) | {
             "programs": [{"key": key, "size_bytes": len(data)} for key, data in one_set.binaries.items()]

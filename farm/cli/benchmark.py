@@ -20,6 +20,7 @@ from farm.safe_text import one_line
 from farm.tables import table
 from farm.tables.benchmark import sections
 from farm.tables.execution import execution_lines
+from farm.tables.run import selection_lines
 from farm.tables.trace import trace_json
 from farm.units import lookup
 from farm.units.selection import Selection
@@ -55,6 +56,6 @@ def _show(rows: Sequence[BenchmarkRow]) -> None:
             click.echo(f"{row.model} on {row.unit} ({row.runtime}, {row.fingerprint['gpu'] or 'CPU'})\n")
             table.show(sections(row))
             click.echo(f"\nOperators' sum / wall time: {row.sum_to_wall:.3f}")
-            for line in execution_lines([row]):
+            for line in (*selection_lines([row]), *execution_lines([row])):
                 click.echo(one_line(line))
             click.echo()

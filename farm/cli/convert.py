@@ -17,6 +17,7 @@ from farm.jobs.targets import TargetFiles, names_single_units, units_to_ask
 from farm.rows.convert import ConvertRow
 from farm.tables import table
 from farm.tables.inspect import tensor_line
+from farm.tables.run import selection_lines
 from farm.tables.table import Table
 from farm.units.selection import Selection
 
@@ -53,6 +54,8 @@ def _show(rows: Sequence[ConvertRow], explain: bool) -> None:
         for line in [line for row in rows for line in _storages(row)]:
             click.echo(line)
     table.show([Table("", COLUMNS, [_cells(row) for row in rows], LEFT)])
+    for line in selection_lines(rows):
+        click.echo(safe_text.one_line(line))
 
 
 def _explanation(row: ConvertRow) -> Iterator[str]:

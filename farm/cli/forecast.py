@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
+from farm import soc
 from farm.cli import options
 from farm.cli.envelope import CommandResult
 from farm.config import deployment
+from farm.config.deployment import Deployment
 from farm.jobs.fleet.dispatch import FleetOptions
-from farm.jobs.forecast import forecast_for_file, forecast_job
+from farm.jobs.forecast import forecast_for_file, forecast_for_soc, forecast_job
+from farm.jobs.targets import TargetFiles, is_known, names_single_units
 from farm.rows.forecast import ForecastRow
 from farm.rows.status import Status
 from farm.tables import table as tables
@@ -35,9 +38,22 @@ def forecast(
         if choice != ANY or fleet.opencl:
             raise click.UsageError("--target-file takes the place of units and --opencl")
         rows = forecast_for_file(source, target_file, memory)
+    elif choice.socs and not names_single_units(choice):
+        rows = _of_socs(source, choice, memory, fleet)
     else:
         rows = forecast_job(source, lookup.units_for(source, choice), memory, fleet)
     return options.finish(rows, as_json, _show)
+
+
+def _of_socs(source: Deployment, choice: Selection, memory: str | None, fleet: FleetOptions) -> Iterator[ForecastRow]:
+    """Of the units of some SoCs, and of what is known of those that no unit here is of."""
+    files = TargetFiles(())
+    units = lookup.units_of_socs(choice, lambda word: is_known(word, files))
+    yield from forecast_job(source, units, memory, fleet) if units else ()
+    present = {soc.normalise(unit.soc) for unit in units}
+    for key in dict.fromkeys(map(soc.normalise, choice.socs)):
+        if key not in present:
+            yield from forecast_for_soc(source, key, memory)
 
 
 def _show(rows: Sequence[ForecastRow]) -> None:

@@ -14,14 +14,15 @@ from farm.config.execution import Execution
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.tune.job import TuneOptions, tune_job
-from farm.jobs.tune.search import SearchOptions, journal_file
+from farm.jobs.tune.search import SearchOptions
 from farm.rows.tune import TuneRow
 from farm.tables import table
 from farm.tables.execution import execution_lines
 from farm.tables.run import artifact_lines
-from farm.tables.tune import agreement_lines, outcome_lines, tune_table
+from farm.tables.tune import agreement_lines, choice_lines, outcome_lines, tune_table
 from farm.units import lookup
 from farm.units.selection import Selection
+from farm.workspace import journal_file
 from runtime.errors import ConfigError
 
 MODELS_FOLDER = Path("models")
@@ -32,6 +33,7 @@ def tune(
     choice: Selection,
     level: str,
     budget_s: float | None,
+    selection: bool,
     fresh: bool,
     repeat: int,
     fleet: FleetOptions,
@@ -46,7 +48,7 @@ def tune(
         raise ConfigError("--repeat: a second search would find what is in the journal of the first; give --fresh too")
     units = lookup.chosen_units(choice)
     sources = [deployment.load(path, trust_models) for path in model_files or _all_models()]
-    wanted = TuneOptions(SearchOptions(level, budget_s, memory, fresh, budget_s), execution, repeat)
+    wanted = TuneOptions(SearchOptions(level, budget_s, memory, fresh, budget_s, selection), execution, repeat)
     how_to_go_on = _how_to_go_on(units)
     try:
         with store_options.keeping(store) as keeper, view.shown(interrupted=how_to_go_on) as progress:
@@ -70,7 +72,13 @@ def _how_to_go_on(units: Sequence[Unit]) -> str:
 
 def _show(rows: Sequence[TuneRow]) -> None:
     table.show([tune_table(rows)])
-    for line in (*outcome_lines(rows), *agreement_lines(rows), *artifact_lines(rows), *execution_lines(rows)):
+    for line in (
+        *choice_lines(rows),
+        *outcome_lines(rows),
+        *agreement_lines(rows),
+        *artifact_lines(rows),
+        *execution_lines(rows),
+    ):
         click.echo(line)
     for path in dict.fromkeys(path for row in rows for path in row.artifacts):
         click.echo(path)

@@ -72,6 +72,7 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: B
             memory_bytes=loaded.answer.memory,
             tuned=loaded.answer.tuned_use,
             kernels=loaded.answer.kernels_use,
+            selection=loaded.planned.use,
             **dict(execution_figures(loaded.answer, loaded.execution, plain, peak_memory(opened, runtime))),
         ),
         plain=PlainRounds(warm_up=Rounds.of(warm_up), without_statistics=Rounds.of(plain.wall_ns)),

@@ -11,6 +11,7 @@ from farm import atomic_file, soc
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
 from farm.inspection import inspected_tensors
+from farm.jobs.choices.in_force import choice_of_files
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.unit import OpenUnit, choose_target, write_plan
@@ -28,6 +29,7 @@ from farm.model.fetch import Fetcher
 from farm.rows.convert import ConvertResult, ConvertRow, GraphFigures, PassChanges, PlanFigures
 from farm.rows.result import OK, Conditions, make_row
 from farm.rows.row import Ending, Failure, Identity, Provenance, row_fingerprint
+from farm.rows.run import NoFile, SelectionUse
 from farm.rows.status import Status
 from farm.workspace import Workspace, data_file
 from runtime.custom.c_library import linked_operators
@@ -135,8 +137,9 @@ class _Conversion:
 
     def _measure(self, opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ConvertResult:
         target, cpu = opened.target(prepared, runtime), opened.cpu_choice(prepared, runtime)
-        plan, plan_file = opened.plan(prepared, runtime, target, cpu=cpu)
-        return self._written(prepared, plan, plan_file, opened.unit.abi, "unit")
+        planned = opened.choice_in_force(prepared, runtime, target)
+        plan, plan_file = opened.plan(prepared, runtime, target, choice=planned.choice, cpu=cpu)
+        return self._written(prepared, plan, plan_file, opened.unit.abi, "unit", planned.use)
 
     def _row_without_unit(
         self, pair: TargetPair, facts: TargetFacts | None, prepared: Prepared, runtime: Runtime
@@ -159,13 +162,18 @@ class _Conversion:
         workspace = Workspace(prepared.deployment.library_name)
         plan_file = workspace.plan_file(prepared.name, pair.abi, pair.soc, runtime)
         try:
-            plan = plans.lowered(prepared, _target(pair, facts, prepared, runtime), prepared.options())
-            return self._written(prepared, plan, plan_file, pair.abi, source)
+            target = _target(pair, facts, prepared, runtime)
+            files = workspace.selection_files(pair.abi, pair.soc)
+            planned = choice_of_files(files, prepared, runtime, target)
+            plan = plans.lowered(prepared, target, prepared.options(choice=planned.choice))
+            return self._written(prepared, plan, plan_file, pair.abi, source, planned.use)
         except FarmError as error:
             figures = PlanFigures(abi=pair.abi, facts=source)
             return ConvertResult(ending=Failure.of(error), graph=_graph_figures(prepared), plan=figures)
 
-    def _written(self, prepared: Prepared, plan: Plan, plan_file: Path, abi: str, facts: str) -> ConvertResult:
+    def _written(
+        self, prepared: Prepared, plan: Plan, plan_file: Path, abi: str, facts: str, selection: SelectionUse | NoFile
+    ) -> ConvertResult:
         """Writes a plan, and as code where that is wanted and can be compiled."""
         write_plan(plan, plan_file)
         ending, code_files = _code(prepared.deployment, abi, plan, plan_file)
@@ -183,6 +191,7 @@ class _Conversion:
                 macs=plan.macs,
                 weights_bytes=plan.weights_bytes,
                 tensors=inspected_tensors(plan.contents) if self._options.explain else (),
+                selection=selection,
             ),
         )
 

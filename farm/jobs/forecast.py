@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from farm import soc
 from farm.config.deployment import Deployment, Model, Runtime
+from farm.config.fields import Abi
 from farm.config.inventory import Unit
 from farm.farmrt.answers import ProbeAnswer
-from farm.forecast import forecast
+from farm.forecast import cheapest_plan, forecast, with_costs
+from farm.jobs.choices.costs import known_costs
+from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, identity_of, rows_of_each
 from farm.jobs.fleet.unit import OpenUnit, choose_target
 from farm.jobs.models.prepare import Failed, Prepared, prepare_all
+from farm.jobs.targets import TargetFiles, TargetPair, known_facts, nothing_known
 from farm.rows.forecast import ForecastResult, ForecastRow
 from farm.rows.result import Conditions, make_row
 from farm.rows.row import Failure, Provenance, row_fingerprint
 from farm.units.target_files import read_target_file
+from farm.workspace import Workspace
 from runtime.errors import FarmError
-from runtime.lowering.lower import lower
+from runtime.lowering.assembly import assemble_plan
+from runtime.lowering.lower import emit_launches
+from runtime.native.abi import HOST as HOST_ABI
+from runtime.selection.selection import select_choice
 from runtime.target import Target
+
+LOG = logging.getLogger("farm.jobs")
+
+ABI_OF_PHONES: Abi = "arm64-v8a"
 
 
 def forecast_job(
@@ -28,14 +42,30 @@ def forecast_job(
     """A row for each unit, model and runtime."""
 
     def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ForecastResult:
-        return _result(prepared, opened.target(prepared, runtime, memory))
+        target = opened.target(prepared, runtime, memory)
+        return _result(prepared, target, opened.choice_in_force(prepared, runtime, target, memory), memory)
 
     yield from rows_of_each(ForecastRow, prepare_all(deployment), units, measure, _settings, fleet)
 
 
+def forecast_for_soc(deployment: Deployment, key: str, memory: str | None = None) -> Iterator[ForecastRow]:
+    """A row for each model and runtime on a SoC that no unit is of, from what is stored or shipped of it."""
+    abi = next((abi for abi in deployment.target_abis if abi != HOST_ABI), ABI_OF_PHONES)
+    pair = TargetPair(abi, soc.normalise(key))
+    facts = known_facts(pair, TargetFiles(()))
+    if facts is None:
+        raise nothing_known(pair)
+    yield from _rows_without_unit(deployment, pair.unit, facts.probe, memory)
+
+
 def forecast_for_file(deployment: Deployment, target_file: Path, memory: str | None = None) -> Iterator[ForecastRow]:
     """A row for each model and runtime, for the unit that a file describes (what `farmrt probe` printed there)."""
-    unit, probe = read_target_file(target_file)
+    yield from _rows_without_unit(deployment, *read_target_file(target_file), memory)
+
+
+def _rows_without_unit(
+    deployment: Deployment, unit: Unit, probe: ProbeAnswer, memory: str | None
+) -> Iterator[ForecastRow]:
     for model in prepare_all(deployment):
         for runtime in model.settings.runtimes:
             outcome = _outcome(unit, probe, model, runtime, memory)
@@ -49,14 +79,34 @@ def _outcome(
     if isinstance(model, Failed):
         return Failure.of(model.error)
     try:
-        return _result(model, choose_target(unit, probe, model, runtime, memory))
+        target = choose_target(unit, probe, model, runtime, memory)
+        files = Workspace(model.deployment.library_name).selection_files(unit.abi, unit.soc)
+        planned = DEFAULT_PLAN if memory else choice_of_files(files, model, runtime, target)
+        return _result(model, target, planned, memory)
     except FarmError as error:
         return Failure.of(error)
 
 
-def _result(prepared: Prepared, target: Target) -> ForecastResult:
-    plan = lower(prepared.graph, target, prepared.options())
-    return ForecastResult(provenance=Provenance(fingerprint=row_fingerprint(target)), figures=forecast(plan))
+def _result(prepared: Prepared, target: Target, planned: PlannedChoice, memory: str | None) -> ForecastResult:
+    """The plan that a unit would run, what it costs, and the plan that the costs would choose."""
+    builder = emit_launches(prepared.graph, target, prepared.options(choice=planned.choice))
+    known = known_costs(target, prepared.settings.execution)
+    costs = known.costs()
+    figures = with_costs(forecast(assemble_plan(builder)), builder.launches, costs)
+    cheapest = None
+    if target.memory != "cpu" and memory is None:
+        cheapest = cheapest_plan(prepared.graph, select_choice(prepared.graph, target, costs, prepared.options()))
+    more = {
+        "format_conversions": len(builder.conversions),
+        "cost_source": known.family_source if "family" in figures.cost_origins else "",
+        "selection": planned.use,
+        "cheapest": cheapest,
+    }
+    for refused in known.refused:
+        LOG.warning("not used for costs: %s", refused)
+    return ForecastResult(
+        provenance=Provenance(fingerprint=row_fingerprint(target)), figures=figures.model_copy(update=more)
+    )
 
 
 def _settings(model: Model, runtime: Runtime) -> Settings:

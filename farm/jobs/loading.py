@@ -9,6 +9,7 @@ from pathlib import Path
 from farm.config.deployment import Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import LoadAnswer
+from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
 from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.unit import OpenUnit, given_operators, write_plan
 from farm.jobs.models.cpu_choice import with_choice
@@ -26,15 +27,17 @@ NO_ARTIFACT = Path("none")
 
 @dataclasses.dataclass(frozen=True)
 class LoadOptions:
-    """How a model is loaded. `tuned` and `kernels`: a file, NO_ARTIFACT, or None for those of the build folder.
+    """How a model is loaded.
 
-    `execution` goes before what the deployment file says.
+    `tuned`, `kernels` and `selection` are a file, NO_ARTIFACT, or None for those of the build folder. `execution` goes
+    before what the deployment file says.
     """
 
     tuned: Path | None = None
     kernels: Path | None = None
     memory: str | None = None
     execution: Execution = DEFAULT
+    selection: Path | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +56,7 @@ class Loaded:
     kernels: Path | None
     execution: Execution
     answer: LoadAnswer
+    planned: PlannedChoice = DEFAULT_PLAN
 
 
 def load_model(
@@ -84,12 +88,14 @@ class ReadyModel:
     given_kernels: Path | None
     chosen: kernel_trial.ChosenKernels
     execution: Execution
+    planned: PlannedChoice = DEFAULT_PLAN
 
     def loaded(self, runtime: Runtime, answer: LoadAnswer) -> Loaded:
         """The same when it is loaded."""
         model = self.model
         parts = (model.prepared, runtime, model.plan, model.plan_file, model.tuned)
-        return Loaded(*parts, self.given_kernels, self.chosen.file, self.execution, self.chosen.told(answer))
+        told = self.chosen.told(answer)
+        return Loaded(*parts, self.given_kernels, self.chosen.file, self.execution, told, self.planned)
 
 
 def ready_model(
@@ -101,16 +107,29 @@ def ready_model(
     keep_layers: bool = False,
 ) -> ReadyModel:
     """Lowers a model, and finds the files of tuning that fit it."""
+    planned = _planned(opened, prepared, runtime, target, options)
     cpu = None if options.tuned == NO_ARTIFACT else opened.cpu_choice(prepared, runtime)
-    plan, plan_file = opened.plan(prepared, runtime, target, keep_layers, cpu=cpu)
+    plan, plan_file = opened.plan(prepared, runtime, target, keep_layers, planned.choice, cpu=cpu)
     tuned, kernels = _artifacts(opened, prepared.deployment.library_name, runtime, options)
     write_plan(plan, plan_file)
     model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned)
     chosen = kernel_trial.choose(opened, model, kernels, put_aside=options.kernels is None)
     files = f"tuned parameters: {tuned or 'none'}, compiled kernels: {chosen.file or 'none'}"
-    LOG.info("%s: %s (%s): %s", opened.unit.name, prepared.name, runtime, files)
+    LOG.info("%s: %s (%s): %s, selection: %s", opened.unit.name, prepared.name, runtime, files, planned.file or "none")
     execution = with_choice(options.execution.over(prepared.settings.execution), cpu)
-    return ReadyModel(model, kernels, chosen, execution)
+    return ReadyModel(model, kernels, chosen, execution, planned)
+
+
+def _planned(
+    opened: OpenUnit, prepared: Prepared, runtime: Runtime, target: Target, options: LoadOptions
+) -> PlannedChoice:
+    """The choice that the plan is made by: of the file that the user named, else the one that tuning kept."""
+    if options.selection == NO_ARTIFACT:
+        return DEFAULT_PLAN
+    if options.selection is None:
+        return opened.choice_in_force(prepared, runtime, target, options.memory)
+    named = _artifact(options.selection, options.selection, "--selection")
+    return choice_of_files([named] if named else [], prepared, runtime, target, is_named=True)
 
 
 def provenance_of(opened: OpenUnit, loaded: Loaded) -> Provenance:
@@ -120,6 +139,7 @@ def provenance_of(opened: OpenUnit, loaded: Loaded) -> Provenance:
         "weights": data_file(loaded.plan_file),
         "tuned": loaded.tuned,
         "kernels": loaded.kernels,
+        "selection": loaded.planned.file,
         **given_operators(loaded.plan_file),
     }
     return Provenance(
@@ -130,6 +150,7 @@ def provenance_of(opened: OpenUnit, loaded: Loaded) -> Provenance:
             "opencl_library": "" if loaded.runtime == "cpu" else opened.opencl_library,
             "tuned_file": str(loaded.tuned or ""),
             "kernels_file": str(loaded.given_kernels or ""),
+            "selection_file": str(loaded.planned.file or ""),
             "round_limit_s": opened.round_limit_s,
         },
     )

@@ -14,7 +14,7 @@ from farm import atomic_file
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
-from farm.farmrt.answers import LoadAnswer, RunAnswer
+from farm.farmrt.answers import RunAnswer
 from farm.jobs.example import ExampleModel, run_example
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.execution import execution_figures, peak_memory
@@ -140,7 +140,7 @@ def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: Test
         device_model=opened.device_model,
         provenance=provenance,
         throttling=throttling,
-        figures=_figures(loaded.answer, times.first_ms, Latency.of(times.samples_ms), executed),
+        figures=_figures(loaded, times.first_ms, Latency.of(times.samples_ms), executed),
         comparison=validation.comparison,
     )
 
@@ -160,7 +160,7 @@ def _sampled(
         device_model=opened.device_model,
         provenance=provenance,
         throttling=run.throttling,
-        figures=_figures(loaded.answer, run.first_ms, run.latency, executed),
+        figures=_figures(loaded, run.first_ms, run.latency, executed),
         comparison=run.validation.comparison.model_copy(update={"samples": run.report}),
     )
 
@@ -179,14 +179,13 @@ def _example(opened: OpenUnit, prepared: Prepared, runtime: Runtime, data: TestD
         device_model=opened.device_model,
         provenance=provenance_of(opened, loaded),
         throttling=throttling,
-        figures=_figures(loaded.answer, run.first_ms, Latency.of(run.samples_ms)),
+        figures=_figures(loaded, run.first_ms, Latency.of(run.samples_ms)),
         comparison=validation.comparison,
     )
 
 
-def _figures(
-    answer: LoadAnswer, first_ms: float, latency: Latency, executed: ExecutionFigures | None = None
-) -> RunFigures:
+def _figures(loaded: Loaded, first_ms: float, latency: Latency, executed: ExecutionFigures | None = None) -> RunFigures:
+    answer = loaded.answer
     return RunFigures(
         init_ms=answer.init_ms,
         first_ms=first_ms,
@@ -194,6 +193,7 @@ def _figures(
         memory_bytes=answer.memory,
         tuned=answer.tuned_use,
         kernels=answer.kernels_use,
+        selection=loaded.planned.use,
         **dict(executed or ()),
     )
 

@@ -8,7 +8,7 @@
     runtimes: [gpu]                       # of those that the deployment files name; default: all
     settings:                             # default: one, called `default`
       default: {}
-      untuned: {tuned: none, kernels: none}
+      untuned: {tuned: none, kernels: none, selection: none}
       images: {memory: image}
       big: {cpu_affinity_policy: big_only, num_threads: 2}    # and gpu_perf_hint, gpu_priority_hint: docs/running.md
     jobs: [validate, benchmark, tune_check]    # default: validate, benchmark
@@ -67,13 +67,15 @@ class Selector(YamlSection):
 
 
 class Setting(ExecutionKeys):
-    """How a model is loaded: `tuned` and `kernels` are a file or `none`; without them those of the build folder.
+    """How a model is loaded: `tuned`, `kernels` and `selection` are a file or `none`; without them those of the build
+    folder.
 
     How it is executed is left to the deployment file where this does not say.
     """
 
     tuned: Text | None = None
     kernels: Text | None = None
+    selection: Text | None = None
     memory: Literal["buffer", "image"] | None = None
 
 

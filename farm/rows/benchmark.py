@@ -12,7 +12,7 @@ from farm.rows.execution import ExecutionFigures
 from farm.rows.record import Figure, Record
 from farm.rows.result import Result
 from farm.rows.row import Row
-from farm.rows.run import KernelsUse, NoFile, TunedUse
+from farm.rows.run import KernelsUse, NoFile, SelectionUse, TunedUse
 
 NS_PER_MS = 1e6
 
@@ -97,6 +97,7 @@ class LoadFigures(ExecutionFigures):
     memory_bytes: dict[str, int] = Field(default_factory=dict)
     tuned: TunedUse | NoFile = NoFile()
     kernels: KernelsUse | NoFile = NoFile()
+    selection: SelectionUse | NoFile = NoFile()
 
 
 class PlainRounds(Record):

@@ -13,7 +13,8 @@ from farm.rows.record import Figure, Record
 class BundleManifest(Record):
     """A case's night in the bundle archive; without `files` where the night was not accepted or they had to go.
 
-    `name` is that of the nightly run, `files` role -> SHA-256 (`farmrt`, `plan`, `weights`, `tuned`, `kernels`).
+    `name` is that of the nightly run, `files` role -> SHA-256 (`farmrt`, `plan`, `weights`, `tuned`, `kernels`, and
+    `selection`, by which the plan was made).
     `settings` is how they are loaded and executed, `facts` what the unit said of its system and drivers.
     `against` to `duet_s` are the night's duet, `busy_s` what its `blocks` took, `temperature_c` the highest meanwhile.
     """
@@ -50,4 +51,9 @@ class BundleManifest(Record):
 
     def is_same_software(self, other: BundleManifest) -> bool:
         """Whether the unit would work with the very same bytes in the same way."""
-        return bool(self.files) and (self.files, self.settings) == (other.files, other.settings)
+        return bool(self.files) and (self._executed, self.settings) == (other._executed, other.settings)
+
+    @property
+    def _executed(self) -> dict[str, str]:
+        """The files that the unit executes: what a choice says is in the plan."""
+        return {role: digest for role, digest in self.files.items() if role != "selection"}

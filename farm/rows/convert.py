@@ -8,6 +8,7 @@ from farm.rows.inspect import InspectedTensor
 from farm.rows.record import Record
 from farm.rows.result import Result
 from farm.rows.row import Row
+from farm.rows.run import NoFile, SelectionUse
 
 
 class PassChanges(Record):
@@ -31,7 +32,8 @@ class PlanFigures(Record):
 
     `facts` is where that which is known of the SoC comes from: `unit` (it was asked), `file` (--target-file), `stored`
     (a unit of it was asked once), `shipped` (farm's own table), `none` (a plan for the runtime cpu needs nothing).
-    `tensors` are those of the plan where they were asked for (--explain).
+    `tensors` are those of the plan where they were asked for (--explain). `selection` is the kept choice that the plan
+    is made by.
     """
 
     abi: str = ""
@@ -43,6 +45,7 @@ class PlanFigures(Record):
     macs: int | None = None
     weights_bytes: int | None = None
     tensors: tuple[InspectedTensor, ...] = ()
+    selection: SelectionUse | NoFile = NoFile()
 
 
 class ConvertRow(PlanFigures, GraphFigures, Row):

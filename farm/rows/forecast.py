@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from farm.rows.record import Record
+from pydantic import Field
+
+from farm.rows.record import Figure, Record
 from farm.rows.result import Result
 from farm.rows.row import Row
+from farm.rows.run import NoFile, SelectionUse
 
 # Types of the steps that move elements without computing: the model's own transpositions too.
 CONVERSION_TYPES = frozenset({"Transpose", "BufferToImage", "ImageToBuffer"})
@@ -14,7 +17,11 @@ CONVERSION_MARK = "->"  # the lowering notes a conversion of its own as `NHWC ->
 
 
 class PlannedOperator(Record):
-    """One step of a plan. `note` says why it is on the CPU, or what it converts."""
+    """One step of a plan. `note` says why it is on the CPU, or what it converts.
+
+    `cost_ms` is what it is expected to take, `cost_origin` where that comes from: `measured` on the SoC, on another one
+    of its GPU `family`, or `modelled`.
+    """
 
     name: str
     type: str
@@ -24,6 +31,8 @@ class PlannedOperator(Record):
     macs: int
     output_shape: tuple[int, ...]
     note: str
+    cost_ms: Figure = None
+    cost_origin: str = ""
 
     @property
     def is_conversion(self) -> bool:
@@ -31,8 +40,51 @@ class PlannedOperator(Record):
         return self.type in CONVERSION_TYPES
 
 
+class ChosenOperator(Record):
+    """An operator of the graph in the cheapest plan: where it runs and how, and the best other way.
+
+    `cost_ms` is that of its own launches. `alternative_ms` is how much longer the whole plan would take if this
+    operator alone ran as `alternative`, conversions included; empty and None where there is no other way.
+    """
+
+    name: str
+    type: str
+    runs_on: str
+    cost_ms: Figure = None
+    cost_origins: tuple[str, ...] = ()
+    alternative: str = ""
+    alternative_ms: Figure = None
+
+
+class FormatConversion(Record):
+    """A tensor that is brought from one storage into another (empty: into an output of the plan)."""
+
+    tensor: str
+    source: str
+    storage: str
+    cost_ms: Figure = None
+
+
+class CheapestPlan(Record):
+    """The plan of least predicted time, as `farm tune` would choose it from the costs that are known now.
+
+    `gap`: by how much another one may be cheaper at most, as a share; 0 is proven.
+    """
+
+    predicted_ms: float
+    gap: float
+    operators: tuple[ChosenOperator, ...]
+    conversions: tuple[FormatConversion, ...]
+
+
 class ForecastFigures(Record):
-    """Where the operators of a plan run, its work and its memory; `cpu_fallbacks` and `conversions` count operators."""
+    """Where the operators of a plan run, its work and its memory; `cpu_fallbacks` and `conversions` count operators.
+
+    `conversions` are all that only move elements, the model's own transpositions too; `format_conversions` those that
+    bring a tensor into another storage. `predicted_ms` is the sum of all operators' costs, `cost_origins` counts them
+    by where these come from, `cost_source` names the SoC of the family's. `selection` is the kept choice that the plan
+    is made by, `cheapest` the plan that the costs would choose; None for the CPU, or where one memory type is wanted.
+    """
 
     operators: tuple[PlannedOperator, ...] = ()
     gpu_operators: int | None = None
@@ -42,6 +94,12 @@ class ForecastFigures(Record):
     weights_bytes: int | None = None
     activations_peak_bytes: int | None = None
     activations_sum_bytes: int | None = None
+    format_conversions: int | None = None
+    predicted_ms: Figure = None
+    cost_origins: dict[str, int] = Field(default_factory=dict)
+    cost_source: str = ""
+    selection: SelectionUse | NoFile = NoFile()
+    cheapest: CheapestPlan | None = None
 
 
 class ForecastRow(ForecastFigures, Row):

@@ -98,6 +98,20 @@ class KernelsUse(Record):
     reason: str = ""
 
 
+class SelectionUse(Record):
+    """By which kept choice over the whole graph a plan was made.
+
+    `match` is `exact`; or `none`, with the reason why the choice that lies there was not used: the plan is the default
+    one. `predicted_ms` and `measured_ms` are the model's time by the choice when it was kept.
+    """
+
+    match: str
+    file: str = ""
+    predicted_ms: Figure = None
+    measured_ms: Figure = None
+    reason: str = ""
+
+
 class RunFigures(ExecutionFigures):
     """Times of a model, what farmrt allocated for it, whether it used the files of tuning, and how it was executed."""
 
@@ -107,6 +121,7 @@ class RunFigures(ExecutionFigures):
     memory_bytes: dict[str, int] = Field(default_factory=dict)
     tuned: TunedUse | NoFile = NoFile()
     kernels: KernelsUse | NoFile = NoFile()
+    selection: SelectionUse | NoFile = NoFile()
 
 
 class RunRow(RunFigures, OutputComparison, Row):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 
+from pydantic import Field
+
 from farm.rows.latency import Latency
 from farm.rows.record import Figure, Record
 from farm.rows.result import Result
@@ -17,6 +19,42 @@ class TuneOutcome(enum.StrEnum):
     NEW = "new"
     KEPT = "kept"
     NO_CHANGE = "no change"
+
+
+class ChoiceOutcome(enum.StrEnum):
+    """What came of the choice over the whole graph: CHOSEN another plan to be tuned, SAME the one that was in force is
+    the cheapest, REFUSED the chosen one was not as fast as the one in force, UNDECIDED there was no time to find out.
+    """
+
+    CHOSEN = "chosen"
+    SAME = "same"
+    REFUSED = "refused"
+    UNDECIDED = "undecided"
+
+
+class ChoiceFigures(Record):
+    """A choice over the whole graph: what it promised, what it measured, and what it took to find.
+
+    `predicted_ms` is by costs, `predicted_before_ms` that of the plan in force; `gap` is by how much the cheapest
+    choice may be cheaper at most, as a share. `time_ratio` is the measured time over that of the plan in force,
+    both with the tuned parameters in force, with its 95 % confidence interval. `places` counts operators by where they
+    run and how, `origins` launches by where their costs come from, `conversions` what brings tensors into another
+    storage.
+    """
+
+    outcome: ChoiceOutcome
+    reason: str = ""
+    predicted_ms: Figure = None
+    predicted_before_ms: Figure = None
+    gap: Figure = None
+    time_ratio: Figure = None
+    time_ratio_ci: tuple[float, float] | None = None
+    places: dict[str, int] = Field(default_factory=dict)
+    origins: dict[str, int] = Field(default_factory=dict)
+    conversions: int | None = None
+    trials: int = 0
+    device_s: float = 0.0
+    budget_s: Figure = None
 
 
 class TuningAgreement(Record):
@@ -43,6 +81,7 @@ class TuneFigures(Record):
     `slow_state_ratio` and `slow_state_share`: where the unit had two speeds during the search, how far apart they are,
     and how often it was at the slow one.
     `agreements` compare each further tuning from scratch (`--repeat`) with the first, which is the one of this row.
+    `choice` is what came of the choice over the whole graph; None where it was not asked for.
     """
 
     outcome: TuneOutcome | None = None
@@ -64,6 +103,7 @@ class TuneFigures(Record):
     slow_state_ratio: Figure = None
     slow_state_share: Figure = None
     agreements: tuple[TuningAgreement, ...] = ()
+    choice: ChoiceFigures | None = None
 
 
 class TuneRow(TuneFigures, RunRow):

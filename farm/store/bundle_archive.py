@@ -35,6 +35,7 @@ FILE_NAMES = {
     "weights": "model.data",
     "tuned": "tuned.bin",
     "kernels": "kernels.bin",
+    "selection": "selection.json",
 }
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from farm.rows.forecast import ForecastRow
-from farm.tables.table import Table, shape, size
+from farm.rows.forecast import ChosenOperator, ForecastRow
+from farm.rows.run import NoFile
+from farm.tables.table import Table, milliseconds, shape, size
 
-OPERATOR_COLUMNS = ("Op Type", "Runs on", "Kernel", "Variant", "MACs", "Output Shape", "name", "Note")
-LEFT = frozenset({"Op Type", "Runs on", "Kernel", "Variant", "name", "Note"})
+OPERATOR_COLUMNS = (
+    *("Op Type", "Runs on", "Kernel", "Variant", "MACs", "Cost(ms)", "Origin", "Output Shape", "name", "Note"),
+)
+CHOICE_COLUMNS = ("Op Type", "Runs on", "Cost(ms)", "Origin", "Best other way", "More(ms)", "name")
+LEFT = frozenset({"Op Type", "Runs on", "Kernel", "Variant", "name", "Note", "Origin", "Best other way"})
 TOTAL_COLUMNS = ("total", "")
 
 
@@ -16,18 +20,50 @@ def forecast_tables(row: ForecastRow) -> Iterator[Table]:
     """Tables of one good row."""
     title = f"{row.model} on {row.unit} ({row.runtime})"
     operators = [
-        [op.type, op.device, op.kernel, op.variant, f"{op.macs:,}", shape(op.output_shape), op.name, op.note]
+        [
+            *(op.type, op.device, op.kernel, op.variant, f"{op.macs:,}", milliseconds(op.cost_ms), op.cost_origin),
+            *(shape(op.output_shape), op.name, op.note),
+        ]
         for op in row.operators
     ]
     yield Table(title, OPERATOR_COLUMNS, operators, LEFT, keys=("name",))
     yield Table("", TOTAL_COLUMNS, list(_totals(row)), frozenset({"total"}))
+    if row.cheapest:
+        title = f"{row.model} on {row.unit}: the cheapest plan by these costs, as `farm tune` would choose it"
+        yield Table(title, CHOICE_COLUMNS, list(map(_chosen, row.cheapest.operators)), LEFT, keys=("name",))
+
+
+def _chosen(op: ChosenOperator) -> list[str]:
+    more = "-" if op.alternative_ms is None else f"{op.alternative_ms:+.3f}"
+    costs = milliseconds(op.cost_ms), ", ".join(op.cost_origins)
+    return [op.type, op.runs_on, *costs, op.alternative or "-", more, op.name]
 
 
 def _totals(row: ForecastRow) -> Iterator[tuple[str, str]]:
     yield "operators on the GPU", str(row.gpu_operators)
     yield "operators that fall back to the CPU", str(row.cpu_fallbacks)
     yield "transpositions and format conversions", str(row.conversions)
+    yield "of these into another storage", str(row.format_conversions)
     yield "multiply-accumulates", f"{row.macs or 0:,}"
     yield "weights", size(row.weights_bytes or 0)
     yield "activations, memory shared (peak)", size(row.activations_peak_bytes or 0)
     yield "activations, each its own (sum)", size(row.activations_sum_bytes or 0)
+    yield "plan", _plan(row)
+    yield "predicted time", f"{milliseconds(row.predicted_ms)} ms"
+    yield "origin of costs", _origins(row)
+    if row.cheapest:
+        cheapest, kinds = row.cheapest, len(row.cheapest.conversions)
+        gap = "proven" if cheapest.gap == 0 else f"{100 * cheapest.gap:.1f} % from proven"
+        yield "the cheapest plan", f"{milliseconds(cheapest.predicted_ms)} ms ({gap}), {kinds} into another storage"
+
+
+def _plan(row: ForecastRow) -> str:
+    selection = row.selection
+    if isinstance(selection, NoFile):
+        return "default"
+    return f"kept choice, {selection.file}" if selection.match == "exact" else f"default; not used: {selection.reason}"
+
+
+def _origins(row: ForecastRow) -> str:
+    source = f" (of {row.cost_source})" if row.cost_source else ""
+    return ", ".join(f"{count} {origin}" for origin, count in sorted(row.cost_origins.items())) + source

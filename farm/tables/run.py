@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from farm.rows.run import MeanMetrics, NoFile, RunRow, SampleReport, TensorComparison
+from farm.rows.benchmark import BenchmarkRow
+from farm.rows.convert import ConvertRow
+from farm.rows.run import MeanMetrics, NoFile, RunRow, SampleReport, SelectionUse, TensorComparison
 from farm.tables.execution import memory_table
 from farm.tables.table import Table, milliseconds
 
@@ -79,8 +82,24 @@ def _figure(value: float | None, form: str) -> str:
 
 
 def artifact_lines(rows: Sequence[RunRow]) -> list[str]:
-    """Whether tuned parameters and compiled kernels were used, for each row that was given some."""
-    return [line for row in rows for line in (_tuned_line(row), _kernels_line(row)) if line]
+    """Whether choice, tuned parameters and compiled kernels were used, for each row that was given some."""
+    return [line for row in rows for line in (*selection_lines([row]), _tuned_line(row), _kernels_line(row)) if line]
+
+
+def selection_lines(rows: Sequence[RunRow | BenchmarkRow | ConvertRow]) -> list[str]:
+    """By which kept choice each row's plan was made, or why the default plan was; nothing where none is kept."""
+    return [
+        f"{row.model} on {row.unit or row.soc}: selection: {_selection_text(row.selection)}"
+        for row in rows
+        if isinstance(row.selection, SelectionUse)
+    ]
+
+
+def _selection_text(use: SelectionUse) -> str:
+    if use.match == "none":
+        return f"default plan, {Path(use.file).name} not used: {use.reason}"
+    times = f"predicted {use.predicted_ms:.3g} ms, measured {use.measured_ms:.3g} ms when it was kept"
+    return f"{Path(use.file).name}, {times}"
 
 
 def _tuned_line(row: RunRow) -> str:

@@ -1,13 +1,11 @@
-"""The rows of `farm tune` as a table, and what artifacts hold."""
+"""The rows of `farm tune` as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from farm.artifacts import Artifact
-from farm.rows.tune import TuneOutcome, TuneRow, TuningAgreement
-from farm.tables.table import Table, milliseconds, size
-from runtime.artifacts import KernelSet, TunedEntry, TunedSet
+from farm.rows.tune import ChoiceFigures, ChoiceOutcome, TuneOutcome, TuneRow, TuningAgreement
+from farm.tables.table import Table, milliseconds
 
 TUNE_COLUMNS = (
     *("Model", "Unit", "SoC", "Runtime", "Status", "Default(ms)", "Tuned(ms)", "Gain(%)", "95 % interval"),
@@ -49,6 +47,38 @@ def outcome_lines(rows: Sequence[TuneRow]) -> list[str]:
     return [f"{row.model} on {row.unit}: what was in force is kept: {row.outcome_reason}" for row in kept]
 
 
+def choice_lines(rows: Sequence[TuneRow]) -> list[str]:
+    """What came of each row's choice over the whole graph, and what was spent on it."""
+    return [f"{row.model} on {row.unit}: {_choice_text(row.choice)}" for row in rows if row.choice]
+
+
+def _choice_text(choice: ChoiceFigures) -> str:
+    before, chosen = milliseconds(choice.predicted_before_ms), milliseconds(choice.predicted_ms)
+    spent = f"{choice.trials} trials, {choice.device_s:.1f} s"
+    budget = "" if choice.budget_s is None else f" of {choice.budget_s:.1f}"
+    places = ", ".join(f"{count} {place}" for place, count in sorted(choice.places.items(), key=lambda each: -each[1]))
+    predicted = (
+        f"predicted {before} -> {chosen} ms" if choice.outcome != ChoiceOutcome.SAME else f"predicted {chosen} ms"
+    )
+    measured = ""
+    if choice.time_ratio is not None:
+        low, high = choice.time_ratio_ci or (choice.time_ratio, choice.time_ratio)
+        measured = f", measured {choice.time_ratio:.3f} ({low:.3f} to {high:.3f}) of the time"
+    return f"plan {_OUTCOMES[choice.outcome]}: {places}; {predicted}{measured}; {spent}{budget}{_because(choice)}"
+
+
+_OUTCOMES = {
+    ChoiceOutcome.CHOSEN: "chosen",
+    ChoiceOutcome.SAME: "in force stays, none is cheaper",
+    ChoiceOutcome.REFUSED: "in force stays, the chosen one is refused",
+    ChoiceOutcome.UNDECIDED: "in force stays, undecided",
+}
+
+
+def _because(choice: ChoiceFigures) -> str:
+    return f" ({choice.reason})" if choice.reason else ""
+
+
 AGREE_PERCENT = 2.0  # two tunings agree where their times differ by no more
 
 
@@ -71,63 +101,3 @@ def _agreement_text(agreement: TuningAgreement) -> str:
     interval = f" ({low:+.1f} to {high:+.1f})" if agreement.time_ratio_ci else ""
     heat = f"; heat spoiled the comparison: {agreement.throttled}" if agreement.throttled else ""
     return f"{winners}; its table takes {percent:+.1f} %{interval} of the time more: {within}{heat}"
-
-
-ARTIFACT_COLUMNS = ("File", "Kind", "SoC", "Device model", "GPU", "Driver", "Entries", "Size")
-
-
-def artifact_table(artifacts: Sequence[Artifact]) -> Table:
-    """One line a set of each file."""
-    rows = [_set_cells(artifact, one_set) for artifact in artifacts for one_set in artifact.sets]
-    return Table("", ARTIFACT_COLUMNS, rows, frozenset(ARTIFACT_COLUMNS[:6]))
-
-
-def _set_cells(artifact: Artifact, one_set: TunedSet | KernelSet) -> list[str]:
-    fingerprint = one_set.fingerprint
-    entries = len(one_set.entries) if isinstance(one_set, TunedSet) else len(one_set.binaries)
-    return [
-        *(
-            str(artifact.path),
-            artifact.kind,
-            fingerprint.soc,
-            one_set.device_model,
-            fingerprint.gpu,
-            fingerprint.driver,
-        ),
-        str(entries),
-        size(artifact.size_bytes),
-    ]
-
-
-def content_tables(artifact: Artifact) -> list[Table]:
-    """What a file holds, set by set."""
-    return [_content(artifact, one_set) for one_set in artifact.sets]
-
-
-def _content(artifact: Artifact, one_set: TunedSet | KernelSet) -> Table:
-    fingerprint = one_set.fingerprint
-    title = (
-        f"{artifact.kind} for {fingerprint.soc} ({one_set.device_model}): "
-        f"{fingerprint.gpu}, driver {fingerprint.driver}, {fingerprint.opencl}; "
-        f"family {fingerprint.gpu_family}, kernel sources {fingerprint.source_hash}, "
-        f"runtime {fingerprint.runtime_version}"
-    )
-    if isinstance(one_set, KernelSet):
-        programs = [[key, size(len(binary))] for key, binary in one_set.binaries.items()]
-        return Table(title, ("Program (source|options)", "Size"), programs, frozenset({"Program (source|options)"}))
-    columns = ("Launch", "Options", "Global", "Local", "Default(us)", "Tuned(us)", "Gain(%)")
-    return Table(title, columns, [_entry_cells(entry) for entry in one_set.entries], frozenset(columns[:2]))
-
-
-def _entry_cells(entry: TunedEntry) -> list[str]:
-    local = "x".join(map(str, entry.local_size[: entry.work_dim])) if entry.local_size[0] else "driver"
-    gain = f"{100 * (1 - entry.tuned_ns / entry.default_ns):.1f}" if entry.default_ns else "-"
-    return [
-        entry.key,
-        entry.options,
-        "x".join(map(str, entry.global_size[: entry.work_dim])),
-        local,
-        f"{entry.default_ns / 1e3:.1f}" if entry.default_ns else "-",
-        f"{entry.tuned_ns / 1e3:.1f}",
-        gain,
-    ]

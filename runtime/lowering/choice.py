@@ -63,6 +63,9 @@ class GraphChoice:
     nodes: Mapping[str, NodeChoice]
     graph: str
 
+    def __hash__(self) -> int:
+        return hash((self.graph, frozenset(self.nodes.items())))
+
     def of(self, node: Node) -> NodeChoice:
         """The choice for a node of the graph."""
         return self.nodes[node.output]

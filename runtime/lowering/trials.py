@@ -13,7 +13,8 @@ from runtime.graph import Array, Graph, Node
 from runtime.kernels.source import build_options
 from runtime.kernels.spec import Kernel, Variant, WorkItems
 from runtime.lowering.assembly import assemble_plan, round_up
-from runtime.lowering.builder import Options
+from runtime.lowering.builder import Builder, Options
+from runtime.lowering.choice import NodeChoice, graph_choice
 from runtime.lowering.lower import emit_launches, lower
 from runtime.lowering.poison import poison_outputs
 from runtime.lowering.trial_inputs import trial_inputs
@@ -90,13 +91,17 @@ def trial_plan(graphs: Sequence[Graph], target: Target, options: Options | None 
     """
     chosen = dataclasses.replace(options or Options(), reuse_memory=False, keep_layers=False)
     uses = _uses(graphs, target, chosen)
-    merged = _merged(graphs, target, chosen)
-    inputs = trial_inputs(merged, np.random.default_rng(_SEED))
-    builder = emit_launches(merged, target, dataclasses.replace(chosen, keep_layers=True))
+    merged, as_merged = _merged(graphs, target, chosen)
+    return plan_of_trials(emit_launches(merged, target, dataclasses.replace(as_merged, keep_layers=True)), uses)
+
+
+def plan_of_trials(builder: Builder, uses: Mapping[str, Sequence[Use]]) -> TrialPlan:
+    """The plan of launches that were emitted for trials, with what each must write; those in `uses` can be tried."""
+    inputs = trial_inputs(builder.graph, np.random.default_rng(_SEED))
     poison_of = poison_outputs(builder)
-    plan = _with_expectations(assemble_plan(builder), evaluate(merged, inputs))
+    plan = _with_expectations(assemble_plan(builder), evaluate(builder.graph, inputs))
     distinct = [(index, step) for index, step in _distinct(plan) if step.tuning_key in uses]
-    launches = [_launch(index, poison_of.get(index), step, uses, target) for index, step in distinct]
+    launches = [_launch(index, poison_of.get(index), step, uses, builder.target) for index, step in distinct]
     return TrialPlan(plan, inputs, tuple(launches))
 
 
@@ -109,23 +114,34 @@ def _uses(graphs: Sequence[Graph], target: Target, options: Options) -> dict[str
     return uses
 
 
-def _merged(graphs: Sequence[Graph], target: Target, options: Options) -> Graph:
-    """Joins the nodes that bring new launches into one graph, in which each node reads inputs of its own."""
-    merged = Graph("trials", [], [], [], {}, {})
+def _merged(graphs: Sequence[Graph], target: Target, options: Options) -> tuple[Graph, Options]:
+    """Joins the nodes that bring new launches into one graph, in which each node reads inputs of its own.
+
+    Returned with the options that lower it as `options` lower the graphs; a choice is for a single one of these.
+    """
+    merged, chosen = Graph("trials", [], [], [], {}, {}), dict[str, NodeChoice]()
     tuning_keys: set[str] = set()
     for index, graph in enumerate(graphs):
         for node in graph.nodes:
-            single = _alone(graph, node, f"{index}:")
+            single = alone(graph, node, f"{index}:")
             if not single.inputs:
                 continue
-            keys = {step.tuning_key for step in lower(single, target, options).steps if step.tuning_key}
+            own = {single.outputs[0]: options.choice.of(node)} if options.choice else {}
+            steps = lower(single, target, _chosen_by(options, single, own)).steps
+            keys = {step.tuning_key for step in steps if step.tuning_key}
             if keys - tuning_keys:
                 tuning_keys |= keys
-                _append(merged, single)
-    return merged
+                chosen |= own
+                append(merged, single)
+    return merged, _chosen_by(options, merged, chosen)
 
 
-def _alone(graph: Graph, node: Node, prefix: str) -> Graph:
+def _chosen_by(options: Options, graph: Graph, nodes: Mapping[str, NodeChoice]) -> Options:
+    """The options with a choice for a graph made of chosen nodes; without one where they have none."""
+    return dataclasses.replace(options, choice=graph_choice(graph, nodes)) if options.choice else options
+
+
+def alone(graph: Graph, node: Node, prefix: str) -> Graph:
     """Makes a graph of one node, with the names of its tensors made unique by `prefix`."""
     names = [f"{prefix}{node.name}:{i}:{name}" if name else "" for i, name in enumerate(node.inputs)]
     output = f"{prefix}{node.output}"
@@ -138,7 +154,7 @@ def _alone(graph: Graph, node: Node, prefix: str) -> Graph:
     return Graph(node.name, inputs, [output], [copy], tensors, constants)
 
 
-def _append(merged: Graph, single: Graph) -> None:
+def append(merged: Graph, single: Graph) -> None:
     """Adds a graph of one node to the trials.
 
     Only the last node's output is an output of the graph; the others are kept layers, whose conversion follows right

@@ -9,17 +9,24 @@ import pytest
 
 from farm.config import deployment
 from farm.forecast import forecast
-from farm.jobs.forecast import forecast_for_file
+from farm.jobs.forecast import forecast_for_file, forecast_for_soc
+from farm.jobs.models.prepare import Prepared, prepare_all
 from farm.rows.forecast import ForecastRow
 from farm.rows.status import Status
 from farm.tables.forecast import forecast_tables
+from farm.tables.table import plain
 from farm.units.target_files import read_target_file
-from runtime.errors import ConfigError
+from farm.workspace import journal_file
+from runtime.errors import ConfigError, UnsupportedError
 from runtime.lowering.lower import Options, lower
+from runtime.selection.candidates import find_candidates
+from runtime.selection.costs import cost_key
 from runtime.target import Target
 from tests.farm.jobs.fleet.test_unit import probe
 from tests.farm.model.tiny_model import write_deployment
 from tests.runtime.graphs import GraphMaker
+from tuner.journal import Journal
+from tuner.trial import DRIVERS_CHOICE, Candidate, Trial, TrialStatus
 
 TARGET = Target(soc="x", abi="x", gpu_family="unknown", memory="buffer", allow_cpu=True)
 
@@ -115,7 +122,42 @@ def test_a_missing_target_file_is_named(tmp_path: Path) -> None:
 
 def test_tables_name_notes_and_totals(tmp_path: Path) -> None:
     _, row = rows(tmp_path, runtime="cpu+gpu")
-    operators, totals = forecast_tables(row)
+    operators, totals, choice = forecast_tables(row)
+    assert row.cheapest and [cells[-1] for cells in choice.rows] == [op.name for op in row.cheapest.operators]
     assert operators.title == "tiny on phone (gpu)"
     assert any("FLAT -> IMAGE" in cells[-1] for cells in operators.rows)
     assert dict(totals.rows)["multiply-accumulates"] == f"{row.macs:,}"
+
+
+def test_a_soc_that_is_not_plugged_in_is_forecast_from_facts_and_journals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal of a SoC of the same GPU family, in which images win, decides; costs say so."""
+    monkeypatch.chdir(tmp_path)
+    source = deployment.load(write_deployment(tmp_path))
+    (first,) = forecast_for_soc(source, "sdm845")
+    assert first.status == Status.OK and first.cost_origins == {"modelled": len(first.operators)}
+    assert first.predicted_ms == pytest.approx(sum(op.cost_ms or 0.0 for op in first.operators))
+    (model,) = prepare_all(source)
+    assert isinstance(model, Prepared)
+    twin = dataclasses.replace(TARGET, soc="sdm670", gpu_family="adreno-6xx", allow_cpu=False)
+    every = {cost_key(each): each for each in find_candidates(model.graph, twin).launches()}
+    with Journal(journal_file("sdm670"), "twin", {"gpu_family": "adreno-6xx"}) as journal:
+        for key, each in every.items():
+            trial = Trial(TrialStatus.OK, (1e5 if each.kernel.memory == "image" else 1e7,))
+            journal.add(each.kernel.name, key, Candidate(each.variant, DRIVERS_CHOICE), trial)
+    (row,) = forecast_for_soc(source, "sdm845")
+    assert row.cost_source == "sdm670" and set(row.cost_origins) == {"family"}
+    assert row.cheapest and row.cheapest.gap == pytest.approx(0.0, abs=1e-6)
+    assert row.cheapest.predicted_ms <= (row.predicted_ms or 0.0) + 1e-9
+    conv = next(op for op in row.cheapest.operators if op.type == "Conv")
+    assert (conv.runs_on, conv.alternative) == ("image", "buffer") and (conv.alternative_ms or 0.0) > 0
+    assert len(row.cheapest.conversions) <= (row.format_conversions or 0) + 2
+    text = "\n".join(map(plain, forecast_tables(row)))
+    assert "sdm670" in text and "Best other way" in text and "farm tune" in text
+
+
+def test_a_soc_of_which_nothing_is_known_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnsupportedError, match="its GPU is not known"):
+        list(forecast_for_soc(deployment.load(write_deployment(tmp_path)), "nosuch1"))

@@ -85,7 +85,7 @@ def test_what_was_tried_here_is_judged_by_its_own_times() -> None:
 
 
 def write(path: Path, fingerprint: str, family: str, times_ns: dict[Variant, float]) -> None:
-    with Journal(path, fingerprint, {"family": family}) as journal:
+    with Journal(path, fingerprint, {"gpu_family": family}) as journal:
         for each, ns in times_ns.items():
             trial = Trial(TrialStatus.OK if math.isfinite(ns) else TrialStatus.FAILED, (ns,))
             journal.add("conv", "launch", Candidate(each, (1, 1, 1)), trial)

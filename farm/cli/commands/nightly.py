@@ -14,7 +14,7 @@ A NIGHTLY.yml (only models is needed):
   models: [zoo://mobilenet_v1, my_net.yml]   # deployment files, from this file's folder
   units: [{soc: sdm845}, {device: host}]     # default: those that the deployment files are for
   jobs: [validate, benchmark, tune_check]
-  settings: {default: {}, untuned: {tuned: none, kernels: none}}
+  settings: {default: {}, untuned: {tuned: none, kernels: none, selection: none}}
   repeats: 6                                 # blocks of each case
   budget_minutes: 240                        # for each unit
   notify_command: [notify, --verdict]        # gets the verdict as JSON on standard input

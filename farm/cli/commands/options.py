@@ -100,16 +100,24 @@ def load_options(function: Function) -> Function:
     """How a model is loaded and executed; the function gets one LoadOptions as `load`."""
 
     @functools.wraps(function)
-    def called(tuned: Path | None, kernels: Path | None, memory: str | None, execution: Any, **others: Any) -> Any:
+    def called(
+        tuned: Path | None,
+        kernels: Path | None,
+        selection: Path | None,
+        memory: str | None,
+        execution: Any,
+        **others: Any,
+    ) -> Any:
         from farm.jobs.loading import LoadOptions
 
-        return function(load=LoadOptions(tuned, kernels, memory, execution), **others)
+        return function(load=LoadOptions(tuned, kernels, memory, execution, selection), **others)
 
     default = "[default: the file that tuning left in build/, if any]"
     return _with_options(  # type: ignore[no-any-return]
         execution_options(called),
         click.option("--tuned", metavar="FILE|none", type=FILE, help=f"Tuned parameters.  {default}"),
         click.option("--kernels", metavar="FILE|none", type=FILE, help=f"Compiled kernels.  {default}"),
+        click.option("--selection", metavar="FILE|none", type=FILE, help=f"Where and how operators run.  {default}"),
         memory_option,
     )
 

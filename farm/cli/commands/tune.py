@@ -26,6 +26,12 @@ LEVELS = ("quick", "normal", "exhaustive")
     type=click.FloatRange(0),
     help="Wall time for each model, all included.  [default: a search of 18 (quick), 180 (normal), unlimited]",
 )
+@click.option(
+    "--selection/--no-selection",
+    default=True,
+    show_default=True,
+    help="First choose, by measured cost, where and how each operator runs; a quarter of the search time.",
+)
 @click.option("--fresh", is_flag=True, help="Takes nothing over from earlier searches; their journal stays.")
 @click.option(
     "--repeat",
@@ -44,6 +50,8 @@ LEVELS = ("quick", "normal", "exhaustive")
 def command(**given: Any) -> CommandResult:
     """Tune the kernels of models for a SoC; without MODEL.yml, of all in models/.
 
+    First chooses for the whole graph where each operator runs (buffers, images, CPU where the file allows it) and with
+    which algorithm, from measured costs, and goes on with that plan where whole processes show it to be no slower.
     Tries kernel variants and local sizes where the models' time is, and keeps what beats the default beyond the noise.
     Writes the tuned parameters and the compiled kernels to build/<library>/opencl, runs each model with and without
     them in turns, and says what was gained. What was measured is remembered: an interrupted search goes on when the

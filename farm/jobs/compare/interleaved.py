@@ -47,10 +47,14 @@ class PlanFile:
 
 @dataclasses.dataclass(frozen=True)
 class TunedFiles:
-    """The artifacts that a plan is loaded with; none stand for the default of every launch."""
+    """The artifacts that a plan is loaded with; none stand for the default of every launch.
+
+    `plan`: the plan itself, where that is another one than most ways have.
+    """
 
     tuned: Path | None = None
     kernels: Path | None = None
+    plan: PlanFile | None = None
 
 
 DEFAULTS = TunedFiles()
@@ -156,7 +160,8 @@ def _rehearse(opened: OpenUnit, plan_file: PlanFile, files: TunedFiles, data: Te
             own.session.command("save_kernels", file=kernels.name)
             own.transport.pull(kernels.name, kernels)
             files = dataclasses.replace(files, kernels=kernels)
-        return _Rehearsal(files, load, first_ms, round_ms, own.read_outputs(plan_file.plan))
+        outputs = own.read_outputs((files.plan or plan_file).plan)
+        return _Rehearsal(files, load, first_ms, round_ms, outputs)
 
 
 def _one_process_each(
@@ -182,6 +187,7 @@ def _one_process_each(
 @contextlib.contextmanager
 def _loaded(opened: OpenUnit, plan_file: PlanFile, files: TunedFiles) -> Iterator[tuple[OpenUnit, LoadAnswer]]:
     with opened.twin() as own:
+        plan_file = files.plan or plan_file
         artifacts, limited = (files.tuned, files.kernels), plan_file.limit_kernel_time
         yield own, own.load(plan_file.path, *artifacts, limited, execution=plan_file.execution)
 

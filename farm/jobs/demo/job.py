@@ -31,7 +31,7 @@ from farm.tables.run import artifact_lines, run_tables
 from farm.tables.table import Table, milliseconds
 from farm.tables.tune import outcome_lines, tune_table
 
-_UNTUNED = LoadOptions(tuned=NO_ARTIFACT, kernels=NO_ARTIFACT)
+_UNTUNED = LoadOptions(tuned=NO_ARTIFACT, kernels=NO_ARTIFACT, selection=NO_ARTIFACT)
 _RUN = RunOptions(validate=True, load=_UNTUNED)
 _BENCHMARK = BenchmarkOptions(rounds=20, load=_UNTUNED)
 _SLOWEST = 5

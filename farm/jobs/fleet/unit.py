@@ -27,6 +27,7 @@ from farm.config.inventory import Unit
 from farm.farmrt.answers import LoadAnswer, OpenClAnswer, ProbeAnswer, RunAnswer
 from farm.farmrt.session import Session
 from farm.farmrt.unit_file_store import UnitFileStore
+from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
 from farm.jobs.fleet import round_limit
 from farm.jobs.fleet.health_check import check_unit
 from farm.jobs.fleet.opencl_library import check_opencl, find_opencl
@@ -45,6 +46,7 @@ from farm.units import facts_cache, health, target_files
 from farm.workspace import Workspace, data_file, operators_file
 from runtime.custom.c_library import abi_key, c_kernels, operators_library
 from runtime.errors import DeadlineError, JobError, UnsupportedError
+from runtime.lowering.choice import GraphChoice
 from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
@@ -124,6 +126,19 @@ class OpenUnit:
         workspace, names = Workspace(library), (self.unit.abi, self.device_model, self.unit.soc)
         return workspace.tuned_file(*names), workspace.kernels_file(*names)
 
+    def selection_file(self, library: str) -> Path:
+        """Where a library's kept choices for this unit lie, or would."""
+        return Workspace(library).selection_file(self.unit.abi, self.device_model, self.unit.soc)
+
+    def choice_in_force(
+        self, prepared: Prepared, runtime: Runtime, target: Target, memory: str | None = None
+    ) -> PlannedChoice:
+        """The kept choice that a model's plan is made by here; none where the user wants a memory type throughout."""
+        if memory:
+            return DEFAULT_PLAN
+        files = [self.selection_file(prepared.deployment.library_name)]
+        return choice_of_files(files, prepared, runtime, target)
+
     @contextlib.contextmanager
     def twin(
         self, environment: Mapping[str, str] | None = None, round_limit_s: float | None = None
@@ -185,12 +200,17 @@ class OpenUnit:
         runtime: Runtime,
         target: Target,
         keep_layers: bool = False,
+        choice: GraphChoice | None = None,
+        kind: str = "",
         cpu: CpuChoice | None = None,
     ) -> tuple[Plan, Path]:
-        """Lowers a model, as tuning chose; returns the plan and the file below the build folder that is its own."""
-        options = prepared.options(keep_layers)
+        """Lowers a model, by a choice or as tuning chose for the CPU where one is given.
+
+        Returns the plan and the file below the build folder that is its own, or that of another `kind`.
+        """
+        options = prepared.options(keep_layers, choice)
         plan = plans.lowered(prepared, target, dataclasses.replace(options, cpu=cpu.options) if cpu else options)
-        kind = f"{runtime}.layers" if keep_layers else runtime
+        kind = kind or (f"{runtime}.layers" if keep_layers else runtime)
         workspace = Workspace(prepared.deployment.library_name)
         path = workspace.plan_file(prepared.name, self.unit.abi, self.unit.soc, kind)
         return plan, plans.own_file(path, target, self.unit.name)

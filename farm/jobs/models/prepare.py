@@ -29,6 +29,7 @@ from runtime.errors import ConfigError, ModelError, UnsupportedError
 from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.importers.custom_nodes import CustomNames
+from runtime.lowering.choice import GraphChoice
 from runtime.lowering.lower import Options
 from runtime.passes.pipeline import PassReport
 from runtime.types import OriginFormat, Precision
@@ -66,9 +67,10 @@ class Prepared:
     custom: CustomNames
     framework: FrameworkModel | None = None
 
-    def options(self, keep_layers: bool = False) -> Options:
-        """What the deployment file asks of the lowering."""
-        return Options(winograd=self.settings.winograd, obfuscate=self.settings.obfuscate, keep_layers=keep_layers)
+    def options(self, keep_layers: bool = False, choice: GraphChoice | None = None) -> Options:
+        """What the deployment file asks of the lowering, and the choice that it obeys; None: its own rules."""
+        winograd, obfuscate = self.settings.winograd, self.settings.obfuscate
+        return Options(winograd=winograd, obfuscate=obfuscate, keep_layers=keep_layers, choice=choice)
 
     def with_execution(self, execution: Execution) -> Prepared:
         """The same model, executed so; what is not given there stays as the deployment file says."""

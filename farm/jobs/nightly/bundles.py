@@ -112,6 +112,7 @@ def leave_bundle(
         "weights": data_file(loaded.plan_file),
         "tuned": loaded.tuned,
         "kernels": loaded.kernels,
+        "selection": loaded.planned.file,
     }
     return bundles.archive.leave(manifest, {role: path for role, path in paths.items() if path})
 

@@ -76,7 +76,7 @@ def _test_data(model: Prepared | Failed) -> TestData | None:
 
 def _load_options(nightly: NightlyConfiguration, setting: Setting) -> LoadOptions:
     files = _file(nightly, setting.tuned), _file(nightly, setting.kernels)
-    return LoadOptions(*files, setting.memory, setting.execution)
+    return LoadOptions(*files, setting.memory, setting.execution, _file(nightly, setting.selection))
 
 
 def _file(nightly: NightlyConfiguration, word: str | None) -> Path | None:

@@ -264,6 +264,7 @@ class UnitNight:
             memory_bytes=load.memory,
             tuned=load.tuned_use,
             kernels=load.kernels_use,
+            selection=examined.loaded.planned.use,
             **dict(examined.execution),
         )
 

@@ -84,10 +84,14 @@ class Draft:
         return self.accepting(self.models)
 
     def accepting(self, accepted: Iterable[Tuned]) -> Table:
-        """What is in force, with the launches of the accepted models; a launch that was unknown has its default."""
+        """What is in force, with the launches of the accepted models; a launch that was unknown has its default.
+
+        Launches of a plan that was not accepted stay out.
+        """
+        accepted = list(accepted)
         wanted = {verdict.launch.key for model in accepted for verdict in model.verdicts}
         table = dict(self.in_force)
-        for verdict in _measured(self.models):
+        for verdict in _measured(model for model in self.models if model in accepted or not model.is_new_plan):
             if verdict.launch.key in wanted or math.isnan(verdict.default_ns):
                 table[verdict.launch.key] = entry_of(verdict)
             elif verdict.launch.key not in table:
@@ -95,12 +99,20 @@ class Draft:
         return table
 
     def changes(self, model: Tuned) -> bool:
-        """Whether a launch of the model would be another one than what is in force, or than the default."""
-        return any(_choice(entry_of(verdict)) != _choice(self._known(verdict)) for verdict in _measured([model]))
+        """Whether its plan, or a launch, would be another one than what is in force, or than the default."""
+        return model.is_new_plan or any(
+            _choice(entry_of(verdict)) != _choice(self._known(verdict)) for verdict in _measured([model])
+        )
 
     def differs_from_default(self, model: Tuned) -> bool:
-        """Whether what is in force for the model is anything but the default of every launch."""
-        return any(_choice(self._known(verdict)) != _choice(_default_entry(verdict)) for verdict in model.verdicts)
+        """Whether what is in force for the model is anything but the default plan and the default of every launch."""
+        if model.is_new_plan:
+            return model.in_force.choice is not None or any(
+                step.tuning_key in self.in_force for step in model.in_force.plan.steps
+            )
+        return model.in_force.choice is not None or any(
+            _choice(self._known(verdict)) != _choice(_default_entry(verdict)) for verdict in model.verdicts
+        )
 
     def _known(self, verdict: LaunchVerdict) -> TunedEntry:
         """What is in force for a launch: the default where no table says otherwise."""
@@ -130,10 +142,13 @@ def publish_draft(
 ) -> None:
     """Publishes the table for the accepted models. Where that changes nothing, the files stay as they are."""
     destination, table = proposed.destination, proposed.accepting(accepted)
-    if table == proposed.in_force and destination.kernels_file.is_file():
+    has_new_plan = any(model.is_new_plan for model in accepted)
+    if table == proposed.in_force and destination.kernels_file.is_file() and not has_new_plan:
         return
     tuned = destination.tuned_set(table)
-    kernels = proposed.kernels if table == proposed.table else _compiled(opened, proposed.models, tuned)
+    used = [model if model in accepted else model.as_before for model in proposed.models]
+    is_proposed = table == proposed.table and used == list(proposed.models)
+    kernels = proposed.kernels if is_proposed else _compiled(opened, used, tuned)
     record = _record(opened, proposed, accepted, evidence, settings)
     opened.lease.check(certain=True)  # a successor may have published since
     artifacts.publish(destination.tuned_file, tuned, destination.kernels_file, _with_others(proposed, kernels), record)

@@ -25,10 +25,11 @@ from farm.jobs.tune.proof import Proof
 from farm.jobs.tune.publication import Published, prove_and_publish
 from farm.jobs.tune.repeatability import agreements
 from farm.jobs.tune.search import SearchOptions, Tuned, search_models
+from farm.jobs.tune.selecting import ChoiceOnce
 from farm.jobs.tune.shared_search import SharedSearch
 from farm.jobs.tune.wall_budget import WallBudget
 from farm.rows.row import Provenance, row_fingerprint
-from farm.rows.run import RunFigures
+from farm.rows.run import NoFile, RunFigures, SelectionUse
 from farm.rows.tune import TuneFigures, TuneResult, TuneRow, TuningAgreement
 from farm.workspace import data_file
 
@@ -88,6 +89,7 @@ class _Tuning:
         self._searches: list[SharedSearch[list[Tuned]]] = [SharedSearch(units) for _ in range(options.repeat)]
         self._searched: WeakKeyDictionary[OpenUnit, list[Tuned]] = WeakKeyDictionary()
         self._further: WeakKeyDictionary[OpenUnit, list[list[Tuned]]] = WeakKeyDictionary()
+        self._choices = [ChoiceOnce() for _ in range(options.repeat)]
         self._walls: WeakKeyDictionary[OpenUnit, WallBudget | None] = WeakKeyDictionary()
         self._published: dict[tuple[str, Destination], Published] = {}
         self._publishing = threading.Lock()
@@ -110,13 +112,18 @@ class _Tuning:
             device_model=opened.device_model,
             provenance=_provenance(opened, tuned, published.files),
             throttling=proof.throttling,
-            figures=_run_figures(proof.new, model.settings.execution),
+            figures=_run_figures(proof.new, model.settings.execution, self._selection(opened, model, tuned)),
             comparison=proof.validation.comparison,
             tuning=_tune_figures(tuned, published.files, proof, agreed),
         )
 
+    def _selection(self, opened: OpenUnit, model: Prepared, tuned: Tuned) -> SelectionUse | NoFile:
+        """The choice that is in force now."""
+        return opened.choice_in_force(model, "gpu", tuned.target, self._options.search.memory).use
+
     def _search(self, opened: OpenUnit, number: int, wall: WallBudget | None) -> list[Tuned]:
-        return search_models(opened, self._models, self._options.search, self._searches[number], wall)
+        shared, choices = self._searches[number], self._choices[number]
+        return search_models(opened, self._models, self._options.search, shared, wall, choices)
 
     def _further_searches(self, opened: OpenUnit) -> list[list[Tuned]]:
         """What the searches after the first found, which are made when the first is published."""
@@ -160,7 +167,7 @@ def _provenance(opened: OpenUnit, tuned: Tuned, files: TunedFiles) -> Provenance
     )
 
 
-def _run_figures(measured: Measured, execution: Execution) -> RunFigures:
+def _run_figures(measured: Measured, execution: Execution, selection: SelectionUse | NoFile) -> RunFigures:
     """The figures of the tuned model."""
     load = measured.load
     return RunFigures(
@@ -170,6 +177,7 @@ def _run_figures(measured: Measured, execution: Execution) -> RunFigures:
         memory_bytes=load.memory,
         tuned=load.tuned_use,
         kernels=load.kernels_use,
+        selection=selection,
         **dict(execution_figures(load, execution)),
     )
 
@@ -196,4 +204,5 @@ def _tune_figures(tuned: Tuned, files: TunedFiles, proof: Proof, agreed: tuple[T
         slow_state_ratio=tuned.states.ratio if tuned.states else None,
         slow_state_share=tuned.states.slow_share if tuned.states else None,
         agreements=agreed,
+        choice=tuned.chosen.figures if tuned.chosen else None,
     )

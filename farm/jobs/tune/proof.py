@@ -7,9 +7,10 @@ import math
 
 from farm.artifacts import ModelRecord
 from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, PlanFile, TunedFiles, measure_in_turns
-from farm.jobs.fleet.unit import OpenUnit
+from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import TestData
 from farm.jobs.tune.search import Tuned
+from farm.jobs.tune.selecting import PlanVersion
 from farm.jobs.validate import Validation, compare_outputs
 from farm.rows.row import Ending, Throttling
 from farm.rows.status import Status
@@ -71,23 +72,33 @@ def prove(
 ) -> Proof:
     """Measures a model in all three ways and decides; `in_force` is None where that is the default, or the new one.
 
-    `ends_s`: when it must have ended, by the monotonic clock; too few processes until then prove nothing.
+    Each way has its own plan. `ends_s`: when it must have ended, by the monotonic clock; too few processes until then
+    prove nothing.
     """
     opened.progress.stage(f"{tuned.prepared.name}: default against {'in force and ' if in_force else ''}tuned")
-    settings = tuned.prepared.settings
-    plan_file = PlanFile(tuned.plan, tuned.plan_file, settings.limit_opencl_kernel_time, settings.execution)
-    ways = [DEFAULTS, *([in_force] if in_force else []), new]
+    default_way = DEFAULTS if tuned.version.choice is None else TunedFiles(plan=_default_plan(opened, tuned))
+    if in_force and tuned.is_new_plan:
+        in_force = dataclasses.replace(in_force, plan=tuned.in_force.file(tuned.prepared))
+    ways = [default_way, *([in_force] if in_force else []), new]
+    plan_file = tuned.version.file(tuned.prepared)
     (default, *others), throttling = measure_in_turns(opened, plan_file, ways, data, _effort(tuned, ends_s))
     incumbent, measured = (others[0] if in_force else None), others[-1]
     validation = compare_outputs(tuned.prepared, "gpu", data.expected, measured.outputs)
     ending = _ending(validation, measured)
     on_incumbent = measured.over(incumbent) if incumbent else None
-    outcome, reason = tuning_outcome(bool(tuned.won), ending, throttling, measured.over(default), on_incumbent)
+    outcome, reason = tuning_outcome(tuned.has_news, ending, throttling, measured.over(default), on_incumbent)
     return Proof(outcome, reason, ending, validation, default, incumbent, measured, throttling)
 
 
+def _default_plan(opened: OpenUnit, tuned: Tuned) -> PlanFile:
+    """The plan that a unit without any file of tuning runs."""
+    plan, plan_file = opened.plan(tuned.prepared, "gpu", tuned.target, kind="gpu.default")
+    write_plan(plan, plan_file)
+    return PlanVersion(plan, plan_file, None).file(tuned.prepared)
+
+
 def _effort(tuned: Tuned, ends_s: float) -> Effort:
-    return dataclasses.replace(Effort() if tuned.won else ONE_EACH, ends_s=ends_s)
+    return dataclasses.replace(Effort() if tuned.has_news else ONE_EACH, ends_s=ends_s)
 
 
 def tuning_outcome(
@@ -96,7 +107,7 @@ def tuning_outcome(
     """What to do with the new parameters. They must win beyond the noise, against both.
 
     Args:
-        won: whether any launch has a winner beside its default.
+        won: whether any launch has a winner beside its default, or the plan is another one.
         gain: new over default; `on_incumbent`: new over what is in force, None without any.
     """
     if not won:

@@ -13,6 +13,7 @@ from farm.jobs.compare.interleaved import TunedFiles
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
 from farm.jobs.tune.collect import Draft, draft, publish_draft
+from farm.jobs.tune.keeping import keep_choice
 from farm.jobs.tune.proof import THE_SAME, Proof, prove
 from farm.jobs.tune.search import Tuned
 from farm.jobs.tune.wall_budget import WallBudget
@@ -43,7 +44,8 @@ class Published:
             raise proof
         if opened.unit.name == self.unit:
             return proof
-        own = prove(opened, tuned, self.files, None, self.data[tuned.prepared.name])
+        in_force = tuned if proof.outcome == TuneOutcome.NEW else tuned.as_before
+        own = prove(opened, in_force, self.files, None, self.data[tuned.prepared.name])
         return dataclasses.replace(own, outcome=proof.outcome, reason=proof.reason)
 
 
@@ -73,6 +75,9 @@ def prove_and_publish(
     accepted = [tuned for tuned, proof in proved if proof.outcome == TuneOutcome.NEW]
     evidence = [proof.evidence(tuned) for tuned, proof in proved if tuned in accepted or not proposed.in_force]
     publish_draft(opened, proposed, accepted, evidence, settings)
+    for tuned, proof in proved:
+        if tuned in accepted and tuned.is_new_plan:
+            keep_choice(opened, tuned, proof)
     return Published(opened.unit.name, proposed.destination.files, proofs, data)
 
 

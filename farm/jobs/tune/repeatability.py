@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from farm.jobs.compare.interleaved import PlanFile, TunedFiles, measure_in_turns
+from farm.jobs.compare.interleaved import TunedFiles, measure_in_turns
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
 from farm.jobs.tune.collect import draft
@@ -25,11 +25,9 @@ def agreements(opened: OpenUnit, tunings: Sequence[Tuned], data: TestData) -> tu
 def _measured(opened: OpenUnit, tunings: Sequence[Tuned], data: TestData) -> list[TuningAgreement]:
     first, *others = tunings
     opened.progress.stage(f"{first.prepared.name}: the tables of {len(tunings)} tunings in turns")
-    settings = first.prepared.settings
-    plan_file = PlanFile(first.plan, first.plan_file, settings.limit_opencl_kernel_time, settings.execution)
     with TemporaryDirectory() as folder:
         files = [_files(opened, tuned, Path(folder, str(number))) for number, tuned in enumerate(tunings)]
-        (of_first, *of_others), throttling = measure_in_turns(opened, plan_file, files, data)
+        (of_first, *of_others), throttling = measure_in_turns(opened, first.version.file(first.prepared), files, data)
     ratios = [measured.over(of_first) for measured in of_others]
     return [
         _agreement(first, other).model_copy(
@@ -45,7 +43,8 @@ def _measured(opened: OpenUnit, tunings: Sequence[Tuned], data: TestData) -> lis
 
 def _files(opened: OpenUnit, tuned: Tuned, folder: Path) -> TunedFiles:
     folder.mkdir()
-    return TunedFiles(*draft(opened, tuned.prepared.deployment.library_name, [tuned]).write(folder))
+    files = draft(opened, tuned.prepared.deployment.library_name, [tuned]).write(folder)
+    return TunedFiles(*files, plan=tuned.version.file(tuned.prepared))
 
 
 def _agreement(first: Tuned, other: Tuned) -> TuningAgreement:

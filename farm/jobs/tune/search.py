@@ -10,12 +10,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from farm.config.execution import Execution
+from farm.jobs.choices.costs import trials_fingerprint
+from farm.jobs.compare.interleaved import TunedFiles
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared
+from farm.jobs.tune.selecting import BUDGET_SHARE, Budget, ChoiceOnce, Chosen, PlanVersion, Selecting
 from farm.jobs.tune.shared_search import SharedSearch
-from farm.jobs.tune.trials import WORKSPACE, UnitTrials, trials_on, use_name
+from farm.jobs.tune.trials import UnitTrials, trials_on, use_name
 from farm.jobs.tune.wall_budget import WallBudget
-from runtime.artifacts import fingerprint_of
+from farm.workspace import journal_file
 from runtime.errors import UnsupportedError
 from runtime.lowering.lower import Options
 from runtime.plan.plan import Plan
@@ -31,6 +34,7 @@ from tuner.verdict import LaunchVerdict
 
 Key = tuple[Target, Options, Execution]  # models with the same are searched together
 
+LEAST_CHOICE_S = 0.25  # device time in which one trial plan may be built and timed
 LEAST_TRIAL_S = 0.05  # device time of the fastest trials: a program is built, a launch repeated
 
 
@@ -43,6 +47,7 @@ class SearchOptions:
         memory: memory type, None for the unit's own.
         fresh: nothing is taken over from the journal.
         wall_s: wall time for each model, everything included; None for no limit beyond that of the search.
+        selection: whether where and how operators run is chosen first, over the whole graph.
     """
 
     level: str = "quick"
@@ -50,11 +55,17 @@ class SearchOptions:
     memory: str | None = None
     fresh: bool = False
     wall_s: float | None = None
+    selection: bool = True
 
     @property
     def seconds(self) -> float:
         """Device time for each model."""
         return LEVELS[self.level].budget_s if self.budget_s is None else self.budget_s
+
+    @property
+    def selects(self) -> bool:
+        """Whether there is a choice: not where the user wants one memory type throughout, nor with hardly any time."""
+        return self.selection and self.memory is None and self.seconds * BUDGET_SHARE >= LEAST_CHOICE_S
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,16 +73,52 @@ class Tuned:
     """What was found for one model: its plan, a verdict for each of its launches, and what that took.
 
     `trials` and `device_s` count what this search measured for the model's launches, also where others share them.
+    `in_force` is the plan that units run so far, `chosen` what came of the choice over the graph: None without one.
     `states` are the unit's two speeds during the search, None where it had one.
     """
 
     prepared: Prepared
-    plan: Plan
-    plan_file: Path
-    verdicts: tuple[LaunchVerdict, ...]
-    trials: int
-    device_s: float
+    in_force: PlanVersion
+    verdicts: tuple[LaunchVerdict, ...] = ()
+    trials: int = 0
+    device_s: float = 0.0
+    chosen: Chosen | None = None
     states: SpeedStates | None = None
+
+    @property
+    def version(self) -> PlanVersion:
+        """The plan that is tuned."""
+        return self.chosen.version if self.chosen else self.in_force
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that is tuned."""
+        return self.version.plan
+
+    @property
+    def plan_file(self) -> Path:
+        """Where that plan lies."""
+        return self.version.plan_file
+
+    @property
+    def options(self) -> Options:
+        """How the plan that is tuned was lowered."""
+        return self.prepared.options(choice=self.version.choice)
+
+    @property
+    def is_new_plan(self) -> bool:
+        """Whether another plan than the one in force is tuned."""
+        return self.version.choice != self.in_force.choice
+
+    @property
+    def has_news(self) -> bool:
+        """Whether any launch has a winner beside its default, or the plan is another one."""
+        return bool(self.won) or self.is_new_plan
+
+    @property
+    def as_before(self) -> Tuned:
+        """The model with the plan in force, which nothing is known of."""
+        return Tuned(self.prepared, self.in_force) if self.is_new_plan else self
 
     @property
     def target(self) -> Target:
@@ -84,23 +131,24 @@ class Tuned:
         return sum(verdict.won for verdict in self.verdicts)
 
 
-def journal_file(soc: str) -> Path:
-    """Where the trials of a SoC are remembered."""
-    return WORKSPACE.folder / f"{soc}.jsonl"
-
-
 def search_models(
     opened: OpenUnit,
     models: Sequence[Prepared],
     options: SearchOptions,
     shared: SharedSearch[list[Tuned]],
     wall: WallBudget | None = None,
+    choices: ChoiceOnce | None = None,
 ) -> list[Tuned]:
-    """Searches the launches of all models that run on the unit, within the wall time; the others are left out."""
+    """Chooses the plans of all models that run on the unit, and searches their launches, within the wall time.
+
+    The other models are left out.
+    """
     lowered = [tuned for model in models if (tuned := _lowered(opened, model, options.memory))]
+    if options.selects:
+        lowered = [_chosen(opened, tuned, options, wall, choices or ChoiceOnce()) for tuned in lowered]
     groups: dict[Key, list[Tuned]] = {}
     for tuned in lowered:
-        key = (tuned.target, tuned.prepared.options(), tuned.prepared.settings.execution)
+        key = (tuned.target, tuned.options, tuned.prepared.settings.execution)
         groups.setdefault(key, []).append(tuned)
     searches = (_search(opened, key, group, options, shared, wall) for key, group in groups.items())
     return [tuned for group in searches for tuned in group]
@@ -109,11 +157,27 @@ def search_models(
 def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> Tuned | None:
     """A model that is not searched yet; None where it cannot run: its own row says why."""
     try:
-        plan, plan_file = opened.plan(model, "gpu", opened.target(model, "gpu", memory))
+        target = opened.target(model, "gpu", memory)
+        choice = opened.choice_in_force(model, "gpu", target, memory).choice
+        plan, plan_file = opened.plan(model, "gpu", target, choice=choice)
     except UnsupportedError:
         return None
     write_plan(plan, plan_file)
-    return Tuned(model, plan, plan_file, (), 0, 0.0)
+    return Tuned(model, PlanVersion(plan, plan_file, choice))
+
+
+def _chosen(
+    opened: OpenUnit, tuned: Tuned, options: SearchOptions, wall: WallBudget | None, choices: ChoiceOnce
+) -> Tuned:
+    """A model with the plan that is worth tuning: the cheapest one, where it is no slower than the one in force."""
+    measured_by_s, proved_by_s = wall.selection_ends_s() if wall else (math.inf, math.inf)
+    budget = Budget(options.seconds * BUDGET_SHARE, measured_by_s, proved_by_s)
+    in_force = opened.artifact_files(tuned.prepared.deployment.library_name)
+    tuned_file, kernels_file = (path if path.is_file() else None for path in in_force)
+    files = TunedFiles(tuned_file, kernels_file)
+    selecting = Selecting(opened, tuned.prepared, tuned.target, tuned.in_force, files, budget, options.fresh)
+    key = (id(tuned.prepared), tuned.target, tuned.in_force.choice)
+    return dataclasses.replace(tuned, chosen=choices.made(key, selecting.chosen))
 
 
 def _search(
@@ -139,7 +203,8 @@ def _search(
 
     def bring() -> UnitTrials:
         opened.progress.stage(f"trial plan of {', '.join(tuned.prepared.name for tuned in group)}")
-        return trials_on(opened, [tuned.prepared for tuned in group], group[0].target, group[0].prepared.name)
+        models = [tuned.prepared for tuned in group]
+        return trials_on(opened, models, group[0].target, group[0].options, group[0].prepared.name)
 
     def lead(pool: DevicePool, trials: UnitTrials) -> list[Tuned]:
         return _led(opened, pool, trials, group, options, ends_s)
@@ -156,15 +221,20 @@ def _led(
     ends_s: float,
 ) -> list[Tuned]:
     target = group[0].target
-    provenance = {"date": datetime.datetime.now(datetime.UTC).date().isoformat(), "family": target.gpu_family}
-    execution = group[0].prepared.settings.execution
-    valid_for = _trials_of(target, execution)
-    known = () if options.fresh else foreign_trials(sorted(WORKSPACE.folder.glob("*.jsonl")), valid_for)
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    provenance = {"date": date, "gpu_family": target.gpu_family}
+    fingerprint = trials_fingerprint(target, group[0].prepared.settings.execution)
+    known = (
+        ()
+        if options.fresh
+        else foreign_trials(sorted(journal_file(opened.unit.soc).parent.glob("*.jsonl")), fingerprint)
+    )
     relatives = relatives_of(target.gpu_family, known)
-    with Journal(journal_file(opened.unit.soc), valid_for, provenance, options.fresh) as journal:
+    with Journal(journal_file(opened.unit.soc), fingerprint, provenance, options.fresh) as journal:
         _say(journal, opened.progress.stage)
         budget_s = options.seconds * len(group)
-        left_s = min(budget_s - trials.prepare_s, ends_s - time.monotonic())
+        choosing_s = sum(tuned.chosen.figures.device_s for tuned in group if tuned.chosen)
+        left_s = min(budget_s - choosing_s - trials.prepare_s, ends_s - time.monotonic())
         if budget_s > 0 >= left_s:
             opened.progress.stage(
                 f"the budget of {budget_s:g} s is spent: building and running the defaults once took "
@@ -176,12 +246,6 @@ def _led(
     if outcome.states:
         opened.progress.stage(f"{outcome.states}; each candidate was compared with the default in the same state")
     return [_with_verdicts(tuned, outcome, trials) for tuned in group]
-
-
-def _trials_of(target: Target, execution: Execution) -> str:
-    """What trials in a journal are valid for: the device, and the hints under which it works faster or slower."""
-    digest = fingerprint_of(target).digest
-    return f"{digest},{execution.hints}" if execution.hints else digest
 
 
 def _expansion(target: Target) -> Expand:

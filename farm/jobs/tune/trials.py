@@ -13,15 +13,15 @@ from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import TrialAnswer
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared
-from farm.workspace import Workspace
+from farm.workspace import TUNING
 from runtime.errors import DeadlineError, DeviceError, ProcessEndedError
+from runtime.lowering.builder import Options
 from runtime.lowering.trials import TrialLaunch, TrialPlan, trial_plan
 from runtime.target import Target
 from tuner.space import default_candidate
 from tuner.surroundings import launches_before
 from tuner.trial import Candidate, Trial, TrialStatus
 
-WORKSPACE = Workspace("tuning")  # trial plans belong to no library
 LEAST_TRIAL_DEADLINE_S = 5.0
 LOOK_S = 10.0
 REST = RetryPolicy()
@@ -127,11 +127,11 @@ class UnitTrials:
         self._opened.first_round()
 
 
-def trials_on(opened: OpenUnit, models: Sequence[Prepared], target: Target, name: str) -> UnitTrials:
+def trials_on(opened: OpenUnit, models: Sequence[Prepared], target: Target, options: Options, name: str) -> UnitTrials:
     """Lowers the distinct launches of some models with one target and options, and brings them to the unit."""
     graphs = [dataclasses.replace(model.graph, name=use_name(model)) for model in models]
-    lowered = trial_plan(graphs, target, models[0].options())
-    plan_file = WORKSPACE.plan_file(name, opened.unit.abi, opened.unit.soc, "gpu")
+    lowered = trial_plan(graphs, target, options)
+    plan_file = TUNING.plan_file(name, opened.unit.abi, opened.unit.soc, "gpu")
     write_plan(lowered.plan, plan_file)
     return UnitTrials(opened, lowered, plan_file, execution=models[0].settings.execution)
 

@@ -55,7 +55,9 @@ def check_tuned(
         return TunedCheck(NO_FILES)
     if damage := _damage(tuned_file, kernels_file):
         return TunedCheck(damage)
-    plan, plan_file = opened.plan(prepared, runtime, opened.target(prepared, runtime, memory))
+    target = opened.target(prepared, runtime, memory)
+    choice = opened.choice_in_force(prepared, runtime, target, memory).choice
+    plan, plan_file = opened.plan(prepared, runtime, target, choice=choice)
     write_plan(plan, plan_file)
     model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned_file)
     kernels_file = kernel_trial.choose(opened, model, kernels_file, put_aside=True).file

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 PROOF_SHARE = 0.4  # of the time that is left after the trial plan was made: compiling, and processes that run in turns
 
+SELECTION_SHARE = 0.25  # of the time that is left: half for measuring what may be chosen, half for whole processes
+
 
 @dataclasses.dataclass
 class WallBudget:
@@ -19,12 +21,19 @@ class WallBudget:
 
     def __post_init__(self) -> None:
         self._ends_s = self.clock() + self.seconds
-        self._searched = self._proved = 0
+        self._selected = self._searched = self._proved = 0
 
     @property
     def left_s(self) -> float:
         """What is left; never negative."""
         return max(self._ends_s - self.clock(), 0.0)
+
+    def selection_ends_s(self) -> tuple[float, float]:
+        """When measuring for the choice of the next model's plan must end, and when its proof, by the clock."""
+        share = SELECTION_SHARE * self.left_s / max(self.models - self._selected, 1)
+        self._selected += 1
+        begin_s = self.clock()
+        return begin_s + share / 2, begin_s + share
 
     def search_ends_s(self, models: int) -> float:
         """When the search of the next models must end, by the clock; those after them keep their share."""

@@ -54,7 +54,7 @@ def tuned_row(say: Any, *more: str) -> dict[str, Any]:
 
 
 def test_tuning_leaves_two_files_that_are_used(say: Any) -> None:
-    row = tuned_row(say, "--budget", "3")
+    row = tuned_row(say, "--budget", "3", "--no-selection")
     assert row["default_ms"] > 0 and row["tuned_ms"] > 0 and row["device_s"] > 0
     assert row["trials"] >= row["launches"], "a busy machine tries no more than the defaults in so little time"
     assert set(row["hashes"]) == {"farmrt", "plan", "weights", "tuned", "kernels"}
@@ -167,7 +167,7 @@ def test_a_launch_that_does_half_its_work_is_wrong_though_the_rest_was_right_bef
     source = deployment.load(Path("tiny.yml"))
     prepared = prepare(source, "tiny", fetch.Fetcher(source))
     with open_unit(inventory.HOST) as opened:
-        trials = trials_on(opened, [prepared], opened.target(prepared, "gpu", memory), "tiny")
+        trials = trials_on(opened, [prepared], opened.target(prepared, "gpu", memory), prepared.options(), "tiny")
         halved = 0
         for launch in trials.launches:
             one = Candidate(launch.variant, (1, 1, 1))

@@ -163,7 +163,11 @@ REFUSALS = {
         "1.5",
         "18: models.net.validation_threshold.CPU: '1.5' is not accepted: should be less than",
     ),
-    "winograd": ("winograd: 2", "winograd: 3", "17: models.net.winograd: 3 is no output tile; write 0 (off), 2, 4 or auto"),
+    "winograd": (
+        "winograd: 2",
+        "winograd: 3",
+        "17: models.net.winograd: 3 is no output tile; write 0 (off), 2, 4 or auto",
+    ),
     "data type": (
         "winograd: 2",
         "data_type: int8",

@@ -33,6 +33,15 @@ def test_bundles_share_files_and_come_back_whole(archive: BundleArchive, tmp_pat
     assert archive.problems() == []
 
 
+def test_the_choice_that_a_plan_was_made_by_travels_and_is_no_software(archive: BundleArchive, tmp_path: Path) -> None:
+    """Another model's choice changes the file of the library, but not what the unit executes."""
+    first = left(archive, 1, tmp_path / "made", plan=b"plan", selection=b"{}")
+    second = left(archive, 2, tmp_path / "made", plan=b"plan", selection=b"{1}")
+    assert archive.fetch(first, tmp_path / "fetched")["selection"].name == "selection.json"
+    assert first.is_same_software(second) and first.files != second.files
+    assert not first.is_same_software(left(archive, 3, tmp_path / "made", plan=b"other", selection=b"{}"))
+
+
 def test_a_damaged_file_is_refused_by_its_name_and_mended_by_the_next_night(
     archive: BundleArchive, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from farm.rows.latency import Latency
 from farm.rows.run import KernelsUse, RunRow, TensorComparison, TunedUse
 from farm.rows.status import Status
 from farm.rows.tune import TuneRow
-from farm.tables import benchmark, compare, forecast, inspect, nightly, run, table, tune
+from farm.tables import artifacts, benchmark, compare, forecast, inspect, nightly, run, table, tune
 from farm.tables.run import artifact_lines, run_tables
 from farm.tables.table import FittedTable, Table
 
@@ -129,7 +129,7 @@ WIDE_TABLES = {
     "run": (run.TIME_COLUMNS, run.LEFT),
     "accuracy": (run.ACCURACY_COLUMNS, run.LEFT),
     "tune": (tune.TUNE_COLUMNS, tune.TUNE_LEFT),
-    "artifacts": (tune.ARTIFACT_COLUMNS, frozenset(tune.ARTIFACT_COLUMNS[:6])),
+    "artifacts": (artifacts.ARTIFACT_COLUMNS, frozenset(artifacts.ARTIFACT_COLUMNS[:6])),
     "operators": (benchmark.OPERATOR_COLUMNS, benchmark.LEFT),
     "rounds": (benchmark.ROUND_COLUMNS, benchmark.LEFT),
     "compare": (compare.COLUMNS, compare.LEFT),

@@ -1,0 +1,122 @@
+"""What launches cost on a device: measured there, else on the best match of its GPU family, else modelled."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from farm.config.execution import DEFAULT, Execution
+from farm.farmrt.answers import ProbeAnswer
+from farm.units import target_files
+from farm.units.shipped_facts import shipped_probe
+from farm.workspace import journal_file, journal_files
+from runtime.artifacts import fingerprint_of
+from runtime.errors import FormatError
+from runtime.lowering.builder import Launch
+from runtime.peaks import peaks_of
+from runtime.selection.costs import AnalyticCosts, CostOrigin, LaunchCosts, MeasuredCosts
+from runtime.target import Target
+from tuner.journal_times import DeviceTimes, read_times, scale_between
+
+UNKNOWN = ("", "unknown")  # families of which nothing follows
+NEVER_MS = 1e6  # of a launch that computes something wrong, or fails: no choice has one that can do without
+_ABI = "arm64-v8a"  # of the SoCs whose GPUs are known to farm
+
+
+def trials_fingerprint(target: Target, execution: Execution = DEFAULT) -> str:
+    """What trials in a journal are valid for: the device, and the hints under which it works faster or slower."""
+    digest = fingerprint_of(target).digest
+    return f"{digest},{execution.hints}" if execution.hints else digest
+
+
+@dataclasses.dataclass(frozen=True)
+class KnownCosts:
+    """Costs by key in ms: `measured` on the device itself, `family` on another one, which `family_source` names.
+
+    `refused`: journals that could not be used, each with the reason.
+    """
+
+    target: Target
+    measured: Mapping[str, float]
+    family: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    family_source: str = ""
+    refused: tuple[str, ...] = ()
+
+    def costs(self, scale: float = 1.0) -> LaunchCosts:
+        """Each launch's cost by the best source that knows it; what the device has not measured is multiplied."""
+        return MeasuredCosts(self.measured, self.unmeasured(scale))
+
+    def unmeasured(self, scale: float = 1.0) -> LaunchCosts:
+        """What launches cost by all that others measured and the model says, multiplied by a factor."""
+        return _Scaled(MeasuredCosts(self.family, AnalyticCosts(peaks_of(self.target)), CostOrigin.FAMILY), scale)
+
+    def with_measured(self, new: Mapping[str, float]) -> KnownCosts:
+        """The same with further times of the device itself."""
+        return dataclasses.replace(self, measured={**self.measured, **_possible(new)})
+
+
+@dataclasses.dataclass(frozen=True)
+class _Scaled:
+    """Costs that are multiplied by a factor."""
+
+    costs: LaunchCosts
+    factor: float
+
+    def milliseconds(self, launch: Launch) -> float:
+        """The launch's time."""
+        return self.factor * self.costs.milliseconds(launch)
+
+    def origin(self, launch: Launch) -> CostOrigin:
+        """Where that time comes from."""
+        return self.costs.origin(launch)
+
+
+def known_costs(target: Target, execution: Execution = DEFAULT) -> KnownCosts:
+    """What the journals below the build folder know of a target's launches."""
+    refused: list[str] = []
+    by_file = {path: _times_of(path, refused) for path in {journal_file(target.soc), *journal_files()}}
+    device = trials_fingerprint(target, execution)
+    own = next((times for times in by_file[journal_file(target.soc)] if times.device == device), None)
+    measured = own.ms if own else {}
+    others = [(path, times) for path, found in by_file.items() for times in found if times.device != device]
+    source, family = _best_match(target, others)
+    scale = scale_between(measured, family.ms) if family else 1.0
+    scaled = {key: ms * scale for key, ms in family.ms.items()} if family else {}
+    name = source.stem if source else ""
+    return KnownCosts(target, _possible(measured), _possible(scaled), name, tuple(refused))
+
+
+def _times_of(path: Path, refused: list[str]) -> list[DeviceTimes]:
+    try:
+        return read_times(path)
+    except FormatError as error:
+        refused.append(str(error))
+        return []
+
+
+def _possible(times: Mapping[str, float]) -> dict[str, float]:
+    return {key: ms if math.isfinite(ms) else NEVER_MS for key, ms in times.items()}
+
+
+def _best_match(target: Target, others: Iterable[tuple[Path, DeviceTimes]]) -> tuple[Path | None, DeviceTimes | None]:
+    """The device of the very family that timed most launches, else of the wider family; None where there is none."""
+    ranked: list[tuple[tuple[bool, int, str], Path, DeviceTimes]] = []
+    for path, times in others:
+        family = times.gpu_family or _family_of_soc(path.stem)
+        if family not in UNKNOWN and _wider(family) == _wider(target.gpu_family):
+            ranked.append(((family == target.gpu_family, len(times.ms), path.stem), path, times))
+    best = max(ranked, key=lambda entry: entry[0], default=None)
+    return (best[1], best[2]) if best else (None, None)
+
+
+def _wider(family: str) -> str:
+    return family.split("-")[0]
+
+
+def _family_of_soc(soc: str) -> str:
+    """The GPU family of a SoC by what is known of it; empty where nothing is."""
+    probes: Iterator[ProbeAnswer | None] = iter((target_files.stored(soc), shipped_probe(soc, _ABI)))
+    probe = next((probe for probe in probes if probe and probe.opencl.device), None)
+    return probe.target(soc).gpu_family if probe else ""

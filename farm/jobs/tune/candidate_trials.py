@@ -1,0 +1,109 @@
+"""Times what may be chosen: the launches of candidates on a unit, each checked, and remembered in the SoC's journal."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+from farm.config.execution import Execution
+from farm.jobs.fleet.unit import OpenUnit, write_plan
+from farm.jobs.tune.trials import MS_PER_S, UnitTrials
+from farm.workspace import TUNING
+from runtime.errors import DeadlineError, DeviceError, ProcessEndedError, UnsupportedError
+from runtime.lowering.builder import Options
+from runtime.selection.trials import CandidateNode, CandidatePlan, UntunedStep, candidate_plan
+from runtime.target import Target
+from tuner.journal import Journal
+from tuner.space import default_candidate
+from tuner.trial import DRIVERS_CHOICE, Candidate, Trial, TrialStatus, validated
+
+NS_PER_MS = 1e6
+REPS = 5
+TRIAL_DEADLINE_S = 60.0
+WATCHED = (DeviceError, DeadlineError, ProcessEndedError)  # what a candidate can do to farmrt
+
+
+@dataclasses.dataclass
+class CandidateTrials:
+    """Times candidates on a unit; `is_over` says when no further trial plan may begin.
+
+    Attributes:
+        ms: what is known: cost key -> ms, infinite where a launch fails or computes something wrong.
+        trials, device_s: what was measured anew, and the device time that took, builds included.
+    """
+
+    opened: OpenUnit
+    target: Target
+    options: Options
+    execution: Execution
+    name: str
+    journal: Journal
+    is_over: Callable[[], bool]
+    ms: dict[str, float] = dataclasses.field(default_factory=dict)
+    trials: int = 0
+    device_s: float = 0.0
+
+    def time(self, nodes: Sequence[CandidateNode]) -> None:
+        """Times the launches of some nodes that are not known yet; the halves apart where they fail together."""
+        if not nodes or self.is_over():
+            return None
+        try:
+            plan = candidate_plan(nodes, self.target, self.options)
+        except UnsupportedError:
+            return self._halves(nodes)
+        try:
+            self._time_plan(plan)
+        except WATCHED as error:
+            self.opened.session.respawn()
+            if len(nodes) > 1:
+                return self._halves(nodes)
+            self._condemn(plan, error)
+
+    def _halves(self, nodes: Sequence[CandidateNode]) -> None:
+        if len(nodes) > 1:
+            middle = len(nodes) // 2
+            self.time(nodes[:middle])
+            self.time(nodes[middle:])
+
+    def _time_plan(self, plan: CandidatePlan) -> None:
+        plan_file = TUNING.plan_file(f"{self.name}.candidates", self.opened.unit.abi, self.opened.unit.soc, "gpu")
+        write_plan(plan.trials.plan, plan_file)
+        unit_trials = UnitTrials(self.opened, plan.trials, plan_file, execution=self.execution)
+        self.device_s += unit_trials.prepare_s
+        for launch in unit_trials.launches:
+            candidate = default_candidate(launch)
+            if launch.key not in self.ms:  # whatever the time: its program is built, which is what takes long
+                trial = self.journal.find(launch.kernel.name, launch.key, candidate)
+                new = trial or validated(unit_trials(launch, candidate, REPS), launch.precision)
+                self._note(launch.kernel.name, launch.key, candidate, new, is_new=trial is None)
+        self._time_untuned([step for step in plan.untuned if step.key not in self.ms])
+
+    def _time_untuned(self, steps: Sequence[UntunedStep]) -> None:
+        """Times launches that cannot be varied: one by one on the GPU, in rounds of the whole plan on the CPU."""
+        on_cpu = self._profile() if any(step.on_cpu for step in steps) else {}
+        for step in steps:
+            ns = on_cpu[step.step] if step.on_cpu else self._repeat(step.step)
+            trial = Trial(TrialStatus.OK, tuple(ns), device_s=sum(ns) / (NS_PER_MS * MS_PER_S))
+            self._note(step.kernel.name, step.key, Candidate(step.variant, DRIVERS_CHOICE), trial, is_new=True)
+
+    def _repeat(self, step: int) -> Sequence[float]:
+        return self.opened.session.trial(TRIAL_DEADLINE_S, step=step, reps=REPS, warmup=1).ns
+
+    def _profile(self) -> Mapping[int, Sequence[float]]:
+        deadline_s = self.opened.round_limit_s * REPS
+        steps = self.opened.session.run(REPS, deadline_s, warmup=1, profile=True).steps
+        return {index: step.ns for index, step in enumerate(steps)}
+
+    def _condemn(self, plan: CandidatePlan, error: Exception) -> None:
+        """Remembers that a node's launches cannot be used: the driver fails on one of them."""
+        status = TrialStatus.FAILED if isinstance(error, DeviceError) else TrialStatus.CRASH
+        for launch in plan.trials.launches:
+            if launch.key not in self.ms:
+                self._note(launch.kernel.name, launch.key, default_candidate(launch), Trial(status, reason=str(error)))
+
+    def _note(self, kernel: str, key: str, candidate: Candidate, trial: Trial, is_new: bool = True) -> None:
+        self.ms[key] = trial.typical_ns / NS_PER_MS
+        if is_new:
+            self.trials += 1
+            self.device_s += trial.device_s
+            self.journal.add(kernel, key, candidate, trial)

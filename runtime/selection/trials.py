@@ -1,0 +1,131 @@
+"""Trial plans of candidates: nodes as they may be chosen, side by side, so that each launch is timed and checked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from runtime.graph import Graph, Node
+from runtime.kernels.spec import Kernel, Variant
+from runtime.lowering.builder import Builder, Launch, Options
+from runtime.lowering.choice import NodeChoice
+from runtime.lowering.lower import lower_chosen
+from runtime.lowering.trials import TrialPlan, Use, alone, append, plan_of_trials
+from runtime.plan.records import StepKind
+from runtime.selection.candidates import Candidates, NodeCandidate
+from runtime.selection.costs import cost_key
+from runtime.target import Target
+from runtime.types import Storage
+
+
+@dataclasses.dataclass(frozen=True)
+class CandidateNode:
+    """A node with a choice, and the storage that each computed tensor lies in that it reads."""
+
+    graph: Graph
+    node: Node
+    choice: NodeChoice
+    storages: Mapping[str, Storage]
+
+
+@dataclasses.dataclass(frozen=True)
+class UntunedStep:
+    """A step whose launch cannot be varied: its index in the plan, its cost's key, and its kernel and variant."""
+
+    step: int
+    key: str
+    kernel: Kernel
+    variant: Variant
+    on_cpu: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class CandidatePlan:
+    """A trial plan, and the steps that it has beside the launches that can be tried."""
+
+    trials: TrialPlan
+    untuned: tuple[UntunedStep, ...]
+
+    @property
+    def keys(self) -> set[str]:
+        """The costs' keys of all that can be timed."""
+        return {launch.key for launch in self.trials.launches} | {step.key for step in self.untuned}
+
+
+def nodes_with(keys: Iterable[str], candidates: Candidates) -> list[CandidateNode]:
+    """Candidates that have the launches of these keys, in the order of the keys; each brings one that none before has.
+
+    Keys that no candidate has are left out.
+    """
+    having: dict[str, CandidateNode] = {}
+    brings: dict[int, set[str]] = {}
+    for node in candidates.graph.nodes:
+        for candidate in candidates.nodes[node.output]:
+            of_node = _candidate_node(candidates.graph, node, candidate)
+            launches = (*_launches(candidate), *_to_output(candidates, node, candidate))
+            own = brings[id(of_node)] = {cost_key(launch) for launch in launches}
+            for key in own:
+                having.setdefault(key, of_node)
+    chosen: dict[int, CandidateNode] = {}
+    covered: set[str] = set()
+    for key in keys:
+        if key in having and key not in covered:
+            chosen[id(having[key])] = having[key]
+            covered |= brings[id(having[key])]
+    return list(chosen.values())
+
+
+def _candidate_node(graph: Graph, node: Node, candidate: NodeCandidate) -> CandidateNode:
+    first = (readings[0] for readings in candidate.readings)
+    storages = {each.tensor: each.state.storage for each in first if each.state.origin == "computed"}
+    return CandidateNode(graph, node, candidate.choice, storages)
+
+
+def _launches(candidate: NodeCandidate) -> Iterable[Launch]:
+    """Its own launches, and the conversions that the first reading of each input asks for."""
+    yield from candidate.launches
+    for readings in candidate.readings:
+        yield from readings[0].launches
+        yield from (conversion.launch for conversion in readings[0].wants)
+
+
+def _to_output(candidates: Candidates, node: Node, candidate: NodeCandidate) -> Iterable[Launch]:
+    """The conversions of what it writes to an output of the plan, where that is one."""
+    for reading in candidates.outputs.get(node.output, ()):
+        if reading.state == candidate.output:
+            yield from (conversion.launch for conversion in reading.wants)
+
+
+def candidate_plan(nodes: Sequence[CandidateNode], target: Target, options: Options) -> CandidatePlan:
+    """The launches of some candidates as a plan for trials: each node reads inputs of its own, lying as it has them."""
+    merged = Graph("candidates", [], [], [], {}, {})
+    alone_nodes = [alone(each.graph, each.node, f"{index}:") for index, each in enumerate(nodes)]
+    for single in alone_nodes:
+        append(merged, single)
+    plain = dataclasses.replace(options, choice=None, reuse_memory=False, keep_layers=False, obfuscate=False)
+    builder = Builder(merged, target, plain)
+    for name in merged.inputs:
+        builder.add_input(name)
+    for each, single in zip(nodes, alone_nodes, strict=True):
+        _lay_inputs(builder, single, each)
+        lower_chosen(builder, single.nodes[0], each.choice)
+        builder.output(single.outputs[0])
+    uses = {launch.tuning_key: [Use(merged.name, launch.name)] for launch in builder.launches if launch.tuning_key}
+    untuned = {cost_key(launch): launch for launch in builder.launches if not launch.tuning_key}
+    trials = plan_of_trials(builder, uses)
+    index_of = {id(launch): index for index, launch in enumerate(builder.launches)}
+    return CandidatePlan(trials, tuple(_untuned(key, launch, index_of[id(launch)]) for key, launch in untuned.items()))
+
+
+def _lay_inputs(builder: Builder, single: Graph, candidate: CandidateNode) -> None:
+    """Makes the inputs of a node lie in the storages that it finds them in; noise of another type stays as it is."""
+    for name, given in zip(single.nodes[0].inputs, candidate.node.inputs, strict=True):
+        storage = candidate.storages.get(given)
+        if storage is not None and name in single.inputs and single.tensors[name].dtype == np.float32:
+            builder.alias(name, builder.read(name, storage))
+
+
+def _untuned(key: str, launch: Launch, index: int) -> UntunedStep:
+    return UntunedStep(index, key, launch.kernel, launch.variant, launch.kind == StepKind.CPU)

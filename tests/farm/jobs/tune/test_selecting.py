@@ -1,0 +1,255 @@
+"""The choice over the whole graph on this machine: from planted costs, proved by whole processes, kept, then used."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from farm import artifacts, cli
+from farm.config import deployment, inventory
+from farm.jobs.choices.costs import trials_fingerprint
+from farm.jobs.compare.interleaved import Effort, Measured, TunedFiles, measure_in_turns
+from farm.jobs.fleet.unit import open_unit
+from farm.jobs.models.prepare import prepare
+from farm.jobs.tune import candidate_trials, proof, selecting
+from farm.model import fetch
+from farm.rows.row import Throttling
+from farm.workspace import journal_file
+from runtime.errors import DeviceLostError
+from runtime.lowering.builder import Launch
+from runtime.plan.records import StepKind
+from runtime.selection.candidates import find_candidates
+from runtime.selection.costs import cost_key
+from tests.farm.model.tiny_model import tiny_model, write_deployment
+from tuner.journal import Journal
+from tuner.trial import DRIVERS_CHOICE, Candidate, Trial, TrialStatus
+
+pytestmark = [pytest.mark.slow, pytest.mark.opencl]
+
+LITTLE = Effort(processes=1, turns=1, turn_ms=1.0)
+NS_PER_MS = 1e6
+
+
+class Planted:
+    """Whole processes take the times that a test plants: the plan in force 10 ms, the chosen one `chosen_ms`."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.chosen_ms, self.ways = 8.0, 0
+        for module in (selecting, proof):
+            patch.setattr(module, "measure_in_turns", self.measure)
+
+    def measure(
+        self, opened: Any, plan_file: Any, ways: Sequence[TunedFiles], data: Any, effort: Any = None
+    ) -> tuple[list[Measured], Throttling]:
+        measured, throttling = measure_in_turns(opened, plan_file, ways, data, LITTLE)
+        self.ways += len(ways)
+        times = [10.0] * (len(ways) - 1) + [self.chosen_ms]
+        return [self.planted(*each) for each in zip(measured, times, strict=True)], throttling
+
+    def planted(self, measured: Measured, time_ms: float) -> Measured:
+        return dataclasses.replace(measured, processes_ms=tuple((time_ms * (1 + i / 1000),) for i in range(12)))
+
+
+@pytest.fixture
+def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planted:
+    monkeypatch.chdir(tmp_path)
+    write_deployment(tmp_path)
+    return Planted(monkeypatch)
+
+
+def plant_costs(image_ms: float | None, buffer_ms: float, cpu_ms: float = 50.0) -> None:
+    """Writes a journal in which every launch that can be chosen has a time, but those on images where it is None."""
+    source = deployment.load(Path("tiny.yml"))
+    prepared = prepare(source, "tiny", fetch.Fetcher(source))
+    with open_unit(inventory.HOST) as opened:
+        target = opened.target(prepared, "gpu")
+    launches = {cost_key(each): each for each in find_candidates(prepared.graph, target).launches()}
+
+    def time_ms(launch: Launch) -> float | None:
+        if launch.kind == StepKind.CPU:
+            return cpu_ms
+        if launch.kernel.memory != "image" or image_ms is None:
+            return None if launch.kernel.memory == "image" else buffer_ms
+        return 0.01 if "image" in launch.kernel.name else image_ms
+
+    with Journal(journal_file("host"), trials_fingerprint(target)) as journal:
+        for key, launch in launches.items():
+            if (ms := time_ms(launch)) is not None:
+                trial = Trial(TrialStatus.OK, (ms * NS_PER_MS,))
+                journal.add(launch.kernel.name, key, Candidate(launch.variant, DRIVERS_CHOICE), trial)
+
+
+def say(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> dict[str, Any]:
+    assert cli.call([*words, "--json"]) == status
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    return row  # type: ignore[no-any-return]
+
+
+def tune(capsys: pytest.CaptureFixture[str], *more: str, status: int = 0) -> dict[str, Any]:
+    return say(
+        capsys, "tune", "--soc", "host", "tiny.yml", "--store", "none", *(more or ("--budget", "4")), status=status
+    )
+
+
+def run(capsys: pytest.CaptureFixture[str], *more: str, status: int = 0) -> dict[str, Any]:
+    return say(capsys, "run", "tiny.yml", "--round", "1", "--validate", "--store", "none", *more, status=status)
+
+
+def kept_file() -> Path:
+    (path,) = Path("build").glob("tinylib/opencl/host/tinylib_selection.*.host.json")
+    return path
+
+
+def test_a_cheaper_plan_that_is_faster_is_kept_and_used(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
+    plant_costs(image_ms=0.1, buffer_ms=1.0)
+    row = tune(capsys)
+    choice = row["choice"]
+    assert (choice["outcome"], choice["reason"]) == ("chosen", "") and choice["places"]["image"] >= 1
+    assert choice["predicted_ms"] < choice["predicted_before_ms"] and choice["time_ratio"] == pytest.approx(0.8)
+    assert (row["outcome"], row["selection"]["match"]) == ("new", "exact")
+    manifest = artifacts.read_manifest(kept_file().parent)
+    (record,) = manifest.choices
+    assert (record.model, record.ratio) == ("tiny", pytest.approx(0.8)) and record.choice_ms.median < 10.0
+    assert manifest.files[kept_file().name].kind == "selection"
+    assert all(each.good for path in artifacts.find() for each in artifacts.verify(path, {}))
+    used = run(capsys)
+    assert used["selection"]["match"] == "exact" and used["cosine"] > 0.9999 and "selection" in used["hashes"]
+    assert used["tuned"]["match"] == "exact" and used["kernels"]["built"] == 0, "compiled for the plan that is used"
+    assert run(capsys, "--selection", "none")["selection"] == {}
+    assert run(capsys, "--memory", "buffer")["selection"] == {}, "one memory type throughout leaves no choice"
+
+
+def test_the_kept_plan_is_the_one_in_force_afterwards(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
+    plant_costs(image_ms=0.1, buffer_ms=1.0)
+    tune(capsys)
+    before = kept_file().read_bytes()
+    again = tune(capsys, "--budget", "4")
+    assert again["choice"]["outcome"] == "same" and again["selection"]["match"] == "exact"
+    assert kept_file().read_bytes() == before
+    assert tune(capsys, "--budget", "4", "--no-selection")["choice"] is None
+    assert kept_file().read_bytes() == before, "nothing is lost"
+
+
+def test_a_plan_that_turns_out_slower_is_refused(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
+    plant_costs(image_ms=0.1, buffer_ms=1.0)
+    planted.chosen_ms = 10.1
+    row = tune(capsys)
+    assert row["choice"]["outcome"] == "refused" and "times the time of the plan in force" in row["choice"]["reason"]
+    assert row["selection"] == {} and run(capsys)["selection"] == {}
+    assert not list(Path("build").rglob("*_selection.*"))
+
+
+def test_where_the_default_plan_is_the_cheapest_nothing_is_measured(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant_costs(image_ms=9.0, buffer_ms=0.1)
+    choice = tune(capsys)["choice"]
+    assert (choice["outcome"], choice["trials"], choice["time_ratio"]) == ("same", 0, None)
+    assert choice["gap"] == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda content: content[:-30], "damaged"),
+        (lambda content: content.replace(b'"version": 1', b'"version": 7', 1), "version 7"),
+    ],
+)
+def test_a_damaged_choice_is_refused_by_name_and_the_default_plan_runs(
+    planted: Planted, capsys: pytest.CaptureFixture[str], damage: Any, reason: str
+) -> None:
+    plant_costs(image_ms=0.1, buffer_ms=1.0)
+    tune(capsys)
+    path = kept_file()
+    damaged = damage(path.read_bytes())
+    path.write_bytes(damaged)
+    row = run(capsys)
+    assert row["status"] == "ok" and row["selection"]["match"] == "none" and reason in row["selection"]["reason"]
+    assert cli.call(["run", "tiny.yml", "--round", "1", "--selection", str(path), "--store", "none", "--json"]) != 0
+    assert reason in capsys.readouterr().out
+    assert cli.call(["run", "tiny.yml", "--round", "1", "--store", "none"]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "selection" in line)
+    assert path.name in line and "default plan" in line and reason in line
+    assert path.read_bytes() == damaged, "nothing is lost"
+
+
+def test_a_choice_for_another_graph_is_not_used(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
+    plant_costs(image_ms=0.1, buffer_ms=1.0)
+    tune(capsys)
+    write_deployment(Path(), tiny_model(op="Sigmoid"))
+    row = run(capsys)
+    assert row["status"] == "ok" and row["selection"]["reason"] == "made for another graph of tiny"
+
+
+def measured_keys() -> list[str]:
+    lines = map(json.loads, journal_file("host").read_text().splitlines()[1:])
+    return [line["key"] for line in lines]
+
+
+def test_an_interrupted_selection_goes_on_where_it_stopped(
+    planted: Planted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note, left = candidate_trials.CandidateTrials._note, [3]
+
+    def lost(*arguments: Any, **more: Any) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise DeviceLostError("the unit does not answer")
+        note(*arguments, **more)
+
+    monkeypatch.setattr(candidate_trials.CandidateTrials, "_note", lost)
+    assert (
+        tune(capsys, "--level", "exhaustive", "--budget", "30", "--retries", "0", status=1)["status"] == "device_lost"
+    )
+    first = measured_keys()
+    assert len(first) == 3
+    monkeypatch.setattr(candidate_trials.CandidateTrials, "_note", note)
+    row = tune(capsys, "--budget", "12")
+    keys = measured_keys()
+    assert keys[:3] == first and row["choice"]["trials"] > 0
+    of_selection = keys[: 3 + row["choice"]["trials"]]
+    assert len(set(of_selection)) == len(of_selection), "no launch is measured twice"
+
+
+def test_a_candidate_that_the_driver_fails_on_is_never_chosen(
+    planted: Planted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = candidate_trials.UnitTrials.__call__
+
+    def wrong_on_images(self: Any, launch: Any, candidate: Any, reps: int) -> Trial:
+        if launch.kernel.memory == "image":
+            return Trial(TrialStatus.OK, (1.0,), max_abs_error=float(np.inf))
+        return trial(self, launch, candidate, reps)
+
+    monkeypatch.setattr(candidate_trials.UnitTrials, "__call__", wrong_on_images)
+    plant_costs(image_ms=None, buffer_ms=50.0)
+    row = tune(capsys, "--budget", "12")
+    assert row["choice"]["trials"] > 0, "what promises to be faster is tried"
+    assert "image" not in row["choice"]["places"] and row["cosine"] > 0.9999
+    wrong = [json.loads(line) for line in journal_file("host").read_text().splitlines()[1:] if '"wrong"' in line]
+    assert wrong and all("|image|" in record["key"] for record in wrong)
+
+
+def test_a_cpu_runs_operators_only_where_the_file_allows_it(
+    planted: Planted, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write_deployment(tmp_path, runtime="cpu+gpu")
+    plant_costs(image_ms=5.0, buffer_ms=5.0, cpu_ms=0.1)
+    assert cli.call(["tune", "--soc", "host", "tiny.yml", "--store", "none", "--budget", "4", "--json"]) == 0
+    row = next(row for row in json.loads(capsys.readouterr().out)["rows"] if row["runtime"] == "gpu")
+    assert row["choice"]["outcome"] == "chosen" and row["choice"]["places"]["cpu"] >= 1 and row["cosine"] > 0.9999
+    source = deployment.load(Path("tiny.yml"))
+    prepared = prepare(source, "tiny", fetch.Fetcher(source))
+    with open_unit(inventory.HOST) as opened:
+        for runtime, places in (("gpu", {"buffer", "image"}), ("cpu+gpu", {"buffer", "image", "cpu"})):
+            settings = prepared.settings.model_copy(update={"runtime": runtime})
+            target = opened.target(dataclasses.replace(prepared, settings=settings), "gpu")
+            found = find_candidates(prepared.graph, target)
+            chosen = {choice.place for node in prepared.graph.nodes for choice in found.choices(node)}
+            assert chosen <= places and ("cpu" in chosen) == ("cpu" in places)

@@ -1,0 +1,69 @@
+"""Trial plans of candidates hold the launches that are asked for, each with what it must write."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from runtime.graph import Graph
+from runtime.lowering.builder import Options
+from runtime.lowering.choice import GraphChoice, NodeChoice, Place, graph_hash
+from runtime.lowering.lower import lower
+from runtime.lowering.trials import trial_plan
+from runtime.selection.candidates import find_candidates
+from runtime.selection.costs import cost_key
+from runtime.selection.trials import candidate_plan, nodes_with
+from runtime.target import Target
+from tests.runtime.graphs import GraphMaker
+
+TARGET = Target("x", "x", gpu_family="adreno-6xx")
+
+
+def net() -> Graph:
+    maker = GraphMaker()
+    x = maker.conv(maker.input(1, 8, 12, 12), 16)
+    pooled = maker.add("MaxPool", x, kernel=(2, 2), strides=(2, 2), pads=(0, 0, 0, 0))
+    return maker.finish(maker.conv(pooled, 8, k=1))
+
+
+def test_every_launch_of_every_candidate_can_be_timed() -> None:
+    """Conversions between buffers and images among them, which no plan of one memory type has."""
+    candidates = find_candidates(net(), TARGET, Options(winograd="auto"))
+    keys = list(dict.fromkeys(map(cost_key, candidates.launches())))
+    plan = candidate_plan(nodes_with(keys, candidates), TARGET, Options())
+    assert set(keys) <= plan.keys
+    checked = {expectation.step for expectation in plan.trials.plan.expectations}
+    assert {launch.step for launch in plan.trials.launches} <= checked and plan.untuned
+    kernels = {step.kernel.name for step in plan.untuned}
+    assert {"buffer_to_image", "image_to_buffer"} <= kernels
+
+
+def test_few_nodes_serve_few_keys() -> None:
+    candidates = find_candidates(net(), TARGET)
+    keys = list(dict.fromkeys(map(cost_key, candidates.launches())))
+    assert nodes_with([], candidates) == [] == nodes_with(["nothing"], candidates)
+    (node,) = nodes_with(keys[:1], candidates)
+    assert keys[0] in candidate_plan([node], TARGET, Options()).keys
+    assert len(nodes_with(keys, candidates)) <= len(keys)
+
+
+def test_cpu_steps_are_told_from_launches() -> None:
+    target = dataclasses.replace(TARGET, allow_cpu=True)
+    candidates = find_candidates(net(), target)
+    keys = dict.fromkeys(map(cost_key, candidates.launches()))
+    plan = candidate_plan(nodes_with(keys, candidates), target, Options())
+    assert any(step.on_cpu for step in plan.untuned) and set(keys) <= plan.keys
+
+
+@pytest.mark.parametrize("place", [Place.BUFFER, Place.IMAGE])
+def test_the_trial_plan_of_a_chosen_graph_has_its_launches(place: Place) -> None:
+    graph = net()
+    choice = GraphChoice({node.output: NodeChoice(place) for node in graph.nodes}, graph_hash(graph))
+    options = Options(choice=choice)
+    used = {step.tuning_key for step in lower(graph, TARGET, options).steps if step.tuning_key}
+    trials = trial_plan([graph], TARGET, options)
+    assert {launch.key for launch in trials.launches if launch.uses} >= {key for key in used if "conv" in key}
+    assert {launch.kernel.memory for launch in trials.launches if "conv" in launch.key} == {place.value}
+    assert all(np.isfinite(values).all() for values in trials.inputs.values())
