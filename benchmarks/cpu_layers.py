@@ -14,7 +14,7 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,10 +141,10 @@ def _padded(filters: Shape, output: Shape) -> Shape:
     return (*padded, *window, *output[2:])
 
 
-def _farm_times(opened: OpenUnit, steps: tuple[Step, ...]) -> Times:
+def _farm_times(opened: OpenUnit, steps: Sequence[Step]) -> Times:
     opened.session.run(1, DEADLINE_S)
     times, _ = profile(opened.session, ROUNDS, len(steps), DEADLINE_S)
-    found: dict[Shape, float] = collections.Counter()
+    found: dict[Shape, float] = collections.defaultdict(float)
     for step, measured in zip(steps, times, strict=True):
         if _is_convolution(step):
             found[_shape_of(step)] += statistics.median(measured.ns) / 1e6
@@ -165,7 +165,7 @@ def _onnxruntime_times(prepared: Prepared, threads: int) -> Times:
     for event in filter(_is_kernel, events):
         by_node[event["name"]].append(event["dur"] / 1e3)
         shapes[event["name"]] = _padded(_only(event, "input", 1), _only(event, "output", 0))
-    found: dict[Shape, float] = collections.Counter()
+    found: dict[Shape, float] = collections.defaultdict(float)
     for name, samples in by_node.items():
         found[shapes[name]] += statistics.median(samples[1:])
     return found
