@@ -14,7 +14,7 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +141,7 @@ def _padded(filters: Shape, output: Shape) -> Shape:
     return (*padded, *window, *output[2:])
 
 
-def _farm_times(opened: OpenUnit, steps: tuple[Step, ...]) -> Times:
+def _farm_times(opened: OpenUnit, steps: Sequence[Step]) -> Times:
     opened.session.run(1, DEADLINE_S)
     times, _ = profile(opened.session, ROUNDS, len(steps), DEADLINE_S)
     found: dict[Shape, float] = collections.defaultdict(float)

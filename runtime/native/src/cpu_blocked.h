@@ -112,6 +112,9 @@ static inline rt_tap_range rt_taps_inside(int64_t start, int64_t k, int64_t dil,
     return (rt_tap_range){first, end < k ? end : k};
 }
 
+/* Any activation but a clamp, of stored values, in place; nothing for a clamp. */
+void rt_stored_activate(float *values, uint64_t count, uint32_t activation, float a, float b);
+
 /* --- what the operators' checks share (cpu_blocked_check.c) --- */
 
 /* The ints of a convolution. */

@@ -4,6 +4,7 @@
 
 #include "arithmetic.h"
 #include "cpu_blocked.h"
+#include "cpu_math.h"
 
 #define RT_BLOCKED_SET(isa) extern const rt_blocked_kernels rt_blocked_kernels_##isa##_8, rt_blocked_kernels_##isa##_16;
 RT_BLOCKED_SET(generic)
@@ -22,6 +23,11 @@ const rt_blocked_kernels *rt_blocked_kernels_of(const rt_tile_kernels *tiles, ui
     (void)tiles;
 #endif
     return block == 8 ? &rt_blocked_kernels_generic_8 : &rt_blocked_kernels_generic_16;
+}
+
+void rt_stored_activate(float *values, uint64_t count, uint32_t activation, float a, float b) {
+    if (activation == RT_ACTIVATION_CLAMP) return;
+    for (uint64_t i = 0; i < count; i++) values[i] = rt_activate(activation, values[i], a, b);
 }
 
 bool rt_block_is_known(const rt_cpu_call *call) { return call->codes.block == 8 || call->codes.block == 16; }

@@ -68,12 +68,6 @@ INLINE lanes clamp(lanes value, lanes low, lanes high) {
 #endif
 }
 
-/* Any activation but a clamp, on lanes that are stored already. */
-static inline void activate_stored(float *y, uint64_t count, uint32_t activation, float a, float b) {
-    if (activation == RT_ACTIVATION_CLAMP) return;
-    for (uint64_t i = 0; i < count; i++) y[i] = rt_activate(activation, y[i], a, b);
-}
-
 /* The bounds of an activation: those of a clamp, else none. */
 INLINE lanes lower_bound(uint32_t activation, float a) {
     return (lanes){0} + (activation == RT_ACTIVATION_CLAMP ? a : -INFINITY);

@@ -107,7 +107,7 @@ void NAME(rt_lanes_depthwise_)(const rt_blocked_rows *rows) {
     rt_tap_range inside = columns_inside(rows->window);
     int64_t width = rows->window->out_w;
     for (int64_t row = rows->first_row; row < rows->end_row; row++) depthwise_row(rows, row, inside);
-    activate_stored(rows->y + rows->first_row * width * RT_BLOCK,
+    rt_stored_activate(rows->y + rows->first_row * width * RT_BLOCK,
                     (uint64_t)((rows->end_row - rows->first_row) * width * RT_BLOCK), rows->activation, rows->a,
                     rows->b);
 }

@@ -72,7 +72,7 @@ INLINE void outputs_store(const rt_winograd_tile *at, const lanes *values, int64
         lanes value = values[j] + bias;
         if (at->residual != NULL) value += load(at->residual + out);
         store(at->y + out, clamp(value, low, high));
-        activate_stored(at->y + out, LANES, at->activation, at->a, at->b);
+        rt_stored_activate(at->y + out, LANES, at->activation, at->a, at->b);
     }
 }
 
