@@ -10,7 +10,6 @@ from pathlib import Path
 from farm import atomic_file, soc
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
-from farm.inspection import inspected_tensors
 from farm.jobs.choices.in_force import choice_of_files
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
@@ -26,6 +25,7 @@ from farm.jobs.targets import (
     wanted_pairs,
 )
 from farm.model.fetch import Fetcher
+from farm.plans.inspection import inspected_tensors
 from farm.rows.convert import ConvertResult, ConvertRow, GraphFigures, PassChanges, PlanFigures
 from farm.rows.result import OK, Conditions, make_row
 from farm.rows.row import Ending, Failure, Identity, Provenance, row_fingerprint

@@ -11,7 +11,6 @@ from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.fields import Abi
 from farm.config.inventory import Unit
 from farm.farmrt.answers import ProbeAnswer
-from farm.forecast import cheapest_plan, forecast, with_costs
 from farm.jobs.choices.costs import known_costs
 from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
@@ -19,6 +18,7 @@ from farm.jobs.fleet.job_rows import Settings, identity_of, rows_of_each
 from farm.jobs.fleet.unit import OpenUnit, choose_target
 from farm.jobs.models.prepare import Failed, Prepared, prepare_all
 from farm.jobs.targets import TargetFiles, TargetPair, known_facts, nothing_known
+from farm.plans.forecast import cheapest_plan, forecast, with_costs
 from farm.rows.forecast import ForecastResult, ForecastRow
 from farm.rows.result import Conditions, make_row
 from farm.rows.row import Failure, Provenance, row_fingerprint

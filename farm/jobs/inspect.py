@@ -9,12 +9,12 @@ from pathlib import Path
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
 from farm.farmrt.answers import ProbeAnswer
-from farm.inspection import inspection, inspection_of_file
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, identity_of, rows_of_each
 from farm.jobs.fleet.unit import OpenUnit, choose_target
 from farm.jobs.models import plans
 from farm.jobs.models.prepare import Failed, Prepared, prepare_all
+from farm.plans.inspection import inspection, inspection_of_file
 from farm.rows.inspect import InspectResult, InspectRow
 from farm.rows.result import Conditions, make_row
 from farm.rows.row import Failure, Identity, Provenance, row_fingerprint

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from farm.config import deployment
-from farm.forecast import forecast
 from farm.jobs.forecast import forecast_for_file, forecast_for_soc
 from farm.jobs.models.prepare import Prepared, prepare_all
+from farm.plans.forecast import forecast
 from farm.rows.forecast import ForecastRow
 from farm.rows.status import Status
 from farm.tables.forecast import forecast_tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from farm.forecast import forecast
+from farm.plans.forecast import forecast
 from farm.rows.forecast import PlannedOperator
 from farm.rows.inspect import InspectedTensor, InspectFigures, StorageConversion
 from runtime.plan.plan import Plan, StoredTensor

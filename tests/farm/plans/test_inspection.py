@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farm.inspection import inspection, inspection_of_file
 from farm.jobs.inspect import inspect_plan_file
+from farm.plans.inspection import inspection, inspection_of_file
 from runtime.artifacts import encode_tuned
 from runtime.errors import FormatError
 from runtime.graph import Graph
