@@ -12,7 +12,7 @@ from collections.abc import Callable
 from benchmarks.detection_rules import SIGNS, Alarm
 from benchmarks.simulated_series import BLOCKS
 from farm.decision.duet import Pairs, judge_duet, looks_changed
-from farm.decision.duet_schedule import PastNight, is_hint, looks_tonight, scheduled_against, suspected_duet
+from farm.decision.duet_schedule import DuetPlan, PastNight, is_hint, looks_tonight, scheduled_against, suspected_duet
 from farm.decision.duet_verdict import with_duet
 from farm.decision.judgement import Judgement, Verdict
 from farm.rows.duet import DuetFigures, SoftwareVerdict
@@ -61,21 +61,21 @@ class DuetLedger:
     def _duet(self, number: int, judgement: Judgement, busy: float) -> tuple[DuetFigures | None, float]:
         """The duet of a night, with what it cost in blocks."""
         plan = suspected_duet(self._past, judgement)
-        against, suspected = (plan.against, plan.suspected) if plan else (None, False)
         if plan is None and looks_tonight({CASE: self._past}, [CASE] if is_hint(judgement) else [], busy):
             against = scheduled_against(self._past)
-        if against is None:
+            plan = DuetPlan(against, False) if against is not None else None
+        if plan is None:
             fallback = "no bundle" if looks_changed(judgement) else ""
             return DuetFigures(fallback=fallback), 0.0
         pairs: list[tuple[float, float]] = []
-        verdict = judge_duet(pairs, suspected)
+        verdict = judge_duet(pairs, plan.suspected, plan.rules)
         while verdict.more:
-            pairs += self._measure(number, against, verdict.more)
-            verdict = judge_duet(pairs, suspected)
+            pairs += self._measure(number, plan.against, verdict.more)
+            verdict = judge_duet(pairs, plan.suspected, plan.rules)
         found = DuetFigures(
-            against=against,
-            suspected=suspected,
-            settled_by=plan.settled_by if plan else None,
+            against=plan.against,
+            suspected=plan.suspected,
+            settled_by=plan.settled_by,
             verdict=verdict.verdict,
             ratio=verdict.ratio,
             ratio_ci=(verdict.low or 0.0, verdict.high or 0.0),

@@ -13,7 +13,7 @@ import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 
-from farm.decision.duet import DUET_RULES, looks_changed
+from farm.decision.duet import DUET_RULES, IF_CERTAIN, DuetRules, looks_changed
 from farm.decision.judgement import Judgement, Verdict
 from farm.rows.duet import SoftwareVerdict
 from farm.rows.series import Case
@@ -26,6 +26,7 @@ ONSET_SCORE = 3.0  # of an onset that is plausible: `provisional` of the rules f
 HINT_SCORE = 2.0
 PAIR_BLOCKS = 2.0  # a pair takes about two blocks, until one was measured
 GLANCE_PAIRS = 2
+CERTAIN = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
 CHANGED_SOFTWARE = (SoftwareVerdict.SLOWER, SoftwareVerdict.FASTER)
 
 
@@ -52,11 +53,18 @@ class DuetPlan:
     """A duet to be made: against which run, and whether something asks for it beside the calendar.
 
     `settled_by` is the run whose duet said of the same suspicion that it is not the software: a glance is enough then.
+    `certain`: the nights before are certain that something changed, so that the pairs need to prove less.
     """
 
     against: int
     suspected: bool
     settled_by: int | None = None
+    certain: bool = False
+
+    @property
+    def rules(self) -> DuetRules:
+        """What its pairs are judged by."""
+        return IF_CERTAIN if self.certain else DUET_RULES
 
 
 def suspected_duet(past: Sequence[PastNight], judgement: Judgement) -> DuetPlan | None:
@@ -66,8 +74,9 @@ def suspected_duet(past: Sequence[PastNight], judgement: Judgement) -> DuetPlan 
         past: the nights before, oldest first.
         judgement: of tonight's latency, by the nights before.
     """
+    certain = judgement.verdict in CERTAIN
     if (unmended := _unmended(past)) is not None:
-        return DuetPlan(unmended, True)
+        return DuetPlan(unmended, True, certain=certain)
     bundles = _comparable(past)
     if not bundles or not (looks_changed(judgement) or judgement.verdict == Verdict.NEW):
         return None
@@ -77,7 +86,7 @@ def suspected_duet(past: Sequence[PastNight], judgement: Judgement) -> DuetPlan 
     before = [run for run in bundles if run not in since]
     if (settled := _settled(past)) is not None and (older := scheduled_against(past)) is not None:
         return DuetPlan(older, False, settled)
-    return DuetPlan((before or bundles[:1])[-1], True)
+    return DuetPlan((before or bundles[:1])[-1], True, certain=certain)
 
 
 def _settled(past: Sequence[PastNight]) -> int | None:

@@ -95,7 +95,8 @@ class Duet:
         return self._figures(pairs, judgement, time.monotonic() - begun_s)
 
     def _judged(self, pairs: Sequence[DuetPair]) -> DuetJudgement:
-        return judge_duet([times for pair in pairs if (times := pair.times_ms)], self._plan.suspected)
+        good = [times for pair in pairs if (times := pair.times_ms)]
+        return judge_duet(good, self._plan.suspected, self._plan.rules)
 
     def _is_spoiled(self, pairs: Sequence[DuetPair]) -> bool:
         """Whether heat spoils so many pairs that the duet will not come to an end."""

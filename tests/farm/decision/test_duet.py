@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from farm.decision.duet import DUET_RULES, DuetJudgement, judge_duet
+from farm.decision.duet import DUET_RULES, IF_CERTAIN, DuetJudgement, judge_duet
 from farm.decision.duet_schedule import (
     ALLOWANCE,
     MENDED_NIGHTS,
@@ -118,6 +118,29 @@ def test_a_glance_is_enough_for_what_a_duet_has_settled() -> None:
     settled = nights(20, against=19, verdict=SoftwareVerdict.SAME, suspected=True)
     plan = suspected_duet(settled, CHANGED)
     assert plan and (plan.suspected, plan.settled_by) == (False, 20)
+
+
+def test_pairs_prove_less_where_the_nights_before_are_certain() -> None:
+    """A slowdown of 5 % in pairs that vary by 7 %: 32 pairs cannot prove it by themselves."""
+    plans = [suspected_duet(nights(20), Judgement(verdict, "")) for verdict in (CHANGED.verdict, Verdict.REGRESSION)]
+    random = np.random.default_rng(5)
+    series = [pairs_of((0.05 + 0.07 * random.standard_normal(32)).tolist()) for _ in range(200)]
+    found = [
+        sum(judge_duet(pairs, True, plan.rules).verdict == SoftwareVerdict.SLOWER for pairs in series)
+        for plan in plans
+        if plan
+    ]
+    assert found[0] < 90 and found[1] >= 130
+
+
+def test_equal_software_is_seldom_called_changed_where_the_nights_before_are_certain() -> None:
+    random, called = np.random.default_rng(2), 0
+    for _ in range(2000):
+        pairs = pairs_of((0.05 * random.standard_t(3, 32)).tolist())
+        called += any(
+            judge_duet(pairs[:look], True, IF_CERTAIN).verdict in ("slower", "faster") for look in IF_CERTAIN.looks
+        )
+    assert called <= 20, "10 are to be expected"
 
 
 def test_looks_go_back_thirty_nights_and_seven_in_turn() -> None:
