@@ -29,8 +29,8 @@ from runtime.graph import Graph, Node, TensorInfo
 from runtime.kernels.source import build_options
 from runtime.kernels.spec import Variant
 from runtime.lowering.assembly import round_up
-from runtime.lowering.builder import Options
 from runtime.lowering.lower import lower
+from runtime.lowering.options import Options
 from runtime.operators import infer_shape
 from runtime.plan.plan import Plan, Step
 from runtime.plan.records import StepKind

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from farm.rows.forecast import CheapestPlan, ChosenOperator, ForecastFigures, FormatConversion, PlannedOperator
 from runtime.graph import Graph
-from runtime.lowering.builder import Launch
+from runtime.lowering.launch import Launch
 from runtime.plan.plan import Plan, Step
 from runtime.plan.records import StepKind
 from runtime.selection.costs import LaunchCosts

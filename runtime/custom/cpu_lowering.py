@@ -14,8 +14,10 @@ from runtime.errors import ModelError, UnsupportedError
 from runtime.functions import ElementFunction
 from runtime.graph import Node
 from runtime.kernels.spec import ArgumentForm, Variant
-from runtime.lowering.builder import STRIDED_LOOPS, Builder, Launch
+from runtime.lowering.builder import Builder
 from runtime.lowering.iteration import padded
+from runtime.lowering.launch import Launch
+from runtime.lowering.launcher import STRIDED_LOOPS
 from runtime.lowering.value import Value
 from runtime.operators import node_macs
 from runtime.plan.plan import ProfileInfo

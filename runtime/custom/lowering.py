@@ -15,7 +15,8 @@ from runtime.graph import Node
 from runtime.kernels.spec import ArgumentForm, Kernel, MemoryType
 from runtime.layout.image import ImageLayout
 from runtime.lowering.assembly import image_size_of
-from runtime.lowering.builder import Builder, Tensors
+from runtime.lowering.builder import Builder
+from runtime.lowering.launch import Tensors
 from runtime.lowering.value import Value
 from runtime.operators import node_macs
 from runtime.plan.plan import ProfileInfo

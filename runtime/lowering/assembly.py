@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from runtime.errors import UnsupportedError
 from runtime.kernels.spec import ArgumentForm
-from runtime.lowering.builder import Builder, Launch
+from runtime.lowering.builder import Builder
 from runtime.lowering.contents import stored_tensors
+from runtime.lowering.launch import Launch
 from runtime.lowering.memory import BufferLifetime, ImageLifetime, plan_arenas, plan_images
 from runtime.lowering.value import Value
 from runtime.plan.container import align

@@ -6,7 +6,8 @@ import dataclasses
 
 from runtime.graph import Graph
 from runtime.layout.storage import TensorStorage, of_graph_axes, rows_in_blocks
-from runtime.lowering.builder import Builder, Packed
+from runtime.lowering.builder import Builder
+from runtime.lowering.launch import Packed
 from runtime.lowering.value import Value
 from runtime.plan.plan import ContentKind, StoredTensor
 from runtime.types import Origin, OriginFormat, Role

@@ -13,9 +13,9 @@ from runtime.functions import CumulationFunction, ElementFunction, ReductionFunc
 from runtime.generic import broadcast_view, row_major_strides
 from runtime.graph import Node
 from runtime.lowering.buffer_operators.matrix import emit_product
-from runtime.lowering.builder import STRIDED_LOOPS as LOOPS
 from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.iteration import merge_axes, padded
+from runtime.lowering.launcher import STRIDED_LOOPS as LOOPS
 from runtime.lowering.value import Value
 from runtime.types import Storage
 

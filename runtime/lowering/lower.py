@@ -11,10 +11,11 @@ from runtime.lowering.assembly import assemble_plan
 from runtime.lowering.blocked_choice import choose_blocked
 from runtime.lowering.blocked_operators import BLOCKED_OPERATORS
 from runtime.lowering.buffer_operators import LOWERINGS
-from runtime.lowering.builder import Builder, Options, node_error
+from runtime.lowering.builder import Builder, node_error
 from runtime.lowering.choice import NodeChoice, Place
 from runtime.lowering.generic import GENERIC_LOWERINGS
 from runtime.lowering.image_operators import IMAGE_LOWERINGS
+from runtime.lowering.options import Options
 from runtime.lowering.placement import Blocked, plan_concats
 from runtime.plan.plan import Plan
 from runtime.plan.records import MAX_RANK

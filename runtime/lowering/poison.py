@@ -8,7 +8,9 @@ import numpy as np
 
 from runtime.kernels.spec import MemoryType
 from runtime.lowering.assembly import image_size_of
-from runtime.lowering.builder import WEIGHT_SLACK, Builder, Launch
+from runtime.lowering.builder import Builder
+from runtime.lowering.launch import Launch
+from runtime.lowering.launcher import WEIGHT_SLACK
 from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo
 from runtime.plan.records import StepKind

@@ -13,9 +13,10 @@ from runtime.graph import Array, Graph, Node
 from runtime.kernels.source import build_options
 from runtime.kernels.spec import Kernel, Variant, WorkItems
 from runtime.lowering.assembly import assemble_plan, round_up
-from runtime.lowering.builder import Builder, Options
+from runtime.lowering.builder import Builder
 from runtime.lowering.choice import NodeChoice, graph_choice
 from runtime.lowering.lower import emit_launches, lower
+from runtime.lowering.options import Options
 from runtime.lowering.poison import poison_outputs
 from runtime.lowering.trial_inputs import trial_inputs
 from runtime.plan.container import align

@@ -16,10 +16,12 @@ import numpy as np
 
 from runtime.errors import UnsupportedError
 from runtime.graph import Graph, Node
-from runtime.lowering.builder import Builder, Conversion, Launch, Options
+from runtime.lowering.builder import Builder
 from runtime.lowering.choice import Algorithm, NodeChoice, Place, described
 from runtime.lowering.convolution_node import Convolution
+from runtime.lowering.launch import Conversion, Launch
 from runtime.lowering.lower import lower_chosen, places
+from runtime.lowering.options import Options
 from runtime.lowering.placement import plan_concats
 from runtime.lowering.value import Value
 from runtime.target import Target

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from runtime.kernels.spec import ArgumentForm
-from runtime.lowering.builder import Launch
+from runtime.lowering.launch import Launch
 from runtime.peaks import Peaks
 from runtime.plan.records import StepKind
 

@@ -7,8 +7,8 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from runtime.lowering.builder import Launch
 from runtime.lowering.choice import NodeChoice, Place
+from runtime.lowering.launch import Launch
 from runtime.selection.candidates import State
 from runtime.selection.problem import ChoiceProblem, Conversion, Option, ReadingOption
 from runtime.types import Storage

@@ -11,8 +11,9 @@ import dataclasses
 from collections.abc import Callable, Mapping
 
 from runtime.graph import Graph
-from runtime.lowering.builder import Launch, Options
 from runtime.lowering.choice import NodeChoice
+from runtime.lowering.launch import Launch
+from runtime.lowering.options import Options
 from runtime.selection.candidates import Candidates, find_candidates
 from runtime.selection.costs import LaunchCosts, MeasuredCosts, cost_key
 from runtime.selection.evaluation import Evaluation

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from runtime.lowering.builder import Launch
+from runtime.lowering.launch import Launch
 from runtime.selection.candidates import Candidates, NodeCandidate, Reading, State
 from runtime.selection.costs import LaunchCosts, cost_key, total_ms
 from runtime.types import Storage

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 
 from runtime.graph import Graph, Node
-from runtime.lowering.builder import Options
 from runtime.lowering.choice import GraphChoice, NodeChoice, graph_choice
+from runtime.lowering.options import Options
 from runtime.selection.candidates import Candidates, find_candidates
 from runtime.selection.costs import CostOrigin, LaunchCosts
 from runtime.selection.evaluation import Converted, Evaluation

@@ -9,9 +9,11 @@ import numpy as np
 
 from runtime.graph import Graph, Node
 from runtime.kernels.spec import Kernel, Variant
-from runtime.lowering.builder import Builder, Launch, Options
+from runtime.lowering.builder import Builder
 from runtime.lowering.choice import NodeChoice
+from runtime.lowering.launch import Launch
 from runtime.lowering.lower import lower_chosen
+from runtime.lowering.options import Options
 from runtime.lowering.trials import TrialPlan, Use, alone, append, plan_of_trials
 from runtime.plan.records import StepKind
 from runtime.selection.candidates import Candidates, NodeCandidate

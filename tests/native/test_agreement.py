@@ -23,8 +23,8 @@ from runtime.evaluate import evaluate
 from runtime.graph import Array, Graph
 from runtime.importers.onnx_importer import import_onnx
 from runtime.layout.blocked import BLOCKS
-from runtime.lowering.builder import CpuOptions
 from runtime.lowering.lower import Options, lower
+from runtime.lowering.options import CpuOptions
 from runtime.lowering.trials import trial_plan
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan

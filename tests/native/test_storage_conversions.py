@@ -12,7 +12,8 @@ import pytest
 from runtime.graph import Array, Graph
 from runtime.layout.storage import TensorStorage, convert_storage, from_storage, to_storage
 from runtime.lowering.assembly import assemble_plan
-from runtime.lowering.builder import Builder, Options
+from runtime.lowering.builder import Builder
+from runtime.lowering.options import Options
 from runtime.lowering.value import Value
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 
-from runtime.lowering.builder import Launch
+from runtime.lowering.launch import Launch
 from runtime.selection.costs import CostOrigin, cost_key
 from runtime.target import Target
 

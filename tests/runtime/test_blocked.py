@@ -18,8 +18,8 @@ from runtime.graph import Array, Graph
 from runtime.layout.blocked import BLOCKS, blocked_shape, from_blocked, to_blocked
 from runtime.lowering.blocked_operators.convolution import merged_groups
 from runtime.lowering.blocked_operators.movement import channel_runs
-from runtime.lowering.builder import CpuOptions
 from runtime.lowering.lower import Options, lower
+from runtime.lowering.options import CpuOptions
 from runtime.plan.plan import Plan
 from runtime.reference.blocked import BlockedExecutor
 from runtime.target import Target, preferred_cpu_block

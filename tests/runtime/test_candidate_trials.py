@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from runtime.graph import Graph
-from runtime.lowering.builder import Options
 from runtime.lowering.choice import GraphChoice, NodeChoice, Place, graph_hash
 from runtime.lowering.lower import lower
+from runtime.lowering.options import Options
 from runtime.lowering.trials import trial_plan
 from runtime.selection.candidates import find_candidates
 from runtime.selection.costs import cost_key

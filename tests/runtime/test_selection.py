@@ -19,9 +19,11 @@ from runtime.errors import ModelError
 from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.lowering.assembly import lifetimes
-from runtime.lowering.builder import Builder, Launch, Options
+from runtime.lowering.builder import Builder
 from runtime.lowering.choice import Algorithm, NodeChoice, Place, graph_choice, graph_hash
+from runtime.lowering.launch import Launch
 from runtime.lowering.lower import emit_launches, lower
+from runtime.lowering.options import Options
 from runtime.peaks import peaks_of
 from runtime.plan.encode import encode_plan
 from runtime.reference.device import target_of_device

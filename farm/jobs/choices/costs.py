@@ -14,7 +14,7 @@ from farm.units.shipped_facts import shipped_probe
 from farm.workspace import journal_file, journal_files
 from runtime.artifacts import fingerprint_of
 from runtime.errors import FormatError
-from runtime.lowering.builder import Launch
+from runtime.lowering.launch import Launch
 from runtime.peaks import peaks_of
 from runtime.selection.costs import AnalyticCosts, CostOrigin, LaunchCosts, MeasuredCosts
 from runtime.target import Target

@@ -17,7 +17,7 @@ from farm.config.execution import Affinity, Execution, Threads
 from farm.farmrt.answers import CpuAnswer
 from runtime.errors import ConfigError
 from runtime.graph import Graph
-from runtime.lowering.builder import CpuOptions
+from runtime.lowering.options import CpuOptions
 from runtime.version import RUNTIME_VERSION
 
 MAX_FILE_BYTES = 1024**2

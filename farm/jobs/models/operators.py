@@ -9,8 +9,8 @@ from farm.config.deployment import Deployment
 from farm.jobs.models.prepare import Failed, Prepared, prepare_all
 from runtime.custom.c_kernel import CKernel
 from runtime.layout.blocked import BLOCKS
-from runtime.lowering.builder import CpuOptions
 from runtime.lowering.lower import lower
+from runtime.lowering.options import CpuOptions
 from runtime.native.features import ENGINES, Features, chosen_features
 from runtime.target import Target
 

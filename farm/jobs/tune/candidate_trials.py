@@ -10,7 +10,7 @@ from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.tune.trials import MS_PER_S, UnitTrials
 from farm.workspace import TUNING
 from runtime.errors import DeadlineError, DeviceError, ProcessEndedError, UnsupportedError
-from runtime.lowering.builder import Options
+from runtime.lowering.options import Options
 from runtime.selection.trials import CandidateNode, CandidatePlan, UntunedStep, candidate_plan
 from runtime.target import Target
 from tuner.journal import Journal

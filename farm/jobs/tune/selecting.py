@@ -27,8 +27,8 @@ from farm.rows.status import Status
 from farm.rows.tune import ChoiceFigures, ChoiceOutcome
 from farm.workspace import journal_file
 from runtime.errors import ModelError
-from runtime.lowering.builder import Launch
 from runtime.lowering.choice import GraphChoice
+from runtime.lowering.launch import Launch
 from runtime.lowering.lower import emit_launches
 from runtime.plan.plan import Plan
 from runtime.selection.candidates import Candidates, find_candidates

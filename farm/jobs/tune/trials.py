@@ -15,7 +15,7 @@ from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared
 from farm.workspace import TUNING
 from runtime.errors import DeadlineError, DeviceError, ProcessEndedError
-from runtime.lowering.builder import Options
+from runtime.lowering.options import Options
 from runtime.lowering.trials import TrialLaunch, TrialPlan, trial_plan
 from runtime.target import Target
 from tuner.space import default_candidate

@@ -7,7 +7,8 @@ from runtime.kernels.blocked import BLOCKED_DEPTHWISE
 from runtime.layout.buffer import pack_rows
 from runtime.lowering.activation import activation_code
 from runtime.lowering.blocked_operators.operator import BlockedOperator, any_image
-from runtime.lowering.builder import Builder, Tensors
+from runtime.lowering.builder import Builder
+from runtime.lowering.launch import Tensors
 from runtime.lowering.resizing import resize_dims, resize_kernel, resize_numbers, resize_tables
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage

@@ -11,8 +11,9 @@ from runtime.layout.buffer import pack_rows
 from runtime.layout.winograd import transform_filter
 from runtime.lowering.activation import activation_code
 from runtime.lowering.blocked_operators.operator import BlockedOperator, is_image
-from runtime.lowering.builder import Builder, Tensors
+from runtime.lowering.builder import Builder
 from runtime.lowering.convolution_node import Convolution
+from runtime.lowering.launch import Tensors
 from runtime.lowering.value import Value
 from runtime.types import Storage
 

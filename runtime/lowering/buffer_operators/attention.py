@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from runtime.graph import Node
-from runtime.lowering.builder import Builder, Tensors
+from runtime.lowering.builder import Builder
+from runtime.lowering.launch import Tensors
 from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage

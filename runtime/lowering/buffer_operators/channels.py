@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from runtime.graph import Node
 from runtime.lowering.activation import activation_code
-from runtime.lowering.builder import Builder, Tensors, node_error
+from runtime.lowering.builder import Builder, node_error
+from runtime.lowering.launch import Tensors
 from runtime.lowering.resizing import resize_dims, resize_kernel, resize_numbers, resize_tables
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage

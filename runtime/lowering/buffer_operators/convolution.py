@@ -10,8 +10,9 @@ from runtime.graph import Array, Node
 from runtime.kernels.spec import MemoryType
 from runtime.layout.winograd import transform_filter
 from runtime.lowering.activation import activation_code
-from runtime.lowering.builder import Builder, Rows, Tensors
+from runtime.lowering.builder import Builder
 from runtime.lowering.convolution_node import Convolution
+from runtime.lowering.launch import Rows, Tensors
 from runtime.lowering.value import Value
 from runtime.types import Storage
 

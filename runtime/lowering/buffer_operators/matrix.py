@@ -11,7 +11,8 @@ import numpy as np
 from runtime.generic_forms import generic_form
 from runtime.graph import Node
 from runtime.lowering.activation import activation_code
-from runtime.lowering.builder import Builder, Rows, Tensors, node_error
+from runtime.lowering.builder import Builder, node_error
+from runtime.lowering.launch import Rows, Tensors
 from runtime.lowering.matrix_product import product_loops
 from runtime.lowering.value import row_major
 from runtime.plan.plan import ProfileInfo

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from runtime.graph import Node
 from runtime.lowering.activation import activation_code
-from runtime.lowering.builder import Builder, Tensors
+from runtime.lowering.builder import Builder
+from runtime.lowering.launch import Tensors
 from runtime.lowering.normalization import scale_and_shift
 from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo

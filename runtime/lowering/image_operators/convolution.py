@@ -7,8 +7,9 @@ from runtime.kernels.spec import MemoryType
 from runtime.layout.image import ImageLayout
 from runtime.layout.winograd import transform_filter
 from runtime.lowering.activation import activation_code
-from runtime.lowering.builder import Builder, Tensors
+from runtime.lowering.builder import Builder
 from runtime.lowering.convolution_node import Convolution
+from runtime.lowering.launch import Tensors
 from runtime.types import Storage
 
 

@@ -6,9 +6,10 @@ from runtime.graph import Node
 from runtime.kernels.spec import MemoryType
 from runtime.layout.image import ImageLayout
 from runtime.lowering.activation import activation_code
-from runtime.lowering.builder import Builder, Tensors
+from runtime.lowering.builder import Builder
 from runtime.lowering.elementwise import BINARY, UNARY, unary_numbers
 from runtime.lowering.image_operators.emit import EXTENTS, emit, extents
+from runtime.lowering.launch import Tensors
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 

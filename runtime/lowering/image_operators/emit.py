@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from runtime.graph import Node
 from runtime.kernels.spec import MemoryType
-from runtime.lowering.builder import Builder, Tensors
+from runtime.lowering.builder import Builder
+from runtime.lowering.launch import Tensors
 from runtime.lowering.value import Value
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage

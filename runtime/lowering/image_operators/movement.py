@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from runtime.graph import Node
 from runtime.kernels.spec import MemoryType
 from runtime.layout.image import LANES
-from runtime.lowering.builder import Builder, Tensors
+from runtime.lowering.builder import Builder
 from runtime.lowering.image_operators.emit import emit, extents
+from runtime.lowering.launch import Tensors
 from runtime.plan.plan import ProfileInfo
 from runtime.types import Storage
 

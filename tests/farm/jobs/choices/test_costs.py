@@ -13,8 +13,9 @@ from farm.config.execution import Execution
 from farm.jobs.choices.costs import NEVER_MS, KnownCosts, known_costs, trials_fingerprint
 from farm.workspace import journal_file
 from runtime.kernels.spec import Variant
-from runtime.lowering.builder import Launch, Options
+from runtime.lowering.launch import Launch
 from runtime.lowering.lower import emit_launches
+from runtime.lowering.options import Options
 from runtime.selection.candidates import find_candidates
 from runtime.selection.costs import CostOrigin, cost_key
 from runtime.selection.selection import select_choice

@@ -14,7 +14,7 @@ from farm.jobs.models import cpu_choice
 from farm.jobs.models.cpu_choice import CpuChoice
 from runtime.errors import ConfigError
 from runtime.graph import Graph
-from runtime.lowering.builder import CpuOptions
+from runtime.lowering.options import CpuOptions
 from tests.runtime.graphs import GraphMaker
 
 CPU = CpuAnswer(model="a", features=["avx2"], cores=4)

@@ -22,7 +22,7 @@ from farm.model import fetch
 from farm.rows.row import Throttling
 from farm.workspace import journal_file
 from runtime.errors import DeviceLostError
-from runtime.lowering.builder import Launch
+from runtime.lowering.launch import Launch
 from runtime.plan.records import StepKind
 from runtime.selection.candidates import find_candidates
 from runtime.selection.costs import cost_key

@@ -1,0 +1,41 @@
+"""What is asked of the lowering beside the target."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from runtime.lowering.choice import GraphChoice
+
+
+@dataclasses.dataclass(frozen=True)
+class CpuOptions:
+    """What tuning varies of plans for the CPU alone.
+
+    `block`: channels of a block of activations, 8 or 16; 0 for the target's. `winograd`: outputs of the convolutions
+    that are Winograd's; None for those that it pays for as a rule.
+    """
+
+    block: int = 0
+    winograd: frozenset[str] | None = None
+
+
+CPU_DEFAULT = CpuOptions()
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What a deployment file asks of the lowering.
+
+    `winograd`: output tile of Winograd's convolution (2 or 4), 0 for none, `auto` for the best of each layer.
+    `keep_layers`: every operator's output is an output of the plan too. `reuse_memory`: off for trials, whose
+    operators run in any order. `cpu`: how plans for the CPU alone are made. `choice`: where each node runs and how;
+    None: where the target's memory type says.
+    """
+
+    winograd: int | Literal["auto"] = 0
+    obfuscate: bool = False
+    keep_layers: bool = False
+    reuse_memory: bool = True
+    cpu: CpuOptions = CPU_DEFAULT
+    choice: GraphChoice | None = None
