@@ -30,14 +30,18 @@ Sshd = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user whose only key is the one that the sshd of the tests knows."""
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A user whose only key is the one that the sshd of the tests knows; connections end with the test."""
     folder = tmp_path / "user" / ".ssh"
     folder.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(folder.parent))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    ssh_tunnel._tunnel.cache_clear()
-    return folder
+    made: dict[str, ssh_tunnel._Tunnel] = {}
+    monkeypatch.setattr(ssh_tunnel, "_tunnel", lambda machine: made.setdefault(machine, ssh_tunnel._Tunnel(machine)))
+    yield folder
+    for tunnel in made.values():
+        if tunnel._connection:
+            tunnel._connection.close()
 
 
 @pytest.fixture
