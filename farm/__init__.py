@@ -75,7 +75,7 @@ __all__ = [
     "units",
 ]
 
-_NAMED_AS_MODULES = ("forecast", "nightly", "report", "units")
+_NAMED_AS_MODULES = ("nightly", "report", "units")
 
 
 class _CallableModule(ModuleType):

@@ -109,18 +109,19 @@ def decode_container(content: bytes, magic: bytes, where: str) -> Sections:
     if HEADER.itemsize + count * SECTION.itemsize > len(content):
         raise FormatError(f"{where}: section table exceeds the file")
     rows = np.frombuffer(content, SECTION, count, HEADER.itemsize)
-    return {SectionId(int(row["id"])): _section(content, row, where) for row in rows}
+    return dict(_section(content, row, where) for row in rows)
 
 
-def _section(content: bytes, row: Any, where: str) -> npt.NDArray[Any]:
+def _section(content: bytes, row: Any, where: str) -> tuple[SectionId, npt.NDArray[Any]]:
     try:
-        dtype = RECORDS[SectionId(int(row["id"]))]
+        section = SectionId(int(row["id"]))
     except ValueError:
         raise FormatError(f"{where}: unknown section {row['id']}") from None
+    dtype = RECORDS[section]
     start, count = int(row["offset"]), int(row["count"])
     if row["record_size"] != dtype.itemsize or start + count * dtype.itemsize > len(content):
         raise FormatError(f"{where}: section {row['id']} has a wrong size")
-    return np.frombuffer(content, dtype, count, start)
+    return section, np.frombuffer(content, dtype, count, start)
 
 
 def read_file(path: Path, magic: bytes) -> Sections:

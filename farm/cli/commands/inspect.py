@@ -23,7 +23,7 @@ def command(**given: Any) -> CommandResult:
     """Show the plans of the models of MODEL.yml, or a plan file: operators, conversions, and how each tensor lies.
 
     A tensor's origin is its format and shape as the model's author sees it; its storage is its format and shape in
-    memory, padding included (docs/layouts.md). A plan file knows the storage of its inputs, outputs, images and packed
+    memory, padding included. A plan file knows the storage of its inputs, outputs, images and packed
     weights alone. Nothing is run.
     """
     from farm.cli import inspect

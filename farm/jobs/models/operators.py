@@ -9,6 +9,7 @@ from farm.config.deployment import Deployment
 from farm.jobs.models.prepare import Failed, Prepared, prepare_all
 from runtime.custom.c_kernel import CKernel
 from runtime.layout.blocked import BLOCKS
+from runtime.lowering.choice import Algorithm, NodeChoice, Place, graph_choice
 from runtime.lowering.lower import lower
 from runtime.lowering.options import CpuOptions
 from runtime.native.features import ENGINES, Features, chosen_features
@@ -16,6 +17,7 @@ from runtime.target import Target
 
 RUNTIME_OF = {"opencl": "gpu", "cpu": "cpu"}
 ANY_SOC = "any"
+ON_CPU = NodeChoice(Place.CPU, Algorithm.DIRECT)
 
 
 def needed_features(deployments: Iterable[Deployment], without: Collection[str] = ()) -> Features:
@@ -33,14 +35,17 @@ def needed_features(deployments: Iterable[Deployment], without: Collection[str] 
 def cpu_operators(prepared: Prepared) -> frozenset[str]:
     """Names of farmrt's CPU operators in a model's plans for the runtime cpu, whatever blocks they are made of.
 
-    Winograd's is among them beside the direct one, since tuning chooses. Those of a GPU plan that falls back to the CPU
-    are among them, since it may only where the file names both runtimes.
+    Winograd's is among them beside the direct one, since tuning chooses; and those on pixels, which a GPU plan falls
+    back to, where the file names both runtimes.
     """
     if "cpu" not in prepared.settings.runtimes:
         return frozenset()
     target, options = Target(ANY_SOC, ANY_SOC, memory="cpu"), prepared.options()
     ways = [CpuOptions(block, layers) for block in BLOCKS for layers in (None, frozenset[str]())]
     plans = [lower(prepared.graph, target, dataclasses.replace(options, cpu=way)) for way in ways]
+    if "gpu" in prepared.settings.runtimes:
+        on_pixels = graph_choice(prepared.graph, {node.output: ON_CPU for node in prepared.graph.nodes})
+        plans.append(lower(prepared.graph, target, dataclasses.replace(options, choice=on_pixels)))
     steps = (step for plan in plans for step in plan.steps)
     return frozenset(step.kernel.name for step in steps if not isinstance(step.kernel, CKernel))
 

@@ -64,7 +64,7 @@ def lower_conv(builder: Builder, node: Node) -> None:
         _emit(conv, BLOCKED_WINOGRAD, "Conv2D", dims, rows, {"WINO": _WINOGRAD_TILE})
     else:
         rows = filters.transpose(0, 1, 3, 4, 2).reshape(groups, filters.shape[1], -1)
-        _emit(conv, BLOCKED_CONV2D, "Conv2D", dims, rows, {})
+        _emit(conv, BLOCKED_CONV2D, "FullyConnected" if conv.is_matrix else "Conv2D", dims, rows, {})
 
 
 def _merged(conv: Convolution) -> tuple[int, Array]:

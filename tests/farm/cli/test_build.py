@@ -52,8 +52,8 @@ def test_an_abi_that_is_named_may_be_missing_too(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("runtime", "without", "operators"),
     [
-        ("cpu", ["opencl"], ["conv2d", "copy", "fully_connected", "reduce"]),
-        ("cpu+gpu", [], ["conv2d", "copy", "fully_connected", "reduce"]),
+        ("cpu", ["opencl"], ["blocked_conv2d", "blocked_global_pool"]),
+        ("cpu+gpu", [], ["blocked_conv2d", "blocked_global_pool", "conv2d", "copy", "fully_connected", "reduce"]),
         ("gpu", ["cpu"], None),
     ],
 )

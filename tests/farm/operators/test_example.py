@@ -130,7 +130,7 @@ def test_a_plan_as_code_holds_the_c_function(farm: CallFarm, example: Path) -> N
 
 def test_only_operators_of_farmrt_are_kept_in_a_build(example: Path) -> None:
     replace(example / "gated.yml", "runtime: gpu", "runtime: cpu")
-    assert cpu_operators(prepared(example / "gated.yml")) == {"conv2d", "copy", "reduce"}
+    assert cpu_operators(prepared(example / "gated.yml")) == {"blocked_conv2d", "reduce", "reorder"}
 
 
 def test_without_a_kernel_a_half_plan_calls_the_c_function_in_float(farm: CallFarm, example: Path) -> None:
