@@ -36,25 +36,9 @@
 /* Registers of a block. */
 enum { PARTS = RT_BLOCK / LANES };
 
-/* A register of floats, and of the all-or-nothing bits that comparing two makes. */
-typedef float lanes __attribute__((vector_size(LANES * 4)));
-typedef int32_t mask __attribute__((vector_size(LANES * 4)));
+#include "cpu_vector.h"
 
-/* Into callers with constant sizes, whose loops then unroll. */
-#define INLINE static inline __attribute__((always_inline))
 #define UNROLLED _Pragma("GCC unroll 16")
-
-/* From and to any address: no more alignment than a float has. */
-INLINE lanes load(const float *source) {
-    lanes value;
-    memcpy(&value, source, sizeof value);
-    return value;
-}
-
-INLINE void store(float *target, lanes value) { memcpy(target, &value, sizeof value); }
-
-/* Lane by lane: `yes` where the mask is set, else `no`. */
-INLINE lanes choose(mask where, lanes yes, lanes no) { return (lanes)((where & (mask)yes) | (~where & (mask)no)); }
 
 /* Each lane within its bounds, written so that a NaN stays a NaN: of x86's instructions the second operand. */
 INLINE lanes clamp(lanes value, lanes low, lanes high) {

@@ -18,34 +18,21 @@
 
 /* Floats of a register, and the tile whose sums fill the registers but for those of weights and inputs. */
 #if defined(__AVX512F__)
-enum { LANES = 16, PIXELS = 6, BLOCKS = 2 };
+#define LANES 16
+enum { PIXELS = 6, BLOCKS = 2 };
 #elif defined(__AVX__)
-enum { LANES = 8, PIXELS = 6, BLOCKS = 1 };
+#define LANES 8
+enum { PIXELS = 6, BLOCKS = 1 };
 #elif defined(__aarch64__)
-enum { LANES = 4, PIXELS = 6, BLOCKS = 1 };
+#define LANES 4
+enum { PIXELS = 6, BLOCKS = 1 };
 #else
-enum { LANES = 4, PIXELS = 2, BLOCKS = 1 };
+#define LANES 4
+enum { PIXELS = 2, BLOCKS = 1 };
 #endif
 enum { PARTS = RT_CPU_BLOCK / LANES, DEPTHWISE_PIXELS = PIXELS < 4 ? PIXELS : 4 };
 
-/* A register of floats, and of the all-or-nothing bits that comparing two makes. */
-typedef float lanes __attribute__((vector_size(LANES * 4)));
-typedef int32_t mask __attribute__((vector_size(LANES * 4)));
-
-/* Into callers with constant sizes, whose loops then unroll. */
-#define INLINE static inline __attribute__((always_inline))
-
-/* From and to any address: no more alignment than a float has. */
-INLINE lanes load(const float *source) {
-    lanes value;
-    memcpy(&value, source, sizeof value);
-    return value;
-}
-
-INLINE void store(float *target, lanes value) { memcpy(target, &value, sizeof value); }
-
-/* Lane by lane: `yes` where the mask is set, else `no`. */
-INLINE lanes choose(mask where, lanes yes, lanes no) { return (lanes)((where & (mask)yes) | (~where & (mask)no)); }
+#include "cpu_vector.h"
 
 /* Each lane within its bounds, written so that a NaN stays a NaN. */
 INLINE lanes clamp(lanes value, lanes low, lanes high) {
