@@ -37,9 +37,11 @@ def _conv_transpose(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
 
 
 def _pad(make: GraphMaker, x: str, draw: st.DrawFn) -> str:
-    sides = [draw(st.integers(0, 1)) for _ in range(4)]
-    pads = (0, 0, *sides[:2], 0, 0, *sides[2:])
     value = draw(st.sampled_from([0.0, 1.0, LOWEST]))
+    top, left, bottom, right = (draw(st.integers(0, 1)) for _ in range(4))
+    if value == LOWEST:
+        left = bottom = 0  # where the window below pads too: its maximum would be the padding's
+    pads = (0, 0, top, left, 0, 0, bottom, right)
     padded = make.add("Pad", x, pads=pads, value=value, mode="constant")
     return padded if value != LOWEST else make.add("MaxPool", padded, **WINDOW)
 

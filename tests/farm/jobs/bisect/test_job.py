@@ -170,9 +170,13 @@ def test_options_that_change_the_answer_have_their_own_state(
 
 
 def test_with_real_times_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five commits, one of which makes the batch forty times as large; the operators that take longer are named."""
+    """Five commits, one of which makes the batch forty times as large; the operators that take longer are named.
+
+    On one thread: on a busy machine threads that wait for each other time the scheduler.
+    """
     monkeypatch.chdir(tmp_path)
-    root = model_repository(tmp_path / "models", 5, 3, small="50,3,8,8", large="2000,3,8,8")
+    batches = {"small": "50,3,8,8", "large": "2000,3,8,8"}
+    root = model_repository(tmp_path / "models", 5, 3, **batches, num_threads="1")
     hashes = commits_between(root, "HEAD~4", "main")
     made = Bisector(ModelCommits(root, Path("tiny.yml")), hashes, inventory.HOST, BisectOptions("tiny", "cpu", 5, 10))
     steps: list[BisectStep] = list(made.steps())
