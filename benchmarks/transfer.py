@@ -34,8 +34,10 @@ from farm.config.adb_address import AdbAddress
 from farm.config.inventory import Unit
 from farm.transport import ssh, ssh_config
 from farm.transport.adb_server import AdbServer, find_adb
+from runtime.native.build import build_farmrt
 
 MEGABYTE = 10**6
+FARMRT = "farmrt"
 DEADLINE_S = 60.0
 
 # Prepares to send files under a name on the unit, and returns what sends them: that alone is timed.
@@ -82,8 +84,10 @@ def measure(ways: dict[str, Way], loads: Sequence[Load], rounds: int, folder: Pa
 
 
 def farm_ways(unit: Unit, stack: ExitStack) -> tuple[dict[str, Way], str]:
-    """farm to one unit, and the folder there, which vanishes at the end."""
+    """farm to one unit, and the folder there, which vanishes at the end; farmrt is there, as it is in farm's jobs."""
     opened = stack.enter_context(closing(transports.connect(unit)))
+    opened.push({FARMRT: build_farmrt(unit.abi)})
+    opened.hash_with(FARMRT)
     stack.callback(opened.run, ["sh", "-c", 'rm -rf -- "$PWD"'], DEADLINE_S)
 
     def push(files: Sequence[Path], into: str) -> Callable[[], object]:
@@ -96,6 +100,7 @@ def farm_ways(unit: Unit, stack: ExitStack) -> tuple[dict[str, Way], str]:
     def connect_and_push(files: Sequence[Path], into: str) -> Callable[[], object]:
         def send() -> None:
             with closing(transports.connect(unit)) as own:
+                own.hash_with(FARMRT)
                 own.push(_named(files, into))
 
         return send

@@ -63,6 +63,10 @@ class LoggedTransport:
         with self._timed(f"pull {remote}"):
             self._transport.pull(remote, local)
 
+    def hash_with(self, program: str) -> None:
+        """See Transport.hash_with."""
+        self._transport.hash_with(program)
+
     def close(self) -> None:
         """See Transport.close."""
         self._transport.close()

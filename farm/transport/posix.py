@@ -75,6 +75,7 @@ class PosixTransport(ABC):
         self._name, self._folder = name, folder
         self._interruption = interruption or Interruption()
         self._processes: list[LineProcess] = []
+        self._hasher = ""
 
     @abstractmethod
     def _open(self, command_line: str, deadline: float) -> Channel:
@@ -140,6 +141,10 @@ class PosixTransport(ABC):
             if hashed.digest != state[1]:
                 raise DeviceError(f"{self._name}: {remote}: arrived with another content than the unit has")
 
+    def hash_with(self, program: str) -> None:
+        """See Transport.hash_with."""
+        self._hasher = f"./{base.check_remote(program)}"
+
     def close(self) -> None:
         """See Transport.close; a subclass closes its link after this."""
         while self._processes:
@@ -169,7 +174,7 @@ class PosixTransport(ABC):
         statuses: dict[str, PathStatus] = {}
         for batch in self._batches([[base.check_remote(remote)] for remote in remotes]):
             names = [name for [name] in batch]
-            lines = self._run_script(posix_scripts.INSPECT, [f"./{name}" for name in names])
+            lines = self._run_script(posix_scripts.INSPECT, [self._hasher, *(f"./{name}" for name in names)])
             statuses |= zip(names, posix_scripts.parse_inspection(lines, len(names)), strict=True)
         for name, status in statuses.items():
             if status.outside:

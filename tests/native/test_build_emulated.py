@@ -21,6 +21,7 @@ from tests.native import qemu, test_cpu_blocked
 from tests.native.farmrt import Farmrt
 from tests.native.qemu import Machine
 from tests.native.test_agreement import CPU, NetworkMaker, assert_close, run_on
+from tests.native.test_serve import check_hashes
 from tests.runtime.blocked_networks import winograd
 from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import classifier, depthwise_and_groups, residual_block
@@ -74,6 +75,11 @@ def test_probe_without_opencl_says_where_it_looked(machine: Machine) -> None:
     assert len(set(opencl["searched"])) == len(opencl["searched"])
     assert opencl["error"].startswith("no OpenCL library in /vendor/lib")
     assert opencl["error"].endswith("; name one with opencl= or FARM_OPENCL")
+
+
+def test_hashes_are_sha256(machine: Machine, tmp_path: Path) -> None:
+    """arm64 has instructions for it, armhf the portable form."""
+    check_hashes(machine.command(program(machine)), tmp_path)
 
 
 def test_exit_status_and_errors(machine: Machine, tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +201,29 @@ def test_usage(farmrt_program: Path) -> None:
         assert "usage: farmrt probe" in done.stderr
     done = subprocess.run([farmrt_program, "--help"], capture_output=True, text=True, check=True)
     assert "usage: farmrt probe" in done.stdout
+
+
+def check_hashes(command: Sequence[str | Path], folder: Path) -> None:
+    """Compares farmrt's hashes with hashlib's: sizes on either side of every border of padding, block and piece."""
+    paths = [folder / str(size) for size in (0, 1, 55, 56, 63, 64, 65, 119, 120, 128, 1000, 131072, 300_001)]
+    for path in paths:
+        path.write_bytes(np.random.default_rng(1).bytes(int(path.name)))
+    done = subprocess.run([*command, "sha256", *paths], capture_output=True, text=True, check=True)
+    expected = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path}" for path in paths]
+    assert done.stdout.splitlines() == expected
+
+
+def test_hashes_are_sha256(farmrt_program: Path, tmp_path: Path) -> None:
+    check_hashes([farmrt_program], tmp_path)
+
+
+def test_files_that_cannot_be_hashed_are_named(farmrt_program: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").touch()
+    words = [farmrt_program, "sha256", "gone", "there", "."]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout.split()[1:] == ["there"]
+    assert done.stderr == "farmrt: gone: No such file or directory\nfarmrt: .: Is a directory\n"
 
 
 @pytest.mark.parametrize("options", [{"threads": 1}, {"threads": 5}, {"affinity": "big"}, {"affinity": "little"}])

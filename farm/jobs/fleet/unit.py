@@ -94,6 +94,8 @@ class UnitConnection:
         farmrt = program or build_farmrt(self.unit.abi)
         logged = {"FARMRT_LOG": "debug"} if LOG.isEnabledFor(logging.DEBUG) else {}
         remote = self.store.put([farmrt])[farmrt]
+        if not program:
+            self.transport.hash_with(remote)
         return Session(self.transport, remote, {**logged, **(environment or {})}, wrap=self.task_profile.wrap)
 
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "digest.h"
 #include "exit_status.h"
 #include "log.h"
 #include "serve.h"
@@ -14,6 +15,7 @@ static const char usage[] = "farmrt " RT_VERSION " (" RT_ABI
                             "usage: farmrt probe [opencl=LIBRARY]\n"
                             "       farmrt run plan=FILE data=FILE [key=value ...]\n"
                             "       farmrt serve\n"
+                            "       farmrt sha256 FILE...\n"
                             "--log=off|info|debug before the command, else FARMRT_LOG: what is told on standard error\n";
 
 /* Prints the usage and returns `status`, or RT_EXIT_USAGE where it cannot be printed. */
@@ -51,6 +53,7 @@ int main(int count, char **words) {
     int answers = answers_open();
     if (answers < 0) return RT_EXIT_FAILED;
     if (strcmp(words[1], "serve") == 0 && count == 2) return rt_serve(answers);
+    if (strcmp(words[1], "sha256") == 0) return rt_digest(answers, words + 2, count - 2);
     if (strcmp(words[1], "probe") == 0 || strcmp(words[1], "run") == 0)
         return rt_serve_once(answers, words + 1, count - 1);
     return usage_print(STDERR_FILENO, RT_EXIT_USAGE);

@@ -363,3 +363,20 @@ class PosixContract(TransportContract):
         run_shell(transport, 'mkdir push-1; TZ=UTC touch -t "$1" push-1', then.strftime("%Y%m%d%H%M.%S"))
         assert transport.push({"file": tmp_path / "source"})
         assert (run_shell(transport, "ls").stdout == b"file\npush-1\n") == remains
+
+    @pytest.mark.parametrize(
+        "hashes", ['shift; echo used >> used; exec sha256sum "$@"', "echo used >> used; echo nonsense; exit 1"]
+    )
+    def test_a_program_of_the_unit_hashes_where_it_works(
+        self, transport: Transport, tmp_path: Path, hashes: str
+    ) -> None:
+        (tmp_path / "hasher").write_text(f"#!/bin/sh\n{hashes}\n")
+        (tmp_path / "hasher").chmod(0o755)
+        (tmp_path / "source").write_bytes(b"x")
+        transport.push({"hasher": tmp_path / "hasher"})
+        transport.hash_with("hasher")
+        assert transport.push({"a": tmp_path / "source"}) == ["a"]
+        assert transport.push({"a": tmp_path / "source", "folder/b\n": tmp_path / "source"}) == ["folder/b\n"]
+        assert set(run_shell(transport, "cat used").stdout.split()) == {b"used"}
+        run_shell(transport, "echo y > a; rm hasher")
+        assert transport.push({"a": tmp_path / "source"}) == ["a"], "it works without the program, too"
