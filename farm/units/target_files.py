@@ -42,7 +42,8 @@ def read_target_file(path: Path) -> tuple[Unit, ProbeAnswer]:
         where = ".".join(map(str, error.errors()[0]["loc"]))
         raise ConfigError(f"{path}: not all that `farmrt probe` prints: {where!r} is missing or wrong") from None
     name = path.stem if SAFE_NAME.fullmatch(path.stem) else "target"
-    abi = next((each for each in get_args(Abi) if each == answer.abi), "host")  # of a host farmrt says another name
+    known: tuple[Abi, ...] = get_args(Abi)
+    abi: Abi = next((each for each in known if each == answer.abi), "host")  # of a host farmrt says another name
     return Unit(name=name, transport="file", soc=key, model=name, abis=(abi,)), answer
 
 
