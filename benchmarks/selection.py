@@ -1,58 +1,43 @@
 """Compares ways through whole networks: all in buffers, all in images, node by node, and the exact choice.
 
-    python -m benchmarks.selection [--measured] [--rounds 5] [NETWORK ...]
+    python -m benchmarks.selection [NETWORK ...]
 
 Prints a table in Markdown: ms (conversions) of each way. Costs are those of two modelled GPUs, one faster on images and
 one faster on buffers: the peaks of these families in runtime/peaks.py, no measurements of a device. Its last line has
-the time that a graph of 1,000 operators takes. With `--measured`, costs are those of this machine's OpenCL driver:
-plans are profiled step by step until the optimum rests on measured launches only, and then the plans run in turns; the
-figure behind the conversions is the measured time of the whole plan.
+the time that a graph of 1,000 operators takes. `benchmarks/measured_selection.py` measures on this machine instead.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
-import statistics
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 
 from benchmarks.format_networks import reflected_middle
-from benchmarks.interleaving import measure_interleaved
 from benchmarks.networks import zoo_names
 from benchmarks.nhwc_twins import nhwc_twin
-from farm.config.inventory import HOST
-from farm.jobs.benchmark import profile
-from farm.jobs.fleet.unit import OpenUnit, open_unit, write_plan
 from runtime import zoo
 from runtime.convert import convert
 from runtime.graph import Graph, Node, TensorInfo
-from runtime.lowering.assembly import assemble_plan
 from runtime.lowering.builder import Builder
 from runtime.lowering.choice import GraphChoice, Place
 from runtime.lowering.lower import Options, emit_launches
 from runtime.operators import infer_shape
-from runtime.peaks import Peaks, peaks_of
+from runtime.peaks import peaks_of
 from runtime.selection.baselines import everywhere, node_by_node
 from runtime.selection.candidates import Candidates, find_candidates
-from runtime.selection.costs import AnalyticCosts, LaunchCosts, MeasuredCosts, cost_key, total_ms
+from runtime.selection.costs import AnalyticCosts, LaunchCosts, total_ms
 from runtime.selection.problem import make_problem
 from runtime.selection.selection import GraphSelection, select_among
 from runtime.target import Target
 
 OPTIONS = Options(winograd="auto")
-DEADLINE_S = 120.0
 IMAGE_SIDE = 16384
 OPERATORS = 1000
-FASTER = 50.0  # what has not been measured is taken for so many times faster than the model of a CPU says
 LARGE = Target("modelled", "arm64-v8a", image2d_max_width=IMAGE_SIDE, image2d_max_height=IMAGE_SIDE)
 GPUS = {
     "likes images": dataclasses.replace(LARGE, gpu_family="adreno-6xx", compute_units=4),
@@ -119,106 +104,6 @@ def _modelled_row(name: str, gpu: str, graph: Graph) -> str:
     return f"| {name} | {gpu} | {len(graph.nodes)} | {cells} | {selection.gap:.0%} |"
 
 
-# Measured on this machine
-
-
-class LoadedWay:
-    """A plan in a farmrt process of its own; a contender of the interleaved measurement."""
-
-    def __init__(self, name: str, opened: OpenUnit, graph: Graph, builder: Builder, folder: Path) -> None:
-        self.name, self._opened, self._builder = name, opened, builder
-        path = folder / f"{name.replace(' ', '_')}.plan"
-        write_plan(assemble_plan(builder), path)
-        opened.load(path)
-        opened.write_inputs(_inputs(graph))
-
-    def turn(self, rounds: int, warmup: int) -> list[float]:
-        """See Contender."""
-        return [ns / 1e6 for ns in self._opened.session.run(rounds, DEADLINE_S, warmup).wall_ns]
-
-    def step_times(self, rounds: int) -> dict[str, float]:
-        """Median ms of the launches under each cost key."""
-        times, _ = profile(self._opened.session, rounds, len(self._builder.launches), DEADLINE_S)
-        found: dict[str, list[float]] = {}
-        for launch, step in zip(self._builder.launches, times, strict=True):
-            found.setdefault(cost_key(launch), []).append(statistics.median(step.ns) / 1e6)
-        return {key: statistics.median(medians) for key, medians in found.items()}
-
-
-def _inputs(graph: Graph) -> dict[str, npt.NDArray[Any]]:
-    random = np.random.default_rng(1)
-    return {name: random.uniform(-1, 1, graph.shape(name)).astype(np.float32) for name in graph.inputs}
-
-
-@dataclasses.dataclass
-class Measuring:
-    """Fills a table of costs by running plans on this machine."""
-
-    opened: OpenUnit
-    candidates: Candidates
-    target: Target
-    folder: Path
-    rounds: int
-    table: dict[str, float] = dataclasses.field(default_factory=dict)
-    plans: int = 0
-
-    @property
-    def costs(self) -> MeasuredCosts:
-        """Measured times; what is not measured costs next to nothing, so that it is measured if it could matter."""
-        return MeasuredCosts(self.table, AnalyticCosts(_scaled(peaks_of(self.target), FASTER)))
-
-    def until_exact(self) -> GraphSelection:
-        """Profiles the plan of the least cost so far, until every launch of it is measured."""
-        for place in (Place.BUFFER, Place.IMAGE):
-            self._profile(everywhere(make_problem(self.candidates, self.costs), place))
-        while True:
-            selection = select_among(self.candidates, self.costs)
-            if not self._profile(selection.choice):
-                return selection
-
-    def _profile(self, choice: GraphChoice) -> bool:
-        """Measures a plan if it has launches that the table lacks; whether it had."""
-        graph = self.candidates.graph
-        builder = emit_launches(graph, self.target, dataclasses.replace(OPTIONS, choice=choice))
-        if all(cost_key(launch) in self.table for launch in builder.launches):
-            return False
-        self.plans += 1
-        way = LoadedWay(f"{graph.name}_{self.plans}", self.opened, graph, builder, self.folder)
-        way.turn(1, 1)
-        self.table = way.step_times(self.rounds) | self.table
-        return True
-
-
-def _scaled(peaks: Peaks, factor: float) -> Peaks:
-    return dataclasses.replace(
-        peaks,
-        macs=peaks.macs * factor,
-        buffer_bytes=peaks.buffer_bytes * factor,
-        image_bytes=peaks.image_bytes * factor,
-        launch_ms=peaks.launch_ms / factor,
-    )
-
-
-def _measured_row(name: str, graph: Graph, rounds: int, turns: int) -> str:
-    with open_unit(HOST) as opened, tempfile.TemporaryDirectory(prefix="farm-selection.") as scratch:
-        target = opened.probe.target(opened.unit.soc, memory="buffer")
-        candidates = find_candidates(graph, target, OPTIONS)
-        measuring = Measuring(opened, candidates, target, Path(scratch), rounds)
-        measuring.until_exact()
-        found, _ = ways(candidates, target, measuring.costs)
-        medians = _interleaved(found, opened, graph, Path(scratch), turns)
-        cells = " | ".join(f"{way.cell(measuring.costs)} {ms:.2f}" for way, ms in zip(found, medians, strict=True))
-        every = len({cost_key(launch) for launch in candidates.launches()})
-        return f"| {name} | {cells} | {len(measuring.table)} of {every} | {measuring.plans} |"
-
-
-def _interleaved(found: Sequence[Way], opened: OpenUnit, graph: Graph, folder: Path, turns: int) -> list[float]:
-    with contextlib.ExitStack() as stack:
-        loaded = [LoadedWay(way.name, stack.enter_context(opened.twin()), graph, way.builder, folder) for way in found]
-        lanes = measure_interleaved(loaded, turns, 60.0)
-        return [statistics.median(ms for turn in lane.turns for ms in turn) for lane in lanes]
-
-
 # A large graph
 
 
@@ -273,25 +158,17 @@ def _large_line() -> str:
     )
 
 
-def _rule(columns: int) -> str:
+def rule(columns: int) -> str:
     return "| --- |" + " ---: |" * (columns - 1)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", metavar="NETWORK")
-    parser.add_argument("--measured", action="store_true", help="measure on this machine's OpenCL driver instead")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of each profiled plan")
-    parser.add_argument("--turns", type=int, default=6, help="turns of the plans in the end")
     options = parser.parse_args()
     graphs = {name: convert(make())[0] for name, make in networks(options.networks).items()}
     heads = "all buffers | all images | node by node | exact"
-    if options.measured:
-        print(f"| network | {heads} | launches measured | plans run |\n{_rule(7)}", flush=True)
-        for name, graph in graphs.items():
-            print(_measured_row(name, graph, options.rounds, options.turns), flush=True)
-        return
-    print(f"| network | GPU (modelled) | operators | {heads} | gap |\n{_rule(8)}", flush=True)
+    print(f"| network | GPU (modelled) | operators | {heads} | gap |\n{rule(8)}", flush=True)
     for name, graph in graphs.items():
         for gpu in GPUS:
             print(_modelled_row(name, gpu, graph), flush=True)

@@ -3,8 +3,9 @@
     build/<library>/opencl/<abi>/<library>_selection.<device model>.<soc>.json
 
 A set holds the choices of one fingerprint. A choice is valid for a device of that fingerprint, for the graph whose hash
-it carries, and for the settings that decide what may be chosen (precision, CPU fallback, Winograd). The file carries a
-version and the SHA-256 of its sets; what does not match is refused by name, and the default plan is used.
+it carries, and for the settings that decide what may be chosen (precision, CPU fallback, Winograd, memory of the
+activations). The file carries a version and the SHA-256 of its sets; what does not match is refused by name, and the
+default plan is used.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from runtime.errors import FormatError
 from runtime.lowering.choice import GraphChoice
 
 KIND = "farm-selection"
-VERSION = 1
+VERSION = 2
 
 
 class ChoiceSubject(Record):
@@ -34,6 +35,8 @@ class ChoiceSubject(Record):
     precision: str
     allow_cpu: bool
     winograd: int | str = 0
+    activation_limit_mb: float | None = None
+    activation_slowdown: float | None = None
 
 
 class KeptChoice(ChoiceSubject):

@@ -64,6 +64,10 @@ class Workspace:
         """How a model is executed on the CPU of a SoC, as tuning chose."""
         return self.folder / "cpu" / abi / f"{model}.{file_part(device_model)}.{soc}.json"
 
+    def cpu_choice_files(self, model: str, abi: str, soc: str) -> list[Path]:
+        """The same of all device models."""
+        return sorted((self.folder / "cpu" / abi).glob(f"{model}.*.{soc}.json"))
+
     def selection_file(self, abi: str, device_model: str, soc: str) -> Path:
         """Kept choices of a SoC."""
         return self._artifact("selection", abi, device_model, soc, "json")

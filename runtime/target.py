@@ -20,6 +20,7 @@ _GPU_FAMILIES = (
     (r"intel.*(graphics|iris|arc)", "intel"),
     (r"amd|radeon|gfx\d+", "amd"),
 )
+AVX512 = "-avx512"  # behind the family of a driver for such CPUs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,17 +55,21 @@ class Target:
         return 4 if self.precision == Precision.FP32 else 2
 
 
-def gpu_family(device_name: str, platform_version: str, is_cpu: bool = False) -> str:
+def gpu_family(
+    device_name: str, platform_version: str, is_cpu: bool = False, cpu_features: Collection[str] = ()
+) -> str:
     """Returns the family key of a GPU (`pocl-3.1`, `adreno-6xx`), which selects default variants and fallback tuning.
 
-    The part before a `-` names the wider family. `cpu` is any driver for CPUs other than PoCL, such as Intel's: its
-    device bears the CPU's name, which does not tell the driver.
+    What stands before a `-` names the wider family. `cpu` is any driver for CPUs other than PoCL, such as Intel's: its
+    device bears the CPU's name, which does not tell the driver. Where work groups run on a CPU whose vectors have 16
+    floats the key ends in `-avx512`: such a CPU has twice the registers for them, too.
     """
+    vectors = AVX512 if is_cpu and "avx512f" in cpu_features else ""
     pocl = re.search(r"pocl (\d+\.\d+)", platform_version, re.IGNORECASE)
     if pocl:
-        return f"pocl-{pocl[1]}"
+        return f"pocl-{pocl[1]}{vectors}"
     if is_cpu:
-        return "cpu"
+        return f"cpu{vectors}"
     for pattern, family in _GPU_FAMILIES:
         match = re.search(pattern, device_name, re.IGNORECASE)
         if match:
@@ -91,12 +96,12 @@ def target_from_probe(probe: Mapping[str, Any], soc: str, **settings: Any) -> Ta
     """The target that a farmrt probe describes (docs/farmrt.md); `settings` override single fields."""
     opencl = probe["opencl"]
     device = opencl.get("device")
-    block = preferred_cpu_block(probe["cpu"].get("features", ()))
-    fields: dict[str, Any] = {"soc": soc, "abi": probe["abi"], "cpu_block": block}
+    features = probe["cpu"].get("features", ())
+    fields: dict[str, Any] = {"soc": soc, "abi": probe["abi"], "cpu_block": preferred_cpu_block(features)}
     if device is None:
         fields["memory"] = "cpu"
     else:
-        family = gpu_family(device["name"], opencl["platform_version"], device.get("type") == "cpu")
+        family = gpu_family(device["name"], opencl["platform_version"], device.get("type") == "cpu", features)
         fields |= {
             "gpu": device["name"],
             "driver": device["driver"],

@@ -217,6 +217,8 @@ class Model(ExecutionKeys):
     limit_opencl_kernel_time: bool = False
     obfuscate: bool = False
     winograd: Winograd = 0
+    activation_limit_mb: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
+    activation_slowdown: Annotated[float, Field(ge=0, le=1)] | None = None
     quantize: Annotated[bool, _only_off(FLOATS)] = False
     quantize_large_weights: Annotated[bool, _only_off(FLOATS)] = False
     change_concat_ranges: Annotated[bool, _only_off(FLOATS)] = False

@@ -10,7 +10,7 @@ from pathlib import Path
 from farm import atomic_file, soc
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
-from farm.jobs.choices.in_force import choice_of_files
+from farm.jobs.choices.kept_way import KeptWay, kept_way
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.unit import OpenUnit, choose_target, write_plan
@@ -136,10 +136,10 @@ class _Conversion:
                     yield self._row_without_unit(pair, facts, prepared, runtime)
 
     def _measure(self, opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ConvertResult:
-        target, cpu = opened.target(prepared, runtime), opened.cpu_choice(prepared, runtime)
-        planned = opened.choice_in_force(prepared, runtime, target)
-        plan, plan_file = opened.plan(prepared, runtime, target, choice=planned.choice, cpu=cpu)
-        return self._written(prepared, plan, plan_file, opened.unit.abi, "unit", planned.use)
+        target = opened.target(prepared, runtime)
+        way = opened.kept_way(prepared, runtime, target)
+        plan, plan_file = opened.plan(prepared, runtime, target, choice=way.planned.choice, cpu=way.cpu)
+        return self._written(prepared, plan, plan_file, opened.unit.abi, "unit", way.planned.use)
 
     def _row_without_unit(
         self, pair: TargetPair, facts: TargetFacts | None, prepared: Prepared, runtime: Runtime
@@ -163,10 +163,9 @@ class _Conversion:
         plan_file = workspace.plan_file(prepared.name, pair.abi, pair.soc, runtime)
         try:
             target = _target(pair, facts, prepared, runtime)
-            files = workspace.selection_files(pair.abi, pair.soc)
-            planned = choice_of_files(files, prepared, runtime, target)
-            plan = plans.lowered(prepared, target, prepared.options(choice=planned.choice))
-            return self._written(prepared, plan, plan_file, pair.abi, source, planned.use)
+            way = kept_way(pair.unit, facts.probe, prepared, runtime, target) if facts else KeptWay()
+            plan = plans.lowered(prepared, target, way.options(prepared))
+            return self._written(prepared, plan, plan_file, pair.abi, source, way.planned.use)
         except FarmError as error:
             figures = PlanFigures(abi=pair.abi, facts=source)
             return ConvertResult(ending=Failure.of(error), graph=_graph_figures(prepared), plan=figures)

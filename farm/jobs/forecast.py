@@ -12,19 +12,17 @@ from farm.config.fields import Abi
 from farm.config.inventory import Unit
 from farm.farmrt.answers import ProbeAnswer
 from farm.jobs.choices.costs import known_costs
-from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
+from farm.jobs.choices.goals import memory_goal
+from farm.jobs.choices.kept_way import KeptWay, kept_way
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
-from farm.jobs.fleet.job_rows import Settings, identity_of, rows_of_each
+from farm.jobs.fleet.job_rows import Settings, rows_of_each, rows_without_unit
 from farm.jobs.fleet.unit import OpenUnit, choose_target
-from farm.jobs.models.prepare import Failed, Prepared, prepare_all
+from farm.jobs.models.prepare import Prepared, prepare_all
 from farm.jobs.targets import TargetFiles, TargetPair, known_facts, nothing_known
 from farm.plans.forecast import cheapest_plan, forecast, with_costs
 from farm.rows.forecast import ForecastResult, ForecastRow
-from farm.rows.result import Conditions, make_row
-from farm.rows.row import Failure, Provenance, row_fingerprint
+from farm.rows.row import Provenance, row_fingerprint
 from farm.units.target_files import read_target_file
-from farm.workspace import Workspace
-from runtime.errors import FarmError
 from runtime.lowering.assembly import assemble_plan
 from runtime.lowering.lower import emit_launches
 from runtime.native.abi import HOST as HOST_ABI
@@ -43,7 +41,7 @@ def forecast_job(
 
     def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ForecastResult:
         target = opened.target(prepared, runtime, memory)
-        return _result(prepared, target, opened.choice_in_force(prepared, runtime, target, memory), memory)
+        return _result(prepared, target, opened.kept_way(prepared, runtime, target, memory), memory)
 
     yield from rows_of_each(ForecastRow, prepare_all(deployment), units, measure, _settings, fleet)
 
@@ -66,40 +64,28 @@ def forecast_for_file(deployment: Deployment, target_file: Path, memory: str | N
 def _rows_without_unit(
     deployment: Deployment, unit: Unit, probe: ProbeAnswer, memory: str | None
 ) -> Iterator[ForecastRow]:
-    for model in prepare_all(deployment):
-        for runtime in model.settings.runtimes:
-            outcome = _outcome(unit, probe, model, runtime, memory)
-            conditions = Conditions(_settings(model.settings, runtime))
-            yield make_row(ForecastRow, identity_of(unit, model, runtime), conditions, outcome)
+    def result(prepared: Prepared, runtime: Runtime) -> ForecastResult:
+        target = choose_target(unit, probe, prepared, runtime, memory)
+        return _result(prepared, target, kept_way(unit, probe, prepared, runtime, target, memory), memory)
+
+    yield from rows_without_unit(ForecastRow, prepare_all(deployment), unit, result, _settings)
 
 
-def _outcome(
-    unit: Unit, probe: ProbeAnswer, model: Prepared | Failed, runtime: Runtime, memory: str | None
-) -> ForecastResult | Failure:
-    if isinstance(model, Failed):
-        return Failure.of(model.error)
-    try:
-        target = choose_target(unit, probe, model, runtime, memory)
-        files = Workspace(model.deployment.library_name).selection_files(unit.abi, unit.soc)
-        planned = DEFAULT_PLAN if memory else choice_of_files(files, model, runtime, target)
-        return _result(model, target, planned, memory)
-    except FarmError as error:
-        return Failure.of(error)
-
-
-def _result(prepared: Prepared, target: Target, planned: PlannedChoice, memory: str | None) -> ForecastResult:
+def _result(prepared: Prepared, target: Target, way: KeptWay, memory: str | None) -> ForecastResult:
     """The plan that a unit would run, what it costs, and the plan that the costs would choose."""
-    builder = emit_launches(prepared.graph, target, prepared.options(choice=planned.choice))
+    builder = emit_launches(prepared.graph, target, way.options(prepared))
     known = known_costs(target, prepared.settings.execution)
     costs = known.costs()
     figures = with_costs(forecast(assemble_plan(builder)), builder.launches, costs)
     cheapest = None
     if target.memory != "cpu" and memory is None:
-        cheapest = cheapest_plan(prepared.graph, select_choice(prepared.graph, target, costs, prepared.options()))
+        goal = memory_goal(prepared.settings)
+        selection = select_choice(prepared.graph, target, costs, prepared.options(), goal)
+        cheapest = cheapest_plan(prepared.graph, selection)
     more = {
         "format_conversions": len(builder.conversions),
         "cost_source": known.family_source if "family" in figures.cost_origins else "",
-        "selection": planned.use,
+        "selection": way.planned.use,
         "cheapest": cheapest,
     }
     for refused in known.refused:

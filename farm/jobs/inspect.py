@@ -8,18 +8,17 @@ from pathlib import Path
 
 from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.inventory import Unit
-from farm.farmrt.answers import ProbeAnswer
+from farm.jobs.choices.kept_way import KeptWay, kept_way
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
-from farm.jobs.fleet.job_rows import Settings, identity_of, rows_of_each
+from farm.jobs.fleet.job_rows import Settings, rows_of_each, rows_without_unit
 from farm.jobs.fleet.unit import OpenUnit, choose_target
 from farm.jobs.models import plans
-from farm.jobs.models.prepare import Failed, Prepared, prepare_all
+from farm.jobs.models.prepare import Prepared, prepare_all
 from farm.plans.inspection import inspection, inspection_of_file
 from farm.rows.inspect import InspectResult, InspectRow
 from farm.rows.result import Conditions, make_row
-from farm.rows.row import Failure, Identity, Provenance, row_fingerprint
+from farm.rows.row import Identity, Provenance, row_fingerprint
 from farm.units.target_files import read_target_file
-from runtime.errors import FarmError
 from runtime.plan.reading import read_plan_file
 from runtime.target import Target
 
@@ -30,7 +29,8 @@ def inspect_job(
     """A row for each unit, model and runtime."""
 
     def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> InspectResult:
-        return _result(prepared, opened.target(prepared, runtime, memory))
+        target = opened.target(prepared, runtime, memory)
+        return _result(prepared, target, opened.kept_way(prepared, runtime, target, memory))
 
     yield from rows_of_each(InspectRow, prepare_all(deployment), units, measure, _settings, fleet)
 
@@ -38,11 +38,12 @@ def inspect_job(
 def inspect_for_file(deployment: Deployment, target_file: Path, memory: str | None = None) -> Iterator[InspectRow]:
     """A row for each model and runtime, for the unit that a file describes (what `farmrt probe` printed there)."""
     unit, probe = read_target_file(target_file)
-    for model in prepare_all(deployment):
-        for runtime in model.settings.runtimes:
-            outcome = _outcome(unit, probe, model, runtime, memory)
-            conditions = Conditions(_settings(model.settings, runtime))
-            yield make_row(InspectRow, identity_of(unit, model, runtime), conditions, outcome)
+
+    def result(prepared: Prepared, runtime: Runtime) -> InspectResult:
+        target = choose_target(unit, probe, prepared, runtime, memory)
+        return _result(prepared, target, kept_way(unit, probe, prepared, runtime, target, memory))
+
+    yield from rows_without_unit(InspectRow, prepare_all(deployment), unit, result, _settings)
 
 
 def inspect_plan_file(path: Path) -> InspectRow:
@@ -55,20 +56,11 @@ def inspect_plan_file(path: Path) -> InspectRow:
     return make_row(InspectRow, identity, Conditions(settings | {"runtime_version": plan.runtime_version}), result)
 
 
-def _outcome(
-    unit: Unit, probe: ProbeAnswer, model: Prepared | Failed, runtime: Runtime, memory: str | None
-) -> InspectResult | Failure:
-    if isinstance(model, Failed):
-        return Failure.of(model.error)
-    try:
-        return _result(model, choose_target(unit, probe, model, runtime, memory))
-    except FarmError as error:
-        return Failure.of(error)
-
-
-def _result(prepared: Prepared, target: Target) -> InspectResult:
-    plan = plans.lowered(prepared, target, prepared.options())
-    return InspectResult(provenance=Provenance(fingerprint=row_fingerprint(target)), figures=inspection(plan))
+def _result(prepared: Prepared, target: Target, way: KeptWay) -> InspectResult:
+    """The plan that a unit would run."""
+    figures = inspection(plans.lowered(prepared, target, way.options(prepared)))
+    told = figures.model_copy(update={"selection": way.planned.use, "is_tuned_for_cpu": way.cpu is not None})
+    return InspectResult(provenance=Provenance(fingerprint=row_fingerprint(target)), figures=told)
 
 
 def _settings(model: Model, runtime: Runtime) -> Settings:

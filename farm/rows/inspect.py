@@ -8,6 +8,7 @@ from farm.rows.forecast import PlannedOperator
 from farm.rows.record import Record
 from farm.rows.result import Result
 from farm.rows.row import Row
+from farm.rows.run import NoFile, SelectionUse
 
 
 class InspectedTensor(Record):
@@ -43,7 +44,11 @@ class StorageConversion(Record):
 
 
 class InspectFigures(Record):
-    """What a plan holds: its operators in order, every tensor in every storage, and the conversions among them."""
+    """What a plan holds: its operators in order, every tensor in every storage, and the conversions among them.
+
+    `selection` is the kept choice that the plan is made by, `is_tuned_for_cpu` whether it is the one that tuning chose
+    for the runtime cpu.
+    """
 
     operators: tuple[PlannedOperator, ...] = ()
     tensors: tuple[InspectedTensor, ...] = ()
@@ -51,6 +56,8 @@ class InspectFigures(Record):
     weights_bytes: int | None = None
     activations_peak_bytes: int | None = None
     padding_bytes: int | None = None
+    selection: SelectionUse | NoFile = NoFile()
+    is_tuned_for_cpu: bool = False
 
 
 class InspectRow(InspectFigures, Row):

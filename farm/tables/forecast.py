@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from farm.rows.forecast import ChosenOperator, ForecastRow
-from farm.rows.run import NoFile
+from farm.rows.run import NoFile, SelectionUse
 from farm.tables.table import Table, milliseconds, shape, size
 
 OPERATOR_COLUMNS = (
@@ -48,7 +48,7 @@ def _totals(row: ForecastRow) -> Iterator[tuple[str, str]]:
     yield "weights", size(row.weights_bytes or 0)
     yield "activations, memory shared (peak)", size(row.activations_peak_bytes or 0)
     yield "activations, each its own (sum)", size(row.activations_sum_bytes or 0)
-    yield "plan", _plan(row)
+    yield "plan", made_by(row.selection)
     yield "predicted time", f"{milliseconds(row.predicted_ms)} ms"
     yield "origin of costs", _origins(row)
     if row.cheapest:
@@ -57,8 +57,8 @@ def _totals(row: ForecastRow) -> Iterator[tuple[str, str]]:
         yield "the cheapest plan", f"{milliseconds(cheapest.predicted_ms)} ms ({gap}), {kinds} into another storage"
 
 
-def _plan(row: ForecastRow) -> str:
-    selection = row.selection
+def made_by(selection: SelectionUse | NoFile) -> str:
+    """By what a plan is made, in words."""
     if isinstance(selection, NoFile):
         return "default"
     return f"kept choice, {selection.file}" if selection.match == "exact" else f"default; not used: {selection.reason}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from farm.rows.inspect import InspectedTensor, InspectRow
+from farm.tables.forecast import made_by
 from farm.tables.table import Table, shape, size
 
 OPERATOR_COLUMNS = ("#", "Op Type", "Runs on", "Kernel", "Writes", "Origin", "Storage", "name")
@@ -74,6 +75,8 @@ def _numbers(steps: Sequence[int]) -> str:
 
 
 def _totals(row: InspectRow) -> Iterator[tuple[str, str]]:
+    if row.unit:
+        yield "plan", "as tuned for this CPU" if row.is_tuned_for_cpu else made_by(row.selection)
     yield "operators", str(len(row.operators))
     yield "transpositions and format conversions", str(len(row.conversions))
     yield "weights", size(row.weights_bytes or 0)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
+from typing import get_args
 
 from pydantic import ValidationError
 
 from farm import atomic_file, soc
-from farm.config.fields import SAFE_NAME
+from farm.config.fields import SAFE_NAME, Abi
 from farm.config.inventory import Unit
 from farm.farmrt.answers import ProbeAnswer
 from runtime.errors import ConfigError, FarmError
@@ -41,7 +42,9 @@ def read_target_file(path: Path) -> tuple[Unit, ProbeAnswer]:
         where = ".".join(map(str, error.errors()[0]["loc"]))
         raise ConfigError(f"{path}: not all that `farmrt probe` prints: {where!r} is missing or wrong") from None
     name = path.stem if SAFE_NAME.fullmatch(path.stem) else "target"
-    return Unit(name=name, transport="file", soc=key, model=name, abis=("host",)), answer
+    known: tuple[Abi, ...] = get_args(Abi)
+    abi: Abi = next((each for each in known if each == answer.abi), "host")  # of a host farmrt says another name
+    return Unit(name=name, transport="file", soc=key, model=name, abis=(abi,)), answer
 
 
 def store(unit: Unit, probe: ProbeAnswer, folder: Path = FOLDER) -> None:

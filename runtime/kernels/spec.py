@@ -107,8 +107,8 @@ class Kernel:
         tensors: tensor arguments in order, with their form; outputs last.
         ints, floats: scalar arguments in order; the ints are the *dims* that variants, work items and costs depend on.
         variants: all ways to write it; the tuner tries those that fit.
-        defaults: GPU family (or a prefix of it up to a `-`; "" is any) -> variants used untuned: of those that fit, the
-            one of least cost.
+        defaults: GPU family (or a prefix of it up to a `-`; "" is any) -> variants used untuned: of the narrowest
+            family that has some that fit, the one of least cost.
         work_items: logical global size for dims and a variant; the launch rounds it up to the local size.
         cost: relative work of a variant for dims, what it computes in vain included.
         fits: why a variant cannot run for these dims on this target; empty where it can.
@@ -152,14 +152,19 @@ class Kernel:
         return next((variant for variant in self.variants if not self.fits(dims, variant, target)), None)
 
     def _family_defaults(self, family: str, precision: Precision = Precision.FP32) -> Iterator[tuple[Variant, ...]]:
-        """The defaults of the family, then, if it takes those of another one, of that; in half perhaps only those."""
-        others = _HALF_DEFAULTS_OF if precision == Precision.FP16 else _DEFAULTS_OF
-        if family in _DEFAULTS_OF and others is _DEFAULTS_OF:
-            yield self.defaults.get(family, ())
-        prefix = others.get(family, family)
-        while prefix and prefix not in self.defaults:
-            prefix = prefix.rpartition("-")[0]
-        yield self.defaults.get(prefix, ())
+        """Defaults of the family, of the wider ones around it, of the one whose defaults it shares, and of any, in this
+        order; in half arithmetic perhaps only the latter two."""
+        wider = family.split("-")[0]
+        is_other = precision == Precision.FP16 and wider in _HALF_DEFAULTS_OF
+        families = [] if is_other else _around(family)
+        families += _around((_HALF_DEFAULTS_OF if is_other else _DEFAULTS_OF).get(wider, ""))
+        yield from (self.defaults[each] for each in (*families, "") if each in self.defaults)
+
+
+def _around(family: str) -> list[str]:
+    """A family and the wider ones: `pocl-3.1-avx512`, `pocl-3.1`, `pocl`; nothing for none."""
+    parts = family.split("-") if family else []
+    return ["-".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
 def within_local_limit(target: Target, limit: WorkItems) -> Target:

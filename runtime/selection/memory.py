@@ -17,7 +17,7 @@ from runtime.errors import ModelError
 from runtime.lowering.value import Value
 from runtime.selection.candidates import Candidates, State
 from runtime.selection.problem import ChoiceProblem, Conversion
-from runtime.selection.solve import OUTPUT, TIME_LIMIT_S, ChoiceProgram, Solution, solution
+from runtime.selection.solve import OUTPUT, TIME_LIMIT_S, ChoiceProgram, Solution, solution, solve
 from runtime.types import ELEMENT_TYPES, ElementType, Storage
 
 INFEASIBLE = 2  # of scipy.optimize.milp's statuses
@@ -133,6 +133,35 @@ def _live(terms: list[list[Term]], life: Life, variable: int, size: int) -> None
             terms[position].append((variable, float(size)))
 
 
+@dataclasses.dataclass(frozen=True)
+class MemoryGoal:
+    """What activations may take, and what saving them may cost.
+
+    `limit_bytes`: at most so many at any node; None: any. `slowdown`: of all choices that take at most so much more
+    time than the cheapest, as a share of it, the one that needs least memory is wanted; None: the cheapest itself.
+    """
+
+    limit_bytes: int | None = None
+    slowdown: float | None = None
+
+
+CHEAPEST = MemoryGoal()
+
+
+def solutions(problem: ChoiceProblem, goal: MemoryGoal = CHEAPEST) -> list[Solution]:
+    """The cheapest choice within the limit, then, where memory is a second objective, the one of least memory among
+    those that are not much dearer (the cheapest of these again); the last one is the answer.
+
+    Raises:
+        ModelError: no choice keeps the limit; says how many bytes the least takes.
+    """
+    found = [solve(problem) if goal.limit_bytes is None else solve_within(problem, goal.limit_bytes)]
+    if goal.slowdown is not None:
+        most_ms = found[0].milliseconds * (1.0 + goal.slowdown)
+        found.append(solve_within(problem, least_memory(problem, most_ms)))
+    return found
+
+
 def solve_within(problem: ChoiceProblem, limit: int, time_limit_s: float = TIME_LIMIT_S) -> Solution:
     """The choice of least cost whose activations take at most `limit` bytes at any node.
 
@@ -150,10 +179,12 @@ def solve_within(problem: ChoiceProblem, limit: int, time_limit_s: float = TIME_
     return solution(program, result)
 
 
-def least_memory(problem: ChoiceProblem, time_limit_s: float = TIME_LIMIT_S) -> int:
-    """The least peak of activations that any choice has, in bytes."""
+def least_memory(problem: ChoiceProblem, most_ms: float = math.inf, time_limit_s: float = TIME_LIMIT_S) -> int:
+    """The least peak of activations that any choice has that costs at most so much, in bytes."""
     program = ChoiceProgram(problem, memory=True)
     everything = list(memory_terms(program))
+    if math.isfinite(most_ms):
+        program.row(list(enumerate(program.costs)), -math.inf, most_ms)
     program.costs = [0.0] * len(program.costs)
     peak = program.variable(1.0, upper=math.inf)
     for terms in everything:

@@ -17,8 +17,9 @@ from runtime.lowering.options import Options
 from runtime.selection.candidates import Candidates, find_candidates
 from runtime.selection.costs import LaunchCosts, MeasuredCosts, cost_key
 from runtime.selection.evaluation import Evaluation
-from runtime.selection.problem import make_problem
-from runtime.selection.solve import solve
+from runtime.selection.memory import CHEAPEST, MemoryGoal, solutions
+from runtime.selection.problem import ChoiceProblem, make_problem
+from runtime.selection.solve import Solution
 from runtime.target import Target
 
 
@@ -47,14 +48,25 @@ def launches_to_measure(
     return needed_among(find_candidates(graph, target, options), measured, bound)
 
 
-def needed_among(candidates: Candidates, measured: Mapping[str, float], bound: LaunchCosts) -> list[Needed]:
-    """The same for candidates that are known already; a launch appears once."""
+def needed_among(
+    candidates: Candidates, measured: Mapping[str, float], bound: LaunchCosts, memory: MemoryGoal = CHEAPEST
+) -> list[Needed]:
+    """The same for candidates that are known already; a launch appears once.
+
+    Where memory is a second objective both the cheapest choice and the one that is wanted have to be measured: how much
+    time may be given for memory follows from the first.
+    """
     problem = make_problem(candidates, MeasuredCosts(measured, bound))
-    chosen = {name: candidate.choice for name, candidate in solve(problem).nodes.items()}
+    used = [each for found in solutions(problem, memory) for each in _used(problem, found)]
+    return list({each.key: each for each in reversed(used) if each.key not in measured}.values())[::-1]
+
+
+def _used(problem: ChoiceProblem, solution: Solution) -> list[Needed]:
+    """The launches of a solution."""
+    chosen = {name: candidate.choice for name, candidate in solution.nodes.items()}
     evaluation = Evaluation(problem, chosen)
     used = [Needed(launch, name, chosen[name]) for name in chosen for launch in evaluation.launches(name)]
-    used += [Needed(launch, tensor, None) for tensor, launch in evaluation.converting_launches]
-    return list({each.key: each for each in reversed(used) if each.key not in measured}.values())[::-1]
+    return used + [Needed(launch, tensor, None) for tensor, launch in evaluation.converting_launches]
 
 
 def measure_needed(

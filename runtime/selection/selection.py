@@ -11,9 +11,9 @@ from runtime.lowering.options import Options
 from runtime.selection.candidates import Candidates, find_candidates
 from runtime.selection.costs import CostOrigin, LaunchCosts
 from runtime.selection.evaluation import Converted, Evaluation
-from runtime.selection.memory import solve_within
+from runtime.selection.memory import CHEAPEST, MemoryGoal, solutions
 from runtime.selection.problem import ChoiceProblem, make_problem
-from runtime.selection.solve import Solution, solve
+from runtime.selection.solve import Solution
 from runtime.target import Target
 
 
@@ -38,7 +38,8 @@ class GraphSelection:
     """The cheapest way through a graph.
 
     `milliseconds`: the sum over all launches, conversions included. `gap`: how much less the optimum may cost at most,
-    relative to that; 0 is proven. `nodes`: by the name of their output. `conversions`: those that the plan will hold.
+    relative to that and with no more memory; 0 is proven. `nodes`: by the name of their output. `conversions`: those
+    that the plan will hold.
     """
 
     choice: GraphChoice
@@ -53,11 +54,9 @@ def select_choice(
     target: Target,
     costs: LaunchCosts,
     options: Options | None = None,
-    *,
-    memory_limit: int | None = None,
+    memory: MemoryGoal = CHEAPEST,
 ) -> GraphSelection:
-    """The choice of least cost among all, for Options(choice=...); with a limit among those whose activations take at
-    most so many bytes at once.
+    """The choice of least cost among all, for Options(choice=...), or the one that a goal for activations asks for.
 
     `options.winograd` says which algorithms convolutions may have: `auto` any, a number that tile or none.
 
@@ -65,14 +64,13 @@ def select_choice(
         UnsupportedError: a node cannot run on the target at all.
         ModelError: no choice keeps the limit.
     """
-    return select_among(find_candidates(graph, target, options), costs, memory_limit=memory_limit)
+    return select_among(find_candidates(graph, target, options), costs, memory)
 
 
-def select_among(candidates: Candidates, costs: LaunchCosts, *, memory_limit: int | None = None) -> GraphSelection:
+def select_among(candidates: Candidates, costs: LaunchCosts, memory: MemoryGoal = CHEAPEST) -> GraphSelection:
     """The same for candidates that are known already."""
     problem = make_problem(candidates, costs)
-    found = solve(problem) if memory_limit is None else solve_within(problem, memory_limit)
-    return _told(problem, costs, found)
+    return _told(problem, costs, solutions(problem, memory)[-1])
 
 
 def _told(problem: ChoiceProblem, costs: LaunchCosts, solution: Solution) -> GraphSelection:

@@ -112,7 +112,7 @@ def test_every_damage_is_told_with_the_files_name(tmp_path: Path) -> None:
         content[:-40]: "not JSON",
         b"[]": "not a selection",
         b"{}": "not a selection",
-        changed(content, version=2): "selection of version 2, this farm reads 1",
+        changed(content, version=1): "selection of version 1, this farm reads 2",
         content.replace(b"conv", b"conw"): "another hash",
         changed(content, sets=3): "another hash",
     }

@@ -32,7 +32,7 @@ from runtime.selection.baselines import everywhere, node_by_node
 from runtime.selection.candidates import Candidates, find_candidates
 from runtime.selection.costs import AnalyticCosts, CostOrigin, LaunchCosts, MeasuredCosts, cost_key, total_ms
 from runtime.selection.evaluation import Evaluation
-from runtime.selection.memory import least_memory
+from runtime.selection.memory import MemoryGoal, least_memory, solutions, solve_within
 from runtime.selection.needed import Needed, measure_needed
 from runtime.selection.problem import make_problem
 from runtime.selection.selection import select_among, select_choice
@@ -204,11 +204,31 @@ def test_a_limit_of_memory_is_kept_at_a_price(
     candidates = find_candidates(graph, target, AUTO)
     least, free = least_memory(make_problem(candidates, costs)), select_among(candidates, costs)
     limit = least + int(share * max(0, live_peak(lowered(graph, target, free.choice.nodes)) - least))
-    found = select_among(candidates, costs, memory_limit=limit)
+    found = select_among(candidates, costs, MemoryGoal(limit))
     assert live_peak(lowered(graph, target, found.choice.nodes)) <= limit
     assert found.milliseconds >= free.milliseconds * (1 - 1e-9)
     with pytest.raises(ModelError, match=f"within {least - 1} bytes; the least takes {least}"):
-        select_among(candidates, costs, memory_limit=least - 1)
+        select_among(candidates, costs, MemoryGoal(least - 1))
+
+
+@several
+@given(random_graphs() | joining_graphs(), st.sampled_from(TARGETS), st.integers(0, 99), st.floats(0, 0.5))
+def test_memory_is_saved_for_no_more_time_than_allowed(
+    drawn: tuple[Graph, GraphMaker] | Graph, target: Target, seed: int, slowdown: float
+) -> None:
+    graph, costs = drawn if isinstance(drawn, Graph) else drawn[0], DrawnCosts(seed)
+    candidates = find_candidates(graph, target, AUTO)
+    problem = make_problem(candidates, costs)
+    cheapest, lean = solutions(problem, MemoryGoal(slowdown=slowdown))
+    most_ms = cheapest.milliseconds * (1 + slowdown)
+    assert lean.milliseconds <= most_ms * (1 + 1e-6)
+    least = least_memory(problem, most_ms)
+    found = select_among(candidates, costs, MemoryGoal(slowdown=slowdown))
+    assert live_peak(lowered(graph, target, found.choice.nodes)) <= least
+    assert found.milliseconds == pytest.approx(select_among(candidates, costs, MemoryGoal(least)).milliseconds)
+    if least > least_memory(problem):
+        less = solve_within(problem, least - 1)
+        assert less.milliseconds > most_ms * (1 - 1e-6), "less memory would cost more time than is allowed"
 
 
 def test_a_choice_is_obeyed_node_by_node() -> None:

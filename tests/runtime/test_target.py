@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pytest
 
 from runtime.kernels.buffer import KERNELS
-from runtime.target import Target, gpu_family, runs_on_cpu
+from runtime.target import Target, gpu_family, runs_on_cpu, target_from_probe
 from runtime.types import Precision
 
 
@@ -26,22 +29,68 @@ def test_the_family_follows_from_device_and_platform(name: str, version: str, is
     assert runs_on_cpu(family) == is_cpu
 
 
+@pytest.mark.parametrize(("version", "family"), [("OpenCL 3.0 PoCL 3.1", "pocl-3.1"), ("OpenCL 3.1 LINUX", "cpu")])
+def test_a_driver_on_a_cpu_with_wide_vectors_is_a_family_of_its_own(version: str, family: str) -> None:
+    assert gpu_family("Xeon", version, True, ("avx2",)) == family
+    wide = gpu_family("Xeon", version, True, ("avx2", "avx512f"))
+    assert wide == f"{family}-avx512"
+    assert runs_on_cpu(wide)
+    assert gpu_family("Mali-G72", "OpenCL 2.0", False, ("avx512f",)) == "mali-bifrost"
+
+
+def test_a_probe_tells_how_wide_the_vectors_are_that_opencl_uses(probe: dict[str, Any]) -> None:
+    for features, family in ((["avx2"], "pocl-3.1"), (["avx2", "avx512f"], "pocl-3.1-avx512")):
+        target = target_from_probe(probe | {"cpu": {"features": features}}, "host")
+        assert target.gpu_family == family
+
+
+@pytest.fixture
+def probe() -> dict[str, Any]:
+    """What farmrt says of a machine with PoCL."""
+    target = dataclasses.asdict(Target("host", "host", max_work_group_size=4096))
+    device = {name: target[name] for name in ("compute_units", "max_work_group_size", "max_work_item_sizes", "fp16")}
+    device |= {name: target[name] for name in ("local_memory_bytes", "max_allocation_bytes")}
+    device |= {name: target[name] for name in ("image2d_max_width", "image2d_max_height")}
+    device |= {"name": "pthread-cpu", "driver": "3.1", "version": "OpenCL 3.0", "images": True, "type": "cpu"}
+    return {"abi": "host", "opencl": {"device": device, "platform_version": "OpenCL 3.0 PoCL 3.1"}}
+
+
 def test_a_driver_for_cpus_takes_the_defaults_of_the_newest_pocl() -> None:
     for kernel in KERNELS:
-        (newest,) = kernel._family_defaults("pocl-3.1")
-        assert [*kernel._family_defaults("cpu")][1:] == [newest] != [()]
+        newest = list(kernel._family_defaults("pocl-3.1"))
+        assert newest
+        assert [each for each in kernel._family_defaults("cpu") if each is not kernel.defaults.get("cpu")] == newest
 
 
+def test_a_family_takes_what_fits_of_its_own_and_else_of_the_wider_ones() -> None:
+    (kernel,) = (each for each in KERNELS if each.name == "conv1x1")
+    chosen = {
+        (family, out_c): default.name
+        for family in ("pocl-3.1", "pocl-3.1-avx512", "pocl-4.0-avx512", "pocl-3.0-avx512")
+        for out_c in (512, 48)
+        if (default := kernel.default_variant({"pixels": 196, "in_c": 512, "out_c": out_c}, _target(family)))
+    }
+    assert chosen["pocl-3.1", 512] == "BLOCK16_VECTOR16_PIXELS7_FMA1"
+    assert chosen["pocl-3.1-avx512", 512] == "BLOCK32_VECTOR16_PIXELS7_FMA1"
+    assert chosen["pocl-3.1-avx512", 48] == chosen["pocl-3.1", 48] == "BLOCK16_VECTOR16_PIXELS7_FMA1"
+    assert chosen["pocl-4.0-avx512", 512] == chosen["pocl-3.0-avx512", 512] == "BLOCK16_VECTOR8_PIXELS6_FMA0"
+
+
+def _target(family: str) -> Target:
+    return Target(soc="host", abi="host", gpu_family=family)
+
+
+@pytest.mark.parametrize("family", ["cpu", "cpu-avx512"])
 @pytest.mark.parametrize(
     ("out_c", "tile"), [(512, "BLOCK32_VECTOR16_PIXELS6_FMA1"), (48, "BLOCK16_VECTOR16_PIXELS7_FMA1")]
 )
-def test_it_has_defaults_of_its_own_where_they_fit(out_c: int, tile: str) -> None:
+def test_it_has_defaults_of_its_own_where_they_fit(family: str, out_c: int, tile: str) -> None:
     (kernel,) = (each for each in KERNELS if each.name == "conv1x1")
     dims = {"pixels": 49, "in_c": 256, "out_c": out_c}
-    target = Target(soc="host", abi="host", gpu_family="cpu")
-    assert kernel.default_variant(dims, target).name == tile
+    assert kernel.default_variant(dims, _target(family)).name == tile
 
 
-def test_in_half_arithmetic_it_has_none_that_calls_fma() -> None:
+@pytest.mark.parametrize("family", ["cpu", "cpu-avx512"])
+def test_in_half_arithmetic_it_has_none_that_calls_fma(family: str) -> None:
     for kernel in KERNELS:
-        assert all(not chosen.get("FMA") for chosen in next(kernel._family_defaults("cpu", Precision.FP16)))
+        assert all(not chosen.get("FMA") for chosen in next(kernel._family_defaults(family, Precision.FP16)))

@@ -39,6 +39,8 @@ def subject_of(prepared: Prepared, target: Target) -> ChoiceSubject:
         precision=target.precision.name.lower(),
         allow_cpu=target.allow_cpu,
         winograd=prepared.settings.winograd,
+        activation_limit_mb=prepared.settings.activation_limit_mb,
+        activation_slowdown=prepared.settings.activation_slowdown,
     )
 
 

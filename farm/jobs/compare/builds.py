@@ -17,7 +17,7 @@ from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
 from farm.decision.comparison import ComparisonDecision, compare_figures, decide
 from farm.decision.operator_changes import OperatorChange, operator_changes
-from farm.jobs.compare.bundle import Probed
+from farm.jobs.compare.bundle import Bundle, Probed
 from farm.jobs.compare.contender import Contender
 from farm.jobs.compare.duet import Arm, Entry, Rehearsal, errors_naming, profile_turns, rehearse, run_turns
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
@@ -112,7 +112,8 @@ class _Duel:
             blocks = run_turns(self.opened, a, b, self.options.turns, self.options.seed)
             profiles = profile_turns(self.opened, a, b, self.options.profiled_turns)
         sides = _side(self.both[0], a, blocks), _side(self.both[1], b, blocks)
-        decided = self._decided(sides, b, blocks, self._outputs_compared(a, b))
+        notes = plan_notes(a.entry.bundle, b.entry.bundle)
+        decided = self._decided(sides, b, blocks, self._outputs_compared(a, b), notes)
         differences = tuple(map(_difference, operator_changes(profiles[1], profiles[0])))
         return dataclasses.replace(decided, compared=decided.compared.model_copy(update={"operators": differences}))
 
@@ -136,7 +137,12 @@ class _Duel:
         return rehearse(self.opened, entry, folder / f"compare_{entry.arm}.bin")
 
     def _decided(
-        self, sides: tuple[Side, Side], b: Rehearsal, blocks: Sequence[Block], outputs: Validation
+        self,
+        sides: tuple[Side, Side],
+        b: Rehearsal,
+        blocks: Sequence[Block],
+        outputs: Validation,
+        notes: Sequence[str],
     ) -> CompareResult:
         """What the times say; too few turns that heat did not spoil are a failure."""
         a_ms, b_ms = ([statistics.median(block.samples) for block in _good(blocks, arm)] for arm in ARMS)
@@ -149,7 +155,7 @@ class _Duel:
             throttling=Throttling(throttled=throttled),
             figures=figures_of(sides[1], execution_figures(b.answer, b.entry.bundle.execution)),
             comparison=outputs.comparison,
-            compared=compare_figures(*sides, decision, self.options.margin_percent, blocks=blocks),
+            compared=compare_figures(*sides, decision, self.options.margin_percent, notes, blocks),
         )
 
     def _provenance(self, b: Rehearsal) -> Provenance:
@@ -167,6 +173,17 @@ class _Duel:
             return Validation(OK, validation.comparison)
         reason = f"B's outputs depart from A's: {validation.ending.reason}"
         return Validation(Ending(status=validation.ending.status, reason=reason), validation.comparison)
+
+
+def plan_notes(a: Bundle, b: Bundle) -> list[str]:
+    """What to know where tuning's choice is valid for one of the two alone, such as a build with other kernels."""
+    a_is_chosen, b_is_chosen = (bool(bundle.settings.get("selection_file")) for bundle in (a, b))
+    if a_is_chosen == b_is_chosen:
+        return []
+    chosen, plain = ("A", "B") if a_is_chosen else ("B", "A")
+    return [
+        f"{chosen}'s plan is made by a choice that tuning kept, which does not fit {plain}: its is made by the rules"
+    ]
 
 
 def _difference(change: OperatorChange) -> OperatorDifference:

@@ -29,6 +29,7 @@ from farm.config.execution import DEFAULT, Execution
 from farm.config.fields import Abi
 from farm.config.inventory import Unit
 from farm.farmrt.answers import ProbeAnswer
+from farm.jobs.choices.kept_way import kept_way
 from farm.jobs.compare.checkout import Checkout
 from farm.jobs.fleet.unit import OpenUnit, choose_target, write_plan
 from farm.jobs.models.prepare import prepare
@@ -119,7 +120,8 @@ def make_bundle(model_file: Path, model: str, runtime: Runtime, probed: Probed, 
     prepared = prepare(source, model, Fetcher(source))
     unit = Unit(name=probed.unit, transport="local", soc=probed.soc, model=probed.unit, abis=(probed.abi,))
     target = choose_target(unit, probed.probe, prepared, runtime, probed.memory)
-    plan = lower(prepared.graph, target, prepared.options())
+    way = kept_way(unit, probed.probe, prepared, runtime, target, probed.memory)
+    plan = lower(prepared.graph, target, way.options(prepared))
     folder.mkdir(parents=True, exist_ok=True)
     write_plan(plan, folder / PLAN_FILE)
     shutil.copy(build_farmrt(probed.abi), folder / FARMRT_FILE)
@@ -134,9 +136,13 @@ def make_bundle(model_file: Path, model: str, runtime: Runtime, probed: Probed, 
             for tensor in plan.outputs
         ),
         fingerprint=row_fingerprint(target),
-        settings={"data_type": prepared.settings.data_type_on(runtime), "memory": target.memory},
+        settings={
+            "data_type": prepared.settings.data_type_on(runtime),
+            "memory": target.memory,
+            "selection_file": str(way.planned.file or ""),
+        },
         limit_kernel_time=prepared.settings.limit_opencl_kernel_time,
-        execution=prepared.settings.execution,
+        execution=way.execution(prepared.settings.execution),
         steps=tuple(StepName(name=step.name, type=step.op) for step in plan.steps),
     )
     atomic_file.write(folder / BUNDLE_FILE, bundle.model_dump_json(indent=2).encode())

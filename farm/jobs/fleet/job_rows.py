@@ -62,6 +62,32 @@ def rows_of_each(
     yield from run_jobs(jobs, options, progress)
 
 
+def rows_without_unit(
+    row_type: type[RowType],
+    models: Sequence[Prepared | Failed],
+    unit: Unit,
+    result: Callable[[Prepared, Runtime], Result[RowType]],
+    known_settings: KnownSettings,
+) -> Iterator[RowType]:
+    """The same for a unit that is known but not there: a row for each model and runtime."""
+    for model in models:
+        for runtime in model.settings.runtimes:
+            conditions = Conditions(known_settings(model.settings, runtime))
+            outcome = _without_unit(model, runtime, result)
+            yield make_row(row_type, identity_of(unit, model, runtime), conditions, outcome)
+
+
+def _without_unit(
+    model: Prepared | Failed, runtime: Runtime, result: Callable[[Prepared, Runtime], Result[RowType]]
+) -> Result[RowType] | Failure:
+    if isinstance(model, Failed):
+        return Failure.of(model.error)
+    try:
+        return result(model, runtime)
+    except FarmError as error:
+        return Failure.of(error)
+
+
 def _groups(units: Sequence[Unit], spread: bool) -> list[list[Unit]]:
     """Units that can stand for each other: those of one SoC, as far as that is known, or each alone."""
     groups: dict[tuple[bool, str], list[Unit]] = {}

@@ -28,6 +28,7 @@ from farm.farmrt.answers import LoadAnswer, OpenClAnswer, ProbeAnswer, RunAnswer
 from farm.farmrt.session import Session
 from farm.farmrt.unit_file_store import UnitFileStore
 from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
+from farm.jobs.choices.kept_way import KeptWay
 from farm.jobs.fleet import round_limit
 from farm.jobs.fleet.health_check import check_unit
 from farm.jobs.fleet.opencl_library import check_opencl, find_opencl
@@ -196,6 +197,11 @@ class OpenUnit:
             return None
         return cpu_choice.read(self.cpu_choice_file(prepared), cpu_choice.validity(prepared.graph, self.probe.cpu))
 
+    def kept_way(self, prepared: Prepared, runtime: Runtime, target: Target, memory: str | None = None) -> KeptWay:
+        """How tuning has a model lowered and executed on this unit."""
+        planned = self.choice_in_force(prepared, runtime, target, memory)
+        return KeptWay(planned, self.cpu_choice(prepared, runtime))
+
     def plan(
         self,
         prepared: Prepared,
@@ -210,8 +216,7 @@ class OpenUnit:
 
         Returns the plan and the file below the build folder that is its own, or that of another `kind`.
         """
-        options = prepared.options(keep_layers, choice)
-        plan = plans.lowered(prepared, target, dataclasses.replace(options, cpu=cpu.options) if cpu else options)
+        plan = plans.lowered(prepared, target, KeptWay(PlannedChoice(choice), cpu).options(prepared, keep_layers))
         kind = kind or (f"{runtime}.layers" if keep_layers else runtime)
         workspace = Workspace(prepared.deployment.library_name)
         path = workspace.plan_file(prepared.name, self.unit.abi, self.unit.soc, kind)

@@ -86,7 +86,9 @@ def prove(
     validation = compare_outputs(tuned.prepared, "gpu", data.expected, measured.outputs)
     ending = _ending(validation, measured)
     on_incumbent = measured.over(incumbent) if incumbent else None
-    outcome, reason = tuning_outcome(tuned.has_news, ending, throttling, measured.over(default), on_incumbent)
+    most_ratio = tuned.chosen.most_ratio if tuned.chosen else 1.0
+    gain = measured.over(default)
+    outcome, reason = tuning_outcome(tuned.has_news, ending, throttling, gain, on_incumbent, most_ratio)
     return Proof(outcome, reason, ending, validation, default, incumbent, measured, throttling)
 
 
@@ -102,13 +104,19 @@ def _effort(tuned: Tuned, ends_s: float) -> Effort:
 
 
 def tuning_outcome(
-    won: bool, ending: Ending, throttling: Throttling, gain: Ratio | None, on_incumbent: Ratio | None
+    won: bool,
+    ending: Ending,
+    throttling: Throttling,
+    gain: Ratio | None,
+    on_incumbent: Ratio | None,
+    most_ratio: float = 1.0,
 ) -> tuple[TuneOutcome, str]:
-    """What to do with the new parameters. They must win beyond the noise, against both.
+    """What to do with the new parameters. They must win beyond the noise, against both, or lose no more than allowed.
 
     Args:
         won: whether any launch has a winner beside its default, or the plan is another one.
         gain: new over default; `on_incumbent`: new over what is in force, None without any.
+        most_ratio: how many times the others' time they may take, more than 1 where the plan saves memory for it.
     """
     if not won:
         return TuneOutcome.NO_CHANGE, ALL_DEFAULT
@@ -118,9 +126,9 @@ def tuning_outcome(
         return TuneOutcome.KEPT, f"heat spoiled the comparison: {throttling.throttled}"
     if gain is None:
         return TuneOutcome.KEPT, "the budget was spent before enough processes had run to prove a gain"
-    if not gain.is_faster:
+    if gain.high >= most_ratio:
         return TuneOutcome.KEPT, f"not faster than the default beyond the noise{_in_words(gain)}"
-    if on_incumbent and not on_incumbent.is_faster:
+    if on_incumbent and on_incumbent.high >= most_ratio:
         return TuneOutcome.KEPT, f"not faster than what is in force beyond the noise{_in_words(on_incumbent)}"
     return TuneOutcome.NEW, ""
 

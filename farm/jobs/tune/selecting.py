@@ -17,8 +17,10 @@ from pathlib import Path
 
 from farm.config.execution import Execution
 from farm.jobs.choices.costs import KnownCosts, known_costs, trials_fingerprint
+from farm.jobs.choices.goals import memory_goal
 from farm.jobs.compare.interleaved import Effort, PlanFile, TunedFiles, measure_in_turns
 from farm.jobs.fleet.unit import OpenUnit, write_plan
+from farm.jobs.models import plans
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.tune.candidate_trials import CandidateTrials
 from farm.jobs.validate import compare_outputs
@@ -33,6 +35,7 @@ from runtime.lowering.lower import emit_launches
 from runtime.plan.plan import Plan
 from runtime.selection.candidates import Candidates, find_candidates
 from runtime.selection.costs import cost_key, total_ms
+from runtime.selection.memory import MemoryGoal
 from runtime.selection.needed import needed_among
 from runtime.selection.selection import GraphSelection, select_among
 from runtime.selection.trials import nodes_with
@@ -73,10 +76,14 @@ class Budget:
 
 @dataclasses.dataclass(frozen=True)
 class Chosen:
-    """What came of a choice: the plan to tune, and what is told of it."""
+    """What came of a choice: the plan to tune, and what is told of it.
+
+    `most_ratio`: how many times the time of the plan in force it may take, more than 1 where it saves memory for it.
+    """
 
     version: PlanVersion
     figures: ChoiceFigures
+    most_ratio: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,11 +133,11 @@ class Selecting:
         options = self.prepared.options(choice=self.in_force.choice)
         before = emit_launches(self.prepared.graph, self.target, options).launches
         known, spent = self._measured(candidates, before)
-        selection = select_among(candidates, known.costs(DOUBT))
+        selection = select_among(candidates, known.costs(DOUBT), self._goal)
         before_ms = total_ms(before, known.costs())
         figures = ChoiceFigures(
             outcome=ChoiceOutcome.SAME,
-            predicted_ms=min(selection.milliseconds, before_ms),
+            predicted_ms=selection.milliseconds,
             predicted_before_ms=before_ms,
             gap=selection.gap,
             places=dict(Counter(str(chosen) for chosen in selection.choice.nodes.values())),
@@ -140,12 +147,30 @@ class Selecting:
             device_s=spent.device_s,
             budget_s=self.budget.device_s if math.isfinite(self.budget.device_s) else None,
         )
-        if selection.milliseconds > before_ms * (1.0 - LEAST_GAIN):
-            reason = (
-                f"the budget ended with {spent.left} launches unmeasured; the next call goes on" if spent.left else ""
-            )
-            return Chosen(self.in_force, figures.model_copy(update={"reason": reason}))
-        return self._proved(selection, figures)
+        if selection.milliseconds <= before_ms * (1.0 - LEAST_GAIN) or self._saves_memory(selection):
+            return self._proved(selection, figures)
+        reason = f"the budget ended with {spent.left} launches unmeasured; the next call goes on" if spent.left else ""
+        same = {"reason": reason, "predicted_ms": min(selection.milliseconds, before_ms)}
+        return Chosen(self.in_force, figures.model_copy(update=same))
+
+    @property
+    def _goal(self) -> MemoryGoal:
+        return memory_goal(self.prepared.settings)
+
+    @property
+    def _most_ratio(self) -> float:
+        """How many times the time of the plan in force the chosen one may take, for the memory that is asked for."""
+        limit_bytes = self._goal.limit_bytes
+        if limit_bytes is not None and self.in_force.plan.peak_bytes > limit_bytes:
+            return math.inf
+        return 1.0 + (self._goal.slowdown or 0.0)
+
+    def _saves_memory(self, selection: GraphSelection) -> bool:
+        """Whether memory is asked for that the plan in force does not save."""
+        if self._most_ratio == 1.0:
+            return False
+        options = self.prepared.options(choice=selection.choice)
+        return plans.lowered(self.prepared, self.target, options).peak_bytes < self.in_force.plan.peak_bytes
 
     def _measured(self, candidates: Candidates, before: Sequence[Launch]) -> tuple[KnownCosts, _Spent]:
         """The costs after all was measured that is needed, or the budget was spent.
@@ -186,7 +211,7 @@ class Selecting:
 
     def _needed(self, candidates: Candidates, known: KnownCosts, asked: Collection[str]) -> list[str]:
         """Keys of launches to measure next: of the cheapest plan, if all others cost no more than their bound."""
-        needed = needed_among(candidates, known.measured, known.unmeasured(1.0 / DOUBT))
+        needed = needed_among(candidates, known.measured, known.unmeasured(1.0 / DOUBT), self._goal)
         return [each.key for each in needed if each.key not in asked]
 
     def _journal(self, execution: Execution) -> Journal:
@@ -221,9 +246,9 @@ class Selecting:
             reason = f"heat spoiled the comparison: {throttled}" if throttled else "too few processes ran in the budget"
             undecided = figures.model_copy(update={"outcome": ChoiceOutcome.UNDECIDED, "reason": reason})
             return Chosen(self.in_force, undecided)
-        if ratio.value > 1.0:
+        if ratio.value > self._most_ratio:
             return self._refused(figures, f"measured {ratio.value:.3f} times the time of the plan in force")
-        return Chosen(new, figures.model_copy(update={"outcome": ChoiceOutcome.CHOSEN}))
+        return Chosen(new, figures.model_copy(update={"outcome": ChoiceOutcome.CHOSEN}), self._most_ratio)
 
     def _refused(self, figures: ChoiceFigures, reason: str) -> Chosen:
         refused = figures.model_copy(update={"outcome": ChoiceOutcome.REFUSED, "reason": reason})

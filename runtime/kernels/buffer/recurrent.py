@@ -58,7 +58,7 @@ def _step_shapes(dims: Dims, defines: Defines) -> Shapes:
 def _sequence_rule(dims: Dims, chosen: Variant, target: Target) -> str:
     if chosen["WIDTH"] > min(target.max_work_group_size, target.max_work_item_sizes[0]):
         return f"{chosen['WIDTH']} work items; the device's groups have {target.max_work_group_size}"
-    if target.gpu_family == "pocl-3.0" and target.precision != Precision.FP32 and chosen["VECTOR"] > 1:
+    if target.gpu_family.startswith("pocl-3.0") and target.precision != Precision.FP32 and chosen["VECTOR"] > 1:
         return "PoCL 3.0 compiles vectors of halves in this kernel wrongly"
     return too_wide(dims["hidden"], chosen)
 

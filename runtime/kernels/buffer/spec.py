@@ -98,7 +98,7 @@ def buffer_kernel(
 
 def _compiler_aborts(chosen: Variant, target: Target) -> str:
     """Says why a variant would crash PoCL 3.0: its LLVM 14 aborts over functions of 16 floats (fma, vload_half16)."""
-    if target.gpu_family == "pocl-3.0" and chosen["VECTOR"] == 16:
+    if target.gpu_family.startswith("pocl-3.0") and chosen["VECTOR"] == 16:
         return "the compiler of PoCL 3.0 aborts on vectors of 16"
     return ""
 

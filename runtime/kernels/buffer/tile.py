@@ -58,6 +58,9 @@ DEFAULTS = {
             (16, 16, 1, 1),
         )
     ),
+    # CPUs whose vectors have 16 floats: a value of each pixel is loaded for two vectors, where a block of 16 loads more
+    # than it multiplies.
+    "pocl-3.1-avx512": tuple(_plain(32, 16, pixels, 1) for pixels in (7, 4, 8)),
     # Intel's driver: 2 to 6 % behind the best tile of most convolutions of the zoo; one vector a row: 12 to 40 %.
     "cpu": (_plain(32, 16, 6, 1),),
 }

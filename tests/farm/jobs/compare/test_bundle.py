@@ -12,7 +12,16 @@ import pytest
 from farm.config import inventory
 from farm.farmrt.answers import ProbeAnswer
 from farm.jobs.compare import bundle
-from farm.jobs.compare.bundle import ENTRIES, Probed, check_makes_bundles, make_bundle, make_bundle_with, read_bundle
+from farm.jobs.compare.builds import plan_notes
+from farm.jobs.compare.bundle import (
+    ENTRIES,
+    Bundle,
+    Probed,
+    check_makes_bundles,
+    make_bundle,
+    make_bundle_with,
+    read_bundle,
+)
 from farm.jobs.compare.checkout import Checkout
 from farm.jobs.fleet.unit import open_unit
 from runtime.errors import BuildError, ConfigError, FormatError, UnsupportedError
@@ -70,6 +79,15 @@ class TestOfThisMachine:
         assert here == there
         for name in ("model.plan", "model.data", "farmrt"):
             assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes(), name
+
+
+def test_a_choice_that_fits_one_of_the_two_alone_is_noted() -> None:
+    plain, chosen = (Bundle.model_validate(described(settings={"selection_file": file})) for file in ("", "kept.json"))
+    assert plan_notes(plain, plain) == plan_notes(chosen, chosen) == []
+    (note,) = plan_notes(chosen, plain)
+    assert note.startswith("A's plan is made by a choice") and "does not fit B" in note
+    (note,) = plan_notes(plain, chosen)
+    assert note.startswith("B's plan")
 
 
 def test_a_farm_that_fails_is_told_with_its_own_words(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from farm import artifacts, cli
 from farm.config import deployment, inventory
 from farm.jobs.choices.costs import trials_fingerprint
+from farm.jobs.compare.bundle import Probed, make_bundle
 from farm.jobs.compare.interleaved import Effort, Measured, TunedFiles, measure_in_turns
 from farm.jobs.fleet.unit import open_unit
 from farm.jobs.models.prepare import prepare
@@ -125,6 +126,34 @@ def test_a_cheaper_plan_that_is_faster_is_kept_and_used(planted: Planted, capsys
     assert run(capsys, "--memory", "buffer")["selection"] == {}, "one memory type throughout leaves no choice"
 
 
+def test_every_command_has_the_kept_plan(planted: Planted, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    plant_costs(image_ms=0.1, buffer_ms=1.0)
+    tune(capsys)
+    shown = say(capsys, "inspect", "tiny.yml")
+    assert shown["selection"]["match"] == "exact" and "image" in {tensor["memory"] for tensor in shown["tensors"]}
+    with open_unit(inventory.HOST) as opened:
+        probed = Probed.of(opened, None)
+    for memory, steps in ((None, len(shown["operators"])), ("buffer", None)):
+        asked = probed.model_copy(update={"memory": memory})
+        bundle = make_bundle(Path("tiny.yml"), "tiny", "gpu", asked, tmp_path / f"bundle_{memory}")
+        assert bool(bundle.settings["selection_file"]) == (memory is None)
+        assert steps is None or len(bundle.steps) == steps
+    plans = [(tmp_path / f"bundle_{memory}/model.plan").read_bytes() for memory in (None, "buffer")]
+    assert plans[0] != plans[1]
+
+
+def test_time_is_given_for_memory_where_the_file_says_so(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
+    plant_costs(image_ms=0.1, buffer_ms=1.0)
+    planted.chosen_ms = 10.4
+    write_deployment(Path(), activation_slowdown="0.1")
+    row = tune(capsys)
+    assert row["choice"]["outcome"] == "chosen" and row["outcome"] == "new"
+    write_deployment(Path(), activation_slowdown="0.01")
+    assert run(capsys)["selection"] == {}, "a choice holds for what was asked of it"
+    planted.chosen_ms = 10.4
+    assert "times the time of the plan in force" in tune(capsys)["choice"]["reason"]
+
+
 def test_the_kept_plan_is_the_one_in_force_afterwards(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
     plant_costs(image_ms=0.1, buffer_ms=1.0)
     tune(capsys)
@@ -158,7 +187,7 @@ def test_where_the_default_plan_is_the_cheapest_nothing_is_measured(
     ("damage", "reason"),
     [
         (lambda content: content[:-30], "damaged"),
-        (lambda content: content.replace(b'"version": 1', b'"version": 7', 1), "version 7"),
+        (lambda content: content.replace(b'"version": 2', b'"version": 7', 1), "version 7"),
     ],
 )
 def test_a_damaged_choice_is_refused_by_name_and_the_default_plan_runs(
