@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from distributed import Client, Future
+from distributed import Client, Future, KilledWorker
 from distributed.client import FutureCancelledError
 
 from farm import atomic_file
@@ -20,11 +20,12 @@ from farm.cluster.address import ClusterAddress
 from farm.cluster.queue import JobName, JobReport
 from farm.config.inventory import Unit
 from farm.units.survey import UnitReport
-from runtime.errors import FarmError, JobError
+from runtime.errors import DeviceLostError, FarmError
 
 PART_BYTES = 4 * 2**20
 ANSWER_S = 120.0
 WATCH_S = 1.0
+UNANSWERED = (OSError, TimeoutError, FutureCancelledError, KilledWorker)
 
 EventHandler = Callable[[dict[str, Any]], None]
 
@@ -138,8 +139,8 @@ class ClusterSession:
     def _answer(self, host: str, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return self._on_host(host, function, *arguments).result(ANSWER_S)
-        except (OSError, TimeoutError, FutureCancelledError) as error:
-            raise JobError(f"{host}: does not answer: {error or type(error).__name__}") from None
+        except UNANSWERED as error:
+            raise DeviceLostError(f"{host}: does not answer: {str(error) or type(error).__name__}") from None
 
     def _hosts(self) -> set[str]:
         return {word[len("host:") :] for words in self._resources() for word in words if word.startswith("host:")}
@@ -187,7 +188,7 @@ def joined(address: ClusterAddress, folder: Path | None, command: str, priority:
 def _host_report(host: str, future: Future[Any]) -> HostReport:
     try:
         reports = host_tasks.REPORTS.validate_json(future.result(ANSWER_S))
-    except (OSError, TimeoutError, FutureCancelledError, FarmError, ValueError) as error:
+    except (*UNANSWERED, FarmError, ValueError) as error:
         return HostReport(host, error=str(error) or type(error).__name__)
     return HostReport(host, tuple(dataclasses.replace(report, unit=_renamed(report.unit, host)) for report in reports))
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from distributed import Future
+from distributed import Future, KilledWorker
 from distributed.client import FutureCancelledError
 
 from farm.cluster.client import ClusterSession, JobCancelled
@@ -89,7 +89,7 @@ class RemoteUnit:
                     raise JobCancelled(self.cluster.cancelled_by)
                 self._host()
             answer = json.loads(future.result())
-        except FutureCancelledError:
+        except (FutureCancelledError, KilledWorker):
             raise DeviceLostError(f"{self.unit.name}: the scheduler has dropped its job") from None
         except (WaitInterrupted, JobCancelled, DeviceLostError):
             future.cancel()
