@@ -23,7 +23,7 @@ from farm.units.selection import SelectableUnit, Selection
 from runtime import extras
 
 if TYPE_CHECKING:  # distributed takes a second to import
-    from farm.cluster.client import ClusterSession, HostReport
+    from farm.cluster.client import ClusterSession
 
 RowType = TypeVar("RowType", bound=Row)
 
@@ -52,9 +52,6 @@ class JobPlace(Protocol):
     def units_for(self, source: Deployment, choice: Selection) -> list[Unit]:
         """See lookup.units_for."""
 
-    def reports(self) -> list[HostReport]:
-        """What each host says of its units."""
-
     def rows(
         self,
         job: Callable[[], Iterator[RowType]],
@@ -74,10 +71,6 @@ class ThisHost:
         """See lookup.units_for."""
         return lookup.units_for(source, choice)
 
-    def reports(self) -> list[HostReport]:
-        """None: `farm devices` asks its units itself."""
-        return []
-
     def rows(self, job: Callable[[], Iterator[RowType]], *_: Any) -> Iterator[RowType]:
         """Those that the job makes."""
         return job()
@@ -92,16 +85,12 @@ class AllHosts:
     def units_for(self, source: Deployment, choice: Selection) -> list[Unit]:
         """Those that the user names, else those that the deployment file is for; each once."""
         there: dict[str, SelectableUnit] = {}
-        for host in self.reports():
+        for host in self.cluster.reports():
             if host.error:
                 click.echo(f"{host.name}: {host.error}", err=True)
             for report in host.units:
                 there.setdefault(report.unit.name, SelectableUnit(report.unit, report.state))
         return lookup.units_among(list(there.values()), source, choice)
-
-    def reports(self) -> list[HostReport]:
-        """What each host says of its units."""
-        return self.cluster.reports()
 
     def rows(
         self,
@@ -129,13 +118,20 @@ def place_of(choice: ClusterChoice | None) -> Iterator[JobPlace]:
     if choice is None:
         yield ThisHost()
         return
+    with joined(choice) as cluster:
+        yield AllHosts(cluster)
+
+
+@contextlib.contextmanager
+def joined(choice: ClusterChoice) -> Iterator[ClusterSession]:
+    """A session with the cluster for as long as a command runs."""
     extras.load(PURPOSE, "distributed")
     from farm.cluster import client
     from farm.cluster.address import parse_cluster_address
 
     name = click.get_current_context().info_name or ""
     with client.joined(parse_cluster_address(choice.url), choice.certificates, name, choice.priority) as cluster:
-        yield AllHosts(cluster)
+        yield cluster
 
 
 def sent_command(context: click.Context) -> tuple[str, tuple[str, ...], list[tuple[str, Path]]]:

@@ -73,8 +73,8 @@ def _refuse_with_cluster(probe: bool, watch: bool) -> None:
 
 def _cluster_devices(cluster: ClusterChoice, choice: Selection, as_json: bool) -> CommandResult:
     """The units of all hosts, a table for each host; exit status 1 where a host does not answer."""
-    with clusters.place_of(cluster) as place:
-        hosts = place.reports()
+    with clusters.joined(cluster) as joined:
+        hosts = joined.reports()
     chosen = select([SelectableUnit(report.unit, report.state) for host in hosts for report in host.units], choice)
     shown = {host.name: [report for report in host.units if report.unit in chosen] for host in hosts}
     for host in hosts:

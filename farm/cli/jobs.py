@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from farm.cli import FAILED
-from farm.cli.clusters import AllHosts, place_of
+from farm.cli.clusters import joined
 from farm.cli.envelope import CommandResult, Document
 from farm.cluster.address import ClusterChoice
 from farm.tables import table
@@ -32,8 +32,8 @@ TASK_COLUMNS = ("Unit", "Model", "State")
 
 def list_jobs(cluster: str | None, certificates: Path | None, as_json: bool) -> CommandResult:
     """`farm jobs list`."""
-    with _joined(cluster, certificates) as joined:
-        found = joined.jobs()
+    with _joined(cluster, certificates) as session:
+        found = session.jobs()
     if as_json:
         return Document(members={"jobs": [_members(report) for report in found]})
     table.show([Table("", JOB_COLUMNS, [_cells(report) for report in found], frozenset(JOB_COLUMNS[:5]))])
@@ -42,8 +42,8 @@ def list_jobs(cluster: str | None, certificates: Path | None, as_json: bool) -> 
 
 def show(job: str, cluster: str | None, certificates: Path | None, as_json: bool) -> CommandResult:
     """`farm jobs show`."""
-    with _joined(cluster, certificates) as joined:
-        report = _named(joined, job)
+    with _joined(cluster, certificates) as session:
+        report = _named(session, job)
     if as_json:
         return Document(members={"job": _members(report)})
     rows = [(task.unit, task.work, task.state) for task in report.tasks]
@@ -53,10 +53,10 @@ def show(job: str, cluster: str | None, certificates: Path | None, as_json: bool
 
 def cancel(job: str, cluster: str | None, certificates: Path | None, as_json: bool) -> CommandResult:
     """`farm jobs cancel`; ends when the job has."""
-    with _joined(cluster, certificates) as joined:
-        report = _named(joined, job)
-        joined.cancel(job)
-        if not _ended(joined, job, CANCEL_S):
+    with _joined(cluster, certificates) as session:
+        report = _named(session, job)
+        session.cancel(job)
+        if not _ended(session, job, CANCEL_S):
             raise JobError(f"{job}: was told to end, and has not within {CANCEL_S:g} s")
     return _told(report, "cancelled", as_json)
 
@@ -65,9 +65,9 @@ def wait(
     job: str, timeout_s: float | None, cluster: str | None, certificates: Path | None, as_json: bool
 ) -> CommandResult:
     """`farm jobs wait`; exit status 1 where the job has not ended in time."""
-    with _joined(cluster, certificates) as joined:
-        report = _named(joined, job)
-        ended = _ended(joined, job, timeout_s)
+    with _joined(cluster, certificates) as session:
+        report = _named(session, job)
+        ended = _ended(session, job, timeout_s)
     return _told(report, "ended" if ended else "not ended", as_json, 0 if ended else FAILED)
 
 
@@ -75,9 +75,8 @@ def wait(
 def _joined(cluster: str | None, certificates: Path | None) -> Iterator[ClusterSession]:
     if not cluster:
         raise ConfigError("which cluster? name it with --cluster tls://HOST:PORT, or set FARM_CLUSTER")
-    with place_of(ClusterChoice(cluster, certificates)) as place:
-        assert isinstance(place, AllHosts)
-        yield place.cluster
+    with joined(ClusterChoice(cluster, certificates)) as session:
+        yield session
 
 
 def _named(cluster: ClusterSession, job: str) -> JobReport:

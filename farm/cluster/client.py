@@ -143,19 +143,20 @@ class ClusterSession:
             raise DeviceLostError(f"{host}: does not answer: {str(error) or type(error).__name__}") from None
 
     def _hosts(self) -> set[str]:
-        return {word[len("host:") :] for words in self._resources() for word in words if word.startswith("host:")}
+        words = (word for worker in self._workers() for word in worker["resources"])
+        return {word.removeprefix("host:") for word in words if word.startswith("host:")}
 
-    def _resources(self) -> list[list[str]]:
-        workers = self._client.scheduler_info()["workers"].values()
-        return [list(worker["resources"]) for worker in workers]
+    def _workers(self) -> Iterable[Mapping[str, Any]]:
+        """What the scheduler says of each worker."""
+        workers: Mapping[str, Mapping[str, Any]] = self._client.scheduler_info()["workers"]
+        return workers.values()
 
     def _watch_offers(self) -> None:
         """Looks which units are offered, and by which hosts."""
-        workers = self._client.scheduler_info()["workers"].values()
         found: dict[str, str] = {}
-        for worker in workers:
+        for worker in self._workers():
             _, _, host = str(worker["name"]).rpartition(" of ")
-            found |= {word[len("unit:") :]: host for word in worker["resources"] if word.startswith("unit:")}
+            found |= {word.removeprefix("unit:"): host for word in worker["resources"] if word.startswith("unit:")}
         self._offered = found
 
     def _keep_watching(self) -> None:
