@@ -30,8 +30,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is 
 from farm.config.adb_address import AdbAddress
 from farm.config.inventory import Unit
 from farm.emulation.phone_unit import private_adb_server
-from farm.jobs.fleet.dispatch import FleetOptions, Job, run_jobs
-from farm.jobs.fleet.progress import UnitProgress
+from farm.jobs.fleet.dispatch import FleetOptions, Job, run_jobs_by
+from farm.jobs.fleet.progress import SILENT, UnitProgress
 from farm.jobs.fleet.unit import OpenUnit
 from farm.lease import lease
 from farm.tables.table import Table, show
@@ -78,7 +78,7 @@ def measured(units: Sequence[Unit], durations_s: Sequence[float]) -> Scale:
     process = psutil.Process()
     cpu_s, memory, start_s = sum(process.cpu_times()[:2]), process.memory_info().rss, time.monotonic()
     jobs = [_job(units, seconds) for seconds in durations_s]
-    outcomes = list(run_jobs(jobs, FleetOptions("scaling"), opener=_opened))
+    outcomes = list(run_jobs_by(Connected(), jobs, FleetOptions("scaling"), SILENT))
     seconds = time.monotonic() - start_s
     if failed := [each for each in outcomes if each]:
         raise click.ClickException(failed[0])
@@ -92,7 +92,7 @@ def measured(units: Sequence[Unit], durations_s: Sequence[float]) -> Scale:
     )
 
 
-def _job(units: Sequence[Unit], seconds: float) -> Job[str]:
+def _job(units: Sequence[Unit], seconds: float) -> Job[str, OpenUnit]:
     def run(opened: OpenUnit) -> Iterator[str]:
         done = opened.transport.run(["sleep", f"{seconds:.3f}"], seconds + MARGIN_S)
         yield "" if done.exit_status == 0 else f"sleep ended with {done.exit_status}"
@@ -103,14 +103,22 @@ def _job(units: Sequence[Unit], seconds: float) -> Job[str]:
     return Job(units, run, lambda outcome: not outcome, failed, cost=seconds)
 
 
-@contextlib.contextmanager
-def _opened(unit: Unit, options: FleetOptions, progress: UnitProgress, _: Interruption) -> Iterator[OpenUnit]:
-    """A connection and the lease, without farmrt."""
-    with (
-        contextlib.closing(connect(unit)) as transport,
-        lease.acquire(unit, transport, options.purpose, connect=lambda: connect(unit), wait_s=options.wait_s),
-    ):
-        yield cast(OpenUnit, SimpleNamespace(unit=unit, transport=transport))
+class Connected:
+    """Opens units by a connection and the lease, without farmrt."""
+
+    @contextlib.contextmanager
+    def open(
+        self, unit: Unit, options: FleetOptions, progress: UnitProgress, interruption: Interruption
+    ) -> Iterator[OpenUnit]:
+        """A unit that can run programs."""
+        with (
+            contextlib.closing(connect(unit)) as transport,
+            lease.acquire(unit, transport, options.purpose, connect=lambda: connect(unit), wait_s=options.wait_s),
+        ):
+            yield cast(OpenUnit, SimpleNamespace(unit=unit, transport=transport))
+
+    def note_failure(self, unit: Unit, error: FarmError) -> None:
+        """Nothing: these phones have no health."""
 
 
 @contextlib.contextmanager

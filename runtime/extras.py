@@ -11,6 +11,7 @@ from runtime.errors import ConfigError
 # Package -> the extra of pyproject.toml that brings it.
 EXTRAS: Mapping[str, str] = {
     "ai-edge-litert": "tensorflow",
+    "distributed": "cluster",
     "onnxscript": "pytorch",
     "psycopg": "postgresql",
     "pyarrow": "parquet",

@@ -24,7 +24,7 @@ ORDER = {
     "": ["farm", "tuner", "runtime"],
     "farm": [
         "cli",
-        "api",
+        "api cluster",
         "jobs",
         "doctor",
         "report",

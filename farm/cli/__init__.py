@@ -46,6 +46,10 @@ COMMANDS = {
     "report": "farm.cli.commands.report",
     "artifacts": "farm.cli.commands.artifacts",
     "store": "farm.cli.commands.store",
+    "cluster": "farm.cli.commands.cluster",
+    "scheduler": "farm.cli.commands.scheduler",
+    "worker": "farm.cli.commands.worker",
+    "jobs": "farm.cli.commands.jobs",
     "clean": "farm.cli.commands.clean",
     "emulate": "farm.cli.commands.emulate",
 }

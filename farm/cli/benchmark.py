@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from farm import atomic_file
-from farm.cli import options, store_options, view
+from farm.cli import clusters, options, store_options, view
 from farm.cli.envelope import CommandResult
+from farm.cluster.address import ClusterChoice
 from farm.config import deployment
-from farm.jobs.benchmark import BenchmarkOptions, benchmark_job
+from farm.jobs.benchmark import BenchmarkOptions, benchmark_job, benchmark_settings
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.loading import LoadOptions
 from farm.rows.benchmark import BenchmarkRow
@@ -22,7 +24,6 @@ from farm.tables.benchmark import sections
 from farm.tables.execution import execution_lines
 from farm.tables.run import selection_lines
 from farm.tables.trace import trace_json
-from farm.units import lookup
 from farm.units.selection import Selection
 
 
@@ -36,15 +37,18 @@ def benchmark(
     trace: Path | None,
     store: str | None,
     trust_models: bool,
+    cluster: ClusterChoice | None,
     as_json: bool,
 ) -> CommandResult:
     """`farm benchmark`; returns the exit status."""
     source = deployment.load(model_file, trust_models)
-    units = lookup.units_for(source, choice)
-    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as progress:
-        rows = list(
-            keeper.recorded(benchmark_job(source, units, BenchmarkOptions(rounds, warmup, load), fleet, progress))
-        )
+    wanted = BenchmarkOptions(rounds, warmup, load)
+    with clusters.place_of(cluster) as place:
+        units = place.units_for(source, choice)
+        remote = clusters.RemoteJob(BenchmarkRow, benchmark_settings(wanted))
+        with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as progress:
+            job = functools.partial(benchmark_job, source, units, wanted, fleet, progress)
+            rows = list(keeper.recorded(place.rows(job, remote, source, units, fleet, progress)))
     if trace:
         atomic_file.write(trace, trace_json(rows).encode())
     return options.finish(rows, as_json, _show, keeper)

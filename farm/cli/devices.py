@@ -8,13 +8,16 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.live import Live
 
 from farm import safe_text
+from farm.cli import clusters
 from farm.cli.envelope import CommandResult, Document
+from farm.cluster.address import ClusterChoice
 from farm.config.inventory import Unit, load_inventory
 from farm.jobs.fleet.health_check import check_unit
 from farm.jobs.fleet.opencl_library import find_opencl
@@ -37,8 +40,19 @@ MAX_HOSTS = 10
 DEVICES = "devices"
 
 
-def devices(choice: Selection, as_json: bool, probe: bool, watch: bool, every_s: float) -> CommandResult:
+def devices(
+    choice: Selection,
+    cluster: str | None,
+    certificates: Path | None,
+    as_json: bool,
+    probe: bool,
+    watch: bool,
+    every_s: float,
+) -> CommandResult:
     """`farm devices`; returns the exit status."""
+    if cluster:
+        _refuse_with_cluster(probe, watch)
+        return _cluster_devices(ClusterChoice(cluster, certificates), choice, as_json)
     look = _looker(choice, probe)
     if watch:
         _watch(look, as_json, every_s)
@@ -48,6 +62,32 @@ def devices(choice: Selection, as_json: bool, probe: bool, watch: bool, every_s:
         return Document(members=devices_json(reports))
     table.show([devices_table(reports)])
     return 0
+
+
+def _refuse_with_cluster(probe: bool, watch: bool) -> None:
+    if probe or watch:
+        raise ConfigError(
+            f"--cluster lists units once, without {'--probe' if probe else '--watch'}; run that on a host"
+        )
+
+
+def _cluster_devices(cluster: ClusterChoice, choice: Selection, as_json: bool) -> CommandResult:
+    """The units of all hosts, a table for each host; exit status 1 where a host does not answer."""
+    with clusters.joined(cluster) as joined:
+        hosts = joined.reports()
+    chosen = select([SelectableUnit(report.unit, report.state) for host in hosts for report in host.units], choice)
+    shown = {host.name: [report for report in host.units if report.unit in chosen] for host in hosts}
+    for host in hosts:
+        if host.error:
+            click.echo(safe_text.one_line(f"{host.name}: {host.error}"), err=True)
+    status = int(any(host.error for host in hosts))
+    if as_json:
+        found = [
+            {**member, "host": name} for name, reports in shown.items() for member in devices_json(reports)[DEVICES]
+        ]
+        return Document(status, members={DEVICES: found})
+    table.show([dataclasses.replace(devices_table(reports), title=name) for name, reports in shown.items() if reports])
+    return status
 
 
 def check_device(name: str, as_json: bool) -> CommandResult:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from farm.cli import interruption, options, store_options, view
+from farm.cli import clusters, interruption, options, store_options, view
 from farm.cli.envelope import CommandResult
+from farm.cluster.address import ClusterChoice
 from farm.config import deployment
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.loading import LoadOptions
-from farm.jobs.run import RunOptions, run_job
+from farm.jobs.run import RunOptions, run_job, run_settings
 from farm.rows.run import RunRow
 from farm.tables import table
 from farm.tables.execution import execution_lines
 from farm.tables.run import artifact_lines, run_tables
-from farm.units import lookup
 from farm.units.selection import Selection
 
 GOES_ON = "interrupted; what was measured is kept below build/, the next call goes on from it"
@@ -38,15 +39,19 @@ def run(
     fleet: FleetOptions,
     store: str | None,
     trust_models: bool,
+    cluster: ClusterChoice | None,
     as_json: bool,
 ) -> CommandResult:
     """`farm run`; returns the exit status."""
     source = deployment.load(model_file, trust_models)
-    units = lookup.units_for(source, choice)
     wanted = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load, input_dir, example)
     said = GOES_ON if input_dir else interruption.INTERRUPTED
-    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True, interrupted=said) as progress:
-        rows = list(keeper.recorded(run_job(source, units, wanted, fleet, progress)))
+    with clusters.place_of(cluster) as place:
+        units = place.units_for(source, choice)
+        remote = clusters.RemoteJob(RunRow, run_settings(wanted), output_dir)
+        with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True, interrupted=said) as progress:
+            job = functools.partial(run_job, source, units, wanted, fleet, progress)
+            rows = list(keeper.recorded(place.rows(job, remote, source, units, fleet, progress)))
     return options.finish(rows, as_json, _show, keeper)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from rich.text import Text
 
 from farm.cli import interruption
 from farm.jobs.fleet.progress import SILENT, ProgressView
+from farm.jobs.fleet.progress_lines import PROGRESS_FORM, ProgressLines
 from farm.rows.device_state import DeviceState
 from farm.safe_text import word
 from tuner.trial_runner import Progress as SearchProgress
@@ -162,6 +164,8 @@ def _shown(only_on_terminal: bool) -> Iterator[ProgressView]:
         view = LiveView()
         with Live(view, console=Console(stderr=True), refresh_per_second=REFRESH_PER_S, transient=True):
             yield view
+    elif os.environ.get(PROGRESS_FORM) == "json":
+        yield ProgressLines(sys.stderr)
     elif only_on_terminal:
         yield SILENT
     else:

@@ -343,6 +343,11 @@ class Deployment(YamlSection):
         return self._source.path
 
     @property
+    def data(self) -> Any:
+        """What the file says, as plain data (text, None, lists, dictionaries)."""
+        return self._source.data
+
+    @property
     def trusts_models(self) -> bool:
         """Whether the user trusts the models' authors, so that models may hold code; the file itself cannot say so."""
         return self._trusted

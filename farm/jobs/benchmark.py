@@ -11,7 +11,7 @@ from farm.farmrt.answers import RunAnswer
 from farm.farmrt.session import Session
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.execution import execution_figures, peak_memory
-from farm.jobs.fleet.job_rows import Settings, rows_of_each
+from farm.jobs.fleet.job_rows import KnownSettings, Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.jobs.loading import LoadOptions, load_model, provenance_of
@@ -44,10 +44,17 @@ def benchmark_job(
     def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> BenchmarkResult:
         return _measured(opened, prepared, runtime, options)
 
+    models = prepare_all(deployment)
+    yield from rows_of_each(BenchmarkRow, models, units, measure, benchmark_settings(options), fleet, progress)
+
+
+def benchmark_settings(options: BenchmarkOptions) -> KnownSettings:
+    """The settings of a row that are known before anything runs."""
+
     def settings(model: Model, runtime: Runtime) -> Settings:
         return rounds_settings(model, runtime, options.rounds, options.warmup, options.load.execution)
 
-    yield from rows_of_each(BenchmarkRow, prepare_all(deployment), units, measure, settings, fleet, progress)
+    return settings
 
 
 def _measured(opened: OpenUnit, prepared: Prepared, runtime: Runtime, options: BenchmarkOptions) -> BenchmarkResult:

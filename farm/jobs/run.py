@@ -18,7 +18,7 @@ from farm.farmrt.answers import RunAnswer
 from farm.jobs.example import ExampleModel, run_example
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.execution import execution_figures, peak_memory
-from farm.jobs.fleet.job_rows import Settings, rows_of_each
+from farm.jobs.fleet.job_rows import KnownSettings, Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.jobs.loading import Loaded, LoadOptions, load_model, provenance_of, ready_model
@@ -99,13 +99,19 @@ def run_job(
             return _example(opened, model, runtime, data[model.name], options)
         return _measured(opened, model, runtime, data[model.name], options)
 
+    yield from rows_of_each(RunRow, models, units, measure, run_settings(options), fleet, progress)
+
+
+def run_settings(options: RunOptions) -> KnownSettings:
+    """The settings of a row that are known before anything runs."""
+
     def settings(model: Model, runtime: Runtime) -> Settings:
-        if folder:
+        if folder := options.input_folder:
             return {**rounds_settings(model, runtime, 1, 0, options.load.execution), "input_dir": str(folder)}
         known = rounds_settings(model, runtime, options.rounds, options.warmup, options.load.execution)
         return {**known, "example": True} if options.example else known
 
-    yield from rows_of_each(RunRow, models, units, measure, settings, fleet, progress)
+    return settings
 
 
 def _test_data(prepared: Prepared, options: RunOptions) -> TestData:

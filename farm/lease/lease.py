@@ -223,7 +223,7 @@ def _is_stale(state: MarkerState, lock: str | None) -> bool:
 
 def _claim(transport: Transport, job: str, lock: str, terms: LeaseTerms, state: MarkerState) -> MarkerState | None:
     claim = Claim(
-        owner=safe_text.word(f"{_user_name()}@{socket.gethostname()}"),
+        owner=owner_name(),
         pid=os.getpid(),
         job=safe_text.word(job),
         nonce=secrets.token_hex(8),
@@ -234,6 +234,11 @@ def _claim(transport: Transport, job: str, lock: str, terms: LeaseTerms, state: 
     )
     after = Marker(transport).claim(claim, state)
     return after if after.claim == claim else None
+
+
+def owner_name() -> str:
+    """Who works here, as others see it: `alice@lab`."""
+    return safe_text.word(f"{_user_name()}@{socket.gethostname()}")
 
 
 def _user_name() -> str:

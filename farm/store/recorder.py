@@ -26,6 +26,7 @@ from runtime.errors import FarmError, StoreError
 
 RowType = TypeVar("RowType", bound=Row)
 FOLDER = DEFAULT_PATH.parent
+NOWHERE = "none"  # as an address: rows are not kept
 
 
 class Recorder:
@@ -37,6 +38,7 @@ class Recorder:
 
     def __init__(self, url: str | None, name: str, command: str, commit: str, tell: Callable[[str], None]) -> None:
         self._url, self._tell = url, tell
+        self._is_wanted = url != NOWHERE
         self._data = new_run(name, command, commit)
         self._store: Store | None = None
         self._run = 0
@@ -48,6 +50,8 @@ class Recorder:
         return int(self._spilled is not None)
 
     def __enter__(self) -> Recorder:
+        if not self._is_wanted:
+            return self
         try:
             self._store = Store.open(self._url, tell=self._tell)
             self._run = self._store.begin_run(self._data)
@@ -77,7 +81,8 @@ class Recorder:
                 return
             except FarmError as error:  # damage, too, may come to light only now
                 self._leave_store(error)
-        self._spill(row)
+        if self._is_wanted:
+            self._spill(row)
 
     def _leave_store(self, error: FarmError) -> None:
         """Records the rest of the run in a file: a store that is locked would cost half a minute a row."""

@@ -25,7 +25,11 @@ def chosen_units(choice: Selection) -> list[Unit]:
 
 def units_for(deployment: Deployment, choice: Selection = ANY) -> list[Unit]:
     """The units to work on: those that the user names, else those that the deployment file is for."""
-    there = candidates(choice)
+    return units_among(candidates(choice), deployment, choice)
+
+
+def units_among(there: Sequence[SelectableUnit], deployment: Deployment, choice: Selection = ANY) -> list[Unit]:
+    """The same of units that are known already."""
     if choice.names_units:
         return select(there, choice)
     suitable = [candidate for candidate in there if _suits(candidate.unit, deployment)]

@@ -14,6 +14,8 @@ NAME = click.argument("name", metavar="NAME")
 
 @click.group(name="devices", invoke_without_command=True)
 @options.unit_options
+@options.cluster_option
+@options.certificates_option
 @options.json_option
 @click.option("--probe", is_flag=True, help="Ask farmrt for GPU and driver, instead of what was last known of them.")
 @click.option("--watch", is_flag=True, help="Look again and again until interrupted.")

@@ -17,6 +17,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 WAIT_S = 60.0  # these two are the defaults of FleetOptions
 RETRIES = 1
+PRIORITIES = ("interactive", "nightly")
 
 FILE = click.Path(path_type=Path)
 
@@ -52,6 +53,26 @@ store_option = click.option(
     "--store",
     metavar="URL",
     help="Where runs and rows are kept: a path, or postgresql://USER@HOST/DATABASE.  [default: reports/farm.db]",
+)
+cluster_option = click.option(
+    "--cluster",
+    metavar="URL",
+    envvar="FARM_CLUSTER",
+    help="The units of all hosts of this scheduler, tls://HOST:PORT.  [default: FARM_CLUSTER, else this host's alone]",
+)
+certificates_option = click.option(
+    "--certificates",
+    metavar="FOLDER",
+    envvar="FARM_CERTIFICATES",
+    type=FILE,
+    help="This host's certificate for the cluster.  [default: FARM_CERTIFICATES, else ~/.farm/cluster]",
+)
+priority_option = click.option(
+    "--priority",
+    type=click.Choice(PRIORITIES),
+    default=PRIORITIES[0],
+    show_default=True,
+    help="Who goes first in the cluster's queue: interactive before nightly.",
 )
 opencl_option = click.option(
     "--opencl",
@@ -94,6 +115,18 @@ def unit_options(function: Function) -> Function:
         click.option("--all", "every", is_flag=True, help="All units, whatever the deployment file is for."),
         click.option("--one-per-soc", is_flag=True, help="Of units with the same SoC only one, a ready one first."),
     )
+
+
+def cluster_options(function: Function) -> Function:
+    """Whether the units of other hosts are meant; the function gets a ClusterChoice, or None, as `cluster`."""
+
+    @functools.wraps(function)
+    def called(cluster: str | None, certificates: Path | None, priority: str, **others: Any) -> Any:
+        from farm.cluster.address import ClusterChoice
+
+        return function(cluster=ClusterChoice(cluster, certificates, priority) if cluster else None, **others)
+
+    return _with_options(called, cluster_option, certificates_option, priority_option)  # type: ignore[no-any-return]
 
 
 def load_options(function: Function) -> Function:

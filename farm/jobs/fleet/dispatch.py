@@ -1,5 +1,8 @@
 """Jobs on many units at once: a thread a unit, each opened once, every outcome handed to the caller as it comes.
 
+An executor says what opening a unit means: by default it is connected to from here, and with --cluster reached through
+the host that offers it (farm/cluster/remote_units.py).
+
 A unit that is lost is waited for and opened again; the job that it was at is done again, there or on another unit that
 may do it, as often as `retries` allows. A unit that cannot be opened fails the jobs that only it could do.
 """
@@ -13,13 +16,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from farm.config.inventory import Unit
 from farm.jobs.fleet.progress import SILENT, ProgressView, UnitProgress
 from farm.jobs.fleet.schedule import Schedule, UnitTask
 from farm.jobs.fleet.unit import OpenUnit, open_unit
-from farm.rows.status import status_of
+from farm.rows.status import Status, status_of
 from farm.transport.interruption import Interruption
 from farm.units import health
 from runtime.errors import ConfigError, DeviceLostError, FarmError, ProcessEndedError, ProcessKilledError
@@ -58,11 +61,55 @@ class FleetOptions:
 
 
 FLEET = FleetOptions()
-Opener = Callable[[Unit, FleetOptions, UnitProgress, Interruption], AbstractContextManager[OpenUnit]]
+
+
+class UnitAtWork(Protocol):
+    """What the fleet asks of a unit that is open; jobs know more of it."""
+
+    def answers(self) -> bool:
+        """Whether the unit is still there, after its farmrt was killed."""
+
+    def note_job(self, status: Status, reason: str) -> None:
+        """Remembers how a job ended, for the unit's health."""
+
+
+Opened = TypeVar("Opened", bound=UnitAtWork)
+OpenedUnit = TypeVar("OpenedUnit", bound=UnitAtWork, covariant=True)
+
+
+class UnitExecutor(Protocol[OpenedUnit]):
+    """How the fleet comes to its units."""
+
+    def open(
+        self, unit: Unit, options: FleetOptions, progress: UnitProgress, interruption: Interruption
+    ) -> AbstractContextManager[OpenedUnit]:
+        """The unit, ready to work."""
+
+    def note_failure(self, unit: Unit, error: FarmError) -> None:
+        """Remembers that a unit could not be opened, or was lost."""
+
+
+class LocalExecutor:
+    """Units that this process connects to."""
+
+    def open(
+        self, unit: Unit, options: FleetOptions, progress: UnitProgress, interruption: Interruption
+    ) -> AbstractContextManager[OpenUnit]:
+        """The unit with farmrt on it, its lease held."""
+        return open_unit(
+            unit, options.opencl, progress, options.purpose, options.wait_s, interruption, options.round_limit_s
+        )
+
+    def note_failure(self, unit: Unit, error: FarmError) -> None:
+        """Counts for the unit's health."""
+        health.HealthRecords().record_job(unit, status_of(error), str(error))
+
+
+LOCAL = LocalExecutor()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Job(Generic[Outcome]):
+class Job(Generic[Outcome, Opened]):
     """Something to do on a unit.
 
     Attributes:
@@ -74,7 +121,7 @@ class Job(Generic[Outcome]):
     """
 
     units: Sequence[Unit]
-    run: Callable[[OpenUnit], Iterator[Outcome]]
+    run: Callable[[Opened], Iterator[Outcome]]
     good: Callable[[Outcome], bool]
     failed: Callable[[Unit, FarmError], Outcome]
     cost: float = 1.0
@@ -84,20 +131,18 @@ class Skipped(FarmError):
     """A job was not begun."""
 
 
-def open_for_jobs(
-    unit: Unit, options: FleetOptions, progress: UnitProgress, interruption: Interruption
-) -> AbstractContextManager[OpenUnit]:
-    """A unit with farmrt, ready to work."""
-    return open_unit(
-        unit, options.opencl, progress, options.purpose, options.wait_s, interruption, options.round_limit_s
-    )
-
-
 def run_jobs(
-    jobs: Sequence[Job[Outcome]], options: FleetOptions, progress: ProgressView = SILENT, opener: Opener = open_for_jobs
+    jobs: Sequence[Job[Outcome, OpenUnit]], options: FleetOptions, progress: ProgressView = SILENT
 ) -> Iterator[Outcome]:
     """The outcome of every job, as soon as it is there; raises a ConfigError at once, which is the user's."""
-    fleet = _Fleet(jobs, options, progress, opener)
+    yield from run_jobs_by(LOCAL, jobs, options, progress)
+
+
+def run_jobs_by(
+    executor: UnitExecutor[Opened], jobs: Sequence[Job[Outcome, Opened]], options: FleetOptions, progress: ProgressView
+) -> Iterator[Outcome]:
+    """The same with another executor than this process."""
+    fleet = _Fleet(jobs, options, progress, executor)
     try:
         fleet.start()
         yield from fleet.outcomes()
@@ -105,14 +150,18 @@ def run_jobs(
         fleet.end()
 
 
-class _Fleet(Generic[Outcome]):
+class _Fleet(Generic[Outcome, Opened]):
     def __init__(
-        self, jobs: Sequence[Job[Outcome]], options: FleetOptions, progress: ProgressView, opener: Opener
+        self,
+        jobs: Sequence[Job[Outcome, Opened]],
+        options: FleetOptions,
+        progress: ProgressView,
+        executor: UnitExecutor[Opened],
     ) -> None:
         self.units = list(dict.fromkeys(unit for job in jobs for unit in job.units))
-        self._options, self._progress, self._opener = options, progress, opener
+        self._options, self._progress, self._executor = options, progress, executor
         self._schedule = Schedule([UnitTask(job, [unit.name for unit in job.units], job.cost) for job in jobs])
-        self._attempts: dict[UnitTask[Job[Outcome]], int] = {}
+        self._attempts: dict[UnitTask[Job[Outcome, Opened]], int] = {}
         self._changed = threading.Condition()
         self._results: queue.Queue[Outcome | BaseException | None] = queue.Queue()
         self._interruptions = {unit.name: Interruption() for unit in self.units}
@@ -169,12 +218,12 @@ class _Fleet(Generic[Outcome]):
                 self._changed.wait()
             return True
 
-    def take(self, unit: Unit) -> UnitTask[Job[Outcome]] | None:
+    def take(self, unit: Unit) -> UnitTask[Job[Outcome, Opened]] | None:
         """The next job of a unit."""
         with self._changed:
             return self._schedule.take(unit.name)
 
-    def publish(self, job: Job[Outcome], outcome: Outcome) -> None:
+    def publish(self, job: Job[Outcome, Opened], outcome: Outcome) -> None:
         """An outcome; after one of a job that failed nothing new may be begun."""
         self._results.put(outcome)
         if self._options.fail_fast and not job.good(outcome):
@@ -183,13 +232,13 @@ class _Fleet(Generic[Outcome]):
             for task in skipped:
                 self._results.put(task.work.failed(task.work.units[0], Skipped(SKIPPED)))
 
-    def finish(self, task: UnitTask[Job[Outcome]]) -> None:
+    def finish(self, task: UnitTask[Job[Outcome, Opened]]) -> None:
         """A job has ended."""
         with self._changed:
             self._schedule.done(task)
             self._changed.notify_all()
 
-    def put_back(self, task: UnitTask[Job[Outcome]]) -> bool:
+    def put_back(self, task: UnitTask[Job[Outcome, Opened]]) -> bool:
         """Lets a job whose unit was lost be done again, unless that happened too often."""
         with self._changed:
             self._attempts[task] = self._attempts.get(task, 0) + 1
@@ -207,19 +256,25 @@ class _Fleet(Generic[Outcome]):
         for task in orphans:
             self._results.put(task.work.failed(unit, error))
 
-    def opened(self, unit: Unit, progress: UnitProgress) -> AbstractContextManager[OpenUnit]:
+    def opened(self, unit: Unit, progress: UnitProgress) -> AbstractContextManager[Opened]:
         """The unit, ready to work."""
-        return self._opener(unit, self._options, progress, self._interruptions[unit.name])
+        return self._executor.open(unit, self._options, progress, self._interruptions[unit.name])
+
+    def note_failure(self, unit: Unit, error: FarmError) -> None:
+        """Remembers that a unit could not be opened, or was lost."""
+        self._executor.note_failure(unit, error)
 
     def pause(self, unit: Unit) -> None:
         """Waits a moment in a unit's thread."""
         self._interruptions[unit.name].sleep(POLL_S)
 
 
-class _Worker(Generic[Outcome]):
+class _Worker(Generic[Outcome, Opened]):
     """What a unit's thread does."""
 
-    def __init__(self, fleet: _Fleet[Outcome], unit: Unit, progress: UnitProgress, options: FleetOptions) -> None:
+    def __init__(
+        self, fleet: _Fleet[Outcome, Opened], unit: Unit, progress: UnitProgress, options: FleetOptions
+    ) -> None:
         self._fleet, self._unit, self._progress, self._options = fleet, unit, progress, options
         self._was_open = False
         self._lost_s = math.inf  # since when the unit cannot be reached
@@ -234,14 +289,14 @@ class _Worker(Generic[Outcome]):
             except ConfigError:
                 raise
             except FarmError as error:
-                health.HealthRecords().record_job(self._unit, status_of(error), str(error))
+                self._fleet.note_failure(self._unit, error)
                 if not self._may_return(error):
                     self._fleet.give_up(self._unit, error)
                     self._progress.ended(str(error))
                     return
         self._progress.ended("done")
 
-    def _serve(self, opened: OpenUnit) -> None:
+    def _serve(self, opened: Opened) -> None:
         """Jobs, as long as there are some and the unit is there."""
         while task := self._fleet.take(self._unit):
             try:

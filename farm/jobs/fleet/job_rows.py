@@ -54,7 +54,7 @@ def rows_of_each(
         for model in models
         for runtime in model.settings.runtimes
     ]
-    groups = _groups(units, options.spread)
+    groups = unit_groups(units, options.spread)
     for run in runs:
         if isinstance(run.model, Failed):
             yield from (run.failed(group[0], run.model.error) for group in groups)
@@ -88,7 +88,7 @@ def _without_unit(
         return Failure.of(error)
 
 
-def _groups(units: Sequence[Unit], spread: bool) -> list[list[Unit]]:
+def unit_groups(units: Sequence[Unit], spread: bool) -> list[list[Unit]]:
     """Units that can stand for each other: those of one SoC, as far as that is known, or each alone."""
     groups: dict[tuple[bool, str], list[Unit]] = {}
     for unit in units:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 from collections.abc import Iterator
@@ -12,8 +13,10 @@ import click
 import pytest
 
 from farm import cli
-from farm.cli import demo, devices, envelope, run, tune
+from farm.cli import demo, devices, envelope, jobs, run, tune
 from farm.cli.envelope import Document, kind_of
+from farm.cluster.certificates import create_authority
+from farm.cluster.queue import JobName, JobReport, TaskReport
 from farm.config import deployment
 from farm.config.inventory import HOST, Unit
 from farm.jobs.demo.job import Demo
@@ -63,6 +66,8 @@ DONE: dict[str, tuple[str, set[str]]] = {
         {"good", "bad", "ratio", "ratio_ci", "suspects", "skipped"},
     ),
     "clean": ("--device host --dry-run", {"dry_run", "units", "unfinished_files"}),
+    "cluster host": ("beta --certificates ca", {"host", "folder"}),
+    "cluster init": ("ca2 --name alpha", {"folder", "files"}),
     "compare": ("run:1 run:2", set()),
     "convert": ("tiny.yml", set()),
     "devices": ("", {"devices"}),
@@ -75,6 +80,10 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "emulate phone": ("--port 0", {"address", "port", "serial", "soc", "model", "root"}),
     "forecast": ("tiny.yml", set()),
     "inspect": ("tiny.yml", set()),
+    "jobs cancel": ("abc123 --cluster tls://lab:1", {"job", "outcome"}),
+    "jobs list": ("--cluster tls://lab:1", {"jobs"}),
+    "jobs show": ("abc123 --cluster tls://lab:1", {"job"}),
+    "jobs wait": ("abc123 --cluster tls://lab:1 --timeout 0", {"job", "outcome"}),
     "nightly": ("nightly.yml --dry-run", {"repeats", "units"}),
     "opbench": ("--filter Sigmoid --min-time 0.001 --memory buffer --precision fp32", set()),
     "operators": ("", {"operators", "checks"}),
@@ -114,7 +123,24 @@ def folder(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     named = devices._named
     monkeypatch.setattr(devices, "_named", lambda name, **more: BOARD if name == BOARD.name else named(name, **more))
     monkeypatch.setattr(devices.ssh, "host_key_of", lambda unit: TRUSTED)
+    create_authority(own_folder / "ca", "alpha")
+    monkeypatch.setattr(jobs, "_joined", lambda *_: contextlib.nullcontext(OneJob()))
     return own_folder
+
+
+class OneJob:
+    """A cluster with a job until it is told to end."""
+
+    def __init__(self) -> None:
+        self._jobs = [
+            JobReport(JobName("abc123", "bob@lab", "run", "nightly", 1.0), (TaskReport("mi8", "tiny", "running"),))
+        ]
+
+    def jobs(self) -> list[JobReport]:
+        return self._jobs
+
+    def cancel(self, job: str) -> None:
+        self._jobs = []
 
 
 def _interrupt(*_: Any, **__: Any) -> Any:

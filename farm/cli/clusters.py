@@ -1,0 +1,169 @@
+"""Where a command's units are: on this host, or on all hosts of a cluster (`--cluster`)."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from farm.cluster.address import ClusterChoice
+from farm.config.deployment import Deployment
+from farm.config.inventory import Unit
+from farm.jobs.fleet.dispatch import FleetOptions
+from farm.jobs.fleet.job_rows import KnownSettings
+from farm.jobs.fleet.progress import ProgressView
+from farm.rows.row import Row
+from farm.units import lookup
+from farm.units.selection import SelectableUnit, Selection
+from runtime import extras
+
+if TYPE_CHECKING:  # distributed takes a second to import
+    from farm.cluster.client import ClusterSession
+
+RowType = TypeVar("RowType", bound=Row)
+
+PURPOSE = "work on many hosts (--cluster)"
+# What a command does with its rows, and what the client does for all hosts: no host is told of it.
+NOT_SENT = frozenset(
+    {"as_json", "certificates", "cluster", "device", "every", "fail_fast", "model_file", "one_per_soc", "priority"}
+    | {"retries", "soc", "spread", "store", "tag", "trace"}
+)
+OUTPUTS = "output_dir"
+NAMED_FILES = "inputs"  # [NAME=]FILE
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoteJob(Generic[RowType]):
+    """What a cluster must know of a command: its rows, their known settings, and where its output files go."""
+
+    row_type: type[RowType]
+    known_settings: KnownSettings
+    output_folder: Path | None = None
+
+
+class JobPlace(Protocol):
+    """Where units are found and jobs run."""
+
+    def units_for(self, source: Deployment, choice: Selection) -> list[Unit]:
+        """See lookup.units_for."""
+
+    def rows(
+        self,
+        job: Callable[[], Iterator[RowType]],
+        remote: RemoteJob[RowType],
+        source: Deployment,
+        units: Sequence[Unit],
+        fleet: FleetOptions,
+        progress: ProgressView,
+    ) -> Iterator[RowType]:
+        """The rows of a job: `job` makes them here, `remote` says how others make them."""
+
+
+class ThisHost:
+    """The units of devices.yml, and those that are plugged in."""
+
+    def units_for(self, source: Deployment, choice: Selection) -> list[Unit]:
+        """See lookup.units_for."""
+        return lookup.units_for(source, choice)
+
+    def rows(self, job: Callable[[], Iterator[RowType]], *_: Any) -> Iterator[RowType]:
+        """Those that the job makes."""
+        return job()
+
+
+@dataclasses.dataclass(frozen=True)
+class AllHosts:
+    """The units that the hosts of a cluster offer."""
+
+    cluster: ClusterSession
+
+    def units_for(self, source: Deployment, choice: Selection) -> list[Unit]:
+        """Those that the user names, else those that the deployment file is for; each once."""
+        there: dict[str, SelectableUnit] = {}
+        for host in self.cluster.reports():
+            if host.error:
+                click.echo(f"{host.name}: {host.error}", err=True)
+            for report in host.units:
+                there.setdefault(report.unit.name, SelectableUnit(report.unit, report.state))
+        return lookup.units_among(list(there.values()), source, choice)
+
+    def rows(
+        self,
+        job: Callable[[], Iterator[RowType]],
+        remote: RemoteJob[RowType],
+        source: Deployment,
+        units: Sequence[Unit],
+        fleet: FleetOptions,
+        progress: ProgressView,
+    ) -> Iterator[RowType]:
+        """Those that hosts make of the same command line."""
+        from farm.cluster.job_files import sent_arguments
+        from farm.cluster.remote_rows import ModelCommand, remote_rows
+
+        name, options, files = sent_command(click.get_current_context())
+        command = ModelCommand(
+            *(remote.row_type, remote.known_settings, name, options, sent_arguments(files)), remote.output_folder
+        )
+        yield from remote_rows(self.cluster, command, source, units, fleet, progress)
+
+
+@contextlib.contextmanager
+def place_of(choice: ClusterChoice | None) -> Iterator[JobPlace]:
+    """Where a command's units are, for as long as it runs."""
+    if choice is None:
+        yield ThisHost()
+        return
+    with joined(choice) as cluster:
+        yield AllHosts(cluster)
+
+
+@contextlib.contextmanager
+def joined(choice: ClusterChoice) -> Iterator[ClusterSession]:
+    """A session with the cluster for as long as a command runs."""
+    extras.load(PURPOSE, "distributed")
+    from farm.cluster import client
+    from farm.cluster.address import parse_cluster_address
+
+    name = click.get_current_context().info_name or ""
+    with client.joined(parse_cluster_address(choice.url), choice.certificates, name, choice.priority) as cluster:
+        yield cluster
+
+
+def sent_command(context: click.Context) -> tuple[str, tuple[str, ...], list[tuple[str, Path]]]:
+    """The command that was called, its options for a host, and the files and folders that these name.
+
+    A host retries nothing by itself: where a job is done again is decided here.
+    """
+    options: list[str] = ["--retries", "0"]
+    files: list[tuple[str, Path]] = []
+    for parameter in context.command.params:
+        is_given = context.get_parameter_source(parameter.name or "") != ParameterSource.DEFAULT
+        if is_given and parameter.name in context.params and parameter.name not in NOT_SENT:
+            options += _sent_option(parameter, context.params[parameter.name], files)
+    return context.info_name or "", tuple(options), files
+
+
+def _sent_option(parameter: click.Parameter, value: Any, files: list[tuple[str, Path]]) -> list[str]:
+    name = next(option for option in parameter.opts if option.startswith("--"))
+    if parameter.name == OUTPUTS:
+        return [name, "outputs"]
+    if isinstance(parameter, click.Option) and parameter.is_flag:
+        return [name] if value else []
+    values = value if parameter.multiple else (value,)
+    return [word for each in values for word in (name, _sent_value(str(parameter.name), each, files))]
+
+
+def _sent_value(parameter: str, value: Any, files: list[tuple[str, Path]]) -> str:
+    """A value as a host reads it; a file of this host becomes one of the job's."""
+    prefix, separator, path = str(value).rpartition("=") if parameter == NAMED_FILES else ("", "", str(value))
+    is_file = parameter == NAMED_FILES or (isinstance(value, Path) and value.exists())
+    if not is_file:
+        return str(value)
+    sent = f"arguments/{len(files)}/{Path(path).name}"
+    files.append((sent, Path(path)))
+    return f"{prefix}{separator}{sent}"

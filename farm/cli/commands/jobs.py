@@ -1,0 +1,62 @@
+"""Options and help of `farm jobs`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from farm.cli.commands import options
+from farm.cli.envelope import CommandResult
+
+JOB = click.argument("job", metavar="JOB")
+
+
+def _of_cluster(function: Any) -> Any:
+    """Which cluster is asked."""
+    return options.cluster_option(options.certificates_option(options.json_option(function)))
+
+
+@click.group(name="jobs")
+def command() -> None:
+    """Show, cancel and wait for the jobs of a cluster: commands that were called with --cluster."""
+
+
+@command.command(name="list")
+@_of_cluster
+def list_jobs(**given: Any) -> CommandResult:
+    """List all jobs, the oldest first."""
+    from farm.cli import jobs
+
+    return jobs.list_jobs(**given)
+
+
+@command.command(name="show")
+@JOB
+@_of_cluster
+def show(**given: Any) -> CommandResult:
+    """Show what a job does now, and what it waits for."""
+    from farm.cli import jobs
+
+    return jobs.show(**given)
+
+
+@command.command(name="cancel")
+@JOB
+@_of_cluster
+def cancel(**given: Any) -> CommandResult:
+    """End a job, whoever began it; what it has measured is kept where it was called."""
+    from farm.cli import jobs
+
+    return jobs.cancel(**given)
+
+
+@command.command(name="wait")
+@JOB
+@click.option("--timeout", "timeout_s", metavar="SECONDS", type=click.FloatRange(0), help="Exit status 1 after that.")
+@_of_cluster
+def wait(**given: Any) -> CommandResult:
+    """Wait until a job has ended."""
+    from farm.cli import jobs
+
+    return jobs.wait(**given)

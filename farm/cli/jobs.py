@@ -1,0 +1,119 @@
+"""`farm jobs`: what runs and waits in a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from farm.cli import FAILED
+from farm.cli.clusters import joined
+from farm.cli.envelope import CommandResult, Document
+from farm.cluster.address import ClusterChoice
+from farm.tables import table
+from farm.tables.table import Table
+from runtime.errors import ConfigError, JobError
+
+if TYPE_CHECKING:
+    from farm.cluster.client import ClusterSession
+    from farm.cluster.queue import JobReport
+
+POLL_S = 0.3
+CANCEL_S = 30.0
+JOB_COLUMNS = ("Job", "User", "Command", "Priority", "Since", "Running", "Waiting")
+TASK_COLUMNS = ("Unit", "Model", "State")
+
+
+def list_jobs(cluster: str | None, certificates: Path | None, as_json: bool) -> CommandResult:
+    """`farm jobs list`."""
+    with _joined(cluster, certificates) as session:
+        found = session.jobs()
+    if as_json:
+        return Document(members={"jobs": [_members(report) for report in found]})
+    table.show([Table("", JOB_COLUMNS, [_cells(report) for report in found], frozenset(JOB_COLUMNS[:5]))])
+    return 0
+
+
+def show(job: str, cluster: str | None, certificates: Path | None, as_json: bool) -> CommandResult:
+    """`farm jobs show`."""
+    with _joined(cluster, certificates) as session:
+        report = _named(session, job)
+    if as_json:
+        return Document(members={"job": _members(report)})
+    rows = [(task.unit, task.work, task.state) for task in report.tasks]
+    table.show([Table(_title(report), TASK_COLUMNS, rows, frozenset(TASK_COLUMNS))])
+    return 0
+
+
+def cancel(job: str, cluster: str | None, certificates: Path | None, as_json: bool) -> CommandResult:
+    """`farm jobs cancel`; ends when the job has."""
+    with _joined(cluster, certificates) as session:
+        report = _named(session, job)
+        session.cancel(job)
+        if not _ended(session, job, CANCEL_S):
+            raise JobError(f"{job}: was told to end, and has not within {CANCEL_S:g} s")
+    return _told(report, "cancelled", as_json)
+
+
+def wait(
+    job: str, timeout_s: float | None, cluster: str | None, certificates: Path | None, as_json: bool
+) -> CommandResult:
+    """`farm jobs wait`; exit status 1 where the job has not ended in time."""
+    with _joined(cluster, certificates) as session:
+        report = _named(session, job)
+        ended = _ended(session, job, timeout_s)
+    return _told(report, "ended" if ended else "not ended", as_json, 0 if ended else FAILED)
+
+
+@contextlib.contextmanager
+def _joined(cluster: str | None, certificates: Path | None) -> Iterator[ClusterSession]:
+    if not cluster:
+        raise ConfigError("which cluster? name it with --cluster tls://HOST:PORT, or set FARM_CLUSTER")
+    with joined(ClusterChoice(cluster, certificates)) as session:
+        yield session
+
+
+def _named(cluster: ClusterSession, job: str) -> JobReport:
+    from farm.cluster.queue import named_job
+
+    return named_job(cluster.jobs(), job)
+
+
+def _ended(cluster: ClusterSession, job: str, timeout_s: float | None) -> bool:
+    """Waits until a job has left the queue; False where it has not in time."""
+    from farm.cluster.queue import find_job
+
+    deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+    while find_job(cluster.jobs(), job):
+        if deadline_s is not None and time.monotonic() > deadline_s:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def _told(report: JobReport, what: str, as_json: bool, status: int = 0) -> CommandResult:
+    if as_json:
+        return Document(status, members={"job": _members(report), "outcome": what})
+    click.echo(f"{_title(report)}: {what}")
+    return status
+
+
+def _title(report: JobReport) -> str:
+    return f"{report.name.id}: farm {report.name.command} of {report.name.user}"
+
+
+def _cells(report: JobReport) -> list[str]:
+    name = report.name
+    since = f"{datetime.datetime.fromtimestamp(name.since).astimezone():%Y-%m-%d %H:%M:%S}"
+    counts = [str(report.count(state)) for state in ("running", "waiting")]
+    return [name.id, name.user, name.command, name.priority, since, *counts]
+
+
+def _members(report: JobReport) -> dict[str, Any]:
+    return {**dataclasses.asdict(report.name), "tasks": [dataclasses.asdict(task) for task in report.tasks]}

@@ -1,0 +1,198 @@
+"""A command's connection to a cluster: which units there are, files to hosts and back, work on a unit."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from distributed import Client, Future, KilledWorker
+from distributed.client import FutureCancelledError
+
+from farm import atomic_file
+from farm.cluster import connection, host_tasks, queue
+from farm.cluster.address import ClusterAddress
+from farm.cluster.queue import JobName, JobReport
+from farm.config.inventory import Unit
+from farm.units.survey import UnitReport
+from runtime.errors import DeviceLostError, FarmError
+
+PART_BYTES = 4 * 2**20
+ANSWER_S = 120.0
+WATCH_S = 1.0
+UNANSWERED = (OSError, TimeoutError, FutureCancelledError, KilledWorker)
+
+EventHandler = Callable[[dict[str, Any]], None]
+
+
+class JobCancelled(Exception):
+    """Somebody ended this job with `farm jobs cancel`; no FarmError, so that no unit's job is tried again after it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class HostReport:
+    """A host and what it says of its units, by their names in the cluster; `error`: why it says nothing."""
+
+    name: str
+    units: tuple[UnitReport, ...] = ()
+    error: str = ""
+
+
+class ClusterSession:
+    """A job's place in the cluster; made by `joined`."""
+
+    def __init__(self, client: Client, address: ClusterAddress, job: JobName) -> None:
+        self._client, self.address, self.job = client, address, job
+        self.cancelled_by = ""
+        self._on_event: EventHandler = lambda event: None
+        self._uploads: dict[str, threading.Lock] = {}
+        self._uploads_lock = threading.Lock()
+        self._offered: dict[str, str] = {}
+        self._ended = threading.Event()
+        self._watch_offers()
+        client.subscribe_topic(job.id, self._receive)
+        threading.Thread(target=self._keep_watching, name="cluster", daemon=True).start()
+
+    def close(self) -> None:
+        """Leaves; what it still wants done is dropped."""
+        self._ended.set()
+        self._client.close(timeout=2)
+
+    def show_events(self, handler: EventHandler) -> None:
+        """Has the progress of this job's tasks handled."""
+        self._on_event = handler
+
+    def reports(self) -> list[HostReport]:
+        """What each host says of its units, all asked at once."""
+        asked = {host: self._on_host(host, host_tasks.describe) for host in self._hosts()}
+        return [_host_report(host, future) for host, future in sorted(asked.items())]
+
+    def host_of(self, unit: str) -> str | None:
+        """The host that offers a unit now; None where none does."""
+        return self._offered.get(unit)
+
+    def submit(self, unit: str, work: str, arguments: Iterable[str], files: Mapping[str, str]) -> Future[Any]:
+        """Has a command line run on a unit, as soon as it is its turn."""
+        request = {"job": self.job.id, "unit": unit, "arguments": list(arguments), "files": dict(files)}
+        return self._client.submit(
+            host_tasks.perform,
+            json.dumps(request),
+            key=queue.task_key(self.job.id, unit, work),
+            resources={f"unit:{unit}": 1},
+            priority=queue.PRIORITIES[self.job.priority],
+            retries=0,
+            pure=False,
+        )
+
+    def send_files(self, host: str, files: Iterable[tuple[str, Path]]) -> None:
+        """Brings files (hash, path) to a host, those that it does not have; each once, whoever asks for it."""
+        wanted = dict(files)
+        with contextlib.ExitStack() as held:
+            for digest in sorted(wanted):  # in one order, so that no two threads wait for each other
+                held.enter_context(self._upload_lock(host, digest))
+            for digest in self._answer(host, host_tasks.missing_files, list(wanted)):
+                self._send(host, digest, wanted[digest])
+
+    def fetch_file(self, host: str, digest: str, target: Path) -> None:
+        """Brings a file that a job made here."""
+        with atomic_file.replacing(target) as file:
+            offset = 0
+            while part := self._answer(host, host_tasks.read_part, digest, offset, PART_BYTES):
+                file.write(part)
+                offset += len(part)
+
+    def jobs(self) -> list[JobReport]:
+        """All jobs of the cluster, without this one."""
+        found = queue.parse_jobs(self._client.run_on_scheduler(queue.jobs_on_scheduler))
+        return [report for report in found if report.name.id != self.job.id]
+
+    def cancel(self, job: str) -> None:
+        """Asks the client of a job to end it."""
+        self._client.log_event(job, {"event": queue.CANCEL, "by": self.job.user})
+
+    def _send(self, host: str, digest: str, path: Path) -> None:
+        upload = secrets.token_hex(8)
+        with path.open("rb") as file:
+            part = file.read(PART_BYTES)
+            while True:
+                following = file.read(PART_BYTES)
+                self._answer(host, host_tasks.receive_part, digest, upload, part, not following)
+                if not following:
+                    return
+                part = following
+
+    def _upload_lock(self, host: str, digest: str) -> threading.Lock:
+        with self._uploads_lock:
+            return self._uploads.setdefault(f"{host} {digest}", threading.Lock())
+
+    def _on_host(self, host: str, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        key = queue.task_key(self.job.id, "", function.__name__)
+        return self._client.submit(
+            function, *arguments, key=key, resources={f"host:{host}": 1}, priority=max(queue.PRIORITIES.values()) + 1
+        )
+
+    def _answer(self, host: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return self._on_host(host, function, *arguments).result(ANSWER_S)
+        except UNANSWERED as error:
+            raise DeviceLostError(f"{host}: does not answer: {str(error) or type(error).__name__}") from None
+
+    def _hosts(self) -> set[str]:
+        words = (word for worker in self._workers() for word in worker["resources"])
+        return {word.removeprefix("host:") for word in words if word.startswith("host:")}
+
+    def _workers(self) -> Iterable[Mapping[str, Any]]:
+        """What the scheduler says of each worker."""
+        workers: Mapping[str, Mapping[str, Any]] = self._client.scheduler_info()["workers"]
+        return workers.values()
+
+    def _watch_offers(self) -> None:
+        """Looks which units are offered, and by which hosts."""
+        found: dict[str, str] = {}
+        for worker in self._workers():
+            _, _, host = str(worker["name"]).rpartition(" of ")
+            found |= {word.removeprefix("unit:"): host for word in worker["resources"] if word.startswith("unit:")}
+        self._offered = found
+
+    def _keep_watching(self) -> None:
+        while not self._ended.wait(WATCH_S):
+            try:
+                self._watch_offers()
+            except Exception:  # the scheduler is away: so are, for us, all units
+                self._offered = {}
+
+    def _receive(self, event: tuple[float, Any]) -> None:
+        """An event of this job's topic; is called in the client's thread."""
+        _, message = event
+        if message.get("event") == queue.CANCEL:
+            self.cancelled_by = str(message.get("by", "somebody"))
+        else:
+            self._on_event(message)
+
+
+@contextlib.contextmanager
+def joined(address: ClusterAddress, folder: Path | None, command: str, priority: str) -> Iterator[ClusterSession]:
+    """A place in the cluster for a command, until the block ends."""
+    job = queue.new_job(command, priority)
+    cluster = ClusterSession(connection.connect_client(address, folder, job.text), address, job)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def _host_report(host: str, future: Future[Any]) -> HostReport:
+    try:
+        reports = host_tasks.REPORTS.validate_json(future.result(ANSWER_S))
+    except (*UNANSWERED, FarmError, ValueError) as error:
+        return HostReport(host, error=str(error) or type(error).__name__)
+    return HostReport(host, tuple(dataclasses.replace(report, unit=_renamed(report.unit, host)) for report in reports))
+
+
+def _renamed(unit: Unit, host: str) -> Unit:
+    return dataclasses.replace(unit, name=host_tasks.cluster_name(unit, host))

@@ -1,0 +1,104 @@
+"""What a host does for clients, each a function that Dask calls there with plain text and bytes, and that returns such.
+
+`describe`, `missing_files`, `receive_part` and `read_part` run beside jobs; `perform` runs on a unit, one at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from typing import Any
+
+from distributed import Worker, WorkerPlugin, get_worker
+from pydantic import TypeAdapter
+
+from farm.cluster.host_files import HostFiles
+from farm.cluster.host_process import Event, run_command
+from farm.config.inventory import Unit
+from farm.transport import connect
+from farm.units import lookup, survey
+from farm.units.survey import UnitReport
+from runtime.errors import FarmError
+
+REPORTS = TypeAdapter(list[UnitReport])
+OUTPUTS = "outputs"  # as an argument: the folder of a job's files that the client wants back
+
+
+class OfferedUnit(WorkerPlugin):
+    """The unit that a worker offers."""
+
+    name = "farm-unit"
+
+    def __init__(self, unit: str) -> None:
+        self.unit = unit
+
+
+def cluster_name(unit: Unit, host: str) -> str:
+    """A unit's name in the cluster: the host's own unit is called as the host, since every host has one."""
+    return host if unit.transport == "local" else unit.name
+
+
+def describe() -> bytes:
+    """The reports of the host's units, as `farm devices` makes them."""
+    return REPORTS.dump_json(survey.ask_all(lookup.present(), lambda entry: survey.inspect(entry, connect)))
+
+
+def missing_files(hashes: list[str]) -> list[str]:
+    """Those that the host does not have."""
+    return HostFiles().missing(hashes)
+
+
+def receive_part(digest: str, upload: str, content: bytes, is_last: bool) -> None:
+    """Takes a part of a file."""
+    HostFiles().add_part(digest, upload, content, is_last)
+
+
+def read_part(digest: str, offset: int, size: int) -> bytes:
+    """A part of a file that a job made."""
+    return HostFiles().read_part(digest, offset, size)
+
+
+def perform(request: str) -> str:
+    """Runs a client's command line on the worker's unit.
+
+    The request is JSON: `job` (whose progress this is), `unit` (its name in the cluster), `arguments`, and `files`
+    (path -> hash). So is the answer: `document`, what the command printed; `files`, what it made; or `error`.
+    """
+    asked = json.loads(request)
+    worker, key = get_worker(), get_worker().get_current_task()
+
+    def tell(event: Event) -> None:
+        worker.log_event(asked["job"], {**event, "unit": asked["unit"]})
+
+    try:
+        files = HostFiles()
+        folder = files.job_folder(asked["files"])
+        own = _offered(worker)
+        outputs = f"{OUTPUTS}/{secrets.token_hex(8)}"
+        given = [outputs if argument == OUTPUTS else argument for argument in asked["arguments"]]
+        arguments = [*given, "--device", own, "--store", "none"]
+        document = run_command(arguments, folder, lambda: _is_cancelled(worker, key), tell)
+        made = {_named(path.name, own, asked["unit"]): files.keep(path) for path in (folder / outputs).glob("*")}
+        shutil.rmtree(folder / outputs, ignore_errors=True)
+        return json.dumps({"document": document, "files": made})
+    except (FarmError, OSError) as error:
+        return json.dumps({"error": str(error)})
+
+
+def _offered(worker: Worker) -> str:
+    """The name of a worker's unit on its host."""
+    offered = worker.plugins[OfferedUnit.name]
+    assert isinstance(offered, OfferedUnit)
+    return offered.unit
+
+
+def _named(file: str, own: str, unit: str) -> str:
+    """The name of a file `<model>.<unit>.<...>` with the unit's name in the cluster."""
+    return file.replace(f".{own}.", f".{unit}.", 1)
+
+
+def _is_cancelled(worker: Worker, key: Any) -> bool:
+    """Whether the scheduler has told the worker that nobody wants a task any more, which cannot end its thread."""
+    task = worker.state.tasks.get(key)
+    return task is None or task.state == "cancelled" or worker.status.name in ("closing", "closed", "failed")

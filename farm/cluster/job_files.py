@@ -1,0 +1,158 @@
+"""The files that a job of one model needs on its host: a deployment file for it alone, and all that this names.
+
+Models of the zoo are made on the host; downloads are made here. Artifacts of earlier tuning go too, so that a row is
+what it would be here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import onnx
+import yaml
+from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+
+from farm.config.deployment import Deployment
+from farm.model import fetch
+from farm.workspace import Workspace
+from runtime.errors import ConfigError
+
+DEPLOYMENT = "model.yml"
+ARTIFACTS = ("opencl", "cpu")
+
+
+@dataclasses.dataclass(frozen=True)
+class JobFiles:
+    """Files of a job: path in its folder -> hash, and where each is here."""
+
+    hashes: Mapping[str, str]
+    sources: Mapping[str, Path]
+
+    @classmethod
+    def of(cls, files: Mapping[str, Path]) -> JobFiles:
+        """Those of paths in the job's folder."""
+        hashes = {name: fetch.sha256_of(path) for name, path in files.items()}
+        return cls(hashes, {hashes[name]: path for name, path in files.items()})
+
+
+def files_of_model(deployment: Deployment, model: str, more: Mapping[str, Path], scratch: Path) -> JobFiles:
+    """All files of a model's job; what is written for it goes into `scratch`.
+
+    Args:
+        deployment: the deployment file.
+        model: a model of it.
+        more: files that the command line names: path in the job's folder -> file.
+        scratch: a folder that lasts as long as the job.
+
+    Raises:
+        ConfigError: a file is missing, or the model cannot be sent.
+    """
+    settings = deployment.models[model]
+    if deployment.custom_operators or settings.custom_operators:
+        raise deployment.error(
+            ("models", model), "custom_operators are code, which is not sent to hosts; run it without --cluster"
+        )
+    fetcher, files = fetch.Fetcher(deployment), dict(more)
+    data = {**deployment.data["models"][model]}
+    for key, name, path in _model_files(deployment, model, fetcher):
+        data[key] = f"files/{key}/{name}"
+        files |= {f"files/{key}/{part}": file for part, file in _with_companions(path, name)}
+    _send_validation_inputs(deployment, model, data, files)
+    files[DEPLOYMENT] = _written(scratch / f"{model}.yml", {**deployment.data, "models": {model: data}})
+    files |= _artifacts(deployment.library_name)
+    return JobFiles.of(files)
+
+
+def _model_files(deployment: Deployment, model: str, fetcher: fetch.Fetcher) -> Iterator[tuple[str, str, Path]]:
+    """Key, name and local file of what the model consists of; the zoo's models are made where they are needed."""
+    settings = deployment.models[model]
+    if not settings.model_file_path.startswith("zoo://"):
+        yield "model_file_path", _file_name(settings.model_file_path), fetcher.model_file(model)
+    weights = fetcher.weight_file(model)
+    if settings.weight_file_path and weights and not settings.weight_file_path.startswith("zoo://"):
+        yield "weight_file_path", _file_name(settings.weight_file_path), weights
+
+
+def _file_name(location: str) -> str:
+    """The last part of a location, without what a URL asks for."""
+    return location.partition("?")[0].rstrip("/").rpartition("/")[2] or "model"
+
+
+def _with_companions(path: Path, name: str) -> Iterator[tuple[str, Path]]:
+    """A model's file under its name, or all of its folder below that; weights that an ONNX file names too."""
+    if path.is_dir():
+        for file in sorted(path.rglob("*")):
+            if file.is_file():
+                yield f"{name}/{file.relative_to(path)}", file
+        return
+    yield name, path
+    if name.endswith(".onnx"):
+        for beside in _external_files(path):
+            yield beside, path.parent / beside
+
+
+def _external_files(path: Path) -> set[str]:
+    """Names of the files beside an ONNX file that hold weights of it."""
+    try:
+        model = onnx.load(str(path), load_external_data=False)
+    except Exception:  # damaged: the host says how
+        return set()
+    tensors = [tensor for tensor in model.graph.initializer if uses_external_data(tensor)]
+    names = {ExternalDataInfo(tensor).location for tensor in tensors}
+    return {name for name in names if (path.parent / name).is_file() and ".." not in Path(name).parts}
+
+
+def _send_validation_inputs(deployment: Deployment, model: str, data: dict[str, Any], files: dict[str, Path]) -> None:
+    """Has the arrays sent that the model is tested on."""
+    locations = deployment.models[model].subgraph.validation_inputs_data
+    if not locations:
+        return
+    names = []
+    for index, location in enumerate(locations):
+        if "://" in location:
+            raise deployment.error(
+                ("models", model), f"validation_inputs_data: {location} cannot be sent to hosts; name a file"
+            )
+        names.append(f"files/validation_inputs/{index}.npy")
+        files[names[-1]] = sent_file(deployment.path.parent / location)
+    subgraphs = data["subgraphs"]
+    data["subgraphs"] = [{**subgraphs[0], "validation_inputs_data": names}]
+
+
+def sent_file(path: Path) -> Path:
+    """The file itself; raises ConfigError where it is none."""
+    if not path.is_file():
+        raise ConfigError(f"{path} is not a file")
+    return path
+
+
+def _artifacts(library: str) -> dict[str, Path]:
+    """What tuning left below build/ for a library."""
+    folder = Workspace(library).folder
+    found = (path for part in ARTIFACTS for path in sorted((folder / part).rglob("*")))
+    return {str(path): path for path in found if path.is_file() and not path.name.startswith(".")}
+
+
+def _written(path: Path, data: Mapping[str, Any]) -> Path:
+    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    return path
+
+
+def job_scratch() -> tempfile.TemporaryDirectory[str]:
+    """Where files lie that are made for jobs."""
+    return tempfile.TemporaryDirectory(prefix="farm-cluster-")
+
+
+def sent_arguments(values: Iterable[tuple[str, Path]]) -> dict[str, Path]:
+    """Files and folders of a command line: path in the job's folder -> file."""
+    files: dict[str, Path] = {}
+    for name, path in values:
+        if path.is_dir():
+            files |= {f"{name}/{file.relative_to(path)}": file for file in sorted(path.rglob("*")) if file.is_file()}
+        else:
+            files[name] = sent_file(path)
+    return files

@@ -1,0 +1,140 @@
+"""The jobs of a cluster: who runs what, and how far it is; read from the scheduler, which knows every client.
+
+A job is a command with `--cluster` that runs somewhere. Its client's name tells whose it is; it has one task at a time
+for each unit that it may use, and leaves the queue with its client. Tasks of a higher priority go first on a unit,
+those of one priority in the order in which they came: since no job has two tasks waiting for a unit, all jobs that
+want it take turns.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import secrets
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from farm.lease.lease import owner_name
+from runtime.errors import ConfigError
+
+PRIORITIES = {"interactive": 10, "nightly": 0}  # what waits first is done first, among those of one number
+DEFAULT_PRIORITY = "interactive"
+PREFIX = "farm."
+CANCEL = "cancel"
+UUID_CHARACTERS = 36
+
+
+@dataclasses.dataclass(frozen=True)
+class JobName:
+    """What a client's name tells: whose job it is, its command and when it began (Unix time)."""
+
+    id: str
+    user: str
+    command: str
+    priority: str
+    since: float
+
+    @property
+    def text(self) -> str:
+        """As a client's name."""
+        data = json.dumps(dataclasses.asdict(self)).encode()
+        return PREFIX + base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskReport:
+    """A job's task: the model (or what it does), the unit, and whether it runs or waits."""
+
+    unit: str
+    work: str
+    state: str
+
+
+@dataclasses.dataclass(frozen=True)
+class JobReport:
+    """A job and its tasks of this moment."""
+
+    name: JobName
+    tasks: tuple[TaskReport, ...]
+
+    def count(self, state: str) -> int:
+        """How many tasks are in a state."""
+        return sum(task.state == state for task in self.tasks)
+
+
+def new_job(command: str, priority: str) -> JobName:
+    """A job of this process's user."""
+    return JobName(secrets.token_hex(3), owner_name(), command, priority, time.time())
+
+
+def task_key(job: str, unit: str, work: str) -> str:
+    """A task's name for Dask; unlike any other, so that no result is taken for another's."""
+    return f"{job}/{unit}/{work}/{secrets.token_hex(4)}"
+
+
+def jobs_on_scheduler(dask_scheduler: Any) -> list[dict[str, Any]]:
+    """All jobs as plain data; is run on the scheduler."""
+    jobs = []
+    for client in dask_scheduler.clients.values():
+        name = parse_client(client.client_key)
+        if name:
+            tasks = [_task_data(task) for task in client.wants_what if "/" in str(task.key)]
+            jobs.append({"name": dataclasses.asdict(name), "tasks": [task for task in tasks if task]})
+    return jobs
+
+
+def parse_jobs(jobs: Iterable[dict[str, Any]]) -> list[JobReport]:
+    """Jobs of plain data, the oldest first."""
+    reports = [
+        JobReport(JobName(**job["name"]), tuple(TaskReport(**task) for task in sorted(job["tasks"], key=_by_unit)))
+        for job in jobs
+    ]
+    return sorted(reports, key=lambda report: report.name.since)
+
+
+def find_job(reports: Iterable[JobReport], job: str) -> JobReport | None:
+    """The job with an id, or None where it has ended."""
+    return next((report for report in reports if report.name.id == job), None)
+
+
+def named_job(reports: Iterable[JobReport], job: str) -> JobReport:
+    """The job with an id; raises ConfigError where there is none."""
+    known = list(reports)
+    found = find_job(known, job)
+    if found is None:
+        there = ", ".join(report.name.id for report in known) or "none"
+        raise ConfigError(f"{job}: no such job runs or waits; there are: {there}")
+    return found
+
+
+def parse_client(key: str) -> JobName | None:
+    """The job of a client, by its name; None for a client that is no job."""
+    start = key.find(PREFIX)
+    if start < 0:
+        return None
+    coded = key[start + len(PREFIX) : -UUID_CHARACTERS - 1]
+    try:
+        return JobName(**json.loads(base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4))))
+    except (ValueError, TypeError):
+        return None
+
+
+def _task_data(task: Any) -> dict[str, str] | None:
+    """A task that waits or runs; None for one that is done."""
+    _, unit, work, _ = str(task.key).split("/", 3)
+    if not unit or task.state not in ("waiting", "no-worker", "queued", "processing"):
+        return None
+    return {"unit": unit, "work": work, "state": _state(task)}
+
+
+def _state(task: Any) -> str:
+    if task.state != "processing":
+        return "waiting"
+    executing = task.processing_on.executing if task.processing_on else {}
+    return "running" if task in executing else "waiting"
+
+
+def _by_unit(task: dict[str, str]) -> tuple[str, str]:
+    return task["unit"], task["work"]

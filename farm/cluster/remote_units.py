@@ -1,0 +1,128 @@
+"""Units of other hosts, as the fleet opens them: what runs there is a command line, what comes back its document."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from distributed import Future, KilledWorker
+from distributed.client import FutureCancelledError
+
+from farm.cluster.client import ClusterSession, JobCancelled
+from farm.cluster.job_files import JobFiles
+from farm.config.inventory import Unit
+from farm.jobs.fleet.dispatch import FleetOptions
+from farm.jobs.fleet.progress import UnitProgress
+from farm.rows.status import Status
+from farm.transport.interruption import Interruption, WaitInterrupted
+from runtime.errors import ConfigError, DeviceLostError, FarmError, FormatError, JobError, ModelError
+
+WAIT_S = 0.1
+USERS_MISTAKES = {"config": ConfigError, "model": ModelError, "unsupported": ModelError, "format": FormatError}
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoteCommand:
+    """A command line for a unit of another host, without `farm`, and its files.
+
+    `output_folder` is where files come that the command writes where an argument is `outputs`; None: there are none.
+    """
+
+    arguments: tuple[str, ...]
+    files: JobFiles
+    output_folder: Path | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoteUnit:
+    """A unit that a host offers."""
+
+    unit: Unit
+    cluster: ClusterSession
+    progress: UnitProgress
+    interruption: Interruption
+
+    def answers(self) -> bool:
+        """Whether the unit is still offered."""
+        return self.cluster.host_of(self.unit.name) is not None
+
+    def note_job(self, status: Status, reason: str) -> None:
+        """Nothing: the host remembers for itself."""
+
+    def run(self, work: str, command: RemoteCommand) -> Mapping[str, Any]:
+        """Runs a command on the unit when it is its turn; the document that it prints.
+
+        Raises:
+            DeviceLostError: the unit or its host has gone.
+            ConfigError, ModelError: the command is wrong, wherever it runs.
+            JobError: the host could not do it.
+        """
+        host = self._host()
+        self.progress.stage(f"{work}: files to {host}")
+        self.cluster.send_files(host, command.files.sources.items())
+        self.progress.stage(f"{work}: in the queue of {host}")
+        future = self.cluster.submit(self.unit.name, work, command.arguments, command.files.hashes)
+        answer = self._answer(future)
+        if "error" in answer:
+            raise JobError(f"{self.unit.name}: {answer['error']}")
+        if command.output_folder:
+            for name, digest in answer["files"].items():
+                self.cluster.fetch_file(host, digest, command.output_folder / Path(name).name)
+        return self._checked(answer["document"])
+
+    def _host(self) -> str:
+        host = self.cluster.host_of(self.unit.name)
+        if host is None:
+            raise DeviceLostError(f"{self.unit.name}: no host offers it any more")
+        return host
+
+    def _answer(self, future: Future[str]) -> dict[str, Any]:
+        """Waits for what a host answers, as long as it offers the unit."""
+        try:
+            while not future.done():
+                self.interruption.sleep(WAIT_S)
+                if self.cluster.cancelled_by:
+                    raise JobCancelled(self.cluster.cancelled_by)
+                self._host()
+            answer = json.loads(future.result())
+        except (FutureCancelledError, KilledWorker):
+            raise DeviceLostError(f"{self.unit.name}: the scheduler has dropped its job") from None
+        except (WaitInterrupted, JobCancelled, DeviceLostError):
+            future.cancel()
+            raise
+        assert isinstance(answer, dict)
+        return answer
+
+    def _checked(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A document of rows; raises what the command ended with instead."""
+        problem = document["error"]
+        if problem is None:
+            return document
+        if problem["kind"] == "no_unit":
+            raise DeviceLostError(f"{self.unit.name}: its host has lost it: {problem['message']}")
+        kind: type[FarmError] = USERS_MISTAKES.get(problem["kind"], JobError)
+        raise kind(problem["message"])
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterExecutor:
+    """Reaches units through the hosts that offer them."""
+
+    cluster: ClusterSession
+
+    @contextlib.contextmanager
+    def open(
+        self, unit: Unit, options: FleetOptions, progress: UnitProgress, interruption: Interruption
+    ) -> Iterator[RemoteUnit]:
+        """The unit, if a host offers it; its lease is taken there, job by job."""
+        if self.cluster.host_of(unit.name) is None:
+            raise DeviceLostError(f"{unit.name}: no host offers it")
+        progress.reached = True
+        yield RemoteUnit(unit, self.cluster, progress, interruption)
+
+    def note_failure(self, unit: Unit, error: FarmError) -> None:
+        """Nothing: the host remembers for itself."""

@@ -1,0 +1,44 @@
+"""`farm scheduler`: Dask's scheduler, with certificates unless it serves this machine alone."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from distributed import Scheduler, Security
+
+from farm.cluster import connection
+from farm.cluster.address import ClusterAddress
+from runtime.errors import JobError
+
+
+def run_scheduler(address: ClusterAddress, folder: Path | None, say: Callable[[str], None]) -> None:
+    """Runs a scheduler until it is told to end (SIGINT or SIGTERM); says where it listens."""
+    connection.use_settings()
+    security = connection.security_for(address, folder)
+    asyncio.run(_serve(address, security, say))
+
+
+async def _serve(address: ClusterAddress, security: Security | None, say: Callable[[str], None]) -> None:
+    ended = end_on_signals()
+    host, protocol = address.host.strip("[]"), f"{address.protocol}://"
+    scheduler = Scheduler(host=host, port=address.port, protocol=protocol, security=security, **connection.NO_PAGE)
+    try:
+        await scheduler
+    except OSError as error:
+        raise JobError(f"{address}: cannot be listened on: {error.strerror or error}") from None
+    try:
+        say(scheduler.address)
+        await ended.wait()
+    finally:
+        await scheduler.close()
+
+
+def end_on_signals() -> asyncio.Event:
+    """Is set as soon as the process is told to end."""
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    return ended

@@ -1,0 +1,195 @@
+"""`farm worker`: offers the units of this host, each as a Dask worker of one thread, as they come and go.
+
+All of them live in one process, beside one that answers what is asked of the host itself; jobs run in processes of
+their own (farm/cluster/host_process.py), so that a unit that is offered costs little, and none can take others down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from distributed import Client, Security, Worker
+from distributed.core import Status
+
+from farm.cluster import connection
+from farm.cluster.address import ClusterAddress
+from farm.cluster.host_tasks import OfferedUnit, cluster_name
+from farm.cluster.scheduler import end_on_signals
+from farm.config.inventory import Unit
+from farm.transport import connect
+from farm.units import lookup, survey
+from farm.units.survey import UnitEntry, UnitReport, UnitState
+from runtime.errors import ConfigError, FarmError, JobError
+
+HOST_PREFIX = "host "
+HOST_THREADS = 2
+RECONNECT_S = 3.0
+LOOK_EVERY_S = 5.0
+ASK_AGAIN_S = 30.0
+USABLE = (UnitState.READY, UnitState.BUSY)
+
+
+def run_host(
+    address: ClusterAddress,
+    folder: Path | None,
+    name: str,
+    say: Callable[[str], None],
+    look_every_s: float = LOOK_EVERY_S,
+) -> None:
+    """Offers this host's units until it is told to end (SIGINT or SIGTERM), or the scheduler has gone."""
+    connection.use_settings()
+    host = _Host(address, connection.security_for(address, folder), name, say)
+    asyncio.run(host.serve(look_every_s))
+
+
+@dataclasses.dataclass(frozen=True)
+class Offer:
+    """What a worker offers, by the names that clients ask for."""
+
+    name: str
+    local_name: str
+    resources: Mapping[str, float]
+
+
+def offer_of(unit: Unit, host: str) -> Offer:
+    """What is offered of a unit."""
+    name = cluster_name(unit, host)
+    words = [f"unit:{name}", f"soc:{unit.soc}", *(f"tag:{tag}" for tag in unit.tags)]
+    return Offer(name, unit.name, dict.fromkeys(words, 1.0))
+
+
+class UnitWatch:
+    """Which units of this host can be used; asks one that is new, or that did not answer, what it is."""
+
+    def __init__(self, ask_again_s: float = ASK_AGAIN_S) -> None:
+        self._known: dict[str, UnitReport] = {}
+        self._asked_s: dict[str, float] = {}
+        self._ask_again_s = ask_again_s
+
+    def usable(self, entries: list[UnitEntry], now_s: float) -> list[Unit]:
+        """Those that can be used, of all that are here."""
+        present = {entry.unit.name for entry in entries if entry.state == UnitState.READY}
+        self._known = {name: report for name, report in self._known.items() if name in present}
+        to_ask = [entry for entry in entries if entry.unit.name in present and self._is_due(entry, now_s)]
+        for report in survey.ask_all(to_ask, lambda entry: survey.identify(entry, connect)):
+            self._known[report.unit.name] = report
+            self._asked_s[report.unit.name] = now_s
+        return [report.unit for report in self._known.values() if report.state in USABLE]
+
+    def _is_due(self, entry: UnitEntry, now_s: float) -> bool:
+        known = self._known.get(entry.unit.name)
+        if known is None:
+            return True
+        return known.state not in USABLE and now_s - self._asked_s[entry.unit.name] > self._ask_again_s
+
+
+class _Host:
+    def __init__(
+        self, address: ClusterAddress, security: Security | None, name: str, say: Callable[[str], None]
+    ) -> None:
+        self._address, self._security, self._name, self._say = address, security, name, say
+        self._workers: dict[str, Worker] = {}
+        self._watch = UnitWatch()
+
+    async def serve(self, look_every_s: float) -> None:
+        """Offers units until told to end; a scheduler that goes away is waited for."""
+        ended = end_on_signals()
+        await self._check_scheduler()
+        while True:
+            with tempfile.TemporaryDirectory(prefix="farm-worker-") as scratch:
+                await self._offer(ended, scratch, look_every_s)
+            if ended.is_set():
+                return
+            self._say(f"{self._address}: the scheduler has gone; waiting for it")
+            await self._wait_for_scheduler(ended)
+
+    async def _offer(self, ended: asyncio.Event, scratch: str, look_every_s: float) -> None:
+        """Offers units as long as the scheduler is there."""
+        resources = {f"host:{self._name}": float(HOST_THREADS)}
+        host = await self._started(f"{HOST_PREFIX}{self._name}", HOST_THREADS, resources, scratch)
+        self._say(f"{self._name}: offers its units to {self._address}")
+        try:
+            while not ended.is_set() and host.status == Status.running:
+                await self._look(scratch)
+                await _wait(ended, look_every_s)
+        finally:
+            await asyncio.gather(*(worker.close() for worker in (host, *self._workers.values())))
+            self._workers.clear()
+
+    async def _wait_for_scheduler(self, ended: asyncio.Event) -> None:
+        while not ended.is_set():
+            await _wait(ended, RECONNECT_S)
+            with contextlib.suppress(JobError):
+                await self._check_scheduler()
+                return
+
+    async def _check_scheduler(self) -> None:
+        """Refuses to offer anything to a scheduler of another farm."""
+        options: dict[str, Any] = {"asynchronous": True, "set_as_default": False, "timeout": connection.CONNECT_S}
+        try:
+            async with Client(str(self._address), security=self._security, **options) as client:
+                found = await client.run_on_scheduler(connection.scheduler_version)
+        except (OSError, TimeoutError) as error:
+            raise JobError(connection.unanswered(self._address, error)) from None
+        connection.check_farm_version(self._address, found, f"host {self._name}")
+
+    async def _started(
+        self, name: str, threads: int, resources: Mapping[str, float], scratch: str, unit: str = ""
+    ) -> Worker:
+        """A worker of this process that has joined the cluster."""
+        local: dict[str, Any] = {"host": "127.0.0.1"} if self._address.is_loopback else {}
+        worker = Worker(
+            str(self._address),
+            nthreads=threads,
+            name=name,
+            resources=dict(resources),
+            security=self._security,
+            protocol=f"{self._address.protocol}://",
+            local_directory=scratch,
+            memory_limit=0,
+            plugins=(OfferedUnit(unit),),
+            **connection.NO_PAGE,
+            **local,
+        )
+        try:
+            await asyncio.wait_for(worker, 2 * connection.CONNECT_S)
+        except (OSError, TimeoutError, RuntimeError, ValueError) as error:
+            text = " ".join(str(error.__cause__ or error).split())
+            if "name taken" in text:
+                raise ConfigError(f"{name!r} is offered in the cluster already; give it another name") from None
+            raise JobError(connection.unanswered(self._address, error)) from None
+        return worker
+
+    async def _look(self, scratch: str) -> None:
+        """Announces units that came, and takes back those that went."""
+        loop = asyncio.get_running_loop()
+        try:
+            units = await loop.run_in_executor(None, lambda: self._watch.usable(lookup.present(), loop.time()))
+        except FarmError as error:
+            self._say(str(error))
+            return
+        offers = {offer.name: offer for offer in (offer_of(unit, self._name) for unit in units)}
+        for name in [name for name, worker in self._workers.items() if not _stays(worker, offers.get(name))]:
+            await self._workers.pop(name).close()
+            self._say(f"{name}: has gone")
+        for name in offers.keys() - self._workers.keys():
+            offer = offers[name]
+            worker_name = f"{name} of {self._name}"
+            self._workers[name] = await self._started(worker_name, 1, offer.resources, scratch, offer.local_name)
+            self._say(f"{name}: is offered ({', '.join(offer.resources)})")
+
+
+def _stays(worker: Worker, offer: Offer | None) -> bool:
+    """Whether a worker still offers what is there."""
+    return offer is not None and worker.status == Status.running and worker.state.total_resources == offer.resources
+
+
+async def _wait(ended: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(ended.wait(), seconds)

@@ -1,0 +1,63 @@
+"""Progress as lines of JSON, for a program that runs a job and shows its progress elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from typing import Any, TextIO
+
+from farm.jobs.fleet.progress import ProgressView
+from farm.rows.device_state import DeviceState
+from tuner.trial_runner import Progress as SearchProgress
+
+PROGRESS_FORM = "FARM_PROGRESS"  # the variable that asks for this form: `json`
+STAGE, SEARCH, STATE, ENDED = "stage", "search", "state", "ended"
+
+
+class ProgressLines:
+    """A view that writes each event as a line."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._lock = stream, threading.Lock()
+
+    def stage(self, unit: str, text: str) -> None:
+        """See ProgressView."""
+        self._write(STAGE, unit, text)
+
+    def search(self, unit: str, progress: SearchProgress) -> None:
+        """See ProgressView."""
+        self._write(SEARCH, unit, dataclasses.asdict(progress))
+
+    def state(self, unit: str, state: DeviceState) -> None:
+        """See ProgressView."""
+        self._write(STATE, unit, state.model_dump(mode="json"))
+
+    def ended(self, unit: str, text: str) -> None:
+        """See ProgressView."""
+        self._write(ENDED, unit, text)
+
+    def _write(self, event: str, unit: str, value: Any) -> None:
+        with self._lock:
+            self._stream.write(json.dumps({"event": event, "unit": unit, "value": value}) + "\n")
+            self._stream.flush()
+
+
+def parse_event(line: str) -> dict[str, Any] | None:
+    """The event of a line; None where the line is something else."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and {"event", "unit", "value"} <= event.keys() else None
+
+
+def replay(event: dict[str, Any], view: ProgressView, unit: str) -> None:
+    """Shows an event of a job, as that of `unit`; a job's end on a host is not the unit's."""
+    value = event["value"]
+    if event["event"] == STAGE:
+        view.stage(unit, str(value))
+    elif event["event"] == SEARCH:
+        view.search(unit, SearchProgress(**value))
+    elif event["event"] == STATE:
+        view.state(unit, DeviceState.model_validate(value))

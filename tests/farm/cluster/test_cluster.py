@@ -1,0 +1,330 @@
+"""Real schedulers and workers on this machine, each a process of its own: the same rows as without them."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue as queues
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import farm as package
+from farm.cluster.certificates import create_authority, create_host
+from farm.rows.run import RunRow
+from tests.farm.conftest import CallFarm
+from tests.farm.emulated_units import EmulatedUnits, farmrt_processes
+from tests.farm.model.tiny_model import write_deployment
+
+pytestmark = pytest.mark.slow
+
+STARTED_S = 400.0  # far more than it takes: this machine may be busy
+PROGRAM = "from farm.cli import main; main()"
+LONG = "100000"  # rounds that nobody waits for
+
+
+class Service:
+    """A `farm scheduler` or `farm worker`; what it says is read as it comes."""
+
+    def __init__(self, arguments: Sequence[str], folder: Path, program: str = PROGRAM, **environment: str) -> None:
+        folder.mkdir(exist_ok=True)
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-c", program, *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._said: queues.Queue[str | None] = queues.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def wait_for(self, text: str) -> str:
+        """The next line with this text."""
+        deadline_s, lines = time.monotonic() + STARTED_S, []
+        while time.monotonic() < deadline_s:
+            line = self._said.get(timeout=STARTED_S)
+            if line is None:
+                break
+            lines.append(line)
+            if text in line:
+                return line
+        raise AssertionError(f"nothing says {text!r}: {lines}")
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Ends it; its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(STARTED_S)
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self._said.put(line.strip())
+        self._said.put(None)
+
+
+class TestCluster:
+    """A scheduler and workers."""
+
+    __test__ = False
+
+    def __init__(self, folder: Path, certificates: bool) -> None:
+        self.folder = folder
+        self.services: dict[str, Service] = {}
+        self.is_plain, self.url = not certificates, ""
+
+    def __enter__(self) -> TestCluster:
+        if not self.is_plain:
+            create_authority(self.folder / "ca", "alpha")
+        self.start_scheduler(0)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for service in reversed(list(self.services.values())):
+            service.end()
+
+    def start_scheduler(self, port: int) -> None:
+        arguments = ["--plain"] if self.is_plain else ["--certificates", str(self.folder / "ca")]
+        scheduler = Service(["scheduler", "--port", str(port), *arguments], self.folder)
+        self.services["scheduler"] = scheduler
+        self.url = scheduler.wait_for("scheduler at").split()[-1]
+
+    def start_worker(self, name: str, program: str = PROGRAM, devices: str = "", **environment: str) -> Service:
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        if devices:
+            (folder / "devices.yml").write_text(devices)
+        arguments = ["worker", "--scheduler", self.url, "--name", name, "--look-every", "0.5"]
+        if not self.is_plain:
+            arguments += ["--certificates", str(create_host(self.folder / "ca", name))]
+        self.services[name] = Service(arguments, folder, program, **environment)
+        return self.services[name]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
+    """Two hosts with certificates; each offers itself."""
+    with TestCluster(tmp_path_factory.mktemp("cluster"), certificates=True) as found:
+        for name in ("alpha", "beta"):
+            found.start_worker(name)
+        for name in ("alpha", "beta"):
+            found.services[name].wait_for(f"{name}: is offered")
+        yield found
+
+
+@pytest.fixture
+def folder(own_folder: Path, cluster: TestCluster, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model, whose commands mean the cluster."""
+    write_deployment(own_folder, runtime="cpu")
+    monkeypatch.setenv("FARM_CLUSTER", cluster.url)
+    monkeypatch.setenv("FARM_CERTIFICATES", str(cluster.folder / "ca"))
+    return own_folder
+
+
+def rows(out: str) -> list[RunRow]:
+    return [RunRow.model_validate(row) for row in json.loads(out)["rows"]]
+
+
+def start_command(*arguments: str) -> subprocess.Popen[str]:
+    program = [sys.executable, "-P", "-c", PROGRAM, *arguments]
+    return subprocess.Popen(program, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def wait_until(holds: Callable[[], Any], what: str) -> Any:
+    deadline_s = time.monotonic() + STARTED_S
+    while time.monotonic() < deadline_s:
+        if found := holds():
+            return found
+        time.sleep(0.2)
+    raise AssertionError(f"never: {what}")
+
+
+def running_jobs(farm: CallFarm) -> list[Any]:
+    jobs = json.loads(farm("jobs", "list", "--json")[1])["jobs"]
+    return [job for job in jobs if any(task["state"] == "running" for task in job["tasks"])]
+
+
+@pytest.mark.usefixtures("folder")
+def test_devices_are_those_of_all_hosts(farm: CallFarm) -> None:
+    status, out, _ = farm("devices", "--json")
+    devices = json.loads(out)["devices"]
+    assert status == 0
+    assert [(each["host"], each["name"], each["state"]) for each in devices] == [
+        ("alpha", "alpha", "ready"),
+        ("beta", "beta", "ready"),
+    ]
+    assert farm("devices", "--device", "gamma")[0] == 3
+    assert farm("devices", "--watch")[0] == 2
+
+
+def test_a_run_gives_the_same_rows_and_its_outputs(farm: CallFarm, folder: Path) -> None:
+    wanted = ("run", "tiny.yml", "--validate", "--round", "2", "--json", "--output-dir", "made")
+    status, out, err = farm(*wanted)
+    assert (status, err) == (0, "")
+    found = {row.unit: row for row in rows(out)}
+    assert set(found) == {"alpha", "beta"}
+    assert {path.name for path in (folder / "made").iterdir()} == {"tiny.alpha.cpu.y.npy", "tiny.beta.cpu.y.npy"}
+    (here,) = rows(farm(*wanted, "--cluster", "")[1])
+    there = found["alpha"]
+    assert here.unit == "host" and here.model_fields_set == there.model_fields_set
+    for member in ("status", "soc", "library", "model", "runtime", "settings", "fingerprint", "hashes", "versions"):
+        assert getattr(here, member) == getattr(there, member), member
+    stored = json.loads(farm("store", "info", "--json")[1])
+    assert [run["rows"] for run in stored["runs"]] == [1, 2]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_benchmark_with_a_trace(farm: CallFarm, folder: Path) -> None:
+    status, out, _ = farm(
+        "benchmark", "tiny.yml", "--round", "2", "--device", "beta", "--trace", "trace.json", "--json"
+    )
+    (row,) = json.loads(out)["rows"]
+    assert (status, row["unit"], row["status"]) == (0, "beta", "ok")
+    assert json.loads((folder / "trace.json").read_text())["traceEvents"]
+
+
+def test_a_model_that_cannot_run_is_a_row_of_each_unit(farm: CallFarm, folder: Path) -> None:
+    (folder / "tiny.onnx").write_bytes(b"nonsense")
+    status, out, _ = farm("run", "tiny.yml", "--json")
+    assert status == 1
+    assert [(row.unit, row.status != "ok") for row in rows(out)] == [("alpha", True), ("beta", True)]
+
+
+@pytest.mark.usefixtures("folder")
+def test_mistakes_are_one_line(farm: CallFarm, cluster: TestCluster, tmp_path: Path) -> None:
+    create_authority(tmp_path / "strangers", "alpha")
+    status, _, err = farm("devices", "--certificates", str(tmp_path / "strangers"))
+    assert status == 1 and "no scheduler answers there with a certificate of the same authority" in err
+    assert err.count("\n") == 1
+    status, _, err = farm("run", "tiny.yml", "--device", "gamma")
+    assert status == 3 and "alpha" in err and err.count("\n") == 1
+    status, _, err = farm("jobs", "show", "nothing")
+    assert status == 2 and err == "error: nothing: no such job runs or waits; there are: none\n"
+    status, _, err = farm("jobs", "list", "--cluster", "")
+    assert status == 2 and "which cluster?" in err
+
+
+@pytest.mark.usefixtures("folder")
+def test_jobs_are_listed_shown_and_cancelled(farm: CallFarm) -> None:
+    process = start_command("run", "tiny.yml", "--device", "alpha", "--round", LONG, "--priority", "nightly")
+    try:
+        (job,) = wait_until(lambda: running_jobs(farm), "the job runs")
+        assert (job["command"], job["priority"]) == ("run", "nightly")
+        assert job["tasks"] == [{"unit": "alpha", "work": "tiny", "state": "running"}]
+        assert "alpha" in farm("jobs", "show", job["id"])[1]
+        assert farm("jobs", "wait", job["id"], "--timeout", "0.5")[0] == 1
+        status, out, _ = farm("jobs", "cancel", job["id"])
+        assert status == 0 and "cancelled" in out
+        _, err = process.communicate(timeout=STARTED_S)
+        assert process.returncode == 1 and f"(`farm jobs cancel {job['id']}`)" in err
+    finally:
+        process.kill()
+    assert farm("run", "tiny.yml", "--device", "alpha", "--wait", "20", "--round", "1")[0] == 0, "the unit is free"
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_interrupted_job_gives_its_unit_back_and_a_nightly_one_waits(farm: CallFarm) -> None:
+    """Three jobs on one unit: the one that runs is interrupted, and of those that wait the interactive one is first."""
+    first = start_command("run", "tiny.yml", "--device", "beta", "--round", LONG)
+    others: list[subprocess.Popen[str]] = []
+    try:
+        wait_until(lambda: running_jobs(farm), "the first job runs")
+        for count, priority in enumerate(("nightly", "interactive"), 2):
+            more = ("--priority", priority, "--round", LONG if priority == "interactive" else "1")
+            others.append(start_command("run", "tiny.yml", "--device", "beta", *more))
+            wait_until(lambda count=count: _with_tasks(farm) == count, "it waits")  # type: ignore[misc]
+        first.send_signal(signal.SIGINT)
+        first.communicate(timeout=STARTED_S)
+        assert first.returncode == 130
+        (job,) = wait_until(lambda: running_jobs(farm), "the next job runs")
+        assert job["priority"] == "interactive"
+        others[1].send_signal(signal.SIGINT)
+        others[0].communicate(timeout=STARTED_S)
+        assert others[0].returncode == 0
+    finally:
+        for process in (first, *others):
+            process.kill()
+
+
+def _with_tasks(farm: CallFarm) -> int:
+    return sum(bool(job["tasks"]) for job in json.loads(farm("jobs", "list", "--json")[1])["jobs"])
+
+
+def test_a_worker_of_another_farm_is_refused_by_name(cluster: TestCluster) -> None:
+    older = f"import farm; farm.__version__ = '0.0.1'; {PROGRAM}"
+    worker = cluster.start_worker("gamma", older)
+    line = worker.wait_for("error:")
+    assert f"the scheduler is of farm {package.__version__}, host gamma of 0.0.1; install the same" in line
+    assert worker.end() == 2
+
+
+def test_a_worker_of_a_name_that_is_taken_is_refused(cluster: TestCluster, tmp_path: Path) -> None:
+    arguments = ["worker", "--scheduler", cluster.url, "--name", "alpha", "--certificates", str(cluster.folder / "ca")]
+    worker = Service(arguments, tmp_path)
+    assert "'host alpha' is offered in the cluster already" in worker.wait_for("error:")
+    assert worker.end() == 2
+
+
+DEVICES = """devices:
+  {name}:
+    transport: adb
+    serial: 127.0.0.1:{phone}
+    adb_server: {server}
+    target_abis: [host]
+    target_socs: [sdm845]
+"""
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Iterator[TestCluster]:
+    """A scheduler of this machine alone."""
+    with TestCluster(tmp_path, certificates=False) as found:
+        yield found
+
+
+def test_phones_of_two_hosts_one_of_which_dies(
+    emulated: EmulatedUnits, plain: TestCluster, farm: CallFarm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model for any of two phones: when the host of the one that runs it is killed, the other host does it."""
+    write_deployment(emulated.folder, runtime="cpu")
+    phones = {"alpha": emulated.phone("one"), "beta": emulated.phone("two")}
+    for (host, phone), name in zip(phones.items(), ("one", "two"), strict=True):
+        devices = DEVICES.format(name=name, phone=phone.port, server=emulated.server)
+        plain.start_worker(host, devices=devices).wait_for(f"{name}: is offered (unit:{name}, soc:sdm845)")
+    monkeypatch.setenv("FARM_CLUSTER", plain.url)
+    process = start_command("run", "tiny.yml", "--soc", "sdm845", "--spread", "--round", "500", "--json")
+    try:
+        (job,) = wait_until(lambda: running_jobs(farm), "the job runs")
+        (task,) = job["tasks"]
+        dying = "alpha" if task["unit"] == "one" else "beta"
+        wait_until(lambda: farmrt_processes(phones[dying]), "farmrt runs on the phone")
+        plain.services[dying].end(signal.SIGKILL)
+        out, err = process.communicate(timeout=STARTED_S)
+        (row,) = rows(out)
+        assert (process.returncode, row.status, row.unit != task["unit"]) == (0, "ok", True), err
+        wait_until(lambda: not farmrt_processes(phones[dying]), "the dead host's job has ended")
+    finally:
+        process.kill()
+
+
+def test_units_come_and_go_and_the_scheduler_returns(plain: TestCluster) -> None:
+    worker = plain.start_worker("alpha")
+    worker.wait_for("alpha: is offered")
+    devices = plain.folder / "alpha/devices.yml"
+    devices.write_text("devices:\n  far:\n    transport: ssh\n    address: 127.0.0.1\n    port: 1\n")
+    worker.wait_for("alpha: has gone")
+    devices.unlink()
+    worker.wait_for("alpha: is offered")
+    plain.services["scheduler"].end()
+    worker.wait_for("the scheduler has gone; waiting for it")
+    plain.start_scheduler(int(plain.url.rpartition(":")[2]))
+    worker.wait_for("alpha: is offered")
+    assert worker.end() == 0

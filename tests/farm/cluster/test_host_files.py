@@ -1,0 +1,77 @@
+"""A host's files: each once by its hash, whole or not at all, and none outside of a job's folder."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from farm.cluster.host_files import SHARED, HostFiles
+from runtime.errors import ConfigError, FarmError
+
+CONTENT = b"weights" * 1000
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+
+
+def test_a_file_is_there_when_its_last_part_has_come(tmp_path: Path) -> None:
+    files = HostFiles(tmp_path)
+    files.add_part(DIGEST, "1", CONTENT[:100], False)
+    assert files.missing([DIGEST]) == [DIGEST]
+    files.add_part(DIGEST, "1", CONTENT[100:], True)
+    assert files.missing([DIGEST]) == []
+    assert files.read_part(DIGEST, 0, 10**6) == CONTENT and files.read_part(DIGEST, len(CONTENT), 10) == b""
+
+
+def test_two_that_send_one_file_do_not_mix(tmp_path: Path) -> None:
+    files = HostFiles(tmp_path)
+    for upload in ("1", "2"):
+        files.add_part(DIGEST, upload, CONTENT[:50], False)
+    for upload in ("2", "1"):
+        files.add_part(DIGEST, upload, CONTENT[50:], True)
+    assert files.read_part(DIGEST, 0, 10**6) == CONTENT
+
+
+def test_a_file_with_another_hash_is_not_kept(tmp_path: Path) -> None:
+    files = HostFiles(tmp_path)
+    with pytest.raises(FarmError, match="a file arrived with the hash"):
+        files.add_part(DIGEST, "1", b"something else", True)
+    assert files.missing([DIGEST]) == [DIGEST]
+    assert not list((tmp_path / "build/cluster/parts").iterdir())
+
+
+def test_a_job_finds_its_files_and_what_belongs_to_the_host(tmp_path: Path) -> None:
+    (tmp_path / "devices.yml").write_text("devices: {}\n")
+    files = HostFiles(tmp_path)
+    files.add_part(DIGEST, "1", CONTENT, True)
+    folder = files.job_folder({"files/a.onnx": DIGEST, "model.yml": DIGEST})
+    assert (folder / "files/a.onnx").read_bytes() == CONTENT
+    assert (folder / "devices.yml").read_text() == "devices: {}\n"
+    assert all((folder / name).resolve() == tmp_path / name for name in SHARED)
+    (folder / "model.yml").write_text("changed by a job")
+    assert files.job_folder({"model.yml": DIGEST, "files/a.onnx": DIGEST}) == folder
+    assert files.read_part(DIGEST, 0, 10**6) == CONTENT, "a job has copies"
+    assert files.job_folder({"model.yml": DIGEST}) != folder
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../up", "a/../../up", ""])
+def test_no_file_lies_outside_of_the_jobs_folder(tmp_path: Path, name: str) -> None:
+    files = HostFiles(tmp_path)
+    files.add_part(DIGEST, "1", CONTENT, True)
+    with pytest.raises(ConfigError, match="lies in its own folder"):
+        files.job_folder({name: DIGEST})
+
+
+def test_hashes_and_uploads_name_no_paths(tmp_path: Path) -> None:
+    files = HostFiles(tmp_path)
+    with pytest.raises(ConfigError, match=r"is no SHA-256"):
+        files.read_part("../../etc/passwd", 0, 1)
+    with pytest.raises(ConfigError, match="names no upload"):
+        files.add_part(DIGEST, "../x", b"", False)
+
+
+def test_what_a_job_made_is_kept(tmp_path: Path) -> None:
+    made = tmp_path / "y.npy"
+    made.write_bytes(CONTENT)
+    assert HostFiles(tmp_path).keep(made) == DIGEST
+    assert HostFiles(tmp_path).missing([DIGEST]) == []
