@@ -29,6 +29,8 @@ COMMANDS = {
     "demo": "farm.cli.commands.demo",
     "doctor": "farm.cli.commands.doctor",
     "devices": "farm.cli.commands.devices",
+    "reserve": "farm.cli.commands.reserve",
+    "release": "farm.cli.commands.release",
     "build": "farm.cli.commands.build",
     "zoo": "farm.cli.commands.zoo",
     "convert": "farm.cli.commands.convert",

@@ -47,7 +47,9 @@ def state_text(report: UnitReport) -> str:
     reason = report.reason or report.driver.error * (report.state == UnitState.READY)
     also = f"also listed as {', '.join(report.unit.aliases)}" if report.unit.aliases else ""
     told = "; ".join(filter(None, (reason, also)))
-    return safe_text.one_line(f"{report.state}: {told}" if told else str(report.state))
+    if not told or told.startswith(report.state):  # `reserved by alice until ...` says it already
+        return safe_text.one_line(told or str(report.state))
+    return safe_text.one_line(f"{report.state}: {told}")
 
 
 def _gpu(report: UnitReport) -> str:
@@ -80,7 +82,8 @@ def _members(report: UnitReport) -> dict[str, Any]:
         "os": report.facts.os,
         "state": str(report.state),
         "reason": report.reason or report.driver.error,
-        "held_by": report.holder,
+        "held_by": report.holder.line if report.holder else "",
+        "held_until": report.holder.until.isoformat(timespec="seconds") if report.holder else None,
         "temperature_c": device.temperature_c,
         "battery_percent": device.battery_percent,
         "charging": device.charging,

@@ -78,6 +78,8 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "nightly": ("nightly.yml --dry-run", {"repeats", "units"}),
     "opbench": ("--filter Sigmoid --min-time 0.001 --memory buffer --precision fp32", set()),
     "operators": ("", {"operators", "checks"}),
+    "release": ("host", {"unit", "text"}),
+    "reserve": ("host --for 1m --reason flashing", {"unit", "text"}),
     "report": ("--format json", {"outcome", "headline", "folder", "index", "files"}),
     "run": ("tiny.yml --round 2", set()),
     "store export": ("tables --format csv", {"format", "files"}),
