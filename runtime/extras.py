@@ -12,11 +12,14 @@ from runtime.errors import ConfigError
 EXTRAS: Mapping[str, str] = {
     "ai-edge-litert": "tensorflow",
     "onnxscript": "pytorch",
+    "prometheus_client": "serve",
     "psycopg": "postgresql",
     "pyarrow": "parquet",
+    "starlette": "serve",
     "tensorflow": "tensorflow",
     "tf2onnx": "tensorflow",
     "torch": "pytorch",
+    "uvicorn": "serve",
     "ziglang": "compiler",
 }
 

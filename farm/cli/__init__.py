@@ -46,6 +46,7 @@ COMMANDS = {
     "bisect": "farm.cli.commands.bisect",
     "baseline": "farm.cli.commands.baseline",
     "report": "farm.cli.commands.report",
+    "serve": "farm.cli.commands.serve",
     "artifacts": "farm.cli.commands.artifacts",
     "store": "farm.cli.commands.store",
     "clean": "farm.cli.commands.clean",

@@ -15,21 +15,21 @@ class Holder:
     Attributes:
         owner: user and host of a job, or the person who reserved the unit.
         job: what the unit is used for; of a reservation the reason.
-        since: when it was taken.
-        remaining_s: until when it stays taken, from now; a job renews that again and again.
+        since: when it was taken, by this machine's clock.
+        until: until when it stays taken; a job renews that again and again.
     """
 
     owner: str
     pid: int
     job: str
     since: datetime.datetime
-    remaining_s: float
+    until: datetime.datetime
     is_reservation: bool = False
 
     @property
-    def until(self) -> datetime.datetime:
-        """When it ends, by this machine's clock."""
-        return _now() + datetime.timedelta(seconds=self.remaining_s)
+    def remaining_s(self) -> float:
+        """Seconds until it ends."""
+        return max(0.0, (self.until - _now()).total_seconds())
 
     @property
     def line(self) -> str:
@@ -47,8 +47,9 @@ def holder_of(state: MarkerState) -> Holder | None:
     claim = state.claim
     if claim is None or not state.remaining_s:
         return None
-    since = _now() - datetime.timedelta(seconds=state.held_s)
-    return Holder(claim.owner, claim.pid, claim.job, since, state.remaining_s, claim.is_reservation)
+    now = _now()
+    since, until = (now + datetime.timedelta(seconds=away_s) for away_s in (-state.held_s, state.remaining_s))
+    return Holder(claim.owner, claim.pid, claim.job, since, until, claim.is_reservation)
 
 
 def _now() -> datetime.datetime:

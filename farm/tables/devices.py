@@ -23,7 +23,7 @@ def devices_table(reports: Sequence[UnitReport]) -> Table:
 
 def devices_json(reports: Sequence[UnitReport]) -> dict[str, Any]:
     """All that is known of each unit; None or empty where it does not tell."""
-    return {"devices": [_members(report) for report in reports]}
+    return {"devices": [device_members(report) for report in reports]}
 
 
 def _cells(report: UnitReport) -> list[str]:
@@ -63,7 +63,8 @@ def _battery(report: UnitReport) -> str:
     return "-" if percent is None else f"{percent} %{' +' if charging else ''}"
 
 
-def _members(report: UnitReport) -> dict[str, Any]:
+def device_members(report: UnitReport) -> dict[str, Any]:
+    """All that is known of a unit, as JSON members."""
     unit, device = report.unit, report.device
     return {
         "name": unit.name,

@@ -39,7 +39,7 @@ PHONE = UnitReport(
     Facts(model="MI 8", soc="sdm845", os="Android 10 (API 29)", gpu="adreno"),
     DriverFacts(gpu="Adreno 630", driver="OpenCL 2.0 QUALCOMM build", opencl="OpenCL 2.0"),
     DeviceState(temperature_c=41.5, battery_percent=80, charging=True),
-    Holder("alice@lab", 42, "tune", SINCE, 43.0),
+    Holder("alice@lab", 42, "tune", SINCE, SINCE + datetime.timedelta(seconds=43)),
 )
 ESCAPE = "\x1b]0;owned\x07\u202e\n[red]"
 HOSTILE = UnitReport(
