@@ -13,11 +13,14 @@ EXTRAS: Mapping[str, str] = {
     "ai-edge-litert": "tensorflow",
     "distributed": "cluster",
     "onnxscript": "pytorch",
+    "prometheus_client": "serve",
     "psycopg": "postgresql",
     "pyarrow": "parquet",
+    "starlette": "serve",
     "tensorflow": "tensorflow",
     "tf2onnx": "tensorflow",
     "torch": "pytorch",
+    "uvicorn": "serve",
     "ziglang": "compiler",
 }
 

@@ -24,6 +24,7 @@ ORDER = {
     "": ["farm", "tuner", "runtime"],
     "farm": [
         "cli",
+        "serve",
         "api cluster",
         "jobs",
         "doctor",

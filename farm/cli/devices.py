@@ -208,10 +208,9 @@ def _driver(unit: Unit, transport: Transport) -> DriverFacts:
 
 def _named(name: str, with_facts: bool = False) -> Unit:
     """The unit of that name."""
-    choice = Selection(devices=(name,))
     if with_facts:
-        return lookup.chosen_units(choice)[0]
-    return select([SelectableUnit(entry.unit, entry.state) for entry in lookup.present()], choice)[0]
+        return lookup.chosen_units(Selection(devices=(name,)))[0]
+    return lookup.present_unit(name)
 
 
 def _watch(look: Callable[[], list[UnitReport]], as_json: bool, every_s: float) -> None:

@@ -81,10 +81,12 @@ def kind_of(error: BaseException) -> str:
 
 
 def command_name(arguments: Sequence[str], commands: Mapping[str, str]) -> str:
-    """The command that a command line names, with that of its group: `run`, `store info`; empty where it names none."""
+    """The command that a command line names, with its groups: `run`, `store info`; empty where it names none."""
     name = next((argument for argument in arguments if argument in commands), "")
-    group = importlib.import_module(commands[name]).command if commands.get(name) else None
-    if not isinstance(group, click.Group):
-        return name
-    rest, parts = arguments[list(arguments).index(name) + 1 :], group.list_commands(click.Context(group))
-    return " ".join([name, *itertools.islice((word for word in rest if word in parts), 1)])
+    command = importlib.import_module(commands[name]).command if commands.get(name) else None
+    rest, names = arguments[list(arguments).index(name) + 1 :] if name else (), [name]
+    for word in rest:
+        if isinstance(command, click.Group) and word in command.commands:
+            command = command.commands[word]
+            names.append(word)
+    return " ".join(names)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import getpass
 import os
 import secrets
@@ -27,6 +26,7 @@ from pathlib import Path
 from farm import safe_text
 from farm.config.inventory import Unit
 from farm.lease import host_lock, leftovers
+from farm.lease.holder import Holder, holder_of
 from farm.lease.marker import Claim, Marker, MarkerState
 from farm.transport.base import Transport
 from runtime.errors import FarmError, JobError, LeaseLostError, UnitBusyError
@@ -150,7 +150,7 @@ def acquire(
                 return
         if boot_clock_s() >= deadline_s:
             raise UnitBusyError(
-                f"{unit.name}: {attempt.line}; wait for it (jobs have --wait), or {_force_command(unit)} ends that job"
+                f"{unit.name}: {attempt.line}; wait for it (jobs have --wait), or {how_to_end(unit, attempt.state)}"
             )
         if announced != attempt.holder:
             say(f"{unit.name}: waiting, {attempt.line}")
@@ -158,24 +158,26 @@ def acquire(
         time.sleep(min(terms.poll_s, max(0.0, deadline_s - boot_clock_s())))
 
 
-def holder(transport: Transport) -> str:
-    """Describes who holds the unit, since when and until when; empty where nobody does."""
-    state = Marker(transport).read()
-    return _holder_line(state) if state.remaining_s else ""
+def holder(transport: Transport) -> Holder | None:
+    """Who holds the unit, since when and until when; None where nobody does."""
+    return holder_of(Marker(transport).read())
 
 
-def release(unit: Unit, transport: Transport, force: bool = False, locks: Path | None = None) -> str:
-    """Ends the lease of a dead holder, or with `force` any lease; returns a line that says what was done.
+def release(unit: Unit, transport: Transport, force: bool = False, owner: str = "", locks: Path | None = None) -> str:
+    """Ends the lease of a dead holder, the owner's reservation, or with `force` any; returns a line that says so.
+
+    `owner` is by default this process's user and host.
 
     Raises:
-        UnitBusyError: the holder may be alive.
+        UnitBusyError: the holder may be alive, or another person has reserved the unit.
     """
     marker = Marker(transport)
     with host_lock.try_lock(host_lock.connection_key(unit), locks) as lock:
         state = marker.read()
         holder_line = _holder_line(state)
-        if state.remaining_s and not _is_stale(state, lock) and not force:
-            raise UnitBusyError(f"{unit.name}: {holder_line}; {_force_command(unit)} ends that job all the same")
+        is_own = bool(state.claim and state.claim.is_reservation and state.claim.owner == (owner or owner_name()))
+        if state.remaining_s and not (force or is_own or is_stale(state, lock)):
+            raise UnitBusyError(f"{unit.name}: {holder_line}; {how_to_end(unit, state)} all the same")
         claimed = _claim(transport, "released by hand", lock or "", TERMS, state)
         if claimed is None:
             raise UnitBusyError(f"{unit.name}: was taken by somebody else in this moment")
@@ -210,13 +212,13 @@ class _AcquireAttempt:
 def _try_claim(transport: Transport, job: str, lock: str | None, terms: LeaseTerms) -> _AcquireAttempt:
     """Claims the unit if it is free; `lock` is None where another process of this host has the unit."""
     state = Marker(transport).read()
-    if lock is None or (state.remaining_s and not _is_stale(state, lock)):
+    if lock is None or (state.remaining_s and not is_stale(state, lock)):
         return _AcquireAttempt(state)
     claimed = _claim(transport, job, lock, terms, state)
     return _AcquireAttempt(claimed or state, won=claimed is not None)
 
 
-def _is_stale(state: MarkerState, lock: str | None) -> bool:
+def is_stale(state: MarkerState, lock: str | None) -> bool:
     """Whether the holder is certainly dead: its claim names the lock file that this process holds now."""
     return lock is not None and state.claim is not None and state.claim.lock == lock
 
@@ -233,7 +235,12 @@ def _claim(transport: Transport, job: str, lock: str, terms: LeaseTerms, state: 
         lease_s=terms.lease_s,
     )
     after = Marker(transport).claim(claim, state)
-    return after if after.claim == claim else None
+    return after if after.claim and after.claim.nonce == claim.nonce else None
+
+
+def owner_name() -> str:
+    """This process's user and host, as a claim names them."""
+    return safe_text.word(f"{_user_name()}@{socket.gethostname()}")
 
 
 def owner_name() -> str:
@@ -288,8 +295,11 @@ def _close(transport: Transport | None) -> None:
             transport.close()
 
 
-def _force_command(unit: Unit) -> str:
-    return f"`farm devices release {unit.name} --force`"
+def how_to_end(unit: Unit, state: MarkerState) -> str:
+    """The command that ends a lease, whoever holds it."""
+    if state.claim and state.claim.is_reservation:
+        return f"`farm release {unit.name} --force` ends that reservation"
+    return f"`farm devices release {unit.name} --force` ends that job"
 
 
 def _holder_name(state: MarkerState) -> str:
@@ -297,11 +307,5 @@ def _holder_name(state: MarkerState) -> str:
 
 
 def _holder_line(state: MarkerState) -> str:
-    """For people: `held by alice@lab (pid 4242, tune resnet50) since 12:31:05, for 43 s more unless it is renewed`."""
-    if state.claim is None:
-        return "held by nobody"
-    since = datetime.datetime.now().astimezone() - datetime.timedelta(seconds=state.held_s)
-    return (
-        f"held by {state.claim.owner} (pid {state.claim.pid}, {state.claim.job}) since {since:%Y-%m-%d %H:%M:%S}, "
-        f"for {state.remaining_s:.0f} s more unless it is renewed"
-    )
+    found = holder_of(state)
+    return found.line if found else "held by nobody"

@@ -11,13 +11,15 @@ but no hard links). Each controller writes only under its own token, so a late h
 claim. A renewal is written before the highest token is read. A claim is made before the last renewal is read once
 more, and withdrawn if there was a new one. So whatever the order, one of the two notices the other.
 
-Times are the unit's uptime, valid for one boot id: one clock for all controllers, which nobody can set.
+Times are the unit's uptime, valid for one boot id: one clock for all controllers, which nobody can set. Only what is
+left of a reservation after a reboot goes by the unit's date, and is never more than was asked for.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from typing import Any
 
 from farm import safe_text
@@ -29,6 +31,7 @@ ENDED = "ended"
 MAX_TOKEN = 999_999_999  # what every shell can compare
 MAX_CLAIM_BYTES = 2000
 MAX_LEASE_S = 86_400.0
+MAX_RESERVATION_S = 14 * 86_400.0
 
 # action, token, text of the claim, token before it, beat that was seen of that one
 SCRIPT = r"""
@@ -61,6 +64,7 @@ end) write_beat "$2" ended || exit 1 ;;
 esac
 find_top
 read_beat "$top"
+[ "$1" = renew ] || echo "date=$(date +%s)"
 echo "boot=$boot"
 echo "uptime=$uptime"
 echo "token=$top"
@@ -80,6 +84,7 @@ class Claim:
         lock: identity of the lock file that the holder has on its own host, see farm.lease.host_lock.
         boot, uptime_s: the unit's boot id and uptime when the claim was made.
         lease_s: how long it is valid after the claim or the last renewal.
+        until_s: of a reservation, the unit's date (Unix time) at which it ends; 0 of a job's lease.
     """
 
     owner: str
@@ -90,10 +95,18 @@ class Claim:
     boot: str
     uptime_s: float
     lease_s: float
+    until_s: float = 0.0
+
+    @property
+    def is_reservation(self) -> bool:
+        """Whether a person took the unit off; nobody renews that, and it survives a reboot."""
+        return self.until_s > 0
 
     def text(self) -> str:
-        """The claim as a line of JSON."""
-        return json.dumps(dataclasses.asdict(self), separators=(",", ":"))
+        """The claim as a line of JSON; without backslashes, which the `echo` of some shells takes for escapes."""
+        members = dataclasses.asdict(self)
+        words = {name: value.replace("\\", "/") for name, value in members.items() if isinstance(value, str)}
+        return json.dumps({**members, **words}, separators=(",", ":"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +116,7 @@ class MarkerState:
     Attributes:
         token: the highest token; 0 where there is none.
         heartbeat: the uptime of the last renewal as text, ENDED, or empty where there was none.
+        date_s: the unit's date as Unix time; 0 where it does not tell.
     """
 
     boot: str
@@ -110,21 +124,32 @@ class MarkerState:
     token: int
     claim: Claim | None
     heartbeat: str
+    date_s: float = 0.0
 
     @property
     def remaining_s(self) -> float:
         """Seconds until the lease expires; 0 where nobody holds one: it ended, it expired, or the unit rebooted."""
-        if self.claim is None or self.heartbeat == ENDED or self.claim.boot != self.boot:
+        if self.claim is None or self.heartbeat == ENDED:
             return 0.0
-        last_s = max(self.claim.uptime_s, _seconds(self.heartbeat))
-        if last_s > self.uptime_s:  # rebooted, on a unit without boot id
-            return 0.0
-        return max(0.0, last_s + self.claim.lease_s - self.uptime_s)
+        if self._is_of_earlier_boot(self.claim):
+            return min(max(0.0, self.claim.until_s - self.date_s), self.claim.lease_s)
+        return max(0.0, self._last_s(self.claim) + self.claim.lease_s - self.uptime_s)
 
     @property
     def held_s(self) -> float:
-        """Seconds since the claim was made."""
-        return max(0.0, self.uptime_s - self.claim.uptime_s) if self.claim else 0.0
+        """Seconds since the claim was made; of a reservation from before a reboot by the unit's date."""
+        if self.claim is None:
+            return 0.0
+        if self.claim.is_reservation and self._is_of_earlier_boot(self.claim):
+            return self.claim.lease_s - self.remaining_s
+        return max(0.0, self.uptime_s - self.claim.uptime_s)
+
+    def _last_s(self, claim: Claim) -> float:
+        return max(claim.uptime_s, _seconds(self.heartbeat))
+
+    def _is_of_earlier_boot(self, claim: Claim) -> bool:
+        """By the boot id, and by the uptime on a unit that has none."""
+        return claim.boot != self.boot or self._last_s(claim) > self.uptime_s
 
 
 class Marker:
@@ -172,7 +197,10 @@ def parse(output: str) -> MarkerState:
     if uptime_s <= 0 or not (token.isascii() and token.isdigit() and len(token) < 20):
         raise DeviceError("the unit does not tell its uptime, so nobody can hold a lease there")
     claim = parse_claim(values.get("claim", ""))
-    return MarkerState(safe_text.word(values.get("boot", "")), uptime_s, int(token), claim, values.get("beat", ""))
+    date_s = _seconds(values.get("date", ""))
+    return MarkerState(
+        safe_text.word(values.get("boot", "")), uptime_s, int(token), claim, values.get("beat", ""), date_s
+    )
 
 
 def parse_claim(text: str) -> Claim | None:
@@ -181,11 +209,17 @@ def parse_claim(text: str) -> Claim | None:
         values: dict[str, Any] = json.loads(text[:MAX_CLAIM_BYTES])
         texts = {name: safe_text.word(values[name]) for name in ("owner", "job", "nonce", "lock", "boot")}
         claim = Claim(
-            **texts, pid=int(values["pid"]), uptime_s=float(values["uptime_s"]), lease_s=float(values["lease_s"])
+            **texts,
+            pid=int(values["pid"]),
+            uptime_s=float(values["uptime_s"]),
+            lease_s=float(values["lease_s"]),
+            until_s=float(values.get("until_s", 0.0)),
         )
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
-    return claim if 0 < claim.lease_s <= MAX_LEASE_S and claim.uptime_s >= 0 else None
+    longest_s = MAX_RESERVATION_S if claim.is_reservation else MAX_LEASE_S
+    is_possible = 0 < claim.lease_s <= longest_s and claim.uptime_s >= 0 and 0 <= claim.until_s < math.inf
+    return claim if is_possible else None
 
 
 def _seconds(text: str) -> float:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from farm.decision.judgement import Verdict
@@ -74,8 +74,13 @@ def _render(template: str, values: Mapping[str, Any], night: Night, root: str = 
 
 @functools.cache
 def _environment() -> Environment:
+    return page_environment(PackageLoader("farm.report"))
+
+
+def page_environment(loader: BaseLoader) -> Environment:
+    """Templates with our filters, which escape whatever they show."""
     environment = Environment(
-        loader=PackageLoader("farm.report"),
+        loader=loader,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

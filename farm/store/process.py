@@ -50,11 +50,19 @@ def _start_by_psutil(pid: int) -> str:
 
 def is_gone(process: str) -> bool:
     """Whether a process is known to have ended; of another host's that cannot be told."""
+    return is_own_host(process) and not is_process(process)
+
+
+def is_own_host(process: str) -> bool:
+    """Whether an identity is of a process of this host."""
     host, _, rest = process.partition(" ")
     words = rest.split()
-    if host != _host() or len(words) != 3 or not words[1].isdecimal():
-        return False
-    return process_identity(int(words[1])) != process
+    return host == _host() and len(words) == 3 and words[1].isdecimal()
+
+
+def is_process(process: str) -> bool:
+    """Whether the process of an identity, which is of this host, still runs."""
+    return process_identity(int(process.split()[2])) == process
 
 
 def _host() -> str:

@@ -23,7 +23,7 @@ def devices_table(reports: Sequence[UnitReport]) -> Table:
 
 def devices_json(reports: Sequence[UnitReport]) -> dict[str, Any]:
     """All that is known of each unit; None or empty where it does not tell."""
-    return {"devices": [_members(report) for report in reports]}
+    return {"devices": [device_members(report) for report in reports]}
 
 
 def _cells(report: UnitReport) -> list[str]:
@@ -47,7 +47,9 @@ def state_text(report: UnitReport) -> str:
     reason = report.reason or report.driver.error * (report.state == UnitState.READY)
     also = f"also listed as {', '.join(report.unit.aliases)}" if report.unit.aliases else ""
     told = "; ".join(filter(None, (reason, also)))
-    return safe_text.one_line(f"{report.state}: {told}" if told else str(report.state))
+    if not told or told.startswith(report.state):  # `reserved by alice until ...` says it already
+        return safe_text.one_line(told or str(report.state))
+    return safe_text.one_line(f"{report.state}: {told}")
 
 
 def _gpu(report: UnitReport) -> str:
@@ -61,7 +63,8 @@ def _battery(report: UnitReport) -> str:
     return "-" if percent is None else f"{percent} %{' +' if charging else ''}"
 
 
-def _members(report: UnitReport) -> dict[str, Any]:
+def device_members(report: UnitReport) -> dict[str, Any]:
+    """All that is known of a unit, as JSON members."""
     unit, device = report.unit, report.device
     return {
         "name": unit.name,
@@ -80,7 +83,8 @@ def _members(report: UnitReport) -> dict[str, Any]:
         "os": report.facts.os,
         "state": str(report.state),
         "reason": report.reason or report.driver.error,
-        "held_by": report.holder,
+        "held_by": report.holder.line if report.holder else "",
+        "held_until": report.holder.until.isoformat(timespec="seconds") if report.holder else None,
         "temperature_c": device.temperature_c,
         "battery_percent": device.battery_percent,
         "charging": device.charging,

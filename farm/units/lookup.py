@@ -70,6 +70,11 @@ def candidates(choice: Selection = ANY) -> list[SelectableUnit]:
     return [SelectableUnit(report.unit, report.state) for report in survey.ask_all(present(), report)]
 
 
+def present_unit(name: str) -> Unit:
+    """The unit of that name, serial or alias, without asking it anything; raises NoUnitError where there is none."""
+    return select([SelectableUnit(entry.unit, entry.state) for entry in present()], Selection(devices=(name,)))[0]
+
+
 def present() -> list[UnitEntry]:
     """All units, each once; none is asked yet what it is."""
     known = inventory.load_inventory()

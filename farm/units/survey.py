@@ -20,6 +20,7 @@ from farm.condition.device_state import read_state
 from farm.config.adb_address import AdbAddress
 from farm.config.inventory import DEFAULT_FILE, Inventory, Unit
 from farm.lease import lease
+from farm.lease.holder import Holder
 from farm.rows.device_state import DeviceState
 from farm.transport.base import Transport
 from farm.units import facts, facts_cache, health
@@ -41,6 +42,7 @@ class UnitState(enum.StrEnum):
 
     READY = "ready"
     BUSY = "busy"
+    RESERVED = "reserved"
     QUARANTINED = "quarantined"
     FAILING = "failing"
     UNAUTHORIZED = "unauthorized"
@@ -91,7 +93,7 @@ class UnitReport:
     Attributes:
         reason: why the state is not ready.
         device: the readings of its sensors; empty unless it was asked for them.
-        holder: who holds its lease.
+        holder: who holds its lease; None where nobody does, or it was not asked.
         listed: whether devices.yml lists the unit.
     """
 
@@ -101,7 +103,7 @@ class UnitReport:
     facts: Facts = NO_FACTS
     driver: DriverFacts = NO_DRIVER
     device: DeviceState = NO_STATE
-    holder: str = ""
+    holder: Holder | None = None
     listed: bool = True
 
 
@@ -251,11 +253,12 @@ def _add_state(report: UnitReport, transport: Transport) -> UnitReport:
     """Adds the unit's state and the holder of its lease to a report."""
     report = dataclasses.replace(report, device=read_state(transport))
     try:
-        holder = safe_text.word(lease.holder(transport), MAX_REASON)
+        holder = lease.holder(transport)
     except JobError as error:
         return dataclasses.replace(report, state=UnitState.FAILING, reason=safe_text.word(error, MAX_REASON))
     if holder:
-        return dataclasses.replace(report, state=UnitState.BUSY, reason=holder, holder=holder)
+        state = UnitState.RESERVED if holder.is_reservation else UnitState.BUSY
+        return dataclasses.replace(report, state=state, reason=safe_text.word(holder.line, MAX_REASON), holder=holder)
     return report
 
 

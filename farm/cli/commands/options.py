@@ -12,6 +12,7 @@ import click
 from farm.cli import envelope, verbosity
 from farm.cli.commands.execution import execution_options
 from farm.config import samples
+from farm.config.duration import parse_duration
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -31,6 +32,15 @@ class ModelFile(click.Path):
 
 
 MODEL_FILE = ModelFile()
+
+
+def duration(_context: click.Context, _option: click.Parameter, value: str) -> float:
+    """Seconds of `2h`, `45m` or the like."""
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
 
 model_argument = click.argument("model_file", metavar="MODEL.yml", type=MODEL_FILE)
 json_option = click.option(envelope.OPTION, "as_json", is_flag=True, help="Print JSON.")

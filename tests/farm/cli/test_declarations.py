@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from farm.cli.commands import baseline, options, report, store, tune
+from farm.cli.commands import baseline, options, report, serve, store, tune
 from farm.jobs.compare.stored_runs import LATEST
 from farm.jobs.fleet.dispatch import FLEET
 from farm.nightly.configuration import SERIES
 from farm.report import ReportFormat
+from farm.serve.server import DEFAULT_PORT, ServeOptions
 from farm.store.exporting import ExportFormat
 from tuner.search import LEVELS
 
@@ -22,4 +23,6 @@ def test_choices_are_those_of_the_jobs() -> None:
 
 
 def test_defaults_are_those_of_the_jobs() -> None:
+    defaults = {parameter.name: parameter.default for parameter in serve.command.params}
+    assert (defaults["listen"], defaults["every_s"]) == (f"{ServeOptions.host}:{DEFAULT_PORT}", ServeOptions.every_s)
     assert (FLEET.wait_s, FLEET.retries) == (options.WAIT_S, options.RETRIES)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime
 import io
 import json
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from farm import cli
 from farm.cli import devices
 from farm.config.inventory import HOST, Unit
 from farm.jobs.fleet import health_check
+from farm.lease.holder import Holder
 from farm.rows.device_state import DeviceState
 from farm.tables.devices import devices_json, devices_table
 from farm.tables.table import FittedTable, plain
@@ -29,6 +31,7 @@ from runtime.errors import DeviceLostError
 
 Say = Callable[..., tuple[int, str, str]]
 
+SINCE = datetime.datetime(2026, 3, 1, 12, 31, 5, tzinfo=datetime.UTC)
 PHONE = UnitReport(
     Unit("mi8", "adb", "sdm845", "MI 8", ("arm64-v8a", "armeabi-v7a"), tags=("lab",), serial="0123"),
     UnitState.BUSY,
@@ -36,7 +39,7 @@ PHONE = UnitReport(
     Facts(model="MI 8", soc="sdm845", os="Android 10 (API 29)", gpu="adreno"),
     DriverFacts(gpu="Adreno 630", driver="OpenCL 2.0 QUALCOMM build", opencl="OpenCL 2.0"),
     DeviceState(temperature_c=41.5, battery_percent=80, charging=True),
-    "held by alice@lab (pid 42, tune)",
+    Holder("alice@lab", 42, "tune", SINCE, SINCE + datetime.timedelta(seconds=43)),
 )
 ESCAPE = "\x1b]0;owned\x07\u202e\n[red]"
 HOSTILE = UnitReport(
@@ -45,7 +48,6 @@ HOSTILE = UnitReport(
     ESCAPE,
     Facts(model=ESCAPE, os=ESCAPE, gpu=ESCAPE * 100),
     DriverFacts(gpu="", driver=ESCAPE, error=ESCAPE),
-    holder=ESCAPE,
     listed=False,
 )
 
@@ -338,3 +340,19 @@ def test_a_known_hosts_file_that_does_not_keep_it(
     monkeypatch.setattr(devices.ssh, "trust", lambda key: None)
     status, _, err = say("devices", "trust", "pi", "--yes")
     assert (status, err) == (2, "error: pi: known_hosts does not keep the key of pi.lan\n")
+
+
+def test_a_reservation_is_seen_and_given_back(say: Say) -> None:
+    status, out, err = say("reserve", "host", "--for", "2h", "--reason", "flashing \x1b[31m it")
+    assert err == ""
+    assert status == 0 and out.startswith("host: reserved by ") and "\x1b" not in out
+    (unit,) = json.loads(say("devices", "--json")[1])["devices"]
+    assert unit["state"] == "reserved" and unit["held_by"].startswith("reserved by ") and unit["held_until"]
+    assert say("release", "host")[1].startswith("host: freed, was reserved by ")
+    assert json.loads(say("devices", "--json")[1])["devices"][0]["state"] == "ready"
+
+
+def test_a_reservation_needs_a_time_and_a_known_unit(say: Say) -> None:
+    assert say("reserve", "host", "--for", "2 weeks", "--reason", "x")[0] == 2
+    assert say("reserve", "host", "--for", "90d", "--reason", "x")[0] == 2
+    assert say("reserve", "hots", "--for", "2h", "--reason", "x")[0] == 3

@@ -87,8 +87,13 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "nightly": ("nightly.yml --dry-run", {"repeats", "units"}),
     "opbench": ("--filter Sigmoid --min-time 0.001 --memory buffer --precision fp32", set()),
     "operators": ("", {"operators", "checks"}),
+    "release": ("host", {"unit", "text"}),
+    "reserve": ("host --for 1m --reason flashing", {"unit", "text"}),
     "report": ("--format json", {"outcome", "headline", "folder", "index", "files"}),
     "run": ("tiny.yml --round 2", set()),
+    "serve token add": ("bob --tokens tokens.json", {"name", "token"}),
+    "serve token list": ("--tokens tokens.json", {"tokens"}),
+    "serve token revoke": ("alice --tokens tokens.json", {"revoked"}),
     "store export": ("tables --format csv", {"format", "files"}),
     "store import": ("rows.jsonl", {"files"}),
     "store info": ("", {"store", "bundles", "runs"}),
@@ -118,6 +123,7 @@ def folder(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         store.set_baseline("good", 1)
     assert cli.call(["store", "export", "rows.jsonl"]) == 0
     publish(own_folder)
+    assert cli.call(["serve", "token", "add", "alice", "--tokens", "tokens.json"]) == 0
     monkeypatch.setattr(signal, "pause", _interrupt)
     monkeypatch.setattr(demo, "demonstrate", _demonstrated)
     named = devices._named

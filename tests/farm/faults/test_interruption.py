@@ -94,7 +94,8 @@ def works() -> bool:
 
 
 def lease_holder() -> str:
-    return lease.holder(LocalTransport(UNIT_FOLDER))
+    found = lease.holder(LocalTransport(UNIT_FOLDER))
+    return found.line if found else ""
 
 
 def trials() -> int:

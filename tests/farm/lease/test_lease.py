@@ -153,7 +153,7 @@ def test_the_next_holder_gets_the_unit_at_once_and_a_higher_token(rig: Rig) -> N
             held.check(certain=True)
             tokens.append(held.token)
     assert tokens == sorted(set(tokens))
-    assert lease.holder(rig.transport) == ""
+    assert lease.holder(rig.transport) is None
 
 
 def test_old_markers_are_cleared_away(rig: Rig) -> None:
@@ -369,7 +369,7 @@ def test_a_controller_that_continues_after_its_lease_was_taken_is_refused(rig: R
             successor.check(certain=True)
         with pytest.raises(LeaseLostError):
             late.check(certain=True)
-    assert lease.holder(rig.transport) == ""
+    assert lease.holder(rig.transport) is None
 
 
 def test_an_expired_lease_is_renewed_if_nobody_claimed_the_unit(rig: Rig, clock: Clock) -> None:
@@ -438,7 +438,7 @@ def test_renewal_survives_a_cut_connection(rig: Rig, clock: Clock) -> None:
         faulty.before = lambda argv: None
         eventually(lambda: Marker(rig.transport).read().remaining_s > 0)
         held.check(certain=True)
-    assert lease.holder(rig.transport) == ""
+    assert lease.holder(rig.transport) is None
 
 
 def test_a_check_of_an_unreachable_unit_raises(rig: Rig, clock: Clock) -> None:
@@ -484,7 +484,7 @@ def test_a_connection_that_comes_after_the_end_renews_nothing(rig: Rig, monkeypa
         assert asked.wait(WAIT_S)
     connected.set()
     assert closed.wait(WAIT_S)
-    assert lease.holder(rig.transport) == ""
+    assert lease.holder(rig.transport) is None
 
 
 @pytest.mark.parametrize("uptime_s", [9.0, 1010.0])

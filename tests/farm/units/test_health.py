@@ -188,7 +188,7 @@ def test_a_healthy_unit_passes_every_point(tmp_path: Path) -> None:
     assert list(found) == ["connection", "files", "state", "farmrt"]
     assert all(each.ok for each in found.values())
     assert "MB free" in found["state"].text and found["farmrt"].text == "PoCL"
-    assert lease.holder(LocalTransport(tmp_path / "unit")) == ""
+    assert lease.holder(LocalTransport(tmp_path / "unit")) is None
     assert not (tmp_path / "unit" / "health.bin").exists()
 
 

@@ -174,9 +174,9 @@ def test_a_ready_unit_reports_facts_and_state() -> None:
 def test_a_leased_unit_is_busy() -> None:
     report = asked(FACTS, STATE, HELD)
     assert report.state == UnitState.BUSY
-    assert report.holder == report.reason
-    assert report.holder.startswith("held by alice@lab (pid 42, tune")
-    assert report.holder.isprintable()
+    assert report.holder and (report.holder.owner, report.holder.pid) == ("alice@lab", 42)
+    assert report.reason == report.holder.line
+    assert report.reason.startswith("held by alice@lab (pid 42, tune") and report.reason.isprintable()
 
 
 def test_a_unit_in_quarantine_says_until_when() -> None:

@@ -1,0 +1,108 @@
+"""The web application: which path is answered by what."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Collection, Sequence
+from importlib import resources
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from farm.report.write import PLOTLY
+from farm.serve import events, json_answers, page_answers
+from farm.serve.json_answers import answered
+from farm.serve.metrics import FarmCollector, exposition
+from farm.serve.page_answers import problem_page, shown
+from farm.serve.security import SecurityMiddleware
+from farm.serve.service import FarmService
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+TYPES = {".css": "text/css", ".js": "text/javascript"}
+# Asset -> the package that it comes with.
+ASSETS = {
+    **dict.fromkeys(("report.css", "theme.js", "tables.js", "charts.js", "rows.js"), ("farm.report", "assets")),
+    **dict.fromkeys(("serve.css", "live.js"), ("farm.serve", "assets")),
+    PLOTLY: ("plotly", "package_data"),
+}
+PAGES: Sequence[BaseRoute] = (
+    Route("/", shown(page_answers.units)),
+    Route("/units/{name}", shown(page_answers.one_unit)),
+    Route("/runs", shown(page_answers.runs)),
+    Route("/night", shown(page_answers.night)),
+    Route("/history", shown(page_answers.history)),
+    Route("/reports", shown(page_answers.reports)),
+    Route("/artifacts", shown(page_answers.artifacts)),
+    Route("/units/{name}/{action}", page_answers.change_unit, methods=["POST"]),
+    Route("/sign-in", page_answers.sign_in, methods=["POST"]),
+    Route("/sign-out", page_answers.sign_out, methods=["POST"]),
+    Route("/runs/{run:int}/cancel", page_answers.cancel_run, methods=["POST"]),
+    Route("/reports/{name}/", page_answers.report_file),
+    Route("/reports/{name}/{path:path}", page_answers.report_file),
+    Route("/artifacts/{path:path}", page_answers.download),
+    Route("/events", events.page_events),
+)
+API: Sequence[BaseRoute] = (
+    Route("/api/units", answered(json_answers.units)),
+    Route("/api/units/{name}", answered(json_answers.one_unit)),
+    Route("/api/units/{name}/{action}", json_answers.change_unit, methods=["POST"]),
+    Route("/api/runs", answered(json_answers.runs)),
+    Route("/api/runs/{run:int}/cancel", json_answers.cancel_run, methods=["POST"]),
+    Route("/api/night", answered(json_answers.night)),
+    Route("/api/history", answered(json_answers.history)),
+    Route("/api/reports", answered(json_answers.reports)),
+    Route("/api/artifacts", answered(json_answers.artifacts)),
+    Route("/api/events", events.events),
+    Route("/api/openapi.json", answered(json_answers.openapi)),
+)
+
+
+def create_app(service: FarmService, hosts: Collection[str] = ()) -> Starlette:
+    """The application; `hosts` are the names by which it may be asked, all where there are none."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        service.watcher.start()
+        yield
+        service.watcher.stop()
+        service.results.close()
+
+    middleware = [Middleware(SecurityMiddleware, hosts=hosts, is_encrypted=service.is_encrypted)]
+    app = Starlette(
+        routes=[*PAGES, *API, Route("/metrics", metrics), Route("/assets/{name}", asset)],
+        middleware=middleware,
+        exception_handlers={HTTPException: _refused},
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    app.state.collector = FarmCollector(service.watcher, service.source, service.results)
+    return app
+
+
+def metrics(request: Request) -> Response:
+    """What Prometheus reads."""
+    return Response(exposition(request.app.state.collector), media_type=METRICS_TYPE)
+
+
+def asset(request: Request) -> Response:
+    """A style sheet or a script."""
+    name = request.path_params["name"]
+    if name not in ASSETS:
+        raise HTTPException(404)
+    package, folder = ASSETS[name]
+    content = (resources.files(package) / folder / name).read_bytes()
+    return Response(content, media_type=TYPES[Path(name).suffix])
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    """What no route answers, as a page or as JSON."""
+    assert isinstance(error, HTTPException)
+    text = error.detail.lower()
+    if request.url.path.startswith("/api/"):
+        return json_answers.problem(text, error.status_code)
+    return problem_page(request, text, error.status_code)

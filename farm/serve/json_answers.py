@@ -1,0 +1,180 @@
+"""The API: what the page shows, as JSON. openapi.py describes it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from farm.artifacts import Artifact
+from farm.nightly.night import SeriesReport
+from farm.nightly.notification import verdict_members
+from farm.report import charts
+from farm.report.words import headline
+from farm.safe_text import one_line
+from farm.serve.kept_results import readable_artifacts
+from farm.serve.openapi import description
+from farm.serve.service import FarmService, http_status, service_of
+from farm.store.recent import RunProgress
+from runtime.errors import ConfigError, FarmError
+
+Answer = Callable[[FarmService, Request], Any]
+MAX_SERIES = 50
+
+
+def answered(answer: Answer) -> Callable[[Request], Response]:
+    """An endpoint that answers with JSON, errors included."""
+
+    def endpoint(request: Request) -> Response:
+        try:
+            return JSONResponse(answer(service_of(request), request))
+        except FarmError as error:
+            return problem(str(error), http_status(error))
+
+    return endpoint
+
+
+def problem(text: str, status: int) -> JSONResponse:
+    """An error as JSON."""
+    return JSONResponse({"error": {"message": one_line(text)}}, status)
+
+
+def units(service: FarmService, _request: Request) -> Any:
+    """All units."""
+    snapshot = service.watcher.snapshot
+    return {
+        "time": snapshot.time,
+        "error": snapshot.error,
+        "units": [unit.members for unit in snapshot.units.values()],
+    }
+
+
+def one_unit(service: FarmService, request: Request) -> Any:
+    """A unit with its health, temperatures and newest rows."""
+    unit = service.unit(request.path_params["name"])
+    health = service.source.health(unit.report.unit)
+    return {
+        **unit.members,
+        "health": health.model_dump(mode="json"),
+        "temperatures": service.watcher.temperatures(unit.report.unit.name),
+        "rows": service.results.unit_rows(unit.report.unit.name),
+    }
+
+
+def runs(service: FarmService, _request: Request) -> Any:
+    """The runs that go on, and the newest ones."""
+    recent = [dataclasses.asdict(run) for run in service.results.runs()]
+    return {"running": [_progress(each) for each in service.results.running()], "runs": recent}
+
+
+def _progress(progress: RunProgress) -> dict[str, Any]:
+    return {**dataclasses.asdict(progress.run), "rows": progress.rows, "last_row": _last_row(progress)}
+
+
+def _last_row(progress: RunProgress) -> dict[str, str] | None:
+    names = ("unit", "model", "status", "time")
+    return {name: getattr(progress, name) for name in names} if progress.rows else None
+
+
+def night(service: FarmService, _request: Request) -> Any:
+    """The verdict of the latest night."""
+    judged = service.results.night()
+    if judged is None:
+        return {"night": None}
+    report = f"/reports/{judged.report}/" if judged.report else ""
+    return {"night": {**verdict_members(judged.night, report), "headline": headline(judged.night)}}
+
+
+def history(service: FarmService, request: Request) -> Any:
+    """The series of the latest night that fit the query, with the points of their charts."""
+    return {"series": [_series(report) for report in matching_series(service, request)[:MAX_SERIES]]}
+
+
+def _series(report: SeriesReport) -> dict[str, Any]:
+    case = report.key.case
+    names = {name: getattr(case, name) for name in ("unit", "library", "model", "runtime", "setting")}
+    return {**names, "metric": str(report.key.metric), "chart": charts.history(report)}
+
+
+def matching_series(service: FarmService, request: Request) -> list[SeriesReport]:
+    """The series of the latest night whose unit, model and metric are those of the query, where it names them."""
+    judged, wanted = service.results.night(), request.query_params
+    return [
+        report
+        for report in (judged.night.series if judged else ())
+        if wanted.get("unit") in (None, "", report.key.case.unit)
+        and wanted.get("model") in (None, "", report.key.case.model)
+        and wanted.get("metric") in (None, "", str(report.key.metric))
+    ]
+
+
+def reports(service: FarmService, _request: Request) -> Any:
+    """The reports that are written."""
+    found = service.results.reports()
+    return {"reports": [{**dataclasses.asdict(each), "address": f"/reports/{each.name}/"} for each in found]}
+
+
+def artifacts(_service: FarmService, _request: Request) -> Any:
+    """The artifacts of tuning, each with the fingerprints that it is for."""
+    return {"artifacts": [_artifact(each) for each in readable_artifacts()]}
+
+
+def _artifact(artifact: Artifact) -> dict[str, Any]:
+    path = Path(artifact.path).as_posix()
+    sets = [
+        {"device_model": each.device_model, "fingerprint": dataclasses.asdict(each.fingerprint)}
+        for each in artifact.sets
+    ]
+    return {
+        "file": path,
+        "kind": artifact.kind,
+        "size_bytes": artifact.size_bytes,
+        "address": f"/artifacts/{path}",
+        "sets": sets,
+    }
+
+
+def openapi(_service: FarmService, _request: Request) -> Any:
+    """The OpenAPI description."""
+    return description()
+
+
+async def change_unit(request: Request) -> Response:
+    """POST: reserves, releases or checks a unit."""
+    action, name = request.path_params["action"], request.path_params["name"]
+    return await _changed(request, lambda service, person, asked: service.change_unit(action, name, person, asked))
+
+
+async def cancel_run(request: Request) -> Response:
+    """POST: ends a run."""
+    run = request.path_params["run"]
+    return await _changed(request, lambda service, person, asked: service.cancel_run(run, person))
+
+
+async def _changed(request: Request, change: Callable[[FarmService, str, dict[str, object]], str]) -> Response:
+    """Makes a change for whoever sends a token; a cookie is none, so no other site can make a browser do this."""
+    service = service_of(request)
+    try:
+        person = service.sessions.bearer(request.headers)
+        if not person:
+            return problem("send `Authorization: Bearer TOKEN`; `farm serve token add NAME` makes one", 401)
+        asked = _members(await request.body())
+        return JSONResponse({"text": one_line(await run_in_threadpool(change, service, person, asked))})
+    except FarmError as error:
+        return problem(str(error), http_status(error))
+
+
+def _members(body: bytes) -> dict[str, object]:
+    try:
+        found = json.loads(body or b"{}")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ConfigError("the body is no JSON object")
+    return found

@@ -1,0 +1,242 @@
+"""The pages that people see, and their forms."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+
+from farm.nightly.night import SeriesReport
+from farm.report import charts, words
+from farm.report.lines import sparkline
+from farm.report.matrix import matrix
+from farm.safe_text import one_line
+from farm.serve.access import COOKIE, SESSION_S, Session, is_from_here, is_own_form
+from farm.serve.kept_results import artifact_file, readable_artifacts
+from farm.serve.rendering import render, unit_row
+from farm.serve.service import FarmService, http_status, service_of
+from farm.serve.watcher import Snapshot
+from runtime.errors import FarmError
+
+MAX_CHARTS = 24
+Show = Callable[[FarmService, Request], tuple[str, Mapping[str, Any]]]
+
+
+def shown(show: Show) -> Callable[[Request], Response]:
+    """An endpoint that answers with a page, errors included."""
+
+    def endpoint(request: Request) -> Response:
+        service = service_of(request)
+        try:
+            template, values = show(service, request)
+        except FarmError as error:
+            return problem_page(request, str(error), http_status(error))
+        return _page(request, template, values)
+
+    return endpoint
+
+
+def problem_page(request: Request, text: str, status: int) -> Response:
+    """An error as a page."""
+    return _page(request, "problem.html", {"text": one_line(text)}, status)
+
+
+def _page(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
+    service = service_of(request)
+    session = service.sessions.of(request.cookies)
+    person = _person(service, session)
+    said = session.said if session else ""
+    if session:
+        session.said = ""
+    common = {"person": person, "csrf": session.csrf if session else "", "said": said, "path": request.url.path}
+    return HTMLResponse(render(template, {**common, **values}), status)
+
+
+def _person(service: FarmService, session: Session | None) -> str:
+    try:
+        return service.sessions.person(session)
+    except FarmError:  # the file of tokens is damaged: reading goes on, changes say why they do not
+        return ""
+
+
+def units(service: FarmService, _request: Request) -> tuple[str, Mapping[str, Any]]:
+    """All units, and what runs now."""
+    snapshot = service.watcher.snapshot
+    return "units.html", {
+        "snapshot": snapshot,
+        "rows": [unit_row(unit) for unit in snapshot.units.values()],
+        "states": _states(snapshot),
+        "running": service.results.running(),
+    }
+
+
+def _states(snapshot: Snapshot) -> list[tuple[str, int]]:
+    return Counter(str(unit.report.state) for unit in snapshot.units.values()).most_common()
+
+
+def one_unit(service: FarmService, request: Request) -> tuple[str, Mapping[str, Any]]:
+    """A unit's facts, health, temperature, history and jobs."""
+    unit = service.unit(request.path_params["name"])
+    report = unit.report
+    temperatures = service.watcher.temperatures(report.unit.name)
+    judged = service.results.night()
+    series = [each for each in (judged.night.series if judged else ()) if each.key.case.unit == report.unit.name]
+    return "unit.html", {
+        "unit": unit.members,
+        "held": report.holder,
+        "health": service.source.health(report.unit),
+        "temperatures": temperatures,
+        "spark": sparkline([value for _, value in temperatures]),
+        "rows": service.results.unit_rows(report.unit.name),
+        "lines": [(words.title(each.key), words.WORDS[each.judgement.verdict]) for each in words.worst_first(series)],
+    }
+
+
+def night(service: FarmService, _request: Request) -> tuple[str, Mapping[str, Any]]:
+    """The latest night's matrix."""
+    judged = service.results.night()
+    if judged is None:
+        return "night.html", {"judged": None, "why": service.results.why_no_store()}
+    found = matrix(judged.night, judged.links)
+    return "night.html", {
+        "judged": judged,
+        "run": judged.night.run,
+        "headline": words.headline(judged.night),
+        "counts": words.counts(judged.night.series),
+        "matrix": found,
+        "root": f"/reports/{judged.report}/" if judged.report else "/history?",
+    }
+
+
+def history(service: FarmService, request: Request) -> tuple[str, Mapping[str, Any]]:
+    """Charts of the series that fit the form."""
+    judged = service.results.night()
+    series = judged.night.series if judged else []
+    wanted = {name: request.query_params.get(name, "") for name in ("unit", "model", "metric")}
+    if judged and not any(wanted.values()):
+        wanted["metric"] = "latency_ms"
+    found = words.worst_first(
+        [each for each in series if all(value in ("", _names(each)[name]) for name, value in wanted.items())]
+    )
+    return "history.html", {
+        "wanted": wanted,
+        "choices": {name: sorted({_names(each)[name] for each in series}) for name in wanted},
+        "count": len(found),
+        "charts": [_chart(each) for each in found[:MAX_CHARTS]],
+        "charts_needed": bool(found),
+    }
+
+
+def _names(report: SeriesReport) -> dict[str, str]:
+    case = report.key.case
+    return {"unit": case.unit, "model": case.model, "metric": str(report.key.metric)}
+
+
+def _chart(report: SeriesReport) -> dict[str, Any]:
+    word = words.WORDS[report.judgement.verdict]
+    return {"title": words.title(report.key), "word": word, "chart": charts.history(report)}
+
+
+def runs(service: FarmService, _request: Request) -> tuple[str, Mapping[str, Any]]:
+    """The runs that go on, and the last ones."""
+    results = service.results
+    return "runs.html", {"running": results.running(), "runs": results.runs(), "why": results.why_no_store()}
+
+
+def reports(service: FarmService, _request: Request) -> tuple[str, Mapping[str, Any]]:
+    """All written reports."""
+    return "reports.html", {"reports": service.results.reports()}
+
+
+def artifacts(_service: FarmService, _request: Request) -> tuple[str, Mapping[str, Any]]:
+    """The files of tuning, by SoC and fingerprint."""
+    lines = [(each.fingerprint, each.device_model, file) for file in readable_artifacts() for each in file.sets]
+    lines.sort(key=lambda line: (dataclasses.astuple(line[0]), line[1], line[2].path))
+    return "artifacts.html", {"lines": lines}
+
+
+def report_file(request: Request) -> Response:
+    """A file of a report."""
+    path = request.path_params.get("path", "")
+    found = service_of(request).results.report_file(request.path_params["name"], path)
+    return FileResponse(found) if found else problem_page(request, "no such report", 404)
+
+
+def download(request: Request) -> Response:
+    """An artifact as a file to keep."""
+    found = artifact_file(request.path_params["path"])
+    if found is None:
+        return problem_page(request, "no such artifact", 404)
+    return FileResponse(found, filename=found.name, media_type="application/octet-stream")
+
+
+async def sign_in(request: Request) -> Response:
+    """POST: begins a session for a token."""
+    service = service_of(request)
+    if not is_from_here(request.headers):
+        return problem_page(request, "this form was sent from another site", 403)
+    token = (await _form(request)).get("token", "").strip()
+    try:
+        name = service.sessions.begin(token)
+    except FarmError as error:
+        return problem_page(request, str(error), http_status(error))
+    if not name:
+        return problem_page(request, "this token is nobody's; `farm serve token add NAME` makes one", 403)
+    answer = RedirectResponse("/", 303)
+    answer.set_cookie(
+        COOKIE, name, max_age=int(SESSION_S), httponly=True, samesite="strict", secure=service.is_encrypted, path="/"
+    )
+    return answer
+
+
+async def sign_out(request: Request) -> Response:
+    """POST: ends the session."""
+
+    def end(service: FarmService, _person: str, _form: dict[str, str]) -> str:
+        service.sessions.end(request.cookies.get(COOKIE, ""))
+        return ""
+
+    return await _acted(request, end, "/")
+
+
+async def change_unit(request: Request) -> Response:
+    """POST: reserves, releases or checks a unit."""
+    action, name = request.path_params["action"], request.path_params["name"]
+    return await _acted(
+        request,
+        lambda service, person, form: service.change_unit(action, name, person, dict(form)),
+        request.url.path.rpartition("/")[0],
+    )
+
+
+async def cancel_run(request: Request) -> Response:
+    """POST: ends a run."""
+    run = request.path_params["run"]
+    return await _acted(request, lambda service, person, form: service.cancel_run(run, person), "/runs")
+
+
+async def _acted(request: Request, act: Callable[[FarmService, str, dict[str, str]], str], back: str) -> Response:
+    """Does what a form of a signed-in person asks for, and shows what came of it on the page that it leads back to."""
+    service = service_of(request)
+    form = await _form(request)
+    session = service.sessions.of(request.cookies)
+    person = _person(service, session)
+    if session is None or not person:
+        return problem_page(request, "sign in with your token first", 403)
+    if not is_from_here(request.headers) or not is_own_form(session, form.get("csrf", "")):
+        return problem_page(request, "this form is not of your session; load the page again", 403)
+    try:
+        session.said = one_line(await run_in_threadpool(act, service, person, form))
+    except FarmError as error:
+        session.said = one_line(f"Not done: {error}")
+    return RedirectResponse(back, 303)
+
+
+async def _form(request: Request) -> dict[str, str]:
+    return dict(parse_qsl((await request.body()).decode(errors="replace"), max_num_fields=20))

@@ -1,0 +1,59 @@
+"""The page's templates, beside those of the reports, whose tables and charts they use."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader
+
+from farm.report.pages import page_environment
+from farm.serve.watcher import WatchedUnit
+from farm.units.survey import UnitState
+
+SIGNS = {
+    UnitState.READY: ("✓", "good"),
+    UnitState.BUSY: ("▶", "maybe"),
+    UnitState.RESERVED: ("◆", "maybe"),
+    UnitState.QUARANTINED: ("!", "bad"),
+    UnitState.FAILING: ("✕", "bad"),
+    UnitState.NOT_CONNECTED: ("∅", "quiet"),
+}
+UNREACHED = ("✕", "bad")  # all other states
+
+
+@functools.cache
+def _environment() -> Environment:
+    reports = PackageLoader("farm.report")
+    environment = page_environment(ChoiceLoader([PackageLoader("farm.serve"), PrefixLoader({"report": reports})]))
+    environment.filters |= {"sign": state_sign, "clock": clock, "iso": iso_time}
+    return environment
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """A page, or a part of one."""
+    return _environment().get_template(template).render(values)
+
+
+def unit_row(unit: WatchedUnit) -> str:
+    """The row of a unit in the table of all."""
+    return render("unit_row.html", {"unit": unit.members, "held": unit.report.holder})
+
+
+def state_sign(state: str) -> tuple[str, str]:
+    """The sign and the tone of a unit's state; colour is never alone."""
+    return SIGNS.get(UnitState(state), UNREACHED)
+
+
+def clock(moment: datetime.datetime) -> str:
+    """`14:30` today, else `2026-03-01 14:30`, by this machine's clock."""
+    local = moment.astimezone()
+    is_today = local.date() == datetime.datetime.now().astimezone().date()
+    return f"{local:%H:%M}" if is_today else f"{local:%Y-%m-%d %H:%M}"
+
+
+def iso_time(seconds: float) -> str:
+    """A Unix time as ISO 8601 in UTC."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,127 @@
+"""Runs the service: on loopback unless told otherwise, and beyond it only encrypted or behind a proxy that is."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from farm.serve.access import Sessions
+from farm.serve.app import create_app
+from farm.serve.kept_results import KeptResults
+from farm.serve.service import FarmService
+from farm.serve.source import LocalSource, UnitSource
+from farm.serve.tokens import Tokens
+from farm.serve.watcher import EVERY_S, UnitWatcher
+from runtime.errors import ConfigError
+
+DEFAULT_PORT = 8765
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+GRACE_S = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class ServeOptions:
+    """How the service is reached, and what it shows.
+
+    Attributes:
+        host, port: where it listens.
+        certificate, key: PEM files, with which it speaks HTTPS.
+        behind_proxy: a proxy on this host speaks HTTPS for it.
+        host_names: further names by which browsers reach it.
+        every_s: how often units are looked at.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    certificate: Path | None = None
+    key: Path | None = None
+    behind_proxy: bool = False
+    host_names: tuple[str, ...] = ()
+    every_s: float = EVERY_S
+    store: str | None = None
+    reports: Path = Path("reports")
+    tokens: Path | None = None
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether browsers reach it by HTTPS."""
+        return self.behind_proxy or self.certificate is not None
+
+    @property
+    def hosts(self) -> set[str]:
+        """The names by which browsers may reach it."""
+        own = {f"[{self.host}]" if ":" in self.host else self.host} - {"0.0.0.0", "[::]"}
+        return {name.lower() for name in (*LOOPBACK_NAMES, *own, *self.host_names)}
+
+    @property
+    def address(self) -> str:
+        """What to open in a browser on this host."""
+        scheme = "https" if self.certificate else "http"
+        shown = "localhost" if self.host in ("0.0.0.0", "::") else f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{shown}:{self.port}/"
+
+
+def serve(options: ServeOptions, tell: Callable[[str], None], source: UnitSource | None = None) -> None:
+    """Serves until interrupted; raises ConfigError where the options would let others read along."""
+    check(options)
+    server = uvicorn.Server(configuration(options, source or LocalSource()))
+    tell(f"{options.address}  (Ctrl-C ends it)")
+    server.run()
+    if not server.started:
+        raise ConfigError(f"{options.host}:{options.port}: cannot be listened on; --listen HOST:PORT takes another")
+
+
+def check(options: ServeOptions) -> None:
+    """Raises ConfigError where what is asked for is not safe, or the certificate cannot be used."""
+    if (options.certificate is None) != (options.key is None):
+        raise ConfigError("--certificate and --key belong together")
+    if not (is_loopback(options.host) or options.is_encrypted):
+        raise ConfigError(
+            f"--listen {options.host}: beyond this machine only with --certificate FILE --key FILE, "
+            "or with --behind-proxy where a proxy speaks HTTPS"
+        )
+    if options.certificate and options.key:
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(options.certificate, options.key)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"{options.certificate}, {options.key}: no usable certificate and key: {error}") from None
+
+
+def configuration(options: ServeOptions, source: UnitSource) -> uvicorn.Config:
+    """The server's configuration, with an application of its own."""
+    tokens = Tokens(options.tokens)
+    service = FarmService(
+        source=source,
+        watcher=UnitWatcher(source, options.every_s),
+        results=KeptResults(options.store, options.reports),
+        tokens=tokens,
+        sessions=Sessions(tokens),
+        is_encrypted=options.is_encrypted,
+    )
+    return uvicorn.Config(
+        create_app(service, options.hosts),
+        host=options.host,
+        port=options.port,
+        ssl_certfile=options.certificate,
+        ssl_keyfile=options.key,
+        proxy_headers=options.behind_proxy,
+        server_header=False,
+        access_log=False,
+        log_level="warning",
+        timeout_graceful_shutdown=GRACE_S,
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,66 @@
+"""Where the page takes units from and how it changes them: this host alone, or whatever else has these methods."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Protocol
+
+from farm.config.inventory import Unit
+from farm.jobs.fleet.health_check import check_unit
+from farm.lease import lease, reservation
+from farm.transport import connect
+from farm.units import health, lookup, survey
+from farm.units.health import CheckResult, HealthHistory
+from farm.units.selection import Selection
+from farm.units.survey import UnitReport
+
+
+class UnitSource(Protocol):
+    """All units that the page shows; every method may take seconds, and raises a FarmError where it fails."""
+
+    def look(self) -> Sequence[UnitReport]:
+        """Asks all units for their state."""
+
+    def health(self, unit: Unit) -> HealthHistory:
+        """How the last jobs on a unit ended, and its quarantine."""
+
+    def reserve(self, name: str, duration_s: float, reason: str, person: str, force: bool) -> str:
+        """Takes a unit off for a person; returns a line that says so."""
+
+    def release(self, name: str, person: str, force: bool) -> str:
+        """Ends a person's reservation, or by force any lease; returns a line that says so."""
+
+    def check(self, name: str) -> Sequence[CheckResult]:
+        """Checks a unit, which begins or ends its quarantine."""
+
+
+class LocalSource:
+    """The units of this host: those of devices.yml in the working folder, and phones that are plugged in."""
+
+    def look(self) -> Sequence[UnitReport]:
+        """Asks all units at the same time."""
+        return survey.ask_all(lookup.present(), lambda entry: survey.inspect(entry, connect))
+
+    def health(self, unit: Unit) -> HealthHistory:
+        """What this host remembers of a unit."""
+        return health.HealthRecords().read(unit)
+
+    def reserve(self, name: str, duration_s: float, reason: str, person: str, force: bool) -> str:
+        """`farm reserve` in a person's name."""
+        unit = lookup.present_unit(name)
+        with contextlib.closing(connect(unit)) as transport:
+            return reservation.reserve(unit, transport, reason, duration_s, person, force)
+
+    def release(self, name: str, person: str, force: bool) -> str:
+        """`farm release` in a person's name."""
+        unit = lookup.present_unit(name)
+        with contextlib.closing(connect(unit)) as transport:
+            return lease.release(unit, transport, force, person)
+
+    def check(self, name: str) -> Sequence[CheckResult]:
+        """`farm devices check`."""
+        (unit,) = lookup.chosen_units(Selection(devices=(name,)))
+        found = check_unit(unit)
+        health.HealthRecords().record_check(unit, found)
+        return found

@@ -1,0 +1,110 @@
+"""Looks at all units again and again in a thread, and remembers what has changed since when."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from farm.serve.source import UnitSource
+from farm.tables.devices import device_members
+from farm.units.survey import UnitReport
+from runtime.errors import FarmError
+
+EVERY_S = 15.0
+REMEMBERED_LOOKS = 1000  # temperatures of a unit
+
+
+@dataclasses.dataclass(frozen=True)
+class WatchedUnit:
+    """A unit as it was seen last; `version` is the look in which it was seen to change."""
+
+    report: UnitReport
+    members: dict[str, Any]
+    version: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """All units after a look. `error` says why the last look failed; `time` (Unix) and `took_s` are its own."""
+
+    version: int = 0
+    units: dict[str, WatchedUnit] = dataclasses.field(default_factory=dict)
+    time: float = 0.0
+    took_s: float = 0.0
+    error: str = ""
+
+    def changed_since(self, version: int) -> list[WatchedUnit]:
+        """The units that changed after a look."""
+        return [unit for unit in self.units.values() if unit.version > version]
+
+
+class UnitWatcher:
+    """Looks every so many seconds, from `start` to `stop`; `snapshot` may be read by any thread."""
+
+    def __init__(self, source: UnitSource, every_s: float = EVERY_S) -> None:
+        self.snapshot = Snapshot()
+        self._source, self._every_s = source, every_s
+        self._temperatures: dict[str, deque[tuple[float, float]]] = {}
+        self._wake, self._looking = threading.Event(), threading.Lock()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="unit watcher", daemon=True)
+
+    def start(self) -> None:
+        """Begins to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends it; a look that goes on is not waited for."""
+        self._stopped = True
+        self._wake.set()
+
+    def look_soon(self) -> None:
+        """Makes the next look now, as after a change."""
+        self._wake.set()
+
+    def look(self) -> Snapshot:
+        """Looks once, and returns what is known then."""
+        with self._looking:
+            begun_s, before = time.monotonic(), self.snapshot
+            try:
+                reports, error = self._source.look(), ""
+            except (FarmError, OSError) as failure:
+                reports, error = [unit.report for unit in before.units.values()], str(failure)
+            units = _merged(before, reports, before.version + 1)
+            now = time.time()
+            self._remember(reports, now)
+            self.snapshot = Snapshot(before.version + 1, units, now, time.monotonic() - begun_s, error)
+            return self.snapshot
+
+    def temperatures(self, name: str) -> list[tuple[float, float]]:
+        """Unix time and degrees Celsius of a unit's last looks, oldest first."""
+        return list(self._temperatures.get(name, ()))
+
+    def _remember(self, reports: Sequence[UnitReport], now: float) -> None:
+        for report in reports:
+            if report.device.temperature_c is not None:
+                readings = self._temperatures.setdefault(report.unit.name, deque(maxlen=REMEMBERED_LOOKS))
+                readings.append((now, report.device.temperature_c))
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._wake.clear()
+            with contextlib.suppress(FarmError):
+                self.look()
+            self._wake.wait(self._every_s)
+
+
+def _merged(before: Snapshot, reports: Sequence[UnitReport], version: int) -> dict[str, WatchedUnit]:
+    """The units of a look; one that says what it said before keeps its version."""
+    merged: dict[str, WatchedUnit] = {}
+    for report in reports:
+        name, members = report.unit.name, device_members(report)
+        known = before.units.get(name)
+        is_same = known is not None and known.members == members
+        merged[name] = known if known is not None and is_same else WatchedUnit(report, members, version)
+    return merged

@@ -1,0 +1,180 @@
+"""The pages of `farm serve` in headless Chromium: live, both themes, a phone's screen, keyboard alone, 500 units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+from farm.report import write_reports
+from farm.rows.device_state import DeviceState
+from farm.serve.service import FarmService
+from farm.store import Store
+from farm.units.survey import UnitState
+from tests.browser import chromium
+from tests.browser.chromium import Browser
+from tests.browser.test_pages import CONTRAST, LEAST_CONTRAST, PHONE_PX, SCREEN_PX, draw_all
+from tests.conftest import require
+from tests.farm.report import nights
+from tests.farm.rows.nightly_rows import nightly_case
+from tests.farm.serve.rack import Rack, service_of_rack, serving
+
+pytestmark = pytest.mark.slow
+UNITS = 500
+WAIT_S = 60.0
+FRAME_MS = 2000.0  # generous: a machine that is busy with other tests; a page that freezes takes far longer
+PATHS = ("/", "/units/phone-003", "/runs", "/night", "/history?unit=phone-003", "/reports", "/artifacts")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    require("chromium", chromium.missing())
+    with chromium.browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+@pytest.fixture
+def rack() -> Rack:
+    return Rack(UNITS)
+
+
+@pytest.fixture
+def service(rack: Rack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FarmService:
+    monkeypatch.chdir(tmp_path)
+    with Store.open("farm.db") as store:
+        for seed in (1, 2):
+            run = store.begin("lab", "farm nightly nightly.yml")
+            store.add(run, [nightly_case(unit="phone-003", seed=seed)])
+            store.end(run)
+        store.begin("tune", "farm tune resnet50.yml --all")
+    write_reports(nights.night(6), Path("reports/usual"))
+    return service_of_rack(rack, tmp_path)
+
+
+@pytest.fixture
+def address(service: FarmService) -> Iterator[str]:
+    with serving(service) as found:
+        yield found
+
+
+def visit(browser: Browser, address: str) -> None:
+    """Opens a page; what was logged before is forgotten."""
+    browser.complaints()
+    browser.requests()
+    browser.driver.get(address)
+
+
+def wait_until(browser: Browser, script: str) -> None:
+    WebDriverWait(browser.driver, WAIT_S).until(lambda _: browser.run(f"return {script}"))
+
+
+def test_pages_have_no_fault_in_either_theme_and_any_width(browser: Browser, address: str) -> None:
+    for path in PATHS:
+        for theme in ("light", "dark"):
+            for width in (SCREEN_PX, PHONE_PX):
+                where = f"{path} {theme} {width}"
+                browser.theme(theme)
+                browser.size(width)
+                visit(browser, address + path)
+                assert (draw_all(browser) > 0) == path.startswith("/history"), where
+                assert browser.complaints() == [], where
+                assert all(one.startswith((address, "data:", "blob:")) for one in browser.requests()), where
+                assert browser.run("return document.documentElement.scrollWidth") <= width, where
+                if path != "/":  # of 500 rows the first ones say all
+                    faint = [found for found in browser.run(CONTRAST) if found["contrast"] < LEAST_CONTRAST]
+                    assert faint == [], where
+
+
+def test_a_change_is_seen_without_loading_the_page(
+    browser: Browser, service: FarmService, rack: Rack, address: str
+) -> None:
+    browser.size(SCREEN_PX)
+    visit(browser, address)
+    wait_until(browser, "document.getElementById('live').classList.contains('on')")
+    browser.run("document.querySelector('tr[data-name=phone-000] a').focus(); window.before = 'still here'")
+    service.source.reserve("phone-000", 7200.0, "<b>flashing</b>", "alice", False)
+    rack.change("phone-001", device=DeviceState(temperature_c=77.0))
+    rack.reports = [report for report in rack.reports if report.unit.name != "phone-004"]
+    service.watcher.look()
+    row = "document.querySelector('tr[data-name=phone-000]')"
+    wait_until(browser, f"{row}.dataset.state === 'reserved'")
+    assert "alice until" in browser.run(f"return {row}.textContent") and "<b>flashing</b>" in browser.run(
+        f"return {row}.textContent"
+    )
+    assert "77 °C" in browser.run("return document.querySelector('tr[data-name=phone-001]').textContent")
+    assert browser.run("return document.querySelector('tr[data-name=phone-004]')") is None
+    assert browser.run("return document.activeElement.textContent") == "phone-000", "focus stays"
+    assert browser.run("return window.before") == "still here"
+    assert browser.run("return document.getElementById('count').textContent") == str(UNITS - 1)
+    assert browser.complaints() == []
+
+
+def shown_units(browser: Browser) -> list[str]:
+    """The names of the rows that can be seen."""
+    found: list[str] = browser.run(
+        "return [...document.querySelectorAll('#units tbody tr')]"
+        ".filter((row) => !row.hidden).map((row) => row.dataset.name)"
+    )
+    return found
+
+
+def test_units_are_filtered(browser: Browser, address: str) -> None:
+    browser.size(SCREEN_PX)
+    visit(browser, address)
+    assert len(shown_units(browser)) == UNITS
+    browser.driver.find_element("css selector", "[name=state]").send_keys("reserved")
+    assert set(shown_units(browser)) == {
+        report.unit.name for report in Rack(UNITS).reports if report.state == UnitState.RESERVED
+    }
+    browser.driver.find_element("css selector", "[name=text]").send_keys("bob phone-008")
+    assert shown_units(browser) == ["phone-008"]
+    assert browser.driver.find_element("css selector", ".sieve output").text == f"1 of {UNITS} units"
+
+
+def test_a_unit_is_reserved_by_keyboard_alone(browser: Browser, service: FarmService, rack: Rack, address: str) -> None:
+    token = service.tokens.add("alice")
+    browser.size(SCREEN_PX)
+    visit(browser, f"{address}/units/phone-000")
+
+    def press(*keys: str) -> None:
+        browser.driver.switch_to.active_element.send_keys(*keys)
+
+    def tab_to(selector: str) -> None:
+        for _ in range(60):
+            press(Keys.TAB)
+            if browser.run("return document.activeElement.matches(arguments[0])", selector):
+                return
+        raise AssertionError(f"the tabulator never reaches {selector}")
+
+    tab_to("[name=token]")
+    press(token, Keys.ENTER)
+    wait_until(browser, "document.body.textContent.includes('Signed in as alice')")
+    visit(browser, f"{address}/units/phone-000")
+    tab_to("[name=reason]")
+    press("flashing", Keys.ENTER)
+    wait_until(browser, "document.querySelector('.said')?.textContent.includes('reserved by alice')")
+    assert rack.asked == [("reserve", "phone-000", 7200.0, "flashing", "alice", False)]
+    assert browser.complaints() == []
+
+
+def test_500_units_stay_smooth_while_all_of_them_change(
+    browser: Browser, service: FarmService, rack: Rack, address: str
+) -> None:
+    browser.size(SCREEN_PX)
+    visit(browser, address)
+    wait_until(browser, "document.getElementById('live').classList.contains('on')")
+    browser.run(
+        "window.worst = 0; let last = performance.now();"
+        "const frame = (now) => { window.worst = Math.max(window.worst, now - last); last = now;"
+        " requestAnimationFrame(frame); }; requestAnimationFrame(frame);"
+    )
+    for degrees in (50.0, 60.0, 70.0):
+        for report in list(rack.reports):
+            rack.change(report.unit.name, device=DeviceState(temperature_c=degrees))
+        service.watcher.look()
+        heat = "document.querySelector('tr[data-name=phone-499]').cells[4].textContent"
+        wait_until(browser, f"{heat} === '{degrees:.0f} °C'")
+    assert browser.run("return window.worst") < FRAME_MS

@@ -1,0 +1,57 @@
+"""What the service listens on, and what it refuses to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from farm.serve import server
+from farm.serve.server import ServeOptions
+from runtime.errors import ConfigError
+from tests.farm.conftest import CallFarm
+from tests.farm.serve.certificates import self_signed
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "localhost", "::1"])
+def test_on_loopback_nothing_else_is_needed(host: str) -> None:
+    server.check(ServeOptions(host))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "farm.lan"])
+def test_beyond_it_only_encrypted(host: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="only with --certificate FILE --key FILE, or with --behind-proxy"):
+        server.check(ServeOptions(host))
+    certificate, key = self_signed(tmp_path)
+    server.check(ServeOptions(host, certificate=certificate, key=key))
+    server.check(ServeOptions(host, behind_proxy=True))
+
+
+def test_a_certificate_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    with pytest.raises(ConfigError, match="belong together"):
+        server.check(ServeOptions(certificate=certificate))
+    key.write_text("no key")
+    with pytest.raises(ConfigError, match="no usable certificate and key"):
+        server.check(ServeOptions(certificate=certificate, key=key))
+
+
+def test_names_by_which_it_may_be_asked() -> None:
+    assert ServeOptions("::1").hosts == {"localhost", "127.0.0.1", "[::1]"}
+    assert "farm.lan" in ServeOptions("0.0.0.0", host_names=("Farm.LAN",)).hosts
+    assert "0.0.0.0" not in ServeOptions("0.0.0.0").hosts
+
+
+def test_the_command_line_says_what_is_wrong_in_one_line(farm: CallFarm, own_folder: Path) -> None:
+    for listen, said in (("8765", "write HOST:PORT"), ("x:99999", "write HOST:PORT"), ("0.0.0.0:1", "beyond this")):
+        status, out, err = farm("serve", "--listen", listen)
+        assert (status, out) == (2, "") and said in err and err.count("\n") == 1
+
+
+def test_tokens_on_the_command_line(farm: CallFarm, own_folder: Path) -> None:
+    status, token, _ = farm("serve", "token", "add", "alice", "--tokens", "t.json")
+    assert status == 0 and token.startswith("farm_")
+    assert farm("serve", "token", "list", "--tokens", "t.json")[1].startswith("alice  since 20")
+    assert farm("serve", "token", "revoke", "alice", "--tokens", "t.json")[0] == 0
+    assert "nobody" in farm("serve", "token", "list", "--tokens", "t.json")[1]
+    assert farm("serve", "token", "revoke", "alice", "--tokens", "t.json")[0] == 2
