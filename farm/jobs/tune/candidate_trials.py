@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
 
 from farm.config.execution import Execution
 from farm.jobs.fleet.unit import OpenUnit, write_plan
+from farm.jobs.tune.pace import Pace
 from farm.jobs.tune.trials import MS_PER_S, UnitTrials
 from farm.workspace import TUNING
 from runtime.errors import DeadlineError, DeviceError, ProcessEndedError, UnsupportedError
@@ -25,11 +27,11 @@ WATCHED = (DeviceError, DeadlineError, ProcessEndedError)  # what a candidate ca
 
 @dataclasses.dataclass
 class CandidateTrials:
-    """Times candidates on a unit; `is_over` says when no further trial plan may begin.
+    """Times candidates on a unit as long as there is time: `left_s` says how many seconds, by the same `clock`.
 
     Attributes:
         ms: what is known: cost key -> ms, infinite where a launch fails or computes something wrong.
-        trials, device_s: what was measured anew, and the device time that took, builds included.
+        trials, device_s: what was measured anew, and the device time that took, builds and restarts included.
     """
 
     opened: OpenUnit
@@ -38,26 +40,46 @@ class CandidateTrials:
     execution: Execution
     name: str
     journal: Journal
-    is_over: Callable[[], bool]
+    left_s: Callable[[], float]
     ms: dict[str, float] = dataclasses.field(default_factory=dict)
+    clock: Callable[[], float] = monotonic
     trials: int = 0
     device_s: float = 0.0
+    pace: Pace = dataclasses.field(default_factory=Pace)
+
+    def is_over(self) -> bool:
+        """Whether no further candidate would be built and timed before the time is up."""
+        return not self.pace.fitting(self.left_s())
 
     def time(self, nodes: Sequence[CandidateNode]) -> None:
-        """Times the launches of some nodes that are not known yet; the halves apart where they fail together."""
-        if not nodes or self.is_over():
-            return None
+        """Times the launches of some nodes that are not known yet: the first ones, where not all fit into the time."""
+        waiting = list(nodes)
+        while waiting and (count := self.pace.fitting(self.left_s())):
+            self._time_together(waiting[:count])
+            del waiting[:count]
+
+    def _time_together(self, nodes: Sequence[CandidateNode]) -> None:
+        """In one trial plan; the halves apart where they fail together."""
         try:
             plan = candidate_plan(nodes, self.target, self.options)
         except UnsupportedError:
             return self._halves(nodes)
+        start_s = self.clock()
         try:
             self._time_plan(plan)
         except WATCHED as error:
             self.opened.session.respawn()
+            self._spend(len(nodes), start_s)
             if len(nodes) > 1:
                 return self._halves(nodes)
             self._condemn(plan, error)
+        else:
+            self._spend(len(nodes), start_s)
+
+    def _spend(self, nodes: int, start_s: float) -> None:
+        seconds = max(self.clock() - start_s, 0.0)
+        self.device_s += seconds
+        self.pace.note(nodes, seconds)
 
     def _halves(self, nodes: Sequence[CandidateNode]) -> None:
         if len(nodes) > 1:
@@ -68,8 +90,7 @@ class CandidateTrials:
     def _time_plan(self, plan: CandidatePlan) -> None:
         plan_file = TUNING.plan_file(f"{self.name}.candidates", self.opened.unit.abi, self.opened.unit.soc, "gpu")
         write_plan(plan.trials.plan, plan_file)
-        unit_trials = UnitTrials(self.opened, plan.trials, plan_file, execution=self.execution)
-        self.device_s += unit_trials.prepare_s
+        unit_trials = UnitTrials(self.opened, plan.trials, plan_file, self.clock, self.execution)
         for launch in unit_trials.launches:
             candidate = default_candidate(launch)
             if launch.key not in self.ms:  # whatever the time: its program is built, which is what takes long
@@ -105,5 +126,4 @@ class CandidateTrials:
         self.ms[key] = trial.typical_ns / NS_PER_MS
         if is_new:
             self.trials += 1
-            self.device_s += trial.device_s
             self.journal.add(kernel, key, candidate, trial)

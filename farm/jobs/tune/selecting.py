@@ -73,6 +73,10 @@ class Budget:
     proved_by_s: float = math.inf
     clock: Callable[[], float] = time.monotonic
 
+    def left_s(self, spent_s: float) -> float:
+        """What is left for measuring when so many device seconds are spent."""
+        return min(self.device_s - spent_s, self.measured_by_s - self.clock())
+
 
 @dataclasses.dataclass(frozen=True)
 class Chosen:
@@ -189,7 +193,7 @@ class Selecting:
                 execution,
                 self.prepared.name,
                 journal,
-                lambda: trials.device_s >= self.budget.device_s or self.budget.clock() >= self.budget.measured_by_s,
+                lambda: self.budget.left_s(trials.device_s),
                 dict(known.measured),
             )
             if journal.set_aside:
