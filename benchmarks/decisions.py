@@ -42,8 +42,8 @@ STEPS = (0.05, -0.05, 0.10, -0.10)
 AFTER = 14  # nights that a step is followed for
 SEEN = ("first", "three", "fourteen")
 SEEN_NIGHTS = dict(zip(SEEN, (1, 3, AFTER), strict=True))
-PART = (4, 6, 2, 4, 1, 2)  # of a world's volume: of duets, of history, of slow rules; series-years and steps of each
-PARTS = 50  # of each world
+PART, SLOW_PART = (2, 6), (2, 4)  # of a world's volume: series-years and steps, of most rules and of slow ones
+PARTS, SLOW_EVERY = 100, 20  # of each world; slow rules have a share in one of so many
 OTHERS_SHARE = 10  # of so many series the other rules see one: they are far enough off
 ODDITIES = (
     Scenario("a block twice as slow, 2 % of nights", spikes=0.02),
@@ -263,7 +263,8 @@ def _simulated_part(
     world, part = task
     if time.monotonic() > ends_s:
         return None
-    return world.name, part, measure(world, Volume(*PART, otava), 1_000_000 * seed + 1000 * part)
+    slow = SLOW_PART if part % SLOW_EVERY == 1 else (0, 0)
+    return world.name, part, measure(world, Volume(*PART, *slow, otava), 1_000_000 * seed + 1000 * part)
 
 
 def _worlds(named: Sequence[str]) -> list[World]:

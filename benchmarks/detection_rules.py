@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
@@ -62,6 +63,12 @@ class FarmUnit:
         self._series, self._new = series, EarlierHistory() if is_earlier else SeriesHistory()
         self._known, self._point = self._new, series.night(0)
         self._rules = EARLIER if is_earlier else RULES
+
+    def branched(self, series: SimulatedSeries) -> FarmUnit:
+        """A unit with the same past, whose nights to come are those of another series."""
+        branch = copy.copy(self)
+        branch._series = series
+        return branch
 
     def glance(self, number: int) -> None:
         """The night as it was measured first, without a judgement."""

@@ -19,6 +19,7 @@ Two units of one SoC share the scenario's changes; their noise, drifts and hot n
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable
 
@@ -144,6 +145,14 @@ class SimulatedSeries:
         drift = autoregressive(self._random, count, world.drift, world.coefficient)
         own = world.nights(self._random, count) * self._growth
         return np.asarray(drift + own + world.room(np.random.default_rng([seed, ROOM]), count))
+
+    def branched(self, scenario: Scenario) -> SimulatedSeries:
+        """The same series from here on, noise and all, but with another scenario: for steps after one history."""
+        branch = copy.copy(self)
+        branch._scenario, branch._random = scenario, copy.deepcopy(self._random)
+        branch._software = np.log(scenario.level(self.nights))
+        branch._level = self._level + branch._software - self._software
+        return branch
 
     def night(self, number: int) -> Point:
         """The first measurement of a night."""

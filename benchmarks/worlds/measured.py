@@ -7,18 +7,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from benchmarks.detection_rules import OTHERS, Alarm, Array, FarmUnit, farm_rule
-from benchmarks.duets import DuetLedger, MeasurePairs
+from benchmarks.detection_rules import OTHERS, Alarm, Array, farm_rule
 from benchmarks.otava_rule import ask
 from benchmarks.simulated_series import CHANGE_AT, Scenario, SimulatedSeries, World
-from farm.decision.judgement import Judgement
-from farm.decision.regression import needs_twin, twin_evidence
+from benchmarks.worlds.unit_pair import ALONE, DUET, DUET_TWIN, TWIN, Signs, UnitPair
 
 EARLIER, EARLIER_TWIN = "earlier, alone", "earlier, twin"
-ALONE, TWIN = "history alone", "history, twin"
-DUET, DUET_TWIN = "with duets, alone", "with duets, twin"
 FIXED, DIVISIVE, OTAVA = "fixed 10 %", "E-divisive", "apache-otava"
-RULES = (DUET, DUET_TWIN, ALONE, TWIN, EARLIER, EARLIER_TWIN, FIXED, DIVISIVE, OTAVA)
+UNIT_RULES = (DUET, DUET_TWIN, ALONE, TWIN)
+RULES = (*UNIT_RULES, EARLIER, EARLIER_TWIN, FIXED, DIVISIVE, OTAVA)
 YEAR, WEEK = 365, 7
 YOUNG_STEP = 10  # the night of a step in short series
 SIZES = (0.10, 0.05)
@@ -28,16 +25,16 @@ AFTER = 4  # nights of a step that are simulated: one may be without a figure
 
 NONE = (0, 0, 0)
 
-Signs = list[int]
 Rule = Callable[[int, World, Scenario, int], list[Signs]]  # of the series of a seed
 
 
 @dataclasses.dataclass(frozen=True)
 class Volume:
-    """How much is simulated of a world: series-years that do not change, series with a step of each size."""
+    """How much is simulated of a world: series-years that do not change, series with a step of each size.
 
-    duet_years: int
-    duet_series: int
+    Of a pair of units the steps come with its years. `series` is of the fixed rule, `slow_*` of the other ones.
+    """
+
     years: int
     series: int
     slow_years: int
@@ -74,9 +71,9 @@ class Count:
 def measure(world: World, volume: Volume, seed: int) -> dict[str, Count]:
     """The counts of all rules."""
     counts = {name: Count() for name in RULES}
-    _farm(world, volume, seed, counts)
+    _units(world, volume, seed, counts)
+    _earlier(world, volume, seed, counts)
     _plain(world, volume, seed, counts)
-    _duets(world, volume, seed, counts)
     return counts
 
 
@@ -94,78 +91,82 @@ def step_of(world: World, size: float, seed: int) -> Scenario:
     return Scenario(step=size if seed % 2 else -size, at=YOUNG_STEP if world.length < CHANGE_AT else CHANGE_AT)
 
 
-def _duets(world: World, volume: Volume, seed: int, counts: dict[str, Count]) -> None:
-    for each in range(seed, seed + _series(world, (volume.duet_years + 1) // 2)):
-        for name, signs, ledger in _duet_nights(_pair(world, Scenario(), each, world.length)):
-            _quiet(counts[name], signs)
-            counts[name].duets += ledger.counts["quiet_duets"]
-            counts[name].blocks += ledger.counts["busy"]
+def _units(world: World, volume: Volume, seed: int, counts: dict[str, Count]) -> None:
+    """Pairs of units that do not change; from some of their nights on, what would have changed is simulated beside."""
+    for each in range(seed, seed + _series(world, (volume.years + 1) // 2)):
+        units = _unit_pair(world, each)
+        told: dict[str, list[Signs]] = {rule: [[], []] for rule in UNIT_RULES}
+        for number in range(world.length):
+            if number in _step_nights(world):
+                _changes(units, number, each, counts)
+            for rule, signs in units.night(number).items():
+                for place, sign in enumerate(signs):
+                    told[rule][place].append(sign)
+        for rule, series in told.items():
+            for signs in series:
+                _quiet(counts[rule], signs)
+        for rule in (DUET, DUET_TWIN):
+            duets, blocks = units.spent(rule)
+            counts[rule].duets += duets
+            counts[rule].blocks += blocks
+
+
+def _unit_pair(world: World, seed: int) -> UnitPair:
+    series = [SimulatedSeries(world, Scenario(), seed, unit, world.length) for unit in range(2 + OTHER_UNITS)]
+    return UnitPair(series[:2], series[2:])
+
+
+def _step_nights(world: World) -> range:
+    return range(CHANGE_AT, world.length - RAMP.drift_nights, CHANGE_AT) or range(YOUNG_STEP, YOUNG_STEP + 1)
+
+
+def _changes(units: UnitPair, at: int, seed: int, counts: dict[str, Count]) -> None:
+    """Steps of each size, and once a ramp, that begin tonight."""
+    up = (seed + at // CHANGE_AT) % 2
     for size in SIZES:
-        for each in range(seed, seed + (volume.duet_series + 1) // 2):
+        scenario = Scenario(step=size if up else -size, at=at)
+        for rule, both in _followed(units, scenario, AFTER).items():
+            for signs in both:
+                _seen(counts[rule], size, [sign * scenario.step > 0 for sign in signs])
+    if at == CHANGE_AT:
+        for rule, both in _followed(units, RAMP, RAMP.drift_nights).items():
+            for signs in both:
+                _ramp(counts[rule], signs)
+
+
+def _followed(units: UnitPair, scenario: Scenario, nights: int) -> dict[str, list[Signs]]:
+    """What each rule tells in the nights after a change, of each unit; nights without a figure are left out."""
+    branch = units.branched(scenario)
+    told: dict[str, list[Signs]] = {rule: [[], []] for rule in UNIT_RULES}
+    for number in range(scenario.at, scenario.at + nights):
+        has = branch.has(number)
+        for rule, signs in branch.night(number).items():
+            for place in (place for place in range(2) if has[place]):
+                told[rule][place].append(signs[place])
+    return told
+
+
+def _earlier(world: World, volume: Volume, seed: int, counts: dict[str, Count]) -> None:
+    """The decision as it was, which needs the re-runs that it asked for itself."""
+    for each in range(seed, seed + _series(world, (volume.slow_years + 1) // 2)):
+        for name, both in zip((EARLIER, EARLIER_TWIN), _judged(world, Scenario(), each, world.length), strict=True):
+            for signs in both:
+                _quiet(counts[name], signs)
+    for size in SIZES:
+        for each in range(seed, seed + (volume.slow_series + 1) // 2):
             scenario = step_of(world, size, each)
-            pair = _pair(world, scenario, each + 500_000, scenario.at + AFTER)
-            for place, (name, signs, _) in enumerate(_duet_nights(pair)):
-                _stepped(counts[name], size, scenario, signs, pair[place % 2])
-    for each in range(seed, seed + volume.duet_series // 2 if world.length >= CHANGE_AT else seed):
-        for name, signs, _ in _duet_nights(_pair(world, RAMP, each + 700_000, CHANGE_AT + RAMP.drift_nights)):
-            _ramp(counts[name], signs)
+            nights = scenario.at + AFTER
+            for name, both in zip(
+                (EARLIER, EARLIER_TWIN), _judged(world, scenario, each + 500_000, nights), strict=True
+            ):
+                for unit, signs in enumerate(both):
+                    series = SimulatedSeries(world, scenario, each + 500_000, unit, nights)
+                    _stepped(counts[name], size, scenario, signs, series)
 
 
-def _pair(world: World, scenario: Scenario, seed: int, nights: int) -> list[SimulatedSeries]:
-    return [SimulatedSeries(world, scenario, seed, unit, nights) for unit in range(2)]
-
-
-def _duet_nights(pair: Sequence[SimulatedSeries]) -> list[tuple[str, Signs, DuetLedger]]:
-    """Each unit of a pair by itself, then each with the other's word: what its nights told, and spent."""
-    units = [FarmUnit(series) for series in pair]
-    ledgers = [DuetLedger(_pairs_of(series)) for series in (*pair, *pair)]
-    signs: list[Signs] = [[] for _ in ledgers]
-    for number in range(pair[0].nights):
-        own = [unit.measure(number) for unit in units]
-        again = [unit.alarm(judgement).again for unit, judgement in zip(units, own, strict=True)]
-        joint = [*own, *(_joint(unit, *both) for unit, both in zip(units, (own, own[::-1]), strict=True))]
-        for place, ledger in enumerate(ledgers):
-            told = ledger.night(number, own[place % 2], joint[place], again[place % 2])
-            signs[place].append(told.alarm)
-        for unit in units:
-            unit.end()
-    return list(zip((DUET, DUET, DUET_TWIN, DUET_TWIN), signs, ledgers, strict=True))
-
-
-def _joint(unit: FarmUnit, own: Judgement | None, other: Judgement | None) -> Judgement | None:
-    """A unit's judgement with its twin's evidence."""
-    if own is None or other is None or not needs_twin(own):
-        return own
-    return unit.judge(twin_evidence(other))
-
-
-def _pairs_of(series: SimulatedSeries) -> MeasurePairs:
-    return lambda number, against, count: [(1.0, ratio) for ratio in series.duet(number, against, count).tolist()]
-
-
-def _farm(world: World, volume: Volume, seed: int, counts: dict[str, Count]) -> None:
-    for names, is_earlier in (((ALONE, TWIN), False), ((EARLIER, EARLIER_TWIN), True)):
-        for each in range(seed, seed + _series(world, (volume.years + 1) // 2)):
-            for name, both in zip(names, _judged(world, Scenario(), each, world.length, is_earlier), strict=True):
-                for signs in both:
-                    _quiet(counts[name], signs)
-        for size in SIZES:
-            for each in range(seed, seed + (volume.series + 1) // 2):
-                scenario = step_of(world, size, each)
-                nights = scenario.at + AFTER
-                judged = _judged(world, scenario, each + 500_000, nights, is_earlier)
-                for name, both in zip(names, judged, strict=True):
-                    for unit, signs in enumerate(both):
-                        series = SimulatedSeries(world, scenario, each + 500_000, unit, nights)
-                        _stepped(counts[name], size, scenario, signs, series)
-
-
-def _judged(
-    world: World, scenario: Scenario, seed: int, nights: int, is_earlier: bool
-) -> tuple[list[Signs], list[Signs]]:
+def _judged(world: World, scenario: Scenario, seed: int, nights: int) -> tuple[list[Signs], list[Signs]]:
     pair = [SimulatedSeries(world, scenario, seed, unit, nights) for unit in range(2)]
-    others = [SimulatedSeries(world, Scenario(), seed, 2 + unit, nights) for unit in range(OTHER_UNITS)]
-    alone, twinned = farm_rule(pair, [] if is_earlier else others, is_earlier)
+    alone, twinned = farm_rule(pair, is_earlier=True)
     return _signs(alone), _signs(twinned)
 
 
@@ -219,7 +220,7 @@ def _plain_steps(
 
 
 def _most(volume: Volume) -> tuple[int, int]:
-    return volume.duet_years, volume.duet_series
+    return volume.years, volume.series
 
 
 def _series(world: World, years: int) -> int:
@@ -234,7 +235,15 @@ def _quiet(count: Count, signs: Sequence[int]) -> None:
 
 def _stepped(count: Count, size: float, scenario: Scenario, signs: Sequence[int], series: SimulatedSeries) -> None:
     """Nights without a figure do not count."""
-    told = [sign * scenario.step > 0 for night, sign in enumerate(signs) if night >= scenario.at and series.has(night)]
+    _seen(
+        count,
+        size,
+        [sign * scenario.step > 0 for night, sign in enumerate(signs) if night >= scenario.at and series.has(night)],
+    )
+
+
+def _seen(count: Count, size: float, told: Sequence[bool]) -> None:
+    """Whether a step was told in its first night, and within three."""
     seen = count.steps.setdefault(size, [0, 0, 0])
     seen[0] += any(told[:1])
     seen[1] += any(told[:3])
@@ -242,5 +251,6 @@ def _stepped(count: Count, size: float, scenario: Scenario, signs: Sequence[int]
 
 
 def _ramp(count: Count, signs: Sequence[int]) -> None:
-    count.change[0] += any(sign > 0 for sign in signs[CHANGE_AT:])
+    """Of the nights that it takes."""
+    count.change[0] += any(sign > 0 for sign in signs)
     count.change[1] += 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.worlds.measured import ALONE, DIVISIVE, DUET, DUET_TWIN, OTAVA, RULES, SIZES, Count
+from benchmarks.worlds.measured import DIVISIVE, OTAVA, RULES, SIZES, Count
+from benchmarks.worlds.unit_pair import ALONE, DUET, DUET_TWIN
 from farm.decision.controls import poisson_interval
 
 PAGE = Path(__file__).parents[2] / "docs" / "measurement.md"

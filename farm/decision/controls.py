@@ -49,7 +49,7 @@ def control_report(counts: Iterable[ControlCount | None]) -> ControlReport | Non
         return None
     per_week = NIGHTS_PER_WEEK * len(timed) / comparisons
     low, high = poisson_interval(alarms)
-    return ControlReport(comparisons, alarms, alarms * per_week, low * per_week, high * per_week)
+    return ControlReport(comparisons, alarms, alarms * per_week, low * per_week, high * per_week, len(timed))
 
 
 def compared_nights(series: int) -> int:

@@ -10,9 +10,10 @@ import pytest
 
 from benchmarks.otava_rule import ask
 from benchmarks.simulated_series import NIGHTS, Scenario, SimulatedSeries, World
-from benchmarks.worlds.measured import DUET, DUET_TWIN, EARLIER, OTAVA, Volume, false_alarms, measure
+from benchmarks.worlds.measured import EARLIER, OTAVA, Volume, false_alarms, measure
 from benchmarks.worlds.page import BEGIN, END, tables, written
 from benchmarks.worlds.results import Results
+from benchmarks.worlds.unit_pair import ALONE, DUET, DUET_TWIN
 from benchmarks.worlds.unseen import GROUND, UNSEEN
 from tuner.statistics import ratio_of_pairs
 
@@ -94,15 +95,23 @@ def test_a_duet_is_free_of_what_is_the_nights_own(name: str) -> None:
         assert found and found.low < ratio < found.high
 
 
+def test_a_branch_shares_the_noise_of_its_series_and_nothing_that_comes_later() -> None:
+    series = SimulatedSeries(BY_NAME["AR(1) 0.9"], Scenario(), 4, nights=70)
+    branch = series.branched(Scenario(step=0.1))
+    ratios = [np.divide(branch.night(night).runs, series.night(night).runs) for night in (59, 60)]
+    assert np.allclose(ratios[0], 1.0) and np.allclose(ratios[1], 1.1)
+
+
 def test_alarms_within_a_week_count_once() -> None:
     assert false_alarms([0, 1, 0, -1, 0, 0, 0, 0, 0, 0, 0, 1]) == 2
 
 
 def test_a_world_is_measured_and_its_tables_replace_those_of_the_page() -> None:
-    found = {"ground": measure(GROUND, Volume(1, 2, 0, 2, 0, 0, sys.executable), seed=1)}
+    found = {"ground": measure(GROUND, Volume(1, 2, 0, 2, sys.executable), seed=1)}
     assert found["ground"][DUET].years == found["ground"][DUET_TWIN].years == 2, "a pair of units is simulated"
     assert found["ground"][EARLIER].steps[0.10] == [2, 2, 2]
-    assert found["ground"][DUET].steps[0.10][2] == found["ground"][DUET_TWIN].steps[0.10][2] == 2
+    assert found["ground"][DUET].steps[0.10][2] == found["ground"][DUET_TWIN].steps[0.10][2] == 10, "after five pasts"
+    assert found["ground"][ALONE].steps[0.10][0] >= 8 and found["ground"][DUET].change == [2, 2]
     assert 0 < found["ground"][DUET].duets < found["ground"][DUET].blocks
     text = tables(found)
     assert written(f"before\n{BEGIN}old\n{END}after\n", text) == f"before\n{BEGIN}{text}{END}after\n"
@@ -110,7 +119,7 @@ def test_a_world_is_measured_and_its_tables_replace_those_of_the_page() -> None:
 
 
 def test_a_simulation_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    counts = measure(SHORT, Volume(0, 2, 0, 2, 0, 0, sys.executable), seed=1)
+    counts = measure(SHORT, Volume(0, 2, 0, 2, sys.executable), seed=1)
     for part in range(2):
         assert not Results(tmp_path / "worlds.jsonl").has(SHORT.name, part)
         Results(tmp_path / "worlds.jsonl").add(SHORT.name, part, counts)

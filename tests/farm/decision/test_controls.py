@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from scipy import stats
 
-from farm.decision.controls import estimate_false_alarms, poisson_interval
+from farm.decision.controls import ControlCount, control_report, estimate_false_alarms, poisson_interval
 from farm.rows.series import Case, Metric, Point, SeriesKey
 from tests.farm.decision.histories import STEADY, history, night
 
@@ -39,6 +39,13 @@ def test_a_real_level_shift_is_no_false_alarm() -> None:
     report = estimate_false_alarms(series([*history(30), *(night(run, 12.0) for run in range(30, 60))]))
     assert report
     assert report.alarms == 0
+
+
+def test_of_thousands_of_series_one_comparison_each_suffices() -> None:
+    """They show that not one in a hundred series gives a false alarm a week; of a few series they show nothing."""
+    many, few = (control_report([ControlCount(1, 0)] * count) for count in (10_000, 50))
+    assert many and many.suffices and many.high > 20
+    assert few and not few.suffices
 
 
 def test_too_few_nights_give_no_estimate() -> None:

@@ -65,7 +65,7 @@ def night(nights: int = 60, phones: Sequence[Phone] = PHONES, seed: int = 1) -> 
     )
     devices = [_device(phone, nights, drawn) for phone in phones]
     earlier = [dataclasses.replace(run, id=number, started=time_of(number - 1)) for number in range(nights - 1, 0, -1)]
-    return Night(run, "series", devices, ControlReport(5480, 2, 0.31, 0.04, 0.9), earlier)
+    return Night(run, "series", devices, ControlReport(5480, 2, 0.31, 0.04, 0.9, 200), earlier)
 
 
 def many(series: int, nights: int, seed: int = 1) -> Night:
