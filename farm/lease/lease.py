@@ -239,11 +239,6 @@ def _claim(transport: Transport, job: str, lock: str, terms: LeaseTerms, state: 
 
 
 def owner_name() -> str:
-    """This process's user and host, as a claim names them."""
-    return safe_text.word(f"{_user_name()}@{socket.gethostname()}")
-
-
-def owner_name() -> str:
     """Who works here, as others see it: `alice@lab`."""
     return safe_text.word(f"{_user_name()}@{socket.gethostname()}")
 
