@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from farm.serve.tokens import Tokens, digest
+from farm.serve.tokens import Tokens, token_digest
 
 COOKIE = "farm_session"
 SESSION_S = 12 * 3600.0
@@ -18,7 +18,7 @@ BEARER = "bearer "
 
 
 @dataclasses.dataclass
-class Session:
+class BrowserSession:
     """A browser that signed in; `csrf` stands in each of its forms, `said` is shown on its next page."""
 
     token_digest: str
@@ -32,7 +32,7 @@ class Sessions:
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, BrowserSession] = {}
 
     def begin(self, token: str) -> str:
         """The name of a new session, for a cookie; empty where the token is nobody's."""
@@ -42,19 +42,19 @@ class Sessions:
         live = {name: one for name, one in self._sessions.items() if one.expires > now}
         self._sessions = dict(list(live.items())[-MAX_SESSIONS + 1 :])
         name = secrets.token_urlsafe(32)
-        self._sessions[name] = Session(digest(token), now + SESSION_S)
+        self._sessions[name] = BrowserSession(token_digest(token), now + SESSION_S)
         return name
 
     def end(self, name: str) -> None:
         """Signs out."""
         self._sessions.pop(name, None)
 
-    def of(self, cookies: Mapping[str, str]) -> Session | None:
+    def of(self, cookies: Mapping[str, str]) -> BrowserSession | None:
         """The session of a browser; None where it has none, or its time is over."""
         found = self._sessions.get(cookies.get(COOKIE, ""))
         return found if found and found.expires > time.time() else None
 
-    def person(self, session: Session | None) -> str:
+    def person(self, session: BrowserSession | None) -> str:
         """Who signed in; empty where nobody did, or the token was revoked."""
         return self._tokens.person_of_digest(session.token_digest) if session else ""
 
@@ -64,7 +64,7 @@ class Sessions:
         return self._tokens.person(value[len(BEARER) :].strip()) if value.lower().startswith(BEARER) else ""
 
 
-def is_own_form(session: Session, sent: str) -> bool:
+def is_own_form(session: BrowserSession, sent: str) -> bool:
     """Whether a form was made for this session."""
     return hmac.compare_digest(session.csrf.encode(), sent.encode(errors="surrogateescape"))
 

@@ -18,7 +18,7 @@ from farm.report.write import PLOTLY
 from farm.serve import events, json_answers, page_answers
 from farm.serve.json_answers import answered
 from farm.serve.metrics import FarmCollector, exposition
-from farm.serve.page_answers import problem_page, shown
+from farm.serve.page_answers import page_endpoint, problem_page
 from farm.serve.security import SecurityMiddleware
 from farm.serve.service import FarmService
 
@@ -31,13 +31,13 @@ ASSETS = {
     PLOTLY: ("plotly", "package_data"),
 }
 PAGES: Sequence[BaseRoute] = (
-    Route("/", shown(page_answers.units)),
-    Route("/units/{name}", shown(page_answers.one_unit)),
-    Route("/runs", shown(page_answers.runs)),
-    Route("/night", shown(page_answers.night)),
-    Route("/history", shown(page_answers.history)),
-    Route("/reports", shown(page_answers.reports)),
-    Route("/artifacts", shown(page_answers.artifacts)),
+    Route("/", page_endpoint(page_answers.units)),
+    Route("/units/{name}", page_endpoint(page_answers.one_unit)),
+    Route("/runs", page_endpoint(page_answers.runs)),
+    Route("/night", page_endpoint(page_answers.night)),
+    Route("/history", page_endpoint(page_answers.history)),
+    Route("/reports", page_endpoint(page_answers.reports)),
+    Route("/artifacts", page_endpoint(page_answers.artifacts)),
     Route("/units/{name}/{action}", page_answers.change_unit, methods=["POST"]),
     Route("/sign-in", page_answers.sign_in, methods=["POST"]),
     Route("/sign-out", page_answers.sign_out, methods=["POST"]),

@@ -42,7 +42,7 @@ async def _changes(watcher: UnitWatcher, version: int, shown: Callable[[WatchedU
     """Events after a look, for as long as the client listens; what would say the same again is left out."""
     yield f"retry: {RETRY_MS}\n\n"
     told: dict[str, Any] = {}
-    before: list[object] = []
+    before: tuple[object, ...] = ()
     silent_s = 0.0
     while True:
         snapshot = watcher.snapshot
@@ -50,7 +50,7 @@ async def _changes(watcher: UnitWatcher, version: int, shown: Callable[[WatchedU
             fresh = {unit.report.unit.name: shown(unit) for unit in snapshot.changed_since(version)}
             changed = {name: value for name, value in fresh.items() if told.get(name) != value}
             told |= changed
-            version, others = snapshot.version, [list(snapshot.units), snapshot.error]
+            version, others = snapshot.version, (list(snapshot.units), snapshot.error)
             if changed or others != before:
                 yield _event(snapshot, changed)
                 before, silent_s = others, 0.0

@@ -17,7 +17,7 @@ from farm.report import charts, words
 from farm.report.lines import sparkline
 from farm.report.matrix import matrix
 from farm.safe_text import one_line
-from farm.serve.access import COOKIE, SESSION_S, Session, is_from_here, is_own_form
+from farm.serve.access import COOKIE, SESSION_S, BrowserSession, is_from_here, is_own_form
 from farm.serve.kept_results import artifact_file, readable_artifacts
 from farm.serve.rendering import render, unit_row
 from farm.serve.service import FarmService, http_status, service_of
@@ -28,7 +28,7 @@ MAX_CHARTS = 24
 Show = Callable[[FarmService, Request], tuple[str, Mapping[str, Any]]]
 
 
-def shown(show: Show) -> Callable[[Request], Response]:
+def page_endpoint(show: Show) -> Callable[[Request], Response]:
     """An endpoint that answers with a page, errors included."""
 
     def endpoint(request: Request) -> Response:
@@ -58,7 +58,7 @@ def _page(request: Request, template: str, values: Mapping[str, Any], status: in
     return HTMLResponse(render(template, {**common, **values}), status)
 
 
-def _person(service: FarmService, session: Session | None) -> str:
+def _person(service: FarmService, session: BrowserSession | None) -> str:
     try:
         return service.sessions.person(session)
     except FarmError:  # the file of tokens is damaged: reading goes on, changes say why they do not

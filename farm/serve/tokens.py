@@ -56,7 +56,7 @@ class Tokens:
             if name in kept:
                 raise ConfigError(f"{name} has a token; `farm serve token revoke {name}` ends it")
             added = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            self._write({**kept, name: KeptToken(sha256=digest(token), added=added)})
+            self._write({**kept, name: KeptToken(sha256=token_digest(token), added=added)})
         return token
 
     def revoke(self, name: str) -> None:
@@ -80,7 +80,7 @@ class Tokens:
 
     def person(self, token: str) -> str:
         """Whose token it is; empty where it is nobody's."""
-        return self.person_of_digest(digest(token))
+        return self.person_of_digest(token_digest(token))
 
     def person_of_digest(self, sha256: str) -> str:
         """Whose token has this digest now; empty where nobody's has. Takes as long whichever it is."""
@@ -99,6 +99,6 @@ class Tokens:
             file.write(_TokenFile(tokens=tokens).model_dump_json(indent=1).encode())
 
 
-def digest(token: str) -> str:
+def token_digest(token: str) -> str:
     """SHA-256 suffices for random texts of 256 bits: there is nothing to guess, and so nothing to slow down."""
     return hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest()
