@@ -242,7 +242,8 @@ _BINARY: Mapping[int, Callable[[Array, Array], Array]] = {
 
 def _binary(call: _Call) -> None:
     a, b = (_nest(call, name, f"{name}s", 4).astype(np.float64) for name in "ab")
-    values = _BINARY[call.defines["BINARY"]](a, b)
+    with np.errstate(divide="ignore", invalid="ignore"):  # lanes behind the last channel may be 0 / 0
+        values = _BINARY[call.defines["BINARY"]](a, b)
     y = _activated(values, call.defines["ACTIVATION"], call.floats["act_a"], call.floats["act_b"])
     _nest(call, "y", "ys", 4)[...] = y
 

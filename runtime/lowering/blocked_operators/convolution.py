@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from runtime.graph import Array, Graph, Node
 from runtime.kernels.blocked import BLOCKED_CONV2D, BLOCKED_DEPTHWISE, BLOCKED_WINOGRAD
-from runtime.kernels.spec import Kernel
+from runtime.kernels.spec import Kernel, ceil_div
 from runtime.layout.buffer import pack_rows
 from runtime.layout.winograd import transform_filter
 from runtime.lowering.activation import activation_code
@@ -21,8 +23,10 @@ from runtime.types import Storage
 FIRST_CHANNELS = 4
 # Neighbouring groups are computed as one, the filters between them zeros, where that wastes no more than this factor.
 _MOST_MERGED = 4
-# Winograd's transforms pay from so many channels on, and for images of at least one tile in each direction.
-_WINOGRAD_MIN_CHANNELS = 32
+# Winograd's transforms pay from so many channels on, and where so many tiles share the weights, which are four times as
+# many as a direct convolution reads: 7x7 and 8x8 images of many channels would wait for them.
+_WINOGRAD_MIN_CHANNELS = 16
+_WINOGRAD_MIN_TILES = 6
 _WINOGRAD_TILE = 4
 
 
@@ -94,7 +98,8 @@ def _is_winograd(conv: Convolution) -> bool:
     """Whether Winograd's algorithm serves, and was chosen, or has enough channels and pixels to gain as a rule."""
     chosen = conv.builder.options.cpu.winograd
     wide = min(conv.x_shape[1], conv.y_shape[1]) >= _WINOGRAD_MIN_CHANNELS
-    pays = wide and min(conv.y_shape[2:]) >= _WINOGRAD_TILE
+    tiles = math.prod(ceil_div(size, _WINOGRAD_TILE) for size in conv.y_shape[2:])
+    pays = wide and tiles >= _WINOGRAD_MIN_TILES and min(conv.y_shape[2:]) >= _WINOGRAD_TILE
     return serves_winograd(conv.builder.graph, conv.node) and (pays if chosen is None else conv.node.output in chosen)
 
 

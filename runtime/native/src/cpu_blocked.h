@@ -66,6 +66,17 @@ typedef struct {
     bool count_include_pad;
 } rt_blocked_rows;
 
+/* How the planes of an output are divided into turns, each some rows of one plane. Where planes are large, rows are the
+ * slowest index: a worker has the same part of the image in every layer. A value. */
+typedef struct {
+    int64_t planes, rows, rows_per_turn, turns_per_plane;
+} rt_plane_turns;
+
+/* The rows of one turn. A value. */
+typedef struct {
+    int64_t plane, first_row, end_row;
+} rt_plane_turn;
+
 /* One Winograd tile of one block: `alpha` x `alpha` inputs at (top, left), or as many sums for its outputs, which lie
  * `step` elements apart in `domain`. A value. */
 typedef struct {
@@ -111,6 +122,13 @@ static inline rt_tap_range rt_taps_inside(int64_t start, int64_t k, int64_t dil,
     }
     return (rt_tap_range){first, end < k ? end : k};
 }
+
+/* Divides `planes` planes of height x width. */
+rt_plane_turns rt_plane_turns_divide(const rt_workers *workers, int64_t planes, int64_t height, int64_t width);
+static inline uint32_t rt_plane_turns_count(const rt_plane_turns *all) {
+    return (uint32_t)(all->planes * all->turns_per_plane);
+}
+rt_plane_turn rt_plane_turn_at(const rt_plane_turns *all, uint32_t turn);
 
 /* Any activation but a clamp, of stored values, in place; nothing for a clamp. */
 void rt_stored_activate(float *values, uint64_t count, uint32_t activation, float a, float b);

@@ -30,6 +30,25 @@ void rt_stored_activate(float *values, uint64_t count, uint32_t activation, floa
     for (uint64_t i = 0; i < count; i++) values[i] = rt_activate(activation, values[i], a, b);
 }
 
+/* Pixels of a plane from which on it is divided, as convolutions divide such an image, and of a turn. */
+enum { DIVIDED_PIXELS = 400, PIXELS_PER_TURN = 784 };
+
+rt_plane_turns rt_plane_turns_divide(const rt_workers *workers, int64_t planes, int64_t height, int64_t width) {
+    uint64_t count = rt_workers_count(workers), pixels = (uint64_t)height * (uint64_t)width;
+    uint64_t turns = pixels < DIVIDED_PIXELS ? 1 : rt_ceil_div(rt_ceil_div(pixels, PIXELS_PER_TURN), count) * count;
+    rt_plane_turns all = {.planes = planes, .rows = height};
+    all.rows_per_turn = (int64_t)rt_ceil_div((uint64_t)height, turns);
+    all.turns_per_plane = (int64_t)rt_ceil_div((uint64_t)height, (uint64_t)all.rows_per_turn);
+    return all;
+}
+
+rt_plane_turn rt_plane_turn_at(const rt_plane_turns *all, uint32_t turn) {
+    rt_plane_turn own = {.plane = turn % all->planes, .first_row = turn / all->planes * all->rows_per_turn};
+    int64_t end = own.first_row + all->rows_per_turn;
+    own.end_row = end < all->rows ? end : all->rows;
+    return own;
+}
+
 bool rt_block_is_known(const rt_cpu_call *call) { return call->codes.block == 8 || call->codes.block == 16; }
 
 uint64_t rt_blocked_elements(uint64_t images, uint64_t channels, uint64_t pixels, uint32_t block) {

@@ -82,18 +82,20 @@ static const char *conv_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
 
 /* --- division --- */
 
-/* Divides by pixels first; blocks of channels are split only where that leaves workers without a turn. Workers find
- * equal shares where turns are few. */
+/* Divides by pixels first; blocks of channels are split only where that leaves workers without a turn, and pixels again
+ * where the blocks are too few for equal shares. */
 static void turns_divide(division *all) {
     const rt_conv_dims *d = &all->d;
     uint64_t workers = rt_workers_count(all->workers), wanted = workers > 1 ? workers * TURNS_PER_WORKER : 1;
     all->pixels = (uint64_t)d->out_h * (uint64_t)d->out_w;
     uint64_t turns = rt_ceil_div(all->pixels, pixels_per_turn((uint64_t)d->in_c));
-    if (turns > workers) turns = rt_ceil_div(turns, workers) * workers;
+    all->passes = rt_ceil_div((uint64_t)all->out_blocks, all->kernels->blocks);
+    uint64_t most = all->passes * turns * (uint64_t)d->batch * (uint64_t)d->groups;
+    if (turns > workers || (most < wanted && most % workers != 0)) turns = rt_ceil_div(turns, workers) * workers;
+    turns = smaller(turns, rt_ceil_div(all->pixels, all->kernels->pixels));
     all->pixels_per_turn = rt_ceil_div(all->pixels, turns);
     all->pixel_turns = rt_ceil_div(all->pixels, all->pixels_per_turn);
     uint64_t others = all->pixel_turns * (uint64_t)d->batch * (uint64_t)d->groups;
-    all->passes = rt_ceil_div((uint64_t)all->out_blocks, all->kernels->blocks);
     all->block_turns = smaller(rt_ceil_div(wanted, others), all->passes);
 }
 

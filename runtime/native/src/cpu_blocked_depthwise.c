@@ -12,14 +12,14 @@ typedef struct {
 } depthwise_dims;
 
 enum { X, W, B, RESIDUAL, Y };
-enum { PIXELS_PER_TURN = 784 };
 
 /* What all turns share. */
 typedef struct {
     const rt_cpu_call *call;
     const rt_blocked_kernels *kernels;
     rt_blocked_window window;
-    int64_t blocks, rows_per_turn, turns_per_plane;
+    rt_plane_turns turns;
+    int64_t blocks;
 } job;
 
 static depthwise_dims dims_read(const rt_cpu_call *call) {
@@ -54,7 +54,8 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
     const job *all = context;
     const rt_cpu_call *call = all->call;
     const rt_blocked_window *window = &all->window;
-    int64_t plane = turn / all->turns_per_plane, lanes = call->codes.block, channel = plane % all->blocks * lanes;
+    rt_plane_turn own = rt_plane_turn_at(&all->turns, turn);
+    int64_t plane = own.plane, lanes = call->codes.block, channel = plane % all->blocks * lanes;
     (void)worker;
     rt_blocked_rows rows = {
         .window = window,
@@ -62,13 +63,12 @@ static void turn_run(const void *context, uint32_t turn, uint32_t worker) {
         .weights = call->tensors[W].data + channel * window->k_h * window->k_w,
         .bias = call->tensors[B].data + channel,
         .y = call->tensors[Y].data + plane * window->out_h * window->out_w * lanes,
-        .first_row = turn % all->turns_per_plane * all->rows_per_turn,
+        .first_row = own.first_row,
+        .end_row = own.end_row,
         .activation = call->codes.activation,
         .a = call->floats[0],
         .b = call->floats[1],
     };
-    int64_t end = rows.first_row + all->rows_per_turn;
-    rows.end_row = end < window->out_h ? end : window->out_h;
     if (call->codes.residual) {
         rows.residual = call->tensors[RESIDUAL].data + plane * window->out_h * window->out_w * lanes;
     }
@@ -83,10 +83,9 @@ static void depthwise_run(const rt_cpu_call *call, rt_workers *workers) {
         .window = {d.in_h, d.in_w, d.out_h, d.out_w, d.k_h, d.k_w, d.stride_h, d.stride_w, d.pad_t, d.pad_l, d.dil_h,
                    d.dil_w},
         .blocks = (int64_t)rt_ceil_div((uint64_t)d.channels, call->codes.block),
-        .rows_per_turn = (int64_t)rt_ceil_div(PIXELS_PER_TURN, (uint64_t)d.out_w),
     };
-    all.turns_per_plane = (int64_t)rt_ceil_div((uint64_t)d.out_h, (uint64_t)all.rows_per_turn);
-    rt_workers_run(workers, (uint32_t)(d.batch * all.blocks * all.turns_per_plane), turn_run, &all);
+    all.turns = rt_plane_turns_divide(workers, d.batch * all.blocks, d.out_h, d.out_w);
+    rt_workers_run(workers, rt_plane_turns_count(&all.turns), turn_run, &all);
 }
 
 const rt_cpu_operator rt_cpu_blocked_depthwise = {

@@ -1,4 +1,4 @@
-/* blocked_pool and blocked_global_pool: a turn is one output plane, or one block of averages. */
+/* blocked_pool and blocked_global_pool: a turn is a range of rows of one output plane, or one block of averages. */
 #include <stddef.h>
 #include <string.h>
 
@@ -16,6 +16,13 @@ typedef struct {
 } global_dims;
 
 enum { X, Y };
+
+/* What all turns of a pool share. */
+typedef struct {
+    const rt_cpu_call *call;
+    pool_dims d;
+    rt_plane_turns turns;
+} job;
 
 static pool_dims pool_read(const rt_cpu_call *call) {
     pool_dims dims;
@@ -46,7 +53,7 @@ static const char *pool_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
     uint64_t images = (uint64_t)d.batch, channels = (uint64_t)d.channels;
     uint64_t x = rt_blocked_elements(images, channels, rt_product((uint64_t)d.in_h, (uint64_t)d.in_w), block);
     uint64_t y = rt_blocked_elements(images, channels, rt_product((uint64_t)d.out_h, (uint64_t)d.out_w), block);
-    if (planes(call, d.batch, d.channels) > UINT32_MAX) return "too many pixels";
+    if (y / block > UINT32_MAX) return "too many pixels";
     if (!rt_flat_fits(&call->tensors[X], x)) return "the input exceeds its pool";
     if (!rt_flat_fits(&call->tensors[Y], y)) return "the output exceeds its pool";
     needs->work = rt_product(y, rt_product((uint64_t)d.k_h, (uint64_t)d.k_w));
@@ -54,17 +61,20 @@ static const char *pool_check(const rt_cpu_call *call, rt_cpu_needs *needs) {
 }
 
 static void pool_turn(const void *context, uint32_t turn, uint32_t worker) {
-    const rt_cpu_call *call = context;
-    pool_dims d = pool_read(call);
+    const job *all = context;
+    const rt_cpu_call *call = all->call;
+    const pool_dims d = all->d;
+    rt_plane_turn own = rt_plane_turn_at(&all->turns, turn);
     int64_t lanes = call->codes.block;
     const rt_blocked_window window = {d.in_h,     d.in_w,     d.out_h, d.out_w, d.k_h,   d.k_w,
                                       d.stride_h, d.stride_w, d.pad_t, d.pad_l, d.dil_h, d.dil_w};
     (void)worker;
     const rt_blocked_rows rows = {
         .window = &window,
-        .x = call->tensors[X].data + (int64_t)turn * d.in_h * d.in_w * lanes,
-        .y = call->tensors[Y].data + (int64_t)turn * d.out_h * d.out_w * lanes,
-        .end_row = d.out_h,
+        .x = call->tensors[X].data + own.plane * d.in_h * d.in_w * lanes,
+        .y = call->tensors[Y].data + own.plane * d.out_h * d.out_w * lanes,
+        .first_row = own.first_row,
+        .end_row = own.end_row,
         .pooling = call->codes.pool,
         .count_include_pad = d.count_include_pad != 0,
     };
@@ -73,7 +83,9 @@ static void pool_turn(const void *context, uint32_t turn, uint32_t worker) {
 
 static void pool_run(const rt_cpu_call *call, rt_workers *workers) {
     pool_dims d = pool_read(call);
-    rt_workers_run(workers, (uint32_t)planes(call, d.batch, d.channels), pool_turn, call);
+    job all = {.call = call, .d = d};
+    all.turns = rt_plane_turns_divide(workers, (int64_t)planes(call, d.batch, d.channels), d.out_h, d.out_w);
+    rt_workers_run(workers, rt_plane_turns_count(&all.turns), pool_turn, &all);
 }
 
 /* The output is row-major: [batch][channels], without the lanes behind the last channel. */

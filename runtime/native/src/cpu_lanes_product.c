@@ -59,6 +59,13 @@ INLINE void channels_add(lanes sum[PIXELS][BLOCKS * PARTS], const float *const *
     }
 }
 
+/* Whether all pixels of a tap lie in the padding. */
+INLINE bool tap_is_outside(const rt_blocked_tile *tile, const float *const *rows, int pixels) {
+    bool outside = true;
+    UNROLLED for (int p = 0; p < pixels; p++) outside &= rows[p] == tile->zeros;
+    return outside;
+}
+
 /* A tile of constant size. */
 INLINE void tile_compute(const rt_blocked_tile *tile, int pixels, int blocks) {
     lanes sum[PIXELS][BLOCKS * PARTS];
@@ -67,6 +74,7 @@ INLINE void tile_compute(const rt_blocked_tile *tile, int pixels, int blocks) {
         const float *const *rows = tile->rows + t * RT_BLOCKED_PIXELS;
         const float *w = tile->weights + t * tile->tap_stride;
         int64_t offset = tile->offset;
+        if (tap_is_outside(tile, rows, pixels)) continue;
         for (uint32_t c = 0; c < tile->channels; c += RT_BLOCK, offset += tile->plane, w += RT_BLOCK * RT_BLOCK) {
             const float *x[PIXELS];
             uint32_t count = tile->channels - c < RT_BLOCK ? tile->channels - c : RT_BLOCK;

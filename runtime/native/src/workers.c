@@ -1,4 +1,5 @@
-/* A loop is announced by raising `generation`; the turns are dealt by a counter. Threads spin before they sleep,
+/* A loop is announced by raising `generation`. Each worker has a range of the turns, the same part in every loop, so that
+ * it finds in its caches what it wrote in the loop before; then it helps the others. Threads spin before they sleep,
  * because loops follow each other within microseconds: long during a run, when the next loop is sure to come, and a
  * little elsewhere, when the cores may be somebody else's. A thread that sleeps takes 50 us and more to come back. */
 #include "workers.h"
@@ -12,7 +13,7 @@
 #include "allocation.h"
 #include "errors.h"
 
-enum { SPINS = 2000, SPINS_IN_RUN = 50000 };
+enum { SPINS = 2000, SPINS_IN_RUN = 50000, CACHE_LINE_BYTES = 64 };
 
 /* One worker; the first has no thread of its own. */
 typedef struct {
@@ -21,6 +22,9 @@ typedef struct {
     uint32_t index;
     int32_t id; /* the kernel's number of the thread */
     void *scratch;
+    /* Its next turn and the end of its turns; whoever has nothing to do takes from them, too. */
+    _Alignas(CACHE_LINE_BYTES) atomic_uint next;
+    uint32_t end;
 } worker;
 
 struct rt_workers {
@@ -35,13 +39,11 @@ struct rt_workers {
     atomic_uint ready; /* threads that are on their cores */
     atomic_uint generation;
     atomic_uint active; /* threads that have not finished the loop */
-    atomic_uint next;
     atomic_bool stopping;
     atomic_bool in_run; /* between enter and leave */
     /* the loop: written before it is announced, and not until all have finished */
     rt_turn *turn;
     const void *context;
-    uint32_t turns;
 };
 
 /* --- threads --- */
@@ -61,12 +63,23 @@ static inline bool spins_on(const rt_workers *pool, int spins) {
     return spins < (in_run ? SPINS_IN_RUN : SPINS);
 }
 
-/* Takes turns until none is left. */
+/* Divides the turns into ranges that follow each other. Relaxed: loop_announce publishes them with the generation. */
+static void turns_deal(rt_workers *pool, uint64_t turns) {
+    for (uint64_t i = 0; i < pool->count; i++) {
+        atomic_store_explicit(&pool->workers[i].next, (uint32_t)(turns * i / pool->count), memory_order_relaxed);
+        pool->workers[i].end = (uint32_t)(turns * (i + 1) / pool->count);
+    }
+}
+
+/* Takes turns until none is left: first the worker's own, then those of the workers after it. */
 static void turns_take(rt_workers *pool, uint32_t index) {
-    for (;;) {
-        uint32_t turn = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
-        if (turn >= pool->turns) return;
-        pool->turn(pool->context, turn, index);
+    for (uint32_t i = 0; i < pool->count; i++) {
+        worker *from = &pool->workers[(index + i) % pool->count];
+        for (;;) {
+            uint32_t turn = atomic_fetch_add_explicit(&from->next, 1, memory_order_relaxed);
+            if (turn >= from->end) break;
+            pool->turn(pool->context, turn, index);
+        }
     }
 }
 
@@ -135,9 +148,7 @@ void rt_workers_run(rt_workers *pool, uint32_t count, rt_turn *turn, const void 
     }
     pool->turn = turn;
     pool->context = context;
-    pool->turns = count;
-    /* Relaxed: loop_announce publishes these with the generation. */
-    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+    turns_deal(pool, count);
     atomic_store_explicit(&pool->active, pool->started, memory_order_relaxed);
     loop_announce(pool);
     turns_take(pool, 0);
@@ -186,7 +197,7 @@ rt_status rt_workers_start(rt_workers **workers, uint32_t threads, const rt_core
     pthread_cond_init(&pool->finished, NULL);
     pool->cores = *cores;
     pool->count = threads ? threads : rt_cores_count(cores);
-    pool->workers = rt_memory_allocate(pool->count, sizeof *pool->workers);
+    pool->workers = rt_memory_allocate_aligned(pool->count, sizeof *pool->workers);
     if (pool->workers != NULL && threads_start(pool)) return RT_OK;
     rt_workers_stop(pool);
     *workers = NULL;
@@ -203,7 +214,7 @@ void rt_workers_stop(rt_workers *pool) {
     pthread_mutex_destroy(&pool->mutex);
     pthread_cond_destroy(&pool->announced);
     pthread_cond_destroy(&pool->finished);
-    rt_memory_free(pool->workers);
+    rt_memory_free_aligned(pool->workers);
     rt_memory_free(pool);
 }
 
