@@ -147,9 +147,14 @@ def wait_until(holds: Callable[[], Any], what: str) -> Any:
     raise AssertionError(f"never: {what}")
 
 
+def listed_jobs(farm: CallFarm) -> list[Any]:
+    """All jobs; none where the scheduler has no time to answer, so that it is asked again."""
+    jobs: list[Any] = json.loads(farm("jobs", "list", "--json")[1]).get("jobs", [])
+    return jobs
+
+
 def running_jobs(farm: CallFarm) -> list[Any]:
-    jobs = json.loads(farm("jobs", "list", "--json")[1])["jobs"]
-    return [job for job in jobs if any(task["state"] == "running" for task in job["tasks"])]
+    return [job for job in listed_jobs(farm) if any(task["state"] == "running" for task in job["tasks"])]
 
 
 @pytest.mark.usefixtures("folder")
@@ -255,7 +260,7 @@ def test_an_interrupted_job_gives_its_unit_back_and_a_nightly_one_waits(farm: Ca
 
 
 def _with_tasks(farm: CallFarm) -> int:
-    return sum(bool(job["tasks"]) for job in json.loads(farm("jobs", "list", "--json")[1])["jobs"])
+    return sum(bool(job["tasks"]) for job in listed_jobs(farm))
 
 
 def test_a_worker_of_another_farm_is_refused_by_name(cluster: TestCluster) -> None:
