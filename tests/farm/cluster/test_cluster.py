@@ -281,7 +281,8 @@ def test_a_worker_of_a_name_that_is_taken_is_refused(cluster: TestCluster, tmp_p
 DEVICES = """devices:
   {name}:
     transport: adb
-    serial: 127.0.0.1:{phone}
+    address: 127.0.0.1
+    port: {phone}
     adb_server: {server}
     target_abis: [host]
     target_socs: [sdm845]
