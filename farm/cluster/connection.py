@@ -14,7 +14,7 @@ from farm.cluster import certificates
 from farm.cluster.address import ClusterAddress
 from runtime.errors import ConfigError, JobError
 
-CONNECT_S = 10.0
+CONNECT_S = 20.0
 WORKER_TTL = "120s"  # a network that is cut for a minute loses no unit
 KEPT_EVENTS = 200
 NO_PAGE: dict[str, Any] = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}

@@ -66,8 +66,9 @@ class Service:
 
     def _read(self) -> None:
         assert self.process.stdout
-        for line in self.process.stdout:
-            self._said.put(line.strip())
+        with self.process.stdout as lines:
+            for line in lines:
+                self._said.put(line.strip())
         self._said.put(None)
 
 
@@ -138,6 +139,12 @@ def start_command(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(program, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+def end(process: subprocess.Popen[str]) -> None:
+    """Ends a command, if it has not, and closes its pipes."""
+    with process:
+        process.kill()
+
+
 def wait_until(holds: Callable[[], Any], what: str) -> Any:
     deadline_s = time.monotonic() + STARTED_S
     while time.monotonic() < deadline_s:
@@ -147,9 +154,14 @@ def wait_until(holds: Callable[[], Any], what: str) -> Any:
     raise AssertionError(f"never: {what}")
 
 
+def listed_jobs(farm: CallFarm) -> list[Any]:
+    """All jobs; none where the scheduler has no time to answer, so that it is asked again."""
+    jobs: list[Any] = json.loads(farm("jobs", "list", "--json")[1]).get("jobs", [])
+    return jobs
+
+
 def running_jobs(farm: CallFarm) -> list[Any]:
-    jobs = json.loads(farm("jobs", "list", "--json")[1])["jobs"]
-    return [job for job in jobs if any(task["state"] == "running" for task in job["tasks"])]
+    return [job for job in listed_jobs(farm) if any(task["state"] == "running" for task in job["tasks"])]
 
 
 @pytest.mark.usefixtures("folder")
@@ -226,7 +238,7 @@ def test_jobs_are_listed_shown_and_cancelled(farm: CallFarm) -> None:
         _, err = process.communicate(timeout=STARTED_S)
         assert process.returncode == 1 and f"(`farm jobs cancel {job['id']}`)" in err
     finally:
-        process.kill()
+        end(process)
     assert farm("run", "tiny.yml", "--device", "alpha", "--wait", "20", "--round", "1")[0] == 0, "the unit is free"
 
 
@@ -251,11 +263,11 @@ def test_an_interrupted_job_gives_its_unit_back_and_a_nightly_one_waits(farm: Ca
         assert others[0].returncode == 0
     finally:
         for process in (first, *others):
-            process.kill()
+            end(process)
 
 
 def _with_tasks(farm: CallFarm) -> int:
-    return sum(bool(job["tasks"]) for job in json.loads(farm("jobs", "list", "--json")[1])["jobs"])
+    return sum(bool(job["tasks"]) for job in listed_jobs(farm))
 
 
 def test_a_worker_of_another_farm_is_refused_by_name(cluster: TestCluster) -> None:
@@ -263,20 +275,21 @@ def test_a_worker_of_another_farm_is_refused_by_name(cluster: TestCluster) -> No
     worker = cluster.start_worker("gamma", older)
     line = worker.wait_for("error:")
     assert f"the scheduler is of farm {package.__version__}, host gamma of 0.0.1; install the same" in line
-    assert worker.end() == 2
+    assert worker.process.wait(STARTED_S) == 2
 
 
 def test_a_worker_of_a_name_that_is_taken_is_refused(cluster: TestCluster, tmp_path: Path) -> None:
     arguments = ["worker", "--scheduler", cluster.url, "--name", "alpha", "--certificates", str(cluster.folder / "ca")]
     worker = Service(arguments, tmp_path)
     assert "'host alpha' is offered in the cluster already" in worker.wait_for("error:")
-    assert worker.end() == 2
+    assert worker.process.wait(STARTED_S) == 2
 
 
 DEVICES = """devices:
   {name}:
     transport: adb
-    serial: 127.0.0.1:{phone}
+    address: 127.0.0.1
+    port: {phone}
     adb_server: {server}
     target_abis: [host]
     target_socs: [sdm845]
@@ -312,7 +325,7 @@ def test_phones_of_two_hosts_one_of_which_dies(
         assert (process.returncode, row.status, row.unit != task["unit"]) == (0, "ok", True), err
         wait_until(lambda: not farmrt_processes(phones[dying]), "the dead host's job has ended")
     finally:
-        process.kill()
+        end(process)
 
 
 def test_units_come_and_go_and_the_scheduler_returns(plain: TestCluster) -> None:
