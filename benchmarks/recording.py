@@ -20,10 +20,10 @@ Program = tuple[str, str, tuple[int, ...], str]
 
 
 class Recording:
-    """Launches with their recorded candidates; calling it replays a trial.
+    """Launches with their recorded candidates; calling it replays a trial, with the default in turns as on a unit.
 
     Args:
-        noise: what each replayed time is multiplied by, drawn anew.
+        noise: what each replayed time of a candidate is multiplied by, drawn anew; the default beside it has none.
 
     Attributes:
         launches: in the order of the model.
@@ -86,10 +86,15 @@ class Recording:
 
     def __call__(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
         build_s = self._build(launch, candidate)
+        default = space.default_candidate(launch)
+        ns = tuple(time * self._noise() for time in self._times(launch, candidate, reps))
+        own_ns = self._times(launch, default, reps) if ns and candidate != default else ()
+        device_s = build_s + self._overhead_s[launch.key] + (sum(ns) + sum(own_ns)) * 1e-9
+        return Trial(TrialStatus.OK if ns else TrialStatus.FAILED, ns, device_s, build_s, 0.0, 1.0, own_ns=own_ns)
+
+    def _times(self, launch: TrialLaunch, candidate: Candidate, reps: int) -> tuple[float, ...]:
         samples = self.samples[launch.key][candidate]
-        ns = tuple(samples[index % len(samples)] * self._noise() for index in range(reps)) if samples else ()
-        device_s = build_s + self._overhead_s[launch.key] + sum(ns) * 1e-9
-        return Trial(TrialStatus.OK if ns else TrialStatus.FAILED, ns, device_s, build_s, 0.0, 1.0)
+        return tuple(samples[index % len(samples)] for index in range(reps)) if samples else ()
 
     def _build(self, launch: TrialLaunch, candidate: Candidate) -> float:
         program = self._program(launch, candidate)

@@ -19,6 +19,7 @@ _LEAST_REPS, _MOST_REPS = 3, 10
 _TRIAL_NS = 2e6  # repetitions aim at so much time, so that short launches are averaged and long ones stay cheap
 _LONG_BUILD_S = 0.25
 _NEAR = math.log(1.15)  # a variant so near to a launch's best may be it with another local size
+_HEAVIEST = 4  # tasks on which a program shows whether the others need to be timed with it
 _HOPELESS = math.log(2.5)  # a program so far behind on one launch is not tried on the others
 _BEHIND_ELSEWHERE = math.log(1.4)  # nor is a variant built for a launch that is so far behind on all others
 
@@ -73,15 +74,27 @@ class Family:
         """The kernel's name."""
         return self.tasks[0].launch.kernel.name
 
+    @property
+    def units(self) -> int:
+        """Units that time at the same time."""
+        return self._runner.pool.size
+
+    @property
+    def build_s(self) -> float:
+        """What a trial takes that builds a program; 0 as long as there was none."""
+        return self._runner.build_s
+
     def time_on(self, candidate: Candidate, tasks: Sequence[TuningTask], give_up: bool = True) -> None:
         """Times a program on the tasks that have it and were not timed with it, the heaviest first.
 
-        With `give_up`, ends at the first task where it is hopeless.
+        With `give_up`, ends at the first task where it is hopeless, or when it is near the best on no heavy one.
         """
+        gaps: list[float] = []
         for task in tasks:
             if self._is_open(task, candidate) and self._is_worth_it(task, candidate):
                 timed_trial(task.launch, candidate, self._runner, self.ranking)
-                if give_up and self.ranking.gap(task.key, candidate) > _HOPELESS:
+                gaps.append(self.ranking.gap(task.key, candidate))
+                if give_up and (gaps[-1] > _HOPELESS or (len(gaps) >= _HEAVIEST and min(gaps) > _NEAR)):
                     break
         self._on_program()
 
@@ -112,9 +125,9 @@ class Family:
         return self._runner.is_suspect(self.name, variant)
 
     @property
-    def builds_each_size(self) -> bool:
-        """Whether each local size costs a build."""
-        return self._runner.builds_each_size
+    def sizes_are_free(self) -> bool:
+        """Whether further local sizes cost no build, or that is still to be seen."""
+        return not self._runner.builds_each_size or not self._runner.knows_builds
 
     def is_promising(self, variant: Variant, tasks: Sequence[TuningTask]) -> bool:
         """Whether a variant is nearly the best of some task."""

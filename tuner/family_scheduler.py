@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from tuner.family import Family
+from tuner.halving import VARIANTS_A_TURN
 from tuner.trial_runner import TrialRunner
 
 _FIRST_GAIN = 0.3  # of a family's time: what its first rung is expected to save
@@ -43,12 +44,14 @@ class _ScheduledFamily:
         self._rungs = strategy.explore(family)
         self._runner = runner
         self._expected_ns = _FIRST_GAIN * family.time_ns
-        self._cost_s = _PROGRAM_S * max(len(family.variants(task)) for task in family.tasks)
+        variants = max(len(family.variants(task)) for task in family.tasks)
+        self._programs = min(variants, VARIANTS_A_TURN)
+        self._cost_s: float | None = None
 
     @property
     def gain_per_device_second(self) -> float:
         """Time of the models, in ns, that the next rung is expected to save for each second of device time."""
-        return self._expected_ns / self._cost_s
+        return self._expected_ns / (self._cost_s or self._programs * (self.family.build_s or _PROGRAM_S))
 
     def explore_rung(self) -> bool:
         """Explores one rung and updates the expectation; False when there was none left."""

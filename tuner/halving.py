@@ -10,11 +10,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from runtime.kernels.spec import Variant
 from tuner.family import Family, TuningTask
 
+VARIANTS_A_TURN = 4  # so many are tried before other kernels may have their turn
 _FREE_SIZES = 3  # times the local sizes, where they cost no build
 
 
@@ -32,17 +33,33 @@ class Halving:
     last: int
 
     def explore(self, family: Family) -> Iterator[None]:
-        """Searches a family, a rung at a time."""
-        alive = {task.key: family.variants(task) for task in family.tasks}
-        count = self.first
-        while count <= self.last:
-            family.in_parallel(
-                functools.partial(_try_some, family, variant, tasks, count)
-                for variant, tasks in _by_variant(family, alive)
-            )
-            alive = {task.key: self._survivors(family, task, alive[task.key]) for task in family.tasks}
-            count *= 2
+        """Searches a family, a few variants of a rung at a time.
+
+        Variants are in order of promise: a turn without one that is near any launch's best ends the first rung. What is
+        left then waits until those that were tried have had their local sizes.
+        """
+        waiting = {task.key: family.variants(task) for task in family.tasks}
+        while any(waiting.values()):
+            alive, count = waiting, self.first
+            while count <= self.last:
+                left = yield from self._rung(family, alive, count)
+                if count == self.first:
+                    waiting = {key: [each for each in variants if each in left] for key, variants in alive.items()}
+                    alive = {key: [each for each in variants if each not in left] for key, variants in alive.items()}
+                alive = {task.key: self._survivors(family, task, alive[task.key]) for task in family.tasks}
+                count *= 2
+
+    def _rung(self, family: Family, alive: dict[str, list[Variant]], count: int) -> Generator[None, None, set[Variant]]:
+        """Tries variants turn by turn; returns those that the first rung leaves."""
+        waiting = list(_by_variant(family, alive))
+        size = max(VARIANTS_A_TURN, family.units)
+        while waiting:
+            turn, waiting = waiting[:size], waiting[size:]
+            family.in_parallel(functools.partial(_try_some, family, *each, count) for each in turn)
             yield
+            if count == self.first and not any(family.is_promising(*each) for each in turn):
+                break
+        return {variant for variant, _ in waiting}
 
     def _survivors(self, family: Family, task: TuningTask, variants: list[Variant]) -> list[Variant]:
         ranked = [
@@ -62,8 +79,12 @@ class Halving:
 
 
 def _by_variant(family: Family, alive: dict[str, list[Variant]]) -> Iterator[tuple[Variant, list[TuningTask]]]:
-    """Each variant with the tasks that still hold it, the most promising of the heaviest task first."""
-    for variant in dict.fromkeys(variant for task in family.tasks for variant in alive[task.key]):
+    """Each variant with the tasks that still hold it, first those that are the most promising of some task."""
+    places: dict[Variant, int] = {}
+    for task in family.tasks:
+        for place, variant in enumerate(alive[task.key]):
+            places[variant] = min(place, places.get(variant, place))
+    for variant in sorted(places, key=lambda variant: places[variant]):
         yield variant, [task for task in family.tasks if variant in alive[task.key]]
 
 
@@ -74,8 +95,8 @@ def _try_some(family: Family, variant: Variant, tasks: list[TuningTask], count: 
     """
     if family.is_suspect(variant) or family.is_far_behind(variant):
         return
-    for number in range(count if family.builds_each_size else _FREE_SIZES * count):
-        if number >= count and not family.is_promising(variant, tasks):
+    for number in range(_FREE_SIZES * count):
+        if number >= count and not (family.sizes_are_free and family.is_promising(variant, tasks)):
             return
         promising = family.suggest(variant, tasks)
         if not promising:

@@ -27,25 +27,37 @@ _ALPHA_SPENT = (0.0025, 0.00125, 0.00125)  # at each look
 _LEAST_REPS, _MOST_REPS = 3, 20
 _ROUND_NS = 2e6  # repetitions of a round aim at so much time
 _WORTH_MORE_ROUNDS = 0.004  # of the time
+_FUTILE = 0.25  # a chance that further rounds hardly ever make small enough
 _HEAVY_SHARE = 0.1  # from here on a launch gets all that there is
-_MORE_FINALISTS, _MORE_ROUNDS = 3, 3
+_MORE_FINALISTS, _MORE_GROWTH = 3, 2.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Retest:
-    """Settings: how many candidates take part, and how many rounds confirm the winner before each look."""
+    """Settings: how many candidates take part, and how many rounds confirm the winner before the first look.
+
+    `growth`: how many times as many each later look has as the one before it.
+    """
 
     finalists: int
     rounds: int
+    growth: float = 1.0
+
+    @property
+    def looks(self) -> list[int]:
+        """Rounds before each look, beside those before the looks until then."""
+        return [math.ceil(self.rounds * self.growth**look) for look in range(len(_ALPHA_SPENT))]
 
     def for_share(self, share: float) -> Retest:
-        """More for a launch that takes much of the models' time, where a small gain counts: up to four times as much.
+        """More for a launch that takes much of the models' time, where a small gain counts.
+
+        A large gain is seen at the first look, whatever the share; the later looks are up to three times as long each.
 
         Args:
             share: 0 to 1.
         """
         weight = min(share / _HEAVY_SHARE, 1.0)
-        return Retest(self.finalists + int(_MORE_FINALISTS * weight), self.rounds * (1 + int(_MORE_ROUNDS * weight)))
+        return Retest(self.finalists + int(_MORE_FINALISTS * weight), self.rounds, 1.0 + _MORE_GROWTH * weight)
 
     def decide(
         self, launch: TrialLaunch, finalists: Sequence[Candidate], default_ns: float, runner: TrialRunner
@@ -59,6 +71,8 @@ class Retest:
         reps = min(max(int(_ROUND_NS / default_ns), _LEAST_REPS), _MOST_REPS)
         choosing, confirming = (_InterleavedSamples(launch, runner, reps) for _ in range(2))
         try:
+            if len(finalists) == 1 and math.isfinite(default_ns):
+                return self._confirmed(launch, finalists[0], confirming)
             best = self._chosen(choosing, default, finalists)
             if not choosing.runs(default):
                 return _without_default(launch, best, choosing)
@@ -82,13 +96,13 @@ class Retest:
     def _confirmed(self, launch: TrialLaunch, best: Candidate, samples: _InterleavedSamples) -> LaunchVerdict:
         """Measures until a look confirms the best candidate, or nothing speaks for it any more."""
         default = default_candidate(launch)
-        for alpha in _ALPHA_SPENT:
-            samples.measure_rounds([default, best], self.rounds)
+        for alpha, rounds in zip(_ALPHA_SPENT, self.looks, strict=True):
+            samples.measure_rounds([default, best], rounds)
             if not (samples.runs(best) and samples.runs(default)):
                 return default_kept(launch, samples.default_ns(), f"{best} did not come through the re-test")
             chance = chance_of_pairs(*samples.medians(best))
             gain = 1.0 - samples.median_ns(best) / samples.default_ns(best)
-            if chance <= alpha or gain <= _WORTH_MORE_ROUNDS:
+            if chance <= alpha or chance > _FUTILE or gain <= _WORTH_MORE_ROUNDS:
                 break
         return _verdict_on(launch, best, samples, chance if chance <= alpha else None)
 

@@ -27,6 +27,7 @@ Expand = Callable[[TrialLaunch, int], Mapping[Candidate, float]]
 
 _RETEST_SHARE = 0.2  # of a budget, kept back for the re-test
 _UNEXPLORED = "too small a part of the time, or of the budget, to try others"
+_CONTENDING = math.log(1.05)  # behind a launch's best: a candidate that may still be the fastest
 _RETEST_UNITS = 2.0  # work of a launch's re-test, in programs tried
 
 
@@ -114,7 +115,7 @@ class _Search:
         self._done, self._planned, self._stage = 0.0, float(len(launches)), "defaults"
 
     def verdicts(self) -> tuple[LaunchVerdict, ...]:
-        """Runs all three stages; the heaviest launches are re-tested first."""
+        """Runs all three stages; the launches that promise to save most are re-tested first."""
         self._learn_from_journal(own=False)
         tasks = self._time_defaults()
         self._weight = sum(task.weight for task in tasks)
@@ -122,8 +123,8 @@ class _Search:
         self._learn_from_journal(own=True)
         self._runner.limit_s = self._runner.budget_s
         verdicts: dict[str, LaunchVerdict] = {}
-        heaviest_first = sorted(tasks, key=lambda task: -task.weight)
-        self._runner.pool.run_chains(functools.partial(self._decide, task, verdicts) for task in heaviest_first)
+        in_order = sorted(tasks, key=self._promised_ns, reverse=True)
+        self._runner.pool.run_chains(functools.partial(self._decide, task, verdicts) for task in in_order)
         untimed = "the budget was spent before it was timed"
         return without_false_discoveries(
             [verdicts.get(launch.key) or default_kept(launch, math.nan, untimed) for launch in self._launches]
@@ -187,6 +188,13 @@ class _Search:
             verdict = confirmed(verdict, second, other)
         verdicts[task.key] = verdict
 
+    def _promised_ns(self, task: TuningTask) -> float:
+        """Time of the models that the best candidate of a task saves, by what was seen; all where no default runs."""
+        ranking = self._rankings[task.launch.kernel.name]
+        if not math.isfinite(ranking.ns(task.key, task.default)):
+            return task.weight
+        return task.weight * (1.0 - ranking.best_over_default(task.key, task.default))
+
     def _retested(self, task: TuningTask) -> LaunchVerdict:
         """Re-tests the task's best candidates, if any is at least as fast as the default."""
         ranking, settings = self._rankings[task.launch.kernel.name], self._retest_of(task)
@@ -195,9 +203,8 @@ class _Search:
         ranked = [
             candidate for candidate in ranking.best(task.key, settings.finalists + 1) if candidate != task.default
         ]
-        finalists = [candidate for candidate in ranked if ranking.gap(task.key, candidate) <= default_gap][
-            : settings.finalists
-        ]
+        limit = min(default_gap, _CONTENDING)
+        finalists = [each for each in ranked if ranking.gap(task.key, each) <= limit][: settings.finalists]
         self._advance(_RETEST_UNITS)
         if not finalists:
             return self._without_retest(task, ranking)

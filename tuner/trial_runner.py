@@ -137,9 +137,14 @@ class TrialRunner:
         return statistics.median(self._first_s[True] or [0.0])
 
     @property
+    def knows_builds(self) -> bool:
+        """Whether enough trials have shown what a new local size costs."""
+        return min(map(len, self._first_s.values())) >= _ENOUGH
+
+    @property
     def builds_each_size(self) -> bool:
         """Whether the driver builds a program anew for each local size; believed until trials show otherwise."""
-        if min(map(len, self._first_s.values())) < _ENOUGH:
+        if not self.knows_builds:
             return True
         return statistics.median(self._first_s[False]) > _CHEAP * self.build_s
 
@@ -152,8 +157,9 @@ class TrialRunner:
         if self.spent_s >= self.limit_s or self._is_over():
             raise BudgetSpent
         trial = self._in_one_state(launch, validated(self.pool.measure(launch, candidate, reps), launch.precision))
-        if not self.is_built(launch, candidate):
-            self._first_s[not self.is_compiled(launch, candidate.variant)].append(trial.device_s)
+        is_new = not self.is_compiled(launch, candidate.variant)
+        if not self.is_built(launch, candidate) and (trial.build_s > 0 or not is_new):
+            self._first_s[is_new].append(trial.device_s)  # new options without a build are those of the trial plan
         self.device_s[launch.key] += trial.device_s
         self.trials[launch.key] += 1
         self.programs.add((launch.options(candidate.variant), candidate.local_size))

@@ -15,7 +15,7 @@ class FakeFamily:
     def __init__(
         self, runner: Any, name: str, time_ns: float, rungs: list[tuple[float, float]], variants: int = 4
     ) -> None:
-        self.name, self.time_ns, self.tasks = name, time_ns, ["task"]
+        self.name, self.time_ns, self.tasks, self.build_s = name, time_ns, ["task"], 0.0
         self._runner, self._rungs, self._variants = runner, rungs, variants
 
     def variants(self, task: str) -> list[int]:
@@ -49,12 +49,12 @@ def test_the_heaviest_family_is_first_and_all_are_explored_to_their_end() -> Non
 def test_a_family_of_few_variants_is_explored_before_one_of_many() -> None:
     runner = new_runner()
     many = FakeFamily(runner, "many", 100.0, [(0.0, 1.0)], variants=40)
-    few = FakeFamily(runner, "few", 100.0, [(0.0, 1.0)], variants=4)
+    few = FakeFamily(runner, "few", 100.0, [(0.0, 1.0)], variants=2)
     assert order(runner, many, few)[0] == "few"
 
 
 def test_a_gain_keeps_the_family_and_a_rung_without_gain_yields_to_others() -> None:
     runner = new_runner()
     winner = FakeFamily(runner, "winner", 100.0, [(40.0, 1.0), (0.0, 1.0), (0.0, 1.0)])
-    other = FakeFamily(runner, "other", 50.0, [(0.0, 1.0)], variants=20)
+    other = FakeFamily(runner, "other", 20.0, [(0.0, 1.0)], variants=20)
     assert order(runner, winner, other)[:3] == ["winner", "winner", "other"]

@@ -118,5 +118,5 @@ def test_a_search_that_starts_from_a_twin_builds_fewer_programs_and_finds_as_muc
     alone, alone_ns = built(tmp_path / "alone.jsonl", Relatives("cpu"))
     twin = [dataclasses.replace(each, fingerprint="twin") for each in foreign_trials([tmp_path / "alone.jsonl"], "")]
     helped, helped_ns = built(tmp_path / "helped.jsonl", relatives_of("cpu", twin))
-    assert helped < 0.8 * alone
-    assert helped_ns < 1.02 * alone_ns
+    assert helped < 0.7 * alone
+    assert helped_ns < 1.04 * alone_ns

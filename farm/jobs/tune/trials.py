@@ -13,6 +13,7 @@ from farm.config.execution import DEFAULT, Execution
 from farm.farmrt.answers import TrialAnswer
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared
+from farm.jobs.tune.built_programs import built_programs
 from farm.workspace import TUNING
 from runtime.errors import DeadlineError, DeviceError, ProcessEndedError
 from runtime.lowering.options import Options
@@ -54,9 +55,11 @@ class UnitTrials:
         self._before = {launch.key: launches_before(launch, self.launches) for launch in self.launches}
         self._opened, self._inputs, self._plan_file, self._clock = opened, trial_plan.inputs, plan_file, clock
         self._execution = execution
+        self._built = built_programs(opened)
         start_s = clock()
         self._conditions = opened.conditions()
         self._prepare()
+        self._built.keep(opened)
         self._looked_s = clock()
         self.prepare_s = max(self._looked_s - start_s, 0.0)
         self._deadline_s = max(3 * self.prepare_s, LEAST_TRIAL_DEADLINE_S)
@@ -118,8 +121,19 @@ class UnitTrials:
         self._prepare()
 
     def _prepare(self) -> None:
+        """Brings the trial plan up, with the programs that are built already unless the driver fails with those."""
+        try:
+            self._run_with(self._built.file)
+        except (DeviceError, DeadlineError, ProcessEndedError):
+            if self._built.file is None:
+                raise
+            self._built.forget()
+            self._opened.session.respawn()
+            self._run_with(None)
+
+    def _run_with(self, programs: Path | None) -> None:
         """Loads the trial plan, and runs it once so that every step's input is there."""
-        self._opened.load(self._plan_file, lazy=True, execution=self._execution)
+        self._opened.load(self._plan_file, kernels=programs, lazy=True, execution=self._execution)
         self._opened.write_inputs(self._inputs)
         self._run_once()
 

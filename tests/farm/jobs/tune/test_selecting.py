@@ -258,7 +258,7 @@ def test_a_candidate_that_the_driver_fails_on_is_never_chosen(
 
     monkeypatch.setattr(candidate_trials.UnitTrials, "__call__", wrong_on_images)
     plant_costs(image_ms=None, buffer_ms=50.0)
-    row = tune(capsys, "--budget", "12")
+    row = tune(capsys, "--budget", "60")
     assert row["choice"]["trials"] > 0, "what promises to be faster is tried"
     assert "image" not in row["choice"]["places"] and row["cosine"] > 0.9999
     wrong = [json.loads(line) for line in journal_file("host").read_text().splitlines()[1:] if '"wrong"' in line]

@@ -14,6 +14,7 @@ from farm.jobs.fleet.progress import UnitProgress
 from farm.jobs.tune import trials
 from farm.jobs.tune.trials import RAMP_MS, UnitTrials
 from farm.rows.device_state import DeviceState
+from runtime.artifacts import Fingerprint, KernelSet, decode_kernels, encode_kernels
 from runtime.errors import DeadlineError, DeviceError, DeviceLostError, ProcessEndedError
 from tests.tuner.simulated_device import CONV, launch
 from tuner.space import default_candidate
@@ -47,6 +48,9 @@ class FakeUnit:
         self.progress = UnitProgress("fake")
         self.states: list[DeviceState] = []
         self.rests: list[float] = []
+        self.transport, self.pulled = self, 0
+        self.programs: list[KernelSet] = []
+        self.kernels: list[Path | None] = []
 
     def sleep(self, seconds: float) -> None:
         self.rests.append(seconds)
@@ -72,8 +76,17 @@ class FakeUnit:
         if self.respawn_error:
             raise self.respawn_error
 
-    def load(self, *_: Any, **__: Any) -> None:
+    def load(self, *_: Any, kernels: Path | None, **__: Any) -> None:
         self.log.append("load")
+        self.kernels.append(kernels)
+
+    def command(self, name: str, file: str) -> None:
+        if not self.programs:
+            raise DeviceError("the driver gives no binaries")
+
+    def pull(self, remote: str, local: Path) -> None:
+        self.pulled += 1
+        local.write_bytes(encode_kernels([self.programs.pop(0)]))
 
     def write_inputs(self, *_: Any) -> None:
         self.log.append("inputs")
@@ -177,3 +190,32 @@ def test_a_unit_that_is_gone_ends_the_search() -> None:
     unit.respawn_error = DeviceLostError("the unit does not answer")
     with pytest.raises(DeviceLostError, match="does not answer"):
         trials(LAUNCH, default_candidate(LAUNCH), 2)
+
+
+def programs_of(*keys: str) -> KernelSet:
+    return KernelSet(
+        Fingerprint("soc", "gpu", "driver", "opencl", "cpu", "h", "1"),
+        "host",
+        {key: b"binary of " + key.encode() for key in keys},
+    )
+
+
+def test_the_next_trial_plan_loads_what_the_ones_before_have_built() -> None:
+    unit = FakeUnit()
+    unit.programs = [programs_of("h|-DA=1", "h|-DA=2"), programs_of("h|-DA=2", "h|-DA=3")]
+    for _ in range(3):
+        trials_of(unit)
+    first, second, third = unit.kernels
+    assert first is None and second == third
+    assert third and decode_kernels(third.read_bytes(), "x") == [programs_of("h|-DA=1", "h|-DA=2", "h|-DA=3")]
+    assert unit.pulled == 2, "a driver that gives no binaries takes nothing away"
+
+
+def test_programs_that_the_driver_fails_with_are_built_anew() -> None:
+    unit = FakeUnit()
+    unit.programs = [programs_of("h|-DA=1")]
+    trials_of(unit)
+    unit.run_errors = [ProcessEndedError("a binary of it")]
+    trials_of(unit)
+    assert [kernels is None for kernels in unit.kernels] == [True, False, True]
+    assert unit.log[-4:] == ["respawn", "load", "inputs", "run"]

@@ -1,0 +1,55 @@
+"""Programs that the trial plans of a tuning have built on a unit: the next plan loads them, which takes milliseconds.
+
+Trial plans share most of their programs, since many launches have the same source and options, and some drivers take
+half a second to build one and remember none.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from tempfile import mkdtemp
+from weakref import WeakKeyDictionary, finalize
+
+from farm.jobs.fleet.unit import OpenUnit
+from runtime.artifacts import KernelSet, decode_kernels, encode_kernels, merge_kernels
+from runtime.errors import DeviceError
+
+_NAME = "built-programs.bin"
+
+
+class BuiltPrograms:
+    """The file of one unit's programs, as long as that is open."""
+
+    def __init__(self) -> None:
+        self._path = Path(mkdtemp(prefix="farm-programs."), _NAME)
+        finalize(self, shutil.rmtree, self._path.parent, ignore_errors=True)
+        self._known: list[KernelSet] = []
+
+    @property
+    def file(self) -> Path | None:
+        """What a plan is loaded with; None as long as there is nothing."""
+        return self._path if self._known else None
+
+    def keep(self, opened: OpenUnit) -> None:
+        """Adds the programs of the loaded plan, which has run once. A driver that gives none away builds them again."""
+        new = self._path.with_name("new.bin")
+        try:
+            opened.session.command("save_kernels", file=_NAME)
+        except DeviceError:
+            return
+        opened.transport.pull(_NAME, new)
+        self._known, _ = merge_kernels([*self._known, *decode_kernels(new.read_bytes(), _NAME)])
+        self._path.write_bytes(encode_kernels(self._known))
+
+    def forget(self) -> None:
+        """Drops everything: the driver fails with what is there."""
+        self._known = []
+
+
+_OF_UNIT: WeakKeyDictionary[OpenUnit, BuiltPrograms] = WeakKeyDictionary()
+
+
+def built_programs(opened: OpenUnit) -> BuiltPrograms:
+    """The programs of a unit that is open."""
+    return _OF_UNIT.setdefault(opened, BuiltPrograms())
