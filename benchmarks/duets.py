@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from benchmarks.detection_rules import SIGNS, Alarm
 from benchmarks.simulated_series import BLOCKS
-from farm.decision.duet import Pairs, judge_duet
-from farm.decision.duet_schedule import PastNight, is_hint, look_plan, looks_tonight, settled_by, suspected_duet
+from farm.decision.duet import Pairs, judge_duet, looks_changed
+from farm.decision.duet_schedule import DuetPlan, PastNight, is_hint, looks_tonight, scheduled_against, suspected_duet
 from farm.decision.duet_verdict import with_duet
 from farm.decision.judgement import Judgement, Verdict
 from farm.rows.duet import DuetFigures, SoftwareVerdict
@@ -68,10 +68,11 @@ class DuetLedger:
         """The duet of a night, with what it cost in blocks."""
         plan = suspected_duet(self._past, judgement)
         if plan is None and looks_tonight({CASE: self._past}, [CASE] if is_hint(judgement) else [], busy):
-            plan = look_plan(self._past, judgement)
+            against = scheduled_against(self._past)
+            plan = DuetPlan(against, False) if against is not None else None
         if plan is None:
-            has_bundle = look_plan(self._past, judgement) is not None
-            return DuetFigures(fallback="" if has_bundle else "no bundle", settled_by=settled_by(self._past)), 0.0
+            fallback = "no bundle" if looks_changed(judgement) else ""
+            return DuetFigures(fallback=fallback), 0.0
         pairs: list[tuple[float, float]] = []
         verdict = judge_duet(pairs, plan.suspected, plan.rules)
         while verdict.more:

@@ -45,10 +45,7 @@ class DuetRules:
         error_if_certain: the same for a duet that is made because the nights before are certain of a change. They are
             wrong 3.5 times a year in the worst world of docs/measurement.md: this leaves 0.018 of these.
         sign_ratio, sign_chance: a duet that nothing but the calendar asked for ends where it shows less than this
-            ratio, or where six pairs or more of equal software often look so different. What is suspected ends after
-            the third look where it shows less than this ratio, and is too noisy to be called the same at the next one.
-        asked: the change that is suspected, as a logarithm without sign; 0: none. Pairs that show no change and rule
-            out half of that one have answered, though they could not tell a smaller one.
+            ratio, or where six pairs or more of equal software often look so different.
     """
 
     looks: tuple[int, ...] = (2, 6, 10, 16, 32)
@@ -57,7 +54,6 @@ class DuetRules:
     smallest_ratio: float = 1.02
     sign_ratio: float = 1.015
     sign_chance: float = 0.16
-    asked: float = 0.0
 
 
 DUET_RULES = DuetRules()
@@ -94,28 +90,12 @@ def judge_duet(pairs: Pairs, suspected: bool, rules: DuetRules = DUET_RULES) -> 
     low, estimate, high = signed_ranks.shift(logs)
     chance = signed_ranks.chance(logs)
     verdict = _verdict(len(logs), low, estimate, high, chance, rules)
-    found = DuetJudgement(verdict, math.exp(estimate), math.exp(low), math.exp(high), chance)
-    if verdict != SoftwareVerdict.UNDECIDED:
-        return found
-    missing = _missing(len(logs), suspected, rules)
-    next_width = (high - low) / 2 * math.sqrt(len(logs) / (len(logs) + missing))
-    size = abs(estimate)
-    goes_on = (
-        _is_promising(len(logs), size, next_width, rules) if suspected else _is_odd(len(logs), size, chance, rules)
+    is_sign = len(logs) < rules.looks[0] or (
+        abs(estimate) >= math.log(rules.sign_ratio) and (len(logs) < rules.looks[1] or chance <= rules.sign_chance)
     )
-    return dataclasses.replace(found, more=missing) if goes_on else found
-
-
-def _is_promising(count: int, size: float, next_width: float, rules: DuetRules) -> bool:
-    """Whether a suspicion is worth more pairs: few are there, they differ, or the next ones may show the same."""
-    may_be_same = size + next_width <= math.log(rules.smallest_ratio)
-    return count < rules.looks[2] or size >= math.log(rules.sign_ratio) or may_be_same
-
-
-def _is_odd(count: int, size: float, chance: float, rules: DuetRules) -> bool:
-    """Whether a look by the calendar shows something that equal software does not often show."""
-    is_sign = size >= math.log(rules.sign_ratio) and (count < rules.looks[1] or chance <= rules.sign_chance)
-    return count < rules.looks[0] or is_sign
+    goes_on = verdict == SoftwareVerdict.UNDECIDED and (suspected or is_sign)
+    more = _missing(len(logs), suspected, rules) if goes_on else 0
+    return DuetJudgement(verdict, math.exp(estimate), math.exp(low), math.exp(high), chance, more)
 
 
 def _verdict(count: int, low: float, estimate: float, high: float, chance: float, rules: DuetRules) -> SoftwareVerdict:
@@ -124,8 +104,7 @@ def _verdict(count: int, low: float, estimate: float, high: float, chance: float
     if look and abs(estimate) >= smallest and chance <= _allowed(look, rules):
         return SoftwareVerdict.SLOWER if estimate > 0 else SoftwareVerdict.FASTER
     has_interval = 2 * signed_ranks.share_at_most(count, 0) <= 2 * TAIL_95
-    is_refuted = low <= 0 <= high and max(-low, high) < rules.asked / 2
-    if has_interval and (is_refuted or (-smallest <= low and high <= smallest)):
+    if has_interval and -smallest <= low and high <= smallest:
         return SoftwareVerdict.SAME
     return SoftwareVerdict.UNDECIDED
 

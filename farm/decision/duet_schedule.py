@@ -52,21 +52,19 @@ class PastNight:
 class DuetPlan:
     """A duet to be made: against which run, and whether something asks for it beside the calendar.
 
-    `settled_by` is the run whose duet said of the same suspicion that it is not the software.
+    `settled_by` is the run whose duet said of the same suspicion that it is not the software: a glance is enough then.
     `certain`: the nights before are certain that something changed, so that the pairs need to prove less.
-    `asked`: the change that they suspect, as a logarithm without sign; 0: none.
     """
 
     against: int
     suspected: bool
     settled_by: int | None = None
     certain: bool = False
-    asked: float = 0.0
 
     @property
     def rules(self) -> DuetRules:
         """What its pairs are judged by."""
-        return dataclasses.replace(IF_CERTAIN if self.certain else DUET_RULES, asked=self.asked)
+        return IF_CERTAIN if self.certain else DUET_RULES
 
 
 def suspected_duet(past: Sequence[PastNight], judgement: Judgement) -> DuetPlan | None:
@@ -82,32 +80,19 @@ def suspected_duet(past: Sequence[PastNight], judgement: Judgement) -> DuetPlan 
     bundles = _comparable(past)
     if not bundles or not (looks_changed(judgement) or judgement.verdict == Verdict.NEW):
         return None
-    if _asked(past):
-        return None  # the calendar looks again, as far as its allowance goes
     if judgement.verdict == Verdict.NEW:
         return DuetPlan(bundles[-1], False)
     since = {night.run for night in past[max(len(past) + 1 - _onset(judgement), 0) :]}
     before = [run for run in bundles if run not in since]
-    asked = abs(math.log(judgement.ratio)) if judgement.ratio else 0.0
-    return DuetPlan((before or bundles[:1])[-1], True, certain=certain, asked=asked)
+    if (settled := _settled(past)) is not None and (older := scheduled_against(past)) is not None:
+        return DuetPlan(older, False, settled)
+    return DuetPlan((before or bundles[:1])[-1], True, certain=certain)
 
 
-def look_plan(past: Sequence[PastNight], judgement: Judgement) -> DuetPlan | None:
-    """The duet that the calendar asks for, of tonight too where that was settled; None: there is no bundle."""
-    against = scheduled_against(past)
-    settled = settled_by(past) if looks_changed(judgement) else None
-    return DuetPlan(against, False, settled) if against is not None else None
-
-
-def settled_by(past: Sequence[PastNight]) -> int | None:
-    """The last of the nights that a change is news for whose duet said that it is not the software; None: no such."""
-    said = [night.run for night in _asked(past) if night.verdict == SoftwareVerdict.SAME]
+def _settled(past: Sequence[PastNight]) -> int | None:
+    """The last of the nights that a change is news for whose duet said that it is not the software."""
+    said = [night.run for night in past[-MENDED_NIGHTS:] if night.suspected and night.verdict == SoftwareVerdict.SAME]
     return said[-1] if said else None
-
-
-def _asked(past: Sequence[PastNight]) -> list[PastNight]:
-    """The nights that a change is news for whose duet was asked whether it is the software, and did not say so."""
-    return [night for night in past[-MENDED_NIGHTS:] if night.suspected and night.verdict not in CHANGED_SOFTWARE]
 
 
 def _onset(judgement: Judgement) -> int:
@@ -132,8 +117,8 @@ def _unmended(past: Sequence[PastNight]) -> int | None:
 
 def _comparable(past: Sequence[PastNight]) -> list[int]:
     """Runs with a bundle since the software was last found changed: what is known is not told again and again."""
-    changed = max((night.run for night in past if night.verdict in CHANGED_SOFTWARE), default=0)
-    return [night.run for night in past if night.has_bundle and night.run >= changed]
+    changes = [night.run for night in past if night.verdict in CHANGED_SOFTWARE]
+    return [night.run for night in past if night.has_bundle and night.run >= max(changes, default=0)]
 
 
 def scheduled_against(past: Sequence[PastNight]) -> int | None:
@@ -167,11 +152,9 @@ def looks_tonight(pasts: Mapping[Case, Sequence[PastNight]], hints: Collection[C
 
 
 def is_hint(judgement: Judgement) -> bool:
-    """Whether tonight is unlike the nights before, or they show something that does not suffice to suspect a change."""
+    """Whether the nights before show something that does not suffice to suspect a change."""
     smallest = math.log(DUET_RULES.smallest_ratio)
-    return judgement.apart >= smallest or any(
-        look.score >= HINT_SCORE and abs(look.change) >= smallest for look in judgement.looks
-    )
+    return any(look.score >= HINT_SCORE and abs(look.change) >= smallest for look in judgement.looks)
 
 
 def allowance_s(pasts: Mapping[Case, Sequence[PastNight]], busy_s: float) -> float:

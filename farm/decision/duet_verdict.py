@@ -34,7 +34,9 @@ def with_duet(judgement: Judgement, duet: DuetFigures | None) -> Judgement:
         return judgement
     if duet.fallback:
         return dataclasses.replace(judgement, reason=f"{judgement.reason}; by the nights before alone: {duet.fallback}")
-    if (duet.verdict == SoftwareVerdict.SAME and (duet.suspected or duet.identical)) or (duet.settled_by is not None):
+    if (duet.verdict == SoftwareVerdict.SAME and (duet.suspected or duet.identical)) or (
+        duet.verdict and duet.settled_by is not None
+    ):
         return _of_environment(judgement, duet)
     why = "a duet did not decide it" if duet.verdict else "no duet was made; another night decides"
     verdict = UNPROVEN.get(judgement.verdict, judgement.verdict)
@@ -53,8 +55,7 @@ def _of_environment(judgement: Judgement, duet: DuetFigures) -> Judgement:
     """The level moved, and the software of an earlier night moved with it."""
     named = "; ".join(duet.environment) or "no fact of the unit tells why (heat, clocks, hardware)"
     settled = f", as the duet of run {duet.settled_by} said" if duet.settled_by is not None else ""
-    said = f": {duet_text(duet)}" if duet.against is not None else ""
-    reason = f"{judgement.reason}; not the software{settled}{said}; {named}"
+    reason = f"{judgement.reason}; not the software{settled}: {duet_text(duet)}; {named}"
     return dataclasses.replace(judgement, verdict=Verdict.ENVIRONMENT_CHANGED, reason=reason, more=0)
 
 

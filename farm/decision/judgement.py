@@ -95,8 +95,6 @@ class Judgement:
         noise: what the series varies by when nothing changes.
         change_points: steps in its history, oldest first.
         looks: the test of each possible onset; they are the evidence that a twin gives.
-        apart: how far tonight's figure lies from the nearest night of the baseline, as a logarithm; 0 where the noise
-            of measurements explains it.
     """
 
     verdict: Verdict
@@ -114,7 +112,6 @@ class Judgement:
     noise: Noise | None = None
     change_points: tuple[ChangePoint, ...] = ()
     looks: tuple[OnsetTest, ...] = ()
-    apart: float = 0.0
     measured: str = ""
 
     @property

@@ -27,7 +27,6 @@ from farm.rows.series import Metric, Point, trimmed_mean
 
 TELLS_NOTHING = 0.05  # share of the variance that further measurements would have to take away
 HALF = 0.5
-UNLIKE = 2.0  # standard errors between two nights that are not alike
 Z_95 = 1.96
 
 
@@ -229,17 +228,8 @@ class TimedTest:
             nights=onset.nights,
             noise=self._model.noise,
             looks=tuple(self._looks),
-            apart=self._apart(),
             measured=self._percent_text(onset),
         )
-
-    def _apart(self) -> float:
-        """How far tonight lies from the nearest night of the baseline; clocks that have two states have two levels."""
-        near = self._nights.levels[max(self._start, len(self._nights) - self._rules.window_nights) :]
-        distance = float(np.min(np.abs(near - level_of(self._tonight))))
-        counts = float(np.median(self._nights.counts)), len(self._tonight.runs)
-        error = math.sqrt(sum(self._model.within / count for count in counts))
-        return distance if distance >= UNLIKE * error else 0.0
 
     def baseline_of(self, nights: int) -> Sequence[Point]:
         """The baseline of an onset: the nights before the last `nights`."""

@@ -42,7 +42,7 @@ class DuetFigures(Record):
     `against` is the run whose software was measured, with its start and commit. `suspected`: the nights before said
     that something has changed; else it was a scheduled look. `ratio` is tonight's time over that of the earlier
     software, with its 95 % interval. `identical`: both are the same to the byte, so that nothing was measured.
-    `settled_by` is the run whose duet said, some nights ago, that what moved is not the software.
+    `settled_by` is the run whose duet said of the same suspicion that it is not the software: a glance was enough.
     `environment` names what else of the unit is different. `fallback` says why no duet could be made.
     `seconds` is what it took, `share` that over the time of the case's blocks.
     """

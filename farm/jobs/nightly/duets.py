@@ -12,15 +12,7 @@ from typing import Protocol
 
 from farm.condition.throttling import RetryPolicy
 from farm.decision.duet import DuetJudgement, judge_duet
-from farm.decision.duet_schedule import (
-    DuetPlan,
-    is_hint,
-    look_plan,
-    looks_tonight,
-    scheduled_against,
-    settled_by,
-    suspected_duet,
-)
+from farm.decision.duet_schedule import DuetPlan, is_hint, looks_tonight, scheduled_against, suspected_duet
 from farm.decision.judgement import Judgement
 from farm.jobs.compare.duet import Entry, rehearse, run_turn
 from farm.jobs.fleet.unit import OpenUnit
@@ -57,18 +49,18 @@ def plans_of(bundles: NightBundles, cases: Mapping[Case, Judgement], busy_s: flo
     """The duets to make on a unit: what looks changed first, then looks by the calendar."""
     pasts = {case: bundles.past(case) for case in cases}
     asked = {case: plan for case in cases if (plan := suspected_duet(pasts[case], cases[case]))}
-    plans = {case: plan for case in cases if case not in asked and (plan := look_plan(pasts[case], cases[case]))}
-    hints = [case for case in plans if is_hint(cases[case])]
-    looks = looks_tonight({case: pasts[case] for case in plans}, hints, busy_s)
-    return {**asked, **{case: plans[case] for case in looks}}
+    rest = {case: past for case, past in pasts.items() if case not in asked and scheduled_against(past) is not None}
+    hints = [case for case in rest if is_hint(cases[case])]
+    looks = looks_tonight(rest, hints, busy_s)
+    by_calendar = {case: scheduled_against(rest[case]) for case in looks}
+    return {**asked, **{case: DuetPlan(against, False) for case, against in by_calendar.items() if against is not None}}
 
 
 def without_duet(bundles: NightBundles, case: Case) -> DuetFigures:
     """What the row of a case says that no duet was made of."""
-    past = bundles.past(case)
-    if scheduled_against(past) is None:
+    if scheduled_against(bundles.past(case)) is None:
         return DuetFigures(fallback="there is no bundle of an earlier night to compare with")
-    return DuetFigures(settled_by=settled_by(past))
+    return DuetFigures()
 
 
 class Duet:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -16,11 +15,8 @@ from farm.decision.duet_schedule import (
     MENDED_NIGHTS,
     PastNight,
     allowance_s,
-    is_hint,
-    look_plan,
     looks_tonight,
     scheduled_against,
-    settled_by,
     suspected_duet,
 )
 from farm.decision.duet_verdict import with_duet
@@ -118,46 +114,10 @@ def test_a_slowdown_is_asked_for_again_until_it_is_mended_or_a_week_old() -> Non
     assert scheduled_against([*nights(20), *stays, PastNight(40, True)]) == 40
 
 
-def test_what_a_duet_was_asked_is_left_to_the_calendar_for_a_week() -> None:
+def test_a_glance_is_enough_for_what_a_duet_has_settled() -> None:
     settled = nights(20, against=19, verdict=SoftwareVerdict.SAME, suspected=True)
-    assert suspected_duet(settled, CHANGED) is None
-    plan = look_plan(settled, CHANGED)
+    plan = suspected_duet(settled, CHANGED)
     assert plan and (plan.suspected, plan.settled_by) == (False, 20)
-    unchanged = look_plan(settled, UNCHANGED)
-    assert unchanged and unchanged.settled_by is None, "there is nothing to settle"
-    later = [*settled, *(PastNight(21 + more, True) for more in range(MENDED_NIGHTS))]
-    assert suspected_duet(later, CHANGED), "it is news again"
-    undecided = nights(20, against=19, verdict=SoftwareVerdict.UNDECIDED, suspected=True)
-    assert suspected_duet(undecided, CHANGED) is None and settled_by(undecided) is None
-    told = with_duet(CHANGED, DuetFigures(settled_by=20))
-    assert told.verdict == Verdict.ENVIRONMENT_CHANGED and "as the duet of run 20 said" in told.reason
-    assert "pairs" not in told.reason, "none was measured tonight"
-
-
-def test_pairs_that_rule_out_half_of_what_is_suspected_have_answered() -> None:
-    """Six pairs that vary by 5 % cannot show that nothing changed by 2 %, but that it is not the 15 % of the clock."""
-    pairs = pairs_of([0.05, -0.04, 0.03, -0.02, 0.01, -0.05])
-    clock = dataclasses.replace(CHANGED, ratio=1.15)
-    plan = suspected_duet(nights(20), clock)
-    assert plan and judge_duet(pairs, True, plan.rules).verdict == SoftwareVerdict.SAME
-    assert judge_duet(pairs, True).verdict == SoftwareVerdict.UNDECIDED
-    smaller = suspected_duet(nights(20), dataclasses.replace(CHANGED, ratio=1.08))
-    assert smaller and judge_duet(pairs, True, smaller.rules).verdict == SoftwareVerdict.UNDECIDED
-    faster = pairs_of([-0.05, -0.04, -0.03, -0.02, -0.01, -0.05])
-    assert judge_duet(faster, True, plan.rules).verdict == SoftwareVerdict.UNDECIDED, "it shows another change"
-
-
-def test_noisy_pairs_without_a_sign_are_not_measured_to_the_last() -> None:
-    noisy = [0.1, -0.1, 0.08, -0.08, 0.06, -0.06, 0.04, -0.04, 0.02, -0.02]
-    assert judge_duet(pairs_of(noisy), True).more == 0
-    assert judge_duet(pairs_of([each + 0.03 for each in noisy]), True).more == 6
-    assert judge_duet(pairs_of(noisy[:6]), True).more == 4
-
-
-def test_a_night_unlike_any_before_is_a_hint() -> None:
-    assert not is_hint(UNCHANGED)
-    assert is_hint(dataclasses.replace(UNCHANGED, apart=0.03))
-    assert not is_hint(dataclasses.replace(UNCHANGED, apart=0.01)), "below what is worth telling"
 
 
 def test_pairs_prove_less_where_the_nights_before_are_certain() -> None:

@@ -173,11 +173,3 @@ def test_why_adds_to_the_change_instead_of_repeating_it() -> None:
     assert dataclasses.replace(told, measured="+9.8 % (+7 to +12 %) against 30 nights").why == "3 re-runs agree"
     assert dataclasses.replace(told, measured="").why == told.reason
     assert Judgement(Verdict.NEW, "+1 %", measured="+1 %").why == "+1 %", "nothing is left unsaid"
-
-
-def test_a_night_between_two_clock_states_is_unlike_both() -> None:
-    """Nights of two levels 15 % apart vary too much to suspect 7 %; but no night was ever there."""
-    before = [night(run, (10.0, 11.5)[run % 2], noise=0.002) for run in range(40)]
-    between, alike = (judge_series(before, night(40, level, noise=0.002), Metric.LATENCY) for level in (10.7, 11.5))
-    assert between.verdict == alike.verdict == Verdict.UNCHANGED
-    assert between.apart == pytest.approx(0.07, abs=0.01) and alike.apart == 0.0
