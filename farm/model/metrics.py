@@ -76,8 +76,8 @@ class OutputVerdict:
 DEFAULT_THRESHOLDS = {
     ("cpu", Precision.FP32): Thresholds(0.9999, 60.0, 1e-3),
     ("gpu", Precision.FP32): Thresholds(0.9999, 50.0, 2e-3),
-    ("gpu", Precision.FP16_STORAGE): Thresholds(0.997, 22.0, 0.1),
-    ("gpu", Precision.FP16): Thresholds(0.992, 18.0, 0.15),
+    ("gpu", Precision.FP16_STORAGE): Thresholds(0.994, 18.0, 0.15),
+    ("gpu", Precision.FP16): Thresholds(0.985, 15.0, 0.2),
 }
 
 

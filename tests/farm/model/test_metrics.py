@@ -166,4 +166,4 @@ def test_worst_takes_the_worst_of_each_figure() -> None:
 def test_thresholds_loosen_with_precision() -> None:
     order = [default_thresholds("gpu", precision) for precision in Precision]
     assert [row.sqnr_db for row in order] == sorted((row.sqnr_db for row in order), reverse=True)
-    assert all(row.cosine > 0.99 for row in DEFAULT_THRESHOLDS.values())
+    assert all(row.cosine > 0.98 for row in DEFAULT_THRESHOLDS.values())
