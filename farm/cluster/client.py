@@ -148,7 +148,7 @@ class ClusterSession:
 
     def _workers(self) -> Iterable[Mapping[str, Any]]:
         """What the scheduler says of each worker."""
-        workers: Mapping[str, Mapping[str, Any]] = self._client.scheduler_info()["workers"]
+        workers: Mapping[str, Mapping[str, Any]] = self._client.scheduler_info(n_workers=-1)["workers"]
         return workers.values()
 
     def _watch_offers(self) -> None:
