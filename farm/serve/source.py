@@ -39,8 +39,8 @@ class LocalSource:
     """The units of this host: those of devices.yml in the working folder, and phones that are plugged in."""
 
     def look(self) -> Sequence[UnitReport]:
-        """Asks all units at the same time."""
-        return survey.ask_all(lookup.present(), lambda entry: survey.inspect(entry, connect))
+        """Asks all units at the same time; those on which a job runs only who holds them."""
+        return survey.ask_all(lookup.present(), lambda entry: survey.watch(entry, connect))
 
     def health(self, unit: Unit) -> HealthHistory:
         """What this host remembers of a unit."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from farm.serve.source import UnitSource
 from farm.tables.devices import device_members
-from farm.units.survey import UnitReport
+from farm.units.survey import NO_STATE, UnitReport, UnitState
 from runtime.errors import FarmError
 
 EVERY_S = 15.0
@@ -102,9 +102,17 @@ class UnitWatcher:
 def _merged(before: Snapshot, reports: Sequence[UnitReport], version: int) -> dict[str, WatchedUnit]:
     """The units of a look; one that says what it said before keeps its version."""
     merged: dict[str, WatchedUnit] = {}
-    for report in reports:
+    for now in reports:
+        known = before.units.get(now.unit.name)
+        report = _with_last_readings(now, known.report) if known else now
         name, members = report.unit.name, device_members(report)
-        known = before.units.get(name)
         is_same = known is not None and known.members == members
         merged[name] = known if known is not None and is_same else WatchedUnit(report, members, version)
     return merged
+
+
+def _with_last_readings(report: UnitReport, before: UnitReport) -> UnitReport:
+    """A unit on which a job runs is not asked for its sensors: what they said last still stands for it."""
+    if report.state != UnitState.BUSY or report.device != NO_STATE:
+        return report
+    return dataclasses.replace(report, device=before.device)

@@ -158,7 +158,7 @@ def ask_all(entries: Sequence[UnitEntry], ask: AskUnit, deadline_s: float = DEAD
 
 def identify(entry: UnitEntry, connect: Connect) -> UnitReport:
     """Reports what a unit is, by asking it."""
-    return _report(entry, connect, lambda report, transport: report)
+    return _report(entry, connect, _identified)
 
 
 def report_from_cache(entry: UnitEntry) -> UnitReport:
@@ -173,7 +173,12 @@ def report_from_cache(entry: UnitEntry) -> UnitReport:
 
 def inspect(entry: UnitEntry, connect: Connect) -> UnitReport:
     """Reports what a unit is, its state and who holds its lease, by asking it."""
-    return _report(entry, connect, _add_state)
+    return _report(entry, connect, _inspected)
+
+
+def watch(entry: UnitEntry, connect: Connect) -> UnitReport:
+    """Reports a unit as `inspect` does, but of one on which a job runs only who holds it: questions cost it time."""
+    return _report(entry, connect, _watched)
 
 
 def _listed_entry(unit: Unit, phones_of_servers: Mapping[AdbAddress, Sequence[AdbPhone]]) -> UnitEntry:
@@ -218,14 +223,13 @@ def _reports_until(reports: ReportQueue, count: int, deadline_s: float) -> Itera
             yield reports.get(timeout=max(0.0, end_s - time.monotonic()))
 
 
-def _report(entry: UnitEntry, connect: Connect, complete: Callable[[UnitReport, Transport], UnitReport]) -> UnitReport:
-    """Asks a unit for its facts and reports them; `complete` extends the report. Never raises an error of the unit."""
+def _report(entry: UnitEntry, connect: Connect, ask: Callable[[UnitEntry, Transport], UnitReport]) -> UnitReport:
+    """Asks a unit, if it may be there. Never raises an error of the unit."""
     if entry.state != UnitState.READY:
         return _cached_report(entry, entry.state, entry.reason)
     try:
         with contextlib.closing(connect(entry.unit)) as transport:
-            cached = facts_cache.update(entry.unit, facts.read_facts(transport))
-            return complete(_reachable_report(entry, cached.facts, cached.driver), transport)
+            return ask(entry, transport)
     except (FarmError, OSError) as error:
         return _cached_report(entry, _state_after(error), str(error).removeprefix(f"{entry.unit.name}: "))
 
@@ -249,9 +253,23 @@ def _reachable_report(entry: UnitEntry, unit_facts: Facts, driver: DriverFacts) 
     return UnitReport(unit, state, reason, unit_facts, driver, listed=entry.listed)
 
 
-def _add_state(report: UnitReport, transport: Transport) -> UnitReport:
-    """Adds the unit's state and the holder of its lease to a report."""
-    report = dataclasses.replace(report, device=read_state(transport))
+def _identified(entry: UnitEntry, transport: Transport) -> UnitReport:
+    cached = facts_cache.update(entry.unit, facts.read_facts(transport))
+    return _reachable_report(entry, cached.facts, cached.driver)
+
+
+def _inspected(entry: UnitEntry, transport: Transport) -> UnitReport:
+    report = _identified(entry, transport)
+    return _with_holder(dataclasses.replace(report, device=read_state(transport)), transport)
+
+
+def _watched(entry: UnitEntry, transport: Transport) -> UnitReport:
+    known = _with_holder(_cached_report(entry, UnitState.READY, ""), transport)
+    return known if known.state == UnitState.BUSY else _inspected(entry, transport)
+
+
+def _with_holder(report: UnitReport, transport: Transport) -> UnitReport:
+    """Adds who holds the unit's lease, and the state that follows."""
     try:
         holder = lease.holder(transport)
     except JobError as error:

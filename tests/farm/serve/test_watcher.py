@@ -4,6 +4,7 @@ import time
 
 from farm.rows.device_state import DeviceState
 from farm.serve.watcher import UnitWatcher
+from farm.units.survey import UnitState
 from runtime.errors import JobError
 from tests.farm.serve.rack import Rack
 
@@ -36,6 +37,16 @@ def test_a_failed_look_keeps_what_is_known_and_says_why() -> None:
     assert failed.error == "no adb server" and len(failed.units) == 2
     rack.fault = None
     assert watcher.look().error == ""
+
+
+def test_the_last_readings_stand_while_a_job_runs() -> None:
+    rack = Rack(1)
+    watcher = UnitWatcher(rack)
+    warm = watcher.look().units["phone-000"].report.device
+    rack.change("phone-000", state=UnitState.BUSY, device=DeviceState())
+    assert watcher.look().units["phone-000"].report.device == warm
+    rack.change("phone-000", state=UnitState.READY)
+    assert watcher.look().units["phone-000"].report.device == DeviceState()
 
 
 def test_temperatures_are_remembered() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,9 @@ def test_different_phones_have_different_names() -> None:
     assert len(set(names)) == 5
 
 
+Ask = Callable[[UnitEntry, survey.Connect], UnitReport]
+
+
 class FakeUnit:
     """Answers every command with the same output, or an error."""
 
@@ -157,9 +161,9 @@ HELD = (
 )
 
 
-def asked(*answers: str | bytes | Exception, unit: Unit = MI8) -> UnitReport:
+def asked(*answers: str | bytes | Exception, unit: Unit = MI8, how: Ask = survey.inspect) -> UnitReport:
     fake = FakeUnit(*answers)
-    report = survey.inspect(UnitEntry(unit), lambda _: fake)  # type: ignore[arg-type,return-value]
+    report = how(UnitEntry(unit), lambda _: fake)  # type: ignore[arg-type,return-value]
     assert fake.closed
     return report
 
@@ -177,6 +181,14 @@ def test_a_leased_unit_is_busy() -> None:
     assert report.holder and (report.holder.owner, report.holder.pid) == ("alice@lab", 42)
     assert report.reason == report.holder.line
     assert report.reason.startswith("held by alice@lab (pid 42, tune") and report.reason.isprintable()
+
+
+def test_a_unit_on_which_a_job_runs_is_watched_without_questions() -> None:
+    asked(FACTS, STATE, FREE)
+    busy = asked(HELD, how=survey.watch)
+    assert (busy.state, busy.unit.soc, busy.device) == (UnitState.BUSY, "sdm845", survey.NO_STATE)
+    idle = asked(FREE, FACTS, STATE, FREE, how=survey.watch)
+    assert (idle.state, idle.device.temperature_c) == (UnitState.READY, 41.5)
 
 
 def test_a_unit_in_quarantine_says_until_when() -> None:
