@@ -38,7 +38,7 @@ def test_a_clients_name_tells_its_job() -> None:
     assert parse_client(f"Client-{odd.text}-{uuid.uuid1()}") == odd
 
 
-@pytest.mark.parametrize("key", ["Client-worker-1234", f"Client-{uuid.uuid1()}", "Client-farm.!!-" + "0" * 36])
+@pytest.mark.parametrize("key", ["Client-worker-1234", f"Client-{uuid.UUID(int=1)}", "Client-farm.!!-" + "0" * 36])
 def test_other_clients_are_no_jobs(key: str) -> None:
     assert parse_client(key) is None
 
