@@ -62,7 +62,7 @@ class OnnxRuntime:
     def turn(self, rounds: int, warmup: int) -> list[float]:
         """See Contender."""
         times = [self._round_ms() for _ in range(warmup + rounds)]
-        _wait_for_spinning_threads()
+        wait_for_spinning_threads()
         return times[warmup:]
 
     def _round_ms(self) -> float:
@@ -71,7 +71,7 @@ class OnnxRuntime:
         return (time.perf_counter_ns() - start_ns) / NS_PER_MS
 
 
-def _wait_for_spinning_threads() -> None:
+def wait_for_spinning_threads() -> None:
     """Waits until this process uses no CPU: threads that spin for a while after a round would slow down who is next."""
     end_s = time.perf_counter() + LONGEST_SPIN_S
     while time.perf_counter() < end_s:

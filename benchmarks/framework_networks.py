@@ -52,6 +52,19 @@ def keras_application(folder: Path, name: str) -> Path:
     return _deployment(folder, name, "keras", f"{name}.keras", "image", (1, size, size, 3), model.layers[-1].name)
 
 
+def litert_application(folder: Path, name: str) -> Path:
+    """A network of keras.applications for one image as .tflite, and its deployment file."""
+    import tensorflow as tf
+
+    tf.keras.utils.set_random_seed(SEED)
+    size = SIZES.get(name, DEFAULT_SIZE)
+    image = tf.keras.Input((size, size, 3), batch_size=1, name="image")
+    model = getattr(tf.keras.applications, name)(weights=None, input_tensor=image)
+    _stir(model)
+    (folder / f"{name}.tflite").write_bytes(tf.lite.TFLiteConverter.from_keras_model(model).convert())
+    return _deployment(folder, name, "tflite", f"{name}.tflite", "image", (1, size, size, 3), "output_0")
+
+
 def deeplab_head(folder: Path) -> Path:
     """MobileNetV2 as backbone, dilated branches beside an image-wide one, resized to the image, as a SavedModel."""
     import tensorflow as tf

@@ -1,0 +1,98 @@
+"""Measures the runtime cpu in turns with LiteRT on as many threads, both from the same .tflite files.
+
+    python -m benchmarks.litert [--models A,B] [--threads 1,2] [--turns N]
+
+Networks of keras.applications with seeded weights. A line for each network and number of threads: the medians in ms,
+and farm's time over LiteRT's with the 95 % interval of the ratio in pairs of turns. Needs the extra `tensorflow`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+
+from benchmarks.engines import NS_PER_MS, Array, Farmrt, test_inputs, wait_for_spinning_threads
+from benchmarks.interleaving import measure_interleaved
+from benchmarks.scratch import scratch
+from farm.config import deployment
+from farm.config.execution import Execution
+from farm.config.inventory import HOST
+from farm.jobs.fleet.unit import OpenUnit, open_unit
+from farm.jobs.loading import NO_ARTIFACT, LoadOptions
+from farm.jobs.models.prepare import Prepared, prepare
+from farm.model import fetch
+from tuner.statistics import MINIMUM_ROUNDS, ratio_of_pairs
+
+NETWORKS = ("MobileNet", "MobileNetV2", "ResNet50", "InceptionV3")
+LIMIT_S = 20.0  # of one comparison in turns
+_BUILD = "import sys, pathlib; from benchmarks import framework_networks as networks; "
+_BUILD += "networks.litert_application(pathlib.Path(sys.argv[1]), sys.argv[2])"
+
+
+class LiteRt:
+    """LiteRT's interpreter with its default delegate (XNNPACK)."""
+
+    name = "LiteRT"
+
+    def __init__(self, model: Path, inputs: Mapping[str, Array], threads: int) -> None:
+        from ai_edge_litert.interpreter import Interpreter
+
+        self._interpreter: Any = Interpreter(str(model), num_threads=threads)
+        self._interpreter.allocate_tensors()
+        for detail, values in zip(self._interpreter.get_input_details(), inputs.values(), strict=True):
+            self._interpreter.set_tensor(detail["index"], values)
+
+    def turn(self, rounds: int, warmup: int) -> list[float]:
+        """See Contender."""
+        times = [self._round_ms() for _ in range(warmup + rounds)]
+        wait_for_spinning_threads()
+        return times[warmup:]
+
+    def _round_ms(self) -> float:
+        start_ns = time.perf_counter_ns()
+        self._interpreter.invoke()
+        return (time.perf_counter_ns() - start_ns) / NS_PER_MS
+
+
+@click.command(help=__doc__)
+@click.option("--models", default=",".join(NETWORKS), show_default=True)
+@click.option("--threads", default="1,2", show_default=True, help="Numbers of threads, by commas.")
+@click.option("--turns", type=click.IntRange(MINIMUM_ROUNDS), default=15, show_default=True)
+def main(models: str, threads: str, turns: int) -> None:
+    with TemporaryDirectory(prefix="farm-litert.") as name:
+        for network in models.split(","):
+            prepared = _prepared(Path(name), network)
+            for number in map(int, threads.split(",")):
+                with scratch(), open_unit(HOST) as opened:
+                    click.echo(_line(opened, prepared, Path(name) / f"{network}.tflite", number, turns))
+
+
+def _prepared(folder: Path, network: str) -> Prepared:
+    """Makes a network in a process of its own, as TensorFlow keeps its memory and threads, and converts it."""
+    subprocess.run([sys.executable, "-c", _BUILD, str(folder), network], check=True, capture_output=True)
+    source = deployment.load(folder / f"{network}.yml")
+    return prepare(source, network, fetch.Fetcher(source))
+
+
+def _line(opened: OpenUnit, prepared: Prepared, model: Path, threads: int, turns: int) -> str:
+    inputs = test_inputs(prepared)
+    given = prepared.with_execution(Execution(num_threads=threads))
+    own = Farmrt("farm", opened, given, inputs, LoadOptions(tuned=NO_ARTIFACT), "cpu")
+    lanes = measure_interleaved([LiteRt(model, inputs, threads), own], turns, LIMIT_S)
+    theirs_ms, own_ms = ([statistics.median(turn) for turn in lane.turns] for lane in lanes)
+    ratio = ratio_of_pairs(own_ms, theirs_ms)
+    interval = f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})" if ratio else "-"
+    figures = f"{statistics.median(own_ms):.2f} ms, LiteRT {statistics.median(theirs_ms):.2f} ms: {interval}"
+    return f"{prepared.name}, {threads} threads: {figures}"
+
+
+if __name__ == "__main__":
+    main()
