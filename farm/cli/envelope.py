@@ -86,7 +86,7 @@ def command_name(arguments: Sequence[str], commands: Mapping[str, str]) -> str:
     command = importlib.import_module(commands[name]).command if commands.get(name) else None
     rest, names = arguments[list(arguments).index(name) + 1 :] if name else (), [name]
     for word in rest:
-        if isinstance(command, click.Group) and word in command.commands:
-            command = command.commands[word]
+        if isinstance(command, click.Group) and word in command.list_commands(context := click.Context(command)):
+            command = command.get_command(context, word)
             names.append(word)
     return " ".join(names)
