@@ -37,7 +37,8 @@ CRNN = [
 IN_BLOCKS = ["blocked_conv2d", "blocked_pool"] * 2 + ["blocked_conv2d", "reorder"]
 CPU_KERNELS = {
     "unet": [
-        *(*IN_BLOCKS, "deconv2d", "reorder", "blocked_conv2d", "reorder", "deconv2d"),
+        *(*IN_BLOCKS[:4], "blocked_winograd", "reorder"),
+        *("deconv2d", "reorder", "blocked_winograd", "reorder", "deconv2d"),
         *("blocked_conv2d", "blocked_conv2d", "deconv_depthwise"),
     ],
     "generator": ["deconv2d"] * 5,

@@ -13,7 +13,7 @@ from farm.cli.envelope import CommandResult
 
 @click.group(name="cluster")
 def command() -> None:
-    """Make the certificates by which the hosts of a cluster know each other (docs/cluster.md)."""
+    """Make the certificates by which the hosts of a cluster know each other."""
 
 
 @command.command(name="init")

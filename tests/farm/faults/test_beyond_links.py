@@ -128,7 +128,7 @@ def test_one_holder_and_the_next_token(behind: Behind, transport: Transport) -> 
 
 @pytest.mark.slow
 def test_a_job_that_is_released_by_force_is_told_in_time(behind: Behind, transport: Transport) -> None:
-    with behind.acquire(transport, "a", LeaseTerms(lease_s=60.0, renew_s=0.2)) as held:
+    with behind.acquire(transport, "a", LeaseTerms(lease_s=60.0, renew_s=2.0)) as held:
         assert "freed, was held by" in lease.release(behind.unit, transport, force=True)
         end = time.monotonic() + DEADLINE_S
         while not held.lost:

@@ -106,7 +106,7 @@ def test_a_job_that_is_interrupted_leaves_its_phone_free(emulated: EmulatedUnits
         _, err = process.communicate(timeout=INTERRUPTED_S)
     assert process.returncode == 130 and "interrupted" in err, (time.monotonic() - begun_s, err)
     assert is_clean(phone)
-    assert lease_holder(LocalTransport(phone.root / "data/local/tmp/farm")) == "", "free for other hosts, too"
+    assert lease_holder(LocalTransport(phone.root / "data/local/tmp/farm")) is None, "free for other hosts, too"
 
 
 def trials_of(lines: Sequence[str]) -> set[tuple[object, ...]]:

@@ -68,7 +68,7 @@ def test_the_example_is_right_on_cpu_and_gpu(farm: CallFarm, example: Path) -> N
 
 
 def test_tuning_finds_the_kernel_and_an_edit_makes_its_entry_void(farm: CallFarm, example: Path) -> None:
-    status, output, _ = farm("tune", "gated.yml", "--level", "quick", "--budget", "1", "--json")
+    status, output, _ = farm("tune", "gated.yml", "--level", "quick", "--budget", "8", "--json")
     assert status == 0 and {row["status"] for row in rows(output)} == {"ok"}
     (before,) = rows(farm("run", "gated.yml", "--json")[1])
     replace(example / "gated.cl", "// Gated activation", "// Another gated activation")
