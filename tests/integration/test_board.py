@@ -59,7 +59,7 @@ def test_a_model_is_converted_run_profiled_and_tuned(
         assert {op["type"] for op in row["ops"]} >= {"Conv2D", "FullyConnected"}
         assert sum(op["percent"] for op in row["ops"]) == pytest.approx(100, abs=1)
 
-    tuned = rows_of(say("tune", "tiny.yml", "--soc", SOC, "--budget", "60", "--json"))[1]
+    tuned = rows_of(say("tune", "tiny.yml", "--soc", SOC, "--budget", "150", "--json"))[1]
     assert tuned["trials"] > 3 and tuned["default_ms"] > 0 and tuned["tuned_ms"] > 0
     files = [Path(name) for name in tuned["artifacts"] if name.endswith(".bin")]  # and the choice, if one was kept
     model = MODEL.replace(" ", "")
