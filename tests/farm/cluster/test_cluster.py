@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 STARTED_S = 400.0  # far more than it takes: this machine may be busy
 PROGRAM = "from farm.cli import main; main()"
-LONG = "3000000"  # rounds that nobody waits for
+LONG = "100000"  # rounds that nobody waits for
 
 
 class Service:
@@ -124,7 +124,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
 @pytest.fixture
 def folder(own_folder: Path, cluster: TestCluster, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a model, whose commands mean the cluster."""
-    write_deployment(own_folder, runtime="cpu")
+    write_deployment(own_folder, runtime="cpu", shape="1000,3,8,8")  # LONG rounds of it last minutes
     monkeypatch.setenv("FARM_CLUSTER", cluster.url)
     monkeypatch.setenv("FARM_CERTIFICATES", str(cluster.folder / "ca"))
     return own_folder
