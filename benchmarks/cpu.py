@@ -9,7 +9,6 @@ interval of the ratio in pairs of turns.
 from __future__ import annotations
 
 import contextlib
-import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is 
 
 from benchmarks import networks
 from benchmarks.engines import Farmrt, OnnxRuntime, test_inputs
-from benchmarks.interleaving import measure_interleaved
+from benchmarks.interleaving import beside, measure_interleaved
 from benchmarks.scratch import scratch
 from farm.config.execution import Execution
 from farm.config.inventory import HOST
@@ -28,7 +27,7 @@ from farm.jobs.fleet.unit import OpenUnit, open_unit
 from farm.jobs.loading import NO_ARTIFACT, LoadOptions
 from farm.jobs.models.prepare import Prepared
 from farm.jobs.tune.cpu import tune_cpu
-from tuner.statistics import MINIMUM_ROUNDS, ratio_of_pairs
+from tuner.statistics import MINIMUM_ROUNDS
 
 LIMIT_S = 20.0  # of one comparison in turns
 
@@ -64,13 +63,8 @@ def _lines(opened: OpenUnit, prepared: Prepared, threads: int, turns: int, tune:
             for name, options in ways.items()
         ]
         reference, *lanes = measure_interleaved([onnxruntime, *engines], turns, LIMIT_S)
-    theirs = [statistics.median(turn) for turn in reference.turns]
     for engine, lane in zip(engines, lanes, strict=True):
-        own = [statistics.median(turn) for turn in lane.turns]
-        ratio = ratio_of_pairs(own, theirs)
-        interval = f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})" if ratio else "-"
-        figures = f"{statistics.median(own):.2f} ms, ONNX Runtime {statistics.median(theirs):.2f} ms: {interval}"
-        yield f"{prepared.name}, {threads} threads, {engine.name}: {figures}"
+        yield f"{prepared.name}, {threads} threads, {engine.name}: {beside(lane, reference)}"
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,7 +38,26 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-class OnnxRuntime:
+class InThisProcess(ABC):
+    """An engine that is called here, whose threads may spin for a while after a round."""
+
+    @abstractmethod
+    def compute(self) -> None:
+        """Runs the model once."""
+
+    def turn(self, rounds: int, warmup: int) -> list[float]:
+        """See Contender."""
+        times = [self._round_ms() for _ in range(warmup + rounds)]
+        _wait_for_spinning_threads()
+        return times[warmup:]
+
+    def _round_ms(self) -> float:
+        start_ns = time.perf_counter_ns()
+        self.compute()
+        return (time.perf_counter_ns() - start_ns) / NS_PER_MS
+
+
+class OnnxRuntime(InThisProcess):
     """ONNX Runtime with its own optimizations, on the model that farm converts; `threads`: None for all cores."""
 
     name = ONNX_RUNTIME
@@ -59,19 +79,12 @@ class OnnxRuntime:
             info.name: np.asarray(value) for info, value in zip(self._session.get_outputs(), values, strict=True)
         }
 
-    def turn(self, rounds: int, warmup: int) -> list[float]:
-        """See Contender."""
-        times = [self._round_ms() for _ in range(warmup + rounds)]
-        wait_for_spinning_threads()
-        return times[warmup:]
-
-    def _round_ms(self) -> float:
-        start_ns = time.perf_counter_ns()
+    def compute(self) -> None:
+        """See InThisProcess."""
         self._session.run(None, self._inputs)
-        return (time.perf_counter_ns() - start_ns) / NS_PER_MS
 
 
-def wait_for_spinning_threads() -> None:
+def _wait_for_spinning_threads() -> None:
     """Waits until this process uses no CPU: threads that spin for a while after a round would slow down who is next."""
     end_s = time.perf_counter() + LONGEST_SPIN_S
     while time.perf_counter() < end_s:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from benchmarks.failures import Failures
-from tuner.statistics import MINIMUM_ROUNDS
+from tuner.statistics import MINIMUM_ROUNDS, ratio_of_pairs
 
 TURN_MS = 60.0  # rounds of a turn aim at so much time
 MOST_ROUNDS = 10
@@ -48,6 +49,15 @@ class ContenderTimes:
         round_ms = min(self.contender.turn(2, 1))
         self._rounds = min(max(int(TURN_MS / round_ms), 1), MOST_ROUNDS)
         self._warmup = int(round_ms < LONG_ROUND_MS)
+
+
+def beside(own: ContenderTimes, other: ContenderTimes) -> str:
+    """Medians in ms, and the first's time over the other's with the 95 % interval of the ratio in pairs of turns."""
+    own_ms, other_ms = ([statistics.median(turn) for turn in lane.turns] for lane in (own, other))
+    ratio = ratio_of_pairs(own_ms, other_ms)
+    interval = f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})" if ratio else "-"
+    name = other.contender.name
+    return f"{statistics.median(own_ms):.2f} ms, {name} {statistics.median(other_ms):.2f} ms: {interval}"
 
 
 def measure_interleaved(

@@ -8,10 +8,8 @@ and farm's time over LiteRT's with the 95 % interval of the ratio in pairs of tu
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,8 +17,8 @@ from typing import Any
 
 import click
 
-from benchmarks.engines import NS_PER_MS, Array, Farmrt, test_inputs, wait_for_spinning_threads
-from benchmarks.interleaving import measure_interleaved
+from benchmarks.engines import Array, Farmrt, InThisProcess, test_inputs
+from benchmarks.interleaving import beside, measure_interleaved
 from benchmarks.scratch import scratch
 from farm.config import deployment
 from farm.config.execution import Execution
@@ -29,7 +27,7 @@ from farm.jobs.fleet.unit import OpenUnit, open_unit
 from farm.jobs.loading import NO_ARTIFACT, LoadOptions
 from farm.jobs.models.prepare import Prepared, prepare
 from farm.model import fetch
-from tuner.statistics import MINIMUM_ROUNDS, ratio_of_pairs
+from tuner.statistics import MINIMUM_ROUNDS
 
 NETWORKS = ("MobileNet", "MobileNetV2", "ResNet50", "InceptionV3")
 LIMIT_S = 20.0  # of one comparison in turns
@@ -37,7 +35,7 @@ _BUILD = "import sys, pathlib; from benchmarks import framework_networks as netw
 _BUILD += "networks.litert_application(pathlib.Path(sys.argv[1]), sys.argv[2])"
 
 
-class LiteRt:
+class LiteRt(InThisProcess):
     """LiteRT's interpreter with its default delegate (XNNPACK)."""
 
     name = "LiteRT"
@@ -50,16 +48,9 @@ class LiteRt:
         for detail, values in zip(self._interpreter.get_input_details(), inputs.values(), strict=True):
             self._interpreter.set_tensor(detail["index"], values)
 
-    def turn(self, rounds: int, warmup: int) -> list[float]:
-        """See Contender."""
-        times = [self._round_ms() for _ in range(warmup + rounds)]
-        wait_for_spinning_threads()
-        return times[warmup:]
-
-    def _round_ms(self) -> float:
-        start_ns = time.perf_counter_ns()
+    def compute(self) -> None:
+        """See InThisProcess."""
         self._interpreter.invoke()
-        return (time.perf_counter_ns() - start_ns) / NS_PER_MS
 
 
 @click.command(help=__doc__)
@@ -86,12 +77,8 @@ def _line(opened: OpenUnit, prepared: Prepared, model: Path, threads: int, turns
     inputs = test_inputs(prepared)
     given = prepared.with_execution(Execution(num_threads=threads))
     own = Farmrt("farm", opened, given, inputs, LoadOptions(tuned=NO_ARTIFACT), "cpu")
-    lanes = measure_interleaved([LiteRt(model, inputs, threads), own], turns, LIMIT_S)
-    theirs_ms, own_ms = ([statistics.median(turn) for turn in lane.turns] for lane in lanes)
-    ratio = ratio_of_pairs(own_ms, theirs_ms)
-    interval = f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})" if ratio else "-"
-    figures = f"{statistics.median(own_ms):.2f} ms, LiteRT {statistics.median(theirs_ms):.2f} ms: {interval}"
-    return f"{prepared.name}, {threads} threads: {figures}"
+    reference, lane = measure_interleaved([LiteRt(model, inputs, threads), own], turns, LIMIT_S)
+    return f"{prepared.name}, {threads} threads: {beside(lane, reference)}"
 
 
 if __name__ == "__main__":
