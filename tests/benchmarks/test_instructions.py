@@ -1,0 +1,36 @@
+"""Counting instructions by qemu's log."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import instructions
+from tests.conftest import require
+from tests.native import qemu
+from tests.runtime.graphs import GraphMaker
+from tests.runtime.networks import classifier
+
+BLOCK_A = b"IN: main\n0x00401000:  d2800000  mov\n0x00401004:  d65f03c0  ret\n\n"
+BLOCK_B = b"IN: \n0x00402000:  d65f03c0  ret\n\n"
+TRACE = b"Trace 0: 0x7f0 [00000000/%016x/00000000/00000000] \n"
+
+
+def log_of(*parts: bytes) -> list[bytes]:
+    return b"".join(parts).splitlines(keepends=True)
+
+
+def test_each_entry_counts_its_block() -> None:
+    enter_a, enter_b = TRACE % 0x401000, TRACE % 0x402000
+    assert instructions.count(log_of(BLOCK_A, enter_a, BLOCK_B, enter_b, enter_a, enter_a)) == 3 * 2 + 1
+
+
+def test_a_block_that_is_translated_again_counts_as_it_was_before() -> None:
+    longer = BLOCK_A.replace(b"\n\n", b"\n0x00401008:  d503201f  nop\n\n")
+    assert instructions.count(log_of(BLOCK_A, TRACE % 0x401000, longer, TRACE % 0x401000)) == 2 + 3
+
+
+@pytest.mark.slow
+def test_a_round_on_arm64() -> None:
+    require("qemu", qemu.missing("arm64"))
+    graph = classifier(GraphMaker())
+    assert 1_000 < instructions.of_a_round("arm64", graph) < 10_000_000
