@@ -12,7 +12,7 @@ from typing import Any
 from tests.conftest import require
 
 LIBRARY = Path("/usr/lib/oclgrind/liboclgrind-rt-icd.so")
-DEADLINE_S = 240
+DEADLINE_S = 900
 # Not OCLGRIND_UNINITIALIZED: it takes what LLVM's `freeze` makes of an undefined value for undefined.
 CHECKS = {"OCLGRIND_DATA_RACES": "1", "OCLGRIND_NUM_THREADS": "1", "OCLGRIND_MAX_ERRORS": "10000"}
 
