@@ -185,15 +185,17 @@ def main(arguments: Sequence[str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     print("network              runtime  status        cosine    largest error  reason")
     for name in names:
-        # In a process of its own: a framework that was used to build the network keeps its memory.
-        subprocess.run([sys.executable, "-c", _BUILD, str(folder), name], check=True, capture_output=True)
+        make_apart(f"NETWORKS[{name!r}]", folder)
         for line in _lines(folder / f"{name}.yml", name):
             print(line, flush=True)
     return 0
 
 
-_BUILD = "import sys, pathlib; from benchmarks import framework_networks as networks; "
-_BUILD += "networks.NETWORKS[sys.argv[2]](pathlib.Path(sys.argv[1]))"
+def make_apart(maker: str, folder: Path, *names: str) -> None:
+    """Calls a function of this module in a process of its own: a framework keeps the memory and threads it used."""
+    program = "import sys, pathlib; from benchmarks import framework_networks as networks; "
+    program += f"networks.{maker}(pathlib.Path(sys.argv[1]), *sys.argv[2:])"
+    subprocess.run([sys.executable, "-c", program, str(folder), *names], check=True, capture_output=True)
 
 
 def _lines(deployment: Path, name: str) -> list[str]:

@@ -8,8 +8,6 @@ and farm's time over LiteRT's with the 95 % interval of the ratio in pairs of tu
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +16,7 @@ from typing import Any
 import click
 
 from benchmarks.engines import Array, Farmrt, InThisProcess, test_inputs
+from benchmarks.framework_networks import make_apart
 from benchmarks.interleaving import beside, measure_interleaved
 from benchmarks.scratch import scratch
 from farm.config import deployment
@@ -31,8 +30,6 @@ from tuner.statistics import MINIMUM_ROUNDS
 
 NETWORKS = ("MobileNet", "MobileNetV2", "ResNet50", "InceptionV3")
 LIMIT_S = 20.0  # of one comparison in turns
-_BUILD = "import sys, pathlib; from benchmarks import framework_networks as networks; "
-_BUILD += "networks.litert_application(pathlib.Path(sys.argv[1]), sys.argv[2])"
 
 
 class LiteRt(InThisProcess):
@@ -67,8 +64,8 @@ def main(models: str, threads: str, turns: int) -> None:
 
 
 def _prepared(folder: Path, network: str) -> Prepared:
-    """Makes a network in a process of its own, as TensorFlow keeps its memory and threads, and converts it."""
-    subprocess.run([sys.executable, "-c", _BUILD, str(folder), network], check=True, capture_output=True)
+    """Makes a network and converts it."""
+    make_apart("litert_application", folder, network)
     source = deployment.load(folder / f"{network}.yml")
     return prepare(source, network, fetch.Fetcher(source))
 
