@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from farm.cli import FAILED, options, store_options, view
+from farm.cli import FAILED, clusters, options, store_options, view
 from farm.cli.envelope import CommandResult, Document
+from farm.cluster.address import ClusterChoice
 from farm.config import deployment, samples
 from farm.config.deployment import Deployment, Runtime
 from farm.config.inventory import Unit
@@ -41,9 +42,12 @@ def bisect(
     memory: str | None,
     fleet: FleetOptions,
     store: str | None,
+    cluster: ClusterChoice | None,
     as_json: bool,
 ) -> CommandResult:
     """`farm bisect`; returns the exit status."""
+    if cluster:
+        raise ConfigError(clusters.NOT_CARRIED.format("`farm bisect`"))
     commits = _repository(model_file, repository, build)
     hashes = commits_between(commits.root, good, bad)
     source = deployment.load(commits.at(hashes[0]).model_file)

@@ -38,6 +38,7 @@ from farm.cli.envelope import CommandResult
 @options.memory_option
 @execution_options
 @options.fleet_options("farm compare")
+@options.cluster_options
 @options.store_option
 @options.json_option
 def command(**given: Any) -> CommandResult:
