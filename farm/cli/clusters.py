@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -24,6 +25,7 @@ from runtime import extras
 if TYPE_CHECKING:  # distributed and onnx take a second to import
     from farm.cluster.client import ClusterSession
     from farm.cluster.sent_jobs import Works
+    from farm.jobs.bisect.job import Compare
 
 RowType = TypeVar("RowType", bound=Row)
 
@@ -65,6 +67,10 @@ class JobPlace(Protocol):
     ) -> Iterator[RowType]:
         """The rows of a job: `job` makes them here, `remote` says how others make them."""
 
+    @property
+    def compare(self) -> Compare | None:
+        """Compares two sides on units of other hosts; None: this process does."""
+
 
 class ThisHost:
     """The units of devices.yml, and those that are plugged in."""
@@ -76,6 +82,11 @@ class ThisHost:
     def rows(self, job: Callable[[], Iterator[RowType]], *_: Any) -> Iterator[RowType]:
         """Those that the job makes."""
         return job()
+
+    @property
+    def compare(self) -> None:
+        """This process compares."""
+        return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +122,13 @@ class AllHosts:
         given = (remote.row_type, name, options, sent_arguments(files))
         command = SentCommand(*given, remote.output_folder, remote.receive, remote.adapted)
         yield from remote_rows(self.cluster, command, remote.works, units, fleet, progress)
+
+    @property
+    def compare(self) -> Compare:
+        """Has hosts compare."""
+        from farm.cluster.remote_compare import remote_compare
+
+        return functools.partial(remote_compare, self.cluster)
 
 
 @contextlib.contextmanager

@@ -41,6 +41,7 @@ def compare(
     turns: int,
     repeat: int,
     margin_percent: float | None,
+    profiled_turns: int,
     memory: str | None,
     execution: Execution,
     fleet: FleetOptions,
@@ -63,7 +64,10 @@ def compare(
     margin_percent = sides.MARGIN_PERCENT if margin_percent is None else margin_percent
     on = runtimes or ("cpu", "gpu")
     seeds = [secrets.randbelow(2**32) for _ in range(repeat)]
-    wanted = [CompareOptions(turns, margin_percent, on, memory, seed, execution) for seed in seeds]
+    wanted = [
+        CompareOptions(turns, margin_percent, on, memory, seed, execution, profiled_turns=profiled_turns)
+        for seed in seeds
+    ]
     remote = clusters.RemoteJob(CompareRow, sent_sides.works(both, wanted[0]), adapted=sent_sides.adapted(both))
     with clusters.place_of(cluster) as place:
         units = place.units_for(deployment.load(both[0].model_file), choice)

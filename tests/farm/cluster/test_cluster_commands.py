@@ -15,6 +15,7 @@ from farm.rows.tune import TuneRow
 from farm.workspace import journal_file
 from tests.farm.cluster.test_cluster import TestCluster, wait_until
 from tests.farm.conftest import CallFarm
+from tests.farm.jobs.bisect.repositories import model_repository
 from tests.farm.model.tiny_model import write_deployment
 from tuner.journal import read_records
 
@@ -89,7 +90,15 @@ def test_two_versions_of_a_model_on_a_host(farm: CallFarm, folder: Path) -> None
     assert row.ratio and len(row.blocks) == 10
 
 
-@pytest.mark.parametrize("command", [("bisect", "HEAD~1", "HEAD", "tiny.yml"), ("nightly", "night.yml")])
-def test_what_is_not_carried_says_so(farm: CallFarm, command: tuple[str, ...]) -> None:
-    status, _, err = farm(*command)
+def test_a_bisection_compares_on_a_host(farm: CallFarm, folder: Path) -> None:
+    model_repository(folder / "models", 2, 1)
+    words = ("bisect", "HEAD~1", "HEAD", "tiny.yml", "--repository", "models", "--turns", "5", "--margin", "100")
+    status, out, err = farm(*words, "--device", "beta", "--json")
+    document = json.loads(out)
+    assert status == 1 and [row["unit"] for row in document["rows"]] == ["beta"], err
+    assert document["ratio"] and document["suspects"] == []
+
+
+def test_a_night_is_refused_with_one_line(farm: CallFarm) -> None:
+    status, _, err = farm("nightly", "night.yml")
     assert (status, err.count("\n")) == (2, 1) and "this host alone" in err
