@@ -8,6 +8,7 @@ Files only grow and their names are unique, so that nothing needs to be agreed u
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,14 +53,18 @@ class JournalExchange:
             self._said[path.name] = offset
 
     def hear(self, message: Message) -> None:
-        """Takes a message of any host, this one's own among them; one that makes no sense is passed over."""
-        name = str(message.get("journal", ""))
-        if Path(name).name != name or not name.endswith(".jsonl") or one_line(name) != name:
-            return
-        if message.get("wanted_of") == self._host:
-            self._said[name] = min(self._said.get(name, 0), int(message["offset"]))
-        elif message.get("host") not in (None, self._host):
-            self._append(name, str(message["host"]), int(message["offset"]), str(message["lines"]).encode(ENCODING))
+        """Takes a message of any host, this one's own among them; one that makes no sense is passed over.
+
+        So is what cannot be written here, which is asked for again when there is more.
+        """
+        with contextlib.suppress(KeyError, TypeError, ValueError, OSError):
+            name, offset = str(message["journal"]), max(int(message["offset"]), 0)
+            if Path(name).name != name or not name.endswith(".jsonl") or one_line(name) != name:
+                return
+            if message.get("wanted_of") == self._host:
+                self._said[name] = min(self._said.get(name, 0), offset)
+            elif message.get("host") not in (None, self._host):
+                self._append(name, str(message["host"]), offset, str(message["lines"]).encode(ENCODING))
 
     def _append(self, name: str, host: str, offset: int, content: bytes) -> None:
         """Appends what is new to a copy; asks for what lies between."""

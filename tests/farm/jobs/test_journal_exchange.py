@@ -109,7 +109,10 @@ def test_a_worker_that_starts_again_says_nothing_twice(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("name", ["../evil.jsonl", "evil.txt", "a\n.jsonl", ""])
-def test_a_message_that_names_another_file_is_passed_over(lab: Lab, tmp_path: Path, name: str) -> None:
+def test_a_message_that_makes_no_sense_is_passed_over(lab: Lab, tmp_path: Path, name: str) -> None:
     before = sorted(tmp_path.rglob("*"))
     lab.hosts["beta"].hear({"journal": name, "host": "alpha", "offset": 0, "lines": "x\n"})
+    lab.hosts["beta"].hear({"journal": "sim.x.jsonl", "host": "alpha", "offset": "far", "lines": "x\n"})
+    lab.hosts["beta"].hear({"journal": "sim.x.jsonl", "wanted_of": "beta", "offset": -1})
+    lab.hosts["beta"].look()
     assert sorted(tmp_path.rglob("*")) == before
