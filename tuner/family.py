@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import random
 from collections.abc import Callable, Iterable, Sequence
 
 from runtime.kernels.spec import Variant
@@ -99,8 +100,14 @@ class Family:
         self._on_program()
 
     def in_parallel(self, chains: Iterable[Chain]) -> None:
-        """Runs chains of trials, each on one unit of the pool, since a trial may reuse programs of the trial before."""
-        self._runner.pool.run_chains(functools.partial(self._on_one_unit, chain) for chain in chains)
+        """Runs chains of trials, each on one unit of the pool, since a trial may reuse programs of the trial before.
+
+        Where others search too, in an order of chance, so that they are not all at the same trial.
+        """
+        in_order = list(chains)
+        if self._runner.has_company:
+            random.shuffle(in_order)
+        self._runner.pool.run_chains(functools.partial(self._on_one_unit, chain) for chain in in_order)
 
     def _on_one_unit(self, chain: Chain) -> None:
         with self._runner.pool.on_one_unit():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
@@ -27,10 +28,17 @@ class Strategy(Protocol):
 
 
 def explore_families(families: Iterable[Family], strategy: Strategy, runner: TrialRunner) -> Iterator[Family]:
-    """Explores all families to their end, rung by rung; yields each rung's family before exploring it."""
+    """Explores all families to their end, rung by rung; yields each rung's family before exploring it.
+
+    Where others search too, chance decides as well, so that they are not all at the same family.
+    """
     unfinished = [_ScheduledFamily(family, strategy, runner) for family in families]
     while unfinished:
-        best = max(unfinished, key=lambda scheduled: scheduled.gain_per_device_second)
+        gains = [scheduled.gain_per_device_second for scheduled in unfinished]
+        if runner.has_company and sum(gains) > 0:
+            (best,) = random.choices(unfinished, gains)
+        else:
+            best = unfinished[gains.index(max(gains))]
         yield best.family
         if not best.explore_rung():
             unfinished.remove(best)

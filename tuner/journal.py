@@ -20,10 +20,12 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from runtime.errors import ConfigError, FormatError
+from tuner.shared_journal import SharedJournal
 from tuner.trial import FATAL_STATUSES, Candidate, Trial, TrialStatus
 
 VERSION = 1
 _HEADER = {"journal": "farm-tuning", "version": VERSION}
+HEADER_LINE = json.dumps(_HEADER).encode()
 _BATCH = 20  # trials from one fsync to the next: at most so many are lost with the power
 
 TrialKey = tuple[str, str, str, tuple[int, ...]]
@@ -63,14 +65,22 @@ class Journal:
         provenance: written with every trial, for people (the date, say).
         fresh: the file's trials are not used, except that what took the runtime down is not tried again; new ones are
             appended.
+        shared: where others who tune the same SoC at the same time are followed; their trials are used as those of an
+            earlier run, and appended to the file.
 
     Attributes:
+        has_company: whether trials of others have come since the beginning.
         set_aside: where a journal of another version was moved, None if there was none.
         resumed: number of trials found in the file for this fingerprint.
     """
 
     def __init__(
-        self, path: Path | None, fingerprint: str, provenance: dict[str, str] | None = None, fresh: bool = False
+        self,
+        path: Path | None,
+        fingerprint: str,
+        provenance: dict[str, str] | None = None,
+        fresh: bool = False,
+        shared: SharedJournal | None = None,
     ) -> None:
         self._fingerprint = fingerprint
         self._provenance = provenance or {}
@@ -79,9 +89,14 @@ class Journal:
         self._fatal: dict[tuple[str, str], set[tuple[int, ...]]] = {}
         self._file: BinaryIO | None = None
         self._unsynced = 0
+        self._shared = shared
+        self._lines: set[bytes] = set()  # what the file holds, while it is shared
         self.set_aside: Path | None = None
+        self.has_company = False
         if path is not None:
             self._open(path)
+        self._follow()
+        self.has_company = False
         self.resumed = len(self._trials)
 
     def __enter__(self) -> Journal:
@@ -92,6 +107,8 @@ class Journal:
 
     def close(self) -> None:
         """Writes what is not yet on the disk; may be called twice."""
+        if self._shared:
+            self._shared.close()
         if self._file is not None:
             self._sync()
             self._file.close()
@@ -99,10 +116,12 @@ class Journal:
 
     def find(self, kernel: str, key: str, candidate: Candidate) -> Trial | None:
         """The remembered trial of a launch (kernel and tuning key) with a candidate."""
+        self._follow()
         return self._trials.get((kernel, key, candidate.variant.name, candidate.local_size))
 
     def of_kernel(self, kernel: str) -> Iterator[tuple[str, str, tuple[int, ...], Trial]]:
         """All trials of a kernel: tuning key, variant name, local size, trial."""
+        self._follow()
         for (name, key, variant, local_size), trial in self._trials.items():
             if name == kernel:
                 yield key, variant, local_size, trial
@@ -112,6 +131,7 @@ class Journal:
 
         Twice with one variant bans the variant: then it is not the local size that kills.
         """
+        self._follow()
         sizes = self._fatal.get((kernel, candidate.variant.name), set())
         return candidate.local_size in sizes or len(sizes) > 1
 
@@ -131,15 +151,33 @@ class Journal:
             **self._provenance,
         }
         self._remember(record)
+        line = json.dumps(record, allow_nan=False).encode()
         if self._file is not None:
-            self._append(record)
+            self._append(line)
+        if self._shared:
+            self._lines.add(line)
+            self._shared.add(line)
 
-    def _remember(self, record: dict[str, Any]) -> None:
+    def _follow(self) -> None:
+        """Takes over what others have shared since; a trial of one's own stays."""
+        for line in self._shared.news() if self._shared else ():
+            if line in self._lines:
+                continue
+            self._lines.add(line)
+            if self._file is not None:
+                self._append(line)
+            for record in _records(b"\n" + line):
+                if record["fingerprint"] == self._fingerprint and self._counts(record):
+                    self._remember(record, is_own=False)
+                    self.has_company = True
+
+    def _remember(self, record: dict[str, Any], is_own: bool = True) -> None:
         local = tuple(record["local"])
         trial = _from_json(record)
         if record.get("retest") and trial.status == TrialStatus.OK:
             return
-        self._trials[record["kernel"], record["key"], record["variant"], local] = trial
+        key = (record["kernel"], record["key"], record["variant"], local)
+        self._trials[key] = trial if is_own else self._trials.get(key, trial)
         if trial.status in FATAL_STATUSES:
             self._fatal.setdefault((record["kernel"], record["variant"]), set()).add(local)
 
@@ -158,18 +196,20 @@ class Journal:
             for record in _records(content):
                 if record["fingerprint"] == self._fingerprint and self._counts(record):
                     self._remember(record)
+            if self._shared:
+                self._lines.update(content.split(b"\n"))
             self._file = path.open("ab", buffering=0)
             if not content:
-                self._append(_HEADER)
+                self._append(HEADER_LINE)
             elif not content.endswith(b"\n"):
                 self._file.write(b"\n")
         except OSError as error:
             raise ConfigError(f"{path}: cannot be used as tuning journal: {error.strerror}") from None
 
-    def _append(self, record: dict[str, Any]) -> None:
+    def _append(self, line: bytes) -> None:
         assert self._file is not None
         try:
-            self._file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
+            self._file.write(line + b"\n")
             self._unsynced += 1
             if self._unsynced >= _BATCH:
                 self._sync()
@@ -180,6 +220,30 @@ class Journal:
         assert self._file is not None
         os.fsync(self._file.fileno())
         self._unsynced = 0
+
+
+def unite(path: Path, content: bytes) -> int:
+    """Appends the lines of another journal that a journal does not have; how many. It is made where there is none.
+
+    Nothing comes of content that is no journal of this version. Raises ConfigError when the file cannot be written.
+    """
+    if not _is_ours(content):
+        return 0
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        known = path.read_bytes() if path.exists() else b""
+        if known and not _is_ours(known):
+            path.replace(path.with_name(path.name + ".old"))
+            known = b""
+        lines = set(known.split(b"\n"))
+        new = [line for line in dict.fromkeys(content.split(b"\n")) if line and line not in lines]
+        with path.open("ab", buffering=0) as file:
+            torn = b"" if not known or known.endswith(b"\n") else b"\n"
+            if new:
+                file.write(torn + b"\n".join(new) + b"\n")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be used as tuning journal: {error.strerror}") from None
+    return len(new)
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:

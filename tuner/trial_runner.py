@@ -108,6 +108,11 @@ class TrialRunner:
         self._learn(launch, candidate, trial)
         return trial
 
+    @property
+    def has_company(self) -> bool:
+        """Whether others search at the same time, whose trials come into the journal."""
+        return self._journal.has_company
+
     def journaled_trials(self, kernel: Kernel) -> Iterator[tuple[str, Candidate, Trial]]:
         """Trials of a kernel that the journal holds: tuning key, candidate, trial."""
         variants = {variant.name: variant for variant in kernel.variants}

@@ -11,6 +11,7 @@ import click
 from farm import atomic_file
 from farm.cli import clusters, options, store_options, view
 from farm.cli.envelope import CommandResult
+from farm.cluster import sent_jobs
 from farm.cluster.address import ClusterChoice
 from farm.config import deployment
 from farm.jobs.benchmark import BenchmarkOptions, benchmark_job, benchmark_settings
@@ -45,10 +46,10 @@ def benchmark(
     wanted = BenchmarkOptions(rounds, warmup, load)
     with clusters.place_of(cluster) as place:
         units = place.units_for(source, choice)
-        remote = clusters.RemoteJob(BenchmarkRow, benchmark_settings(wanted))
+        remote = clusters.RemoteJob(BenchmarkRow, sent_jobs.each_model(source, benchmark_settings(wanted)))
         with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as progress:
             job = functools.partial(benchmark_job, source, units, wanted, fleet, progress)
-            rows = list(keeper.recorded(place.rows(job, remote, source, units, fleet, progress)))
+            rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
     if trace:
         atomic_file.write(trace, trace_json(rows).encode())
     return options.finish(rows, as_json, _show, keeper)

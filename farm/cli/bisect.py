@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
-from farm.cli import FAILED, options, store_options, view
+from farm.cli import FAILED, clusters, options, store_options, view
 from farm.cli.envelope import CommandResult, Document
+from farm.cluster.address import ClusterChoice
 from farm.config import deployment, samples
 from farm.config.deployment import Deployment, Runtime
 from farm.config.inventory import Unit
@@ -20,9 +21,10 @@ from farm.rows.compare import CompareRow
 from farm.safe_text import one_line
 from farm.tables import table
 from farm.tables.bisect import change_text, operators_table
-from farm.units import lookup
 from farm.units.selection import Selection
 from runtime.errors import ConfigError
+
+HOW_TO_GO_ON = "interrupted; the same command goes on from here"
 
 
 def bisect(
@@ -41,6 +43,7 @@ def bisect(
     memory: str | None,
     fleet: FleetOptions,
     store: str | None,
+    cluster: ClusterChoice | None,
     as_json: bool,
 ) -> CommandResult:
     """`farm bisect`; returns the exit status."""
@@ -50,26 +53,31 @@ def bisect(
     name = _model(source, model)
     on = _runtime(source, name, runtime)
     wanted = BisectOptions(name, on, turns, max(turns, most_turns), margin_percent, memory)
-    unit = _unit(lookup.units_for(source, choice))
-    how_to_go_on = "interrupted; the same command goes on from here"
-    rows: list[CompareRow] = []
-    try:
-        with store_options.keeping(store) as keeper, view.shown(interrupted=how_to_go_on) as progress:
-            bisector = Bisector(commits, hashes, unit, wanted, fleet, progress)
-            if fresh:
-                bisector.forget()
-            for step in bisector.steps():
-                rows += [step.row] if step.row else []
-                if step.row:
-                    keeper.record(step.row)
-                store_options.tell(_step_line(step))
-            if bisector.result and bisector.result.duet:
-                rows.append(bisector.result.duet)
-                keeper.record(bisector.result.duet)
-    except KeyboardInterrupt:
-        return options.interrupted(how_to_go_on, as_json)
+    with clusters.place_of(cluster) as place:
+        unit = _unit(place.units_for(source, choice))
+        rows: list[CompareRow] = []
+        try:
+            with store_options.keeping(store) as keeper, view.shown(interrupted=HOW_TO_GO_ON) as progress:
+                bisector = Bisector(commits, hashes, unit, wanted, fleet, progress, place.compare)
+                if fresh:
+                    bisector.forget()
+                for row in _told_rows(bisector):
+                    rows.append(row)
+                    keeper.record(row)
+        except KeyboardInterrupt:
+            return options.interrupted(HOW_TO_GO_ON, as_json)
     assert bisector.result, "it has ended"
     return _finish(commits.root, hashes, bisector.result, rows, as_json)
+
+
+def _told_rows(bisector: Bisector) -> Iterator[CompareRow]:
+    """The rows of all steps as they come, each step told, and that of the last duet."""
+    for step in bisector.steps():
+        if step.row:
+            yield step.row
+        store_options.tell(_step_line(step))
+    if bisector.result and bisector.result.duet:
+        yield bisector.result.duet
 
 
 def _step_line(step: BisectStep) -> str:

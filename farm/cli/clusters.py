@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -15,23 +16,25 @@ from farm.cluster.address import ClusterChoice
 from farm.config.deployment import Deployment
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FleetOptions
-from farm.jobs.fleet.job_rows import KnownSettings
 from farm.jobs.fleet.progress import ProgressView
 from farm.rows.row import Row
 from farm.units import lookup
-from farm.units.selection import SelectableUnit, Selection
+from farm.units.selection import SelectableUnit, Selection, select
 from runtime import extras
 
-if TYPE_CHECKING:  # distributed takes a second to import
+if TYPE_CHECKING:  # distributed and onnx take a second to import
     from farm.cluster.client import ClusterSession
+    from farm.cluster.sent_jobs import Works
+    from farm.jobs.bisect.job import Compare
 
 RowType = TypeVar("RowType", bound=Row)
 
+NOT_CARRIED = "{} works with the units of this host alone: leave out --cluster and FARM_CLUSTER (--cluster '' does)"
 PURPOSE = "work on many hosts (--cluster)"
 # What a command does with its rows, and what the client does for all hosts: no host is told of it.
 NOT_SENT = frozenset(
-    {"as_json", "certificates", "cluster", "device", "every", "fail_fast", "model_file", "one_per_soc", "priority"}
-    | {"retries", "soc", "spread", "store", "tag", "trace"}
+    {"a", "as_json", "b", "certificates", "cluster", "device", "every", "fail_fast", "model_file", "model_files"}
+    | {"one_per_soc", "priority", "retries", "shared", "soc", "spread", "store", "tag", "trace"}
 )
 OUTPUTS = "output_dir"
 NAMED_FILES = "inputs"  # [NAME=]FILE
@@ -39,41 +42,51 @@ NAMED_FILES = "inputs"  # [NAME=]FILE
 
 @dataclasses.dataclass(frozen=True)
 class RemoteJob(Generic[RowType]):
-    """What a cluster must know of a command: its rows, their known settings, and where its output files go."""
+    """What a cluster must know of a command beside its options: see SentCommand, and sent_jobs for its works."""
 
     row_type: type[RowType]
-    known_settings: KnownSettings
+    works: Works
     output_folder: Path | None = None
+    receive: Callable[[Path], None] | None = None
+    adapted: Callable[[dict[str, Any]], dict[str, Any]] = dict
 
 
 class JobPlace(Protocol):
     """Where units are found and jobs run."""
 
-    def units_for(self, source: Deployment, choice: Selection) -> list[Unit]:
-        """See lookup.units_for."""
+    def units_for(self, source: Deployment | None, choice: Selection) -> list[Unit]:
+        """See lookup.units_for; without a deployment file those that the user names, else all."""
 
     def rows(
         self,
         job: Callable[[], Iterator[RowType]],
         remote: RemoteJob[RowType],
-        source: Deployment,
         units: Sequence[Unit],
         fleet: FleetOptions,
         progress: ProgressView,
     ) -> Iterator[RowType]:
         """The rows of a job: `job` makes them here, `remote` says how others make them."""
 
+    @property
+    def compare(self) -> Compare | None:
+        """Compares two sides on units of other hosts; None: this process does."""
+
 
 class ThisHost:
     """The units of devices.yml, and those that are plugged in."""
 
-    def units_for(self, source: Deployment, choice: Selection) -> list[Unit]:
+    def units_for(self, source: Deployment | None, choice: Selection) -> list[Unit]:
         """See lookup.units_for."""
-        return lookup.units_for(source, choice)
+        return lookup.units_for(source, choice) if source else lookup.chosen_units(choice)
 
     def rows(self, job: Callable[[], Iterator[RowType]], *_: Any) -> Iterator[RowType]:
         """Those that the job makes."""
         return job()
+
+    @property
+    def compare(self) -> None:
+        """This process compares."""
+        return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +95,7 @@ class AllHosts:
 
     cluster: ClusterSession
 
-    def units_for(self, source: Deployment, choice: Selection) -> list[Unit]:
+    def units_for(self, source: Deployment | None, choice: Selection) -> list[Unit]:
         """Those that the user names, else those that the deployment file is for; each once."""
         there: dict[str, SelectableUnit] = {}
         for host in self.cluster.reports():
@@ -90,26 +103,32 @@ class AllHosts:
                 click.echo(f"{host.name}: {host.error}", err=True)
             for report in host.units:
                 there.setdefault(report.unit.name, SelectableUnit(report.unit, report.state))
-        return lookup.units_among(list(there.values()), source, choice)
+        units = list(there.values())
+        return lookup.units_among(units, source, choice) if source else select(units, choice)
 
     def rows(
         self,
         job: Callable[[], Iterator[RowType]],
         remote: RemoteJob[RowType],
-        source: Deployment,
         units: Sequence[Unit],
         fleet: FleetOptions,
         progress: ProgressView,
     ) -> Iterator[RowType]:
         """Those that hosts make of the same command line."""
         from farm.cluster.job_files import sent_arguments
-        from farm.cluster.remote_rows import ModelCommand, remote_rows
+        from farm.cluster.remote_rows import SentCommand, remote_rows
 
         name, options, files = sent_command(click.get_current_context())
-        command = ModelCommand(
-            *(remote.row_type, remote.known_settings, name, options, sent_arguments(files)), remote.output_folder
-        )
-        yield from remote_rows(self.cluster, command, source, units, fleet, progress)
+        given = (remote.row_type, name, options, sent_arguments(files))
+        command = SentCommand(*given, remote.output_folder, remote.receive, remote.adapted)
+        yield from remote_rows(self.cluster, command, remote.works, units, fleet, progress)
+
+    @property
+    def compare(self) -> Compare:
+        """Has hosts compare."""
+        from farm.cluster.remote_compare import remote_compare
+
+        return functools.partial(remote_compare, self.cluster)
 
 
 @contextlib.contextmanager
@@ -153,7 +172,7 @@ def _sent_option(parameter: click.Parameter, value: Any, files: list[tuple[str, 
     if parameter.name == OUTPUTS:
         return [name, "outputs"]
     if isinstance(parameter, click.Option) and parameter.is_flag:
-        return [name] if value else []
+        return [name] if value else parameter.secondary_opts[:1]
     values = value if parameter.multiple else (value,)
     return [word for each in values for word in (name, _sent_value(str(parameter.name), each, files))]
 

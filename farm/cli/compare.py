@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
-from farm.cli import FAILED, options, store_options, view
+from farm.cli import FAILED, clusters, options, store_options, view
 from farm.cli.envelope import CommandResult
+from farm.cluster import sent_sides
+from farm.cluster.address import ClusterChoice
 from farm.config import deployment
 from farm.config.deployment import Runtime
 from farm.config.execution import Execution
+from farm.config.inventory import Unit
 from farm.decision.comparison import is_worse
 from farm.jobs.compare import sides
 from farm.jobs.compare.builds import CompareOptions, compare_job
+from farm.jobs.compare.contender import Contender
 from farm.jobs.fleet.dispatch import FleetOptions
+from farm.jobs.fleet.progress import ProgressView
 from farm.rows.compare import CompareRow
 from farm.safe_text import one_line
 from farm.store.recorder import Recorder
 from farm.tables import table
 from farm.tables.compare import compare_table, coverage_lines, note_lines, side_text
-from farm.units import lookup
 from farm.units.selection import Selection
 from runtime.errors import ConfigError
 
@@ -37,10 +41,12 @@ def compare(
     turns: int,
     repeat: int,
     margin_percent: float | None,
+    profiled_turns: int,
     memory: str | None,
     execution: Execution,
     fleet: FleetOptions,
     store: str | None,
+    cluster: ClusterChoice | None,
     as_json: bool,
 ) -> CommandResult:
     """`farm compare`; returns the exit status."""
@@ -57,19 +63,32 @@ def compare(
     both = sides.contenders(kind, a, b, model_file)
     margin_percent = sides.MARGIN_PERCENT if margin_percent is None else margin_percent
     on = runtimes or ("cpu", "gpu")
-    units = lookup.units_for(deployment.load(both[0].model_file), choice)
-    with store_options.keeping(store) as keeper, view.shown() as progress:
-        jobs = (
-            compare_job(
-                both, units, CompareOptions(turns, margin_percent, on, memory, seed, execution), fleet, progress
-            )
-            for seed in [secrets.randbelow(2**32) for _ in range(repeat)]
-        )
-        rows = list(keeper.recorded(itertools.chain.from_iterable(jobs)))
+    seeds = [secrets.randbelow(2**32) for _ in range(repeat)]
+    wanted = [
+        CompareOptions(turns, margin_percent, on, memory, seed, execution, profiled_turns=profiled_turns)
+        for seed in seeds
+    ]
+    remote = clusters.RemoteJob(CompareRow, sent_sides.works(both, wanted[0]), adapted=sent_sides.adapted(both))
+    with clusters.place_of(cluster) as place:
+        units = place.units_for(deployment.load(both[0].model_file), choice)
+        with store_options.keeping(store) as keeper, view.shown() as progress:
+            job = functools.partial(_each, both, units, wanted, fleet, progress)
+            rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
     if repeat > 1:
         for line in coverage_lines(rows):
             click.echo(one_line(line), err=as_json)
     return _finish(rows, as_json, keeper)
+
+
+def _each(
+    both: tuple[Contender, Contender],
+    units: Sequence[Unit],
+    wanted: Sequence[CompareOptions],
+    fleet: FleetOptions,
+    progress: ProgressView,
+) -> Iterator[CompareRow]:
+    for each in wanted:
+        yield from compare_job(both, units, each, fleet, progress)
 
 
 def _finish(rows: Sequence[CompareRow], as_json: bool, keeper: Recorder) -> CommandResult:

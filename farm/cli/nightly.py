@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from farm.cli import FAILED, options, store_options, view
+from farm.cli import FAILED, clusters, options, store_options, view
 from farm.cli.envelope import CommandResult, Document
+from farm.cluster.address import ClusterChoice
 from farm.jobs.commit import working_commit
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.nightly import run as nightly_run
@@ -22,7 +23,7 @@ from farm.report.write import write_reports
 from farm.store import Store
 from farm.tables import table
 from farm.tables.nightly import night_tables, plan_table
-from runtime.errors import FarmError
+from runtime.errors import ConfigError, FarmError
 
 REPORTS = Path("reports")
 
@@ -35,9 +36,12 @@ def nightly(
     fleet: FleetOptions,
     store: str | None,
     trust_models: bool,
+    cluster: ClusterChoice | None,
     as_json: bool,
 ) -> CommandResult:
     """`farm nightly`; returns the exit status."""
+    if cluster:
+        raise ConfigError(clusters.NOT_CARRIED.format("`farm nightly`"))
     nightly = configuration.load(nightly_file)
     places = places_of(nightly, trust_models)
     with Store.open(store, tell=store_options.tell) as opened:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from farm.cli import options, store_options, view
+from farm.cli import clusters, options, store_options, view
 from farm.cli.envelope import CommandResult, Document
+from farm.cluster import sent_jobs
+from farm.cluster.address import ClusterChoice
+from farm.cluster.sent_jobs import OwedRow
 from farm.config.execution import Execution
 from farm.jobs.custom_cases import cases_of_files
 from farm.jobs.fleet.dispatch import FleetOptions
-from farm.jobs.opbench import OpbenchOptions, list_benchmarks, opbench_job
+from farm.jobs.opbench import WORKSPACE, OpbenchOptions, list_benchmarks, opbench_job
 from farm.rows.opbench import OpbenchRow
 from farm.rows.status import Status
 from farm.tables import table
 from farm.tables.execution import hint_lines
 from farm.tables.table import Table
-from farm.units import lookup
 from farm.units.selection import Selection
 from runtime.errors import ConfigError
 
@@ -38,19 +41,38 @@ def opbench(
     choice: Selection,
     fleet: FleetOptions,
     store: str | None,
+    cluster: ClusterChoice | None,
     as_json: bool,
 ) -> CommandResult:
     """`farm opbench`; returns the exit status."""
+    if cluster:
+        _check_can_be_sent(files, only_list)
     cases = cases_of_files(files)
     wanted = OpbenchOptions(_compiled(pattern), min_time, all_variants, memory, precision, execution, cases)
-    units = lookup.chosen_units(choice)
-    if only_list:
-        return _list(list_benchmarks(units, wanted, fleet), as_json)
-    with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as progress:
-        rows = list(keeper.recorded(opbench_job(units, wanted, fleet, progress)))
+    remote = clusters.RemoteJob(OpbenchRow, sent_jobs.no_model("opbench", _owed(wanted)))
+    with clusters.place_of(cluster) as place:
+        units = place.units_for(None, choice)
+        if only_list:
+            return _list(list_benchmarks(units, wanted, fleet), as_json)
+        with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as progress:
+            job = functools.partial(opbench_job, units, wanted, fleet, progress)
+            rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
     if not rows:
         raise ConfigError(f"--filter {pattern}: no benchmark of these units matches; --list names them")
     return options.finish(rows, as_json, _show, keeper)
+
+
+def _check_can_be_sent(files: Sequence[Path], only_list: bool) -> None:
+    """Raises ConfigError for what a cluster does not do."""
+    if files:
+        raise ConfigError("--operators: custom operators are code, which is not sent to hosts; leave out --cluster")
+    if only_list:
+        raise ConfigError(f"--list: {clusters.NOT_CARRIED.format('it')}")
+
+
+def _owed(wanted: OpbenchOptions) -> OwedRow:
+    """The row of a unit that times nothing."""
+    return OwedRow(WORKSPACE.library, wanted.pattern.pattern, "gpu", wanted.settings)
 
 
 def _list(names: Sequence[str], as_json: bool) -> CommandResult:

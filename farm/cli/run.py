@@ -10,6 +10,7 @@ import click
 
 from farm.cli import clusters, interruption, options, store_options, view
 from farm.cli.envelope import CommandResult
+from farm.cluster import sent_jobs
 from farm.cluster.address import ClusterChoice
 from farm.config import deployment
 from farm.jobs.fleet.dispatch import FleetOptions
@@ -48,10 +49,10 @@ def run(
     said = GOES_ON if input_dir else interruption.INTERRUPTED
     with clusters.place_of(cluster) as place:
         units = place.units_for(source, choice)
-        remote = clusters.RemoteJob(RunRow, run_settings(wanted), output_dir)
+        remote = clusters.RemoteJob(RunRow, sent_jobs.each_model(source, run_settings(wanted)), output_dir)
         with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True, interrupted=said) as progress:
             job = functools.partial(run_job, source, units, wanted, fleet, progress)
-            rows = list(keeper.recorded(place.rows(job, remote, source, units, fleet, progress)))
+            rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
     return options.finish(rows, as_json, _show, keeper)
 
 

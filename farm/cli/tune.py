@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from farm.cli import options, store_options, view
+from farm.cli import clusters, options, store_options, view
 from farm.cli.envelope import CommandResult
+from farm.cluster import sent_jobs
+from farm.cluster.address import ClusterChoice
 from farm.config import deployment
 from farm.config.execution import Execution
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.tune.job import TuneOptions, tune_job
+from farm.jobs.tune.received_files import ReceivedFiles
 from farm.jobs.tune.search import SearchOptions
 from farm.rows.tune import TuneRow
 from farm.tables import table
 from farm.tables.execution import execution_lines
 from farm.tables.run import artifact_lines
 from farm.tables.tune import agreement_lines, choice_lines, outcome_lines, tune_table
-from farm.units import lookup
 from farm.units.selection import Selection
 from farm.workspace import journal_file
 from runtime.errors import ConfigError
 
+GOES_ON = "the next call goes on from them"
 MODELS_FOLDER = Path("models")
 
 
@@ -36,25 +40,32 @@ def tune(
     selection: bool,
     fresh: bool,
     repeat: int,
+    shared: Path | None,
     fleet: FleetOptions,
     memory: str | None,
     execution: Execution,
     store: str | None,
     trust_models: bool,
+    cluster: ClusterChoice | None,
     as_json: bool,
 ) -> CommandResult:
     """`farm tune`; returns the exit status."""
     if repeat > 1 and not fresh:
         raise ConfigError("--repeat: a second search would find what is in the journal of the first; give --fresh too")
-    units = lookup.chosen_units(choice)
     sources = [deployment.load(path, trust_models) for path in model_files or _all_models()]
-    wanted = TuneOptions(SearchOptions(level, budget_s, memory, fresh, budget_s, selection), execution, repeat)
-    how_to_go_on = _how_to_go_on(units)
-    try:
-        with store_options.keeping(store) as keeper, view.shown(interrupted=how_to_go_on) as progress:
-            rows = list(keeper.recorded(tune_job(sources, units, wanted, fleet, progress)))
-    except KeyboardInterrupt:
-        return options.interrupted(how_to_go_on, as_json)
+    searched = SearchOptions(level, budget_s, memory, fresh, budget_s, selection, shared)
+    wanted = TuneOptions(searched, execution, repeat)
+    works = sent_jobs.all_models("tune", sources, wanted.settings)
+    remote = clusters.RemoteJob(TuneRow, works, receive=ReceivedFiles().receive)
+    with clusters.place_of(cluster) as place:
+        units = place.units_for(None, choice)
+        how_to_go_on = _how_to_go_on(units, bool(cluster))
+        try:
+            with store_options.keeping(store) as keeper, view.shown(interrupted=how_to_go_on) as progress:
+                job = functools.partial(tune_job, sources, units, wanted, fleet, progress)
+                rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
+        except KeyboardInterrupt:
+            return options.interrupted(how_to_go_on, as_json)
     return options.finish(rows, as_json, _show, keeper)
 
 
@@ -65,9 +76,9 @@ def _all_models() -> list[Path]:
     return files
 
 
-def _how_to_go_on(units: Sequence[Unit]) -> str:
+def _how_to_go_on(units: Sequence[Unit], on_hosts: bool) -> str:
     journals = ", ".join(dict.fromkeys(str(journal_file(unit.soc)) for unit in units))
-    return f"interrupted; trials are kept in {journals}, the next call goes on from them"
+    return f"interrupted; trials are kept {'on the hosts' if on_hosts else f'in {journals}'}, {GOES_ON}"
 
 
 def _show(rows: Sequence[TuneRow]) -> None:

@@ -76,9 +76,12 @@ class ClusterSession:
         """The host that offers a unit now; None where none does."""
         return self._offered.get(unit)
 
-    def submit(self, unit: str, work: str, arguments: Iterable[str], files: Mapping[str, str]) -> Future[Any]:
-        """Has a command line run on a unit, as soon as it is its turn."""
-        request = {"job": self.job.id, "unit": unit, "arguments": list(arguments), "files": dict(files)}
+    def submit(
+        self, unit: str, work: str, arguments: Iterable[str], files: Mapping[str, str], leaves: bool = False
+    ) -> Future[Any]:
+        """Has a command line run on a unit, as soon as it is its turn; `leaves`: what it leaves in build/ is wanted."""
+        asked = {"unit": unit, "arguments": list(arguments), "files": dict(files), "leaves": leaves}
+        request = {"job": self.job.id, **asked}
         return self._client.submit(
             host_tasks.perform,
             json.dumps(request),

@@ -18,12 +18,14 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
+from farm.artifacts import MANIFEST_NAME
 from farm.config.inventory import DEFAULT_FILE
 from farm.model import fetch
 from runtime.errors import ConfigError, FarmError
 
 FOLDER = Path("build/cluster")
 SHARED = ("build/cache", "build/health", "build/targets", "build/toolchain", "build/units")
+LEFT = ("build/*/opencl/*/*", "build/*/cpu/*/*.json", "build/tuning/*.jsonl")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _UPLOAD = re.compile(r"[0-9a-f]{1,32}")
 
@@ -67,9 +69,12 @@ class HostFiles:
             file.seek(offset)
             return file.read(size)
 
-    def job_folder(self, files: Mapping[str, str]) -> Path:
-        """The working directory of all jobs with these files (path there -> hash). Raises ConfigError for bad paths."""
-        key = hashlib.sha256(json.dumps(sorted(files.items())).encode()).hexdigest()[:32]
+    def job_folder(self, files: Mapping[str, str], own: str = "") -> Path:
+        """The working directory of all jobs with these files (path there -> hash), or of the one job that is `own`.
+
+        Raises ConfigError for bad paths.
+        """
+        key = hashlib.sha256(json.dumps([own, *sorted(files.items())]).encode()).hexdigest()[:32]
         folder = self._folder / "jobs" / key
         for shared in SHARED:
             (self._base / shared).mkdir(parents=True, exist_ok=True)
@@ -77,8 +82,19 @@ class HostFiles:
         if (self._base / DEFAULT_FILE).is_file():
             _link(folder / DEFAULT_FILE, self._base / DEFAULT_FILE)
         for name, digest in files.items():
-            _copy(self._object(digest), folder / _relative(name))
+            _copy(self._object(digest), folder / relative_path(name))
         return folder
+
+    def left(self, folder: Path, files: Mapping[str, str]) -> dict[str, str]:
+        """Artifacts and journals in a job's folder that it made, or that are no longer as they were sent; kept here.
+
+        Of a folder whose manifest has changed all files count: what it tells of may be as it was.
+        """
+        found = sorted({path for pattern in LEFT for path in folder.glob(pattern) if path.is_file()})
+        kept = {str(path.relative_to(folder)): self.keep(path) for path in found if not path.name.startswith(".")}
+        changed = {name for name, digest in kept.items() if files.get(name) != digest}
+        whole = {str(Path(name).parent) for name in changed if Path(name).name == MANIFEST_NAME}
+        return {name: digest for name, digest in kept.items() if name in changed or str(Path(name).parent) in whole}
 
     def _take(self, part: Path, digest: str) -> None:
         found = fetch.sha256_of(part)
@@ -95,7 +111,8 @@ class HostFiles:
         return self._folder / "objects" / digest
 
 
-def _relative(name: str) -> Path:
+def relative_path(name: str) -> Path:
+    """A path of a job's folder; raises ConfigError for one that leads out of it."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts:
         raise ConfigError(f"{name!r}: a job's file lies in its own folder")

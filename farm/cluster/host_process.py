@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from farm.jobs.fleet.progress_lines import PROGRESS_FORM, parse_event
+from farm.jobs.tune.journal_exchange import SHARED_JOURNALS, shared_folder
 from runtime.errors import JobError
 
 CLUSTER = "FARM_CLUSTER"  # a job on a host is a job of this host alone
@@ -43,7 +44,8 @@ def run_command(
     with subprocess.Popen(
         command,
         cwd=folder,
-        env={name: value for name, value in os.environ.items() if name != CLUSTER} | {PROGRESS_FORM: "json"},
+        env={name: value for name, value in os.environ.items() if name != CLUSTER}
+        | {PROGRESS_FORM: "json", SHARED_JOURNALS: str(shared_folder())},
         stdin=pipe,
         stdout=pipe,
         stderr=pipe,

@@ -62,8 +62,9 @@ def read_part(digest: str, offset: int, size: int) -> bytes:
 def perform(request: str) -> str:
     """Runs a client's command line on the worker's unit.
 
-    The request is JSON: `job` (whose progress this is), `unit` (its name in the cluster), `arguments`, and `files`
-    (path -> hash). So is the answer: `document`, what the command printed; `files`, what it made; or `error`.
+    The request is JSON: `job` (whose progress this is), `unit` (its name in the cluster), `arguments`, `files` (path ->
+    hash), and `leaves`: whether artifacts and journals that it leaves are wanted, for which it has a folder of its own.
+    So is the answer: `document`, what the command printed; `files`, what it made; `left`; or `error`.
     """
     asked = json.loads(request)
     worker, key = get_worker(), get_worker().get_current_task()
@@ -73,15 +74,16 @@ def perform(request: str) -> str:
 
     try:
         files = HostFiles()
-        folder = files.job_folder(asked["files"])
+        folder = files.job_folder(asked["files"], str(key) if asked["leaves"] else "")
         own = _offered(worker)
         outputs = f"{OUTPUTS}/{secrets.token_hex(8)}"
         given = [outputs if argument == OUTPUTS else argument for argument in asked["arguments"]]
         arguments = [*given, "--device", own, "--store", "none"]
         document = run_command(arguments, folder, lambda: _is_cancelled(worker, key), tell)
         made = {_named(path.name, own, asked["unit"]): files.keep(path) for path in (folder / outputs).glob("*")}
-        shutil.rmtree(folder / outputs, ignore_errors=True)
-        return json.dumps({"document": document, "files": made})
+        left = files.left(folder, asked["files"]) if asked["leaves"] else {}
+        shutil.rmtree(folder if asked["leaves"] else folder / outputs, ignore_errors=True)
+        return json.dumps({"document": document, "files": made, "left": left})
     except (FarmError, OSError) as error:
         return json.dumps({"error": str(error)})
 

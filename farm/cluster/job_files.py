@@ -1,4 +1,4 @@
-"""The files that a job of one model needs on its host: a deployment file for it alone, and all that this names.
+"""The files that a job needs on its host: a deployment file for its models alone, and all that this names.
 
 Models of the zoo are made on the host; downloads are made here. Artifacts of earlier tuning go too, so that a row is
 what it would be here.
@@ -7,8 +7,9 @@ what it would be here.
 from __future__ import annotations
 
 import dataclasses
+import secrets
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,32 +40,37 @@ class JobFiles:
         return cls(hashes, {hashes[name]: path for name, path in files.items()})
 
 
-def files_of_model(deployment: Deployment, model: str, more: Mapping[str, Path], scratch: Path) -> JobFiles:
-    """All files of a model's job; what is written for it goes into `scratch`.
+def files_of_models(deployment: Deployment, models: Sequence[str], scratch: Path, place: str = "") -> dict[str, Path]:
+    """All files of some models of a deployment file: path in the job's folder -> file; artifacts are not among them.
 
     Args:
         deployment: the deployment file.
-        model: a model of it.
-        more: files that the command line names: path in the job's folder -> file.
-        scratch: a folder that lasts as long as the job.
+        models: models of it; the host reads a deployment file with these alone.
+        scratch: a folder that lasts as long as the job; what is written for it goes there.
+        place: the folder in the job's folder that they lie in, with its slash.
 
     Raises:
-        ConfigError: a file is missing, or the model cannot be sent.
+        ConfigError: a file is missing, or a model cannot be sent.
     """
+    fetcher, files = fetch.Fetcher(deployment), dict[str, Path]()
+    sent = {model: _sent_model(deployment, model, fetcher, files) for model in models}
+    written = _written(scratch / f"{secrets.token_hex(8)}.yml", {**deployment.data, "models": sent})
+    return {f"{place}{name}": path for name, path in {**files, DEPLOYMENT: written}.items()}
+
+
+def _sent_model(deployment: Deployment, model: str, fetcher: fetch.Fetcher, files: dict[str, Path]) -> dict[str, Any]:
+    """A model's part of the deployment file as the host reads it; its files are added to `files`."""
     settings = deployment.models[model]
     if deployment.custom_operators or settings.custom_operators:
         raise deployment.error(
             ("models", model), "custom_operators are code, which is not sent to hosts; run it without --cluster"
         )
-    fetcher, files = fetch.Fetcher(deployment), dict(more)
     data = {**deployment.data["models"][model]}
     for key, name, path in _model_files(deployment, model, fetcher):
-        data[key] = f"files/{key}/{name}"
-        files |= {f"files/{key}/{part}": file for part, file in _with_companions(path, name)}
+        data[key] = f"files/{model}/{key}/{name}"
+        files |= {f"files/{model}/{key}/{part}": file for part, file in _with_companions(path, name)}
     _send_validation_inputs(deployment, model, data, files)
-    files[DEPLOYMENT] = _written(scratch / f"{model}.yml", {**deployment.data, "models": {model: data}})
-    files |= _artifacts(deployment.library_name)
-    return JobFiles.of(files)
+    return data
 
 
 def _model_files(deployment: Deployment, model: str, fetcher: fetch.Fetcher) -> Iterator[tuple[str, str, Path]]:
@@ -117,7 +123,7 @@ def _send_validation_inputs(deployment: Deployment, model: str, data: dict[str, 
             raise deployment.error(
                 ("models", model), f"validation_inputs_data: {location} cannot be sent to hosts; name a file"
             )
-        names.append(f"files/validation_inputs/{index}.npy")
+        names.append(f"files/{model}/validation_inputs/{index}.npy")
         files[names[-1]] = sent_file(deployment.path.parent / location)
     subgraphs = data["subgraphs"]
     data["subgraphs"] = [{**subgraphs[0], "validation_inputs_data": names}]
@@ -130,7 +136,7 @@ def sent_file(path: Path) -> Path:
     return path
 
 
-def _artifacts(library: str) -> dict[str, Path]:
+def artifacts_of(library: str) -> dict[str, Path]:
     """What tuning left below build/ for a library."""
     folder = Workspace(library).folder
     found = (path for part in ARTIFACTS for path in sorted((folder / part).rglob("*")))

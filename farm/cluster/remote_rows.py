@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from farm.cluster.client import ClusterSession, JobCancelled
-from farm.cluster.job_files import DEPLOYMENT, files_of_model, job_scratch
-from farm.cluster.remote_units import ClusterExecutor, RemoteCommand, RemoteUnit
-from farm.config.deployment import Deployment, Runtime
+from farm.cluster.job_files import JobFiles, job_scratch
+from farm.cluster.remote_units import ClusterExecutor, ReceiveFiles, RemoteCommand, RemoteUnit
+from farm.cluster.sent_jobs import OwedRow, SentWork, Works
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FleetOptions, Job, run_jobs_by
-from farm.jobs.fleet.job_rows import KnownSettings, is_ok, unit_groups
+from farm.jobs.fleet.job_rows import is_ok, unit_groups
 from farm.jobs.fleet.progress import ProgressView
 from farm.jobs.fleet.progress_lines import replay
 from farm.rows.result import Conditions, make_row
@@ -22,47 +23,49 @@ from farm.rows.status import Status
 from runtime.errors import DeviceLostError, FarmError, JobError, ProcessKilledError
 
 RowType = TypeVar("RowType", bound=Row)
+RowKey = tuple[str, str, int]  # model, runtime, and which of several such rows
 DONE_ELSEWHERE = {Status.DEVICE_LOST: DeviceLostError, Status.KILLED: ProcessKilledError}
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelCommand(Generic[RowType]):
-    """A command on models, for units of other hosts.
+class SentCommand(Generic[RowType]):
+    """A command for units of other hosts.
 
     Attributes:
         row_type: of its rows.
-        known_settings: the settings of a row that are known before anything runs.
         name: the command, as `run`.
         options: its options, with paths in the job's folder.
         files: the files that those name: path in the job's folder -> file.
         output_folder: where files come that it writes where an option is `outputs`.
+        receive: takes what it left below build/; None: nothing of that comes back.
+        adapted: makes a row's data, as a host prints it, what this host calls things.
     """
 
     row_type: type[RowType]
-    known_settings: KnownSettings
     name: str
     options: tuple[str, ...]
     files: Mapping[str, Path]
     output_folder: Path | None = None
+    receive: ReceiveFiles | None = None
+    adapted: Callable[[dict[str, Any]], dict[str, Any]] = dict
 
 
 def remote_rows(
     cluster: ClusterSession,
-    command: ModelCommand[RowType],
-    deployment: Deployment,
+    command: SentCommand[RowType],
+    works: Works,
     units: Sequence[Unit],
     fleet: FleetOptions,
     progress: ProgressView,
 ) -> Iterator[RowType]:
-    """The rows of each unit and model as soon as they are there; raises JobError where somebody cancels the job."""
+    """The rows of each unit and work as soon as they are there; raises JobError where somebody cancels the job."""
     cluster.show_events(lambda event: replay(event, progress, str(event["unit"])))
     with job_scratch() as folder:
-        works = [_work(command, deployment, model, Path(folder)) for model in deployment.models]
-        groups = unit_groups(units, fleet.spread)
+        sent = [(work, _remote(command, work)) for work in works(Path(folder))]
         jobs = [
-            Job(group, each.run, _all_ok, each.failed, each.cost)
-            for group in groups
-            for each in (dataclasses.replace(work, rows={}) for work in works)
+            Job(group, each.run, _all_ok, each.failed, each.work.cost)
+            for group in unit_groups(units, fleet.spread)
+            for each in (_UnitWork(command, work, remote, {}) for work, remote in sent)
         ]
         try:
             for rows in run_jobs_by(ClusterExecutor(cluster), jobs, fleet, progress):
@@ -71,12 +74,10 @@ def remote_rows(
             raise JobError(f"{cancelled} ended this job (`farm jobs cancel {cluster.job.id}`)") from None
 
 
-def _work(command: ModelCommand[RowType], deployment: Deployment, model: str, scratch: Path) -> _ModelWork[RowType]:
-    files = files_of_model(deployment, model, command.files, scratch)
-    arguments = (command.name, DEPLOYMENT, *command.options)
-    remote = RemoteCommand(arguments, files, command.output_folder)
-    cost = float(sum(path.stat().st_size for path in files.sources.values()))
-    return _ModelWork(command, deployment, model, remote, cost, {})
+def _remote(command: SentCommand[RowType], work: SentWork) -> RemoteCommand:
+    files = JobFiles.of({**work.files, **command.files})
+    arguments = (command.name, *work.arguments, *command.options)
+    return RemoteCommand(arguments, files, command.output_folder, command.receive)
 
 
 def _all_ok(rows: Sequence[Row]) -> bool:
@@ -84,43 +85,43 @@ def _all_ok(rows: Sequence[Row]) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _ModelWork(Generic[RowType]):
-    """A model on one unit of a group; `rows` are those that are there, by runtime, also after a unit was lost."""
+class _UnitWork(Generic[RowType]):
+    """A work on one unit of a group; `rows` are those that are there, also after a unit was lost."""
 
-    command: ModelCommand[RowType]
-    deployment: Deployment
-    model: str
+    command: SentCommand[RowType]
+    work: SentWork
     remote: RemoteCommand
-    cost: float
-    rows: dict[str, RowType]
+    rows: dict[RowKey, RowType]
 
     def run(self, opened: RemoteUnit) -> Iterator[list[RowType]]:
-        """The rows of all runtimes. Raises what tells that the job may be done again."""
-        document = opened.run(self.model, self.remote)
+        """All rows. Raises what tells that the job may be done again."""
+        document = opened.run(self.work.name, self.remote)
+        count: Counter[tuple[str, str]] = Counter()
         for data in document["rows"]:
-            row = self.command.row_type.model_validate({**data, "unit": opened.unit.name})
-            before = self.rows.get(row.runtime)
+            row = self.command.row_type.model_validate({**self.command.adapted(data), "unit": opened.unit.name})
+            key = (row.model, row.runtime, count[row.model, row.runtime])
+            count[row.model, row.runtime] += 1
+            before = self.rows.get(key)
             if before is None or before.status in DONE_ELSEWHERE:
-                self.rows[row.runtime] = row
+                self.rows[key] = row
         for row in self.rows.values():
             if row.status in DONE_ELSEWHERE:
                 raise DONE_ELSEWHERE[row.status](row.reason)
         yield list(self.rows.values())
 
     def failed(self, unit: Unit, error: FarmError) -> list[RowType]:
-        """The rows that there are, and one of each runtime that there is none of."""
-        settings = self.deployment.models[self.model]
-        missing = [runtime for runtime in settings.runtimes if runtime not in self.rows]
-        return [*self.rows.values(), *(self._failed_row(unit, runtime, error) for runtime in missing)]
+        """The rows that there are, and one of each that is owed and missing."""
+        there = {(model, runtime) for model, runtime, _ in self.rows}
+        missing = [owed for owed in self.work.owed if (owed.model, owed.runtime) not in there]
+        return [*self.rows.values(), *(self._failed_row(unit, owed, error) for owed in missing)]
 
-    def _failed_row(self, unit: Unit, runtime: Runtime, error: FarmError) -> RowType:
-        settings = self.command.known_settings(self.deployment.models[self.model], runtime)
+    def _failed_row(self, unit: Unit, owed: OwedRow, error: FarmError) -> RowType:
         identity = Identity(
             unit=unit.name,
             soc=unit.soc,
             device_model=unit.model,
-            library=self.deployment.library_name,
-            model=self.model,
-            runtime=runtime,
+            library=owed.library,
+            model=owed.model,
+            runtime=owed.runtime,
         )
-        return make_row(self.command.row_type, identity, Conditions(settings), Failure.of(error))
+        return make_row(self.command.row_type, identity, Conditions(owed.settings), Failure.of(error))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from distributed import Future, KilledWorker
 from distributed.client import FutureCancelledError
 
 from farm.cluster.client import ClusterSession, JobCancelled
+from farm.cluster.host_files import relative_path
 from farm.cluster.job_files import JobFiles
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FleetOptions
@@ -22,6 +24,7 @@ from farm.transport.interruption import Interruption, WaitInterrupted
 from runtime.errors import ConfigError, DeviceLostError, FarmError, FormatError, JobError, ModelError
 
 WAIT_S = 0.1
+ReceiveFiles = Callable[[Path], None]
 USERS_MISTAKES = {"config": ConfigError, "model": ModelError, "unsupported": ModelError, "format": FormatError}
 
 
@@ -30,11 +33,13 @@ class RemoteCommand:
     """A command line for a unit of another host, without `farm`, and its files.
 
     `output_folder` is where files come that the command writes where an argument is `outputs`; None: there are none.
+    `receive` is given a folder with what the command left below build/ of artifacts and journals; None: it leaves none.
     """
 
     arguments: tuple[str, ...]
     files: JobFiles
     output_folder: Path | None = None
+    receive: ReceiveFiles | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,14 +70,26 @@ class RemoteUnit:
         self.progress.stage(f"{work}: files to {host}")
         self.cluster.send_files(host, command.files.sources.items())
         self.progress.stage(f"{work}: in the queue of {host}")
-        future = self.cluster.submit(self.unit.name, work, command.arguments, command.files.hashes)
+        hashes, leaves = command.files.hashes, command.receive is not None
+        future = self.cluster.submit(self.unit.name, work, command.arguments, hashes, leaves)
         answer = self._answer(future)
         if "error" in answer:
             raise JobError(f"{self.unit.name}: {answer['error']}")
         if command.output_folder:
             for name, digest in answer["files"].items():
                 self.cluster.fetch_file(host, digest, command.output_folder / Path(name).name)
+        if command.receive:
+            self._receive(host, answer["left"], command.receive)
         return self._checked(answer["document"])
+
+    def _receive(self, host: str, left: Mapping[str, str], receive: ReceiveFiles) -> None:
+        """Brings what the command left here, and has it taken."""
+        with tempfile.TemporaryDirectory(prefix="farm-cluster-") as folder:
+            for name, digest in left.items():
+                path = Path(folder) / relative_path(name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self.cluster.fetch_file(host, digest, path)
+            receive(Path(folder))
 
     def _host(self) -> str:
         host = self.cluster.host_of(self.unit.name)

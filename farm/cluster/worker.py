@@ -20,6 +20,7 @@ from distributed.core import Status
 from farm.cluster import connection
 from farm.cluster.address import ClusterAddress
 from farm.cluster.host_tasks import OfferedUnit, cluster_name
+from farm.cluster.journal_topic import keep_exchanging
 from farm.cluster.scheduler import end_on_signals
 from farm.config.inventory import Unit
 from farm.transport import connect
@@ -114,11 +115,14 @@ class _Host:
         resources = {f"host:{self._name}": float(HOST_THREADS)}
         host = await self._started(f"{HOST_PREFIX}{self._name}", HOST_THREADS, resources, scratch)
         self._say(f"{self._name}: offers its units to {self._address}")
+        exchange = asyncio.create_task(self._exchange_journals())
         try:
             while not ended.is_set() and host.status == Status.running:
                 await self._look(scratch)
                 await _wait(ended, look_every_s)
         finally:
+            exchange.cancel()
+            await asyncio.gather(exchange, return_exceptions=True)
             await asyncio.gather(*(worker.close() for worker in (host, *self._workers.values())))
             self._workers.clear()
 
@@ -129,11 +133,20 @@ class _Host:
                 await self._check_scheduler()
                 return
 
+    async def _exchange_journals(self) -> None:
+        """Shares tuning trials with the other hosts, as long as the scheduler is there."""
+        with contextlib.suppress(OSError, TimeoutError):
+            async with self._client() as client:
+                await keep_exchanging(client, self._name)
+
+    def _client(self) -> Client:
+        options: dict[str, Any] = {"asynchronous": True, "set_as_default": False, "timeout": connection.CONNECT_S}
+        return Client(str(self._address), security=self._security, **options)
+
     async def _check_scheduler(self) -> None:
         """Refuses to offer anything to a scheduler of another farm."""
-        options: dict[str, Any] = {"asynchronous": True, "set_as_default": False, "timeout": connection.CONNECT_S}
         try:
-            async with Client(str(self._address), security=self._security, **options) as client:
+            async with self._client() as client:
                 found = await client.run_on_scheduler(connection.scheduler_version)
         except (OSError, TimeoutError) as error:
             raise JobError(connection.unanswered(self._address, error)) from None

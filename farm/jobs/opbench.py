@@ -19,7 +19,7 @@ from farm.farmrt.answers import LoadAnswer
 from farm.jobs.custom_cases import CustomCase
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions, Job, run_jobs
 from farm.jobs.fleet.execution import hint_figures
-from farm.jobs.fleet.job_rows import again_where_killed, is_ok
+from farm.jobs.fleet.job_rows import Settings, again_where_killed, is_ok
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.opbench_cases import CASES, SEED, Benchmark, OperatorCase, benchmarks, spread_percent
@@ -59,6 +59,11 @@ class OpbenchOptions:
     precision: str | None = None
     execution: Execution = DEFAULT
     custom: tuple[CustomCase, ...] = ()
+
+    @property
+    def settings(self) -> Settings:
+        """Settings of a row that are known before anything runs."""
+        return {"min_time_s": self.min_time_s, **self.execution.given}
 
 
 def opbench_job(
@@ -232,8 +237,7 @@ def _row(
         model=benchmark,
         runtime="gpu",
     )
-    settings = {"min_time_s": options.min_time_s, **options.execution.given}
-    conditions = Conditions(settings, states or UnitStates())
+    conditions = Conditions(options.settings, states or UnitStates())
     return make_row(OpbenchRow, identity, conditions, outcome)
 
 

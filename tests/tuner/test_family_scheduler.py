@@ -34,7 +34,7 @@ def order(runner: Any, *families: Any) -> list[str]:
 
 
 def new_runner() -> Any:
-    return SimpleNamespace(spent_s=0.0)
+    return SimpleNamespace(spent_s=0.0, has_company=False)
 
 
 def test_the_heaviest_family_is_first_and_all_are_explored_to_their_end() -> None:

@@ -35,9 +35,11 @@ from farm.cli.envelope import CommandResult
     type=click.FloatRange(0, 100),
     help="Differences of no more than this do not count.  [default: 1; 4 for stored runs]",
 )
+@click.option("--profiled-turns", type=click.IntRange(0), default=0, hidden=True, help="How often operators are timed.")
 @options.memory_option
 @execution_options
 @options.fleet_options("farm compare")
+@options.cluster_options
 @options.store_option
 @options.json_option
 def command(**given: Any) -> CommandResult:

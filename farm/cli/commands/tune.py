@@ -41,7 +41,16 @@ LEVELS = ("quick", "normal", "exhaustive")
     show_default=True,
     help="Tunes so often, with --fresh, and tells whether the tunings agree.",
 )
+@click.option(
+    "--journals",
+    "shared",
+    metavar="FOLDER",
+    envvar="FARM_JOURNALS",
+    type=options.FILE,
+    help="Follow the trials of all who tune with this folder, on whatever host.  [default: FARM_JOURNALS, else none]",
+)
 @options.fleet_options("farm tune")
+@options.cluster_options
 @options.memory_option
 @execution_options
 @options.trust_model_option

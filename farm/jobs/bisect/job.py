@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from farm.config.deployment import Runtime
 from farm.config.inventory import Unit
@@ -66,8 +66,16 @@ class Bisected:
     duet: CompareRow | None
 
 
+Compare = Callable[
+    [tuple[Contender, Contender], Sequence[Unit], CompareOptions, FleetOptions, ProgressView], Iterator[CompareRow]
+]
+
+
 class Bisector:
-    """One bisection on one unit. `steps` does the work; `result` is there when it has ended."""
+    """One bisection on one unit. `steps` does the work; `result` is there when it has ended.
+
+    `compare` measures two commits; None: from this process.
+    """
 
     def __init__(
         self,
@@ -77,8 +85,10 @@ class Bisector:
         options: BisectOptions,
         fleet: FleetOptions = FLEET,
         progress: ProgressView = SILENT,
+        compare: Compare | None = None,
     ) -> None:
         self.result: Bisected | None = None
+        self._compare = compare or compare_job
         self._repository, self._commits, self._unit = repository, commits, unit
         self._options, self._fleet, self._progress = options, fleet, progress
         self._state = states.read(self._about)
@@ -172,7 +182,7 @@ class Bisector:
             models=(self._options.model,),
             profiled_turns=profiled_turns,
         )
-        (row,) = compare_job((a, b), [self._unit], options, self._fleet, self._progress)
+        (row,) = self._compare((a, b), [self._unit], options, self._fleet, self._progress)
         if row.status in _AWAY:
             raise DeviceLostError(f"{row.reason}; the same command goes on from here")
         return row

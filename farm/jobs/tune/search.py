@@ -14,6 +14,7 @@ from farm.jobs.choices.costs import trials_fingerprint
 from farm.jobs.compare.interleaved import TunedFiles
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared
+from farm.jobs.tune.journals import opened_journal
 from farm.jobs.tune.selecting import BUDGET_SHARE, Budget, ChoiceOnce, Chosen, PlanVersion, Selecting
 from farm.jobs.tune.shared_search import SharedSearch
 from farm.jobs.tune.trials import UnitTrials, trials_on, use_name
@@ -48,6 +49,7 @@ class SearchOptions:
         fresh: nothing is taken over from the journal.
         wall_s: wall time for each model, everything included; None for no limit beyond that of the search.
         selection: whether where and how operators run is chosen first, over the whole graph.
+        shared: a folder in which others who tune the same SoC are followed; None: no others are.
     """
 
     level: str = "quick"
@@ -56,6 +58,7 @@ class SearchOptions:
     fresh: bool = False
     wall_s: float | None = None
     selection: bool = True
+    shared: Path | None = None
 
     @property
     def seconds(self) -> float:
@@ -175,7 +178,9 @@ def _chosen(
     in_force = opened.artifact_files(tuned.prepared.deployment.library_name)
     tuned_file, kernels_file = (path if path.is_file() else None for path in in_force)
     files = TunedFiles(tuned_file, kernels_file)
-    selecting = Selecting(opened, tuned.prepared, tuned.target, tuned.in_force, files, budget, options.fresh)
+    selecting = Selecting(
+        opened, tuned.prepared, tuned.target, tuned.in_force, files, budget, options.fresh, options.shared
+    )
     key = (id(tuned.prepared), tuned.target, tuned.in_force.choice)
     return dataclasses.replace(tuned, chosen=choices.made(key, selecting.chosen))
 
@@ -230,7 +235,7 @@ def _led(
         else foreign_trials(sorted(journal_file(opened.unit.soc).parent.glob("*.jsonl")), fingerprint)
     )
     relatives = relatives_of(target.gpu_family, known)
-    with Journal(journal_file(opened.unit.soc), fingerprint, provenance, options.fresh) as journal:
+    with opened_journal(opened.unit.soc, fingerprint, provenance, options.fresh, options.shared) as journal:
         _say(journal, opened.progress.stage)
         budget_s = options.seconds * len(group)
         choosing_s = sum(tuned.chosen.figures.device_s for tuned in group if tuned.chosen)

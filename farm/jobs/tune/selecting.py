@@ -23,11 +23,11 @@ from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models import plans
 from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.tune.candidate_trials import CandidateTrials
+from farm.jobs.tune.journals import opened_journal
 from farm.jobs.validate import compare_outputs
 from farm.model import fetch
 from farm.rows.status import Status
 from farm.rows.tune import ChoiceFigures, ChoiceOutcome
-from farm.workspace import journal_file
 from runtime.errors import ModelError
 from runtime.lowering.choice import GraphChoice
 from runtime.lowering.launch import Launch
@@ -128,6 +128,7 @@ class Selecting:
     files: TunedFiles
     budget: Budget
     fresh: bool = False
+    shared: Path | None = None
 
     def chosen(self) -> Chosen:
         """Measures, selects, and proves."""
@@ -220,7 +221,7 @@ class Selecting:
 
     def _journal(self, execution: Execution) -> Journal:
         fingerprint, provenance = trials_fingerprint(self.target, execution), {"gpu_family": self.target.gpu_family}
-        return Journal(journal_file(self.opened.unit.soc), fingerprint, provenance, self.fresh)
+        return opened_journal(self.opened.unit.soc, fingerprint, provenance, self.fresh, self.shared)
 
     def _proved(self, selection: GraphSelection, figures: ChoiceFigures) -> Chosen:
         """The chosen plan where it is as fast as the one in force, measured; else that one."""

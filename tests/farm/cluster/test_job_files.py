@@ -10,7 +10,8 @@ import onnx
 import pytest
 import yaml
 
-from farm.cluster.job_files import JobFiles, files_of_model
+from farm.cluster.job_files import JobFiles
+from farm.cluster.sent_jobs import each_model
 from farm.config import deployment
 from farm.workspace import Workspace
 from runtime.errors import ConfigError
@@ -20,7 +21,8 @@ from tests.farm.model.tiny_model import write_deployment
 def sent(folder: Path, model: str = "tiny") -> JobFiles:
     scratch = folder / "scratch"
     scratch.mkdir(exist_ok=True)
-    return files_of_model(deployment.load(Path("tiny.yml")), model, {}, scratch)
+    works = each_model(deployment.load(Path("tiny.yml")), lambda *_: {})(scratch)
+    return JobFiles.of(next(work.files for work in works if work.name == model))
 
 
 def file_of(files: JobFiles, name: str) -> Path:
@@ -30,11 +32,11 @@ def file_of(files: JobFiles, name: str) -> Path:
 def test_the_host_reads_the_same_model(own_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     write_deployment(own_folder, validation_threshold="{cpu: 0.9}")
     files = sent(own_folder)
-    assert set(files.hashes) == {"model.yml", "files/model_file_path/tiny.onnx"}
+    assert set(files.hashes) == {"model.yml", "files/tiny/model_file_path/tiny.onnx"}
     host = tmp_path_factory.mktemp("host")
     (host / "model.yml").write_bytes(file_of(files, "model.yml").read_bytes())
     here, there = deployment.load(Path("tiny.yml")).models["tiny"], deployment.load(host / "model.yml").models["tiny"]
-    assert there == here.model_copy(update={"model_file_path": "files/model_file_path/tiny.onnx"})
+    assert there == here.model_copy(update={"model_file_path": "files/tiny/model_file_path/tiny.onnx"})
 
 
 def test_only_the_model_itself_is_sent(own_folder: Path) -> None:
@@ -53,7 +55,7 @@ def test_weights_beside_an_onnx_file_go_with_it(own_folder: Path) -> None:
     onnx.save(
         onnx.load("tiny.onnx"), "tiny.onnx", save_as_external_data=True, location="tiny.weights", size_threshold=0
     )
-    assert "files/model_file_path/tiny.weights" in sent(own_folder).hashes
+    assert "files/tiny/model_file_path/tiny.weights" in sent(own_folder).hashes
 
 
 def test_validation_inputs_and_artifacts_go_too(own_folder: Path) -> None:
@@ -64,9 +66,9 @@ def test_validation_inputs_and_artifacts_go_too(own_folder: Path) -> None:
     tuned.write_bytes(b"tuned")
     files = sent(own_folder)
     assert file_of(files, str(tuned)) == tuned
-    assert file_of(files, "files/validation_inputs/0.npy") == Path("x.npy")
+    assert file_of(files, "files/tiny/validation_inputs/0.npy") == Path("x.npy")
     model = yaml.safe_load(file_of(files, "model.yml").read_text())["models"]["tiny"]
-    assert model["subgraphs"][0]["validation_inputs_data"] == ["files/validation_inputs/0.npy"]
+    assert model["subgraphs"][0]["validation_inputs_data"] == ["files/tiny/validation_inputs/0.npy"]
 
 
 def test_code_is_not_sent(own_folder: Path) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from distributed.client import FutureCancelledError
 
-from farm.cluster.remote_rows import ModelCommand, remote_rows
+from farm.cluster.remote_rows import SentCommand, remote_rows
+from farm.cluster.sent_jobs import each_model
 from farm.config import deployment
 from farm.config.inventory import Unit
 from farm.jobs.fleet import dispatch
@@ -69,7 +70,7 @@ class Hosts:
     def send_files(self, host: str, files: Any) -> None:
         self.sent += [host for _ in files]
 
-    def submit(self, unit: str, work: str, arguments: Any, files: Any) -> Done:
+    def submit(self, unit: str, work: str, arguments: Any, files: Any, leaves: bool = False) -> Done:
         self.asked.append((unit, work, tuple(arguments)))
         self.futures.append(Done(self.answers[unit].pop(0)))
         self.on_submit(unit)
@@ -101,10 +102,11 @@ def hosts(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
 
 def rows_of(hosts: Hosts, **options: Any) -> list[RunRow]:
     source = deployment.load(Path("tiny.yml"))
-    command = ModelCommand(RunRow, run_settings(RunOptions()), "run", ("--round", "10"), {})
+    command = SentCommand(RunRow, "run", ("--round", "10"), {})
+    works = each_model(source, run_settings(RunOptions()))
     units = UNITS[: len(hosts.answers)]
     fleet = FleetOptions(**{"return_s": 0.2, **options})
-    return list(remote_rows(hosts, command, source, units, fleet, SILENT))  # type: ignore[arg-type]
+    return list(remote_rows(hosts, command, works, units, fleet, SILENT))  # type: ignore[arg-type]
 
 
 def seen(rows: list[RunRow]) -> list[tuple[str, str, str]]:

@@ -91,7 +91,17 @@ def test_folders_of_samples_and_outputs() -> None:
     assert options[options.index("--output-dir") + 1] == "outputs"
 
 
+@pytest.mark.usefixtures("folder")
+def test_commands_of_several_models_or_none() -> None:
+    assert sent("tune", "tiny.yml", "tiny.yml", "--no-selection", "--level", "normal")[0] == (
+        *("--level", "normal"),
+        "--no-selection",
+    )
+    assert sent("opbench", "--filter", "conv", "--variants")[0] == ("--filter", "conv", "--variants")
+    assert sent("compare", "HEAD", "tiny.yml", "--margin", "2") == (("--margin", "2.0"), [])
+
+
 def test_every_name_that_is_not_sent_is_an_options() -> None:
-    commands = [farm.get_command(click.Context(farm), name) for name in ("run", "benchmark")]
+    commands = [farm.get_command(click.Context(farm), name) for name in ("run", "benchmark", "tune", "compare")]
     names = {parameter.name for command in commands if command for parameter in command.params}
     assert names >= NOT_SENT

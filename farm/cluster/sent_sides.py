@@ -1,0 +1,74 @@
+"""How the two sides of a comparison are sent to hosts: deployment files, or the sources of two farms and one file.
+
+a/model.yml, b/model.yml        two versions of a model
+a/sources/, b/sources/          two farms; a host compares them as folders
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from farm.cluster.job_files import DEPLOYMENT, artifacts_of, files_of_models
+from farm.cluster.sent_jobs import OwedRow, SentWork, Works
+from farm.config import deployment
+from farm.jobs.compare.builds import CompareOptions
+from farm.jobs.compare.checkout import SOURCES, Checkout
+from farm.jobs.compare.contender import Contender
+
+SIDES = ("a", "b")
+MADE = ("__pycache__", "build")  # folders of a checkout that no source lies in
+
+
+def works(both: tuple[Contender, Contender], options: CompareOptions) -> Works:
+    """One command line that compares both on a unit."""
+
+    def made(scratch: Path) -> list[SentWork]:
+        source = deployment.load(both[0].model_file)
+        models = [name for name in source.models if not options.models or name in options.models]
+        files = artifacts_of(source.library_name) | files_of_models(source, models, scratch, "a/")
+        arguments = [f"a/{DEPLOYMENT}"]
+        if both[0].checkout and both[1].checkout:
+            arguments = ["a/sources", "b/sources", *arguments]
+            for side, contender in zip(SIDES, both, strict=True):
+                files |= _sources(contender.checkout, side) if contender.checkout else {}
+        else:
+            other = deployment.load(both[1].model_file)
+            theirs = [name for name in map(both[1].model_name, models) if name in other.models]
+            files |= artifacts_of(other.library_name) | files_of_models(other, theirs, scratch, "b/")
+            arguments.append(f"b/{DEPLOYMENT}")
+        owed = [
+            OwedRow(source.library_name, model, runtime, {"turns": options.turns, **options.execution.given})
+            for model in models
+            for runtime in source.models[model].runtimes
+            if runtime in options.runtimes
+        ]
+        return [SentWork("compare", tuple(arguments), files, tuple(owed))]
+
+    return made
+
+
+def adapted(both: Sequence[Contender]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Gives a row's sides the names and commits that they have here."""
+
+    def change(data: dict[str, Any]) -> dict[str, Any]:
+        names = {arm: _named(data[arm], contender) for arm, contender in zip(SIDES, both, strict=True)}
+        return {**data, **names}
+
+    return change
+
+
+def _named(side: Mapping[str, Any], contender: Contender) -> dict[str, Any]:
+    own = contender.side
+    return {**side, "name": own.name, "kind": own.kind, "commit": own.commit, "changed": own.changed}
+
+
+def _sources(checkout: Checkout, side: str) -> dict[str, Path]:
+    """All sources of a farm: path in the job's folder -> file."""
+    return {
+        f"{side}/sources/{path.relative_to(checkout.folder)}": path
+        for package in SOURCES
+        for path in sorted((checkout.folder / package).rglob("*"))
+        if path.is_file() and not set(MADE) & set(path.relative_to(checkout.folder).parts)
+    }

@@ -1,0 +1,70 @@
+"""Two sides of a comparison on their way to a host, and the names that their rows have when they come back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from farm.cluster import sent_sides
+from farm.cluster.remote_compare import remote_compare
+from farm.jobs.compare import contender
+from farm.jobs.compare.builds import CompareOptions
+from farm.jobs.fleet.dispatch import FleetOptions
+from farm.jobs.fleet.progress import SILENT
+from farm.rows.compare import CompareFigures, CompareRow, Side
+from farm.rows.result import Conditions, make_row
+from farm.rows.row import Failure, Identity
+from runtime.errors import JobError
+from tests.farm.cluster.test_remote_rows import UNITS, Hosts, printed
+from tests.farm.model.tiny_model import write_deployment
+
+OPTIONS = CompareOptions(turns=7, margin_percent=2.5, runtimes=("cpu",), profiled_turns=3)
+
+
+@pytest.fixture
+def folder(own_folder: Path) -> Path:
+    """Two versions of a model."""
+    (own_folder / "new").mkdir()
+    for place in (own_folder, own_folder / "new"):
+        write_deployment(place, runtime="cpu")
+    return own_folder
+
+
+def test_a_comparison_of_models_is_asked_for_and_named_as_here(folder: Path) -> None:
+    hosts, both = Hosts(), contender.models(Path("tiny.yml"), Path("new/tiny.yml"))
+    identity = Identity(unit="host", soc="sdm845", device_model="MI 8", library="l", model="tiny", runtime="cpu")
+    row = make_row(CompareRow, identity, Conditions({}), Failure.of(JobError("slow")))
+    sides = CompareFigures(a=Side(name="a/model.yml", model="tiny"), b=Side(name="b/model.yml", model="tiny"))
+    hosts.answers = {"mi8": [printed(row.model_copy(update=dict(sides)).model_dump(mode="json"))]}
+    (found,) = remote_compare(hosts, both, UNITS[:1], OPTIONS, FleetOptions(wait_s=5), SILENT)  # type: ignore[arg-type]
+    assert (found.unit, found.a.name, found.b.name) == ("mi8", "tiny.yml", "new/tiny.yml")
+    assert (found.a.kind, found.a.model) == ("model", "tiny")
+    ((unit, work, words),) = hosts.asked
+    assert (unit, work, words[:3]) == ("mi8", "compare", ("compare", "a/model.yml", "b/model.yml"))
+    options = dict(zip(words[3::2], words[4::2], strict=True))
+    assert options == {
+        "--retries": "0",
+        "--turns": "7",
+        "--margin": "2.5",
+        "--profiled-turns": "3",
+        "--wait": "5",
+        "--runtime": "cpu",
+    }
+
+
+def test_builds_are_sent_as_sources_without_what_was_made_of_them(folder: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        for file in ("farm/__init__.py", "farm/jobs/compare/bundle.py", "runtime/x.c", "farm/__pycache__/x.pyc", "y"):
+            path = folder / name / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(name)
+    both = tuple(contender.build(name, Path("tiny.yml")) for name in ("one", "two"))
+    (work,) = sent_sides.works((both[0], both[1]), OPTIONS)(tmp_path)
+    assert work.arguments == ("a/sources", "b/sources", "a/model.yml")
+    assert {name for name in work.files if "sources" in name} == {
+        f"{side}/sources/{file}"
+        for side in ("a", "b")
+        for file in ("farm/__init__.py", "farm/jobs/compare/bundle.py", "runtime/x.c")
+    }
+    assert [(owed.model, owed.runtime) for owed in work.owed] == [("tiny", "cpu")]
