@@ -13,7 +13,7 @@ from farm import artifacts
 from farm.rows.compare import CompareRow
 from farm.rows.tune import TuneRow
 from farm.workspace import journal_file
-from tests.farm.cluster.test_cluster import TestCluster, wait_until
+from tests.farm.cluster.services import TestCluster, wait_until
 from tests.farm.conftest import CallFarm
 from tests.farm.jobs.bisect.repositories import model_repository
 from tests.farm.model.tiny_model import write_deployment

@@ -59,7 +59,7 @@ class Hosts:
         self.futures: list[Done] = []
         self.cancelled_by = ""
         self.job = type("Job", (), {"id": "abc123"})
-        self.on_submit: Callable[[str], None] = lambda unit: None
+        self.on_submit: Callable[[str], object] = lambda unit: None
 
     def show_events(self, handler: object) -> None:
         self.handler = handler
@@ -67,10 +67,13 @@ class Hosts:
     def host_of(self, unit: str) -> str | None:
         return self.offered.get(unit)
 
+    def check_room(self, host: str) -> None:
+        assert host == "lab"
+
     def send_files(self, host: str, files: Any) -> None:
         self.sent += [host for _ in files]
 
-    def submit(self, unit: str, work: str, arguments: Any, files: Any, leaves: bool = False) -> Done:
+    def submit(self, host: str, unit: str, work: str, arguments: Any, files: Any, leaves: bool = False) -> Done:
         self.asked.append((unit, work, tuple(arguments)))
         self.futures.append(Done(self.answers[unit].pop(0)))
         self.on_submit(unit)
