@@ -137,7 +137,9 @@ class TrialRunner:
         return (launch.options(candidate.variant), candidate.local_size) in self.programs
 
     def repetitions(self, launch: TrialLaunch, ns: float, aim_ns: float, least: int, most: int) -> int:
-        """Repetitions of a launch of `ns` that take about `aim_ns`, with what runs before each of them."""
+        """Repetitions of a launch of `ns` that take about `aim_ns`, with what runs before each; least where unknown."""
+        if not math.isfinite(ns):
+            return least
         before = (self._default_ns.get(other.key, 0.0) for other in self._surroundings.before(launch.key))
         return min(max(int(aim_ns / (ns + sum(before))), least), most)
 

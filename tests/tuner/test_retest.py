@@ -166,3 +166,4 @@ def test_repetitions_count_what_runs_before_each() -> None:
     assert runner.repetitions(LAUNCH, 1e5, 2e6, 3, 30) == 4
     assert runner.repetitions(LAUNCH, 1e7, 2e6, 3, 30) == 3
     assert runner.repetitions(LAUNCH, math.inf, 2e6, 3, 30) == 3
+    assert runner.repetitions(LAUNCH, math.nan, 2e6, 3, 30) == 3, "the default gave no right result"
