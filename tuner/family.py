@@ -168,8 +168,7 @@ class Family:
 
 def timed_trial(launch: TrialLaunch, candidate: Candidate, runner: TrialRunner, ranking: Ranking) -> Trial:
     """Runs a trial of a candidate and adds its time to the ranking."""
-    best_ns = ranking.best_ns(launch.key)
-    reps = min(max(int(_TRIAL_NS / best_ns), _LEAST_REPS), _MOST_REPS)
+    reps = runner.repetitions(launch, ranking.best_ns(launch.key), _TRIAL_NS, _LEAST_REPS, _MOST_REPS)
     trial = runner.trial(launch, candidate, reps)
     ranking.observe(launch.key, candidate, trial.typical_ns)
     return trial

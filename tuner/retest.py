@@ -10,6 +10,7 @@ than once in 200.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import statistics
@@ -59,52 +60,91 @@ class Retest:
         weight = min(share / _HEAVY_SHARE, 1.0)
         return Retest(self.finalists + int(_MORE_FINALISTS * weight), self.rounds, 1.0 + _MORE_GROWTH * weight)
 
-    def decide(
+    def begin(
         self, launch: TrialLaunch, finalists: Sequence[Candidate], default_ns: float, runner: TrialRunner
-    ) -> LaunchVerdict:
-        """Chooses the best finalist; it wins if other rounds than those show it faster, beyond the noise.
+    ) -> RunningRetest:
+        """The re-test of a launch, of which nothing is measured yet.
 
         `default_ns` is the default's time in the search, infinite where the default gives no right result: then any
         finalist that gives one wins.
         """
-        default = default_candidate(launch)
-        reps = min(max(int(_ROUND_NS / default_ns), _LEAST_REPS), _MOST_REPS)
+        reps = runner.repetitions(launch, default_ns, _ROUND_NS, _LEAST_REPS, _MOST_REPS)
         choosing, confirming = (_InterleavedSamples(launch, runner, reps) for _ in range(2))
-        try:
-            if len(finalists) == 1 and math.isfinite(default_ns):
-                return self._confirmed(launch, finalists[0], confirming)
-            best = self._chosen(choosing, default, finalists)
-            if not choosing.runs(default):
-                return _without_default(launch, best, choosing)
-            if best is None:
-                return default_kept(launch, choosing.default_ns(), "no other candidate came through the re-test")
-            return self._confirmed(launch, best, confirming)
-        except BudgetSpent:
-            return default_kept(launch, default_ns, "the budget was spent before the re-test ended")
+        return RunningRetest(launch, list(finalists), default_ns, self.looks, choosing, confirming)
 
-    def _chosen(
-        self, samples: _InterleavedSamples, default: Candidate, finalists: Sequence[Candidate]
-    ) -> Candidate | None:
-        """The fastest finalist; those that are slower leave on the way."""
-        alive = list(finalists)
+    def decide(
+        self, launch: TrialLaunch, finalists: Sequence[Candidate], default_ns: float, runner: TrialRunner
+    ) -> LaunchVerdict:
+        """The verdict after as many looks as it takes."""
+        running = self.begin(launch, finalists, default_ns, runner)
+        while running.is_undecided:
+            running.look()
+        return running.verdict
+
+
+class RunningRetest:
+    """Chooses the best finalist; it wins if other rounds than those show it faster, beyond the noise.
+
+    It pauses after each look, so that a launch in doubt does not spend what others need for their first one.
+
+    Attributes:
+        verdict: by what was measured so far.
+        is_undecided: whether a further look may change that.
+    """
+
+    def __init__(
+        self,
+        launch: TrialLaunch,
+        finalists: list[Candidate],
+        default_ns: float,
+        looks: Sequence[int],
+        choosing: _InterleavedSamples,
+        confirming: _InterleavedSamples,
+    ) -> None:
+        self._launch, self._finalists, self._default = launch, finalists, default_candidate(launch)
+        self._looks = list(zip(_ALPHA_SPENT, looks, strict=True))
+        self._choosing, self._confirming = choosing, confirming
+        self._best = finalists[0] if len(finalists) == 1 and math.isfinite(default_ns) else None
+        self.verdict = default_kept(launch, default_ns, "the budget was spent before the re-test ended")
+        self.is_undecided = True
+
+    def look(self) -> None:
+        """Measures until the next look; where the budget ends before it, the verdict stays as it is."""
+        self.is_undecided = False
+        with contextlib.suppress(BudgetSpent):
+            self._best = self._best or self._chosen()
+            self.verdict = self._looked_at(self._best) if self._best else self._without_choice()
+
+    def _chosen(self) -> Candidate | None:
+        """The fastest finalist, the slower ones having left on the way; None where it has no default to beat."""
+        alive = self._finalists
         for rounds in _HALVING_ROUNDS:
-            samples.measure_rounds([default, *alive], rounds)
-            alive = sorted(filter(samples.runs, alive), key=samples.median_ns)
+            self._choosing.measure_rounds([self._default, *alive], rounds)
+            alive = sorted(filter(self._choosing.runs, alive), key=self._choosing.median_ns)
             alive = alive[: math.ceil(len(alive) / 2)]
-        return alive[0] if alive else None
-
-    def _confirmed(self, launch: TrialLaunch, best: Candidate, samples: _InterleavedSamples) -> LaunchVerdict:
-        """Measures until a look confirms the best candidate, or nothing speaks for it any more."""
-        default = default_candidate(launch)
-        for alpha, rounds in zip(_ALPHA_SPENT, self.looks, strict=True):
-            samples.measure_rounds([default, best], rounds)
-            if not (samples.runs(best) and samples.runs(default)):
-                return default_kept(launch, samples.default_ns(), f"{best} did not come through the re-test")
-            chance = chance_of_pairs(*samples.medians(best))
-            gain = 1.0 - samples.median_ns(best) / samples.default_ns(best)
-            if chance <= alpha or chance > _FUTILE or gain <= _WORTH_MORE_ROUNDS:
+            if len(alive) < 2:
                 break
-        return _verdict_on(launch, best, samples, chance if chance <= alpha else None)
+        self._finalists = alive
+        return alive[0] if alive and self._choosing.runs(self._default) else None
+
+    def _without_choice(self) -> LaunchVerdict:
+        if not self._choosing.runs(self._default):
+            return _without_default(self._launch, next(iter(self._finalists), None), self._choosing)
+        why = "no other candidate came through the re-test"
+        return default_kept(self._launch, self._choosing.default_ns(), why)
+
+    def _looked_at(self, best: Candidate) -> LaunchVerdict:
+        """Measures the rounds of the next look; in doubt as long as something speaks for the best candidate."""
+        alpha, rounds = self._looks.pop(0)
+        samples = self._confirming
+        samples.measure_rounds([self._default, best], rounds)
+        if not (samples.runs(best) and samples.runs(self._default)):
+            return default_kept(self._launch, samples.default_ns(), f"{best} did not come through the re-test")
+        chance = chance_of_pairs(*samples.medians(best))
+        gain = 1.0 - samples.median_ns(best) / samples.default_ns(best)
+        is_in_doubt = alpha < chance <= _FUTILE and gain > _WORTH_MORE_ROUNDS
+        self.is_undecided = is_in_doubt and bool(self._looks)
+        return _verdict_on(self._launch, best, samples, chance if chance <= alpha else None)
 
 
 class _InterleavedSamples:

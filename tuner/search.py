@@ -15,7 +15,7 @@ from tuner.family_scheduler import Strategy, explore_families
 from tuner.halving import Halving
 from tuner.ranking import Ranking
 from tuner.relatives import KernelRelatives, Relatives
-from tuner.retest import Retest
+from tuner.retest import Retest, RunningRetest
 from tuner.space import default_candidate
 from tuner.speed_states import SpeedStates
 from tuner.trial import Candidate, TrialStatus
@@ -25,7 +25,8 @@ from tuner.verdict import LaunchVerdict, confirmed, default_kept, nothing_runs, 
 Expand = Callable[[TrialLaunch, int], Mapping[Candidate, float]]
 """Candidates of a launch with guessed costs, given the preferred multiple of the work-group size (0: unknown)."""
 
-_RETEST_SHARE = 0.2  # of a budget, kept back for the re-test
+_LEAST_RETEST, _MOST_RETEST = 0.2, 0.5  # of a budget, kept back for the re-test by what there is to confirm
+_RETEST_TRIALS = 12  # of a launch that has something to confirm
 _UNEXPLORED = "too small a part of the time, or of the budget, to try others"
 _CONTENDING = math.log(1.05)  # behind a launch's best: a candidate that may still be the fastest
 _RETEST_UNITS = 2.0  # work of a launch's re-test, in programs tried
@@ -50,7 +51,7 @@ _QUICK = Halving(keep=0.34, first=1, last=8)
 _NORMAL = Halving(keep=0.5, first=2, last=16)
 
 LEVELS: Mapping[str, SearchLevel] = {
-    "quick": SearchLevel(_QUICK, Retest(finalists=3, rounds=7), minor=0.002, budget_s=18.0),
+    "quick": SearchLevel(_QUICK, Retest(finalists=2, rounds=7), minor=0.002, budget_s=18.0),
     "normal": SearchLevel(_NORMAL, Retest(finalists=4, rounds=8), minor=0.0002, budget_s=180.0),
     "exhaustive": SearchLevel(Exhaustive(_NORMAL), Retest(finalists=8, rounds=10), minor=0.0, budget_s=math.inf),
 }
@@ -122,9 +123,7 @@ class _Search:
         self._explore(tasks)
         self._learn_from_journal(own=True)
         self._runner.limit_s = self._runner.budget_s
-        verdicts: dict[str, LaunchVerdict] = {}
-        in_order = sorted(tasks, key=self._promised_ns, reverse=True)
-        self._runner.pool.run_chains(functools.partial(self._decide, task, verdicts) for task in in_order)
+        verdicts = self._retested(sorted(tasks, key=self._promised_ns, reverse=True))
         untimed = "the budget was spent before it was timed"
         return without_false_discoveries(
             [verdicts.get(launch.key) or default_kept(launch, math.nan, untimed) for launch in self._launches]
@@ -163,30 +162,65 @@ class _Search:
         """Searches the families until the budget is spent, less the part that is kept for the re-test."""
         minor_ns = self._level.minor * sum(task.weight for task in tasks)
         families = [self._family(group, minor_ns) for group in _by_kernel(tasks)]
+        begin_s = self._runner.spent_s
         explored = self._done + sum(self._level.strategy.estimate(family) for family in families)
         self._planned = explored + _RETEST_UNITS * len(tasks)
-        self._runner.limit_s = self._runner.spent_s + (1 - _RETEST_SHARE) * (
-            self._runner.budget_s - self._runner.spent_s
-        )
         with contextlib.suppress(BudgetSpent):
             for family in explore_families(families, self._level.strategy, self._runner):
                 self._stage = family.name
+                self._runner.limit_s = self._runner.budget_s - self._kept_back_s(tasks, self._runner.budget_s - begin_s)
         self._advance(max(explored - self._done, 0.0))
+
+    def _kept_back_s(self, tasks: Iterable[TuningTask], left_s: float) -> float:
+        """Of what was left when exploring began: the time to confirm what seems faster than its default by now."""
+        if not math.isfinite(left_s):
+            return 0.0
+        seconds = self._runner.timing_s * _RETEST_TRIALS * sum(map(self._has_finalists, tasks))
+        return min(max(seconds, _LEAST_RETEST * left_s), _MOST_RETEST * left_s)
+
+    def _has_finalists(self, task: TuningTask) -> bool:
+        return self._rankings[task.launch.kernel.name].best(task.key, 1) != [task.default]
 
     def _family(self, tasks: Iterable[TuningTask], minor_ns: float) -> Family:
         members = list(tasks)
         ranking = self._rankings[members[0].launch.kernel.name]
         return Family(members, self._runner, ranking, minor_ns, self._advance)
 
-    def _decide(self, task: TuningTask, verdicts: dict[str, LaunchVerdict]) -> None:
-        """Decides a task; a second unit, where there is one, must confirm another candidate than the default."""
+    def _retested(self, tasks: Sequence[TuningTask]) -> dict[str, LaunchVerdict]:
+        """Verdicts by tuning key: all tasks have their first look before those in doubt have a further one."""
+        verdicts: dict[str, LaunchVerdict] = {}
+        self._stage = "re-test"
+        running = [(task, self._retest(task, verdicts)) for task in tasks]
+        open_ones = [(task, retest) for task, retest in running if retest]
+        while open_ones:
+            self._runner.pool.run_chains(functools.partial(self._look, *each, verdicts) for each in open_ones)
+            open_ones = [(task, retest) for task, retest in open_ones if retest.is_undecided]
+        return verdicts
+
+    def _retest(self, task: TuningTask, verdicts: dict[str, LaunchVerdict]) -> RunningRetest | None:
+        """The re-test of a task's best candidates; None, with a verdict, if none is as fast as the default."""
+        ranking, settings = self._rankings[task.launch.kernel.name], self._retest_of(task)
+        ranked = [each for each in ranking.best(task.key, settings.finalists + 1) if each != task.default]
+        limit = min(ranking.gap(task.key, task.default), _CONTENDING)
+        finalists = [each for each in ranked if ranking.gap(task.key, each) <= limit][: settings.finalists]
+        if finalists:
+            return settings.begin(task.launch, finalists, ranking.ns(task.key, task.default), self._runner)
+        verdicts[task.key] = self._without_retest(task, ranking)
+        self._advance(_RETEST_UNITS)
+        return None
+
+    def _look(self, task: TuningTask, retest: RunningRetest, verdicts: dict[str, LaunchVerdict]) -> None:
+        """The next look at a task; a second unit, where there is one, must confirm another candidate."""
         with self._runner.pool.on_one_unit() as unit:
-            verdict = self._retested(task)
+            retest.look()
+        verdict = retest.verdict
         if verdict.won and self._runner.pool.size > 1:
             with self._runner.pool.on_one_unit(other_than=unit) as other:
                 second = self._retest_of(task).decide(task.launch, [verdict.chosen], verdict.default_ns, self._runner)
             verdict = confirmed(verdict, second, other)
         verdicts[task.key] = verdict
+        if not retest.is_undecided:
+            self._advance(_RETEST_UNITS)
 
     def _promised_ns(self, task: TuningTask) -> float:
         """Time of the models that the best candidate of a task saves, by what was seen; all where no default runs."""
@@ -194,22 +228,6 @@ class _Search:
         if not math.isfinite(ranking.ns(task.key, task.default)):
             return task.weight
         return task.weight * (1.0 - ranking.best_over_default(task.key, task.default))
-
-    def _retested(self, task: TuningTask) -> LaunchVerdict:
-        """Re-tests the task's best candidates, if any is at least as fast as the default."""
-        ranking, settings = self._rankings[task.launch.kernel.name], self._retest_of(task)
-        self._stage = "re-test"
-        default_gap = ranking.gap(task.key, task.default)
-        ranked = [
-            candidate for candidate in ranking.best(task.key, settings.finalists + 1) if candidate != task.default
-        ]
-        limit = min(default_gap, _CONTENDING)
-        finalists = [each for each in ranked if ranking.gap(task.key, each) <= limit][: settings.finalists]
-        self._advance(_RETEST_UNITS)
-        if not finalists:
-            return self._without_retest(task, ranking)
-        default_ns = ranking.ns(task.key, task.default)
-        return settings.decide(task.launch, finalists, default_ns, self._runner)
 
     def _retest_of(self, task: TuningTask) -> Retest:
         return self._level.retest.for_share(task.weight / max(self._weight, task.weight))

@@ -26,3 +26,14 @@ def launches_before(launch: TrialLaunch, launches: Sequence[TrialLaunch]) -> lis
             break
         chosen.append(other)
     return chosen
+
+
+class Surroundings:
+    """What runs before each launch of some models, looked up by tuning key."""
+
+    def __init__(self, launches: Sequence[TrialLaunch] = ()) -> None:
+        self._before = {launch.key: launches_before(launch, launches) for launch in launches}
+
+    def before(self, key: str) -> Sequence[TrialLaunch]:
+        """The launches before each timed one; none for a key that is not known."""
+        return self._before.get(key, ())

@@ -14,6 +14,7 @@ from tuner.device_pool import DevicePool
 from tuner.journal import Journal
 from tuner.space import default_candidate
 from tuner.speed_states import SpeedStates, speed_states
+from tuner.surroundings import Surroundings
 from tuner.trial import FATAL_STATUSES, Candidate, Trial, TrialStatus, validated
 
 
@@ -59,6 +60,7 @@ class TrialRunner:
         journal: trials of earlier runs, and where new ones go.
         budget_s: device time in all; infinite for no limit.
         is_over: whether the time that the whole run has is up, whatever it was spent on.
+        surroundings: what the units run before each launch that they time.
 
     Attributes:
         limit_s: device time at which `trial` raises BudgetSpent; at most the budget.
@@ -73,8 +75,10 @@ class TrialRunner:
         journal: Journal,
         budget_s: float = math.inf,
         is_over: Callable[[], bool] = lambda: False,
+        surroundings: Surroundings | None = None,
     ) -> None:
         self.pool = pool
+        self._surroundings = surroundings or Surroundings()
         self._is_over = is_over
         self._journal = journal
         self.budget_s = budget_s
@@ -84,6 +88,7 @@ class TrialRunner:
         self.statuses: Counter[TrialStatus] = Counter()
         self.programs: set[tuple[str, tuple[int, ...]]] = set()
         self._first_s: dict[bool, list[float]] = {True: [], False: []}  # trials of new sizes: are the options new too
+        self._timing_s: list[float] = []
         self._group_limit: dict[tuple[str, Variant], int] = {}
         self._default_ns: dict[str, float] = {}
         self._slowness: list[float] = []
@@ -136,6 +141,18 @@ class TrialRunner:
         """Whether this run measured the same program before: then a trial costs no build."""
         return (launch.options(candidate.variant), candidate.local_size) in self.programs
 
+    def repetitions(self, launch: TrialLaunch, ns: float, aim_ns: float, least: int, most: int) -> int:
+        """Repetitions of a launch of `ns` that take about `aim_ns`, with what runs before each; least where unknown."""
+        if not math.isfinite(ns):
+            return least
+        before = (self._default_ns.get(other.key, 0.0) for other in self._surroundings.before(launch.key))
+        return min(max(int(aim_ns / (ns + sum(before))), least), most)
+
+    @property
+    def timing_s(self) -> float:
+        """What a trial takes that builds nothing; 0 as long as there was none."""
+        return statistics.median(self._timing_s or [0.0])
+
     @property
     def build_s(self) -> float:
         """What a trial takes that builds a program with new options; 0 as long as there was none."""
@@ -165,6 +182,8 @@ class TrialRunner:
         is_new = not self.is_compiled(launch, candidate.variant)
         if not self.is_built(launch, candidate) and (trial.build_s > 0 or not is_new):
             self._first_s[is_new].append(trial.device_s)  # new options without a build are those of the trial plan
+        if self.is_built(launch, candidate):
+            self._timing_s.append(trial.device_s)
         self.device_s[launch.key] += trial.device_s
         self.trials[launch.key] += 1
         self.programs.add((launch.options(candidate.variant), candidate.local_size))

@@ -57,17 +57,20 @@ def nothing_runs(launch: TrialLaunch) -> LaunchVerdict:
 def without_false_discoveries(verdicts: Sequence[LaunchVerdict]) -> tuple[LaunchVerdict, ...]:
     """Keeps the default where one of so many launches would win by chance.
 
-    A launch whose default gives no right result has no chance that could be named, and is left alone.
+    Launches without a ratio were not re-tested, so that none of them can win by chance; one whose default gives no
+    right result has no chance that could be named, and is left alone.
     """
-    believed = true_discoveries([verdict.chance for verdict in verdicts], FALSE_DISCOVERY_RATE)
+    retested = [verdict for verdict in verdicts if verdict.ratio]
+    believed = true_discoveries([verdict.chance for verdict in retested], FALSE_DISCOVERY_RATE)
+    doubtful = {verdict.launch.key for verdict, is_believed in zip(retested, believed, strict=True) if not is_believed}
     return tuple(
-        verdict if is_believed or not verdict.ratio or not verdict.won else _by_chance(verdict, len(verdicts))
-        for verdict, is_believed in zip(verdicts, believed, strict=True)
+        _by_chance(verdict, len(retested)) if verdict.won and verdict.launch.key in doubtful else verdict
+        for verdict in verdicts
     )
 
 
 def _by_chance(verdict: LaunchVerdict, count: int) -> LaunchVerdict:
-    why = f"{verdict.reason}, which one of {count} launches may do by chance"
+    why = f"{verdict.reason}, which one of {count} re-tested launches may do by chance"
     return default_kept(verdict.launch, verdict.default_ns, why, verdict.ratio)
 
 

@@ -127,3 +127,12 @@ def test_every_source_has_a_row() -> None:
 def test_every_kernel_has_cases() -> None:
     assert {case.kernel.name for case in CASES.values()} == {kernel.name for kernel in KERNELS}
     assert Precision.FP32 in precisions(opencl.default_device())
+
+
+@pytest.mark.parametrize(("family", "size"), [("cpu", (8, 1)), ("pocl-3.1", (16, 1))])
+def test_work_groups_are_smaller_where_a_local_size_costs_no_build(family: str, size: tuple[int, ...]) -> None:
+    (kernel,) = (kernel for kernel in KERNELS if kernel.name == "conv1x1")
+    unit = Target("host", "host", gpu_family=family)
+    dims = {"pixels": 784, "in_c": 64, "out_c": 128}
+    chosen = kernel.default_variant(dims, unit)
+    assert chosen and kernel.local_size and kernel.local_size(dims, chosen, unit) == size

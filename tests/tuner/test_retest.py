@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
+from runtime.lowering.trials import TrialLaunch
 from tests.tuner.simulated_device import CONV, TARGET, launch
 from tuner import space
 from tuner.device_pool import pool_of_one
 from tuner.journal import Journal
-from tuner.retest import Retest
-from tuner.search import LEVELS
-from tuner.statistics import true_discoveries
+from tuner.retest import Retest, RunningRetest
+from tuner.search import LEVELS, search
+from tuner.statistics import Ratio, true_discoveries
+from tuner.surroundings import Surroundings
 from tuner.trial import Candidate, Trial, TrialStatus
 from tuner.trial_runner import TrialRunner
-from tuner.verdict import LaunchVerdict
+from tuner.verdict import LaunchVerdict, default_kept, without_false_discoveries
 
 LAUNCH = launch(CONV, 784, 256, 256)
 DEFAULT = space.default_candidate(LAUNCH)
@@ -114,3 +117,53 @@ def test_of_many_findings_those_are_believed_that_are_not_expected_by_chance() -
     assert true_discoveries([0.001, 0.9, 0.004, 0.5, 1.0], 0.05) == [True, False, True, False, False]
     assert true_discoveries([0.004] + [1.0] * 30, 0.05) == [False] * 31, "one of 31 is that good in one case of eight"
     assert true_discoveries([], 0.05) == []
+
+
+def test_launches_that_were_not_tested_make_no_winner_doubtful() -> None:
+    gain = Ratio(0.96, 0.94, 0.98)
+    winner = LaunchVerdict(LAUNCH, OTHERS[0], 1e5, 0.96e5, "gains 4 %", gain, chance=0.002)
+    others = [launch(CONV, 100 + index, 1, 1) for index in range(60)]
+    untested = [default_kept(each, 1e5, "the budget was spent") for each in others]
+    assert without_false_discoveries([winner, *untested])[0].won
+    tested = [default_kept(each, 1e5, "within the noise", gain) for each in others]
+    assert not without_false_discoveries([winner, *tested])[0].won
+
+
+def test_every_launch_has_its_first_look_before_one_in_doubt_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+    look = RunningRetest.look
+
+    def recorded(retest: RunningRetest) -> None:
+        looked.append(retest)
+        look(retest)
+
+    monkeypatch.setattr(RunningRetest, "look", recorded)
+    random = np.random.default_rng(7)
+
+    def measure(each: TrialLaunch, candidate: Candidate, reps: int) -> Trial:
+        """All candidates but the default are 3 % faster, in 8 % of noise."""
+        speed = 1.0 if candidate == space.default_candidate(each) else 0.97
+        return Trial(TrialStatus.OK, tuple(1e5 * speed * np.exp(0.08 * random.normal(size=reps))), 0.01, 0.0, 0.0, 1.0)
+
+    launches = [launch(CONV, pixels, 64, 64) for pixels in (49, 196, 784, 3136, 12544)]
+    runner = TrialRunner(pool_of_one(measure), Journal(None, "f"), 10.0)
+    search(launches, lambda each, multiple: space.candidate_costs(each, TARGET, multiple), runner, LEVELS["quick"])
+    first = list(dict.fromkeys(looked))
+    assert len(looked) > len(first) > 1, "some are in doubt after their first look"
+    assert looked[: len(first)] == first
+
+
+def test_repetitions_count_what_runs_before_each() -> None:
+    copy = dataclasses.replace(launch(CONV, 100, 1, 1), poison=0, bytes=5_000_000)
+    surroundings = Surroundings([LAUNCH, copy])
+
+    def measure(_: object, candidate: Candidate, reps: int) -> Trial:
+        return Trial(TrialStatus.OK, (4e5,) * reps, 0.001, 0.0, 0.0, 1.0)
+
+    runner = TrialRunner(pool_of_one(measure), Journal(None, "f"), surroundings=surroundings)
+    assert runner.repetitions(LAUNCH, 1e5, 2e6, 3, 30) == 20
+    runner.trial(copy, space.default_candidate(copy), 3)
+    assert runner.repetitions(LAUNCH, 1e5, 2e6, 3, 30) == 4
+    assert runner.repetitions(LAUNCH, 1e7, 2e6, 3, 30) == 3
+    assert runner.repetitions(LAUNCH, math.inf, 2e6, 3, 30) == 3
+    assert runner.repetitions(LAUNCH, math.nan, 2e6, 3, 30) == 3, "the default gave no right result"

@@ -245,7 +245,7 @@ def _led(
                 f"the budget of {budget_s:g} s is spent: building and running the defaults once took "
                 f"{trials.prepare_s:.1f} s; nothing else is tried"
             )
-        runner = TrialRunner(pool, journal, max(left_s, 0.0), lambda: time.monotonic() >= ends_s)
+        runner = TrialRunner(pool, journal, max(left_s, 0.0), lambda: time.monotonic() >= ends_s, trials.surroundings)
         level, expand = LEVELS[options.level], _expansion(target)
         outcome = search(trials.launches, expand, runner, level, opened.progress.search, relatives)
     if outcome.states:

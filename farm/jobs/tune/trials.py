@@ -20,7 +20,7 @@ from runtime.lowering.options import Options
 from runtime.lowering.trials import TrialLaunch, TrialPlan, trial_plan
 from runtime.target import Target
 from tuner.space import default_candidate
-from tuner.surroundings import launches_before
+from tuner.surroundings import Surroundings
 from tuner.trial import Candidate, Trial, TrialStatus
 
 LEAST_TRIAL_DEADLINE_S = 5.0
@@ -40,6 +40,7 @@ class UnitTrials:
 
     Attributes:
         launches: what can be tried, as far as some model uses it.
+        surroundings: what runs before each of them.
         prepare_s: device time until the first trial.
     """
 
@@ -52,7 +53,7 @@ class UnitTrials:
         execution: Execution = DEFAULT,
     ) -> None:
         self.launches = tuple(launch for launch in trial_plan.launches if launch.uses)
-        self._before = {launch.key: launches_before(launch, self.launches) for launch in self.launches}
+        self.surroundings = Surroundings(self.launches)
         self._opened, self._inputs, self._plan_file, self._clock = opened, trial_plan.inputs, plan_file, clock
         self._execution = execution
         self._built = built_programs(opened)
@@ -104,7 +105,7 @@ class UnitTrials:
     def _state(self, launch: TrialLaunch, candidate: Candidate) -> dict[str, Any]:
         """In which state a launch is timed: as in a model, after a ramp, and in turns with its default."""
         return {
-            "before": [other.step for other in self._before.get(launch.key, ())] or None,
+            "before": [other.step for other in self.surroundings.before(launch.key)] or None,
             "ramp_ms": RAMP_MS,
             "pairs": int(candidate != default_candidate(launch)),
         }

@@ -136,12 +136,13 @@ KERNELS = (
         _conv2d_work_items,
         floats="act_a act_b",
         variants=tile.VARIANTS,
-        defaults=tile.DEFAULTS,
+        defaults=tile.WINDOW_DEFAULTS,
         cost=_conv2d_cost,
         rule=_conv2d_rule,
         macs=_conv2d_macs,
         packed=True,
         cpu_local=(16, 1, 1),
+        free_cpu_local=(8, 1, 1),
     ),
     buffer_kernel(
         "conv1x1",
@@ -158,6 +159,7 @@ KERNELS = (
         macs=lambda dims: dims["pixels"] * dims["in_c"] * dims["out_c"],
         packed=True,
         cpu_local=(16, 1),
+        free_cpu_local=(8, 1),
     ),
     buffer_kernel(
         "depthwise",

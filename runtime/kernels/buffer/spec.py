@@ -54,6 +54,7 @@ def buffer_kernel(
     macs: Callable[[Dims], int] = no_macs,
     packed: bool = False,
     cpu_local: WorkItems = (),
+    free_cpu_local: WorkItems = (),
     local: Callable[[WorkItems, Variant, Target], WorkItems] | None = None,
     splittable: bool = True,
     tunable: bool = True,
@@ -63,8 +64,9 @@ def buffer_kernel(
 
     `tensors` are blank-separated `name:form`, `ints` and `floats` blank-separated names. The source is `<name>.cl`
     unless given. `packed`: the weights lie in blocks of PACK (if not given: BLOCK) rows. `cpu_local`: default local
-    size on a CPU, the same for all launches, since PoCL compiles a kernel once for each. `local`: default local size of
-    work items and a variant, where it is not `default_buffer_local_size`.
+    size on a CPU, the same for all launches, since PoCL compiles a kernel once for each; `free_cpu_local`: the same
+    where the driver compiles a kernel once for all (family `cpu`). `local`: default local size of work items and a
+    variant, where it is not `default_buffer_local_size`.
     """
     forms = (argument.split(":") for argument in tensors.split())
     return BufferKernel(
@@ -85,7 +87,7 @@ def buffer_kernel(
         local_size=lambda dims, chosen, target: (
             local(work_items(dims, chosen), chosen, target)
             if local
-            else _local_size(work_items(dims, chosen), cpu_local, target)
+            else _local_size(work_items(dims, chosen), cpu_local, free_cpu_local or cpu_local, target)
         ),
         block=(lambda chosen: chosen.get("PACK", chosen["BLOCK"])) if packed else None,
         macs=macs,
@@ -103,9 +105,9 @@ def _compiler_aborts(chosen: Variant, target: Target) -> str:
     return ""
 
 
-def _local_size(grid: WorkItems, cpu_local: WorkItems, target: Target) -> WorkItems:
+def _local_size(grid: WorkItems, cpu_local: WorkItems, free_cpu_local: WorkItems, target: Target) -> WorkItems:
     if cpu_local and runs_on_cpu(target.gpu_family):
-        return cpu_local
+        return free_cpu_local if target.gpu_family == "cpu" else cpu_local
     return default_buffer_local_size(grid, target)
 
 
