@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from farm import atomic_file, safe_text
-from farm.transport import base, posix_scripts, storage
+from farm.transport import base, file_digest, posix_scripts, storage
 from farm.transport.base import CompletedProgram
 from farm.transport.channel import Channel, RemoteStreams
 from farm.transport.interruption import Interruption
@@ -37,7 +37,6 @@ FETCH_S = 3600.0
 FILES_S = 60.0
 MIN_BYTES_PER_S = 256 * 1024
 MAX_FILE_BYTES = 4 * 1024**3
-HASH_BYTES = 256 * 1024
 
 Transfer = tuple[Path, str]
 
@@ -288,14 +287,7 @@ class PosixTransport(ABC):
 
 
 def _local_state(local: Path) -> FileState:
-    try:
-        digest = hashlib.sha256()
-        with local.open("rb", buffering=0) as file:
-            while piece := file.read(HASH_BYTES):  # hashlib's own reader clears as much memory for every small file
-                digest.update(piece)
-        return os.access(local, os.X_OK), digest.hexdigest()
-    except OSError as error:
-        raise JobError(f"{local}: cannot be read: {error.strerror}") from None
+    return os.access(local, os.X_OK), file_digest.sha256(local)
 
 
 def _size_bytes(local: Path) -> int:
