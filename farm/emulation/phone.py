@@ -288,7 +288,7 @@ class Phone:
         """Returns the processor time that the phone's commands used since the last call."""
         used, self._uncounted_s = self._uncounted_s, 0.0
         running = dict.fromkeys((program.session for program in self._programs), 0.0)
-        for process in processes.descendants(running):
+        for process in processes.descendants(running, max_age_s=TICK_S / 2):
             running[process.leader] += process.used_s
         for program, counted_s in self._programs.items():
             used += running[program.session] - counted_s

@@ -7,12 +7,14 @@ import contextlib
 import dataclasses
 import enum
 import fcntl
+import math
 import os
 import pty
 import signal
 import struct
 import subprocess
 import termios
+import time
 import tty
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
@@ -187,21 +189,43 @@ class Descendant:
     used_s: float
 
 
-def descendants(leaders: Collection[int]) -> list[Descendant]:
-    """Lists the processes that descend from the leaders, and these, even where they made sessions of their own."""
+@dataclasses.dataclass(frozen=True)
+class _ProcessTable:
+    """All processes of this machine at one moment: their parents, and their processor time."""
+
+    read_s: float
+    parents: Mapping[int, int]
+    used_s: Mapping[int, float]
+
+
+_last_table = _ProcessTable(-math.inf, {}, {})
+
+
+def descendants(leaders: Collection[int], max_age_s: float = 0.0) -> list[Descendant]:
+    """Lists the processes that descend from the leaders, and these, even where they made sessions of their own.
+
+    Where they may be `max_age_s` old, many phones of one process share what one of them has read.
+    """
     if not leaders:
         return []
-    parents: dict[int, int] = {}
-    used: dict[int, float] = {}
+    global _last_table
+    table = _last_table
+    if time.monotonic() - table.read_s > max_age_s:
+        table = _last_table = _read_processes()
+    numbered = ((number, _leader(number, table.parents, leaders)) for number in table.parents)
+    return [Descendant(number, leader, table.used_s[number]) for number, leader in numbered if leader is not None]
+
+
+def _read_processes() -> _ProcessTable:
+    read_s, parents, used_s = time.monotonic(), dict[int, int](), dict[int, float]()
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             # What follows the name, which may hold blanks: state, parent, group, session, ..., user and system time.
-            fields = entry.read_text(errors="replace").rpartition(")")[2].split()
+            fields = entry.read_bytes().rpartition(b")")[2].split()
             number = int(entry.parent.name)
             parents[number] = int(fields[1])
-            used[number] = (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
-    numbered = ((number, _leader(number, parents, leaders)) for number in parents)
-    return [Descendant(number, leader, used[number]) for number, leader in numbered if leader is not None]
+            used_s[number] = (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
+    return _ProcessTable(read_s, parents, used_s)
 
 
 def _leader(number: int, parents: Mapping[int, int], leaders: Collection[int]) -> int | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from farm.config.inventory import DEFAULT_STORE_MB
-from farm.transport import base, storage
+from farm.transport import base, file_digest, storage
 from farm.transport.base import Transport
 from runtime.errors import DeviceError, JobError
 
@@ -88,7 +87,6 @@ class UnitFileStore:
         self._transport, self._check = transport, check
         self._limit_bytes = DEFAULT_LIMIT_BYTES if limit_bytes is None else limit_bytes
         self._used: set[str] = set()
-        self._digests: dict[tuple[Path, int, int], str] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -151,16 +149,8 @@ class UnitFileStore:
         return len(victims)
 
     def sha256(self, path: Path) -> str:
-        """Hash of a file here, in hexadecimal; computed once as long as the file stays as it is."""
-        try:
-            status = path.stat()
-            key = (path, status.st_size, status.st_mtime_ns)
-            if key not in self._digests:
-                with path.open("rb") as file:
-                    self._digests[key] = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise JobError(f"{path}: cannot be read: {error.strerror}") from None
-        return self._digests[key]
+        """Hash of a file here, in hexadecimal."""
+        return file_digest.sha256(path)
 
     def _remote(self, path: Path) -> str:
         """The file's path on the unit."""

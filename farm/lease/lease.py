@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from farm import safe_text
+from farm.condition import governor
 from farm.config.inventory import Unit
 from farm.lease import host_lock, leftovers
 from farm.lease.holder import Holder, holder_of
@@ -145,7 +146,7 @@ def acquire(
             if attempt.won:
                 lease = Lease(unit.name, Marker(transport), attempt.state, asked_s)
                 with _keep_renewed(lease, connect, terms):
-                    lease.cleared = leftovers.clear(transport)
+                    lease.cleared = attempt.cleared or leftovers.clear(transport)
                     yield lease
                 return
         if boot_clock_s() >= deadline_s:
@@ -193,10 +194,14 @@ def boot_clock_s() -> float:
 
 @dataclasses.dataclass(frozen=True)
 class _AcquireAttempt:
-    """The result of trying to claim a unit: the marker afterwards, which holds our claim if we won."""
+    """The result of trying to claim a unit: the marker afterwards, which holds our claim if we won.
+
+    `cleared` is None where nothing was cleared yet.
+    """
 
     state: MarkerState
     won: bool = False
+    cleared: leftovers.ClearedLeftovers | None = None
 
     @property
     def holder(self) -> str:
@@ -210,9 +215,17 @@ class _AcquireAttempt:
 
 
 def _try_claim(transport: Transport, job: str, lock: str | None, terms: LeaseTerms) -> _AcquireAttempt:
-    """Claims the unit if it is free; `lock` is None where another process of this host has the unit."""
-    state = Marker(transport).read()
-    if lock is None or (state.remaining_s and not is_stale(state, lock)):
+    """Claims the unit if it is free; `lock` is None where another process of this host has the unit.
+
+    One command where the last holder ended its lease; else what there is says whether to claim.
+    """
+    if lock is None:
+        return _AcquireAttempt(Marker(transport).read())
+    wanted = _own_claim(job, lock, terms)
+    state, output = Marker(transport).take(wanted, leftovers.CLEAR, governor.SYSFS)
+    if _holds(state, wanted):
+        return _AcquireAttempt(state, won=True, cleared=leftovers.parse(output))
+    if state.remaining_s and not is_stale(state, lock):
         return _AcquireAttempt(state)
     claimed = _claim(transport, job, lock, terms, state)
     return _AcquireAttempt(claimed or state, won=claimed is not None)
@@ -224,18 +237,27 @@ def is_stale(state: MarkerState, lock: str | None) -> bool:
 
 
 def _claim(transport: Transport, job: str, lock: str, terms: LeaseTerms, state: MarkerState) -> MarkerState | None:
-    claim = Claim(
+    claim = dataclasses.replace(_own_claim(job, lock, terms), boot=state.boot, uptime_s=state.uptime_s)
+    after = Marker(transport).claim(claim, state)
+    return after if _holds(after, claim) else None
+
+
+def _own_claim(job: str, lock: str, terms: LeaseTerms) -> Claim:
+    """A claim of this process, yet without the unit's clock."""
+    return Claim(
         owner=owner_name(),
         pid=os.getpid(),
         job=safe_text.word(job),
         nonce=secrets.token_hex(8),
         lock=lock,
-        boot=state.boot,
-        uptime_s=state.uptime_s,
+        boot="",
+        uptime_s=0.0,
         lease_s=terms.lease_s,
     )
-    after = Marker(transport).claim(claim, state)
-    return after if after.claim and after.claim.nonce == claim.nonce else None
+
+
+def _holds(state: MarkerState, claim: Claim) -> bool:
+    return state.claim is not None and state.claim.nonce == claim.nonce
 
 
 def owner_name() -> str:

@@ -11,21 +11,35 @@ DEADLINE_S = 30.0
 
 # Ends every program that was started from a file in the unit's folder, with its process group: what farm starts there
 # leads its own group. Under an emulator the file is the emulator's, so farmrt is known by its working folder and name
-# too (written so that this script does not find itself). One `ls` is quicker than `readlink` for hundreds of processes.
+# too (written so that this script does not find itself). One `ls` and one `grep` for all are quicker than a loop where
+# there are hundreds of processes.
 END_PROGRAMS = r"""
-here=$(pwd -P)
-ls -l /proc/[0-9]*/exe /proc/[0-9]*/cwd 2>/dev/null | while read -r line; do
+cd -P . && here=$PWD
+found=$(ls -l /proc/[0-9]*/exe /proc/[0-9]*/cwd 2>/dev/null | grep -F -e "-> $here")
+own= near=
+set -f
+IFS='
+'
+for line in $found; do
   pid=${line%%/[ec][xw][ed] -> *}
   pid=${pid##*/proc/}
   case $line in
-  *"/exe -> $here/"*) ;;
-  *"/cwd -> $here") grep -q '/f[a]rmrt' "/proc/$pid/cmdline" 2>/dev/null || continue ;;
-  *) continue ;;
+  *"/exe -> $here/"*) own="$own $pid" ;;
+  *"/cwd -> $here") near="$near /proc/$pid/cmdline" ;;
   esac
+done
+set +f
+unset IFS
+for file in $(grep -l '/f[a]rmrt' $near /dev/null 2>/dev/null); do
+  file=${file#/proc/}
+  own="$own ${file%/cmdline}"
+done
+for pid in $own; do
   kill -9 "-$pid" 2>/dev/null
   kill -9 "$pid" 2>/dev/null && echo "killed=$pid"
 done
 """
+CLEAR = END_PROGRAMS + governor.RESTORE  # argument: where the governors' files are
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +58,10 @@ class ClearedLeftovers:
 
 def clear(transport: Transport, sysfs: str = governor.SYSFS) -> ClearedLeftovers:
     """Ends programs and restores governors; only the holder of the lease may call this."""
-    completed = transport.run(["sh", "-c", END_PROGRAMS + governor.RESTORE, "sweep", sysfs], DEADLINE_S)
-    lines = set(completed.stdout.decode(errors="replace").splitlines())
+    return parse(transport.run(["sh", "-c", CLEAR, "sweep", sysfs], DEADLINE_S).stdout.decode(errors="replace"))
+
+
+def parse(output: str) -> ClearedLeftovers:
+    """Counts what CLEAR printed, among other lines."""
+    lines = set(output.splitlines())
     return ClearedLeftovers(*(sum(line.startswith(word) for line in lines) for word in ("killed=", "restored=")))

@@ -9,7 +9,8 @@ A symbolic link is created with its text in one atomic step, and never replaces 
 claim one token exactly one wins, on every file system of phones and boards (Android's shell may make symbolic links,
 but no hard links). Each controller writes only under its own token, so a late holder cannot undo its successor's
 claim. A renewal is written before the highest token is read. A claim is made before the last renewal is read once
-more, and withdrawn if there was a new one. So whatever the order, one of the two notices the other.
+more, and withdrawn if there was a new one. So whatever the order, one of the two notices the other. The clock that a
+claim is judged by is read after it: a renewal from later than `now` would look like one from before a reboot.
 
 Times are the unit's uptime, valid for one boot id: one clock for all controllers, which nobody can set. Only what is
 left of a reservation after a reboot goes by the unit's date, and is never more than was asked for.
@@ -27,13 +28,15 @@ from farm.transport.base import Transport
 from runtime.errors import DeviceError
 
 DEADLINE_S = 10.0
+TAKE_S = 30.0
 ENDED = "ended"
 MAX_TOKEN = 999_999_999  # what every shell can compare
 MAX_CLAIM_BYTES = 2000
 MAX_LEASE_S = 86_400.0
 MAX_RESERVATION_S = 14 * 86_400.0
 
-# action, token, text of the claim, token before it, beat that was seen of that one
+# action; for `claim` the token, the claim's text, the token before it, and the beat that was seen of that one; for
+# `take`, which claims a unit that certainly nobody holds, the text before, between and after boot id and uptime
 SCRIPT = r"""
 mkdir -p .lease && cd .lease || exit 1
 find_top() {
@@ -52,24 +55,40 @@ read_clock() { read -r boot </proc/sys/kernel/random/boot_id; read -r uptime res
 forget_before() {
   for name in *; do [ "${name%%.*}" -lt "$1" ] 2>/dev/null && rm -f -- "$name"; done
 }
+claim() {
+  ln -s -- "$2" "$1" 2>/dev/null || return
+  read_beat "$3"
+  if [ "$beat" = "$4" ]; then forget_before "$1"; else rm -f -- "$1"; fi
+}
 read_clock
+text=
 case $1 in
-claim)
-  if ln -s -- "$3" "$2" 2>/dev/null; then
-    read_beat "$4"
-    if [ "$beat" = "$5" ]; then forget_before "$2"; else rm -f -- "$2"; fi
-  fi ;;
+claim) claim "$2" "$3" "$4" "$5" ;;
+take)
+  find_top
+  read_beat "$top"
+  case $top-$beat-$boot-$uptime in
+  999999999-* | *- | *[!0-9a-fend.-]*) ;;
+  0--* | [1-9]*-ended-*) text=$2$boot$3$uptime$4 && claim $((top + 1)) "$text" "$top" "$beat" ;;
+  esac ;;
 renew) write_beat "$2" "$uptime" || exit 1 ;;
 end) write_beat "$2" ended || exit 1 ;;
 esac
 find_top
 read_beat "$top"
+claim=$(readlink "$top" 2>/dev/null)
+read_clock
 [ "$1" = renew ] || echo "date=$(date +%s)"
 echo "boot=$boot"
 echo "uptime=$uptime"
 echo "token=$top"
 echo "beat=$beat"
-echo "claim=$(readlink "$top" 2>/dev/null)"
+echo "claim=$claim"
+"""
+# What the winner of a `take` does at once, before anybody else can hold the unit.
+THEN = """
+[ "$text" ] && [ "$claim" = "$text" ] || exit 0
+cd .. || exit 1
 """
 
 
@@ -107,6 +126,13 @@ class Claim:
         members = dataclasses.asdict(self)
         words = {name: value.replace("\\", "/") for name, value in members.items() if isinstance(value, str)}
         return json.dumps({**members, **words}, separators=(",", ":"))
+
+    def text_around_clock(self) -> tuple[str, str, str]:
+        """The text before, between and after the boot id and the uptime, which the unit fills in."""
+        clock = '"boot":"","uptime_s":0.0'  # in a text of somebody's each quote has a backslash before it
+        before, _, after = dataclasses.replace(self, boot="", uptime_s=0.0).text().partition(clock)
+        boot, between, _ = clock.partition('","uptime_s":')
+        return before + boot, between, after
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,6 +194,21 @@ class Marker:
             raise DeviceError("the folder .lease on the unit holds no sensible token; remove it there")
         return self._run("claim", str(state.token + 1), claim.text(), str(state.token), state.heartbeat)
 
+    def take(self, claim: Claim, then: str, *arguments: str) -> tuple[MarkerState, str]:
+        """Claims the unit where certainly nobody holds it: there is no claim, or the last one was ended.
+
+        Args:
+            claim: with the unit's own boot id and uptime in place of those that it holds.
+            then: a script that is run where this succeeded, in the unit's folder, with `arguments`.
+
+        Returns:
+            The state, which holds `claim` if this succeeded, and all output, that of `then` included.
+        """
+        words = ["take", *claim.text_around_clock()]
+        script = f"{SCRIPT}{THEN}shift {len(words)}\n{then}"
+        output = self._output(["sh", "-c", script, "lease", *words, *arguments], TAKE_S)
+        return parse(output), output
+
     def renew(self, token: int) -> MarkerState:
         """Writes the heartbeat of a token; the returned state tells whether that token still holds the unit."""
         return self._run("renew", str(token))
@@ -177,13 +218,16 @@ class Marker:
         return self._run("end", str(token))
 
     def _run(self, *arguments: str) -> MarkerState:
-        completed = self._transport.run(["sh", "-c", SCRIPT, "lease", *arguments], DEADLINE_S)
+        return parse(self._output(["sh", "-c", SCRIPT, "lease", *arguments], DEADLINE_S))
+
+    def _output(self, argv: list[str], deadline_s: float) -> str:
+        completed = self._transport.run(argv, deadline_s)
         if completed.exit_status:
             reason = safe_text.word(completed.stderr.decode(errors="replace"), 200)
             raise DeviceError(
                 f"the lease cannot be kept on the unit: {reason or f'exit status {completed.exit_status}'}"
             )
-        return parse(completed.stdout.decode(errors="replace"))
+        return completed.stdout.decode(errors="replace")
 
 
 def parse(output: str) -> MarkerState:

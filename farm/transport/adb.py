@@ -76,6 +76,7 @@ class AdbTransport(PosixTransport):
     """See transport.base.Transport."""
 
     max_command_bytes = 100_000
+    hashes_arriving = True
 
     def __init__(
         self,

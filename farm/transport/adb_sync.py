@@ -8,6 +8,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,6 +16,7 @@ from runtime.errors import DeadlineError, DeviceError, DeviceLostError, JobError
 
 ENTRY = struct.Struct("<4sI")
 DATA_BYTES = 64 * 1024  # the most that the protocol allows in a piece
+PIECE_BYTES = ENTRY.size + DATA_BYTES
 PIECES = 16  # pieces that are joined into one write
 MAX_TEXT_BYTES = 64 * 1024
 POLL_S = 1.0
@@ -41,8 +43,8 @@ class SyncClient:
         Raises DeviceError (refused, full storage), DeviceLostError, DeadlineError.
         """
         answers = 0
-        for chunk in _joined(files):
-            self._write(chunk, deadline)
+        for block in _blocks(files):
+            self._write(block, deadline)
             answers += self._take_answers()
         while answers < len(files):
             self._wait(deadline, writing=False)
@@ -84,7 +86,7 @@ class SyncClient:
         reason = " ".join(text.decode(errors="replace").split()) if kind == b"FAIL" else f"sync answer {kind!r}"
         return DeviceError(f"{self._name}: {reason or 'the phone refuses the file'}")
 
-    def _write(self, data: bytes | bytearray, deadline: float) -> None:
+    def _write(self, data: bytes | memoryview, deadline: float) -> None:
         rest = memoryview(data)
         while rest:
             try:
@@ -138,29 +140,55 @@ class SyncClient:
         return DeviceLostError(f"{self._name}: the connection to it was lost during a transfer: {why}")
 
 
-def _joined(files: Sequence[tuple[Path, str]]) -> Iterator[bytearray]:
-    """Encodes the files as a stream; joins small pieces, so that many small files need few writes."""
-    joined = bytearray()
-    for piece in _pieces(files):
-        joined += piece
-        if len(joined) >= PIECES * DATA_BYTES:
-            yield joined
-            joined = bytearray()
-    if joined:
-        yield joined
+class _Block:
+    """A part of the stream: entries one after another, and pieces of files read to where they belong."""
+
+    def __init__(self) -> None:
+        self._memory = memoryview(bytearray(PIECES * PIECE_BYTES))
+        self._end = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there may be no room for another request and a piece."""
+        return self._end + 2 * PIECE_BYTES > len(self._memory)
+
+    def put(self, entry: bytes) -> None:
+        """Adds an entry that is complete."""
+        self._memory[self._end : self._end + len(entry)] = entry
+        self._end += len(entry)
+
+    def read(self, file: FileIO) -> bool:
+        """Adds the file's next piece; False at its end."""
+        start = self._end + ENTRY.size
+        size = file.readinto(self._memory[start : start + DATA_BYTES])
+        if size:
+            self.put(ENTRY.pack(b"DATA", size))
+            self._end += size
+        return bool(size)
+
+    def take(self) -> memoryview:
+        """What was added, which is valid until more is."""
+        taken, self._end = self._memory[: self._end], 0
+        return taken
 
 
-def _pieces(files: Sequence[tuple[Path, str]]) -> Iterator[bytes]:
+def _blocks(files: Sequence[tuple[Path, str]]) -> Iterator[memoryview]:
+    """Encodes the files as a stream, in blocks large enough that many small files need few writes."""
+    block = _Block()
     for local, path in files:
         mode = REGULAR | (0o755 if os.access(local, os.X_OK) else 0o644)
-        yield _request(b"SEND", f"{path},{mode}".encode(errors="surrogateescape"))
+        block.put(_request(b"SEND", f"{path},{mode}".encode(errors="surrogateescape")))
         try:
-            with local.open("rb") as file:
-                while chunk := file.read(DATA_BYTES):
-                    yield ENTRY.pack(b"DATA", len(chunk)) + chunk
+            with local.open("rb", buffering=0) as file:
+                while block.read(file):
+                    if block.is_full:
+                        yield block.take()
         except OSError as error:
             raise JobError(f"{local}: cannot be read: {error.strerror}") from None
-        yield ENTRY.pack(b"DONE", int(time.time()))
+        block.put(ENTRY.pack(b"DONE", int(time.time())))
+        if block.is_full:
+            yield block.take()
+    yield block.take()
 
 
 def _request(kind: bytes, content: bytes) -> bytes:

@@ -86,7 +86,8 @@ class Transport(Protocol):
     def hash_with(self, program: str) -> None:
         """Has files on the unit hashed by `PROGRAM sha256 FILE...`, a file there, where this works.
 
-        It prints what `sha256sum` does, which on many units is slower than their link.
+        It prints what `sha256sum` does, which on many units is slower than their link. Where it knows the word
+        `arriving` too (docs/farmrt.md), files may be hashed while they are sent.
         """
 
     def close(self) -> None:

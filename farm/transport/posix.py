@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from farm import atomic_file, safe_text
-from farm.transport import base, posix_scripts, storage
+from farm.transport import base, file_digest, posix_scripts, storage
 from farm.transport.base import CompletedProgram
 from farm.transport.channel import Channel, RemoteStreams
 from farm.transport.interruption import Interruption
 from farm.transport.posix_scripts import FileState, PathStatus, command_line
 from farm.transport.program import MAX_WORDS, LineProcess, run_to_end
+from farm.transport.receiver import Receiver
 from runtime.errors import DeviceError, JobError
 
 OPEN_S = 20.0
@@ -70,6 +71,7 @@ class PosixTransport(ABC):
     """
 
     max_command_bytes = 100_000  # Linux allows 128 KiB for the argument of `sh -c`
+    hashes_arriving = False  # whether the link carries a program beside `_send`, at no risk
 
     def __init__(self, name: str, folder: str, interruption: Interruption | None = None) -> None:
         self._name, self._folder = name, folder
@@ -187,20 +189,48 @@ class PosixTransport(ABC):
         push = f"push-{secrets.token_hex(8)}"
         parts, moves = self._plan_transfers(push, {remote: status for remote, (_, status, _) in files.items()})
         try:
-            self._send([(files[remote][0], part) for remote, part in parts.items()], deadline_s)
-            arrived = self._inspect(parts.values())
-            for remote, (local, _, state) in files.items():
-                if arrived[parts[remote]].state != state.result():
-                    raise DeviceError(f"{self._name}: {remote}: arrived with another content than {local} has")
-            *others, last = self._batches([[f"./{part}", into] for part, into in moves.items()])
-            for batch, finished_push in [*((batch, "") for batch in others), (last, push)]:
-                self._run_script(
-                    posix_scripts.INSTALL, [finished_push, *(argument for pair in batch for argument in pair)]
-                )
+            transfers = [(files[remote][0], part) for remote, part in parts.items()]
+            with self._receiving(push, transfers, moves) as receiver:
+                self._send(transfers, deadline_s)
+                if receiver and receiver.arrived() == [state.result() for _, _, state in files.values()]:
+                    receiver.install()
+                    return
+            self._verify(parts, files)
+            self._move(push, moves)
         except JobError as error:
             with contextlib.suppress(JobError):
                 self.run(["rm", "-rf", push], FILES_S)
             raise self._explained(error, [local for local, _, _ in files.values()]) from None
+
+    @contextlib.contextmanager
+    def _receiving(
+        self, push: str, transfers: Sequence[Transfer], moves: Mapping[str, str]
+    ) -> Iterator[Receiver | None]:
+        """Starts the program that hashes files while they arrive; None where the unit or the link cannot have it."""
+        installing = [push, *(word for part, into in moves.items() for word in (f"./{part}", into))]
+        arriving = [word for local, part in transfers for word in (str(_size_bytes(local)), f"./{part}")]
+        arguments = [self._hasher, *installing, "--", *arriving]
+        if not (self.hashes_arriving and self._hasher) or len(list(self._batches([[each] for each in arguments]))) > 1:
+            yield None
+            return
+        streams = self._start(["sh", "-c", posix_scripts.RECEIVE, "sh", *arguments], time.monotonic() + OPEN_S)
+        process = LineProcess(f"{self._name}: push", streams, self._interruption)
+        with contextlib.closing(process):
+            yield Receiver(process, len(transfers), SCRIPT_S)
+
+    def _verify(
+        self, parts: Mapping[str, str], files: Mapping[str, tuple[Path, PathStatus, Future[FileState]]]
+    ) -> None:
+        arrived = self._inspect(parts.values())
+        for remote, (local, _, state) in files.items():
+            if arrived[parts[remote]].state != state.result():
+                raise DeviceError(f"{self._name}: {remote}: arrived with another content than {local} has")
+
+    def _move(self, push: str, moves: Mapping[str, str]) -> None:
+        """Moves the content of folders of a push to its places, and removes the push."""
+        *others, last = self._batches([[f"./{part}", into] for part, into in moves.items()])
+        for batch, finished_push in [*((batch, "") for batch in others), (last, push)]:
+            self._run_script(posix_scripts.INSTALL, [finished_push, *(argument for pair in batch for argument in pair)])
 
     def _explained(self, error: JobError, files: Iterable[Path]) -> JobError:
         """The error for files that could not be sent: that there is no room for them, where this is so."""
@@ -257,11 +287,7 @@ class PosixTransport(ABC):
 
 
 def _local_state(local: Path) -> FileState:
-    try:
-        with local.open("rb") as file:
-            return os.access(local, os.X_OK), hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise JobError(f"{local}: cannot be read: {error.strerror}") from None
+    return os.access(local, os.X_OK), file_digest.sha256(local)
 
 
 def _size_bytes(local: Path) -> int:

@@ -73,15 +73,33 @@ move() {
 }
 push=$1
 shift
-while [ $# -gt 0 ]; do
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
   move "$1" "$2" || exit
   shift 2
 done
+echo installed
 [ "$push" ] || exit 0
 rm -rf "$push"
 find . -maxdepth 1 -name 'push-*' -mtime +1 -exec rm -rf {} + 2>/dev/null
 exit 0
 """
+
+# Arguments: a program of the unit that hashes files while they arrive; what INSTALL takes; `--`; a size and a file, as
+# often as there are files. Once a line says that all were sent, prints `file - HASH` or `file x HASH` for each; once
+# another one says that all are right, installs them.
+RECEIVE = (
+    r"""
+hasher=$1
+shift
+(
+  until [ "$1" = -- ]; do shift; done
+  shift
+  exec "$hasher" arriving "$@"
+) || exit
+read -r go || exit
+"""
+    + INSTALL
+)
 
 UNREADABLE_ANSWER = "the unit's answer about its files makes no sense; are sha256sum and a POSIX shell there?"
 _ANSWER = re.compile(rb"outside|folder|none (\d{1,4})|file ([x-])(?: \\?([0-9a-f]{64})\b.*)?")

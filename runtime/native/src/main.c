@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arrival.h"
 #include "digest.h"
 #include "exit_status.h"
 #include "log.h"
@@ -16,6 +17,7 @@ static const char usage[] = "farmrt " RT_VERSION " (" RT_ABI
                             "       farmrt run plan=FILE data=FILE [key=value ...]\n"
                             "       farmrt serve\n"
                             "       farmrt sha256 FILE...\n"
+                            "       farmrt arriving SIZE FILE [SIZE FILE ...]\n"
                             "--log=off|info|debug before the command, else FARMRT_LOG: what is told on standard error\n";
 
 /* Prints the usage and returns `status`, or RT_EXIT_USAGE where it cannot be printed. */
@@ -54,6 +56,10 @@ int main(int count, char **words) {
     if (answers < 0) return RT_EXIT_FAILED;
     if (strcmp(words[1], "serve") == 0 && count == 2) return rt_serve(answers);
     if (strcmp(words[1], "sha256") == 0) return rt_digest(answers, words + 2, count - 2);
+    if (strcmp(words[1], "arriving") == 0) {
+        int status = rt_arrival(answers, words + 2, count - 2);
+        return status == RT_EXIT_USAGE ? usage_print(STDERR_FILENO, status) : status;
+    }
     if (strcmp(words[1], "probe") == 0 || strcmp(words[1], "run") == 0)
         return rt_serve_once(answers, words + 1, count - 1);
     return usage_print(STDERR_FILENO, RT_EXIT_USAGE);

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from farm import safe_text
 from farm.config.inventory import HOST
 from farm.lease import host_lock, lease
 from farm.lease import marker as lease_marker
@@ -129,6 +130,10 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 def claim_of(job: str, seen: MarkerState, lease_s: float = 60.0) -> Claim:
     return Claim("user@host", 1, job, f"nonce of {job}", "lock", seen.boot, seen.uptime_s, lease_s)
+
+
+NOTHING = MarkerState("", 0.0, 0, None, "")
+STEPS = ("look", "claim", "take", "renew", "end")
 
 
 # --- one at a time -------------------------------------------------------------------
@@ -259,6 +264,7 @@ def test_of_concurrent_claims_exactly_one_wins(tmp_path: Path, shell: str) -> No
 HOLDER = """
 import dataclasses, sys, time
 from pathlib import Path
+from farm import safe_text
 from farm.config.inventory import HOST
 from farm.lease import lease
 from farm.lease.lease import LeaseTerms
@@ -410,6 +416,36 @@ def test_a_claim_made_on_an_outdated_state_is_withdrawn(transport: LocalTranspor
         last = marker.claim(claim_of(name, seen), seen)
     assert marker.claim(claim_of("stale", stale), stale).claim == last.claim
     assert marker.read().token == last.token
+
+
+def test_a_unit_that_is_free_is_claimed_and_cleared_by_one_command(rig: Rig, transport: LocalTransport) -> None:
+    counted, commands = Faulty(transport), list[Sequence[str]]()
+    counted.before = commands.append
+    for host in "ab":
+        commands.clear()
+        with rig.acquire(host, ASLEEP, transport=counted) as held:
+            assert len(commands) == 1
+            state = Marker(transport).read()
+            assert state.token == held.token and state.remaining_s > 50
+
+
+def test_what_nobody_ended_is_not_taken(transport: LocalTransport, clock: Clock) -> None:
+    """An expired lease is for `claim`, which knows its last renewal."""
+    marker = Marker(transport)
+    first = marker.claim(claim_of("first", marker.read()), marker.read())
+    clock.advance(61)
+    state, output = marker.take(claim_of("second", NOTHING), "echo cleared")
+    assert (state.token, state.claim) == (first.token, first.claim) and not state.remaining_s
+    assert "cleared" not in output
+
+
+@pytest.mark.parametrize("owner", ['a","boot":"","uptime_s":0.0,"', '"boot":"","uptime_s":0.0', "%s $(id) \\n `id`"])
+def test_the_unit_completes_any_claim(transport: LocalTransport, owner: str) -> None:
+    claim = dataclasses.replace(claim_of("job", NOTHING), owner=owner)
+    state, _ = Marker(transport).take(claim, "")
+    assert state.claim
+    assert (state.claim.owner, state.claim.boot) == (safe_text.word(owner.replace("\\", "/")), state.boot)
+    assert 0 < state.claim.uptime_s <= state.uptime_s
 
 
 def test_a_check_is_free_while_the_lease_is_fresh(rig: Rig) -> None:
@@ -585,7 +621,9 @@ def test_a_folder_that_cannot_be_written_is_an_error(transport: LocalTransport, 
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=40)
-@given(st.lists(st.sampled_from(["look a", "look b", "claim a", "claim b", "renew a", "renew b", "end a", "end b"])))
+@given(
+    st.lists(st.sampled_from([f"{step} {who}" for step in ("look", "claim", "take", "renew", "end") for who in "ab"]))
+)
 def test_in_any_order_of_steps_leases_never_overlap(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
     """Two controllers, each of which believes its last answer; the claims that were answered as won never overlap."""
     marker = Marker(LocalTransport(tmp_path_factory.mktemp("unit")))
@@ -602,6 +640,13 @@ def test_in_any_order_of_steps_leases_never_overlap(tmp_path_factory: pytest.Tem
             if marker.claim(claim, known.pop(who)).claim == claim:
                 assert not holds
                 holds[who] = marker.read().token
+        elif action == "take" and who not in holds:
+            count += 1
+            state, output = marker.take(claim_of(f"{who}{count}", NOTHING), "echo cleared")
+            taken = state.claim is not None and state.claim.job == f"{who}{count}"
+            assert taken == (not holds) == ("cleared" in output.splitlines())
+            if taken:
+                holds[who] = state.token
         elif action == "renew" and who in holds:
             assert marker.renew(holds[who]).token == holds[who]
         elif action == "end" and who in holds:
