@@ -23,6 +23,7 @@ from farm.units.survey import UnitReport
 from runtime.errors import DeviceLostError, FarmError
 
 PART_BYTES = 4 * 2**20
+SMALL_BYTES, AT_ONCE = 2**16, 2**6  # files of up to this size travel together, so many: as much as a part
 ANSWER_S = 120.0
 WATCH_S = 1.0
 SCHEDULER_LOST = (FutureCancelledError, ClosedClientError)
@@ -140,7 +141,12 @@ class ClusterSession:
         with contextlib.ExitStack() as held:
             for digest in sorted(wanted):  # in one order, so that no two threads wait for each other
                 held.enter_context(self._upload_lock(host, digest))
-            for digest in self._answer(host, host_tasks.missing_files, list(wanted)):
+            missing = self._answer(host, host_tasks.missing_files, list(wanted))
+            small = [digest for digest in missing if wanted[digest].stat().st_size <= SMALL_BYTES]
+            for start in range(0, len(small), AT_ONCE):
+                batch = small[start : start + AT_ONCE]
+                self._answer(host, host_tasks.receive_files, [(each, wanted[each].read_bytes()) for each in batch])
+            for digest in set(missing) - set(small):
                 self._send(host, digest, wanted[digest])
 
     def fetch_file(self, host: str, digest: str, target: Path) -> None:

@@ -1,6 +1,6 @@
 """What a host does for clients, each a function that Dask calls there with plain text and bytes, and that returns such.
 
-`describe`, `missing_files`, `receive_part` and `read_part` run beside jobs; `perform` runs on a unit, one at a time.
+`perform` runs on a unit, one at a time; all others run beside jobs.
 """
 
 from __future__ import annotations
@@ -54,6 +54,12 @@ def missing_files(hashes: list[str]) -> list[str]:
 def receive_part(digest: str, upload: str, content: bytes, is_last: bool) -> None:
     """Takes a part of a file."""
     HostFiles().add_part(digest, upload, content, is_last)
+
+
+def receive_files(files: list[tuple[str, bytes]]) -> None:
+    """Takes small files: hash and content of each."""
+    for digest, content in files:
+        HostFiles().add_part(digest, secrets.token_hex(8), content, is_last=True)
 
 
 def read_part(digest: str, offset: int, size: int) -> bytes:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from farm.cluster import host_tasks
 from farm.cluster.host_files import SHARED, HostFiles
 from runtime.errors import ConfigError, FarmError
 
@@ -75,3 +76,32 @@ def test_what_a_job_made_is_kept(tmp_path: Path) -> None:
     made.write_bytes(CONTENT)
     assert HostFiles(tmp_path).keep(made) == DIGEST
     assert HostFiles(tmp_path).missing([DIGEST]) == []
+
+
+def test_small_files_travel_together(own_folder: Path) -> None:
+    contents = {hashlib.sha256(content).hexdigest(): content for content in (b"one", b"", b"two" * 1000)}
+    host_tasks.receive_files(list(contents.items()))
+    assert host_tasks.missing_files(list(contents)) == []
+    assert {digest: host_tasks.read_part(digest, 0, 10_000) for digest in contents} == contents
+    with pytest.raises(FarmError, match="arrived with the hash"):
+        host_tasks.receive_files([("0" * 64, b"other")])
+
+
+def test_what_a_job_leaves_is_what_it_changed_and_all_that_a_changed_manifest_tells_of(own_folder: Path) -> None:
+    files = HostFiles(own_folder)
+    sent = {}
+    for name in ("build/l/opencl/host/manifest.json", "build/l/opencl/host/a.bin", "build/l/cpu/host/m.json"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(name)
+        sent[name] = files.keep(Path(name))
+    assert files.left(own_folder, sent) == {}
+    Path("build/tuning").mkdir()
+    Path("build/tuning/host.jsonl").write_text("trial")
+    assert set(files.left(own_folder, sent)) == {"build/tuning/host.jsonl"}
+    Path("build/l/opencl/host/manifest.json").write_text("new")
+    assert set(files.left(own_folder, sent)) == {"build/tuning/host.jsonl", *list(sent)[:2]}
+
+
+def test_a_job_that_leaves_files_has_a_folder_of_its_own(own_folder: Path) -> None:
+    files = HostFiles(own_folder)
+    assert files.job_folder({}) == files.job_folder({}) != files.job_folder({}, "task")
