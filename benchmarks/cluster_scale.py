@@ -154,10 +154,10 @@ def lose_host(cluster: Cluster, session: ClusterSession) -> float:
 
 
 @click.command()
-@click.option("--hosts", default=20, show_default=True, help="Simulated hosts.")
-@click.option("--units", default=50, show_default=True, help="Units of each.")
-@click.option("--jobs", default=20_000, show_default=True, help="Jobs in all.")
-@click.option("--scale", default=0.15, show_default=True, help="Seconds that stand for one of a job.")
+@click.option("--hosts", default=2, show_default=True, help="Simulated hosts.")
+@click.option("--units", default=5, show_default=True, help="Units of each.")
+@click.option("--jobs", default=100, show_default=True, help="Jobs in all.")
+@click.option("--scale", default=0.02, show_default=True, help="Seconds that stand for one of a job.")
 def main(hosts: int, units: int, jobs: int, scale: float) -> None:
     """Prints figures."""
     os.environ["PYTHONPATH"] = str(ROOT)
