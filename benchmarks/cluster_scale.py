@@ -142,7 +142,7 @@ def lose_host(cluster: Cluster, session: ClusterSession) -> float:
     time.sleep(2.0)
     begun_s = time.monotonic()
     cluster.hosts[host].kill()
-    again = []
+    again: list[Any] = []
     while futures:
         for unit in [unit for unit in futures if session.host_of(unit) is None]:
             futures.pop(unit).cancel()
