@@ -4,6 +4,8 @@
     build/cluster/parts/<SHA-256>.<id>   one that is being sent
     build/cluster/jobs/<hash>/           a job's working directory: links to its files, and what it made of them
 
+The time of each is when it was last used. What nobody has used for 14 days goes, and beyond 20 GB what is oldest.
+
 What belongs to the host and its units (facts, health, caches, devices.yml) is the same for all jobs: links lead there.
 """
 
@@ -28,6 +30,10 @@ FOLDER = Path("build/cluster")
 SHARED = ("build/cache", "build/health", "build/targets", "build/toolchain", "build/units")
 LEFT = ("build/*/opencl/*/*", "build/*/cpu/*/*.json", "build/tuning/*.jsonl")
 PROBE_BYTES = 8 * 2**20
+PARTS = ("jobs", "objects", "parts")
+DAY_S = 86_400.0
+IN_USE_S, UNUSED_S = DAY_S, 14 * DAY_S
+LIMIT_BYTES = 20 * 2**30
 _HASH = re.compile(r"[0-9a-f]{64}")
 _UPLOAD = re.compile(r"[0-9a-f]{1,32}")
 
@@ -41,7 +47,7 @@ class HostFiles:
 
     def missing(self, hashes: Iterable[str]) -> list[str]:
         """Those of some hashes that no file is here of."""
-        return [digest for digest in hashes if not self._object(digest).is_file()]
+        return [digest for digest in hashes if not _is_there(self._object(digest))]
 
     def add_part(self, digest: str, upload: str, content: bytes, is_last: bool) -> None:
         """Appends to a file that is being sent; the last part puts it into place. Raises FarmError for a wrong hash."""
@@ -91,6 +97,7 @@ class HostFiles:
             _link(folder / DEFAULT_FILE, self._base / DEFAULT_FILE)
         for name, digest in files.items():
             _copy(self._object(digest), folder / relative_path(name))
+        os.utime(folder)
         return folder
 
     def left(self, folder: Path, files: Mapping[str, str]) -> dict[str, str]:
@@ -103,6 +110,21 @@ class HostFiles:
         changed = {name for name, digest in kept.items() if files.get(name) != digest}
         whole = {str(Path(name).parent) for name in changed if Path(name).name == MANIFEST_NAME}
         return {name: digest for name, digest in kept.items() if name in changed or str(Path(name).parent) in whole}
+
+    def clean(self, now_s: float, unused_s: float = UNUSED_S, limit_bytes: int = LIMIT_BYTES) -> list[Path]:
+        """Removes what is not used any more, and beyond a limit what was used longest ago; returns what it was.
+
+        What was used within a day stays: a job may be at it.
+        """
+        found = sorted((_last_use_s(path), path) for part in PARTS for path in (self._folder / part).glob("*"))
+        left_bytes, removed = sum(_size_bytes(path) for _, path in found), []
+        for used_s, path in found:
+            age_s = now_s - used_s
+            if age_s > unused_s or (left_bytes > limit_bytes and age_s > IN_USE_S):
+                left_bytes -= _size_bytes(path)
+                _remove(path)
+                removed.append(path)
+        return removed
 
     def _take(self, part: Path, digest: str) -> None:
         found = fetch.sha256_of(part)
@@ -141,3 +163,32 @@ def _copy(source: Path, target: Path) -> None:
     temporary = target.with_name(f".{target.name}.{os.getpid()}.{id(target)}")
     shutil.copyfile(source, temporary)
     temporary.replace(target)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a file is there; it counts as used then, so that it stays for who asked."""
+    try:
+        os.utime(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _last_use_s(path: Path) -> float:
+    return path.stat(follow_symlinks=False).st_mtime
+
+
+def _size_bytes(path: Path) -> int:
+    """Of a file, or of all files below a folder; what links lead to is not ours."""
+    if not path.is_dir():
+        return path.stat(follow_symlinks=False).st_size
+    files = (Path(folder, name) for folder, _, names in os.walk(path) for name in names)
+    return sum(file.stat(follow_symlinks=False).st_size for file in files)
+
+
+def _remove(path: Path) -> None:
+    """Links are removed, never what they lead to."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import dataclasses
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from distributed.core import Status
 
 from farm.cluster import connection
 from farm.cluster.address import ClusterAddress
+from farm.cluster.host_files import HostFiles
 from farm.cluster.host_tasks import OfferedUnit, cluster_name
 from farm.cluster.journal_topic import keep_exchanging
 from farm.cluster.scheduler import end_on_signals
@@ -33,6 +35,7 @@ HOST_THREADS = 2
 RECONNECT_S = 3.0
 LOOK_EVERY_S = 5.0
 ASK_AGAIN_S = 30.0
+CLEAN_EVERY_S = 3600.0
 USABLE = (UnitState.READY, UnitState.BUSY)
 
 
@@ -102,6 +105,7 @@ class _Host:
         self._workers: dict[str, Worker] = {}
         self._elsewhere: set[str] = set()  # units that another host offers
         self._watch = UnitWatch()
+        self._clean_at_s = 0.0
 
     async def serve(self, look_every_s: float) -> None:
         """Offers units until told to end; a scheduler that goes away is waited for."""
@@ -127,6 +131,7 @@ class _Host:
         try:
             while not ended.is_set() and host.status == Status.running:
                 await self._look(scratch)
+                await self._clean()
                 await _wait(ended, look_every_s)
         finally:
             exchange.cancel()
@@ -202,6 +207,17 @@ class _Host:
         self._elsewhere &= offers.keys()
         for name in offers.keys() - self._workers.keys():
             await self._announce(offers[name], scratch)
+
+    async def _clean(self) -> None:
+        """Removes files of jobs that nobody uses any more, now and then."""
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._clean_at_s:
+            return
+        self._clean_at_s = loop.time() + CLEAN_EVERY_S
+        with contextlib.suppress(OSError):  # a job changed some of it meanwhile: the next time will do
+            removed = await loop.run_in_executor(None, lambda: HostFiles().clean(time.time()))
+            if removed:
+                self._say(f"files of jobs that nobody used any more: {len(removed)} removed")
 
     async def _announce(self, offer: Offer, scratch: str) -> None:
         """Offers a unit, unless another host does: then it is tried again at the next look."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import time
 from pathlib import Path
 
 import pytest
 
 from farm.cluster import host_tasks
-from farm.cluster.host_files import SHARED, HostFiles
+from farm.cluster.host_files import DAY_S, SHARED, HostFiles
 from runtime.errors import ConfigError, FarmError
 
 CONTENT = b"weights" * 1000
+NOW_S = time.time()
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
 
 
@@ -105,3 +108,33 @@ def test_what_a_job_leaves_is_what_it_changed_and_all_that_a_changed_manifest_te
 def test_a_job_that_leaves_files_has_a_folder_of_its_own(own_folder: Path) -> None:
     files = HostFiles(own_folder)
     assert files.job_folder({}) == files.job_folder({}) != files.job_folder({}, "task")
+
+
+def aged(path: Path, days: float) -> Path:
+    os.utime(path, (NOW_S - days * DAY_S,) * 2)
+    return path
+
+
+def test_what_nobody_used_for_long_goes_and_what_links_lead_to_stays(tmp_path: Path) -> None:
+    files = HostFiles(tmp_path)
+    (tmp_path / "made").write_bytes(b"abc")
+    digest = files.keep(tmp_path / "made")
+    folder = files.job_folder({"model.onnx": digest})
+    facts = tmp_path / "build/cache/facts.json"
+    facts.write_text("{}")
+    assert files.clean(NOW_S + DAY_S) == []
+    aged(folder, 15), aged(tmp_path / "build/cluster/objects" / digest, 13)
+    assert files.clean(NOW_S) == [folder] and not folder.exists() and facts.read_text() == "{}"
+    assert files.missing([digest]) == [], "who asks for it has used it"
+    assert files.clean(time.time() + 13 * DAY_S) == []
+    assert len(files.clean(time.time() + 15 * DAY_S)) == 1 and files.missing([digest]) == [digest]
+
+
+def test_beyond_the_limit_what_was_used_longest_ago_goes(tmp_path: Path) -> None:
+    files = HostFiles(tmp_path)
+    objects = []
+    for days in (3, 2, 0.5, 0.1):
+        (tmp_path / "made").write_bytes(bytes(1000) + str(days).encode())
+        objects.append(aged(tmp_path / "build/cluster/objects" / files.keep(tmp_path / "made"), days))
+    assert files.clean(NOW_S, limit_bytes=3500) == objects[:1]
+    assert files.clean(NOW_S, limit_bytes=0) == objects[1:2], "what a job may be at stays"

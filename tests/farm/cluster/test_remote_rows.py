@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from distributed.client import FutureCancelledError
 
+from farm.cluster.client import HostFullError, SchedulerLostError
 from farm.cluster.remote_rows import SentCommand, remote_rows
 from farm.cluster.sent_jobs import each_model
 from farm.config import deployment
@@ -66,6 +67,12 @@ class Hosts:
 
     def host_of(self, unit: str) -> str | None:
         return self.offered.get(unit)
+
+    def scheduler_lost(self) -> SchedulerLostError:
+        return SchedulerLostError("the scheduler has gone")
+
+    def full(self, host: str, reason: str) -> HostFullError:
+        return HostFullError(f"{host}: {reason}")
 
     def check_room(self, host: str) -> None:
         assert host == "lab"
@@ -166,9 +173,19 @@ def test_a_host_that_cannot_do_it_says_why(hosts: Hosts) -> None:
     assert rows[0].reason == "mi8: No space left on device"
 
 
-def test_a_job_that_the_scheduler_drops_counts_as_lost(hosts: Hosts) -> None:
-    hosts.answers = {"mi8": [{}, printed(row("cpu"), row("gpu"))]}
-    assert seen(rows_of(hosts)) == [("mi8", "cpu", "ok"), ("mi8", "gpu", "ok")]
+def test_a_job_that_the_scheduler_drops_is_begun_again_three_times(hosts: Hosts) -> None:
+    """No fault of the unit, so that no retry is spent."""
+    hosts.answers = {"mi8": [{}, {}, {}, printed(row("cpu"), row("gpu"))]}
+    assert seen(rows_of(hosts, retries=0)) == [("mi8", "cpu", "ok"), ("mi8", "gpu", "ok")]
+    hosts.answers = {"mi8": [{}] * 4}
+    assert seen(rows_of(hosts, retries=0)) == [("mi8", "cpu", "device_lost"), ("mi8", "gpu", "device_lost")]
+
+
+def test_a_host_without_room_loses_the_job(hosts: Hosts) -> None:
+    hosts.answers = {"mi8": [{"no_room": "No space left on device"}]}
+    rows = rows_of(hosts, retries=0)
+    assert seen(rows) == [("mi8", "cpu", "device_lost"), ("mi8", "gpu", "device_lost")]
+    assert rows[0].reason == "lab: No space left on device"
 
 
 def test_the_users_mistake_ends_everything(hosts: Hosts) -> None:
