@@ -15,6 +15,7 @@ from typing import TypeVar
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 AT_A_TIME = 16
+RARELY = 100_000  # objects made since the last collection
 AHEAD = 4  # times as many for each process are worked on or wait to be fetched, so that memory stays bounded
 
 
@@ -31,10 +32,16 @@ def each_result(
         return
     gc.freeze()  # what is known already is not looked through again and again, nor copied by that
     try:
-        with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
+        fork = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(processes, fork, _collect_rarely) as pool:
             yield from _in_processes(pool, function, arguments, AHEAD * processes)
     finally:
         gc.unfreeze()
+
+
+def _collect_rarely() -> None:
+    """Values are made by the thousand and dropped whole: looking for cycles among them all the time finds none."""
+    gc.set_threshold(RARELY)
 
 
 def _in_processes(
