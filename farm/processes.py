@@ -15,7 +15,6 @@ from typing import TypeVar
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 AT_A_TIME = 16
-RARELY = 100_000  # objects made since the last collection
 AHEAD = 4  # times as many for each process are worked on or wait to be fetched, so that memory stays bounded
 
 
@@ -32,16 +31,10 @@ def each_result(
         return
     gc.freeze()  # what is known already is not looked through again and again, nor copied by that
     try:
-        fork = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(processes, fork, _collect_rarely) as pool:
+        with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
             yield from _in_processes(pool, function, arguments, AHEAD * processes)
     finally:
         gc.unfreeze()
-
-
-def _collect_rarely() -> None:
-    """Values are made by the thousand and dropped whole: looking for cycles among them all the time finds none."""
-    gc.set_threshold(RARELY)
 
 
 def _in_processes(

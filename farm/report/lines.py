@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from farm.decision.judgement import Verdict
 from farm.nightly.night import DeviceReport, Night, SeriesReport
@@ -23,9 +23,10 @@ class Links:
     devices: dict[str, str]
     series: dict[SeriesKey, str]
 
-    def of_unit(self, unit: str, keys: Iterable[SeriesKey]) -> Links:
-        """Those of a unit and of some of its series."""
-        return Links({unit: self.devices[unit]}, {key: self.series[key] for key in keys})
+    def of_one(self, key: SeriesKey) -> Links:
+        """Those of one series and its unit."""
+        unit = key.case.unit
+        return Links({unit: self.devices[unit]}, {key: self.series[key]})
 
 
 def links_of(night: Night) -> Links:

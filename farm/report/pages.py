@@ -46,17 +46,13 @@ def pages(night: Night) -> Iterator[tuple[str, str]]:
     """Path and content of every page, one after the other."""
     links = links_of(night)
     yield "index.html", _render("index.html", _summary(night, links), night)
-    series, told = night.series, dataclasses.replace(night, devices=(), earlier=())
-    devices = [(each, links.of_unit(each.unit, [report.key for report in lines_of(each)])) for each in night.devices]
-    yield from each_result(functools.partial(_device_page, told), devices, len(series), MANY_SERIES)
-    linked = ((report, links.of_unit(report.key.case.unit, [report.key])) for report in series)
-    yield from each_result(functools.partial(_series_page, told), linked, len(series), MANY_SERIES)
-
-
-def _device_page(night: Night, linked: tuple[DeviceReport, Links]) -> tuple[str, str]:
-    """The same of a device."""
-    device, links = linked
-    return links.devices[device.unit], _render("device.html", _device(device, links), night, "../")
+    for device in night.devices:
+        path = links.devices[device.unit]
+        yield path, _render("device.html", _device(device, links), night, "../")
+    series = night.series
+    page = functools.partial(_series_page, dataclasses.replace(night, devices=(), earlier=()))
+    links_of_each = (links.of_one(report.key) for report in series)
+    yield from each_result(page, zip(series, links_of_each, strict=True), len(series), MANY_SERIES)
 
 
 def _series_page(night: Night, linked: tuple[SeriesReport, Links]) -> tuple[str, str]:
