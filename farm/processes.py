@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import collections
 import gc
+import itertools
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from typing import TypeVar
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 AT_A_TIME = 16
+AHEAD = 4  # times as many for each process are worked on or wait to be fetched, so that memory stays bounded
 
 
 def each_result(
@@ -29,6 +32,23 @@ def each_result(
     gc.freeze()  # what is known already is not looked through again and again, nor copied by that
     try:
         with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
-            yield from pool.map(function, arguments, chunksize=AT_A_TIME)
+            yield from _in_processes(pool, function, arguments, AHEAD * processes)
     finally:
         gc.unfreeze()
+
+
+def _in_processes(
+    pool: Executor, function: Callable[[Argument], Result], arguments: Iterable[Argument], ahead: int
+) -> Iterator[Result]:
+    waiting: collections.deque[Future[list[Result]]] = collections.deque()
+    left = iter(arguments)
+    while some := list(itertools.islice(left, AT_A_TIME)):
+        waiting.append(pool.submit(_results, function, some))
+        if len(waiting) >= ahead:
+            yield from waiting.popleft().result()
+    while waiting:
+        yield from waiting.popleft().result()
+
+
+def _results(function: Callable[[Argument], Result], arguments: Sequence[Argument]) -> list[Result]:
+    return list(map(function, arguments))

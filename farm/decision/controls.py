@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from scipy import stats
 
 from farm.decision.control_report import ControlReport
-from farm.decision.history import SeriesHistory, has_figure
+from farm.decision.history import SeriesHistory, is_any_figure, is_measured
 from farm.decision.judgement import Verdict
 from farm.decision.rules import RULES, Rules
 from farm.decision.timed import TimedTest
@@ -22,7 +22,7 @@ from farm.rows.series import Metric, Nature, Point, Series
 
 NIGHTS_PER_WEEK = 7
 COMPARED_NIGHTS = 28  # of each series
-MOST_COMPARISONS = 10_000  # of all series, about
+MOST_COMPARISONS = 5_000  # of all series, about
 HISTORY_WINDOWS = 1
 LEAST_NIGHTS = 8
 TAIL = 0.025
@@ -69,8 +69,10 @@ def count_alarms(
     """Counts the comparisons of the last nights of a series and their false alarms; None where it has no times."""
     if metric.info.nature != Nature.TIMED:
         return None
-    past = SeriesHistory.of(points, points[-1].identity) if points else SeriesHistory()
-    newest = past.points[-(nights + HISTORY_WINDOWS * rules.window_nights) :]
+    looked_at = nights + HISTORY_WINDOWS * rules.window_nights
+    known = points[-(looked_at + rules.window_nights) :]  # a window more, by which a level before is known
+    past = SeriesHistory.of(known, known[-1].identity) if known else SeriesHistory()
+    newest = past.points[-looked_at:]
     compared = [point for point in newest if _has_both(point)]
     steps = {past.points[step.at].run for step in past.level_shifts}
     history = SeriesHistory.of([_of_arm(point, "a") for point in compared[:-nights]], "")
@@ -97,10 +99,14 @@ def _is_alarm(history: SeriesHistory, point: Point, metric: Metric, rules: Rules
 
 def _of_arm(point: Point, arm: str) -> Point:
     """A night's first measurements under one label."""
-    first = len(point.runs) - point.reruns
-    runs = tuple(run for run, label in zip(point.runs[:first], point.arms, strict=False) if label == arm)
+    runs = _runs_of_arm(point, arm)
     return dataclasses.replace(point, runs=runs, arms=(arm,) * len(runs), reruns=0)
 
 
+def _runs_of_arm(point: Point, arm: str) -> tuple[float, ...]:
+    first = point.runs[: len(point.runs) - point.reruns]
+    return tuple([run for run, label in zip(first, point.arms, strict=False) if label == arm])
+
+
 def _has_both(point: Point) -> bool:
-    return all(has_figure(_of_arm(point, arm)) for arm in "ab")
+    return is_measured(point) and all(map(is_any_figure, (_runs_of_arm(point, arm) for arm in "ab")))

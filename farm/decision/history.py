@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from farm.decision.level_shifts import LevelShift, find_level_shifts
 from farm.decision.noise import MAD_TO_SIGMA, Array, NoiseModel, fit_noise, trimmed_level
@@ -18,10 +19,12 @@ from farm.decision.rules import Rules
 from farm.rows.series import Point, trimmed_mean
 from farm.rows.status import Status
 
+MEASURED = (Status.OK, Status.WRONG_RESULT)
 KNOWN_TIMES = 3
 ORDER_NIGHTS = 20  # of the level before, and of effects that count
 KNOWN_EFFECTS, ORDER_SCORE = 4, 3.0
 MEDIAN_LOSS = 1.25  # standard error of a median over that of a mean, of a normal distribution
+MANY_NIGHTS = 16  # are summarised quicker as arrays
 MODEL_WINDOWS = 2  # windows of nights that the noise is estimated from
 
 
@@ -64,7 +67,8 @@ class SeriesHistory:
         measured = [point for point in points if has_figure(point)]
         if not measured:
             return dataclasses.replace(self, has_spoiled=heats)
-        levels, counts, variances = zip(*(_summary(self.measured(point)) for point in measured), strict=True)
+        levels, counts, variances = _summaries([self.measured(point).runs for point in measured])
+        effects = self._order_effect(measured[0]) if measured[0].reruns else ()
         return dataclasses.replace(
             self,
             points=(*self.points, *measured),
@@ -72,10 +76,7 @@ class SeriesHistory:
             counts=np.append(self.counts, counts),
             variances=np.append(self.variances, variances),
             has_spoiled=heats,
-            order_effects=(
-                *self.order_effects,
-                *(effect for point in measured for effect in self._order_effect(point)),
-            ),
+            order_effects=(*self.order_effects, *effects),
         )
 
     def corrected(self, point: Point) -> Point:
@@ -105,7 +106,7 @@ class SeriesHistory:
     def _order_effect(self, point: Point) -> list[float]:
         """Against the level before, as it is the first measurements that led to these: they are odd by selection."""
         later = [math.log(run) for run in point.runs[len(point.runs) - point.reruns :] if 0 < run < math.inf]
-        if not point.reruns or not later or not len(self):
+        if not later or not len(self):
             return []
         return [statistics.fmean(later) - float(np.median(self.levels[-ORDER_NIGHTS:]))]
 
@@ -150,13 +151,23 @@ class SeriesHistory:
 
 def since_hardware_change(history: Sequence[Point], identity: str) -> list[Point]:
     """The nights of one piece of hardware, since another was exchanged for it."""
-    return list(itertools.takewhile(lambda point: _may_be(point, identity), reversed(history)))[::-1]
+    others = (place for place in reversed(range(len(history))) if not _may_be(history[place], identity))
+    return list(history[next(others, -1) + 1 :])
 
 
 def has_figure(point: Point) -> bool:
     """Whether a night has a figure that can be compared."""
-    is_measured = point.status in (Status.OK, Status.WRONG_RESULT)
-    return is_measured and any(0 < value < math.inf for value in point.runs)
+    return is_measured(point) and is_any_figure(point.runs)
+
+
+def is_measured(point: Point) -> bool:
+    """Whether a night's model ran to its end."""
+    return point.status in MEASURED
+
+
+def is_any_figure(runs: Sequence[float]) -> bool:
+    """Whether any of some measurements is one that can be compared."""
+    return any(0 < value < math.inf for value in runs)
 
 
 def _first(point: Point) -> Point:
@@ -167,16 +178,35 @@ def _first(point: Point) -> Point:
 
 def level_of(point: Point) -> float:
     """Logarithm of a night's figure."""
-    return _summary(point)[0]
+    return _summary(point.runs)[0]
 
 
 def _may_be(point: Point, identity: str) -> bool:
-    return point.identity == identity or not (point.identity and identity)
+    return not (identity and point.identity) or point.identity == identity
 
 
-def _summary(point: Point) -> tuple[float, int, float]:
+def _summary(runs: Sequence[float]) -> tuple[float, int, float]:
     """Level, count and variance; plain Python, as it is quicker than NumPy on few values."""
-    values = [math.log(value) for value in point.runs if 0 < value < math.inf]
+    values = [math.log(value) for value in runs if 0 < value < math.inf]
     mean, count = sum(values) / len(values), len(values)
     variance = sum((value - mean) ** 2 for value in values) / (count - 1) if count > 1 else math.nan
     return trimmed_mean(values), count, variance
+
+
+def _summaries(nights: Sequence[Sequence[float]]) -> tuple[Array, Array, Array]:
+    """The same of each night."""
+    if len(nights) < MANY_NIGHTS:
+        singly = np.array(list(map(_summary, nights)), np.float64)
+        return singly[:, 0], singly[:, 1], singly[:, 2]
+    values = np.array(list(itertools.zip_longest(*nights, fillvalue=math.nan)), np.float64).T
+    values = np.sort(np.log(np.where((values > 0) & (values < math.inf), values, math.nan)), axis=1)  # NaN come last
+    counts = np.isfinite(values).sum(axis=1)
+    cuts, places = np.where(counts > 2, np.maximum(counts // 5, 1), 0), np.arange(values.shape[1])
+    levels = _means(values, (places >= cuts[:, None]) & (places < (counts - cuts)[:, None]))
+    known = places < counts[:, None]
+    squares = np.where(known, (values - _means(values, known)[:, None]) ** 2, 0.0).sum(axis=1)
+    return levels, counts, np.where(counts > 1, squares / np.maximum(counts - 1, 1), math.nan)
+
+
+def _means(rows: Array, kept: npt.NDArray[np.bool_]) -> Array:
+    return np.asarray(np.where(kept, rows, 0.0).sum(axis=1) / kept.sum(axis=1))

@@ -89,7 +89,7 @@ def _sigma(levels: Array) -> float:
 
 def _winsorised_locally(levels: Array, sigma: float) -> Array:
     """Clips each night to some standard deviations round the median of its neighbours, so that a spike is no shift."""
-    padded = np.pad(levels, 2, mode="edge")
+    padded = np.concatenate([levels[:1], levels[:1], levels, levels[-1:], levels[-1:]])
     middle = np.partition(np.lib.stride_tricks.sliding_window_view(padded, 5), 2, axis=1)[:, 2]
     return np.clip(levels, middle - WINSOR_LIMIT * sigma, middle + WINSOR_LIMIT * sigma)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import enum
 import functools
@@ -43,6 +44,13 @@ class SeriesReport:
     def recent(self) -> tuple[float | None, ...]:
         """The figures of its last nights, which are kept beside the points where these are packed."""
         return tuple(point.value for point in self.points[-RECENT_NIGHTS:])
+
+    def holding(self, points: Sequence[Point]) -> SeriesReport:
+        """The same with its points elsewhere: between processes without them, then again with them."""
+        _ = self.last, self.recent  # which it keeps
+        held = copy.copy(self)
+        held.__dict__["points"] = points
+        return held
 
 
 @dataclasses.dataclass(frozen=True)

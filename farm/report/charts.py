@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -30,6 +30,7 @@ def history(report: SeriesReport) -> Chart:
     """A series night by night, with its levels between the change points."""
     points = list(report.points)
     values = [_finite(point.value) for point in points]
+    low, high = _ends(points, values, min), _ends(points, values, max)
     return {
         "kind": "history",
         "title": report.key.metric.info.title,
@@ -37,8 +38,8 @@ def history(report: SeriesReport) -> Chart:
         "run": [point.run for point in points],
         "time": [_time(point.time) for point in points],
         "value": values,
-        "low": [_finite(min(point.runs, default=None)) for point in points],
-        "high": [_finite(max(point.runs, default=None)) for point in points],
+        "low": low,
+        "high": high,
         "state": [state_of(point) for point in points],
         "note": [_note(point) for point in points],
         "changes": [
@@ -50,6 +51,14 @@ def history(report: SeriesReport) -> Chart:
         "levels": list(_levels(points, values, report.judgement.change_points)),
         "baseline": _finite(report.judgement.baseline),
     }
+
+
+def _ends(
+    points: Sequence[Point], figures: Sequence[float | None], end: Callable[[Sequence[float]], float]
+) -> list[float | None]:
+    """The least or the largest measurement of each night; of a single one it is the figure."""
+    each = zip(points, figures, strict=True)
+    return [_finite(end(point.runs)) if len(point.runs) > 1 else known for point, known in each]
 
 
 def swaps(points: Sequence[Point]) -> list[tuple[Point, str]]:
@@ -199,7 +208,6 @@ def _time(time: str) -> str | None:
     return moment.strftime("%Y-%m-%dT%H:%M:%S") if moment else None
 
 
-@functools.lru_cache(maxsize=4096)
 def _finite(value: float | None) -> float | None:
     """Six significant digits are more than a chart shows; JSON has neither NaN nor infinity."""
     return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None

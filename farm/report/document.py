@@ -16,17 +16,31 @@ _SAMPLES: Mapping[str, bool | set[str]] = {"blocks": True, "ops": True, "duet": 
 
 
 def night_json(night: Night) -> str:
-    """The document; names stand in it as they are, with escapes for all that is not ASCII."""
-    document = {
+    """The document, a line for each member and device; names stand in it with escapes for all that is not ASCII."""
+    members = {
         "schema_version": SCHEMA_VERSION,
         "outcome": str(night.outcome),
         "headline": headline(night),
-        "run": dataclasses.asdict(night.run),
+        "run": night.run,
         "baseline": night.baseline,
-        "control": dataclasses.asdict(night.control) if night.control else None,
-        "devices": [_device(device) for device in night.devices],
+        "control": night.control,
     }
-    return json.dumps(_finite(document), indent=1, allow_nan=False) + "\n"
+    lines = [f" {_json(name)}: {_json(member)},\n" for name, member in members.items()]
+    devices = ",\n".join(f"  {_json(_device(device))}" for device in night.devices)
+    return f'{{\n{"".join(lines)} "devices": [\n{devices}\n ]\n}}\n'
+
+
+def _json(value: Any) -> str:
+    """With null for NaN and infinity, which JSON does not have."""
+    try:
+        return json.dumps(value, default=_members, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(json.loads(json.dumps(value, default=_members))), allow_nan=False)
+
+
+def _members(value: Any) -> dict[str, Any]:
+    """Of a dataclass; as `dataclasses.asdict`, which copies all that is in them."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def _device(device: DeviceReport) -> dict[str, Any]:
@@ -41,7 +55,7 @@ def _device(device: DeviceReport) -> dict[str, Any]:
 
 def _case(case: CaseReport) -> dict[str, Any]:
     return {
-        **dataclasses.asdict(case.case),
+        **_members(case.case),
         "row": case.row.model_dump(mode="json", exclude=_SAMPLES) if case.row else None,
         "series": [_series(report) for report in case.series],
     }
@@ -52,8 +66,8 @@ def _series(report: SeriesReport) -> dict[str, Any]:
         "metric": str(report.key.metric),
         "unit": report.key.metric.info.unit,
         "nights": len(report.points),
-        "last_point": dataclasses.asdict(report.last) if report.last else None,
-        "judgement": dataclasses.asdict(report.judgement),
+        "last_point": report.last,
+        "judgement": report.judgement,
     }
 
 

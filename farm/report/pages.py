@@ -20,7 +20,8 @@ from farm.report import charts, figures, words
 from farm.report.device_tables import device_view
 from farm.report.lines import Line, Links, line, lines_of, links_of
 from farm.report.matrix import matrix
-from farm.rows.series import Metric, Point
+from farm.report.night_rows import night_rows
+from farm.rows.series import Metric
 from farm.safe_text import one_line, word
 
 # Sections of the summary, in order: heading, id, verdicts, and what is said where there is none.
@@ -176,39 +177,19 @@ def _device(device: DeviceReport, links: Links) -> dict[str, Any]:
 
 
 def _one_series(report: SeriesReport, links: Links) -> dict[str, Any]:
+    shown = report.points[-SHOWN_NIGHTS:]
     return {
         "line": line(report, links, "../"),
         "title": words.title(report.key),
         "case": report.key.case,
         "judgement": report.judgement,
         "chart": charts.history(report),
-        "nights": [_night_line(point, report) for point in reversed(report.points[-SHOWN_NIGHTS:])],
+        "nights": night_rows(shown[::-1], report.key.metric),
+        "shown_count": len(shown),
         "night_count": len(report.points),
-        "left_out": any(point.spoiled for point in report.points[-SHOWN_NIGHTS:]),
+        "left_out": any(point.spoiled for point in shown),
         "changes": _changes(report),
     }
-
-
-def _night_line(point: Point, report: SeriesReport) -> tuple[str, ...]:
-    """Run, time, figure, how many measurements, temperature, commit, and what else is to be said."""
-    temperature = "" if point.temperature_c is None else f"{point.temperature_c:.0f} °C"
-    remarks = (
-        f"left out: {point.spoiled}" if point.spoiled else "",
-        "" if point.status == "ok" else f"{point.status}: {point.reason}",
-        f"{point.reruns} re-runs" if point.reruns else "",
-    )
-    value = figures.figure(report.key.metric, point.value)
-    commit = figures.commit(point.commit)
-    measured = str(len(point.runs))
-    return (
-        str(point.run),
-        figures.moment(point.time),
-        value,
-        measured,
-        temperature,
-        commit,
-        "; ".join(filter(None, remarks)),
-    )
 
 
 def _changes(report: SeriesReport) -> list[tuple[int, str, str, str, tuple[str, str]]]:

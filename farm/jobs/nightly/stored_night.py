@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import itertools
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from farm.decision.controls import ControlCount, compared_nights, control_report, count_alarms
 from farm.decision.duet_verdict import with_duet
@@ -44,7 +45,7 @@ def load_night(store: Store, run: int, baseline: str = SERIES) -> Night:
     series = _followed(
         run, store.nights(run - 1, MISSED_NIGHTS, info.name), store.each_series(run, NIGHTS, info.name), rows
     )
-    judged = list(each_result(functools.partial(_judged_alone, run, base, len(rows)), series, len(rows), MANY_CASES))
+    judged = list(_judged_each(series, functools.partial(_judged_alone, run, base, len(rows)), len(rows)))
     if not rows and not judged:
         raise ConfigError(f"run {run} ({info.name}) measured no nightly cases; `farm store info` lists the runs")
     before = _rows_before(store, info, base)
@@ -109,13 +110,28 @@ def _followed(
             yield key, points
 
 
-def _judged_alone(
-    run: int, base: int | None, cases: int, series: tuple[SeriesKey, PackedPoints]
-) -> tuple[SeriesReport, ControlCount | None]:
-    """A series by itself, and what the A/A controls of one of so many cases say."""
+Keyed = tuple[SeriesKey, PackedPoints]
+Alone = tuple[SeriesReport, ControlCount | None]
+
+
+def _judged_each(series: Iterable[Keyed], judge: Callable[[Keyed], Alone], cases: int) -> Iterator[Alone]:
+    """Each series judged by itself; its points stay here, packed as they were."""
+    kept: collections.deque[PackedPoints] = collections.deque()
+
+    def keeping() -> Iterator[Keyed]:
+        for key, points in series:
+            kept.append(points)
+            yield key, points
+
+    for report, count in each_result(judge, keeping(), cases, MANY_CASES):
+        yield report.holding(kept.popleft()), count
+
+
+def _judged_alone(run: int, base: int | None, cases: int, series: Keyed) -> Alone:
+    """A series by itself, without its points, and what the A/A controls of one of so many cases say."""
     key, points = series
     nights = compared_nights(TIMED_METRICS * cases)
-    return _judged(run, key, points, base), count_alarms(list(points), key.metric, nights)
+    return _judged(run, key, points, base).holding(()), count_alarms(list(points), key.metric, nights)
 
 
 def _with_twins(
@@ -141,9 +157,7 @@ def _with_twins(
 def _judged(
     run: int, key: SeriesKey, points: Sequence[Point], base: int | None, twin: TwinEvidence | None = None
 ) -> SeriesReport:
-    report = SeriesReport(key, points, _judgement(run, key, list(points), base, twin))
-    _ = report.last, report.recent  # taken from the points while these are unpacked
-    return report
+    return SeriesReport(key, points, _judgement(run, key, list(points), base, twin)).holding(points)
 
 
 def _judgement(

@@ -17,7 +17,7 @@ TEXTS = (
 
 
 def packed() -> PackedPoints:
-    return PackedPoints(COMMITS, [json.dumps(text) for text in TEXTS])
+    return PackedPoints([3, 5, 8], ",".join(map(json.dumps, TEXTS)), COMMITS)
 
 
 def test_points_come_out_as_they_went_in() -> None:
@@ -34,5 +34,11 @@ def test_they_are_a_sequence() -> None:
 
 
 def test_series_asked_for_in_turns_are_not_mixed_up() -> None:
-    one, other = packed(), PackedPoints({9: "x"}, [json.dumps(TEXTS[0])])
+    one, other = packed(), PackedPoints([9], json.dumps(TEXTS[0]), {9: "x"})
     assert [one[0].run, other[0].run, one[0].run, len(list(other))] == [3, 9, 3, 1]
+
+
+def test_a_store_may_give_them_in_any_order() -> None:
+    points = PackedPoints([8, 3, 5], ",".join(json.dumps(TEXTS[place]) for place in (2, 0, 1)), COMMITS)
+    assert [(point.run, point.commit) for point in points] == list(COMMITS.items()) and points.last_run == 8
+    assert points[0] == packed()[0]
