@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from distributed import Client, Future, KilledWorker
-from distributed.client import FutureCancelledError
+from distributed.client import ClosedClientError, FutureCancelledError
 
 from farm import atomic_file
 from farm.cluster import connection, host_tasks, queue
@@ -25,9 +25,19 @@ from runtime.errors import DeviceLostError, FarmError
 PART_BYTES = 4 * 2**20
 ANSWER_S = 120.0
 WATCH_S = 1.0
-UNANSWERED = (OSError, TimeoutError, FutureCancelledError, KilledWorker)
+SCHEDULER_LOST = (FutureCancelledError, ClosedClientError)
+UNANSWERED = (OSError, TimeoutError, KilledWorker)
+
 
 EventHandler = Callable[[dict[str, Any]], None]
+
+
+class SchedulerLostError(DeviceLostError):
+    """The scheduler has gone, or been started anew, before there was an answer: no fault of unit or host."""
+
+
+class HostFullError(DeviceLostError):
+    """A host's disk is full: until there is room on it, its units are as good as lost."""
 
 
 class JobCancelled(Exception):
@@ -44,18 +54,25 @@ class HostReport:
 
 
 class ClusterSession:
-    """A job's place in the cluster; made by `joined`."""
+    """A job's place in the cluster; made by `joined`. A scheduler that goes away is waited for.
 
-    def __init__(self, client: Client, address: ClusterAddress, job: JobName) -> None:
-        self._client, self.address, self.job = client, address, job
+    Args:
+        connect: makes a client; raises a FarmError where no scheduler answers.
+        address: the scheduler's.
+        job: whose place it is.
+    """
+
+    def __init__(self, connect: Callable[[], Client], address: ClusterAddress, job: JobName) -> None:
+        self._connect, self.address, self.job = connect, address, job
         self.cancelled_by = ""
         self._on_event: EventHandler = lambda event: None
         self._uploads: dict[str, threading.Lock] = {}
         self._uploads_lock = threading.Lock()
         self._offered: dict[str, str] = {}
+        self._full: set[str] = set()
+        self._is_lost = False
         self._ended = threading.Event()
-        self._watch_offers()
-        client.subscribe_topic(job.id, self._receive)
+        self._join()
         threading.Thread(target=self._keep_watching, name="cluster", daemon=True).start()
 
     def close(self) -> None:
@@ -69,25 +86,43 @@ class ClusterSession:
 
     def reports(self) -> list[HostReport]:
         """What each host says of its units, all asked at once."""
-        asked = {host: self._on_host(host, host_tasks.describe) for host in self._hosts()}
+        asked = {host: self._on_host(host, host_tasks.describe) for host in self._offers()["hosts"]}
         return [_host_report(host, future) for host, future in sorted(asked.items())]
 
     def host_of(self, unit: str) -> str | None:
         """The host that offers a unit now; None where none does."""
         return self._offered.get(unit)
 
-    def submit(self, unit: str, work: str, arguments: Iterable[str], files: Mapping[str, str]) -> Future[Any]:
-        """Has a command line run on a unit, as soon as it is its turn."""
+    def submit(
+        self, host: str, unit: str, work: str, arguments: Iterable[str], files: Mapping[str, str]
+    ) -> Future[Any]:
+        """Has a command line run on a unit of a host, as soon as it is its turn; raises SchedulerLostError."""
         request = {"job": self.job.id, "unit": unit, "arguments": list(arguments), "files": dict(files)}
-        return self._client.submit(
+        return self._submit(
             host_tasks.perform,
             json.dumps(request),
             key=queue.task_key(self.job.id, unit, work),
-            resources={f"unit:{unit}": 1},
+            resources={f"unit:{unit}": 1, f"at:{host}": 1},
             priority=queue.PRIORITIES[self.job.priority],
             retries=0,
             pure=False,
         )
+
+    def scheduler_lost(self) -> SchedulerLostError:
+        """Has the scheduler waited for, and no unit offered until it is back; the error that says so."""
+        self._is_lost, self._offered = True, {}
+        return SchedulerLostError(f"{self.address}: the scheduler has gone")
+
+    def full(self, host: str, reason: str) -> HostFullError:
+        """Remembers that a host's disk is full; the error that says so."""
+        self._full.add(host)
+        return HostFullError(f"{host}: its disk takes no files: {reason}")
+
+    def check_room(self, host: str) -> None:
+        """Raises HostFullError while a host that had no room for files still has none."""
+        if host in self._full:
+            self._answer(host, host_tasks.probe_room)
+            self._full.discard(host)
 
     def send_files(self, host: str, files: Iterable[tuple[str, Path]]) -> None:
         """Brings files (hash, path) to a host, those that it does not have; each once, whoever asks for it."""
@@ -132,39 +167,54 @@ class ClusterSession:
 
     def _on_host(self, host: str, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         key = queue.task_key(self.job.id, "", function.__name__)
-        return self._client.submit(
+        return self._submit(
             function, *arguments, key=key, resources={f"host:{host}": 1}, priority=max(queue.PRIORITIES.values()) + 1
         )
+
+    def _submit(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Future[Any]:
+        try:
+            return self._client.submit(function, *arguments, **options)
+        except SCHEDULER_LOST:
+            raise self.scheduler_lost() from None
 
     def _answer(self, host: str, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return self._on_host(host, function, *arguments).result(ANSWER_S)
+        except SCHEDULER_LOST:
+            raise self.scheduler_lost() from None
         except UNANSWERED as error:
-            raise DeviceLostError(f"{host}: does not answer: {str(error) or type(error).__name__}") from None
+            raise self._host_error(host, error) from None
 
-    def _hosts(self) -> set[str]:
-        words = (word for worker in self._workers() for word in worker["resources"])
-        return {word.removeprefix("host:") for word in words if word.startswith("host:")}
+    def _host_error(self, host: str, error: BaseException) -> DeviceLostError:
+        """What a host could not do: that it does not answer, or that it has no room."""
+        if isinstance(error, OSError) and error.errno in host_tasks.NO_ROOM:
+            return self.full(host, str(error.strerror))
+        return DeviceLostError(f"{host}: does not answer: {str(error) or type(error).__name__}")
 
-    def _workers(self) -> Iterable[Mapping[str, Any]]:
-        """What the scheduler says of each worker."""
-        workers: Mapping[str, Mapping[str, Any]] = self._client.scheduler_info(n_workers=-1)["workers"]
-        return workers.values()
-
-    def _watch_offers(self) -> None:
-        """Looks which units are offered, and by which hosts."""
-        found: dict[str, str] = {}
-        for worker in self._workers():
-            _, _, host = str(worker["name"]).rpartition(" of ")
-            found |= {word.removeprefix("unit:"): host for word in worker["resources"] if word.startswith("unit:")}
-        self._offered = found
+    def _offers(self) -> Mapping[str, Any]:
+        """Which hosts there are, and which of them offers each unit."""
+        offers: Mapping[str, Any] = self._client.run_on_scheduler(queue.offers_on_scheduler)
+        return offers
 
     def _keep_watching(self) -> None:
+        """Knows which units are offered: none while the scheduler is away."""
         while not self._ended.wait(WATCH_S):
             try:
-                self._watch_offers()
-            except Exception:  # the scheduler is away: so are, for us, all units
-                self._offered = {}
+                self._watch()
+            except Exception:  # Dask raises several that all mean that the scheduler does not answer
+                self.scheduler_lost()
+
+    def _watch(self) -> None:
+        if self._is_lost:
+            self._client.close(timeout=2)
+            self._join()
+        self._offered = self._offers()["units"]
+
+    def _join(self) -> None:
+        """Becomes a client of the scheduler; raises a FarmError where none answers."""
+        self._client = self._connect()
+        self._client.subscribe_topic(self.job.id, self._receive)
+        self._offered, self._is_lost = self._offers()["units"], False
 
     def _receive(self, event: tuple[float, Any]) -> None:
         """An event of this job's topic; is called in the client's thread."""
@@ -179,7 +229,7 @@ class ClusterSession:
 def joined(address: ClusterAddress, folder: Path | None, command: str, priority: str) -> Iterator[ClusterSession]:
     """A place in the cluster for a command, until the block ends."""
     job = queue.new_job(command, priority)
-    cluster = ClusterSession(connection.connect_client(address, folder, job.text), address, job)
+    cluster = ClusterSession(lambda: connection.connect_client(address, folder, job.text), address, job)
     try:
         yield cluster
     finally:
@@ -189,7 +239,7 @@ def joined(address: ClusterAddress, folder: Path | None, command: str, priority:
 def _host_report(host: str, future: Future[Any]) -> HostReport:
     try:
         reports = host_tasks.REPORTS.validate_json(future.result(ANSWER_S))
-    except (*UNANSWERED, FarmError, ValueError) as error:
+    except (*SCHEDULER_LOST, *UNANSWERED, FarmError, ValueError) as error:
         return HostReport(host, error=str(error) or type(error).__name__)
     return HostReport(host, tuple(dataclasses.replace(report, unit=_renamed(report.unit, host)) for report in reports))
 

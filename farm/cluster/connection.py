@@ -15,15 +15,16 @@ from farm.cluster.address import ClusterAddress
 from runtime.errors import ConfigError, JobError
 
 CONNECT_S = 20.0
-WORKER_TTL = "120s"  # a network that is cut for a minute loses no unit
+SILENCE = "120s"  # a network that is cut for a minute loses no unit
 KEPT_EVENTS = 200
 NO_PAGE: dict[str, Any] = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
 SETTINGS = {
     "distributed.admin.low-level-log-length": KEPT_EVENTS,  # of each job's progress
     "distributed.comm.timeouts.connect": f"{CONNECT_S:g}s",
+    "distributed.comm.timeouts.tcp": SILENCE,
     "distributed.scheduler.http.routes": [],  # no page: what is shown is shown by farm
     "distributed.scheduler.work-stealing": False,  # a job belongs to its unit
-    "distributed.scheduler.worker-ttl": WORKER_TTL,
+    "distributed.scheduler.worker-ttl": SILENCE,
     "distributed.worker.http.routes": [],
     "distributed.worker.profile.enabled": False,
 }

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -24,6 +25,7 @@ from runtime.errors import ConfigError, FarmError
 
 FOLDER = Path("build/cluster")
 SHARED = ("build/cache", "build/health", "build/targets", "build/toolchain", "build/units")
+PROBE_BYTES = 8 * 2**20
 _HASH = re.compile(r"[0-9a-f]{64}")
 _UPLOAD = re.compile(r"[0-9a-f]{1,32}")
 
@@ -66,6 +68,12 @@ class HostFiles:
         with self._object(digest).open("rb") as file:
             file.seek(offset)
             return file.read(size)
+
+    def probe_room(self) -> None:
+        """Writes a file as large as a part of one, and deletes it; raises OSError where the disk is full."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=self._folder) as file:
+            file.write(bytes(PROBE_BYTES))
 
     def job_folder(self, files: Mapping[str, str]) -> Path:
         """The working directory of all jobs with these files (path there -> hash). Raises ConfigError for bad paths."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import secrets
 import shutil
@@ -22,6 +23,7 @@ from farm.units.survey import UnitReport
 from runtime.errors import FarmError
 
 REPORTS = TypeAdapter(list[UnitReport])
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 OUTPUTS = "outputs"  # as an argument: the folder of a job's files that the client wants back
 
 
@@ -59,11 +61,17 @@ def read_part(digest: str, offset: int, size: int) -> bytes:
     return HostFiles().read_part(digest, offset, size)
 
 
+def probe_room() -> None:
+    """Raises OSError where the host's disk is full."""
+    HostFiles().probe_room()
+
+
 def perform(request: str) -> str:
     """Runs a client's command line on the worker's unit.
 
     The request is JSON: `job` (whose progress this is), `unit` (its name in the cluster), `arguments`, and `files`
-    (path -> hash). So is the answer: `document`, what the command printed; `files`, what it made; or `error`.
+    (path -> hash). So is the answer: `document`, what the command printed; `files`, what it made; `no_room`,
+    why its disk takes nothing; or `error`.
     """
     asked = json.loads(request)
     worker, key = get_worker(), get_worker().get_current_task()
@@ -82,7 +90,9 @@ def perform(request: str) -> str:
         made = {_named(path.name, own, asked["unit"]): files.keep(path) for path in (folder / outputs).glob("*")}
         shutil.rmtree(folder / outputs, ignore_errors=True)
         return json.dumps({"document": document, "files": made})
-    except (FarmError, OSError) as error:
+    except OSError as error:
+        return json.dumps({"no_room" if error.errno in NO_ROOM else "error": str(error)})
+    except FarmError as error:
         return json.dumps({"error": str(error)})
 
 

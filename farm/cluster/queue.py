@@ -1,9 +1,9 @@
 """The jobs of a cluster: who runs what, and how far it is; read from the scheduler, which knows every client.
 
 A job is a command with `--cluster` that runs somewhere. Its client's name tells whose it is; it has one task at a time
-for each unit that it may use, and leaves the queue with its client. Tasks of a higher priority go first on a unit,
-those of one priority in the order in which they came: since no job has two tasks waiting for a unit, all jobs that
-want it take turns.
+for each unit that it may use, and leaves the queue with its client. Tasks of a higher priority go first on a unit;
+among those of one priority people take turns (farm/cluster/turns.py), and a person's jobs too, since no job has two
+tasks waiting for a unit.
 """
 
 from __future__ import annotations
@@ -74,6 +74,11 @@ def task_key(job: str, unit: str, work: str) -> str:
     return f"{job}/{unit}/{work}/{secrets.token_hex(4)}"
 
 
+def unit_of(key: str) -> str:
+    """The unit that a task is for; empty for one that is for a host, or that is not ours."""
+    return key.split("/", 2)[1] if key.count("/") >= 3 else ""
+
+
 def jobs_on_scheduler(dask_scheduler: Any) -> list[dict[str, Any]]:
     """All jobs as plain data; is run on the scheduler."""
     jobs = []
@@ -83,6 +88,18 @@ def jobs_on_scheduler(dask_scheduler: Any) -> list[dict[str, Any]]:
             tasks = [_task_data(task) for task in client.wants_what if "/" in str(task.key)]
             jobs.append({"name": dataclasses.asdict(name), "tasks": [task for task in tasks if task]})
     return jobs
+
+
+def offers_on_scheduler(dask_scheduler: Any) -> dict[str, Any]:
+    """The hosts of the cluster, and the host of each unit, as plain data; is run on the scheduler."""
+    hosts, units = [], {}
+    for worker in dask_scheduler.workers.values():
+        words = dict(word.split(":", 1) for word in worker.resources)
+        if "host" in words:
+            hosts.append(words["host"])
+        elif "unit" in words:
+            units[words["unit"]] = words["at"]
+    return {"hosts": hosts, "units": units}
 
 
 def parse_jobs(jobs: Iterable[dict[str, Any]]) -> list[JobReport]:

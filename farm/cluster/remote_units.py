@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from distributed import Future, KilledWorker
-from distributed.client import FutureCancelledError
 
-from farm.cluster.client import ClusterSession, JobCancelled
+from farm.cluster.client import SCHEDULER_LOST, ClusterSession, JobCancelled, SchedulerLostError
 from farm.cluster.job_files import JobFiles
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FleetOptions
@@ -22,6 +22,7 @@ from farm.transport.interruption import Interruption, WaitInterrupted
 from runtime.errors import ConfigError, DeviceLostError, FarmError, FormatError, JobError, ModelError
 
 WAIT_S = 0.1
+SCHEDULER_LOSSES = 3  # of one job's; a further one is as good as a unit that is lost
 USERS_MISTAKES = {"config": ConfigError, "model": ModelError, "unsupported": ModelError, "format": FormatError}
 
 
@@ -45,6 +46,7 @@ class RemoteUnit:
     cluster: ClusterSession
     progress: UnitProgress
     interruption: Interruption
+    return_s: float
 
     def answers(self) -> bool:
         """Whether the unit is still offered."""
@@ -61,12 +63,22 @@ class RemoteUnit:
             ConfigError, ModelError: the command is wrong, wherever it runs.
             JobError: the host could not do it.
         """
+        for _ in range(SCHEDULER_LOSSES):
+            with contextlib.suppress(SchedulerLostError):
+                return self._run_once(work, command)
+            self._wait_for_return()
+        return self._run_once(work, command)
+
+    def _run_once(self, work: str, command: RemoteCommand) -> Mapping[str, Any]:
+        """See run; raises SchedulerLostError too."""
         host = self._host()
         self.progress.stage(f"{work}: files to {host}")
         self.cluster.send_files(host, command.files.sources.items())
         self.progress.stage(f"{work}: in the queue of {host}")
-        future = self.cluster.submit(self.unit.name, work, command.arguments, command.files.hashes)
-        answer = self._answer(future)
+        future = self.cluster.submit(host, self.unit.name, work, command.arguments, command.files.hashes)
+        answer = self._answer(future, host)
+        if "no_room" in answer:
+            raise self.cluster.full(host, answer["no_room"])
         if "error" in answer:
             raise JobError(f"{self.unit.name}: {answer['error']}")
         if command.output_folder:
@@ -74,23 +86,35 @@ class RemoteUnit:
                 self.cluster.fetch_file(host, digest, command.output_folder / Path(name).name)
         return self._checked(answer["document"])
 
+    def _wait_for_return(self) -> None:
+        """Until the scheduler is back, and a host offers the unit again; raises DeviceLostError after too long."""
+        self.progress.stage("lost the scheduler, waiting for it")
+        deadline_s = time.monotonic() + self.return_s
+        while self.cluster.host_of(self.unit.name) is None:
+            self.interruption.sleep(WAIT_S)
+            if time.monotonic() > deadline_s:
+                raise DeviceLostError(f"{self.unit.name}: the scheduler has gone, and no host offers it again")
+
     def _host(self) -> str:
         host = self.cluster.host_of(self.unit.name)
         if host is None:
             raise DeviceLostError(f"{self.unit.name}: no host offers it any more")
         return host
 
-    def _answer(self, future: Future[str]) -> dict[str, Any]:
+    def _answer(self, future: Future[str], host: str) -> dict[str, Any]:
         """Waits for what a host answers, as long as it offers the unit."""
         try:
             while not future.done():
                 self.interruption.sleep(WAIT_S)
                 if self.cluster.cancelled_by:
                     raise JobCancelled(self.cluster.cancelled_by)
-                self._host()
+                if self.cluster.host_of(self.unit.name) != host:
+                    raise DeviceLostError(f"{self.unit.name}: {host} does not offer it any more")
             answer = json.loads(future.result())
-        except (FutureCancelledError, KilledWorker):
-            raise DeviceLostError(f"{self.unit.name}: the scheduler has dropped its job") from None
+        except SCHEDULER_LOST:
+            raise self.cluster.scheduler_lost() from None
+        except KilledWorker:
+            raise DeviceLostError(f"{self.unit.name}: {host} has died") from None
         except (WaitInterrupted, JobCancelled, DeviceLostError):
             future.cancel()
             raise
@@ -119,10 +143,12 @@ class ClusterExecutor:
         self, unit: Unit, options: FleetOptions, progress: UnitProgress, interruption: Interruption
     ) -> Iterator[RemoteUnit]:
         """The unit, if a host offers it; its lease is taken there, job by job."""
-        if self.cluster.host_of(unit.name) is None:
+        host = self.cluster.host_of(unit.name)
+        if host is None:
             raise DeviceLostError(f"{unit.name}: no host offers it")
+        self.cluster.check_room(host)
         progress.reached = True
-        yield RemoteUnit(unit, self.cluster, progress, interruption)
+        yield RemoteUnit(unit, self.cluster, progress, interruption, options.return_s)
 
     def note_failure(self, unit: Unit, error: FarmError) -> None:
         """Nothing: the host remembers for itself."""

@@ -11,6 +11,7 @@ from distributed import Scheduler, Security
 
 from farm.cluster import connection
 from farm.cluster.address import ClusterAddress
+from farm.cluster.turns import TurnsPlugin
 from runtime.errors import JobError
 
 
@@ -24,7 +25,14 @@ def run_scheduler(address: ClusterAddress, folder: Path | None, say: Callable[[s
 async def _serve(address: ClusterAddress, security: Security | None, say: Callable[[str], None]) -> None:
     ended = end_on_signals()
     host, protocol = address.host.strip("[]"), f"{address.protocol}://"
-    scheduler = Scheduler(host=host, port=address.port, protocol=protocol, security=security, **connection.NO_PAGE)
+    scheduler = Scheduler(
+        host=host,
+        port=address.port,
+        protocol=protocol,
+        security=security,
+        plugins=[TurnsPlugin()],
+        **connection.NO_PAGE,
+    )
     try:
         await scheduler
     except OSError as error:

@@ -60,8 +60,12 @@ class Offer:
 def offer_of(unit: Unit, host: str) -> Offer:
     """What is offered of a unit."""
     name = cluster_name(unit, host)
-    words = [f"unit:{name}", f"soc:{unit.soc}", *(f"tag:{tag}" for tag in unit.tags)]
+    words = [f"unit:{name}", f"at:{host}", f"soc:{unit.soc}", *(f"tag:{tag}" for tag in unit.tags)]
     return Offer(name, unit.name, dict.fromkeys(words, 1.0))
+
+
+class NameTakenError(ConfigError):
+    """Another worker offers something of this name."""
 
 
 class UnitWatch:
@@ -95,25 +99,29 @@ class _Host:
     ) -> None:
         self._address, self._security, self._name, self._say = address, security, name, say
         self._workers: dict[str, Worker] = {}
+        self._elsewhere: set[str] = set()  # units that another host offers
         self._watch = UnitWatch()
 
     async def serve(self, look_every_s: float) -> None:
         """Offers units until told to end; a scheduler that goes away is waited for."""
         ended = end_on_signals()
         await self._check_scheduler()
-        while True:
-            with tempfile.TemporaryDirectory(prefix="farm-worker-") as scratch:
-                await self._offer(ended, scratch, look_every_s)
-            if ended.is_set():
-                return
+        await self._offer(ended, look_every_s)
+        while not ended.is_set():
             self._say(f"{self._address}: the scheduler has gone; waiting for it")
             await self._wait_for_scheduler(ended)
+            with contextlib.suppress(JobError, NameTakenError):  # it has gone again, or not noticed yet that we had
+                await self._offer(ended, look_every_s)
 
-    async def _offer(self, ended: asyncio.Event, scratch: str, look_every_s: float) -> None:
+    async def _offer(self, ended: asyncio.Event, look_every_s: float) -> None:
         """Offers units as long as the scheduler is there."""
         resources = {f"host:{self._name}": float(HOST_THREADS)}
-        host = await self._started(f"{HOST_PREFIX}{self._name}", HOST_THREADS, resources, scratch)
-        self._say(f"{self._name}: offers its units to {self._address}")
+        with tempfile.TemporaryDirectory(prefix="farm-worker-") as scratch:
+            host = await self._started(f"{HOST_PREFIX}{self._name}", HOST_THREADS, resources, scratch)
+            self._say(f"{self._name}: offers its units to {self._address}")
+            await self._offer_units(host, ended, scratch, look_every_s)
+
+    async def _offer_units(self, host: Worker, ended: asyncio.Event, scratch: str, look_every_s: float) -> None:
         try:
             while not ended.is_set() and host.status == Status.running:
                 await self._look(scratch)
@@ -162,7 +170,7 @@ class _Host:
         except (OSError, TimeoutError, RuntimeError, ValueError) as error:
             text = " ".join(str(error.__cause__ or error).split())
             if "name taken" in text:
-                raise ConfigError(f"{name!r} is offered in the cluster already; give it another name") from None
+                raise NameTakenError(f"{name!r} is offered in the cluster already; give it another name") from None
             raise JobError(connection.unanswered(self._address, error)) from None
         return worker
 
@@ -178,11 +186,22 @@ class _Host:
         for name in [name for name, worker in self._workers.items() if not _stays(worker, offers.get(name))]:
             await self._workers.pop(name).close()
             self._say(f"{name}: has gone")
+        self._elsewhere &= offers.keys()
         for name in offers.keys() - self._workers.keys():
-            offer = offers[name]
-            worker_name = f"{name} of {self._name}"
-            self._workers[name] = await self._started(worker_name, 1, offer.resources, scratch, offer.local_name)
-            self._say(f"{name}: is offered ({', '.join(offer.resources)})")
+            await self._announce(offers[name], scratch)
+
+    async def _announce(self, offer: Offer, scratch: str) -> None:
+        """Offers a unit, unless another host does: then it is tried again at the next look."""
+        name = offer.name
+        try:
+            self._workers[name] = await self._started(name, 1, offer.resources, scratch, offer.local_name)
+        except NameTakenError:
+            if name not in self._elsewhere:
+                self._say(f"{name}: another host offers it")
+            self._elsewhere.add(name)
+            return
+        self._elsewhere.discard(name)
+        self._say(f"{name}: is offered ({', '.join(offer.resources)})")
 
 
 def _stays(worker: Worker, offer: Offer | None) -> bool:

@@ -3,111 +3,35 @@
 from __future__ import annotations
 
 import json
-import os
-import queue as queues
 import signal
 import subprocess
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import farm as package
-from farm.cluster.certificates import create_authority, create_host
-from farm.rows.run import RunRow
+from farm.cluster.certificates import create_authority
+from tests.farm.cluster.services import (
+    DEVICES,
+    PROGRAM,
+    STARTED_S,
+    Service,
+    TestCluster,
+    end,
+    listed_jobs,
+    rows,
+    running_jobs,
+    start_command,
+    wait_until,
+)
 from tests.farm.conftest import CallFarm
 from tests.farm.emulated_units import EmulatedUnits, farmrt_processes
 from tests.farm.model.tiny_model import write_deployment
 
 pytestmark = pytest.mark.slow
 
-STARTED_S = 400.0  # far more than it takes: this machine may be busy
-PROGRAM = "from farm.cli import main; main()"
 LONG = "100000"  # rounds that nobody waits for
-
-
-class Service:
-    """A `farm scheduler` or `farm worker`; what it says is read as it comes."""
-
-    def __init__(self, arguments: Sequence[str], folder: Path, program: str = PROGRAM, **environment: str) -> None:
-        folder.mkdir(exist_ok=True)
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-c", program, *arguments],
-            cwd=folder,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self._said: queues.Queue[str | None] = queues.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def wait_for(self, text: str) -> str:
-        """The next line with this text."""
-        deadline_s, lines = time.monotonic() + STARTED_S, []
-        while time.monotonic() < deadline_s:
-            line = self._said.get(timeout=STARTED_S)
-            if line is None:
-                break
-            lines.append(line)
-            if text in line:
-                return line
-        raise AssertionError(f"nothing says {text!r}: {lines}")
-
-    def end(self, number: int = signal.SIGTERM) -> int:
-        """Ends it; its exit status."""
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        return self.process.wait(STARTED_S)
-
-    def _read(self) -> None:
-        assert self.process.stdout
-        with self.process.stdout as lines:
-            for line in lines:
-                self._said.put(line.strip())
-        self._said.put(None)
-
-
-class TestCluster:
-    """A scheduler and workers."""
-
-    __test__ = False
-
-    def __init__(self, folder: Path, certificates: bool) -> None:
-        self.folder = folder
-        self.services: dict[str, Service] = {}
-        self.is_plain, self.url = not certificates, ""
-
-    def __enter__(self) -> TestCluster:
-        if not self.is_plain:
-            create_authority(self.folder / "ca", "alpha")
-        self.start_scheduler(0)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for service in reversed(list(self.services.values())):
-            service.end()
-
-    def start_scheduler(self, port: int) -> None:
-        arguments = ["--plain"] if self.is_plain else ["--certificates", str(self.folder / "ca")]
-        scheduler = Service(["scheduler", "--port", str(port), *arguments], self.folder)
-        self.services["scheduler"] = scheduler
-        self.url = scheduler.wait_for("scheduler at").split()[-1]
-
-    def start_worker(self, name: str, program: str = PROGRAM, devices: str = "", **environment: str) -> Service:
-        folder = self.folder / name
-        folder.mkdir(exist_ok=True)
-        if devices:
-            (folder / "devices.yml").write_text(devices)
-        arguments = ["worker", "--scheduler", self.url, "--name", name, "--look-every", "0.5"]
-        if not self.is_plain:
-            arguments += ["--certificates", str(create_host(self.folder / "ca", name))]
-        self.services[name] = Service(arguments, folder, program, **environment)
-        return self.services[name]
 
 
 @pytest.fixture(scope="module")
@@ -128,40 +52,6 @@ def folder(own_folder: Path, cluster: TestCluster, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("FARM_CLUSTER", cluster.url)
     monkeypatch.setenv("FARM_CERTIFICATES", str(cluster.folder / "ca"))
     return own_folder
-
-
-def rows(out: str) -> list[RunRow]:
-    return [RunRow.model_validate(row) for row in json.loads(out)["rows"]]
-
-
-def start_command(*arguments: str) -> subprocess.Popen[str]:
-    program = [sys.executable, "-P", "-c", PROGRAM, *arguments]
-    return subprocess.Popen(program, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def end(process: subprocess.Popen[str]) -> None:
-    """Ends a command, if it has not, and closes its pipes."""
-    with process:
-        process.kill()
-
-
-def wait_until(holds: Callable[[], Any], what: str) -> Any:
-    deadline_s = time.monotonic() + STARTED_S
-    while time.monotonic() < deadline_s:
-        if found := holds():
-            return found
-        time.sleep(0.2)
-    raise AssertionError(f"never: {what}")
-
-
-def listed_jobs(farm: CallFarm) -> list[Any]:
-    """All jobs; none where the scheduler has no time to answer, so that it is asked again."""
-    jobs: list[Any] = json.loads(farm("jobs", "list", "--json")[1]).get("jobs", [])
-    return jobs
-
-
-def running_jobs(farm: CallFarm) -> list[Any]:
-    return [job for job in listed_jobs(farm) if any(task["state"] == "running" for task in job["tasks"])]
 
 
 @pytest.mark.usefixtures("folder")
@@ -285,17 +175,6 @@ def test_a_worker_of_a_name_that_is_taken_is_refused(cluster: TestCluster, tmp_p
     assert worker.process.wait(STARTED_S) == 2
 
 
-DEVICES = """devices:
-  {name}:
-    transport: adb
-    address: 127.0.0.1
-    port: {phone}
-    adb_server: {server}
-    target_abis: [host]
-    target_socs: [sdm845]
-"""
-
-
 @pytest.fixture
 def plain(tmp_path: Path) -> Iterator[TestCluster]:
     """A scheduler of this machine alone."""
@@ -311,7 +190,7 @@ def test_phones_of_two_hosts_one_of_which_dies(
     phones = {"alpha": emulated.phone("one"), "beta": emulated.phone("two")}
     for (host, phone), name in zip(phones.items(), ("one", "two"), strict=True):
         devices = DEVICES.format(name=name, phone=phone.port, server=emulated.server)
-        plain.start_worker(host, devices=devices).wait_for(f"{name}: is offered (unit:{name}, soc:sdm845)")
+        plain.start_worker(host, devices=devices).wait_for(f"{name}: is offered (unit:{name}, at:{host}, soc:sdm845)")
     monkeypatch.setenv("FARM_CLUSTER", plain.url)
     process = start_command("run", "tiny.yml", "--soc", "sdm845", "--spread", "--round", "500", "--json")
     try:

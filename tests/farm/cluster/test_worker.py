@@ -34,7 +34,7 @@ def asked(states: dict[str, UnitState]) -> int:
 def test_a_unit_is_offered_by_name_soc_and_tags() -> None:
     offer = offer_of(PHONE, "lab")
     assert (offer.name, offer.local_name) == ("mi8", "mi8")
-    assert offer.resources == {"unit:mi8": 1, "soc:sdm845": 1, "tag:rack2": 1, "tag:quiet": 1}
+    assert offer.resources == {"unit:mi8": 1, "at:lab": 1, "soc:sdm845": 1, "tag:rack2": 1, "tag:quiet": 1}
 
 
 def test_the_hosts_own_unit_is_called_as_the_host() -> None:
