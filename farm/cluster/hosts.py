@@ -13,7 +13,7 @@ from distributed import Client, Future
 
 from farm.cluster import connection, queue, unit_tasks
 from farm.cluster.address import ClusterAddress
-from farm.cluster.client import ANSWER_S, UNANSWERED
+from farm.cluster.client import ANSWER_S, SCHEDULER_LOST, UNANSWERED
 from farm.cluster.queue import JobReport
 from farm.cluster.unit_tasks import SeenUnit
 from farm.units.health import CheckResult
@@ -22,6 +22,7 @@ from runtime.errors import FarmError, JobError, NoUnitError
 LOOK_S = 45.0  # units have 20 s to answer their host
 PRIORITY = max(queue.PRIORITIES.values()) + 1
 NAME = "farm hosts"  # as a client: it is no job
+NO_ANSWER = (*SCHEDULER_LOST, *UNANSWERED, RuntimeError)  # what Dask raises where the scheduler has gone
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +37,7 @@ class HostLook:
 class Hosts:
     """A connection to a cluster that is no job of it; made by `connected`. All methods may take seconds.
 
-    Where the scheduler has gone they raise one of UNANSWERED, or RuntimeError.
+    Where the scheduler has gone they raise one of NO_ANSWER.
     """
 
     def __init__(self, client: Client) -> None:
@@ -54,9 +55,8 @@ class Hosts:
 
     def names(self) -> list[str]:
         """The hosts that are there."""
-        workers: Mapping[str, Mapping[str, Any]] = self._client.scheduler_info(n_workers=-1)["workers"]
-        words = {word for worker in workers.values() for word in worker["resources"]}
-        return sorted(word.removeprefix("host:") for word in words if word.startswith("host:"))
+        offers: Mapping[str, Any] = self._client.run_on_scheduler(queue.offers_on_scheduler)
+        return sorted(offers["hosts"])
 
     def look(self, deadline_s: float = LOOK_S) -> list[HostLook]:
         """Asks all hosts at once; one that has not yet answered to the last look is waited for, not asked again."""
@@ -123,7 +123,7 @@ def connected(address: ClusterAddress, folder: Path | None) -> Iterator[Hosts]:
     hosts = join(address, folder)
     try:
         yield hosts
-    except UNANSWERED as error:
+    except NO_ANSWER as error:
         raise JobError(connection.unanswered(address, error)) from None
     finally:
         hosts.close()
@@ -140,13 +140,13 @@ def _look_of(host: str, future: Future[bytes], end_s: float, deadline_s: float) 
         return HostLook(host, tuple(unit_tasks.SEEN.validate_json(content)))
     except TimeoutError:
         return HostLook(host, error=f"did not answer within {deadline_s:g} s")
-    except (*UNANSWERED, FarmError, ValueError) as error:  # a host's devices.yml may be wrong, its farm another
+    except (*NO_ANSWER, FarmError, ValueError) as error:  # a host's devices.yml may be wrong, its farm another
         return HostLook(host, error=" ".join(str(error).split())[:300] or type(error).__name__)
 
 
 def _result(host: str, future: Future[Any], deadline_s: float) -> Any:
     try:
         return future.result(deadline_s)
-    except UNANSWERED as error:
+    except NO_ANSWER as error:
         future.cancel()
         raise JobError(f"{host}: does not answer: {str(error) or type(error).__name__}") from None

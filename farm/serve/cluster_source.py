@@ -11,8 +11,7 @@ from pathlib import Path
 
 from farm.cluster import connection, hosts
 from farm.cluster.address import ClusterAddress
-from farm.cluster.client import UNANSWERED
-from farm.cluster.hosts import HostLook, Hosts
+from farm.cluster.hosts import NO_ANSWER, HostLook, Hosts
 from farm.cluster.queue import JobReport
 from farm.cluster.unit_tasks import SeenUnit
 from farm.config.inventory import Unit
@@ -111,7 +110,7 @@ class ClusterSource:
         found = self._connected()
         try:
             yield found
-        except (*UNANSWERED, RuntimeError) as error:
+        except NO_ANSWER as error:
             raise JobError(connection.unanswered(self._address, error)) from None
 
     def _connected(self) -> Hosts:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,11 +15,12 @@ from farm.serve.queue_watcher import QueueWatcher
 from farm.serve.watcher import UnitWatcher
 from farm.units.survey import UnitState
 from runtime.errors import ConfigError, NoUnitError, UnitBusyError
-from tests.farm.cluster.test_cluster import LONG, STARTED_S, TestCluster, start_command
+from tests.farm.cluster.services import STARTED_S, TestCluster, start_command, wait_until
 from tests.farm.conftest import CallFarm
 from tests.farm.model.tiny_model import write_deployment
 
 pytestmark = pytest.mark.slow
+LONG = "100000"  # rounds that nobody waits for
 PHONES = "\n".join(
     ["devices:"] + [f"  phone{number}: {{serial: none{number}, target_socs: sdm845}}" for number in range(3)]
 )
@@ -46,13 +46,6 @@ def folder(own_folder: Path, cluster: TestCluster, monkeypatch: pytest.MonkeyPat
 @pytest.fixture
 def source(cluster: TestCluster, folder: Path) -> ClusterSource:
     return ClusterSource(parse_cluster_address(cluster.url), cluster.folder / "ca")
-
-
-def wait_until(is_so: Callable[[], object]) -> None:
-    end_s = time.monotonic() + STARTED_S
-    while not is_so():
-        assert time.monotonic() < end_s
-        time.sleep(0.3)
 
 
 def test_units_by_host_and_what_is_done_about_them(source: ClusterSource, farm: CallFarm, folder: Path) -> None:
@@ -89,7 +82,7 @@ def test_a_unit_is_checked_on_its_host(source: ClusterSource, farm: CallFarm, fo
 def test_the_queue_and_a_job_that_is_cancelled(source: ClusterSource, folder: Path) -> None:
     write_deployment(folder, runtime="cpu", shape="1000,3,8,8")
     command = start_command("run", "tiny.yml", "--all", "--round", LONG)
-    wait_until(lambda: any(job.count("running") for job in source.jobs()))
+    wait_until(lambda: any(job.count("running") for job in source.jobs()), "the job runs")
     (job,) = source.jobs()
     assert (job.name.command, job.tasks[0].unit) == ("run", "alpha")
     with pytest.raises(ConfigError, match="no such job"):
@@ -97,7 +90,7 @@ def test_the_queue_and_a_job_that_is_cancelled(source: ClusterSource, folder: Pa
     source.cancel_job(job.name.id, "alice")
     command.communicate(timeout=STARTED_S)
     assert command.returncode != 0
-    wait_until(lambda: not source.jobs())
+    wait_until(lambda: not source.jobs(), "the queue is empty")
 
 
 def test_the_scheduler_is_killed_and_comes_back(cluster: TestCluster, source: ClusterSource) -> None:
@@ -108,7 +101,7 @@ def test_the_scheduler_is_killed_and_comes_back(cluster: TestCluster, source: Cl
     assert "alpha" in units.snapshot.units, "what is known stays"
     assert "no scheduler answers there" in queue.look().error
     cluster.start_scheduler(int(cluster.url.rpartition(":")[2]))
-    wait_until(lambda: units.look().trouble == "" and len(units.snapshot.hosts) == 2)
+    wait_until(lambda: units.look().trouble == "" and len(units.snapshot.hosts) == 2, "all is well again")
     assert queue.look().error == ""
     assert source.release("alpha", "alice", True).startswith("alpha: ")
 
@@ -127,4 +120,4 @@ def test_a_host_that_stands_still_is_named(
     assert look.hosts == {"alpha": "", "beta": "did not answer within 5 s"}
     reasons = {report.unit.name: report.reason for report in look.reports}
     assert reasons["phone0"] == "host beta: did not answer within 5 s"
-    wait_until(lambda: not source.look().hosts["beta"])
+    wait_until(lambda: not source.look().hosts["beta"], "beta answers again")
