@@ -13,6 +13,7 @@
 #   make intel       Intel's OpenCL for CPUs too; `demo` and `test` do so where no other driver works (270 MB)
 #   make snapshots   renews the help texts that the tests compare
 #   make sample      a report on the nights of an emulated farm, in reports/sample
+#   make cluster-demo  two simulated hosts on this machine, one of which is killed (docs/cluster.md)
 #   make clean       deletes what was built, downloaded and cached; `make distclean` .venv too
 #
 # Another Python: make PYTHON=/path/to/python3.12 demo
@@ -30,7 +31,7 @@ SIMULATORS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test frameworks integration oclgrind again check setup driver intel labgrid snapshots sample clean distclean
+.PHONY: demo cluster-demo test frameworks integration oclgrind again check setup driver intel labgrid snapshots sample clean distclean
 .NOTPARALLEL:  # two pips must not install at the same time
 
 demo: $(VENV)/.runtime $(if $(filter intel,$(DRIVER)),intel,driver)
@@ -73,6 +74,9 @@ labgrid:
 snapshots: setup
 	FARM_RENEW_SNAPSHOTS=1 $(BIN)/pytest tests/farm/cli/test_help.py
 	git diff --stat -- tests/farm/cli/snapshots
+
+cluster-demo: $(VENV)/.development
+	PYTHONPATH=. $(BIN)/python examples/cluster_demo.py
 
 sample: $(VENV)/.runtime driver
 	$(BIN)/farm demo --only nights --output reports/sample

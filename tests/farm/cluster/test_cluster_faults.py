@@ -74,7 +74,8 @@ def cluster(tmp_path: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def start_run(*more: str, rounds: str = QUICK) -> subprocess.Popen[str]:
-    return start_command("run", "tiny.yml", "--soc", "host", "--round", rounds, "--json", *more)
+    units = () if "--device" in more else ("--soc", "host")
+    return start_command("run", "tiny.yml", *units, "--round", rounds, "--json", *more)
 
 
 def wait_for_ok(process: subprocess.Popen[str]) -> str:
@@ -159,7 +160,7 @@ def test_a_full_disk(cluster: TestCluster, farm: CallFarm) -> None:
     (row,) = rows(out)
     assert (status, row.status) == (1, "device_lost")
     assert row.reason == "alpha: its disk takes no files: No space left on device"
-    waiting = other = start_run(rounds="1")
+    waiting = other = start_run("--device", "alpha", rounds="1")
     try:
         cluster.start_worker("beta").wait_for("beta: is offered")
         other = start_run("--spread", rounds="1")
