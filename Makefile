@@ -31,7 +31,7 @@ SIMULATORS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo cluster-demo test frameworks integration oclgrind again check setup driver intel snapshots sample clean distclean
+.PHONY: demo cluster-demo test frameworks integration oclgrind again check setup driver intel labgrid snapshots sample clean distclean
 .NOTPARALLEL:  # two pips must not install at the same time
 
 demo: $(VENV)/.runtime $(if $(filter intel,$(DRIVER)),intel,driver)
@@ -65,6 +65,11 @@ driver: $(VENV)/.runtime
 
 intel: $(VENV)/.runtime
 	$(INSTALL) --editable '.[intel]'
+
+# labgrid's coordinator and client for the tests of its places, apart from .venv: it is a plugin of pytest too.
+labgrid:
+	python3 -m venv build/labgrid
+	build/labgrid/bin/pip install --quiet labgrid
 
 snapshots: setup
 	FARM_RENEW_SNAPSHOTS=1 $(BIN)/pytest tests/farm/cli/test_help.py

@@ -12,6 +12,7 @@ from runtime.errors import ConfigError
 EXTRAS: Mapping[str, str] = {
     "ai-edge-litert": "tensorflow",
     "distributed": "cluster",
+    "labgrid": "labgrid",
     "onnxscript": "pytorch",
     "prometheus_client": "serve",
     "psycopg": "postgresql",

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.live import Live
 
 from farm import safe_text
-from farm.cli import clusters
+from farm.cli import cluster_hosts, clusters
 from farm.cli.envelope import CommandResult, Document
 from farm.cluster.address import ClusterChoice
 from farm.config.inventory import Unit, load_inventory
@@ -29,7 +29,7 @@ from farm.transport import Transport, connect, ssh
 from farm.transport.ssh_known_hosts import HostKey
 from farm.units import health, lookup, survey
 from farm.units.facts_cache import DriverFacts
-from farm.units.health import CheckResult, Quarantine
+from farm.units.health import CheckResult
 from farm.units.selection import SelectableUnit, Selection, may_match, select
 from farm.units.survey import UnitEntry, UnitReport, UnitState
 from runtime.errors import ConfigError, FarmError
@@ -90,28 +90,27 @@ def _cluster_devices(cluster: ClusterChoice, choice: Selection, as_json: bool) -
     return status
 
 
-def check_device(name: str, as_json: bool) -> CommandResult:
+def check_device(name: str, cluster: str | None, certificates: Path | None, as_json: bool) -> CommandResult:
     """`farm devices check`; returns the exit status."""
+    if cluster:
+        with cluster_hosts.connected(cluster, certificates) as hosts:
+            return _check_result(name, *hosts.check(name), as_json)
     unit = _named(name, with_facts=True)
     findings = check_unit(unit)
-    history = health.HealthRecords().record_check(unit, findings)
+    quarantine = health.HealthRecords().record_check(unit, findings).quarantine
+    return _check_result(unit.name, findings, quarantine.line if quarantine else "", as_json)
+
+
+def _check_result(name: str, findings: Sequence[CheckResult], quarantine: str, as_json: bool) -> CommandResult:
     status = int(not all(finding.ok for finding in findings))
     if as_json:
         points = [{"name": finding.name, "ok": finding.ok, "text": finding.text} for finding in findings]
-        return Document(status, members={"unit": unit.name, "findings": points})
-    _show_findings(findings, history.quarantine)
+        return Document(status, members={"unit": name, "findings": points})
+    for finding in findings:
+        click.echo(safe_text.one_line(f"{'ok ' if finding.ok else 'BAD'}  {finding.name}: {finding.text}"))
+    if quarantine:
+        click.echo(safe_text.one_line(quarantine))
     return status
-
-
-def release_device(name: str, force: bool, as_json: bool) -> CommandResult:
-    """`farm devices release`."""
-    unit = _named(name)
-    with contextlib.closing(connect(unit)) as transport:
-        outcome = lease.release(unit, transport, force)
-    if as_json:
-        return Document(members={"unit": unit.name, "text": outcome})
-    click.echo(outcome)
-    return 0
 
 
 def trust_device(name: str, yes: bool, as_json: bool) -> CommandResult:
@@ -235,10 +234,3 @@ def _watch_plainly(look: Callable[[], list[UnitReport]], as_json: bool, every_s:
             sys.stdout.flush()
         before = text
         time.sleep(every_s)
-
-
-def _show_findings(findings: Sequence[CheckResult], quarantine: Quarantine | None) -> None:
-    for finding in findings:
-        click.echo(safe_text.one_line(f"{'ok ' if finding.ok else 'BAD'}  {finding.name}: {finding.text}"))
-    if quarantine:
-        click.echo(safe_text.one_line(quarantine.line))

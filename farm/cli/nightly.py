@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,11 +15,11 @@ from farm.jobs.fleet.dispatch import FleetOptions
 from farm.jobs.nightly import run as nightly_run
 from farm.jobs.nightly.matrix import Places, cases_of
 from farm.jobs.nightly.places import places_of
-from farm.nightly import configuration
+from farm.nightly import configuration, webhook
 from farm.nightly.block_order import expected_duration_s
 from farm.nightly.configuration import NightlyConfiguration
 from farm.nightly.night import Night, NightOutcome
-from farm.nightly.notification import notify, verdict_members
+from farm.nightly.notification import notify, verdict_document, verdict_members
 from farm.report.write import write_reports
 from farm.store import Store
 from farm.tables import table
@@ -94,4 +95,14 @@ def _finish(nightly: NightlyConfiguration, night: Night, folder: Path, as_json: 
     except FarmError as error:
         store_options.tell(str(error))
         status = FAILED
+    if nightly.webhook:
+        _call_webhook(nightly.webhook, nightly.secret_file, verdict)
     return Document(status, night.rows, verdict) if as_json else status
+
+
+def _call_webhook(url: str, secret_file: Path | None, verdict: dict[str, Any]) -> None:
+    """Sends the verdict; that nobody takes it is told, and makes no night a bad one."""
+    try:
+        webhook.send(url, verdict_document(verdict), webhook.read_secret(secret_file) if secret_file else b"")
+    except FarmError as error:
+        store_options.tell(str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from farm.cli.envelope import CommandResult, Document
 from farm.serve.tokens import Tokens
 from runtime import extras
 from runtime.errors import ConfigError
+
+if TYPE_CHECKING:
+    from farm.serve.source import UnitSource
 
 PURPOSE = "farm serve"
 PACKAGES = ("starlette", "uvicorn", "prometheus_client")
@@ -23,6 +27,8 @@ def serve(
     behind_proxy: bool,
     host_names: tuple[str, ...],
     every_s: float,
+    cluster: str | None,
+    certificates: Path | None,
     reports: Path,
     tokens: Path | None,
     store: str | None,
@@ -31,14 +37,26 @@ def serve(
     for package in PACKAGES:
         extras.load(PURPOSE, package)
     from farm.serve import server
+    from farm.serve.source import LocalSource
 
     host, port = _address(listen)
     options = server.ServeOptions(
         host, port, certificate, key, behind_proxy, host_names, every_s, store, reports, tokens
     )
     with contextlib.suppress(KeyboardInterrupt):  # is how it is meant to end
-        server.serve(options, click.echo)
+        server.serve(options, click.echo, _cluster_source(cluster, certificates) if cluster else LocalSource())
     return 0
+
+
+def _cluster_source(url: str, certificates: Path | None) -> UnitSource:
+    extras.load("farm serve --cluster", "distributed")
+    from farm.cluster import connection
+    from farm.cluster.address import parse_cluster_address
+    from farm.serve.cluster_source import ClusterSource
+
+    address = parse_cluster_address(url)
+    connection.security_for(address, certificates)  # missing certificates are told of now, not on the page
+    return ClusterSource(address, certificates)
 
 
 def add_token(name: str, tokens: Path | None, as_json: bool) -> CommandResult:

@@ -61,6 +61,14 @@ class Limits:
 
 
 @dataclasses.dataclass(frozen=True)
+class LabgridPlace:
+    """A place that a labgrid coordinator (host:port) gives to one user at a time."""
+
+    coordinator: str
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Unit:
     """One device: its name in devices.yml, how it is reached, and what it is.
 
@@ -73,6 +81,7 @@ class Unit:
         folder: the unit's own folder there; empty for the transport's default.
         adb_server: the server that knows the phone.
         aliases: other names and serials under which the same phone is listed.
+        labgrid: the place that is acquired with the unit's lease.
     """
 
     name: str
@@ -91,6 +100,7 @@ class Unit:
     adb_server: AdbAddress = LOCAL
     limits: Limits = Limits()
     aliases: tuple[str, ...] = ()
+    labgrid: LabgridPlace | None = None
 
     @property
     def abi(self) -> Abi:
@@ -132,6 +142,7 @@ def _folder(value: str) -> str:
 
 HOST_WORD = r"[A-Za-z0-9_\[][A-Za-z0-9_.:%\[\]-]{0,252}"
 USER_WORD = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
+COORDINATOR = r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,252}|\[[0-9A-Fa-f:.]+\]):\d{1,5}"
 Address = Annotated[
     str,
     AfterValidator(
@@ -152,6 +163,13 @@ Serial = Annotated[
 ]
 Port = Annotated[int, Field(ge=1, le=65535)]
 AdbServer = Annotated[AdbAddress, BeforeValidator(lambda value: parse_adb_address(str(value)))]
+
+
+class _LabgridSection(YamlSection):
+    """The unit's place in labgrid."""
+
+    coordinator: Annotated[str, AfterValidator(functools.partial(_matching_text, COORDINATOR, "host:port"))]
+    place: Annotated[str, AfterValidator(functools.partial(_matching_text, r"[\w.][\w.-]{0,99}", "name of a place"))]
 
 
 class _DeviceSection(YamlSection):
@@ -175,6 +193,7 @@ class _DeviceSection(YamlSection):
     jump: Jump | None = None
     folder: Annotated[str, AfterValidator(_folder)] | None = None
     adb_server: AdbServer | None = None
+    labgrid: _LabgridSection | None = None
     max_start_temp_c: Annotated[float, Field(ge=0, le=150)] | None = None
     min_battery_percent: Annotated[int, Field(ge=0, le=100)] | None = None
     free_storage_mb: Annotated[int, Field(ge=0, le=10**7)] | None = None
@@ -243,6 +262,7 @@ def _unit(source: YamlSource, name: str, device: _DeviceSection, adb: _AdbSectio
         jump=device.jump or "",
         folder=device.folder or "",
         adb_server=(device.adb_server or adb.server) if transport == "adb" else LOCAL,
+        labgrid=LabgridPlace(device.labgrid.coordinator, device.labgrid.place) if device.labgrid else None,
         limits=Limits(**{field.name: getattr(device, field.name) for field in dataclasses.fields(Limits)}),
     )
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from farm import safe_text
 from farm.condition import governor
 from farm.config.inventory import Unit
-from farm.lease import host_lock, leftovers
+from farm.lease import host_lock, labgrid_place, leftovers
 from farm.lease.holder import Holder, holder_of
 from farm.lease.marker import Claim, Marker, MarkerState
 from farm.transport.base import Transport
@@ -136,7 +136,7 @@ def acquire(
         locks: folder of the lock files, the user's own by default.
 
     Raises:
-        UnitBusyError: somebody else holds the unit, and still did after `wait_s`.
+        UnitBusyError: somebody else holds the unit, or its place in labgrid, and still did after `wait_s`.
         JobError: the unit cannot be reached, or cannot store a lease.
     """
     deadline_s, announced = boot_clock_s() + wait_s, ""
@@ -145,7 +145,8 @@ def acquire(
             asked_s, attempt = boot_clock_s(), _try_claim(transport, job, lock, terms)
             if attempt.won:
                 lease = Lease(unit.name, Marker(transport), attempt.state, asked_s)
-                with _keep_renewed(lease, connect, terms):
+                place_s = max(0.0, deadline_s - boot_clock_s())
+                with _keep_renewed(lease, connect, terms), labgrid_place.held(unit, _user_name(), place_s, say):
                     lease.cleared = attempt.cleared or leftovers.clear(transport)
                     yield lease
                 return

@@ -24,6 +24,8 @@
     seed: 1                               # of the random order; default: another one each night
     commit: ""                            # what is tested; default: the commit of the folder
     notify_command: [notify, --verdict]   # gets the verdict as JSON on standard input
+    webhook: https://chat.lab/farm        # gets the same by POST
+    webhook_secret_file: webhook.secret   # signs it; from this file's folder
 
 Where `units` is missing, the units that the deployment files are for are taken.
 """
@@ -32,6 +34,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, field_validator
 
@@ -79,6 +82,14 @@ class Setting(ExecutionKeys):
     memory: Literal["buffer", "image"] | None = None
 
 
+def _web_address(value: str) -> str:
+    """Requires an address; the error does not repeat it, since it may hold a secret."""
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("this is no web address; write https://HOST/PATH")
+    return value
+
+
 class NightlyConfiguration(YamlSection):
     """The content of a nightly.yml."""
 
@@ -105,6 +116,8 @@ class NightlyConfiguration(YamlSection):
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
     commit: str = ""
     notify_command: Annotated[tuple[Text, ...], BeforeValidator(as_list)] = ()
+    webhook: Annotated[str, AfterValidator(_web_address)] = ""
+    webhook_secret_file: Text | None = None
     _source: YamlSource = PrivateAttr()
 
     @field_validator("repeats")
@@ -128,6 +141,11 @@ class NightlyConfiguration(YamlSection):
     def model_files(self) -> list[Path]:
         """The deployment files."""
         return [samples.deployment_file(name, self.path.parent) for name in self.models]
+
+    @property
+    def secret_file(self) -> Path | None:
+        """The file with the webhook's secret."""
+        return self.path.parent / self.webhook_secret_file if self.webhook_secret_file else None
 
     @property
     def rest(self) -> RetryPolicy:

@@ -1,4 +1,4 @@
-"""The verdict on a night as JSON: `--json` prints it, and `notify_command` gets it on standard input."""
+"""The verdict on a night as JSON: `--json` prints it, `notify_command` and `webhook` get it."""
 
 from __future__ import annotations
 
@@ -60,9 +60,14 @@ def _series_members(report: SeriesReport) -> dict[str, Any]:
     }
 
 
+def verdict_document(verdict: dict[str, Any]) -> bytes:
+    """What is sent of a verdict."""
+    return json.dumps({"schema_version": SCHEMA_VERSION, **verdict}).encode()
+
+
 def notify(command: Sequence[str], verdict: dict[str, Any]) -> None:
     """Runs a command with the verdict as JSON on its standard input; raises FarmError when it does not take it."""
-    document = json.dumps({"schema_version": SCHEMA_VERSION, **verdict}).encode()
+    document = verdict_document(verdict)
     try:
         done = subprocess.run(list(command), input=document, capture_output=True, timeout=NOTIFY_S, check=False)
     except OSError as error:

@@ -33,6 +33,7 @@ ASSETS = {
 PAGES: Sequence[BaseRoute] = (
     Route("/", page_endpoint(page_answers.units)),
     Route("/units/{name}", page_endpoint(page_answers.one_unit)),
+    Route("/queue", page_endpoint(page_answers.queue)),
     Route("/runs", page_endpoint(page_answers.runs)),
     Route("/night", page_endpoint(page_answers.night)),
     Route("/history", page_endpoint(page_answers.history)),
@@ -42,6 +43,7 @@ PAGES: Sequence[BaseRoute] = (
     Route("/sign-in", page_answers.sign_in, methods=["POST"]),
     Route("/sign-out", page_answers.sign_out, methods=["POST"]),
     Route("/runs/{run:int}/cancel", page_answers.cancel_run, methods=["POST"]),
+    Route("/queue/cancel", page_answers.cancel_job, methods=["POST"]),
     Route("/reports/{name}/", page_answers.report_file),
     Route("/reports/{name}/{path:path}", page_answers.report_file),
     Route("/artifacts/{path:path}", page_answers.download),
@@ -51,6 +53,8 @@ API: Sequence[BaseRoute] = (
     Route("/api/units", answered(json_answers.units)),
     Route("/api/units/{name}", answered(json_answers.one_unit)),
     Route("/api/units/{name}/{action}", json_answers.change_unit, methods=["POST"]),
+    Route("/api/jobs", answered(json_answers.jobs)),
+    Route("/api/jobs/{job}/cancel", json_answers.cancel_job, methods=["POST"]),
     Route("/api/runs", answered(json_answers.runs)),
     Route("/api/runs/{run:int}/cancel", json_answers.cancel_run, methods=["POST"]),
     Route("/api/night", answered(json_answers.night)),
@@ -68,8 +72,10 @@ def create_app(service: FarmService, hosts: Collection[str] = ()) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         service.watcher.start()
+        service.queue.start()
         yield
         service.watcher.stop()
+        service.queue.stop()
         service.results.close()
 
     middleware = [Middleware(SecurityMiddleware, hosts=hosts, is_encrypted=service.is_encrypted)]
@@ -80,7 +86,7 @@ def create_app(service: FarmService, hosts: Collection[str] = ()) -> Starlette:
         lifespan=lifespan,
     )
     app.state.service = service
-    app.state.collector = FarmCollector(service.watcher, service.source, service.results)
+    app.state.collector = FarmCollector(service)
     return app
 
 

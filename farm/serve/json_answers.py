@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from farm.artifacts import Artifact
+from farm.cluster.queue import JobReport
 from farm.nightly.night import SeriesReport
 from farm.nightly.notification import verdict_members
 from farm.report import charts
@@ -51,6 +52,7 @@ def units(service: FarmService, _request: Request) -> Any:
     return {
         "time": snapshot.time,
         "error": snapshot.error,
+        "hosts": dict(snapshot.hosts),
         "units": [unit.members for unit in snapshot.units.values()],
     }
 
@@ -65,6 +67,17 @@ def one_unit(service: FarmService, request: Request) -> Any:
         "temperatures": service.watcher.temperatures(unit.report.unit.name),
         "rows": service.results.unit_rows(unit.report.unit.name),
     }
+
+
+def jobs(service: FarmService, _request: Request) -> Any:
+    """The queue of the cluster."""
+    snapshot = service.queue.snapshot
+    return {"error": snapshot.error, "jobs": [job_members(job) for job in snapshot.jobs]}
+
+
+def job_members(job: JobReport) -> dict[str, Any]:
+    """A job as JSON members, as `farm jobs list --json` has them."""
+    return {**dataclasses.asdict(job.name), "tasks": [dataclasses.asdict(task) for task in job.tasks]}
 
 
 def runs(service: FarmService, _request: Request) -> Any:
@@ -149,6 +162,12 @@ async def change_unit(request: Request) -> Response:
     """POST: reserves, releases or checks a unit."""
     action, name = request.path_params["action"], request.path_params["name"]
     return await _changed(request, lambda service, person, asked: service.change_unit(action, name, person, asked))
+
+
+async def cancel_job(request: Request) -> Response:
+    """POST: ends a job of the cluster's queue."""
+    job = request.path_params["job"]
+    return await _changed(request, lambda service, person, asked: service.cancel_job(job, person))
 
 
 async def cancel_run(request: Request) -> Response:

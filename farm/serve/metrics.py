@@ -1,4 +1,4 @@
-"""Figures for Prometheus: units by state, leases, temperatures, failures, jobs, and the latest night's verdicts."""
+"""Figures for Prometheus: units by state, leases, temperatures, failures, jobs, queue, the latest night's verdicts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from farm.serve.kept_results import KeptResults
-from farm.serve.source import UnitSource
-from farm.serve.watcher import UnitWatcher, WatchedUnit
+from farm.cluster.queue import PRIORITIES
+from farm.serve.queue_watcher import QueueSnapshot
+from farm.serve.service import FarmService
+from farm.serve.watcher import Snapshot, WatchedUnit
 from farm.units.survey import UnitState
 
 COUNTS_S = 60.0  # how long the store's counts are kept: counting reads all of it
@@ -24,14 +25,15 @@ UNIT = ("unit", "soc")
 class FarmCollector(Collector):
     """Collects what the page knows, without asking a unit."""
 
-    def __init__(self, watcher: UnitWatcher, source: UnitSource, results: KeptResults) -> None:
-        self._watcher, self._source, self._results = watcher, source, results
+    def __init__(self, service: FarmService) -> None:
+        self._service = service
+        self._source, self._results = service.source, service.results
         self._counts: tuple[float, dict[tuple[str, str], int]] = (-COUNTS_S, {})
         self._lock = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
         """All metrics."""
-        snapshot = self._watcher.snapshot
+        snapshot = self._service.watcher.snapshot
         units = list(snapshot.units.values())
         yield _states(units)
         yield from _readings(units)
@@ -42,6 +44,9 @@ class FarmCollector(Collector):
         yield GaugeMetricFamily("farm_runs_running", "Runs of the store that go on.", len(self._results.running()))
         yield self._rows()
         yield self._verdicts()
+        if self._source.has_queue:
+            yield _hosts(snapshot)
+            yield from _queue(self._service.queue.snapshot)
 
     def _failures(self, units: Iterable[WatchedUnit]) -> Metric:
         found = GaugeMetricFamily("farm_unit_recent_failures", "Failures among a unit's last jobs.", labels=UNIT)
@@ -83,6 +88,35 @@ def _states(units: Iterable[WatchedUnit]) -> Metric:
     for state in UnitState:
         found.add_metric((str(state),), counted[state])
     return found
+
+
+def _hosts(snapshot: Snapshot) -> Metric:
+    found = GaugeMetricFamily("farm_hosts", "Hosts of the cluster, by whether they answer.", labels=("state",))
+    silent = sum(map(bool, snapshot.hosts.values()))
+    found.add_metric(("answers",), len(snapshot.hosts) - silent)
+    found.add_metric(("silent",), silent)
+    return found
+
+
+def _queue(queue: QueueSnapshot) -> Iterator[Metric]:
+    yield GaugeMetricFamily("farm_queue_up", "Whether the scheduler answered at last.", int(not queue.error))
+    labels = ("priority", "state")
+    jobs = GaugeMetricFamily("farm_queue_jobs", "Jobs that run or only wait.", labels=labels)
+    tasks = GaugeMetricFamily("farm_queue_tasks", "Pieces of work that run on a unit or wait for one.", labels=labels)
+    for priority in PRIORITIES:
+        of_priority = [job for job in queue.jobs if job.name.priority == priority]
+        running = sum(job.count("running") > 0 for job in of_priority)
+        jobs.add_metric((priority, "running"), running)
+        jobs.add_metric((priority, "waiting"), len(of_priority) - running)
+        for state in ("running", "waiting"):
+            tasks.add_metric((priority, state), sum(job.count(state) for job in of_priority))
+    longest_s = queue.waits.longest_s(time.monotonic())
+    yield from (jobs, tasks)
+    yield GaugeMetricFamily("farm_queue_longest_wait_seconds", "How long the oldest work has waited.", longest_s)
+    waits = SummaryMetricFamily("farm_queue_wait_seconds", "How long work waited that began.", labels=("priority",))
+    for priority in PRIORITIES:
+        waits.add_metric((priority,), queue.waits.begun.get(priority, 0), queue.waits.seconds.get(priority, 0.0))
+    yield waits
 
 
 def _readings(units: Iterable[WatchedUnit]) -> Iterator[Metric]:

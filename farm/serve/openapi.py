@@ -36,11 +36,15 @@ class Operation:
 
 
 OPERATIONS = (
-    Operation("/api/units", "All units: state, SoC, temperature, battery, who holds each and until when."),
+    Operation("/api/units", "All units: host, state, SoC, temperature, battery, who holds each and until when."),
     Operation("/api/units/{name}", "A unit with its health, temperatures and newest rows.", NAME),
     Operation("/api/units/{name}/reserve", "Takes a unit off for a time.", NAME, RESERVE_BODY, ("for", "reason")),
     Operation("/api/units/{name}/release", "Gives a unit back, or ends what a job left behind.", NAME, RELEASE_BODY),
     Operation("/api/units/{name}/check", "Checks a unit, which begins or ends its quarantine.", NAME, {}),
+    Operation(
+        "/api/jobs", "The jobs of the cluster's queue, the oldest first: whose, its priority, what runs and waits."
+    ),
+    Operation("/api/jobs/{job}/cancel", "Ends a job.", {"job": ("path", "string", "A job's name.")}, {}),
     Operation("/api/runs", "The runs that go on, each with its newest row, and the last ones."),
     Operation(
         "/api/runs/{run}/cancel", "Ends a run as Ctrl-C would.", {"run": ("path", "integer", "A run's number.")}, {}
@@ -49,7 +53,7 @@ OPERATIONS = (
     Operation("/api/history", "The series of the latest night, with the points of their charts.", SERIES),
     Operation("/api/reports", "The reports that are written."),
     Operation("/api/artifacts", "The files of tuning, each with the fingerprints that it is for."),
-    Operation("/api/events", "Server-sent events `units`: what has changed.", media_type="text/event-stream"),
+    Operation("/api/events", "Server-sent events `units` and `jobs`: what changed.", media_type="text/event-stream"),
     Operation("/api/openapi.json", "This description."),
 )
 ERROR = {

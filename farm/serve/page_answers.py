@@ -19,7 +19,7 @@ from farm.report.matrix import matrix
 from farm.safe_text import one_line
 from farm.serve.access import COOKIE, SESSION_S, BrowserSession, is_from_here, is_own_form
 from farm.serve.kept_results import artifact_file, readable_artifacts
-from farm.serve.rendering import render, unit_row
+from farm.serve.rendering import job_row, render, unit_row
 from farm.serve.service import FarmService, http_status, service_of
 from farm.serve.watcher import Snapshot
 from runtime.errors import FarmError
@@ -50,15 +50,17 @@ def problem_page(request: Request, text: str, status: int) -> Response:
 def _page(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
     service = service_of(request)
     session = service.sessions.of(request.cookies)
-    person = _person(service, session)
+    person = person_of(service, session)
     said = session.said if session else ""
     if session:
         session.said = ""
-    common = {"person": person, "csrf": session.csrf if session else "", "said": said, "path": request.url.path}
+    common: dict[str, Any] = {"person": person, "csrf": session.csrf if session else "", "said": said}
+    common |= {"path": request.url.path, "has_queue": service.source.has_queue}
     return HTMLResponse(render(template, {**common, **values}), status)
 
 
-def _person(service: FarmService, session: BrowserSession | None) -> str:
+def person_of(service: FarmService, session: BrowserSession | None) -> str:
+    """Who signed in; empty where nobody did."""
     try:
         return service.sessions.person(session)
     except FarmError:  # the file of tokens is damaged: reading goes on, changes say why they do not
@@ -78,6 +80,14 @@ def units(service: FarmService, _request: Request) -> tuple[str, Mapping[str, An
 
 def _states(snapshot: Snapshot) -> list[tuple[str, int]]:
     return Counter(str(unit.report.state) for unit in snapshot.units.values()).most_common()
+
+
+def queue(service: FarmService, request: Request) -> tuple[str, Mapping[str, Any]]:
+    """The jobs that run and wait in the cluster."""
+    snapshot = service.queue.snapshot
+    can_cancel = bool(person_of(service, service.sessions.of(request.cookies)))
+    rows = [job_row(job, can_cancel) for job in snapshot.jobs]
+    return "queue.html", {"queue": snapshot, "rows": rows}
 
 
 def one_unit(service: FarmService, request: Request) -> tuple[str, Mapping[str, Any]]:
@@ -221,12 +231,19 @@ async def cancel_run(request: Request) -> Response:
     return await _acted(request, lambda service, person, form: service.cancel_run(run, person), "/runs")
 
 
+async def cancel_job(request: Request) -> Response:
+    """POST: ends the job of the queue that the form names."""
+    return await _acted(
+        request, lambda service, person, form: service.cancel_job(form.get("job", ""), person), "/queue"
+    )
+
+
 async def _acted(request: Request, act: Callable[[FarmService, str, dict[str, str]], str], back: str) -> Response:
     """Does what a form of a signed-in person asks for, and shows what came of it on the page that it leads back to."""
     service = service_of(request)
     form = await _form(request)
     session = service.sessions.of(request.cookies)
-    person = _person(service, session)
+    person = person_of(service, session)
     if session is None or not person:
         return problem_page(request, "sign in with your token first", 403)
     if not is_from_here(request.headers) or not is_own_form(session, form.get("csrf", "")):

@@ -9,6 +9,7 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader
 
+from farm.cluster.queue import JobReport
 from farm.report.pages import page_environment
 from farm.serve.watcher import WatchedUnit
 from farm.units.survey import UnitState
@@ -40,6 +41,11 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 def unit_row(unit: WatchedUnit) -> str:
     """The row of a unit in the table of all."""
     return render("unit_row.html", {"unit": unit.members, "held": unit.report.holder})
+
+
+def job_row(job: JobReport, can_cancel: bool) -> str:
+    """The row of a job in the table of the queue; its button belongs to the form `cancel` of the page."""
+    return render("job_row.html", {"job": job, "can_cancel": can_cancel})
 
 
 def state_sign(state: str) -> tuple[str, str]:

@@ -13,8 +13,9 @@ import uvicorn
 from farm.serve.access import Sessions
 from farm.serve.app import create_app
 from farm.serve.kept_results import KeptResults
+from farm.serve.queue_watcher import QueueWatcher
 from farm.serve.service import FarmService
-from farm.serve.source import LocalSource, UnitSource
+from farm.serve.source import UnitSource
 from farm.serve.tokens import Tokens
 from farm.serve.watcher import EVERY_S, UnitWatcher
 from runtime.errors import ConfigError
@@ -66,10 +67,10 @@ class ServeOptions:
         return f"{scheme}://{shown}:{self.port}/"
 
 
-def serve(options: ServeOptions, tell: Callable[[str], None], source: UnitSource | None = None) -> None:
+def serve(options: ServeOptions, tell: Callable[[str], None], source: UnitSource) -> None:
     """Serves until interrupted; raises ConfigError where the options would let others read along."""
     check(options)
-    server = uvicorn.Server(configuration(options, source or LocalSource()))
+    server = uvicorn.Server(configuration(options, source))
     tell(f"{options.address}  (Ctrl-C ends it)")
     server.run()
     if not server.started:
@@ -98,6 +99,7 @@ def configuration(options: ServeOptions, source: UnitSource) -> uvicorn.Config:
     service = FarmService(
         source=source,
         watcher=UnitWatcher(source, options.every_s),
+        queue=QueueWatcher(source),
         results=KeptResults(options.store, options.reports),
         tokens=tokens,
         sessions=Sessions(tokens),

@@ -11,6 +11,7 @@ from farm.config.duration import parse_duration
 from farm.safe_text import word
 from farm.serve.access import Sessions
 from farm.serve.kept_results import KeptResults
+from farm.serve.queue_watcher import QueueWatcher
 from farm.serve.source import UnitSource
 from farm.serve.tokens import Tokens
 from farm.serve.watcher import UnitWatcher, WatchedUnit
@@ -27,6 +28,7 @@ class FarmService:
 
     source: UnitSource
     watcher: UnitWatcher
+    queue: QueueWatcher
     results: KeptResults
     tokens: Tokens
     sessions: Sessions
@@ -56,6 +58,12 @@ class FarmService:
             return f"{name}: {'; '.join(bad) if bad else 'all points of the check are good'}"
         finally:
             self.watcher.look_soon()
+
+    def cancel_job(self, job: str, person: str) -> str:
+        """Ends a job of the cluster's queue."""
+        LOG.info("job %s: cancelled by %s", job, person)
+        self.source.cancel_job(job, person)
+        return f"job {job}: is told to end"
 
     def cancel_run(self, run: int, person: str) -> str:
         """Ends a run as Ctrl-C would."""

@@ -1,11 +1,13 @@
-"""Where the page takes units from and how it changes them: this host alone, or whatever else has these methods."""
+"""Where the page takes units from and how it changes them: this host alone, or all hosts of a cluster."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from farm.cluster.queue import JobReport
 from farm.config.inventory import Unit
 from farm.jobs.fleet.health_check import check_unit
 from farm.lease import lease, reservation
@@ -14,13 +16,38 @@ from farm.units import health, lookup, survey
 from farm.units.health import CheckResult, HealthHistory
 from farm.units.selection import Selection
 from farm.units.survey import UnitReport
+from runtime.errors import ConfigError
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """What units there are.
+
+    Attributes:
+        hosts: a host of the cluster -> why it does not answer, empty where it does; there is none without a cluster.
+        host_of: a unit's name -> the host that has it.
+    """
+
+    reports: Sequence[UnitReport]
+    hosts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    host_of: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class UnitSource(Protocol):
     """All units that the page shows; every method may take seconds, and raises a FarmError where it fails."""
 
-    def look(self) -> Sequence[UnitReport]:
+    @property
+    def has_queue(self) -> bool:
+        """Whether jobs wait for units: those of a cluster do."""
+
+    def look(self) -> Look:
         """Asks all units for their state."""
+
+    def jobs(self) -> Sequence[JobReport]:
+        """The jobs that run and wait, the oldest first."""
+
+    def cancel_job(self, job: str, person: str) -> None:
+        """Ends a job in a person's name; raises ConfigError where there is no such job."""
 
     def health(self, unit: Unit) -> HealthHistory:
         """How the last jobs on a unit ended, and its quarantine."""
@@ -38,9 +65,19 @@ class UnitSource(Protocol):
 class LocalSource:
     """The units of this host: those of devices.yml in the working folder, and phones that are plugged in."""
 
-    def look(self) -> Sequence[UnitReport]:
+    has_queue = False
+
+    def look(self) -> Look:
         """Asks all units at the same time; those on which a job runs only who holds them."""
-        return survey.ask_all(lookup.present(), lambda entry: survey.watch(entry, connect))
+        return Look(survey.ask_all(lookup.present(), lambda entry: survey.watch(entry, connect)))
+
+    def jobs(self) -> Sequence[JobReport]:
+        """None: what runs here waits for leases, one by one."""
+        return ()
+
+    def cancel_job(self, job: str, person: str) -> None:
+        """Raises ConfigError: there is none."""
+        raise ConfigError("this host has no queue; `farm serve --cluster URL` shows one")
 
     def health(self, unit: Unit) -> HealthHistory:
         """What this host remembers of a unit."""

@@ -7,10 +7,10 @@ import dataclasses
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from farm.serve.source import UnitSource
+from farm.serve.source import Look, UnitSource
 from farm.tables.devices import device_members
 from farm.units.survey import NO_STATE, UnitReport, UnitState
 from runtime.errors import FarmError
@@ -21,22 +21,36 @@ REMEMBERED_LOOKS = 1000  # temperatures of a unit
 
 @dataclasses.dataclass(frozen=True)
 class WatchedUnit:
-    """A unit as it was seen last; `version` is the look in which it was seen to change."""
+    """A unit as it was seen last; `version` is the look in which it changed, `host` empty where there is no cluster."""
 
     report: UnitReport
     members: dict[str, Any]
     version: int
+    host: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
-    """All units after a look. `error` says why the last look failed; `time` (Unix) and `took_s` are its own."""
+    """All units after a look.
+
+    Attributes:
+        time, took_s: when the look was made (Unix time), and how long it took.
+        hosts: a host of the cluster -> why it does not answer; empty where it does.
+        error: why the last look failed.
+    """
 
     version: int = 0
     units: dict[str, WatchedUnit] = dataclasses.field(default_factory=dict)
     time: float = 0.0
     took_s: float = 0.0
+    hosts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     error: str = ""
+
+    @property
+    def trouble(self) -> str:
+        """Why not all that is shown is of now; empty where it is."""
+        silent = [f"{host} {why}" for host, why in self.hosts.items() if why]
+        return "; ".join(filter(None, (self.error, *silent)))
 
     def changed_since(self, version: int) -> list[WatchedUnit]:
         """The units that changed after a look."""
@@ -72,13 +86,14 @@ class UnitWatcher:
         with self._looking:
             begun_s, before = time.monotonic(), self.snapshot
             try:
-                reports, error = self._source.look(), ""
+                seen, error = self._source.look(), ""
             except (FarmError, OSError) as failure:
-                reports, error = [unit.report for unit in before.units.values()], str(failure)
-            units = _merged(before, reports, before.version + 1)
+                seen, error = _as_before(before), str(failure)
+            units = _merged(before, seen, before.version + 1)
             now = time.time()
-            self._remember(reports, now)
-            self.snapshot = Snapshot(before.version + 1, units, now, time.monotonic() - begun_s, error)
+            self._remember(seen.reports, now)
+            took_s = time.monotonic() - begun_s
+            self.snapshot = Snapshot(before.version + 1, units, now, took_s, seen.hosts, error)
             return self.snapshot
 
     def temperatures(self, name: str) -> list[tuple[float, float]]:
@@ -99,15 +114,21 @@ class UnitWatcher:
             self._wake.wait(self._every_s)
 
 
-def _merged(before: Snapshot, reports: Sequence[UnitReport], version: int) -> dict[str, WatchedUnit]:
+def _as_before(before: Snapshot) -> Look:
+    host_of = {name: unit.host for name, unit in before.units.items() if unit.host}
+    return Look([unit.report for unit in before.units.values()], before.hosts, host_of)
+
+
+def _merged(before: Snapshot, seen: Look, version: int) -> dict[str, WatchedUnit]:
     """The units of a look; one that says what it said before keeps its version."""
     merged: dict[str, WatchedUnit] = {}
-    for now in reports:
+    for now in seen.reports:
         known = before.units.get(now.unit.name)
         report = _with_last_readings(now, known.report) if known else now
-        name, members = report.unit.name, device_members(report)
+        name, host = report.unit.name, seen.host_of.get(report.unit.name, "")
+        members = {**device_members(report), "host": host}
         is_same = known is not None and known.members == members
-        merged[name] = known if known is not None and is_same else WatchedUnit(report, members, version)
+        merged[name] = known if known is not None and is_same else WatchedUnit(report, members, version, host)
     return merged
 
 

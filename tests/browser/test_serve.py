@@ -10,6 +10,7 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+from farm.cluster.queue import TaskReport
 from farm.report import write_reports
 from farm.rows.device_state import DeviceState
 from farm.serve.service import FarmService
@@ -21,7 +22,7 @@ from tests.browser.test_pages import CONTRAST, LEAST_CONTRAST, PHONE_PX, SCREEN_
 from tests.conftest import require
 from tests.farm.report import nights
 from tests.farm.rows.nightly_rows import nightly_case
-from tests.farm.serve.rack import Rack, service_of_rack, serving
+from tests.farm.serve.rack import Rack, job_report, service_of_rack, serving
 
 pytestmark = pytest.mark.slow
 UNITS = 500
@@ -158,6 +159,49 @@ def test_a_unit_is_reserved_by_keyboard_alone(browser: Browser, service: FarmSer
     wait_until(browser, "document.querySelector('.said')?.textContent.includes('reserved by alice')")
     assert rack.asked == [("reserve", "phone-000", 7200.0, "flashing", "alice", False)]
     assert browser.complaints() == []
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FarmService:
+    """A service of 500 units on three hosts, and jobs that want them."""
+    monkeypatch.chdir(tmp_path)
+    rack = Rack(UNITS, ("alpha", "beta", "gamma"))
+    waits = [TaskReport(f"phone-{number:03}", "resnet50", "waiting") for number in range(9)]
+    rack.queue = [job_report(1, TaskReport("phone-001", "resnet50", "running"), *waits), job_report(2, *waits[:1])]
+    return service_of_rack(rack, tmp_path)
+
+
+def test_units_are_filtered_by_host_and_the_queue_is_live(browser: Browser, cluster: FarmService) -> None:
+    token = cluster.tokens.add("alice")
+    with serving(cluster) as address:
+        browser.size(SCREEN_PX)
+        visit(browser, address)
+        browser.driver.find_element("css selector", "[name=host]").send_keys("beta")
+        assert shown_units(browser) == [f"phone-{number:03}" for number in range(1, UNITS, 3)]
+        browser.driver.find_element("css selector", "[name=token]").send_keys(token, Keys.ENTER)
+        wait_until(browser, "document.body.textContent.includes('Signed in as alice')")
+        for theme in ("light", "dark"):
+            for width in (PHONE_PX, SCREEN_PX):
+                browser.theme(theme)
+                browser.size(width)
+                visit(browser, f"{address}/queue")
+                wait_until(browser, "document.getElementById('live').classList.contains('on')")
+                assert browser.complaints() == [], (theme, width)
+                assert browser.run("return document.documentElement.scrollWidth") <= width, (theme, width)
+                faint = [found for found in browser.run(CONTRAST) if found["contrast"] < LEAST_CONTRAST]
+                assert faint == [], (theme, width)
+        source = cluster.source
+        assert isinstance(source, Rack)
+        source.queue.append(job_report(3, TaskReport("phone-003", "<b>tiny</b>", "running")))
+        cluster.queue.look()
+        wait_until(browser, "document.querySelector('tr[data-name=job3]')?.textContent.includes('<b>tiny</b>')")
+        browser.run("document.querySelector('tr[data-name=job3] button').focus()")
+        source.queue[2] = job_report(3, TaskReport("phone-003", "tiny", "waiting"))
+        cluster.queue.look()
+        wait_until(browser, "document.querySelector('tr[data-name=job3]').dataset.state === 'waiting'")
+        browser.driver.switch_to.active_element.send_keys(Keys.ENTER)
+        wait_until(browser, "document.querySelector('.said')?.textContent.includes('job job3: is told to end')")
+        assert source.asked == [("cancel", "job3", "alice")] and browser.complaints() == []
 
 
 def test_of_500_units_only_the_cells_that_changed_are_drawn_anew(

@@ -43,6 +43,8 @@ def command(context: click.Context, /, **given: Any) -> CommandResult:
 
 @command.command(name="check")
 @NAME
+@options.cluster_option
+@options.certificates_option
 @options.json_option
 def check_device(**given: Any) -> CommandResult:
     """Check a unit: connection, files, state, farmrt. A good check ends its quarantine, a bad one begins it.
@@ -57,12 +59,14 @@ def check_device(**given: Any) -> CommandResult:
 @command.command(name="release")
 @NAME
 @click.option("--force", is_flag=True, help="Also when its holder seems to be alive: that job ends with an error.")
+@options.cluster_option
+@options.certificates_option
 @options.json_option
 def release_device(**given: Any) -> CommandResult:
     """End a lease that its holder left behind, and what it left running on the unit."""
-    from farm.cli import devices
+    from farm.cli import reserve
 
-    return devices.release_device(**given)
+    return reserve.release(**given)
 
 
 @command.command(name="trust")

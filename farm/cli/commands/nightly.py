@@ -18,6 +18,7 @@ A NIGHTLY.yml (only models is needed):
   repeats: 6                                 # blocks of each case
   budget_minutes: 240                        # for each unit
   notify_command: [notify, --verdict]        # gets the verdict as JSON on standard input
+  webhook: https://chat.lab/farm             # gets the same by POST
 """
 
 

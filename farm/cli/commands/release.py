@@ -13,9 +13,11 @@ from farm.cli.envelope import CommandResult
 @click.command(name="release")
 @click.argument("name", metavar="NAME")
 @click.option("--force", is_flag=True, help="Also another person's reservation, or a job's lease.")
+@options.cluster_option
+@options.certificates_option
 @options.json_option
 def command(**given: Any) -> CommandResult:
     """Give a reserved unit back; the same as `farm devices release`."""
-    from farm.cli import devices
+    from farm.cli import reserve
 
-    return devices.release_device(**given)
+    return reserve.release(**given)

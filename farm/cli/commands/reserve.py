@@ -22,6 +22,8 @@ from farm.cli.envelope import CommandResult
 )
 @click.option("--reason", metavar="TEXT", required=True, help="What for, shown to those who wait.")
 @click.option("--force", is_flag=True, help="Also when a job or another person has the unit: that job ends.")
+@options.cluster_option
+@options.certificates_option
 @options.json_option
 def command(**given: Any) -> CommandResult:
     """Take a unit off for a time: no job uses it until then, wherever it is started, also after a reboot.

@@ -39,6 +39,8 @@ tokens_option = click.option(
     show_default=True,
     help="How often units are looked at.",
 )
+@options.cluster_option
+@options.certificates_option
 @click.option("--reports", metavar="FOLDER", type=options.FILE, default="reports", show_default=True, help="Reports.")
 @tokens_option
 @options.store_option
@@ -46,7 +48,8 @@ tokens_option = click.option(
 def command(context: click.Context, /, **given: Any) -> CommandResult:
     """Serve a page of all units, runs, nights, reports and artifacts; an API and metrics for programs, too.
 
-    Who has a token can reserve, release and check units there; all others may read.
+    Who has a token can reserve, release and check units there, and cancel jobs; all others may read. With --cluster
+    it shows the units of all hosts, and the queue.
     """
     if context.invoked_subcommand:
         return None

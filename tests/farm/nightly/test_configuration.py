@@ -49,8 +49,11 @@ baseline: release-1
 seed: 7
 commit: abc
 notify_command: [notify, --verdict]
+webhook: https://chat.lab/farm
+webhook_secret_file: key
 """
     found = read(tmp_path, text)
+    assert (found.webhook, found.secret_file) == ("https://chat.lab/farm", tmp_path / "key")
     assert found.title == "pixels" and found.runtimes == ("gpu",)
     assert [each.choice for each in found.units] == [
         Selection(socs=("sdm845", "sm8550"), tags=("quiet",)),
@@ -65,6 +68,7 @@ notify_command: [notify, --verdict]
         ("models: []\n", "lab.yml:1: models: at least one is needed"),
         ("name: x\n", "lab.yml:1: models: this key is missing"),
         ("models: a.yml\nrepeats: 5\n", "lab.yml:2: repeats: 5 blocks cannot be half a and half b"),
+        ("models: a.yml\nwebhook: chat.lab\n", "lab.yml:2: webhook: this is no web address; write https://HOST/PATH"),
         ("models: a.yml\nrepeat: 4\n", "lab.yml:2: repeat: unknown key, did you mean 'repeats'?"),
         (
             "models: a.yml\njobs: [benchmrk]\n",

@@ -13,13 +13,16 @@ from pathlib import Path
 
 import uvicorn
 
+from farm.cluster.queue import JobName, JobReport, TaskReport, named_job
 from farm.config.inventory import Unit
 from farm.lease.holder import Holder
 from farm.rows.device_state import DeviceState
 from farm.serve.access import Sessions
 from farm.serve.app import create_app
 from farm.serve.kept_results import KeptResults
+from farm.serve.queue_watcher import QueueWatcher
 from farm.serve.service import FarmService
+from farm.serve.source import Look
 from farm.serve.tokens import Tokens
 from farm.serve.watcher import UnitWatcher
 from farm.units.facts import Facts
@@ -74,18 +77,44 @@ def unit_report(number: int) -> UnitReport:
     )
 
 
-class Rack:
-    """A source with so many units, which remembers what was asked of it; `fault` is raised by the next look."""
+def job_report(number: int, *tasks: TaskReport) -> JobReport:
+    """A job of the queue."""
+    priority = "nightly" if number % 2 else "interactive"
+    return JobReport(JobName(f"job{number}", f"user{number}@lab", "benchmark", priority, 1.7e9 + number), tasks)
 
-    def __init__(self, count: int) -> None:
+
+class Rack:
+    """A source with so many units, which remembers what was asked of it; `fault` is raised by the next look.
+
+    With hosts it is a cluster: units lie on them in turn.
+    """
+
+    def __init__(self, count: int, hosts: Sequence[str] = ()) -> None:
+        self.hosts = dict.fromkeys(hosts, "")
+        self.host_of = {f"phone-{n:03}": hosts[n % len(hosts)] for n in range(count)} if hosts else {}
+        self.queue: list[JobReport] = []
         self.reports: list[UnitReport] = [unit_report(number) for number in range(count)]
         self.asked: list[tuple[object, ...]] = []
         self.fault: JobError | None = None
 
-    def look(self) -> Sequence[UnitReport]:
+    def look(self) -> Look:
         if self.fault:
             raise self.fault
-        return list(self.reports)
+        return Look(list(self.reports), self.hosts, self.host_of)
+
+    @property
+    def has_queue(self) -> bool:
+        return bool(self.hosts)
+
+    def jobs(self) -> Sequence[JobReport]:
+        if self.fault:
+            raise self.fault
+        return list(self.queue)
+
+    def cancel_job(self, job: str, person: str) -> None:
+        named_job(self.queue, job)
+        self.asked.append(("cancel", job, person))
+        self.queue = [report for report in self.queue if report.name.id != job]
 
     def health(self, unit: Unit) -> HealthHistory:
         outcomes = (JobOutcome(time=1.7e9, ok=True), JobOutcome(time=1.7e9 + 60, ok=False, reason=HOSTILE))
@@ -127,7 +156,9 @@ def service_of_rack(rack: Rack, folder: Path, every_s: float = 3600.0) -> FarmSe
     watcher = UnitWatcher(rack, every_s)
     watcher.look()
     results = KeptResults(str(folder / "farm.db"), folder / "reports")
-    return FarmService(rack, watcher, results, tokens, Sessions(tokens))
+    queue = QueueWatcher(rack, every_s)
+    queue.look()
+    return FarmService(rack, watcher, queue, results, tokens, Sessions(tokens))
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Route
 
+from farm.cluster.queue import TaskReport
 from farm.report import write_reports
 from farm.report.kept_nights import verdict_of
 from farm.serve import events
@@ -23,9 +24,10 @@ from farm.serve.openapi import OPERATIONS, description
 from farm.serve.service import FarmService
 from farm.store import Store
 from farm.units.survey import UnitState
+from runtime.errors import JobError
 from tests.farm.report import nights
 from tests.farm.rows.nightly_rows import nightly_case
-from tests.farm.serve.rack import HOSTILE, Rack, service_of_rack, serving
+from tests.farm.serve.rack import HOSTILE, Rack, job_report, service_of_rack, serving
 from tests.farm.test_artifacts import publish
 
 PAGES = ("/", "/units/phone-003", "/units/phone-009", "/runs", "/night", "/history", "/reports", "/artifacts")
@@ -342,18 +344,6 @@ def test_metrics(client: httpx.Client) -> None:
     assert sum(sample.value for sample in families["farm_night_series"].samples) > 0
 
 
-def test_the_dashboard_asks_for_metrics_that_there_are(client: httpx.Client) -> None:
-    text = (Path(__file__).parents[3] / "examples" / "grafana" / "farm.json").read_text()
-    asked = {
-        name
-        for panel in json.loads(text)["panels"]
-        for target in panel["targets"]
-        for name in re.findall(r"\bfarm_[a-z_]+", target["expr"])
-    }
-    found = set(re.findall(r"^# TYPE (\w+) ", client.get("/metrics").text, re.MULTILINE))
-    assert asked and not asked - found
-
-
 def told(text: str) -> dict[str, Any]:
     (data,) = re.findall(r"^data: (.*)$", text, re.MULTILINE)
     found: dict[str, Any] = json.loads(data)
@@ -363,10 +353,14 @@ def told(text: str) -> dict[str, Any]:
 def test_events_tell_each_change_once(rack: Rack, own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "POLL_S", 0.001)
     monkeypatch.setattr(events, "ALIVE_S", 0.01)
-    watcher = service_of_rack(rack, own_folder).watcher
+    service = service_of_rack(rack, own_folder)
+    watcher, shown = (
+        service.watcher,
+        events.Shown(lambda unit: str(unit.report.state), lambda job: job.count("running")),
+    )
 
     async def listen() -> None:
-        stream = events._changes(watcher, 0, lambda unit: unit.report.state)
+        stream = events._changes(service, 0, shown)
         assert (await anext(stream)).startswith("retry:")
         assert len(told(await anext(stream))["units"]) == 12
         watcher.look()
@@ -378,5 +372,15 @@ def test_events_tell_each_change_once(rack: Rack, own_folder: Path, monkeypatch:
         watcher.look()
         last = told(await anext(stream))
         assert last["units"] == {} and len(last["names"]) == 11
+        rack.queue = [job_report(1, TaskReport("phone-001", "tiny", "waiting")), job_report(2)]
+        service.queue.look()
+        assert told(await anext(stream))["jobs"] == {"job1": 0, "job2": 0}
+        rack.queue[0] = job_report(1, TaskReport("phone-001", "tiny", "running"))
+        service.queue.look()
+        assert told(await anext(stream))["jobs"] == {"job1": 1}
+        rack.fault = JobError("the scheduler has gone")
+        service.queue.look()
+        gone = told(await anext(stream))
+        assert (gone["names"], gone["error"]) == ([], "the scheduler has gone")
 
     asyncio.run(listen())

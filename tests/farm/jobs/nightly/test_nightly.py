@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from farm.nightly import webhook
 from farm.rows.nightly import NightlyRow
 from farm.rows.run_info import RunInfo
 from farm.store import Store
 from tests.farm.emulated_units import EmulatedUnits, is_clean, wait_for_result
 from tests.farm.jobs.nightly.nightly_command import nightly
 from tests.farm.model.tiny_model import write_deployment
+from tests.farm.nightly.web_receiver import WebReceiver
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 
@@ -165,6 +167,24 @@ def test_a_command_gets_the_verdict_on_its_standard_input(emulated: EmulatedUnit
     Path("lab.yml").write_text(f"{FILE}notify_command: [/nowhere/notify]\n")
     status, _, err = nightly(capsys)
     assert status == 1 and "notify_command /nowhere/notify" in err
+
+
+def test_a_web_address_gets_the_signed_verdict_and_cannot_break_the_night(
+    emulated: EmulatedUnits, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emulated.phone()
+    monkeypatch.setattr("farm.nightly.webhook.PAUSES_S", ())
+    Path("key").write_text("secret\n")
+    with WebReceiver() as receiver:
+        Path("lab.yml").write_text(f"{FILE}webhook: {receiver.url}\nwebhook_secret_file: key\n")
+        status, document, _ = nightly(capsys)
+    ((headers, body),) = receiver.got
+    verdict = json.loads(body)
+    assert status == 0 and verdict["schema_version"] == 1 and verdict.items() <= document.items()
+    assert headers["X-Farm-Signature"] == webhook.signature(body, b"secret")
+    Path("key").unlink()
+    status, _, err = nightly(capsys)
+    assert status == 0 and "webhook_secret_file key: cannot be read" in err
 
 
 def test_what_the_budget_does_not_reach_is_a_row_that_says_so(emulated: EmulatedUnits, capsys: Any) -> None:
