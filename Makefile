@@ -10,6 +10,7 @@
 #   make again       the tests that failed in the last run, alone
 #   make check       format, lint, types and quick tests (`./check`)
 #   make setup       only .venv, with what development needs
+#   make labgrid     labgrid's coordinator, for the tests of its places
 #   make intel       Intel's OpenCL for CPUs too; `demo` and `test` do so where no other driver works (270 MB)
 #   make snapshots   renews the help texts that the tests compare
 #   make sample      a report on the nights of an emulated farm, in reports/sample
@@ -68,8 +69,8 @@ intel: $(VENV)/.runtime
 
 # labgrid's coordinator and client for the tests of its places, apart from .venv: it is a plugin of pytest too.
 labgrid:
-	python3 -m venv build/labgrid
-	build/labgrid/bin/pip install --quiet labgrid
+	$(PYTHON) -m venv build/labgrid
+	build/labgrid/bin/python -m pip install --quiet --disable-pip-version-check labgrid
 
 snapshots: setup
 	FARM_RENEW_SNAPSHOTS=1 $(BIN)/pytest tests/farm/cli/test_help.py
