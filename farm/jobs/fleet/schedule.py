@@ -8,7 +8,8 @@ timing anomalies", 1969).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable
+import heapq
+from collections.abc import Collection, Iterable, Iterator
 from typing import Generic, TypeVar
 
 Work = TypeVar("Work")
@@ -28,52 +29,93 @@ class UnitTask(Generic[Work]):
     cost: float = 1.0
 
 
+@dataclasses.dataclass(eq=False)
+class _Group(Generic[Work]):
+    """Tasks that the same units can do; `left` is how many of these are not gone."""
+
+    left: int
+    waiting: list[tuple[float, int, UnitTask[Work]]] = dataclasses.field(default_factory=list)  # a heap: -cost, order
+    running: int = 0
+
+    @property
+    def next(self) -> tuple[int, float, int]:
+        """What its next task is compared by with those of other groups, of which the least goes first."""
+        cost, order, _ = self.waiting[0]
+        return self.left, cost, order
+
+
 class Schedule(Generic[Work]):
-    """Tasks that wait and that run. A task that runs may come back, for its unit or for another."""
+    """Tasks that wait and that run. A task that runs may come back, for its unit or for another.
+
+    What it is asked takes no longer with more tasks, only with more sets of units that tasks are for.
+    """
 
     def __init__(self, tasks: Iterable[UnitTask[Work]]) -> None:
         self._gone: set[str] = set()
-        self._waiting = list(tasks)
-        self._running: list[UnitTask[Work]] = []
+        self._group: dict[UnitTask[Work], _Group[Work]] = {}
+        self._groups: dict[str, list[_Group[Work]]] = {}  # of each unit
+        self._running: set[UnitTask[Work]] = set()
+        self._put_back = 0
+        by_units: dict[frozenset[str], _Group[Work]] = {}
+        for order, task in enumerate(tasks):
+            units = frozenset(task.units)
+            if units not in by_units:
+                by_units[units] = _Group(len(units))
+                for unit in units:
+                    self._groups.setdefault(unit, []).append(by_units[units])
+            self._group[task] = by_units[units]
+            heapq.heappush(by_units[units].waiting, (-task.cost, order, task))
 
     def take(self, unit: str) -> UnitTask[Work] | None:
         """The next task for a unit; it runs now."""
-        suitable = [task for task in self._waiting if unit in task.units]
-        if not suitable:
+        group = min(self._with_waiting(unit), key=lambda group: group.next, default=None)
+        if group is None:
             return None
-        task = min(suitable, key=lambda task: (len(self._left(task)), -task.cost))
-        self._waiting.remove(task)
-        self._running.append(task)
+        *_, task = heapq.heappop(group.waiting)
+        group.running += 1
+        self._running.add(task)
         return task
 
     def done(self, task: UnitTask[Work]) -> None:
         """A task that ran has ended."""
         self._running.remove(task)
+        self._group[task].running -= 1
 
     def put_back(self, task: UnitTask[Work]) -> None:
         """A task that ran has to be run again: before all others like it."""
-        self._running.remove(task)
-        self._waiting.insert(0, task)
+        self.done(task)
+        self._put_back += 1
+        heapq.heappush(self._group[task].waiting, (-task.cost, -self._put_back, task))
 
     def drop(self, unit: str) -> list[UnitTask[Work]]:
         """Takes a unit out for good; returns the waiting tasks that nobody is left for."""
+        if unit in self._gone:
+            return []
         self._gone.add(unit)
-        orphans = [task for task in self._waiting if not self._left(task)]
-        self._waiting = [task for task in self._waiting if self._left(task)]
-        return orphans
+        for group in self._groups.get(unit, ()):
+            group.left -= 1
+        return _emptied(group for group in self._groups.get(unit, ()) if not group.left)
 
     def stop(self) -> list[UnitTask[Work]]:
         """Begins no other task; returns those that will not be run."""
-        left, self._waiting = self._waiting, []
-        return left
+        return _emptied(dict.fromkeys(self._group.values()))
 
     def has(self, unit: str) -> bool:
         """Whether a task waits that a unit can do."""
-        return unit not in self._gone and any(unit in task.units for task in self._waiting)
+        return unit not in self._gone and any(self._with_waiting(unit))
 
     def may_have(self, unit: str) -> bool:
         """Whether there is something for a unit to do, now or when a running task comes back."""
-        return unit not in self._gone and any(unit in task.units for task in (*self._waiting, *self._running))
+        return unit not in self._gone and any(group.waiting or group.running for group in self._groups.get(unit, ()))
 
-    def _left(self, task: UnitTask[Work]) -> list[str]:
-        return [unit for unit in task.units if unit not in self._gone]
+    def _with_waiting(self, unit: str) -> Iterator[_Group[Work]]:
+        return (group for group in self._groups.get(unit, ()) if group.waiting)
+
+
+def _emptied(groups: Iterable[_Group[Work]]) -> list[UnitTask[Work]]:
+    """Takes all that waits, in the order in which it came."""
+    taken = []
+    for group in groups:
+        taken += group.waiting
+        group.waiting = []
+    return [task for _, _, task in sorted(taken, key=lambda waiting: waiting[1])]
