@@ -9,7 +9,6 @@ and which the other host does. Everything lies in a temporary folder and ends wi
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -18,14 +17,16 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from farm.cluster import hosts
+from farm.cluster.address import parse_cluster_address
 from farm.emulation import EmulatedPhone, PhoneSettings
 from farm.emulation.phone_unit import private_adb_server
 
 FARM = (sys.executable, "-P", "-c", "from farm.cli import main; main()")
 HOSTS = {"alpha": "mi8", "beta": "oneplus6"}
-LONG = 100  # rounds of some seconds: time to kill a host
+LONG = 1000  # rounds: time enough to kill a host
 SHORT = 3
-WAIT_S = 120.0
+WAIT_S = 300.0
 MODEL = """library_name: small
 target_abis: [host]
 target_socs: [sdm845]
@@ -64,10 +65,6 @@ class Demo:
         print(done.stdout, flush=True)
         return done.stdout
 
-    def quietly(self, *arguments: str) -> str:
-        """Runs a command to its end."""
-        return subprocess.run([*FARM, *arguments], cwd=self._folder, text=True, capture_output=True, check=True).stdout
-
     def start(self, *arguments: str, folder: str = "") -> subprocess.Popen[str]:
         """Begins a command, and shows that."""
         print(f"{folder}$ farm {' '.join(arguments)} &", flush=True)
@@ -103,13 +100,14 @@ class Demo:
             raise SystemExit(f"the job ended with status {process.returncode}")
 
     def _running_unit(self) -> str:
+        """The unit of the job, as soon as it runs; asked from here, as a command may take longer than the job."""
         deadline_s = time.monotonic() + WAIT_S
-        while time.monotonic() < deadline_s:
-            for job in json.loads(self.quietly("jobs", "list", "--json"))["jobs"]:
-                for task in job["tasks"]:
-                    if task["state"] == "running":
-                        return str(task["unit"])
-            time.sleep(0.2)
+        with hosts.connected(parse_cluster_address(os.environ["FARM_CLUSTER"]), self._folder / "ca") as cluster:
+            while time.monotonic() < deadline_s:
+                running = [task.unit for job in cluster.jobs() for task in job.tasks if task.state == "running"]
+                if running:
+                    return running[0]
+                time.sleep(0.1)
         raise SystemExit("no job runs")
 
 

@@ -6,6 +6,7 @@ import contextlib
 import select
 import socket
 import threading
+from collections.abc import Callable
 from types import TracebackType
 
 CHECK_S = 0.05
@@ -23,18 +24,25 @@ class Proxy:
         self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        self._threads: list[threading.Thread] = []
         self._flowing, self._ended, self._is_cut = threading.Event(), threading.Event(), False
         self._flowing.set()
         self.port: int = self._listener.getsockname()[1]
 
     def __enter__(self) -> Proxy:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._start(self._accept)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._ended.set()
+        self._flowing.set()
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes who waits for a connection, as closing does not
+        accepting, *_ = self._threads
+        accepting.join()
         self._listener.close()
         self._drop()
+        for thread in self._threads:
+            thread.join()
 
     def stall(self) -> None:
         """Forwards nothing, and ends nothing, as a cable that is out."""
@@ -62,7 +70,11 @@ class Proxy:
             pair = near, socket.create_connection(("127.0.0.1", self._target))
             self._pairs.append(pair)
             for source, sink in (pair, pair[::-1]):
-                threading.Thread(target=self._forward, args=(source, sink), daemon=True).start()
+                self._start(self._forward, source, sink)
+
+    def _start(self, function: Callable[..., None], *arguments: socket.socket) -> None:
+        self._threads.append(threading.Thread(target=function, args=arguments, daemon=True))
+        self._threads[-1].start()
 
     def _forward(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError, ValueError):  # either end has been closed

@@ -52,10 +52,10 @@ from pathlib import Path
 from farm.cluster.host_files import HostFiles
 
 def failing(method):
-    def call(*given):
+    def call(*given, **named):
         if Path("full").exists():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return method(*given)
+        return method(*given, **named)
     return call
 
 HostFiles.add_part, HostFiles.probe_room = failing(HostFiles.add_part), failing(HostFiles.probe_room)
