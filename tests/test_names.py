@@ -49,6 +49,17 @@ def sources() -> dict[str, ast.Module]:
     }
 
 
+@functools.cache
+def from_imports() -> list[tuple[str, ast.ImportFrom]]:
+    """Each `from ... import` with the module that it stands in."""
+    return [
+        (module, node)
+        for module, tree in sources().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+    ]
+
+
 def owners(kind: type[ast.ClassDef] | type[ast.FunctionDef], files: Mapping[str, ast.Module]) -> dict[str, list[str]]:
     """Public name -> the modules that define a class or function of this name, where there are several."""
     modules: dict[str, list[str]] = defaultdict(list)
@@ -70,9 +81,8 @@ def bare_imports(name: str, modules: Sequence[str]) -> set[str]:
     """Modules that import a name bare; a package's `__init__` may offer what its own modules define."""
     return {
         importer
-        for importer, tree in sources().items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module in modules and not node.module.startswith(f"{importer}.")
+        for importer, node in from_imports()
+        if node.module in modules and not node.module.startswith(f"{importer}.")
         if any(alias.name == name and alias.asname in (None, name) for alias in node.names)
     }
 

@@ -70,7 +70,7 @@ def test_no_value_changes_and_no_more_bytes_move(case: Case) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(case=format_graphs(most_steps=25))
 def test_no_value_of_many_graphs_changes(case: Case) -> None:
     check_moved(*case)
