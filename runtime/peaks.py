@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from runtime.layout.winograd import TILES
-from runtime.target import Target
+from runtime.target import Target, wider_family
 from runtime.types import Precision
 
 
@@ -72,7 +72,7 @@ _FAMILIES = {
 
 def peaks_of(target: Target) -> Peaks:
     """The modelled peaks of a target, from its GPU family, compute units and precision."""
-    family = _FAMILIES.get(target.gpu_family.split("-")[0], _FAMILIES[""])
+    family = _FAMILIES.get(wider_family(target.gpu_family), _FAMILIES[""])
     half = 2.0 if target.precision == Precision.FP16 else 1.0
     macs = family.macs * max(target.compute_units, 1) * half
     return Peaks(macs, family.buffer_bytes, family.image_bytes, family.launch_ms)

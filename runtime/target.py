@@ -77,14 +77,19 @@ def gpu_family(
     return "unknown"
 
 
+def wider_family(family: str) -> str:
+    """The family without what tells its members apart: `cpu` of `cpu-avx512`, `pocl` of `pocl-3.1`."""
+    return family.split("-")[0]
+
+
 def runs_on_cpu(family: str) -> bool:
     """Whether work groups of a GPU family run on a CPU's cores, each in a loop."""
-    return family.split("-")[0] in ("cpu", "pocl")
+    return wider_family(family) in ("cpu", "pocl")
 
 
 def preferred_memory(family: str) -> str:
     """Memory type that runs faster on a GPU family: Adreno and PowerVR sample images well, the others like buffers."""
-    return "image" if family.split("-")[0] in ("adreno", "powervr") else "buffer"
+    return "image" if wider_family(family) in ("adreno", "powervr") else "buffer"
 
 
 def preferred_cpu_block(features: Collection[str]) -> int:

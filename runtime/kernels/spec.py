@@ -10,7 +10,7 @@ import dataclasses
 import enum
 from collections.abc import Callable, Iterator, Mapping
 
-from runtime.target import Target
+from runtime.target import Target, wider_family
 from runtime.types import Precision
 
 Dims = Mapping[str, int]
@@ -154,7 +154,7 @@ class Kernel:
     def _family_defaults(self, family: str, precision: Precision = Precision.FP32) -> Iterator[tuple[Variant, ...]]:
         """Defaults of the family, of the wider ones around it, of the one whose defaults it shares, and of any, in this
         order; in half arithmetic perhaps only the latter two."""
-        wider = family.split("-")[0]
+        wider = wider_family(family)
         is_other = precision == Precision.FP16 and wider in _HALF_DEFAULTS_OF
         families = [] if is_other else _around(family)
         families += _around((_HALF_DEFAULTS_OF if is_other else _DEFAULTS_OF).get(wider, ""))

@@ -129,7 +129,7 @@ def test_every_kernel_has_cases() -> None:
     assert Precision.FP32 in precisions(opencl.default_device())
 
 
-@pytest.mark.parametrize(("family", "size"), [("cpu", (8, 1)), ("pocl-3.1", (16, 1))])
+@pytest.mark.parametrize(("family", "size"), [("cpu", (8, 1)), ("cpu-avx512", (8, 1)), ("pocl-3.1", (16, 1))])
 def test_work_groups_are_smaller_where_a_local_size_costs_no_build(family: str, size: tuple[int, ...]) -> None:
     (kernel,) = (kernel for kernel in KERNELS if kernel.name == "conv1x1")
     unit = Target("host", "host", gpu_family=family)

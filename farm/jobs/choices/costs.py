@@ -17,7 +17,7 @@ from runtime.errors import FormatError
 from runtime.lowering.launch import Launch
 from runtime.peaks import peaks_of
 from runtime.selection.costs import AnalyticCosts, CostOrigin, LaunchCosts, MeasuredCosts
-from runtime.target import Target
+from runtime.target import Target, wider_family
 from tuner.journal_times import DeviceTimes, read_times, scale_between
 
 UNKNOWN = ("", "unknown")  # families of which nothing follows
@@ -105,14 +105,10 @@ def _best_match(target: Target, others: Iterable[tuple[Path, DeviceTimes]]) -> t
     ranked: list[tuple[tuple[bool, int, str], Path, DeviceTimes]] = []
     for path, times in others:
         family = times.gpu_family or _family_of_soc(path.stem)
-        if family not in UNKNOWN and _wider(family) == _wider(target.gpu_family):
+        if family not in UNKNOWN and wider_family(family) == wider_family(target.gpu_family):
             ranked.append(((family == target.gpu_family, len(times.ms), path.stem), path, times))
     best = max(ranked, key=lambda entry: entry[0], default=None)
     return (best[1], best[2]) if best else (None, None)
-
-
-def _wider(family: str) -> str:
-    return family.split("-")[0]
 
 
 def _family_of_soc(soc: str) -> str:

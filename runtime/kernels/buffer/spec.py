@@ -19,7 +19,7 @@ from runtime.kernels.spec import (
     no_cost,
     no_macs,
 )
-from runtime.target import Target, runs_on_cpu
+from runtime.target import Target, runs_on_cpu, wider_family
 
 # Tensor argument -> its shape without gaps: (pixels, channels) of a view, (elements,) of a flat tensor, table or plain
 # weights, (groups, rows, cols) of weights that the variant packs in blocks of rows.
@@ -65,7 +65,7 @@ def buffer_kernel(
     `tensors` are blank-separated `name:form`, `ints` and `floats` blank-separated names. The source is `<name>.cl`
     unless given. `packed`: the weights lie in blocks of PACK (if not given: BLOCK) rows. `cpu_local`: default local
     size on a CPU, the same for all launches, since PoCL compiles a kernel once for each; `free_cpu_local`: the same
-    where the driver compiles a kernel once for all (family `cpu`). `local`: default local size of work items and a
+    where the driver compiles a kernel once for all (families `cpu`). `local`: default local size of work items and a
     variant, where it is not `default_buffer_local_size`.
     """
     forms = (argument.split(":") for argument in tensors.split())
@@ -107,7 +107,7 @@ def _compiler_aborts(chosen: Variant, target: Target) -> str:
 
 def _local_size(grid: WorkItems, cpu_local: WorkItems, free_cpu_local: WorkItems, target: Target) -> WorkItems:
     if cpu_local and runs_on_cpu(target.gpu_family):
-        return free_cpu_local if target.gpu_family == "cpu" else cpu_local
+        return free_cpu_local if wider_family(target.gpu_family) == "cpu" else cpu_local
     return default_buffer_local_size(grid, target)
 
 
