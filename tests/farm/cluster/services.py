@@ -99,6 +99,13 @@ class TestCluster:
         self.services["scheduler"] = scheduler
         self.url = scheduler.wait_for("scheduler at").split()[-1]
 
+    def start_hosts(self, *names: str) -> None:
+        """Workers that each offer their own machine, all of them as soon as this returns."""
+        for name in names:
+            self.start_worker(name)
+        for name in names:
+            self.services[name].wait_for(f"{name}: is offered")
+
     def start_worker(self, name: str, program: str = PROGRAM, devices: str = "", **environment: str) -> Service:
         folder = self.folder / name
         folder.mkdir(exist_ok=True)

@@ -38,10 +38,7 @@ LONG = "100000"  # rounds that nobody waits for
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
     """Two hosts with certificates; each offers itself."""
     with TestCluster(tmp_path_factory.mktemp("cluster"), certificates=True) as found:
-        for name in ("alpha", "beta"):
-            found.start_worker(name)
-        for name in ("alpha", "beta"):
-            found.services[name].wait_for(f"{name}: is offered")
+        found.start_hosts("alpha", "beta")
         yield found
 
 

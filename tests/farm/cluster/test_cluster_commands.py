@@ -26,10 +26,7 @@ pytestmark = pytest.mark.slow
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
     """Two hosts on this machine alone; each offers itself."""
     with TestCluster(tmp_path_factory.mktemp("cluster"), certificates=False) as found:
-        for name in ("alpha", "beta"):
-            found.start_worker(name)
-        for name in ("alpha", "beta"):
-            found.services[name].wait_for(f"{name}: is offered")
+        found.start_hosts("alpha", "beta")
         yield found
 
 
