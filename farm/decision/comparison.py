@@ -77,9 +77,12 @@ def compare_figures(
 
 
 def _outcome(shift: SampleComparison, margin_percent: float) -> ComparisonOutcome:
-    if shift.p_value >= SIGNIFICANT or shift.low <= 1 <= shift.high:
+    if shift.low <= 1 <= shift.high:
         return ComparisonOutcome.SAME
-    if abs(shift.ratio - 1) * 100 <= margin_percent:
+    counts = abs(shift.ratio - 1) * 100 > margin_percent
+    if shift.p_value >= SIGNIFICANT:
+        return ComparisonOutcome.UNDECIDED if counts else ComparisonOutcome.SAME
+    if not counts:
         return ComparisonOutcome.TOO_SMALL
     return ComparisonOutcome.SLOWER if shift.ratio > 1 else ComparisonOutcome.FASTER
 
@@ -98,9 +101,13 @@ def _in_words(
     word, near, far = ("slower", shift.low, shift.high) if shift.ratio > 1 else ("faster", shift.high, shift.low)
     percent, least, most = (f"{100 * abs(ratio - 1):.1f}" for ratio in (shift.ratio, near, far))
     text = f"B is {percent} % {word} ({least} to {most}), {p_text(shift.p_value)}"
-    return (
-        f"{text}: not more than the {margin_percent:g} % that count" if outcome == ComparisonOutcome.TOO_SMALL else text
-    )
+    match outcome:
+        case ComparisonOutcome.TOO_SMALL:
+            return f"{text}: not more than the {margin_percent:g} % that count"
+        case ComparisonOutcome.UNDECIDED:
+            return f"undecided: {text}, not below {SIGNIFICANT:g}: more measurements would tell"
+        case _:
+            return text
 
 
 def p_text(p_value: float) -> str:

@@ -22,6 +22,7 @@ class ComparisonOutcome(enum.StrEnum):
 
     NONE = "none"  # not compared
     SAME = "same"
+    UNDECIDED = "undecided"  # probably a difference, not certain enough yet
     TOO_SMALL = "too_small"  # there is a difference, of less than what counts
     FASTER = "faster"
     SLOWER = "slower"
