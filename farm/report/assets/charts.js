@@ -81,8 +81,9 @@
       absent,
     ].filter((trace) => trace.x.length);
     return [traces, layout(c, 360, {
-      xaxis: axis(c, "", {type: "date"}), yaxis: axis(c, unit, without.length ? {domain: [0.12, 1]} : {}),
-      // Nights without a figure stand in a strip of their own below the axis, which says what they are.
+      xaxis: axis(c, "", {type: "date", anchor: without.length ? "y2" : "y"}),
+      yaxis: axis(c, unit, without.length ? {domain: [0.12, 1]} : {}),
+      // Nights without a figure stand in a strip of their own above the dates, which says what they are.
       yaxis2: axis(c, "", {domain: without.length ? [0, 0.08] : [0, 0], range: [0, 1], fixedrange: true, showgrid: false,
         tickvals: without.length ? [0.5] : [], ticktext: ["no figure"]}), margin: {l: 8, r: 12, t: 28, b: 8, pad: 4},
       shapes: [...chart.changes.map((each) => upright(each.time, "dash")), ...chart.swaps.map((time) => upright(time, "dot"))],
