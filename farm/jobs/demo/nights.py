@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -42,8 +43,7 @@ def measure_nights(
     model: Path, store_file: Path, commit: str, say: Callable[[str], None], progress: ProgressView = SILENT
 ) -> Iterator[Night]:
     """Each night, judged by those before it; the store is made anew. `commit` is what is tested."""
-    for path in store_file.parent.glob(f"{store_file.name}*"):
-        path.unlink()
+    remove_store(store_file)
     with TemporaryDirectory() as folder, _farm(Path(folder)) as (units, phones), Store.open(str(store_file)) as store:
         nightly_file = Path(folder, "nightly.yml")
         nightly_file.write_text(FILE.format(name=NAME, model=model.resolve()))
@@ -55,6 +55,15 @@ def measure_nights(
             yield nightly_run.measure(store, run, nightly, places, FLEET, say, progress)
             for phone in phones:
                 phone.clear_faults()
+
+
+def remove_store(file: Path) -> None:
+    """Deletes a store with what lies beside it: what SQLite has not merged yet, and the bundles of its nights."""
+    for path in file.parent.glob(f"{file.name}*"):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _inject(number: int, phones: Sequence[EmulatedPhone]) -> str:
