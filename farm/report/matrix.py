@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from farm.decision.judgement import Verdict
 from farm.nightly.night import CaseReport, Night, SeriesReport
-from farm.report.figures import NONE, change, figure, percent
+from farm.report.figures import NONE, change, figure, percent, relative_change
 from farm.report.lines import Links
 from farm.report.words import WORDS, Word, case_title, rank
 from farm.rows.series import Metric
@@ -58,7 +58,7 @@ def _cells(
 
 
 def _cell(cases: Sequence[CaseReport], links: Links) -> Cell:
-    worst = min(cases, key=lambda case: min(map(rank, case.series)))
+    worst = min(cases, key=_badness)
     shown = min(worst.series, key=rank)
     latency = _latency(worst)
     assert latency, "only cases with a latency stand in the matrix"
@@ -71,6 +71,12 @@ def _cell(cases: Sequence[CaseReport], links: Links) -> Cell:
         value=figure(Metric.LATENCY, latency.judgement.value),
         remarks=list(filter(None, _remarks(worst, latency, len(cases), is_changed))),
     )
+
+
+def _badness(case: CaseReport) -> tuple[int, float]:
+    """Orders cases, worst first: by their worst verdict, then by how much slower they are."""
+    latency = _latency(case)
+    return min(map(rank, case.series)), -relative_change(latency.judgement) if latency else 0.0
 
 
 def _remarks(case: CaseReport, latency: SeriesReport, units: int, is_changed: bool) -> Iterable[str]:

@@ -44,6 +44,23 @@ def test_a_worse_series_than_the_latency_gives_the_cell_its_verdict_and_link() -
     assert cell.value.endswith(" ms")
 
 
+@pytest.mark.parametrize("ratios", [(1.8, 2.1), (2.1, 1.8)])
+def test_of_units_with_one_verdict_the_one_that_became_slowest_is_the_worst(ratios: tuple[float, float]) -> None:
+    night = nights.night(12, nights.PHONES[:1])
+    first = night.devices[0].cases[0]
+    cases = []
+    for number, ratio in enumerate(ratios):
+        series = [
+            dataclasses.replace(each, judgement=dataclasses.replace(each.judgement, ratio=ratio, verdict=verdict))
+            for each, verdict in zip(first.series[:2], (Verdict.REGRESSION, Verdict.UNCHANGED), strict=True)
+        ]
+        case = dataclasses.replace(first.case, unit=f"unit_{number}")
+        cases.append(dataclasses.replace(first, case=case, series=series))
+    changed = dataclasses.replace(night, devices=[dataclasses.replace(night.devices[0], cases=cases)])
+    ((_, (cell,)),) = matrix(changed, links_of(night)).rows
+    assert cell and f"unit_{ratios.index(2.1)}, worst of 2" in cell.remarks
+
+
 def test_units_that_are_all_as_before_are_counted(cells: dict[tuple[str, str], Cell | None]) -> None:
     cell = cells["resnet50 (cpu)", "gs201"]
     assert cell and not cell.is_changed and cell.remarks[-1] == "2 units"
