@@ -22,6 +22,7 @@ import re
 from pathlib import Path
 
 BUILD_FOLDER = Path("build")
+TUNING_RESULTS = ("build/*/opencl/*/*", "build/*/cpu/*/*.json", "build/tuning/*.jsonl")  # what other hosts can use
 
 
 @dataclasses.dataclass(frozen=True)

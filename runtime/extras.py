@@ -17,6 +17,7 @@ EXTRAS: Mapping[str, str] = {
     "prometheus_client": "serve",
     "psycopg": "postgresql",
     "pyarrow": "parquet",
+    "s3fs": "s3",
     "starlette": "serve",
     "tensorflow": "tensorflow",
     "tf2onnx": "tensorflow",

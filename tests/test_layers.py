@@ -47,7 +47,7 @@ ORDER = {
     ],
     "farm.jobs": [
         "demo",
-        "nightly",
+        "nightly sharing",
         "tune",
         "bisect",
         "compare",

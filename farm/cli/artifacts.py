@@ -13,6 +13,7 @@ from farm.artifacts import Artifact, ArtifactFinding, ArtifactSet
 from farm.cli.envelope import CommandResult, Document
 from farm.config.inventory import Unit
 from farm.jobs.fleet.unit import open_unit
+from farm.jobs.sharing.share import share
 from farm.kept_choices import ChoiceSet
 from farm.tables import table
 from farm.tables.artifacts import artifact_table, content_tables
@@ -89,6 +90,19 @@ def merge_files(files: tuple[Path, ...], output: Path, as_json: bool) -> Command
         click.echo(f"{replacement.key}: kept the one of {replacement.winner} ({replacement.reason})")
     click.echo(f"{output}: {merged.kind}, {len(merged.sets)} sets of {len(files)} files")
     return 0
+
+
+def share_files(place: str, as_json: bool) -> CommandResult:
+    """`farm artifacts share`; the exit status is 1 where something was left out."""
+    shared = share(place, lambda text: click.echo(safe_text.one_line(text), err=True))
+    for line in shared.left_out:
+        click.echo(safe_text.one_line(f"left out: {line}"), err=True)
+    status = int(bool(shared.left_out))
+    if as_json:
+        return Document(status, members=dataclasses.asdict(shared))
+    click.echo(f"taken over from {len(shared.others)} hosts: {shared.sets} sets, {shared.trials} trials")
+    click.echo(f"shared as {shared.host}: {shared.given} files, {table.size(shared.sent_bytes)} of them new")
+    return status
 
 
 def _fingerprint(unit: Unit, opencl: str | None) -> Fingerprint | None:

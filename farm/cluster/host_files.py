@@ -24,11 +24,11 @@ from pathlib import Path, PurePosixPath
 from farm.artifacts import MANIFEST_NAME
 from farm.config.inventory import DEFAULT_FILE
 from farm.model import fetch
+from farm.workspace import TUNING_RESULTS
 from runtime.errors import ConfigError, FarmError
 
 FOLDER = Path("build/cluster")
 SHARED = ("build/cache", "build/health", "build/targets", "build/toolchain", "build/units")
-LEFT = ("build/*/opencl/*/*", "build/*/cpu/*/*.json", "build/tuning/*.jsonl")
 PROBE_BYTES = 8 * 2**20
 PARTS = ("jobs", "objects", "parts")
 DAY_S = 86_400.0
@@ -105,7 +105,7 @@ class HostFiles:
 
         Of a folder whose manifest has changed all files count: what it tells of may be as it was.
         """
-        found = sorted({path for pattern in LEFT for path in folder.glob(pattern) if path.is_file()})
+        found = sorted({path for pattern in TUNING_RESULTS for path in folder.glob(pattern) if path.is_file()})
         kept = {str(path.relative_to(folder)): self.keep(path) for path in found if not path.name.startswith(".")}
         changed = {name for name, digest in kept.items() if files.get(name) != digest}
         whole = {str(Path(name).parent) for name in changed if Path(name).name == MANIFEST_NAME}

@@ -12,7 +12,7 @@ from farm.cli.envelope import CommandResult
 
 @click.group(name="artifacts")
 def command() -> None:
-    """List, show, verify and merge tuned parameters and compiled kernels."""
+    """List, show, verify, merge and share tuned parameters and compiled kernels."""
 
 
 @command.command(name="list")
@@ -62,3 +62,17 @@ def merge_files(**given: Any) -> CommandResult:
     from farm.cli import artifacts
 
     return artifacts.merge_files(**given)
+
+
+@command.command(name="share")
+@click.argument("place", metavar="PLACE")
+@options.json_option
+def share_files(**given: Any) -> CommandResult:
+    """Take over what other hosts have tuned from PLACE, and leave there what was tuned here.
+
+    PLACE is a folder that all hosts reach, or a URL that fsspec opens (s3://BUCKET/FOLDER needs s3fs). Artifacts,
+    choices and journals of build/ go and come; of two sets for one device the one with the larger gain stays.
+    """
+    from farm.cli import artifacts
+
+    return artifacts.share_files(**given)

@@ -19,6 +19,7 @@ from farm.kept_choices import ChoiceSet
 from farm.workspace import BUILD_FOLDER, TUNING
 from runtime.artifacts import KernelSet, TunedSet
 from runtime.errors import FormatError
+from runtime.kernels.source import all_sources_hash
 from tuner.journal import unite
 
 SetType = TypeVar("SetType", TunedSet, KernelSet, ChoiceSet)
@@ -26,11 +27,22 @@ DeviceKey = tuple[str, str, str]  # folder, fingerprint, device model
 
 
 class ReceivedFiles:
-    """Takes over what the units of one command leave; may be called from several threads."""
+    """Takes over what the units of one command leave; may be called from several threads.
 
-    def __init__(self) -> None:
+    Args:
+        keeps_own: sets that are here already stay unless what comes gained more, and choices for the CPU stay. Sets of
+            other kernel sources, which farm would drop the ones that are in use for, are passed over.
+
+    Attributes:
+        sets: how many sets of tuned parameters and kernels were taken over.
+        trials: how many lines of journals.
+    """
+
+    def __init__(self, keeps_own: bool = False) -> None:
         self._lock = threading.Lock()
+        self._keeps_own = keeps_own
         self._gains: dict[DeviceKey, float] = {}
+        self.sets = self.trials = 0
 
     def receive(self, folder: Path) -> None:
         """Takes over what lies in a folder as it does below the working directory of the host.
@@ -41,16 +53,22 @@ class ReceivedFiles:
             for manifest in sorted(folder.glob(f"{BUILD_FOLDER}/*/opencl/*/{artifacts.MANIFEST_NAME}")):
                 self._take_artifacts(folder, manifest.parent)
             for path in sorted(folder.glob(f"{BUILD_FOLDER}/*/cpu/*/*.json")):
-                atomic_file.write(path.relative_to(folder), path.read_bytes())
+                if not (self._keeps_own and path.relative_to(folder).exists()):
+                    atomic_file.write(path.relative_to(folder), path.read_bytes())
             for path in sorted((folder / TUNING.folder).glob("*.jsonl")):
-                unite(path.relative_to(folder), path.read_bytes())
+                self.trials += unite(path.relative_to(folder), path.read_bytes())
 
     def _take_artifacts(self, base: Path, folder: Path) -> None:
         """Publishes the new sets of a folder with artifacts, each with its choices."""
         here = artifacts.usable_manifest(folder.relative_to(base))
         manifest = artifacts.read_manifest(folder)
+        if self._keeps_own:
+            for own in here.sets:
+                self._is_best(str(folder.relative_to(base)), own)
         for record in manifest.sets:
-            if record in here.sets or not self._is_best(str(folder.relative_to(base)), record):
+            if record in here.sets or not self._is_usable(record):
+                continue
+            if not self._is_best(str(folder.relative_to(base)), record):
                 continue
             tuned_file, tuned = _set_of(folder, record, TunedSet)
             kernels_file, kernels = _set_of(folder, record, KernelSet)
@@ -58,6 +76,10 @@ class ReceivedFiles:
             for choice in manifest.choices:
                 if choice not in here.choices and _device(choice) == _device(record):
                     _take_choice(base, folder, choice)
+            self.sets += 1
+
+    def _is_usable(self, record: SetRecord) -> bool:
+        return not self._keeps_own or record.fingerprint.get("source_hash") == all_sources_hash()
 
     def _is_best(self, folder: str, record: SetRecord) -> bool:
         """Whether no other unit of this command has gained as much with the same device."""

@@ -54,6 +54,10 @@ def paths_with_json(command: click.Command, path: tuple[str, ...] = ()) -> Itera
 DONE: dict[str, tuple[str, set[str]]] = {
     "artifacts list": ("", {"artifacts"}),
     "artifacts merge": ("a_tuned.bin -o merged.bin", {"file", "kind", "size_bytes", "sets", "replacements"}),
+    "artifacts share": (
+        "place",
+        {"host", "others", "sets", "trials", "given", "sent_bytes", "left_out"},
+    ),
     "artifacts show": ("a_tuned.bin", {"file", "kind", "size_bytes", "sets"}),
     "artifacts verify": ("a_tuned.bin --offline", {"findings"}),
     "baseline list": ("", {"baselines"}),
