@@ -13,7 +13,7 @@ from farm.artifacts import Artifact, ArtifactFinding, ArtifactSet
 from farm.cli.envelope import CommandResult, Document
 from farm.config.inventory import Unit
 from farm.jobs.fleet.unit import open_unit
-from farm.jobs.sharing.share import share
+from farm.jobs.sharing.share import share_results
 from farm.kept_choices import ChoiceSet
 from farm.tables import table
 from farm.tables.artifacts import artifact_table, content_tables
@@ -94,7 +94,7 @@ def merge_files(files: tuple[Path, ...], output: Path, as_json: bool) -> Command
 
 def share_files(place: str, as_json: bool) -> CommandResult:
     """`farm artifacts share`; the exit status is 1 where something was left out."""
-    shared = share(place, lambda text: click.echo(safe_text.one_line(text), err=True))
+    shared = share_results(place, lambda text: click.echo(safe_text.one_line(text), err=True))
     for line in shared.left_out:
         click.echo(safe_text.one_line(f"left out: {line}"), err=True)
     status = int(bool(shared.left_out))

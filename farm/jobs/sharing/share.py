@@ -42,7 +42,7 @@ class Shared:
     left_out: tuple[str, ...]
 
 
-def share(address: str, say: Callable[[str], None]) -> Shared:
+def share_results(address: str, say: Callable[[str], None]) -> Shared:
     """Brings `build/` and a place together; nothing is removed in either that others have.
 
     Of two sets for one device (fingerprint and model) the one stays here that proved the larger gain. A host whose

@@ -13,7 +13,7 @@ import pytest
 from farm import artifacts, cli
 from farm.artifacts import SetRecord
 from farm.jobs.sharing.place import SharedPlace
-from farm.jobs.sharing.share import Shared, own_files, share
+from farm.jobs.sharing.share import Shared, own_files, share_results
 from farm.rows.latency import Latency
 from farm.workspace import Workspace, journal_file
 from runtime.artifacts import Fingerprint, KernelSet, TunedEntry, TunedSet
@@ -79,7 +79,7 @@ def tune(fingerprint: Fingerprint, gain_percent: float, tuned_ns: int = 50, tria
 
 def shared(host: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> Shared:
     monkeypatch.chdir(host)
-    return share(place, lambda _: None)
+    return share_results(place, lambda _: None)
 
 
 def tuned_ns(soc: str) -> int:
@@ -202,6 +202,6 @@ def test_a_place_that_cannot_be_reached_is_named_in_a_line(tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(FarmError, match="file"):
-        share(str(tmp_path / "file"), lambda _: None)
+        share_results(str(tmp_path / "file"), lambda _: None)
     with pytest.raises(ConfigError, match="nowhere://x: cannot be opened"):
-        share("nowhere://x", lambda _: None)
+        share_results("nowhere://x", lambda _: None)
