@@ -17,6 +17,7 @@ import pytest
 from farm.farmrt import working_drivers
 from farm.farmrt.drivers import Driver, find_drivers
 from runtime.reference.device import open_device
+from runtime.types import Precision
 
 # pyopencl's own folder of headers, which no kernel includes, would be part of all build options: PoCL, which keeps what
 # it builds by source and options, then compiles all that farmrt launches a second time for pyopencl.
@@ -43,6 +44,16 @@ def of_turn(number: int) -> list[Driver]:
 def others_than_of_turn(number: int) -> list[Driver]:
     """All drivers but the one of this number; all of them where there is no other, or if exhaustive."""
     return [driver for driver in THOROUGH if driver not in of_turn(number)] or THOROUGH
+
+
+def is_built(variant: int, precision: Precision) -> bool:
+    """Whether a driver builds a kernel's variant of this number in a precision.
+
+    Each does in half arithmetic. In the two precisions that all drivers have, the first two variants are built in both,
+    the others in turns: Oclgrind executes every variant in both (tests/oclgrind).
+    """
+    turn = (Precision.FP32, Precision.FP16_STORAGE)[variant % 2]
+    return EXHAUSTIVE or variant < 2 or precision in (turn, Precision.FP16)
 
 
 def every_driver() -> list[Any]:
