@@ -20,8 +20,8 @@ from farm import toolchain
 from tests import adb_programs, opencl
 
 os.environ.update(toolchain.environment())
-# What PoCL builds in one test, on an emulated phone or here, is not built again in the next one, nor in the next run; nor
-# is farmrt, which tests build in folders of their own, from installed wheels and other commits. A CI may keep both.
+# What PoCL builds in one test, on an emulated phone or here, is not built again in the next one, nor in the next run;
+# nor is farmrt, which tests build in folders of their own, from wheels and other commits. A CI may keep both.
 for _variable, _folder in (("POCL_CACHE_DIR", "pocl"), ("FARM_OBJECTS", "objects")):
     os.environ.setdefault(_variable, str(Path(__file__).parents[1] / "build" / _folder))
 # A shell that starts tests in the background has them ignore Ctrl-C, and what they start too.
