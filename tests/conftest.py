@@ -6,6 +6,7 @@ FARM_REQUIRED=qemu,... the tests that need such a program.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import os
@@ -19,8 +20,10 @@ from farm import toolchain
 from tests import adb_programs, opencl
 
 os.environ.update(toolchain.environment())
-# What PoCL builds in one test, on an emulated phone or here, is not built again in the next one, nor in the next run.
-os.environ["POCL_CACHE_DIR"] = str(Path(__file__).parents[1] / "build" / "pocl")
+# What PoCL builds in one test, on an emulated phone or here, is not built again in the next one, nor in the next run;
+# nor is farmrt, which tests build in folders of their own, from wheels and other commits. A CI may keep both.
+for _variable, _folder in (("POCL_CACHE_DIR", "pocl"), ("FARM_OBJECTS", "objects")):
+    os.environ.setdefault(_variable, str(Path(__file__).parents[1] / "build" / _folder))
 # A shell that starts tests in the background has them ignore Ctrl-C, and what they start too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # A run that must pass draws the same cases each time: it fails for what was changed, not for what was drawn.
@@ -37,12 +40,20 @@ _taken.bind(("127.0.0.1", 0))
 os.environ["ANDROID_ADB_SERVER_PORT"] = str(_taken.getsockname()[1])
 
 
+# Thousands of tests are made and stay: while they are made, looking for garbage among them takes a fifth of the time.
+gc.disable()
+
+
 def require(name: str, missing: str) -> None:
     """Skips the test for this reason (empty: nothing is missing), or fails it where FARM_REQUIRED lists the name."""
     if missing and name in os.environ.get("FARM_REQUIRED", "").split(","):
         pytest.fail(f"FARM_REQUIRED: {missing}", pytrace=False)
     if missing:
         pytest.skip(missing)
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import itertools
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from runtime.native import android, shared_library
+from runtime.native import android, object_cache, shared_library
 from runtime.native.abi import ABIS, HOST, Abi
-from runtime.native.compiling import TranslationUnit, compile_translation_units, run_compiler, writable_folder
+from runtime.native.compiling import TranslationUnit, run_compiler, writable_folder
 from runtime.native.features import EVERYTHING, Features
 from runtime.native.scratch import locked_folder, scratch_folder
 from runtime.native.toolchains import Toolchain, find_toolchain
@@ -34,6 +36,7 @@ _SANITIZERS = (
     *("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"),
     "-DRT_TEST_ALLOCATION",
 )
+_CHECKED = ("-O1",)  # behind a unit's own flags: compiling checked vector code for speed takes four times as long
 _FAST = ("-O3", "-ffp-contract=fast", "-fno-math-errno")
 _NOT_HOT = {"cpu_call", "cpu_check", "cpu_dispatch", "cpu_users"}  # run once a load
 _EXACT = {"cpu_suppression", "cpu_region_pooling"}  # a rounding more or less decides on boxes and pixels
@@ -116,17 +119,23 @@ def _build(target: Abi, toolchain: Toolchain, folder: Path, sanitize: bool, feat
         flags = [*_COMMON, *_WARNINGS, *defines, *target.flags, *checks]
         link = [*toolchain.compiler, *target.flags, *toolchain.link_flags, *(checks or ("-s",)), "-Wl,--gc-sections"]
         units = [*sources(features), *([] if "cpu" in features.without else _tile_units(target))]
-        library = compile_translation_units(toolchain.compiler, flags, units, scratch)
-        main = compile_translation_units(toolchain.compiler, flags, [_unit(_FOLDER / "src" / "main.c")], scratch)
+        units = [dataclasses.replace(unit, flags=(*unit.flags, *_CHECKED)) for unit in units] if sanitize else units
+        library = _objects(toolchain, flags, units, scratch)
+        main = _objects(toolchain, flags, [_unit(_FOLDER / "src" / "main.c")], scratch)
         run_compiler(_program_link(target, toolchain, link, scratch / "farmrt", [*main, *library]))
         run_compiler([*toolchain.archiver, "rcs", str(scratch / "libfarmrt.a"), *map(str, library)])
         outputs = [scratch / "farmrt", scratch / "libfarmrt.a"]
         for_applications = [_FOLDER / "include" / "farmrt.h", *(_FOLDER / "example").glob("*.c")]
         outputs += [Path(shutil.copy(path, scratch)) for path in for_applications]
         if sanitize:
-            outputs += _build_fuzzer(toolchain.compiler, flags, link, library, scratch)
+            outputs += _build_fuzzer(toolchain, flags, link, library, scratch)
         for path in outputs:
             path.replace(folder / path.name)
+
+
+def _objects(toolchain: Toolchain, flags: Sequence[str], units: Sequence[TranslationUnit], folder: Path) -> list[Path]:
+    cache = os.environ.get(object_cache.VARIABLE) or default_output_dir().with_name("objects")
+    return object_cache.compile_or_take(toolchain, flags, units, folder, Path(cache))
 
 
 def _link_shared(target: Abi, toolchain: Toolchain, folder: Path) -> None:
@@ -148,15 +157,14 @@ def _program_link(
 
 
 def _build_fuzzer(
-    compiler: Sequence[str], flags: Sequence[str], link: Sequence[str], library: Sequence[Path], folder: Path
+    toolchain: Toolchain, flags: Sequence[str], link: Sequence[str], library: Sequence[Path], folder: Path
 ) -> list[Path]:
     """Builds the program `fuzz`, and `libfake_opencl.so`, the OpenCL library that it loads."""
     fuzz, fake = folder / "fuzz", folder / "libfake_opencl.so"
-    objects = compile_translation_units(
-        compiler, flags, [_unit(_FOLDER / "fuzz" / name) for name in ("fuzz.c", "mutate.c")], folder
-    )
+    units = [_unit(_FOLDER / "fuzz" / name) for name in ("fuzz.c", "mutate.c")]
+    objects = _objects(toolchain, flags, units, folder)
     run_compiler([*link, "-o", str(fuzz), *map(str, [*objects, *library]), *_LIBRARIES])
-    objects = compile_translation_units(compiler, flags, [_unit(_FOLDER / "fuzz" / "fake_opencl.c")], folder)
+    objects = _objects(toolchain, flags, [_unit(_FOLDER / "fuzz" / "fake_opencl.c")], folder)
     run_compiler([*link, "-shared", "-o", str(fake), *map(str, objects)])
     return [fuzz, fake]
 

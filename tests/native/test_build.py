@@ -50,6 +50,7 @@ def ndk_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         (programs / name).chmod(0o755)
     (folder / "source.properties").write_text("Pkg.Desc = Android NDK\nPkg.Revision = 27.2.12479018\n")
     monkeypatch.setenv("ANDROID_NDK_HOME", str(folder))
+    monkeypatch.setenv("FARM_OBJECTS", str(tmp_path / "objects"))
     return programs / "log"
 
 

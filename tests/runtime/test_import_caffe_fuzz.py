@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 from pathlib import Path
@@ -43,12 +44,18 @@ def mutated_bytes(data: bytes, chance: random.Random) -> bytes:
     return data if chance.random() < 0.8 else data[: chance.randrange(len(data) + 1)]
 
 
+@functools.cache
+def original(name: str) -> tuple[str, bytes, tuple[str, ...]]:
+    """Text, weights and outputs of a small network of an architecture."""
+    build, small, _ = ARCHITECTURES[name]
+    net, _, outputs = build(*small)
+    return net.text(), net.weights(), outputs
+
+
 def import_mutated(folder: Path, seed: int) -> str:
     """Imports one mutated network; returns the refusal, empty where there is none."""
     chance = random.Random(seed)
-    build, small, _ = ARCHITECTURES[chance.choice(sorted(ARCHITECTURES))]
-    net, _, outputs = build(*small)
-    text, weights = net.text(), net.weights()
+    text, weights, outputs = original(chance.choice(sorted(ARCHITECTURES)))
     if chance.random() < 0.75:
         text = mutated_text(text, chance)
     else:
