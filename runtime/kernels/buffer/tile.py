@@ -61,7 +61,7 @@ DEFAULTS = {
     # CPUs whose vectors have 16 floats: a value of each pixel is loaded for two vectors, where a block of 16 loads more
     # than it multiplies.
     "pocl-3.1-avx512": tuple(
-        _plain(*tile) for tile in ((64, 16, 6, 1), (64, 16, 7, 1), (32, 16, 7, 1), (32, 16, 4, 1), (32, 16, 8, 1))
+        _plain(*tile) for tile in ((64, 16, 7, 1), (32, 16, 7, 1), (32, 16, 4, 1), (32, 16, 8, 1))
     ),
     # Intel's driver; one vector a row takes 12 to 40 % more.
     "cpu": (_plain(32, 16, 8, 1),),
