@@ -135,10 +135,22 @@ def test_every_kernel_has_cases() -> None:
     assert Precision.FP32 in precisions(opencl.default_device())
 
 
-@pytest.mark.parametrize(("family", "size"), [("cpu", (8, 1)), ("cpu-avx512", (8, 1)), ("pocl-3.1", (16, 1))])
-def test_work_groups_are_smaller_where_a_local_size_costs_no_build(family: str, size: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("family", "pixels", "cores", "size"),
+    [
+        ("cpu", 784, 2, (8, 1)),
+        ("cpu-avx512", 784, 2, (8, 1)),
+        ("pocl-3.1", 784, 2, (16, 1)),
+        ("pocl-3.1", 784, 64, (2, 1)),
+        ("cpu-avx512", 49, 2, (4, 1)),  # 7 tiles in each of 2 blocks of channels
+        ("cpu-avx512", 49, 64, (1, 1)),
+    ],
+)
+def test_work_groups_are_small_where_that_costs_no_build_or_cores_had_none(
+    family: str, pixels: int, cores: int, size: tuple[int, ...]
+) -> None:
     (kernel,) = (kernel for kernel in KERNELS if kernel.name == "conv1x1")
-    unit = Target("host", "host", gpu_family=family)
-    dims = {"pixels": 784, "in_c": 64, "out_c": 128}
+    unit = Target("host", "host", gpu_family=family, compute_units=cores)
+    dims = {"pixels": pixels, "in_c": 64, "out_c": 128}
     chosen = kernel.default_variant(dims, unit)
     assert chosen and kernel.local_size and kernel.local_size(dims, chosen, unit) == size

@@ -2,6 +2,7 @@
 // y[i0*ys0 + ... + i3*ys3] = act(f(a[i0*as0 + ... + i3*as3], b[i0*bs0 + ... + i3*bs3])), i0 < d0 ... i3 < d3.
 // One work item computes ITEMS vectors of the last loop: ids (i3 / (VECTOR*ITEMS), i2, i0*d1 + i1).
 
+IN_VECTORS
 kernel void binary(global const storage *a, int a_offset, global const storage *b, int b_offset, global storage *y,
                    int y_offset, int d0, int d1, int d2, int d3, int as0, int as1, int as2, int as3, int bs0, int bs1,
                    int bs2, int bs3, int ys0, int ys1, int ys2, int ys3, float act_a, float act_b)

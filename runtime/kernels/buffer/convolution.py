@@ -136,7 +136,7 @@ KERNELS = (
         _conv2d_work_items,
         floats="act_a act_b",
         variants=tile.VARIANTS,
-        defaults=tile.WINDOW_DEFAULTS,
+        defaults=tile.DEFAULTS,
         cost=_conv2d_cost,
         rule=_conv2d_rule,
         macs=_conv2d_macs,

@@ -21,6 +21,7 @@ typedef storage target;
 #define STORE_TARGET_N(n, v, p) STORE_N(n, v, p)
 #endif
 
+IN_VECTORS
 kernel void copy(global const source *x, int x_offset, global target *y, int y_offset, int d0, int d1, int d2, int d3,
                  int d4, int d5, int xs0, int xs1, int xs2, int xs3, int xs4, int xs5, int ys0, int ys1, int ys2,
                  int ys3, int ys4, int ys5)

@@ -1,6 +1,7 @@
 // Local response normalisation across channels: y[p][c] = x[p][c] / (bias + alpha/size * sum of x[p][d]^2)^beta, the
 // sum over the channels d from c - floor((size-1)/2) to c + ceil((size-1)/2) that exist.
 // One work item computes VECTOR channels of a pixel: ids (channel / VECTOR, pixel).
+IN_VECTORS
 kernel void lrn(global const storage *x, int x_offset, int x_stride, global storage *y, int y_offset, int y_stride,
                 int pixels, int channels, int size, float alpha, float beta, float bias)
 {

@@ -15,6 +15,7 @@ int source_index(int index, int before, int size)
 #endif
 }
 
+IN_VECTORS
 kernel void pad(global const storage *x, int x_offset, global storage *y, int y_offset, int d0, int d1, int d2, int d3,
                 int i0, int i1, int i2, int i3, int p0, int p1, int p2, int p3, int xs0, int xs1, int xs2, int xs3,
                 int ys0, int ys1, int ys2, int ys3, float value)

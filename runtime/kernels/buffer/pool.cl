@@ -10,6 +10,7 @@ INLINED int end_tap(int start, int dilation, int taps, int size)
     return start + (taps - 1) * dilation < size ? taps : (size - start + dilation - 1) / dilation;
 }
 
+IN_VECTORS
 kernel void pool(global const storage *x, int x_offset, int x_stride, global storage *y, int y_offset, int y_stride,
                  int batch, int in_h, int in_w, int channels, int out_h, int out_w, int k_h, int k_w, int stride_h,
                  int stride_w, int pad_t, int pad_l, int dil_h, int dil_w, int count_include_pad)

@@ -30,6 +30,7 @@ INLINED float reduce_row(global const storage *x, int length)
     return result;
 }
 
+IN_VECTORS
 kernel void reduce(global const storage *x, int x_offset, global storage *y, int y_offset, int outer, int reduced,
                    int inner, int x_outer_stride, int x_reduced_stride, int x_inner_stride, int y_outer_stride,
                    int y_inner_stride)

@@ -2,6 +2,7 @@
 // batch * row).
 
 // Output (h, w) is the input pixel (rows[h], columns[w]).
+IN_VECTORS
 kernel void resize_nearest(global const storage *x, int x_offset, int x_stride, global const int *rows, int rows_offset,
                            global const int *columns, int columns_offset, global storage *y, int y_offset, int y_stride,
                            int batch, int in_h, int in_w, int channels, int out_h, int out_w)
@@ -18,6 +19,7 @@ kernel void resize_nearest(global const storage *x, int x_offset, int x_stride, 
 
 // Output (h, w) lies at (h*scale_h + shift_h, w*scale_w + shift_w) of the input, between four pixels; coordinates
 // outside are drawn to the edge.
+IN_VECTORS
 kernel void resize_bilinear(global const storage *x, int x_offset, int x_stride, global storage *y, int y_offset,
                             int y_stride, int batch, int in_h, int in_w, int channels, int out_h, int out_w,
                             float scale_h, float scale_w, float shift_h, float shift_w)

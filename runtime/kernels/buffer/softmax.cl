@@ -35,6 +35,7 @@ INLINED void softmax_row(global const storage *x, global storage *y, int length)
         STORE(NORMALISED(LOAD(x + l) - greatest, sum), y + l);
 }
 
+IN_VECTORS
 kernel void softmax(global const storage *x, int x_offset, global storage *y, int y_offset, int outer, int length,
                     int inner, int x_outer_stride, int x_stride, int x_inner_stride, int y_outer_stride, int y_stride,
                     int y_inner_stride)

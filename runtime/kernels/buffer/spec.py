@@ -15,6 +15,7 @@ from runtime.kernels.spec import (
     Variant,
     WorkItems,
     always_fits,
+    ceil_div,
     needs_half,
     no_cost,
     no_macs,
@@ -64,9 +65,9 @@ def buffer_kernel(
 
     `tensors` are blank-separated `name:form`, `ints` and `floats` blank-separated names. The source is `<name>.cl`
     unless given. `packed`: the weights lie in blocks of PACK (if not given: BLOCK) rows. `cpu_local`: default local
-    size on a CPU, the same for all launches, since PoCL compiles a kernel once for each; `free_cpu_local`: the same
-    where the driver compiles a kernel once for all (families `cpu`). `local`: default local size of work items and a
-    variant, where it is not `default_buffer_local_size`.
+    size on a CPU, the same for all launches that give its cores enough to do, since PoCL compiles a kernel once for
+    each; `free_cpu_local`: the same where the driver compiles a kernel once for all (families `cpu`). `local`: default
+    local size of work items and a variant, where it is not `default_buffer_local_size`.
     """
     forms = (argument.split(":") for argument in tensors.split())
     return BufferKernel(
@@ -107,8 +108,18 @@ def _compiler_aborts(chosen: Variant, target: Target) -> str:
 
 def _local_size(grid: WorkItems, cpu_local: WorkItems, free_cpu_local: WorkItems, target: Target) -> WorkItems:
     if cpu_local and runs_on_cpu(target.gpu_family):
-        return free_cpu_local if wider_family(target.gpu_family) == "cpu" else cpu_local
+        usual = free_cpu_local if wider_family(target.gpu_family) == "cpu" else cpu_local
+        return _with_groups_for_all(grid, usual, target.compute_units)
     return default_buffer_local_size(grid, target)
+
+
+def _with_groups_for_all(grid: WorkItems, local: WorkItems, cores: int) -> WorkItems:
+    """Halves the first axis of a local size until there are two work groups for each core, or one item is left."""
+    first, *rest = local
+    others = math.prod(map(ceil_div, grid[1:], rest))
+    while first > 1 and ceil_div(grid[0], first) * others < 2 * cores:
+        first //= 2
+    return (first, *rest)
 
 
 def default_buffer_local_size(grid: WorkItems, target: Target) -> WorkItems:

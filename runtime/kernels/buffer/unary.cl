@@ -1,6 +1,7 @@
 // Element-wise function UNARY (runtime/kernels/codes.py) of a tensor along four nested loops:
 // y[i0*ys0 + ... + i3*ys3] = f(x[i0*xs0 + ... + i3*xs3]; alpha, beta), i0 < d0 ... i3 < d3.
 // One work item computes ITEMS vectors of the last loop: ids (i3 / (VECTOR*ITEMS), i2, i0*d1 + i1).
+IN_VECTORS
 kernel void unary(global const storage *x, int x_offset, global storage *y, int y_offset, int d0, int d1, int d2,
                   int d3, int xs0, int xs1, int xs2, int xs3, int ys0, int ys1, int ys2, int ys3, float alpha,
                   float beta)
