@@ -89,7 +89,8 @@ class TimedTest:
         twin: TwinEvidence | None = None,
         final: bool = False,
     ) -> None:
-        self._nights, self._tonight, self._twin, self._rules = nights, nights.corrected(tonight), twin, rules
+        self._nights, self._measured, self._twin, self._rules = nights, tonight, twin, rules
+        self._tonight = nights.corrected(tonight)
         self._final = final
         self._is_hot_prone = tonight.passive or nights.has_spoiled or bool(tonight.spoiled)
         self._confirm = rules.confirm_drifting if self._is_hot_prone else rules.confirm
@@ -113,7 +114,7 @@ class TimedTest:
     @functools.cached_property
     def _evidence(self) -> Evidence:
         begin = max(self._start, len(self._nights) - self._rules.window_nights)
-        level, count = self._nights.figure(self._tonight)
+        level, count = self._nights.figure(self._measured)
         levels, counts = np.append(self._nights.levels[begin:], level), np.append(self._nights.counts[begin:], count)
         return Evidence(levels, counts, self._model, self._rules)
 
