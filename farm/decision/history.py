@@ -192,7 +192,7 @@ def is_measured(point: Point) -> bool:
 
 def is_any_figure(runs: Sequence[float]) -> bool:
     """Whether any of some measurements is one that can be compared."""
-    return any(0 < value < math.inf for value in runs)
+    return bool(runs) and (0 < runs[0] < math.inf or any(0 < value < math.inf for value in runs))
 
 
 def _first(point: Point) -> Point:
