@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from benchmarks.simulated_series import BLOCKS, SimulatedSeries
 from farm.decision.history import SeriesHistory
-from farm.decision.judgement import Judgement, Verdict
-from farm.decision.regression import judge_timed, needs_twin, twin_evidence
+from farm.decision.judgement import Judgement, OnsetTest, Verdict
+from farm.decision.regression import needs_twin
 from farm.decision.rules import RULES
-from farm.decision.timed import TwinEvidence
+from farm.decision.timed import TimedTest, TwinEvidence
 from farm.rows.series import Metric, Point
 
 SIGNS = {Verdict.REGRESSION: 1, Verdict.IMPROVEMENT: -1}
@@ -63,6 +63,7 @@ class FarmUnit:
         self._series, self._new = series, EarlierHistory() if is_earlier else SeriesHistory()
         self._known, self._point = self._new, series.night(0)
         self._rules = EARLIER if is_earlier else RULES
+        self._test: TimedTest | None = None
 
     def branched(self, series: SimulatedSeries) -> FarmUnit:
         """A unit with the same past, whose nights to come are those of another series."""
@@ -73,6 +74,7 @@ class FarmUnit:
     def glance(self, number: int) -> None:
         """The night as it was measured first, without a judgement."""
         self._point = self._series.night(number)
+        self._test = self._tested() if self._point.runs else None
 
     def measure(self, number: int) -> Judgement | None:
         """Tonight's judgement without the twin's evidence; None where the night has no figure."""
@@ -80,22 +82,36 @@ class FarmUnit:
         if self._known.points and self._known.points[-1].identity != self._point.identity:
             self._known = self._new
         if not self._point.runs:
+            self._test = None
             return None
-        judgement = self.judge()
+        self._test = self._tested()
+        judgement = self._test.judge()
         while judgement.more:
             self._point = self._series.again(self._point, judgement.more)
-            judgement = self.judge()
+            self._test = self._tested()
+            judgement = self._test.judge()
         return judgement
 
-    def judge(self, twin: TwinEvidence | None = None) -> Judgement:
-        """Tonight's judgement, with the twin's evidence where there is one."""
-        return judge_timed(self._known, self._point, Metric.LATENCY, self._rules, twin, twin is not None)
+    def _tested(self) -> TimedTest:
+        return TimedTest(self._known, self._point, Metric.LATENCY, self._rules)
 
-    def seen(self) -> Judgement | None:
-        """What tonight's first measurements say; None where there are none."""
-        return (
-            judge_timed(self._known, self._point, Metric.LATENCY, self._rules, final=True) if self._point.runs else None
-        )
+    def judged_with(self, own: Judgement, twin: FarmUnit, others: Sequence[FarmUnit]) -> Judgement:
+        """Tonight's judgement with the twin's evidence, and what the room's other units know.
+
+        They can only deny what the twin confirms, and are asked for nothing else.
+        """
+        looks = twin.looks
+        if self._test is None or not looks or not needs_twin(own):
+            return own
+        evidence = TwinEvidence(looks)
+        if any(evidence.shows(look, self._rules) for look in own.looks):
+            evidence = TwinEvidence(looks, tuple(seen for each in others if (seen := each.looks)))
+        return self._test.with_twin(evidence).judge()
+
+    @property
+    def looks(self) -> tuple[OnsetTest, ...]:
+        """What tonight's measurements say of each possible onset."""
+        return self._test.looks if self._test else ()
 
     def alarm(self, judgement: Judgement | None) -> Alarm:
         """The alarm that a judgement raises."""
@@ -123,12 +139,9 @@ def farm_rule(
         judgements = [unit.measure(number) for unit in units]
         for witness in witnesses:
             witness.glance(number)
-        for place, (unit, own, other) in enumerate(zip(units, judgements, judgements[::-1], strict=True)):
+        for place, (unit, own, other) in enumerate(zip(units, judgements, units[::-1], strict=True)):
             alone[place].append(unit.alarm(own))
-            told = own
-            if own is not None and other is not None and needs_twin(own):
-                told = unit.judge(twin_evidence(other, [seen for each in witnesses if (seen := each.seen())]))
-            twinned[place].append(unit.alarm(told))
+            twinned[place].append(unit.alarm(own and unit.judged_with(own, other, witnesses)))
         for unit in (*units, *witnesses):
             unit.end()
     return alone, twinned

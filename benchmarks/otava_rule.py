@@ -19,7 +19,7 @@ MISSING = "not installed"
 
 def ask(python: str, series: Sequence[tuple[list[float], int]]) -> list[list[int]] | None:
     """The alarms of each series from its first night on that counts; None where that Python has no otava."""
-    if not has_otava(python):
+    if not series or not has_otava(python):
         return None
     request = "\n".join(json.dumps(each) for each in series)
     done = subprocess.run([python, __file__], input=request, capture_output=True, text=True, check=True)

@@ -33,13 +33,17 @@ def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> st
 
 
 def _alarms(found: Found) -> str:
-    rows = [[world, *(_rate(rule, counts[rule]) for rule in RULES)] for world, counts in found.items()]
+    absent = {} if any(counts[OTAVA].years for counts in found.values()) else {OTAVA: "not installed"}
+    rows = [
+        [world, *(_rate(counts[rule]) or absent.get(rule, "-") for rule in RULES)] for world, counts in found.items()
+    ]
     return _table("False alarms a series-year (exact 95 % interval):", ("world", *RULES), rows)
 
 
-def _rate(rule: str, count: Count) -> str:
+def _rate(count: Count) -> str:
+    """Empty where nothing was simulated."""
     if not count.years:
-        return "not installed" if rule == OTAVA else "-"
+        return ""
     low, high = poisson_interval(count.alarms)
     return f"{count.alarms / count.years:.2f} ({low / count.years:.2f}-{high / count.years:.2f})"
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from benchmarks.detection_rules import FarmUnit
 from benchmarks.duets import DuetLedger, MeasurePairs
 from benchmarks.simulated_series import Scenario, SimulatedSeries
-from farm.decision.judgement import Judgement
-from farm.decision.regression import needs_twin, twin_evidence
 
 ALONE, TWIN = "history alone", "history, twin"
 DUET, DUET_TWIN = "with duets, alone", "with duets, twin"
@@ -57,7 +55,10 @@ class UnitPair:
         again = [unit.alarm(judgement).again for unit, judgement in zip(self._units, own, strict=True)]
         for witness in self._witnesses:
             witness.glance(number)
-        joint = [self._joint(*each) for each in zip(self._units, own, own[::-1], strict=True)]
+        joint = [
+            judgement and unit.judged_with(judgement, twin, self._witnesses)
+            for unit, twin, judgement in zip(self._units, self._units[::-1], own, strict=True)
+        ]
         signs = {
             ALONE: [unit.alarm(each).alarm for unit, each in zip(self._units, own, strict=True)],
             TWIN: [unit.alarm(each).alarm for unit, each in zip(self._units, joint, strict=True)],
@@ -68,12 +69,6 @@ class UnitPair:
         for unit in (*self._units, *self._witnesses):
             unit.end()
         return signs
-
-    def _joint(self, unit: FarmUnit, own: Judgement | None, other: Judgement | None) -> Judgement | None:
-        """A unit's judgement with its twin's evidence, and what the room's other units know."""
-        if own is None or other is None or not needs_twin(own):
-            return own
-        return unit.judge(twin_evidence(other, [seen for each in self._witnesses if (seen := each.seen())]))
 
 
 def _pairs_of(series: SimulatedSeries) -> MeasurePairs:

@@ -103,6 +103,8 @@ def _onset(judgement: Judgement) -> int:
 
 def _unmended(past: Sequence[PastNight]) -> int | None:
     """The run against which a slowdown was found that no later duet took back; None after eight nights."""
+    if not any(night.verdict == SoftwareVerdict.SLOWER for night in past[-MENDED_NIGHTS:]):
+        return None
     found: PastNight | None = None
     first = 0
     for number, night in enumerate(past):
@@ -117,8 +119,8 @@ def _unmended(past: Sequence[PastNight]) -> int | None:
 
 def _comparable(past: Sequence[PastNight]) -> list[int]:
     """Runs with a bundle since the software was last found changed: what is known is not told again and again."""
-    changes = [night.run for night in past if night.verdict in CHANGED_SOFTWARE]
-    return [night.run for night in past if night.has_bundle and night.run >= max(changes, default=0)]
+    since = max((night.run for night in past if night.verdict in CHANGED_SOFTWARE), default=0)
+    return [night.run for night in past if night.has_bundle and night.run >= since]
 
 
 def scheduled_against(past: Sequence[PastNight]) -> int | None:

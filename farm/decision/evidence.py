@@ -8,16 +8,17 @@ its own, which takes that night out of the comparison.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from farm.decision.history import SeriesHistory
 from farm.decision.judgement import OnsetTest
-from farm.decision.noise import WINSOR_LIMIT, Array, NoiseModel, trimmed_level
+from farm.decision.medians import Array
+from farm.decision.noise import WINSOR_LIMIT, NoiseModel, trimmed_level
+from farm.decision.normal_equations import NormalEquations
 from farm.decision.rules import Rules
 
 OUTLIER_VARIANCE = 1.0  # so large that an outlier has no weight in the baseline
@@ -25,11 +26,13 @@ TRIMMED_LOSS = 1.07  # variance of a mean without its ends, over that of the mea
 
 
 class Evidence:
-    """Tonight and the nights before it, whitened: transformed so that their errors are independent."""
+    """Tonight and the nights before it, whitened: transformed so that their errors are independent.
 
-    def __init__(self, nights: SeriesHistory, start: int, model: NoiseModel, rules: Rules) -> None:
-        begin = max(start, len(nights) - 1 - rules.window_nights)
-        levels, counts = nights.levels[begin:], nights.counts[begin:]
+    Args:
+        levels, counts: of the history's nights and of tonight, oldest first, since the last level shift.
+    """
+
+    def __init__(self, levels: Array, counts: Array, model: NoiseModel, rules: Rules) -> None:
         self._degrees = model.degrees(float(counts[-1]))
         most = len(levels) - rules.least_nights
         self._onset_nights = [nights for nights in rules.onset_nights if nights <= most]
@@ -37,7 +40,7 @@ class Evidence:
         self._least_score = rules.each_with_twin  # what scores less proves nothing
         white = TRIMMED_LOSS * model.within / counts
         is_odd = _is_outlier(levels, white + model.between, self._pooled)
-        self._odd_recent = is_odd[-self._pooled :]
+        self._odd_recent = [night for night, odd in enumerate(is_odd[-self._pooled :].tolist()) if odd]
         white[: -self._pooled][is_odd[: -self._pooled]] = OUTLIER_VARIANCE
         self._gram = _gram(levels, white, model, self._pooled)
 
@@ -46,43 +49,30 @@ class Evidence:
         return [self._test(nights) for nights in self._onset_nights]
 
     def _test(self, nights: int) -> OnsetTest:
-        since_onset, outliers = self._parts(nights)
-        baseline, change, error = self._estimate(since_onset, outliers)
+        first = self._pooled - nights
+        equations = NormalEquations.of(self._gram, first, [night for night in self._odd_recent if night < first])
+        baseline, change, error = equations.solution()
         score = self._score(abs(change), error)
-        weakest = (
-            self._leave_one_out_score(since_onset, outliers, change)
-            if nights > 1 and score >= self._least_score
-            else 0.0
-        )
+        is_proof = nights > 1 and score >= self._least_score
+        weakest = self._leave_one_out_score(equations, change) if is_proof else 0.0
         return OnsetTest(nights, baseline, change, error, score, weakest)
 
-    def _leave_one_out_score(self, since_onset: Sequence[int], outliers: Sequence[int], change: float) -> float:
-        parts = [self._estimate(since_onset, [*outliers, night]) for night in since_onset]
+    def _leave_one_out_score(self, equations: NormalEquations, change: float) -> float:
+        parts = [equations.without(night).solution() for night in range(len(equations.nights))]
         return min(self._score(math.copysign(part, part * change), error) for _, part, error in parts)
-
-    def _parts(self, nights: int) -> tuple[list[int], list[int]]:
-        """The last so many nights, and the odd ones of those before them; counted within the pooled ones."""
-        first = self._pooled - nights
-        return list(range(first, self._pooled)), [night for night in range(first) if self._odd_recent[night]]
-
-    def _estimate(self, since_onset: Sequence[int], left_out: Sequence[int]) -> tuple[float, float, float]:
-        """Level before, change since, and its standard error."""
-        terms = np.zeros((1 + self._pooled, 2 + len(left_out)))
-        terms[0, 0] = 1
-        terms[1 + np.array(since_onset), 1] = 1
-        for column, night in enumerate(left_out):
-            terms[1 + night, 2 + column] = 1
-        covariance = np.linalg.inv(terms.T @ self._gram[1:, 1:] @ terms)
-        solution = covariance @ (terms.T @ self._gram[1:, 0])
-        return float(solution[0]), float(solution[1]), math.sqrt(covariance[1, 1])
 
     def _score(self, change: float, error: float) -> float:
         """The normal quantile with the same tail probability as change / error in Student's distribution."""
         return float(-special.ndtri(special.stdtr(self._degrees, -change / error)))
 
+    @functools.cached_property
+    def width_in_errors(self) -> float:
+        """Half of a 95 % interval, in standard errors."""
+        return float(special.stdtrit(self._degrees, 0.975))
+
     def width(self, error: float) -> float:
         """Half of a 95 % interval."""
-        return float(special.stdtrit(self._degrees, 0.975)) * error
+        return self.width_in_errors * error
 
 
 def _is_outlier(levels: Array, variances: Array, pooled: int) -> npt.NDArray[np.bool_]:
@@ -93,35 +83,43 @@ def _is_outlier(levels: Array, variances: Array, pooled: int) -> npt.NDArray[np.
 def _gram(levels: Array, white: Array, model: NoiseModel, pooled: int) -> Array:
     """Gram matrix of the whitened columns: levels, ones, and an indicator of each of the last nights.
 
-    A Kalman filter of the drift (R. E. Kalman, 1960) turns each column into innovations in standard deviations. Plain
-    Python, as a linear-algebra library starts threads for matrices as small as these.
+    A Kalman filter of the drift (R. E. Kalman, 1960) turns each column into innovations in standard deviations: each
+    night's value less its prediction from the nights before. Plain Python, as a linear-algebra library starts threads
+    for matrices as small as these.
     """
-    steps = _kalman_gains(white.tolist(), model)
+    columns, steps = _innovations(levels.tolist(), white.tolist(), model)
     flat = np.zeros((len(levels), 2 + pooled))
-    flat[:, 0] = _innovations(levels.tolist(), steps, model.correlation)
-    flat[:, 1] = _innovations([1.0] * len(levels), steps, model.correlation)
-    for column in range(pooled):
-        night = len(levels) - pooled + column
-        flat[night:, 2 + column] = _innovations([1.0] + [0.0] * (pooled - column - 1), steps[night:], model.correlation)
+    flat[:, :2] = columns
+    for column, night in enumerate(range(len(levels) - pooled, len(levels))):
+        flat[night:, 2 + column] = _echo(steps[night:], model.correlation)
     return np.asarray(np.einsum("ni,nj->ij", flat, flat))
 
 
-def _kalman_gains(white: list[float], model: NoiseModel) -> list[tuple[float, float]]:
-    """For each night: the Kalman gain, and the inverse standard deviation of the innovation."""
-    pushed, squared = model.between * (1 - model.correlation**2), model.correlation**2
-    variance, steps = model.between, []
-    for error in white:
+def _innovations(
+    levels: list[float], white: list[float], model: NoiseModel
+) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """Those of the levels and of ones, and the filter's steps: gain, and inverse standard deviation."""
+    correlation, variance = model.correlation, model.between
+    pushed, squared = variance * (1 - correlation**2), correlation**2
+    expected_level = expected_one = 0.0
+    columns, steps = [], []
+    for level, error in zip(levels, white, strict=True):
         total = variance + error
-        steps.append((variance / total, total**-0.5))
+        gain, scale = variance / total, total**-0.5
+        new_level, new_one = level - expected_level, 1.0 - expected_one
+        columns.append((new_level * scale, new_one * scale))
+        steps.append((gain, scale))
+        expected_level = correlation * (expected_level + gain * new_level)
+        expected_one = correlation * (expected_one + gain * new_one)
         variance = squared * variance * error / total + pushed
-    return steps
+    return columns, steps
 
 
-def _innovations(column: list[float], steps: list[tuple[float, float]], correlation: float) -> list[float]:
-    """The innovations of a column: each night's value less its prediction from the nights before, scaled."""
-    expected, innovations = 0.0, []
-    for value, (gain, scale) in zip(column, steps, strict=True):
-        innovation = value - expected
-        innovations.append(innovation * scale)
-        expected = correlation * (expected + gain * innovation)
+def _echo(steps: list[tuple[float, float]], correlation: float) -> list[float]:
+    """The innovations of an indicator: one in its first night, nothing after it."""
+    gain, scale = steps[0]
+    expected, innovations = correlation * gain, [scale]
+    for gain, scale in steps[1:]:
+        innovations.append(-expected * scale)
+        expected *= correlation * (1.0 - gain)
     return innovations

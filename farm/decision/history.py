@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from farm.decision.level_shifts import LevelShift, find_level_shifts
-from farm.decision.noise import MAD_TO_SIGMA, Array, NoiseModel, fit_noise, trimmed_level
+from farm.decision.medians import Array, median
+from farm.decision.noise import MAD_TO_SIGMA, NoiseModel, fit_noise, trimmed_level
 from farm.decision.precedents import Moves, moves
 from farm.decision.rules import Rules
 from farm.rows.series import Point, trimmed_mean
@@ -93,9 +94,14 @@ class SeriesHistory:
         effects = np.array(self.order_effects[-ORDER_NIGHTS:])
         if len(effects) < KNOWN_EFFECTS:
             return 0.0
-        middle = float(np.median(effects))
-        error = MEDIAN_LOSS * MAD_TO_SIGMA * float(np.median(np.abs(effects - middle))) / math.sqrt(len(effects))
+        middle = median(effects)
+        error = MEDIAN_LOSS * MAD_TO_SIGMA * median(np.abs(effects - middle)) / math.sqrt(len(effects))
         return middle if abs(middle) > ORDER_SCORE * error else 0.0
+
+    def figure(self, point: Point) -> tuple[float, float]:
+        """Level and number of measurements that the history would keep of a night."""
+        level, count, _ = _summary(self.measured(point).runs)
+        return level, count
 
     def measured(self, point: Point) -> Point:
         """The night as the history keeps it: without further measurements until their order effect is known."""
@@ -108,7 +114,7 @@ class SeriesHistory:
         later = [math.log(run) for run in point.runs[len(point.runs) - point.reruns :] if 0 < run < math.inf]
         if not later or not len(self):
             return []
-        return [statistics.fmean(later) - float(np.median(self.levels[-ORDER_NIGHTS:]))]
+        return [statistics.fmean(later) - median(self.levels[-ORDER_NIGHTS:])]
 
     def __len__(self) -> int:
         return len(self.points)
@@ -116,8 +122,12 @@ class SeriesHistory:
     @functools.cached_property
     def level_shifts(self) -> Sequence[LevelShift]:
         """Level shifts of the history."""
-        most = np.median(self.counts) if len(self) else 1.0
-        return find_level_shifts(self.levels, np.minimum(self.counts, most))
+        return find_level_shifts(self.levels, np.minimum(self.counts, self.usual_count))
+
+    @functools.cached_property
+    def usual_count(self) -> float:
+        """How many measurements a night mostly has."""
+        return median(self.counts) if len(self) else 1.0
 
     @functools.cached_property
     def flat_levels(self) -> Array:
@@ -133,7 +143,13 @@ class SeriesHistory:
 
     def moves(self, nights: int) -> Moves | None:
         """How far the last so many nights moved, all through the history."""
-        return moves(self.flat_levels, nights)
+        if nights not in self._moves:
+            self._moves[nights] = moves(self.flat_levels, nights)
+        return self._moves[nights]
+
+    @functools.cached_property
+    def _moves(self) -> dict[int, Moves | None]:
+        return {}
 
     def start(self, rules: Rules) -> int:
         """Index of the baseline's first night: the last level shift that is older than every possible onset."""
@@ -141,6 +157,15 @@ class SeriesHistory:
 
     def model(self, rules: Rules, drifts: bool = False) -> NoiseModel:
         """The noise of the newest nights, level shifts removed; the last nights, which may be changed, are left out."""
+        if (rules, drifts) not in self._models:  # tonight is judged again as its further measurements come in
+            self._models[rules, drifts] = self._fitted(rules, drifts)
+        return self._models[rules, drifts]
+
+    @functools.cached_property
+    def _models(self) -> dict[tuple[Rules, bool], NoiseModel]:
+        return {}
+
+    def _fitted(self, rules: Rules, drifts: bool) -> NoiseModel:
         judged = max(rules.onset_nights) - 1
         last = len(self) - judged if len(self) >= KNOWN_TIMES * judged else len(self)
         first = max(last - MODEL_WINDOWS * rules.window_nights, 0)
@@ -167,7 +192,7 @@ def is_measured(point: Point) -> bool:
 
 def is_any_figure(runs: Sequence[float]) -> bool:
     """Whether any of some measurements is one that can be compared."""
-    return any(0 < value < math.inf for value in runs)
+    return bool(runs) and (0 < runs[0] < math.inf or any(0 < value < math.inf for value in runs))
 
 
 def _first(point: Point) -> Point:

@@ -13,9 +13,8 @@ import dataclasses
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from farm.decision.medians import Array, median
 
 LEAST_NIGHTS = 5  # on either side
 THRESHOLD = 5.0  # standard errors
@@ -83,14 +82,14 @@ def _step(levels: Array, weights: Array, sigma: float, start: int, at: int, end:
 def _sigma(levels: Array) -> float:
     """Standard deviation of a night, from differences of neighbouring nights, which level shifts do not widen."""
     gaps = [np.abs(levels[gap:] - levels[:-gap]) for gap in (1, 2, 3) if gap < len(levels)]
-    estimates = [MAD_TO_SIGMA * float(np.median(gap_sizes)) / math.sqrt(2) for gap_sizes in gaps]
+    estimates = [MAD_TO_SIGMA * median(gap_sizes) / math.sqrt(2) for gap_sizes in gaps]
     return max(*estimates, 1e-6) if estimates else 1e-6
 
 
 def _winsorised_locally(levels: Array, sigma: float) -> Array:
     """Clips each night to some standard deviations round the median of its neighbours, so that a spike is no shift."""
     padded = np.concatenate([levels[:1], levels[:1], levels, levels[-1:], levels[-1:]])
-    middle = np.partition(np.lib.stride_tricks.sliding_window_view(padded, 5), 2, axis=1)[:, 2]
+    middle = np.sort(np.stack([padded[at : at + len(levels)] for at in range(5)]), axis=0)[2]
     return np.clip(levels, middle - WINSOR_LIMIT * sigma, middle + WINSOR_LIMIT * sigma)
 
 

@@ -16,13 +16,11 @@ import functools
 import math
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from farm.decision.judgement import Noise
+from farm.decision.medians import Array, median
 from farm.decision.rules import Rules
-
-Array = npt.NDArray[np.float64]
 
 MAD_TO_SIGMA = 1.4826  # of a normal distribution
 LEAST_VARIANCE = 0.001**2  # no clock and no phone is steadier than a tenth of a percent
@@ -89,8 +87,8 @@ def _within(variances: Array, counts: Array) -> tuple[float, float]:
     if not is_known.any():
         return LEAST_VARIANCE, 0.0
     degrees = counts[is_known] - 1
-    median = float(np.median(variances[is_known]))
-    return max(median / _median_share(float(np.median(degrees))), LEAST_VARIANCE), float(degrees.sum())
+    middle = median(variances[is_known])
+    return max(middle / _median_share(median(degrees)), LEAST_VARIANCE), float(degrees.sum())
 
 
 @functools.cache
@@ -100,7 +98,7 @@ def _median_share(degrees: float) -> float:
 
 
 def _winsorised(levels: Array) -> Array:
-    most = WINSOR_LIMIT * max(MAD_TO_SIGMA * float(np.median(np.abs(levels))), LEAST_VARIANCE**0.5)
+    most = WINSOR_LIMIT * max(MAD_TO_SIGMA * median(np.abs(levels)), LEAST_VARIANCE**0.5)
     return np.clip(levels, -most, most)
 
 

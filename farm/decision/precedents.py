@@ -12,7 +12,8 @@ import dataclasses
 import numpy as np
 
 from farm.decision.baseline import distances
-from farm.decision.noise import MAD_TO_SIGMA, WINSOR_LIMIT, Array
+from farm.decision.medians import Array, median
+from farm.decision.noise import MAD_TO_SIGMA, WINSOR_LIMIT
 
 HALF_LIFE_NIGHTS = 15.0
 LEAST_SIGMA = 0.001
@@ -50,14 +51,14 @@ def moves(levels: Array, nights: int) -> Moves | None:
     is_known = np.isfinite(apart)
     if not is_known.any():
         return None
-    sigma = max(MAD_TO_SIGMA * float(np.median(np.abs(apart[is_known]))), LEAST_SIGMA)
+    sigma = max(MAD_TO_SIGMA * median(np.abs(apart[is_known])), LEAST_SIGMA)
     recent = _recent(singles[np.isfinite(singles)])
     return Moves(nights, apart[is_known] / (sigma * recent[: is_known.sum()]), sigma * float(recent[-1]))
 
 
 def _recent(singles: Array) -> Array:
     """For each night, and the one to come, by what factor the nights before it varied more than usual."""
-    sigma = max(MAD_TO_SIGMA * float(np.median(np.abs(singles))), LEAST_SIGMA)
+    sigma = max(MAD_TO_SIGMA * median(np.abs(singles)), LEAST_SIGMA)
     kept, square, squares = 0.5 ** (1 / HALF_LIFE_NIGHTS), 1.0, [1.0]
     for value in np.minimum((singles / sigma) ** 2, WINSOR_LIMIT**2).tolist():
         square = kept * square + (1 - kept) * value

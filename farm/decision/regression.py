@@ -65,7 +65,7 @@ def judge_timed(
     judgement = TimedTest(history, tonight, metric, rules, twin, final).judge()
     if not judgement.more and judgement.verdict not in (Verdict.NEW, Verdict.UNCHANGED):
         judgement = _with_test(_with_new_fingerprint(judgement, history, tonight), history, tonight)
-    return _with_change_points(_with_value(judgement, tonight), history)
+    return dataclasses.replace(judgement, value=tonight.value, change_points=_change_points(history))
 
 
 def compare_points(before: Point, after: Point, metric: Metric, rules: Rules = RULES) -> Judgement:
@@ -154,9 +154,9 @@ def _with_test(judgement: Judgement, history: SeriesHistory, tonight: Point) -> 
     return dataclasses.replace(judgement, p_value=shift.p_value, effect=shift.effect)
 
 
-def _with_change_points(judgement: Judgement, history: SeriesHistory) -> Judgement:
-    """Adds the level shifts of the history."""
-    change_points = tuple(
+def _change_points(history: SeriesHistory) -> tuple[ChangePoint, ...]:
+    """The level shifts of the history."""
+    return tuple(
         ChangePoint(
             history.points[step.at].run,
             history.points[step.at].time,
@@ -167,4 +167,3 @@ def _with_change_points(judgement: Judgement, history: SeriesHistory) -> Judgeme
         )
         for step in history.level_shifts
     )
-    return dataclasses.replace(judgement, change_points=change_points)

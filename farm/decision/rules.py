@@ -56,12 +56,13 @@ class Rules:
     window_nights: int = 60
     least_nights: int = 4
     smallest_ratio: Mapping[Metric, float] = dataclasses.field(
+        hash=False,
         default_factory=lambda: {
             Metric.LATENCY: 1.02,
             Metric.INIT: 1.10,
             Metric.FIRST: 1.10,
             Metric.TUNED_RATIO: 1.03,
-        }
+        },
     )
     prior_percent: float = 1.0
     prior_factor: float = 3.0

@@ -12,7 +12,9 @@ nights confirm the change:
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 
@@ -21,6 +23,7 @@ import numpy as np
 from farm.decision.evidence import Evidence
 from farm.decision.history import SeriesHistory, level_of
 from farm.decision.judgement import Judgement, OnsetTest, Verdict
+from farm.decision.noise import NoiseModel
 from farm.decision.rules import Rules
 from farm.decision.samples import logarithms
 from farm.rows.series import Metric, Point, trimmed_mean
@@ -86,23 +89,54 @@ class TimedTest:
         twin: TwinEvidence | None = None,
         final: bool = False,
     ) -> None:
-        self._nights, self._tonight, self._twin, self._rules = nights, nights.corrected(tonight), twin, rules
+        self._nights, self._measured, self._twin, self._rules = nights, tonight, twin, rules
+        self._tonight = nights.corrected(tonight)
         self._final = final
         self._is_hot_prone = tonight.passive or nights.has_spoiled or bool(tonight.spoiled)
-        self._start = nights.start(rules)
         self._confirm = rules.confirm_drifting if self._is_hot_prone else rules.confirm
         self._least_leave_one_out = rules.leave_one_out_drifting if self._is_hot_prone else rules.leave_one_out
         self._smallest = math.log(rules.smallest_ratio[metric])
 
+    def with_twin(self, twin: TwinEvidence | None) -> TimedTest:
+        """The same test when the night is over, with a twin's evidence."""
+        test = copy.copy(self)
+        test._twin, test._final = twin, True
+        return test
+
+    @functools.cached_property
+    def _start(self) -> int:
+        return self._nights.start(self._rules)
+
+    @functools.cached_property
+    def _model(self) -> NoiseModel:
+        return self._nights.model(self._rules, self._is_hot_prone)
+
+    @functools.cached_property
+    def _evidence(self) -> Evidence:
+        begin = max(self._start, len(self._nights) - self._rules.window_nights)
+        level, count = self._nights.figure(self._measured)
+        levels, counts = np.append(self._nights.levels[begin:], level), np.append(self._nights.counts[begin:], count)
+        return Evidence(levels, counts, self._model, self._rules)
+
+    @functools.cached_property
+    def looks(self) -> tuple[OnsetTest, ...]:
+        """The test of each possible onset; none while the history is too short."""
+        return tuple(self._evidence.looks()) if self._has_history else ()
+
+    @property
+    def _has_history(self) -> bool:
+        return len(self._nights) - self._start >= self._rules.least_nights
+
+    @functools.cached_property
+    def _level(self) -> float:
+        return level_of(self._tonight)
+
     def judge(self) -> Judgement:
         """The verdict, without p-value and effect."""
-        if len(self._nights) - self._start < self._rules.least_nights:
+        if not self._has_history:
             count, least = len(self._nights), self._rules.least_nights
             return Judgement(Verdict.NEW, f"{count} of the {least} nights that it takes to judge by")
-        self._model = self._nights.model(self._rules, self._is_hot_prone)
-        self._evidence = Evidence(self._nights.with_night(self._tonight), self._start, self._model, self._rules)
-        self._looks = self._evidence.looks()
-        onsets = sorted(self._looks, key=lambda onset: -onset.score)
+        onsets = sorted(self.looks, key=lambda onset: -onset.score)
         best = onsets[0]
         for onset in onsets:
             if self._is_change(onset) and (proof := self._proof(onset)) and not self._useful_measurements(onset):
@@ -134,8 +168,7 @@ class TimedTest:
             return True
         moves = nights.moves(onset.nights)
         usual, now = (
-            self._model.between + self._model.within / count
-            for count in (float(np.median(nights.counts)), len(self._tonight.runs))
+            self._model.between + self._model.within / count for count in (nights.usual_count, len(self._tonight.runs))
         )
         change = onset.change * math.sqrt(usual / now)
         return moves is not None and moves.has_precedent(
@@ -147,19 +180,15 @@ class TimedTest:
 
     def _shows_tonight(self, onset: OnsetTest) -> bool:
         """Whether tonight's figure shows at least half of the change."""
-        return self._shows(onset, level_of(self._tonight))
-
-    def _shows(self, onset: OnsetTest, figure: float) -> bool:
-        return (figure - onset.baseline) * _sign(onset.change) >= HALF * abs(onset.change)
+        return (self._level - onset.baseline) * _sign(onset.change) >= HALF * abs(onset.change)
 
     def _is_confirmed_by_twin(self, onset: OnsetTest) -> bool:
         return self._twin is not None and self._twin.shows(onset, self._rules)
 
     def _proof(self, onset: OnsetTest) -> str:
         """What confirms a change; empty when nothing does."""
-        remeasured = logarithms(self._tonight.runs[len(self._tonight.runs) - self._tonight.reruns :])
-        is_measured_again = bool(self._tonight.reruns and len(remeasured))
-        if is_measured_again and not self._is_shown_by(trimmed_mean(list(remeasured)), onset):
+        is_measured_again = self._remeasured is not None
+        if self._remeasured is not None and not self._is_shown_by(self._remeasured, onset):
             return ""
         if self._is_confirmed_by_twin(onset):
             return "confirmed by its twin"
@@ -173,9 +202,16 @@ class TimedTest:
             return f"confirmed by {self._tonight.reruns} further measurements"
         return ""
 
+    @functools.cached_property
+    def _remeasured(self) -> float | None:
+        """Level of the further measurements alone; None where none counts."""
+        first = len(self._tonight.runs) - self._tonight.reruns
+        values = logarithms(self._tonight.runs[first:])
+        return trimmed_mean(values.tolist()) if len(values) else None
+
     def _is_shown_by(self, remeasured: float, onset: OnsetTest) -> bool:
         """Whether the further measurements alone show half of the change and of tonight's, and the smallest ratio."""
-        figures = (remeasured, level_of(self._tonight))
+        figures = (remeasured, self._level)
         moved, tonight = ((figure - onset.baseline) * _sign(onset.change) for figure in figures)
         return moved >= max(HALF * abs(onset.change), HALF * tonight, self._smallest)
 
@@ -227,7 +263,7 @@ class TimedTest:
             high=math.exp(onset.change + width),
             nights=onset.nights,
             noise=self._model.noise,
-            looks=tuple(self._looks),
+            looks=self.looks,
             measured=self._percent_text(onset),
         )
 

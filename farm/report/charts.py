@@ -29,19 +29,49 @@ MOST_STATES = 2000
 def history(report: SeriesReport) -> Chart:
     """A series night by night, with its levels between the change points."""
     points = list(report.points)
+    return _of_history(
+        report,
+        points,
+        {"run": [point.run for point in points], "time": [_time(point.time) for point in points]},
+        {"state": [state_of(point) for point in points], "note": [_note(point) for point in points]},
+    )
+
+
+def packed_history(report: SeriesReport) -> Chart:
+    """The same in half of the bytes, for pages: `whole` of assets/rows.js makes the other of it.
+
+    `seconds` are those since the night before with a time; a commit is 0 where it is that of the night before; `states`
+    has a letter each night; `low` and `high` are None where they are the figures.
+    """
+    points = list(report.points)
+    commits = [commit(point.commit) for point in points]
+    remarks = {str(place): text for place, point in enumerate(points) if (text := ", ".join(_remarks(point)))}
+    degrees = [_degrees(point) for point in points]
+    chart = _of_history(
+        report,
+        points,
+        {"run": [point.run for point in points], "seconds": _steps([_second(point.time) for point in points])},
+        {
+            "states": "".join(state_of(point)[0] for point in points),
+            "commits": [commits[0], *(0 if new == old else new for old, new in pairwise(commits))] if commits else [],
+            "degrees": None if all(each is None for each in degrees) else degrees,
+            "remarks": remarks,
+        },
+    )
+    return chart | {name: None for name in ("low", "high") if chart[name] == chart["value"]}
+
+
+def _of_history(report: SeriesReport, points: Sequence[Point], nights: Chart, remarks: Chart) -> Chart:
     values = [_finite(point.value) for point in points]
-    low, high = _ends(points, values, min), _ends(points, values, max)
     return {
         "kind": "history",
         "title": report.key.metric.info.title,
         "unit": report.key.metric.info.unit,
-        "run": [point.run for point in points],
-        "time": [_time(point.time) for point in points],
+        **nights,
         "value": values,
-        "low": low,
-        "high": high,
-        "state": [state_of(point) for point in points],
-        "note": [_note(point) for point in points],
+        "low": _ends(points, values, min),
+        "high": _ends(points, values, max),
+        **remarks,
         "changes": [
             {"time": time, "text": percent(change.ratio)}
             for change in report.judgement.change_points
@@ -51,6 +81,15 @@ def history(report: SeriesReport) -> Chart:
         "levels": list(_levels(points, values, report.judgement.change_points)),
         "baseline": _finite(report.judgement.baseline),
     }
+
+
+def _steps(seconds: Sequence[int | None]) -> list[int | None]:
+    """Each less the one before it that is known."""
+    steps, last = [], 0
+    for second in seconds:
+        steps.append(None if second is None else second - last)
+        last = last if second is None else second
+    return steps
 
 
 def _ends(
@@ -83,15 +122,29 @@ def state_of(point: Point) -> str:
 
 def _note(point: Point) -> str:
     """What stands beside a point that is pointed at."""
+    degrees = _degrees(point)
     parts = [
         f"run {point.run}",
         point.commit and f"commit {commit(point.commit)}",
-        "" if point.temperature_c is None else f"{point.temperature_c:.0f} °C",
+        "" if degrees is None else f"{degrees} °C",
+        *_remarks(point),
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _degrees(point: Point) -> int | None:
+    celsius = point.temperature_c
+    return None if celsius is None or not math.isfinite(celsius) else round(celsius)
+
+
+def _remarks(point: Point) -> list[str]:
+    """What few nights have."""
+    parts = (
         f"{point.reruns} re-runs" if point.reruns else "",
         point.spoiled and f"left out: {word(point.spoiled)}",
         "" if point.status == Status.OK else f"{point.status}: {word(point.reason)}",
-    ]
-    return ", ".join(filter(None, parts))
+    )
+    return [part for part in parts if part]
 
 
 def _levels(
@@ -206,6 +259,13 @@ def _time(time: str) -> str | None:
     """A time as the axis reads it, in UTC."""
     moment = utc(time)
     return moment.strftime("%Y-%m-%dT%H:%M:%S") if moment else None
+
+
+@functools.lru_cache(maxsize=4096)
+def _second(time: str) -> int | None:
+    """The same in seconds since 1970."""
+    moment = utc(time)
+    return math.floor(moment.timestamp()) if moment else None
 
 
 def _finite(value: float | None) -> float | None:

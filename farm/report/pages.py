@@ -183,7 +183,7 @@ def _one_series(report: SeriesReport, links: Links) -> dict[str, Any]:
         "title": words.title(report.key),
         "case": report.key.case,
         "judgement": report.judgement,
-        "chart": charts.history(report),
+        "chart": charts.packed_history(report),
         "nights": night_rows(shown[::-1], report.key.metric),
         "shown_count": len(shown),
         "night_count": len(report.points),

@@ -14,7 +14,7 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from farm.report import write_reports
+from farm.report import charts, write_reports
 from tests.browser import chromium
 from tests.browser.chromium import Browser
 from tests.conftest import require
@@ -158,7 +158,7 @@ def test_every_chart_offers_its_figures_as_rows(browser: Browser, report: Path, 
     assert len(links) == count and all("CSV JSON" in text for text in links)
     tables = browser.run(
         "return [...document.querySelectorAll('.chart')].map((box) => "
-        "{ const chart = JSON.parse(document.getElementById(box.dataset.chart).textContent);"
+        "{ const chart = chartRows.whole(JSON.parse(document.getElementById(box.dataset.chart).textContent));"
         " return [chartRows.rows(chart), chartRows.csv(chartRows.rows(chart))]; })"
     )
     for rows, text in tables:
@@ -167,6 +167,15 @@ def test_every_chart_offers_its_figures_as_rows(browser: Browser, report: Path, 
         ]
     if kind == "series":
         assert len(tables[0][0]) == 30 and {"run", "time", "value", "state"} <= set(tables[0][0][0])
+
+
+def test_a_packed_history_becomes_the_whole_one(browser: Browser, report: Path) -> None:
+    browser.open(page(report, "series"))
+    usual, hostile = nights.night(30).devices[0].cases[0].series[0], nights.hostile(6).devices[0].cases[0].series[0]
+    odd = [dataclasses.replace(point, time="", temperature_c=None) for point in usual.points[:3]]
+    for series in (usual, hostile, dataclasses.replace(usual, points=[*odd, *usual.points[3:]])):
+        made = browser.run("return chartRows.whole(arguments[0])", charts.packed_history(series))
+        assert made == charts.history(series)
 
 
 def cell(value: object) -> str:

@@ -167,7 +167,7 @@
   const drawn = new Set();
 
   function draw(box, width) {
-    const data = JSON.parse(document.getElementById(box.dataset.chart).textContent);
+    const data = chartRows.whole(JSON.parse(document.getElementById(box.dataset.chart).textContent));
     const [traces, shape] = KINDS[data.kind](data, colours());
     const config = {displayModeBar: false, responsive: true, displaylogo: false, showTips: false};
     const plot = box.querySelector(".plot");

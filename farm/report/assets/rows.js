@@ -1,6 +1,22 @@
 // The figures of a chart as rows, and links that save them as CSV and JSON.
 "use strict";
 const chartRows = (() => {
+  // A page's history is packed (charts.py, packed_history): with times, states and notes again, as all else takes it.
+  function whole(chart) {
+    if (chart.states === undefined) return chart;
+    const {kind, title, unit, run, seconds, value, low, high, states, commits, degrees, remarks, ...rest} = chart;
+    const names = {g: "good", r: "rerun", s: "spoiled", f: "failed"};
+    let second = 0, commit = "";
+    const time = seconds.map((step) => (step === null ? null : new Date(1000 * (second += step)).toISOString().slice(0, 19)));
+    const note = run.map((number, i) => {
+      if (commits[i] !== 0) commit = commits[i];
+      const warm = degrees === null || degrees[i] === null ? "" : `${degrees[i]} °C`;
+      return [`run ${number}`, commit && `commit ${commit}`, warm, remarks[i]].filter(Boolean).join(", ");
+    });
+    return {kind, title, unit, run, time, value, low: low || value, high: high || value,
+      state: [...states].map((letter) => names[letter]), note, ...rest};
+  }
+
   // Groups of values become a row each value; columns of one length become a row each place.
   function rows(chart) {
     if (chart.groups) return chart.groups.flatMap((group) => group.values.map((value) => ({group: group.name, value})));
@@ -44,5 +60,5 @@ const chartRows = (() => {
       link(name, "json", "application/json", () => JSON.stringify(rows(chart), null, 1)));
   }
 
-  return {rows, csv, offer};
+  return {whole, rows, csv, offer};
 })();

@@ -104,7 +104,9 @@ def test_further_measurements_that_always_come_out_slower_prove_nothing(slower: 
     known = SeriesHistory.of(before, "one")
     assert known.order_effect == pytest.approx(np.log(slower), abs=0.015)
     tonight = with_more_blocks(night(60), 12, 10 * slower)
-    assert judge_series(before, tonight, Metric.LATENCY, final=True).verdict == Verdict.UNCHANGED
+    judgement = judge_series(before, tonight, Metric.LATENCY, final=True)
+    assert judgement.verdict == Verdict.UNCHANGED
+    assert judgement.ratio == pytest.approx(1.0, abs=0.01)  # what comes out slower is taken off once, not twice
 
 
 def test_further_measurements_like_the_first_ones_are_left_as_they_are() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 
 import pytest
@@ -27,6 +28,25 @@ def test_history_has_levels_between_change_points(device: DeviceReport) -> None:
     assert tonight / after == pytest.approx(1.098, abs=0.02)
     assert [len(chart[name]) for name in ("time", "value", "low", "high", "state", "note")] == [30] * 6
     assert chart["state"][-1] == "rerun" and "spoiled" in chart["state"]
+
+
+def test_a_packed_history_has_the_same_figures_in_half_of_the_bytes(device: DeviceReport) -> None:
+    each = device.cases[0].series[0]
+    whole, packed = charts.history(each), charts.packed_history(each)
+    assert {name: packed[name] for name in ("run", "value", "changes", "levels")} == {
+        name: whole[name] for name in ("run", "value", "changes", "levels")
+    }
+    assert packed["states"] == "".join(state[0] for state in whole["state"])
+    assert len(json.dumps(packed)) < 0.6 * len(json.dumps(whole))
+
+
+def test_nights_without_a_time_leave_the_steps_of_the_others_alone(device: DeviceReport) -> None:
+    each = device.cases[0].series[0]
+    points = [
+        dataclasses.replace(point, time="" if place == 1 else point.time) for place, point in enumerate(each.points)
+    ]
+    first, unknown, both, next_one = charts.packed_history(dataclasses.replace(each, points=points))["seconds"][:4]
+    assert first > 1e9 and unknown is None and both == 2 * next_one == 2 * 86400
 
 
 def test_swaps_of_hardware_and_of_drivers() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import html.parser
 import json
+import os
 import re
+import threading
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,7 +16,7 @@ import pytest
 
 from farm.decision.judgement import Verdict
 from farm.nightly.night import Night
-from farm.report import ReportFormat, write_reports
+from farm.report import ReportFormat, pages, write_reports
 from farm.report.junit import junit
 from farm.report.merge_request import merge_request
 from farm.report.operator_trace import most_changed, operator_trace, slowest
@@ -197,3 +199,15 @@ def test_script_json_cannot_end_its_element() -> None:
     text = str(script_json(value))
     assert not set(text) & set("<>&")
     assert json.loads(text) == value
+
+
+def test_any_number_of_processes_writes_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    night = nights.many(40, 10)
+    monkeypatch.setattr(pages, "MANY_SERIES", 1)
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    written = []
+    for cores in ({0}, {0, 1}, {0, 1, 2}):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda process, cores=cores: cores)
+        files = write_reports(night, tmp_path / str(len(cores))).files
+        written.append({path.name: path.read_bytes() for path in files})
+    assert written[0] == written[1] == written[2] and len(written[0]) > 40
