@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # distributed and onnx take a second to import
     from farm.cluster.client import ClusterSession
     from farm.cluster.sent_jobs import Works
     from farm.jobs.bisect.job import Compare
+    from farm.jobs.nightly.matrix import Places
+    from farm.jobs.nightly.run import NightJob
 
 RowType = TypeVar("RowType", bound=Row)
 
@@ -35,6 +37,7 @@ PURPOSE = "work on many hosts (--cluster)"
 NOT_SENT = frozenset(
     {"a", "as_json", "b", "certificates", "cluster", "device", "every", "fail_fast", "model_file", "model_files"}
     | {"one_per_soc", "priority", "retries", "shared", "soc", "spread", "store", "tag", "trace"}
+    | {"dry_run", "nightly_file", "output", "resume"}
 )
 OUTPUTS = "output_dir"
 NAMED_FILES = "inputs"  # [NAME=]FILE
@@ -54,6 +57,9 @@ class RemoteJob(Generic[RowType]):
 class JobPlace(Protocol):
     """Where units are found and jobs run."""
 
+    def candidates(self) -> list[SelectableUnit]:
+        """All units, each once."""
+
     def units_for(self, source: Deployment | None, choice: Selection) -> list[Unit]:
         """See lookup.units_for; without a deployment file those that the user names, else all."""
 
@@ -67,6 +73,11 @@ class JobPlace(Protocol):
     ) -> Iterator[RowType]:
         """The rows of a job: `job` makes them here, `remote` says how others make them."""
 
+    def nights(
+        self, places: Places, fleet: FleetOptions, progress: ProgressView, say: Callable[[str], None]
+    ) -> NightJob:
+        """Measures a nightly run on these units."""
+
     @property
     def compare(self) -> Compare | None:
         """Compares two sides on units of other hosts; None: this process does."""
@@ -75,6 +86,10 @@ class JobPlace(Protocol):
 class ThisHost:
     """The units of devices.yml, and those that are plugged in."""
 
+    def candidates(self) -> list[SelectableUnit]:
+        """See lookup.candidates."""
+        return lookup.candidates()
+
     def units_for(self, source: Deployment | None, choice: Selection) -> list[Unit]:
         """See lookup.units_for."""
         return lookup.units_for(source, choice) if source else lookup.chosen_units(choice)
@@ -82,6 +97,12 @@ class ThisHost:
     def rows(self, job: Callable[[], Iterator[RowType]], *_: Any) -> Iterator[RowType]:
         """Those that the job makes."""
         return job()
+
+    def nights(self, places: Places, fleet: FleetOptions, progress: ProgressView, *_: Any) -> NightJob:
+        """This process measures."""
+        from farm.jobs.nightly.matrix import nightly_job
+
+        return functools.partial(nightly_job, places, fleet=fleet, progress=progress)
 
     @property
     def compare(self) -> None:
@@ -95,15 +116,19 @@ class AllHosts:
 
     cluster: ClusterSession
 
-    def units_for(self, source: Deployment | None, choice: Selection) -> list[Unit]:
-        """Those that the user names, else those that the deployment file is for; each once."""
+    def candidates(self) -> list[SelectableUnit]:
+        """Those of all hosts; hosts that do not answer are told."""
         there: dict[str, SelectableUnit] = {}
         for host in self.cluster.reports():
             if host.error:
                 click.echo(f"{host.name}: {host.error}", err=True)
             for report in host.units:
                 there.setdefault(report.unit.name, SelectableUnit(report.unit, report.state))
-        units = list(there.values())
+        return list(there.values())
+
+    def units_for(self, source: Deployment | None, choice: Selection) -> list[Unit]:
+        """Those that the user names, else those that the deployment file is for."""
+        units = self.candidates()
         return lookup.units_among(units, source, choice) if source else select(units, choice)
 
     def rows(
@@ -122,6 +147,15 @@ class AllHosts:
         given = (remote.row_type, name, options, sent_arguments(files))
         command = SentCommand(*given, remote.output_folder, remote.receive, remote.adapted)
         yield from remote_rows(self.cluster, command, remote.works, units, fleet, progress)
+
+    def nights(
+        self, places: Places, fleet: FleetOptions, progress: ProgressView, say: Callable[[str], None]
+    ) -> NightJob:
+        """Has hosts measure."""
+        from farm.cluster.remote_nights import remote_nights
+
+        _, options, _ = sent_command(click.get_current_context())
+        return functools.partial(remote_nights, self.cluster, options, places, fleet, progress, say)
 
     @property
     def compare(self) -> Compare:

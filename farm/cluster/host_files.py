@@ -28,7 +28,10 @@ from runtime.errors import ConfigError, FarmError
 
 FOLDER = Path("build/cluster")
 SHARED = ("build/cache", "build/health", "build/targets", "build/toolchain", "build/units")
-LEFT = ("build/*/opencl/*/*", "build/*/cpu/*/*.json", "build/tuning/*.jsonl")
+LEFT = (  # what a job may leave for who asked for it: artifacts, journals, bundles of a night
+    *("build/*/opencl/*/*", "build/*/cpu/*/*.json", "build/tuning/*.jsonl"),
+    *("build/night.bundles/blobs/*", "build/night.bundles/manifests/*/*.json"),
+)
 PROBE_BYTES = 8 * 2**20
 PARTS = ("jobs", "objects", "parts")
 DAY_S = 86_400.0
@@ -101,7 +104,7 @@ class HostFiles:
         return folder
 
     def left(self, folder: Path, files: Mapping[str, str]) -> dict[str, str]:
-        """Artifacts and journals in a job's folder that it made, or that are no longer as they were sent; kept here.
+        """Files of LEFT in a job's folder that it made, or that are no longer as they were sent; kept here.
 
         Of a folder whose manifest has changed all files count: what it tells of may be as it was.
         """

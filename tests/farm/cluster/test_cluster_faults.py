@@ -234,7 +234,7 @@ def wait_on(place: ClusterSession, unit: str, until: str) -> str:
     """Has a unit wait so many seconds, or until there is a file; its name on its host."""
     options = Unit(unit, "adb", "sdm845", "", ("arm64-v8a",)), FLEET, UnitProgress(unit, SILENT), Interruption()
     with ClusterExecutor(place).open(*options) as opened:
-        document = opened.run("tiny", RemoteCommand(("wait", until), JobFiles({}, {})))
+        document = opened.run("tiny", lambda: RemoteCommand(("wait", until), JobFiles({}, {})))
     return str(document["unit"])
 
 
