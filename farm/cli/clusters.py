@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -26,8 +26,11 @@ if TYPE_CHECKING:  # distributed and onnx take a second to import
     from farm.cluster.client import ClusterSession
     from farm.cluster.sent_jobs import Works
     from farm.jobs.bisect.job import Compare
+    from farm.jobs.compare.builds import CompareOptions
+    from farm.jobs.compare.contender import Contender
     from farm.jobs.nightly.matrix import Places
     from farm.jobs.nightly.run import NightJob
+    from farm.rows.compare import CompareRow
 
 RowType = TypeVar("RowType", bound=Row)
 
@@ -160,9 +163,24 @@ class AllHosts:
     @property
     def compare(self) -> Compare:
         """Has hosts compare."""
-        from farm.cluster.remote_compare import remote_compare
+        return self._compared
 
-        return functools.partial(remote_compare, self.cluster)
+    def _compared(
+        self,
+        both: tuple[Contender, Contender],
+        units: Sequence[Unit],
+        options: CompareOptions,
+        fleet: FleetOptions,
+        progress: ProgressView,
+    ) -> Iterator[CompareRow]:
+        """Comparisons that another command asks for: `farm bisect` makes one for each commit."""
+        from farm.cluster import sent_sides
+        from farm.cluster.remote_rows import SentCommand, remote_rows
+        from farm.rows import compare
+
+        words, _ = sent_options(_command("compare"), {**vars(options), **vars(fleet), **options.execution.given})
+        sent = SentCommand(compare.CompareRow, "compare", words, {}, adapted=sent_sides.adapted(both))
+        yield from remote_rows(self.cluster, sent, sent_sides.works(both, options), units, fleet, progress)
 
 
 @contextlib.contextmanager
@@ -188,17 +206,35 @@ def joined(choice: ClusterChoice) -> Iterator[ClusterSession]:
 
 
 def sent_command(context: click.Context) -> tuple[str, tuple[str, ...], list[tuple[str, Path]]]:
-    """The command that was called, its options for a host, and the files and folders that these name.
+    """The command that was called, its options for a host, and the files and folders that these name."""
+    given = {
+        name: value
+        for name, value in context.params.items()
+        if context.get_parameter_source(name) != ParameterSource.DEFAULT
+    }
+    return context.info_name or "", *sent_options(context.command, given)
+
+
+def _command(name: str) -> click.Command:
+    """Another command of farm than the one that was called."""
+    context = click.get_current_context().find_root()
+    assert isinstance(context.command, click.Group)
+    found = context.command.get_command(context, name)
+    assert found
+    return found
+
+
+def sent_options(command: click.Command, values: Mapping[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, Path]]]:
+    """The options of a command for a host, of values by their parameters' names, and the files that these name.
 
     A host retries nothing by itself: where a job is done again is decided here.
     """
     options: list[str] = ["--retries", "0"]
     files: list[tuple[str, Path]] = []
-    for parameter in context.command.params:
-        is_given = context.get_parameter_source(parameter.name or "") != ParameterSource.DEFAULT
-        if is_given and parameter.name in context.params and parameter.name not in NOT_SENT:
-            options += _sent_option(parameter, context.params[parameter.name], files)
-    return context.info_name or "", tuple(options), files
+    for parameter in command.params:
+        if parameter.name not in NOT_SENT and (value := values.get(parameter.name or "")) is not None:
+            options += _sent_option(parameter, value, files)
+    return tuple(options), files
 
 
 def _sent_option(parameter: click.Parameter, value: Any, files: list[tuple[str, Path]]) -> list[str]:
