@@ -18,6 +18,7 @@ Arguments that several functions take:
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import secrets
@@ -44,6 +45,7 @@ from farm.jobs.inspect import inspect_for_file, inspect_job, inspect_plan_file
 from farm.jobs.loading import LoadOptions
 from farm.jobs.models.operators import needed_features
 from farm.jobs.nightly import run as nightly_run
+from farm.jobs.nightly.matrix import nightly_job
 from farm.jobs.nightly.places import places_of
 from farm.jobs.nightly.stored_night import load_night
 from farm.jobs.opbench import OpbenchOptions, opbench_job
@@ -373,7 +375,8 @@ def nightly(
             if resume
             else nightly_run.begin(opened, nightly_file, "farm.nightly()", working_commit())
         )
-        return nightly_run.measure(opened, begun, nightly_file, places, fleet, LOG.info)
+        job = functools.partial(nightly_job, places, fleet=fleet)
+        return nightly_run.measure(opened, begun, nightly_file, job, fleet.retries, LOG.info)
 
 
 def report(

@@ -1,10 +1,11 @@
 """A folder in which all who tune one SoC, in whatever process and on whatever host, follow each other's trials.
 
-    <soc>.<host>-<id>.jsonl      a journal to which the tuners of one host append
-    others/<...>.jsonl           copies of other hosts' journals, where hosts do not share the folder itself
+    <soc>.<host>-<boot>-<id>.jsonl     a journal to which the tuners of one host append until it is started anew
+    others/<...>.jsonl                 copies of other hosts' journals, where hosts do not share the folder itself
 
 Files are only ever appended to, a whole line at once, and synced line by line; a host writes none but its own, so that
-no lock is needed and a folder on a network file system does. A last line that is not complete yet is read later; one
+no lock is needed and a folder on a network file system does. Hosts may have one name (cloned images, containers): what
+tells them apart is the id that Linux draws when it starts. A last line that is not complete yet is read later; one
 that a killed process left incomplete is ended by the next writer, and passed over.
 """
 
@@ -23,6 +24,7 @@ from runtime.errors import ConfigError
 
 POLL_S = 0.2
 COPIES = "others"
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class SharedJournal:
@@ -74,15 +76,23 @@ class SharedJournal:
     def _opened(self) -> BinaryIO:
         """This host's file; a new one where it has none, whose name no other host will ever use."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        host = socket.gethostname().partition(".")[0] or "host"
-        known = sorted(self._folder.glob(f"{self._soc}.{host}-*.jsonl"))
-        path = known[0] if known else self._folder / f"{self._soc}.{host}-{secrets.token_hex(4)}.jsonl"
+        own = f"{self._soc}.{socket.gethostname().partition('.')[0] or 'host'}-{host_id()}"
+        known = sorted(self._folder.glob(f"{own}-*.jsonl"))
+        path = known[0] if known else self._folder / f"{own}-{secrets.token_hex(4)}.jsonl"
         file = path.open("ab", buffering=0)
         if not (content := path.read_bytes()):
             file.write(self._header + b"\n")
         elif not content.endswith(b"\n"):
             file.write(b"\n")
         return file
+
+
+def host_id() -> str:
+    """Tells this host from all others until it is started anew; where no system says it, this call from all others."""
+    try:
+        return BOOT_ID.read_text()[:8]
+    except OSError:
+        return secrets.token_hex(4)
 
 
 def complete_lines(path: Path, offset: int, limit: int = -1) -> bytes:

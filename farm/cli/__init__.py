@@ -42,6 +42,7 @@ COMMANDS = {
     "operators": "farm.cli.commands.operators",
     "tune": "farm.cli.commands.tune",
     "nightly": "farm.cli.commands.nightly",
+    "unit-night": "farm.cli.commands.unit_night",
     "compare": "farm.cli.commands.compare",
     "bisect": "farm.cli.commands.bisect",
     "baseline": "farm.cli.commands.baseline",

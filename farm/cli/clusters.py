@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -26,6 +26,11 @@ if TYPE_CHECKING:  # distributed and onnx take a second to import
     from farm.cluster.client import ClusterSession
     from farm.cluster.sent_jobs import Works
     from farm.jobs.bisect.job import Compare
+    from farm.jobs.compare.builds import CompareOptions
+    from farm.jobs.compare.contender import Contender
+    from farm.jobs.nightly.matrix import Places
+    from farm.jobs.nightly.run import NightJob
+    from farm.rows.compare import CompareRow
 
 RowType = TypeVar("RowType", bound=Row)
 
@@ -35,6 +40,7 @@ PURPOSE = "work on many hosts (--cluster)"
 NOT_SENT = frozenset(
     {"a", "as_json", "b", "certificates", "cluster", "device", "every", "fail_fast", "model_file", "model_files"}
     | {"one_per_soc", "priority", "retries", "shared", "soc", "spread", "store", "tag", "trace"}
+    | {"dry_run", "nightly_file", "output", "resume"}
 )
 OUTPUTS = "output_dir"
 NAMED_FILES = "inputs"  # [NAME=]FILE
@@ -54,6 +60,9 @@ class RemoteJob(Generic[RowType]):
 class JobPlace(Protocol):
     """Where units are found and jobs run."""
 
+    def candidates(self) -> list[SelectableUnit]:
+        """All units, each once."""
+
     def units_for(self, source: Deployment | None, choice: Selection) -> list[Unit]:
         """See lookup.units_for; without a deployment file those that the user names, else all."""
 
@@ -67,6 +76,11 @@ class JobPlace(Protocol):
     ) -> Iterator[RowType]:
         """The rows of a job: `job` makes them here, `remote` says how others make them."""
 
+    def nights(
+        self, places: Places, fleet: FleetOptions, progress: ProgressView, say: Callable[[str], None]
+    ) -> NightJob:
+        """Measures a nightly run on these units."""
+
     @property
     def compare(self) -> Compare | None:
         """Compares two sides on units of other hosts; None: this process does."""
@@ -75,6 +89,10 @@ class JobPlace(Protocol):
 class ThisHost:
     """The units of devices.yml, and those that are plugged in."""
 
+    def candidates(self) -> list[SelectableUnit]:
+        """See lookup.candidates."""
+        return lookup.candidates()
+
     def units_for(self, source: Deployment | None, choice: Selection) -> list[Unit]:
         """See lookup.units_for."""
         return lookup.units_for(source, choice) if source else lookup.chosen_units(choice)
@@ -82,6 +100,12 @@ class ThisHost:
     def rows(self, job: Callable[[], Iterator[RowType]], *_: Any) -> Iterator[RowType]:
         """Those that the job makes."""
         return job()
+
+    def nights(self, places: Places, fleet: FleetOptions, progress: ProgressView, *_: Any) -> NightJob:
+        """This process measures."""
+        from farm.jobs.nightly.matrix import nightly_job
+
+        return functools.partial(nightly_job, places, fleet=fleet, progress=progress)
 
     @property
     def compare(self) -> None:
@@ -95,15 +119,19 @@ class AllHosts:
 
     cluster: ClusterSession
 
-    def units_for(self, source: Deployment | None, choice: Selection) -> list[Unit]:
-        """Those that the user names, else those that the deployment file is for; each once."""
+    def candidates(self) -> list[SelectableUnit]:
+        """Those of all hosts; hosts that do not answer are told."""
         there: dict[str, SelectableUnit] = {}
         for host in self.cluster.reports():
             if host.error:
                 click.echo(f"{host.name}: {host.error}", err=True)
             for report in host.units:
                 there.setdefault(report.unit.name, SelectableUnit(report.unit, report.state))
-        units = list(there.values())
+        return list(there.values())
+
+    def units_for(self, source: Deployment | None, choice: Selection) -> list[Unit]:
+        """Those that the user names, else those that the deployment file is for."""
+        units = self.candidates()
         return lookup.units_among(units, source, choice) if source else select(units, choice)
 
     def rows(
@@ -123,12 +151,36 @@ class AllHosts:
         command = SentCommand(*given, remote.output_folder, remote.receive, remote.adapted)
         yield from remote_rows(self.cluster, command, remote.works, units, fleet, progress)
 
+    def nights(
+        self, places: Places, fleet: FleetOptions, progress: ProgressView, say: Callable[[str], None]
+    ) -> NightJob:
+        """Has hosts measure."""
+        from farm.cluster.remote_nights import remote_nights
+
+        _, options, _ = sent_command(click.get_current_context())
+        return functools.partial(remote_nights, self.cluster, options, places, fleet, progress, say)
+
     @property
     def compare(self) -> Compare:
         """Has hosts compare."""
-        from farm.cluster.remote_compare import remote_compare
+        return self._compared
 
-        return functools.partial(remote_compare, self.cluster)
+    def _compared(
+        self,
+        both: tuple[Contender, Contender],
+        units: Sequence[Unit],
+        options: CompareOptions,
+        fleet: FleetOptions,
+        progress: ProgressView,
+    ) -> Iterator[CompareRow]:
+        """Comparisons that another command asks for: `farm bisect` makes one for each commit."""
+        from farm.cluster import sent_sides
+        from farm.cluster.remote_rows import SentCommand, remote_rows
+        from farm.rows import compare
+
+        words, _ = sent_options(_command("compare"), {**vars(options), **vars(fleet), **options.execution.given})
+        sent = SentCommand(compare.CompareRow, "compare", words, {}, adapted=sent_sides.adapted(both))
+        yield from remote_rows(self.cluster, sent, sent_sides.works(both, options), units, fleet, progress)
 
 
 @contextlib.contextmanager
@@ -154,17 +206,35 @@ def joined(choice: ClusterChoice) -> Iterator[ClusterSession]:
 
 
 def sent_command(context: click.Context) -> tuple[str, tuple[str, ...], list[tuple[str, Path]]]:
-    """The command that was called, its options for a host, and the files and folders that these name.
+    """The command that was called, its options for a host, and the files and folders that these name."""
+    given = {
+        name: value
+        for name, value in context.params.items()
+        if context.get_parameter_source(name) != ParameterSource.DEFAULT
+    }
+    return context.info_name or "", *sent_options(context.command, given)
+
+
+def _command(name: str) -> click.Command:
+    """Another command of farm than the one that was called."""
+    context = click.get_current_context().find_root()
+    assert isinstance(context.command, click.Group)
+    found = context.command.get_command(context, name)
+    assert found
+    return found
+
+
+def sent_options(command: click.Command, values: Mapping[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, Path]]]:
+    """The options of a command for a host, of values by their parameters' names, and the files that these name.
 
     A host retries nothing by itself: where a job is done again is decided here.
     """
     options: list[str] = ["--retries", "0"]
     files: list[tuple[str, Path]] = []
-    for parameter in context.command.params:
-        is_given = context.get_parameter_source(parameter.name or "") != ParameterSource.DEFAULT
-        if is_given and parameter.name in context.params and parameter.name not in NOT_SENT:
-            options += _sent_option(parameter, context.params[parameter.name], files)
-    return context.info_name or "", tuple(options), files
+    for parameter in command.params:
+        if parameter.name not in NOT_SENT and (value := values.get(parameter.name or "")) is not None:
+            options += _sent_option(parameter, value, files)
+    return tuple(options), files
 
 
 def _sent_option(parameter: click.Parameter, value: Any, files: list[tuple[str, Path]]) -> list[str]:

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from farm.cli import FAILED
-from farm.cli.clusters import joined
+from farm.cli import FAILED, cluster_hosts
 from farm.cli.envelope import CommandResult, Document
-from farm.cluster.address import ClusterChoice
+from farm.lease.lease import owner_name
 from farm.tables import table
 from farm.tables.table import Table
 from runtime.errors import ConfigError, JobError
 
 if TYPE_CHECKING:
-    from farm.cluster.client import ClusterSession
+    from farm.cluster.hosts import Hosts
     from farm.cluster.queue import JobReport
 
 POLL_S = 0.3
@@ -32,8 +31,8 @@ TASK_COLUMNS = ("Unit", "Model", "State")
 
 def list_jobs(cluster: str | None, certificates: Path | None, as_json: bool) -> CommandResult:
     """`farm jobs list`."""
-    with _joined(cluster, certificates) as session:
-        found = session.jobs()
+    with _connected(cluster, certificates) as hosts:
+        found = hosts.jobs()
     if as_json:
         return Document(members={"jobs": [_members(report) for report in found]})
     table.show([Table("", JOB_COLUMNS, [_cells(report) for report in found], frozenset(JOB_COLUMNS[:5]))])
@@ -42,8 +41,8 @@ def list_jobs(cluster: str | None, certificates: Path | None, as_json: bool) -> 
 
 def show(job: str, cluster: str | None, certificates: Path | None, as_json: bool) -> CommandResult:
     """`farm jobs show`."""
-    with _joined(cluster, certificates) as session:
-        report = _named(session, job)
+    with _connected(cluster, certificates) as hosts:
+        report = _named(hosts, job)
     if as_json:
         return Document(members={"job": _members(report)})
     rows = [(task.unit, task.work, task.state) for task in report.tasks]
@@ -53,10 +52,10 @@ def show(job: str, cluster: str | None, certificates: Path | None, as_json: bool
 
 def cancel(job: str, cluster: str | None, certificates: Path | None, as_json: bool) -> CommandResult:
     """`farm jobs cancel`; ends when the job has."""
-    with _joined(cluster, certificates) as session:
-        report = _named(session, job)
-        session.cancel(job)
-        if not _ended(session, job, CANCEL_S):
+    with _connected(cluster, certificates) as hosts:
+        report = _named(hosts, job)
+        hosts.cancel(job, owner_name())
+        if not _ended(hosts, job, CANCEL_S):
             raise JobError(f"{job}: was told to end, and has not within {CANCEL_S:g} s")
     return _told(report, "cancelled", as_json)
 
@@ -65,32 +64,32 @@ def wait(
     job: str, timeout_s: float | None, cluster: str | None, certificates: Path | None, as_json: bool
 ) -> CommandResult:
     """`farm jobs wait`; exit status 1 where the job has not ended in time."""
-    with _joined(cluster, certificates) as session:
-        report = _named(session, job)
-        ended = _ended(session, job, timeout_s)
+    with _connected(cluster, certificates) as hosts:
+        report = _named(hosts, job)
+        ended = _ended(hosts, job, timeout_s)
     return _told(report, "ended" if ended else "not ended", as_json, 0 if ended else FAILED)
 
 
 @contextlib.contextmanager
-def _joined(cluster: str | None, certificates: Path | None) -> Iterator[ClusterSession]:
+def _connected(cluster: str | None, certificates: Path | None) -> Iterator[Hosts]:
     if not cluster:
         raise ConfigError("which cluster? name it with --cluster tls://HOST:PORT, or set FARM_CLUSTER")
-    with joined(ClusterChoice(cluster, certificates)) as session:
-        yield session
+    with cluster_hosts.connected(cluster, certificates) as hosts:
+        yield hosts
 
 
-def _named(cluster: ClusterSession, job: str) -> JobReport:
+def _named(hosts: Hosts, job: str) -> JobReport:
     from farm.cluster.queue import named_job
 
-    return named_job(cluster.jobs(), job)
+    return named_job(hosts.jobs(), job)
 
 
-def _ended(cluster: ClusterSession, job: str, timeout_s: float | None) -> bool:
+def _ended(hosts: Hosts, job: str, timeout_s: float | None) -> bool:
     """Waits until a job has left the queue; False where it has not in time."""
     from farm.cluster.queue import find_job
 
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
-    while find_job(cluster.jobs(), job):
+    while find_job(hosts.jobs(), job):
         if deadline_s is not None and time.monotonic() > deadline_s:
             return False
         time.sleep(POLL_S)

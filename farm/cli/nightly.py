@@ -24,7 +24,7 @@ from farm.report.write import write_reports
 from farm.store import Store
 from farm.tables import table
 from farm.tables.nightly import night_tables, plan_table
-from runtime.errors import ConfigError, FarmError
+from runtime.errors import FarmError
 
 REPORTS = Path("reports")
 
@@ -41,18 +41,17 @@ def nightly(
     as_json: bool,
 ) -> CommandResult:
     """`farm nightly`; returns the exit status."""
-    if cluster:
-        raise ConfigError(clusters.NOT_CARRIED.format("`farm nightly`"))
     nightly = configuration.load(nightly_file)
-    places = places_of(nightly, trust_models)
-    with Store.open(store, tell=store_options.tell) as opened:
+    with clusters.place_of(cluster) as place, Store.open(store, tell=store_options.tell) as opened:
+        places = places_of(nightly, trust_models, place.candidates)
         if dry_run:
             return _show_plan(nightly, places, opened, as_json)
         run = nightly_run.resume(opened, nightly) if resume else _begun(opened, nightly)
         how_to_go_on = f"interrupted; `farm nightly {nightly_file} --resume` goes on from here"
         try:
             with view.shown(interrupted=how_to_go_on) as progress:
-                night = nightly_run.measure(opened, run, nightly, places, fleet, store_options.tell, progress)
+                job = place.nights(places, fleet, progress, store_options.tell)
+                night = nightly_run.measure(opened, run, nightly, job, fleet.retries, store_options.tell)
         except KeyboardInterrupt:
             return options.interrupted(how_to_go_on, as_json)
     return _finish(nightly, night, output or REPORTS / nightly.title, as_json)

@@ -17,7 +17,7 @@ from distributed.client import ClosedClientError, FutureCancelledError
 from farm import atomic_file
 from farm.cluster import connection, host_tasks, queue
 from farm.cluster.address import ClusterAddress
-from farm.cluster.queue import JobName, JobReport
+from farm.cluster.queue import JobName
 from farm.config.inventory import Unit
 from farm.units.survey import UnitReport
 from runtime.errors import DeviceLostError, FarmError
@@ -109,15 +109,18 @@ class ClusterSession:
         """
         asked = {"unit": unit, "arguments": list(arguments), "files": dict(files), "leaves": leaves}
         request = {"job": self.job.id, **asked}
-        return self._submit(
-            host_tasks.perform,
-            json.dumps(request),
-            key=queue.task_key(self.job.id, unit, work),
-            resources={f"unit:{unit}": 1, f"at:{host}": 1},
-            priority=queue.PRIORITIES[self.job.priority],
-            retries=0,
-            pure=False,
-        )
+        try:
+            return self._client.submit(
+                host_tasks.perform,
+                json.dumps(request),
+                key=queue.task_key(self.job.id, unit, work),
+                resources={f"unit:{unit}": 1, f"at:{host}": 1},
+                priority=queue.PRIORITIES[self.job.priority],
+                retries=0,
+                pure=False,
+            )
+        except SCHEDULER_LOST:
+            raise self.scheduler_lost() from None
 
     def scheduler_lost(self) -> SchedulerLostError:
         """Has the scheduler waited for, and no unit offered until it is back; the error that says so."""
@@ -157,15 +160,6 @@ class ClusterSession:
                 file.write(part)
                 offset += len(part)
 
-    def jobs(self) -> list[JobReport]:
-        """All jobs of the cluster, without this one."""
-        found = queue.parse_jobs(self._client.run_on_scheduler(queue.jobs_on_scheduler))
-        return [report for report in found if report.name.id != self.job.id]
-
-    def cancel(self, job: str) -> None:
-        """Asks the client of a job to end it."""
-        self._client.log_event(job, {"event": queue.CANCEL, "by": self.job.user})
-
     def _send(self, host: str, digest: str, path: Path) -> None:
         upload = secrets.token_hex(8)
         with path.open("rb") as file:
@@ -182,14 +176,8 @@ class ClusterSession:
             return self._uploads.setdefault(f"{host} {digest}", threading.Lock())
 
     def _on_host(self, host: str, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        key = queue.task_key(self.job.id, "", function.__name__)
-        return self._submit(
-            function, *arguments, key=key, resources={f"host:{host}": 1}, priority=max(queue.PRIORITIES.values()) + 1
-        )
-
-    def _submit(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Future[Any]:
         try:
-            return self._client.submit(function, *arguments, **options)
+            return connection.ask_host(self._client, self.job.id, host, function, *arguments)
         except SCHEDULER_LOST:
             raise self.scheduler_lost() from None
 

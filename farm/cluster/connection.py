@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import dask
-from distributed import Client, Security
+from distributed import Client, Future, Security
 
 import farm
-from farm.cluster import certificates
+from farm.cluster import certificates, queue
 from farm.cluster.address import ClusterAddress
 from runtime.errors import ConfigError, JobError
 
@@ -65,6 +66,12 @@ def connect_client(address: ClusterAddress, folder: Path | None, name: str) -> C
         client.close()
         raise
     return client
+
+
+def ask_host(client: Client, asker: str, host: str, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    """Has a host do something beside its jobs, before all that waits; `asker` is a job, or who else asks."""
+    key, where = queue.task_key(asker, "", function.__name__), {f"host:{host}": 1}
+    return client.submit(function, *arguments, key=key, resources=where, priority=queue.BEFORE_JOBS, pure=False)
 
 
 def unanswered(address: ClusterAddress, error: BaseException) -> str:

@@ -29,6 +29,10 @@ from runtime.errors import ConfigError, FarmError
 
 FOLDER = Path("build/cluster")
 SHARED = ("build/cache", "build/health", "build/targets", "build/toolchain", "build/units")
+LEFT = (  # what a job may leave for who asked for it: artifacts, journals, bundles of a night
+    *TUNING_RESULTS,
+    *("build/night.bundles/blobs/*", "build/night.bundles/manifests/*/*.json"),
+)
 PROBE_BYTES = 8 * 2**20
 PARTS = ("jobs", "objects", "parts")
 DAY_S = 86_400.0
@@ -101,11 +105,11 @@ class HostFiles:
         return folder
 
     def left(self, folder: Path, files: Mapping[str, str]) -> dict[str, str]:
-        """Artifacts and journals in a job's folder that it made, or that are no longer as they were sent; kept here.
+        """Files of LEFT in a job's folder that it made, or that are no longer as they were sent; kept here.
 
         Of a folder whose manifest has changed all files count: what it tells of may be as it was.
         """
-        found = sorted({path for pattern in TUNING_RESULTS for path in folder.glob(pattern) if path.is_file()})
+        found = sorted({path for pattern in LEFT for path in folder.glob(pattern) if path.is_file()})
         kept = {str(path.relative_to(folder)): self.keep(path) for path in found if not path.name.startswith(".")}
         changed = {name for name, digest in kept.items() if files.get(name) != digest}
         whole = {str(Path(name).parent) for name in changed if Path(name).name == MANIFEST_NAME}

@@ -20,7 +20,6 @@ from farm.units.health import CheckResult
 from runtime.errors import FarmError, JobError, NoUnitError
 
 LOOK_S = 45.0  # units have 20 s to answer their host
-PRIORITY = max(queue.PRIORITIES.values()) + 1
 NAME = "farm hosts"  # as a client: it is no job
 NO_ANSWER = (*SCHEDULER_LOST, *UNANSWERED, RuntimeError)  # what Dask raises where the scheduler has gone
 
@@ -90,9 +89,7 @@ class Hosts:
         self._client.log_event(job, {"event": queue.CANCEL, "by": person})
 
     def _ask(self, host: str, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        key = queue.task_key(NAME, "", function.__name__)
-        where = {f"host:{host}": 1}
-        return self._client.submit(function, host, *arguments, key=key, resources=where, priority=PRIORITY, pure=False)
+        return connection.ask_host(self._client, NAME, host, function, host, *arguments)
 
     def _change(self, host: str, unit: str, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
         place = host or self._host_of(unit)

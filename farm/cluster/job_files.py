@@ -28,7 +28,7 @@ ARTIFACTS = ("opencl", "cpu")
 
 @dataclasses.dataclass(frozen=True)
 class JobFiles:
-    """Files of a job: path in its folder -> hash, and where each is here."""
+    """Files of a job: path in its folder -> hash, and where the file of each hash is here."""
 
     hashes: Mapping[str, str]
     sources: Mapping[str, Path]
@@ -38,6 +38,10 @@ class JobFiles:
         """Those of paths in the job's folder."""
         hashes = {name: fetch.sha256_of(path) for name, path in files.items()}
         return cls(hashes, {hashes[name]: path for name, path in files.items()})
+
+    def united(self, other: JobFiles) -> JobFiles:
+        """These and others."""
+        return JobFiles({**self.hashes, **other.hashes}, {**self.sources, **other.sources})
 
 
 def files_of_models(deployment: Deployment, models: Sequence[str], scratch: Path, place: str = "") -> dict[str, Path]:

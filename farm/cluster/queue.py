@@ -20,6 +20,7 @@ from farm.lease.lease import owner_name
 from runtime.errors import ConfigError
 
 PRIORITIES = {"interactive": 10, "nightly": 0}  # what waits first is done first, among those of one number
+BEFORE_JOBS = max(PRIORITIES.values()) + 1
 DEFAULT_PRIORITY = "interactive"
 PREFIX = "farm."
 CANCEL = "cancel"

@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from farm.cluster.client import ClusterSession, JobCancelled
+from farm.cluster.client import ClusterSession
 from farm.cluster.job_files import JobFiles, job_scratch
-from farm.cluster.remote_units import ClusterExecutor, ReceiveFiles, RemoteCommand, RemoteUnit
+from farm.cluster.remote_units import ReceiveFiles, RemoteCommand, RemoteUnit, run_on_hosts
 from farm.cluster.sent_jobs import OwedRow, SentWork, Works
 from farm.config.inventory import Unit
-from farm.jobs.fleet.dispatch import FleetOptions, Job, run_jobs_by
+from farm.jobs.fleet.dispatch import FleetOptions, Job
 from farm.jobs.fleet.job_rows import is_ok, unit_groups
 from farm.jobs.fleet.progress import ProgressView
 from farm.jobs.fleet.progress_lines import replay
 from farm.rows.result import Conditions, make_row
 from farm.rows.row import Failure, Identity, Row
 from farm.rows.status import Status
-from runtime.errors import DeviceLostError, FarmError, JobError, ProcessKilledError
+from runtime.errors import DeviceLostError, FarmError, ProcessKilledError
 
 RowType = TypeVar("RowType", bound=Row)
 RowKey = tuple[str, str, int]  # model, runtime, and which of several such rows
@@ -67,11 +67,8 @@ def remote_rows(
             for group in unit_groups(units, fleet.spread)
             for each in (_UnitWork(command, work, remote, {}) for work, remote in sent)
         ]
-        try:
-            for rows in run_jobs_by(ClusterExecutor(cluster), jobs, fleet, progress):
-                yield from rows
-        except JobCancelled as cancelled:
-            raise JobError(f"{cancelled} ended this job (`farm jobs cancel {cluster.job.id}`)") from None
+        for rows in run_on_hosts(cluster, jobs, fleet, progress):
+            yield from rows
 
 
 def _remote(command: SentCommand[RowType], work: SentWork) -> RemoteCommand:
@@ -95,7 +92,7 @@ class _UnitWork(Generic[RowType]):
 
     def run(self, opened: RemoteUnit) -> Iterator[list[RowType]]:
         """All rows. Raises what tells that the job may be done again."""
-        document = opened.run(self.work.name, self.remote)
+        document = opened.run(self.work.name, lambda: self.remote)
         count: Counter[tuple[str, str]] = Counter()
         for data in document["rows"]:
             row = self.command.row_type.model_validate({**self.command.adapted(data), "unit": opened.unit.name})

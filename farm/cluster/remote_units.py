@@ -7,9 +7,9 @@ import dataclasses
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from distributed import Future, KilledWorker
 
@@ -17,13 +17,14 @@ from farm.cluster.client import SCHEDULER_LOST, ClusterSession, JobCancelled, Sc
 from farm.cluster.host_files import relative_path
 from farm.cluster.job_files import JobFiles
 from farm.config.inventory import Unit
-from farm.jobs.fleet.dispatch import FleetOptions
-from farm.jobs.fleet.progress import UnitProgress
+from farm.jobs.fleet.dispatch import FleetOptions, Job, run_jobs_by
+from farm.jobs.fleet.progress import ProgressView, UnitProgress
 from farm.rows.status import Status
 from farm.transport.interruption import Interruption, WaitInterrupted
 from runtime.errors import ConfigError, DeviceLostError, FarmError, FormatError, JobError, ModelError
 
 WAIT_S = 0.1
+Outcome = TypeVar("Outcome")
 ReceiveFiles = Callable[[Path], None]
 SCHEDULER_LOSSES = 3  # of one job's; a further one is as good as a unit that is lost
 USERS_MISTAKES = {"config": ConfigError, "model": ModelError, "unsupported": ModelError, "format": FormatError}
@@ -34,13 +35,15 @@ class RemoteCommand:
     """A command line for a unit of another host, without `farm`, and its files.
 
     `output_folder` is where files come that the command writes where an argument is `outputs`; None: there are none.
-    `receive` is given a folder with what the command left below build/ of artifacts and journals; None: it leaves none.
+    `receive` is given a folder with what the command left below build/ (host_files.LEFT); None: it leaves nothing.
+    `meanwhile` is called now and then while the answer is waited for.
     """
 
     arguments: tuple[str, ...]
     files: JobFiles
     output_folder: Path | None = None
     receive: ReceiveFiles | None = None
+    meanwhile: Callable[[], None] = lambda: None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,8 +63,8 @@ class RemoteUnit:
     def note_job(self, status: Status, reason: str) -> None:
         """Nothing: the host remembers for itself."""
 
-    def run(self, work: str, command: RemoteCommand) -> Mapping[str, Any]:
-        """Runs a command on the unit when it is its turn; the document that it prints.
+    def run(self, work: str, command: Callable[[], RemoteCommand]) -> Mapping[str, Any]:
+        """Runs a command on the unit when it is its turn, made anew each time that it begins; the document it prints.
 
         Raises:
             DeviceLostError: the unit or its host has gone.
@@ -70,9 +73,9 @@ class RemoteUnit:
         """
         for _ in range(SCHEDULER_LOSSES):
             with contextlib.suppress(SchedulerLostError):
-                return self._run_once(work, command)
+                return self._run_once(work, command())
             self._wait_for_return()
-        return self._run_once(work, command)
+        return self._run_once(work, command())
 
     def _run_once(self, work: str, command: RemoteCommand) -> Mapping[str, Any]:
         """See run; raises SchedulerLostError too."""
@@ -82,7 +85,7 @@ class RemoteUnit:
         self.progress.stage(f"{work}: in the queue of {host}")
         hashes, leaves = command.files.hashes, command.receive is not None
         future = self.cluster.submit(host, self.unit.name, work, command.arguments, hashes, leaves)
-        answer = self._answer(future, host)
+        answer = self._answer(future, host, command.meanwhile)
         if "no_room" in answer:
             raise self.cluster.full(host, answer["no_room"])
         if "error" in answer:
@@ -118,11 +121,12 @@ class RemoteUnit:
             raise DeviceLostError(f"{self.unit.name}: no host offers it any more")
         return host
 
-    def _answer(self, future: Future[str], host: str) -> dict[str, Any]:
+    def _answer(self, future: Future[str], host: str, meanwhile: Callable[[], None]) -> dict[str, Any]:
         """Waits for what a host answers, as long as it offers the unit."""
         try:
             while not future.done():
                 self.interruption.sleep(WAIT_S)
+                meanwhile()
                 if self.cluster.cancelled_by:
                     raise JobCancelled(self.cluster.cancelled_by)
                 if self.cluster.host_of(self.unit.name) != host:
@@ -169,3 +173,16 @@ class ClusterExecutor:
 
     def note_failure(self, unit: Unit, error: FarmError) -> None:
         """Nothing: the host remembers for itself."""
+
+
+def run_on_hosts(
+    cluster: ClusterSession,
+    jobs: Sequence[Job[Outcome, RemoteUnit]],
+    fleet: FleetOptions,
+    progress: ProgressView,
+) -> Iterator[Outcome]:
+    """See run_jobs; raises JobError where somebody cancels the job."""
+    try:
+        yield from run_jobs_by(ClusterExecutor(cluster), jobs, fleet, progress)
+    except JobCancelled as cancelled:
+        raise JobError(f"{cancelled} ended this job (`farm jobs cancel {cluster.job.id}`)") from None

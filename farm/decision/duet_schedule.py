@@ -123,6 +123,12 @@ def _comparable(past: Sequence[PastNight]) -> list[int]:
     return [night.run for night in past if night.has_bundle and night.run >= since]
 
 
+def possible_runs(past: Sequence[PastNight]) -> set[int]:
+    """The runs that a duet may be made against tonight, whatever tonight's judgement is."""
+    unmended = _unmended(past)
+    return {*_comparable(past), *(() if unmended is None else (unmended,))}
+
+
 def scheduled_against(past: Sequence[PastNight]) -> int | None:
     """The run to look at by the calendar: the newest bundle that is old enough, else the oldest; None: no bundle."""
     bundles = set(_comparable(past))

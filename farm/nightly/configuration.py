@@ -33,7 +33,7 @@ Where `units` is missing, the units that the deployment files are for are taken.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, field_validator
@@ -131,6 +131,12 @@ class NightlyConfiguration(YamlSection):
     def path(self) -> Path:
         """The file that was read."""
         return self._source.path
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The file's content as plain data."""
+        content: dict[str, Any] = self._source.data
+        return content
 
     @property
     def title(self) -> str:

@@ -118,6 +118,10 @@ class BundleArchive:
         folder = self.folder / BLOBS
         return sorted(path for path in folder.glob("*") if path.is_file() and not path.name.startswith("."))
 
+    def blob(self, digest: str) -> Path:
+        """Where the file of a hash lies, if it is there."""
+        return self.folder / BLOBS / digest
+
     def remove_manifest(self, manifest: BundleManifest) -> None:
         """Removes a manifest; its files stay until nothing names them."""
         self._manifest_file(manifest).unlink(missing_ok=True)
@@ -139,7 +143,7 @@ class BundleArchive:
     def _keep(self, path: Path) -> str:
         """Copies a file into the archive, unless it is there and whole; returns its hash."""
         digest = sha256_of(path)
-        blob = self.folder / BLOBS / digest
+        blob = self.blob(digest)
         if not (blob.is_file() and _is_whole(blob)):
             with path.open("rb") as source, atomic_file.replacing(blob) as target:
                 shutil.copyfileobj(source, target, CHUNK_BYTES)
@@ -148,7 +152,7 @@ class BundleArchive:
     def _fetch(self, manifest: BundleManifest, role: str, folder: Path) -> Path:
         digest, path = manifest.files[role], folder / FILE_NAMES.get(role, f"{role}.bin")
         try:
-            shutil.copyfile(self.folder / BLOBS / digest, path)
+            shutil.copyfile(self.blob(digest), path)
         except OSError:
             raise LostBundleError(f"{manifest}: {role} {digest} is missing in {self.folder}") from None
         if sha256_of(path) != digest:

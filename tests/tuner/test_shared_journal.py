@@ -17,7 +17,7 @@ from runtime.errors import ConfigError
 from runtime.kernels.spec import variant
 from runtime.lowering.trials import TrialLaunch
 from tests.tuner.simulated_device import LAUNCHES, TARGET, SimulatedDevice
-from tuner import space
+from tuner import shared_journal, space
 from tuner.device_pool import pool_of_one
 from tuner.journal import HEADER_LINE, Journal, read_records, unite
 from tuner.search import LEVELS, SearchResult, search
@@ -187,6 +187,25 @@ def test_a_tuner_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     assert len(lines) >= 20
     with opened(tmp_path, "heir") as heir:
         assert heir.resumed >= len(lines) - 1, "what was a re-test counts for people alone"
+
+
+def test_hosts_of_one_name_write_files_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the other has been here before; the same host goes on with its file until it is started anew."""
+    files = []
+    for boot in ("1f3a", "77aa", "1f3a"):
+        monkeypatch.setattr("tuner.shared_journal.host_id", lambda boot=boot: boot)
+        with opened(tmp_path, boot) as journal:
+            journal.add("conv", boot, ONE, OK)
+        files.append(sorted(path.name for path in (tmp_path / "shared").iterdir()))
+    assert [len(found) for found in files] == [1, 2, 2] and files[1] == files[2]
+
+
+def test_a_host_is_told_from_others_by_what_its_system_drew_and_else_by_chance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shared_journal.host_id() == shared_journal.host_id()
+    monkeypatch.setattr(shared_journal, "BOOT_ID", tmp_path / "nothing")
+    assert shared_journal.host_id() != shared_journal.host_id()
 
 
 def _shared_lines(tmp_path: Path) -> list[bytes]:

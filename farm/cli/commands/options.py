@@ -77,13 +77,6 @@ certificates_option = click.option(
     type=FILE,
     help="This host's certificate for the cluster.  [default: FARM_CERTIFICATES, else ~/.farm/cluster]",
 )
-priority_option = click.option(
-    "--priority",
-    type=click.Choice(PRIORITIES),
-    default=PRIORITIES[0],
-    show_default=True,
-    help="Who goes first in the cluster's queue: interactive before nightly.",
-)
 opencl_option = click.option(
     "--opencl",
     metavar="FILE|intel|pypi|system",
@@ -127,16 +120,25 @@ def unit_options(function: Function) -> Function:
     )
 
 
-def cluster_options(function: Function) -> Function:
-    """Whether the units of other hosts are meant; the function gets a ClusterChoice, or None, as `cluster`."""
+def cluster_options_of(priority: str) -> Callable[[Function], Function]:
+    """Whether the units of other hosts are meant; the function gets a ClusterChoice, or None, as `cluster`.
 
-    @functools.wraps(function)
-    def called(cluster: str | None, certificates: Path | None, priority: str, **others: Any) -> Any:
-        from farm.cluster.address import ClusterChoice
+    `priority` is the command's where the user gives none.
+    """
 
-        return function(cluster=ClusterChoice(cluster, certificates, priority) if cluster else None, **others)
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def called(cluster: str | None, certificates: Path | None, priority: str, **others: Any) -> Any:
+            from farm.cluster.address import ClusterChoice
 
-    return _with_options(called, cluster_option, certificates_option, priority_option)  # type: ignore[no-any-return]
+            return function(cluster=ClusterChoice(cluster, certificates, priority) if cluster else None, **others)
+
+        return _with_options(called, cluster_option, certificates_option, _priority_option(priority))  # type: ignore[no-any-return]
+
+    return decorate
+
+
+cluster_options = cluster_options_of(PRIORITIES[0])
 
 
 def load_options(function: Function) -> Function:
@@ -223,6 +225,16 @@ _FLEET = (
         help="A round that goes so long without progress hangs.  [default: round_limit of MODEL.yml, else 120 or more]",
     ),
 )
+
+
+def _priority_option(default: str) -> Callable[[Function], Function]:
+    return click.option(
+        "--priority",
+        type=click.Choice(PRIORITIES),
+        default=default,
+        show_default=True,
+        help="Who goes first in the cluster's queue: interactive before nightly.",
+    )
 
 
 def _with_options(function: Any, *options: Callable[[Any], Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,6 +16,7 @@ from farm.emulation.phone_unit import private_adb_server, unit_of_phone
 from farm.jobs.fleet.dispatch import FLEET
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.nightly import run as nightly_run
+from farm.jobs.nightly.matrix import nightly_job
 from farm.nightly import configuration
 from farm.nightly.night import Night
 from farm.store import Store
@@ -52,7 +54,8 @@ def measure_nights(
         for number in range(NIGHTS):
             say(f"night {number + 1} of {NIGHTS}{_inject(number, phones)}")
             run = nightly_run.begin(store, nightly, COMMAND, commit)
-            yield nightly_run.measure(store, run, nightly, places, FLEET, say, progress)
+            job = functools.partial(nightly_job, places, progress=progress)
+            yield nightly_run.measure(store, run, nightly, job, FLEET.retries, say)
             for phone in phones:
                 phone.clear_faults()
 

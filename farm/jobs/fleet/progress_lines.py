@@ -13,6 +13,7 @@ from tuner.trial_runner import Progress as SearchProgress
 
 PROGRESS_FORM = "FARM_PROGRESS"  # the variable that asks for this form: `json`
 STAGE, SEARCH, STATE, ENDED = "stage", "search", "state", "ended"
+NOTE = "note"  # not for a view: what was measured, for who keeps it
 
 
 class ProgressLines:
@@ -36,6 +37,10 @@ class ProgressLines:
     def ended(self, unit: str, text: str) -> None:
         """See ProgressView."""
         self._write(ENDED, unit, text)
+
+    def note(self, unit: str, value: Any) -> None:
+        """Tells what was measured, as plain data, to a program that keeps it."""
+        self._write(NOTE, unit, value)
 
     def _write(self, event: str, unit: str, value: Any) -> None:
         with self._lock:

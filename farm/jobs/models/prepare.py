@@ -25,7 +25,7 @@ from farm.model.oracle import expected_outputs
 from farm.model.padded_outputs import filled
 from farm.model.source_model import READERS, read_source_model
 from runtime.convert import convert
-from runtime.errors import ConfigError, ModelError, UnsupportedError
+from runtime.errors import ConfigError, FarmError, ModelError, UnsupportedError
 from runtime.evaluate import evaluate
 from runtime.graph import Graph
 from runtime.importers.custom_nodes import CustomNames
@@ -153,7 +153,7 @@ class Failed:
     deployment: Deployment
     name: str
     settings: Model
-    error: ModelError
+    error: FarmError
 
     def with_execution(self, execution: Execution) -> Failed:
         """The same, with settings as those of the models that can run."""

@@ -18,6 +18,7 @@ from farm.model import fetch
 from farm.nightly.configuration import NightlyConfiguration, Setting
 from farm.rows.nightly import NightlyRow
 from farm.rows.series import Case
+from runtime.errors import FarmError
 
 Places = Sequence[tuple[Deployment, Sequence[Unit]]]  # which deployment file is measured on which units
 
@@ -27,9 +28,27 @@ def nightly_job(
 ) -> Iterator[NightlyRow]:
     """A row for each case that has none yet. A unit that was lost goes on where it was."""
     unit_nights = [UnitNight(unit, subjects, night) for unit, subjects in subjects_of(night, places).items()]
+    yield from rows_of(unit_nights, fleet, progress)
+
+
+def rows_of(unit_nights: Sequence[UnitNight], fleet: FleetOptions, progress: ProgressView) -> Iterator[NightlyRow]:
+    """The rows of some units' nights, all at once."""
     jobs = [Job([unit_night.unit], unit_night.run, is_good, unit_night.failed) for unit_night in unit_nights]
     for rows in run_jobs(jobs, dataclasses.replace(fleet, spread=False), progress):
         yield from rows
+
+
+def unmeasured_rows(unit: Unit, night: NightSettings, places: Places, error: FarmError) -> list[NightlyRow]:
+    """The rows of a unit that could not be measured, with the blocks that there are; nothing is converted for them."""
+    subjects = [
+        subject
+        for deployment, units in places
+        if unit in units
+        for name, settings in deployment.models.items()
+        for subject in _subjects(night.nightly, unit, Failed(deployment, name, settings, error), None)
+        if subject.case not in night.done
+    ]
+    return UnitNight(unit, subjects, night).rows()
 
 
 def subjects_of(night: NightSettings, places: Places) -> Mapping[Unit, list[Subject]]:

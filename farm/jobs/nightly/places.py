@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from farm.config import deployment
 from farm.jobs.nightly.matrix import Places
 from farm.nightly.configuration import NightlyConfiguration
 from farm.units import lookup
-from farm.units.selection import select
+from farm.units.selection import SelectableUnit, select
 
 
-def places_of(nightly: NightlyConfiguration, trust_models: bool = False) -> Places:
-    """Each model's units: those that the file names, else those that the model's deployment file is for."""
+def places_of(
+    nightly: NightlyConfiguration,
+    trust_models: bool = False,
+    candidates: Callable[[], Sequence[SelectableUnit]] = lookup.candidates,
+) -> Places:
+    """Each model's units of all that there are: those that nightly.yml names, else those that its own file is for."""
     deployments = [deployment.load(path, trust_models) for path in nightly.model_files]
+    there = candidates()
     if not nightly.units:
-        return [(source, lookup.units_for(source)) for source in deployments]
-    there = lookup.candidates()
+        return [(source, lookup.units_among(there, source)) for source in deployments]
     chosen = [unit for selector in nightly.units for unit in select(there, selector.choice)]
     return [(source, list(dict.fromkeys(chosen))) for source in deployments]

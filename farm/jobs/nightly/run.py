@@ -5,13 +5,10 @@ from __future__ import annotations
 import dataclasses
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from farm.jobs.fleet.dispatch import FleetOptions
-from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.nightly.bundles import NightBundles, keep_bundles, night_bundles
-from farm.jobs.nightly.matrix import Places, nightly_job
 from farm.jobs.nightly.stored_night import NIGHTS, last_good_name, load_night
 from farm.jobs.nightly.unit import NightSettings
 from farm.nightly.configuration import NightlyConfiguration
@@ -30,6 +27,9 @@ PLAN = "plan"  # the note with what a run must know to go on; all others are blo
 DUET = "duet: "  # how the notes of pairs begin; no case's name has a colon
 INTERRUPTED = "interrupted"
 BYTES_PER_MB = 1_000_000
+
+NightJob = Callable[[NightSettings], Iterator[NightlyRow]]
+"""Measures what a night still lacks: here, or on the hosts of a cluster."""
 
 
 def begin(store: Store, nightly: NightlyConfiguration, command: str, commit: str = "") -> int:
@@ -56,19 +56,19 @@ def measure(
     store: Store,
     run: int,
     nightly: NightlyConfiguration,
-    places: Places,
-    fleet: FleetOptions,
+    job: NightJob,
+    retries: int,
     say: Callable[[str], None],
-    progress: ProgressView = SILENT,
 ) -> Night:
-    """Measures what is missing, and ends the run. Whatever ends it early leaves it as interrupted, to be gone on with.
+    """Has what is missing measured, and ends the run. What ends it early leaves it as interrupted, to be gone on with.
 
+    `retries`: how often a block is measured again because farmrt was killed.
     Raises StoreError where rows cannot be kept.
     """
     keeper = _RowKeeper(store, run, say)
     try:
-        settings = dataclasses.replace(_night_settings(store, run, nightly, say), retries=fleet.retries)
-        for row in nightly_job(places, settings, fleet, progress):
+        settings = dataclasses.replace(_night_settings(store, run, nightly, say), retries=retries)
+        for row in job(settings):
             keeper.keep(row)
         keeper.finish()
     except BaseException:

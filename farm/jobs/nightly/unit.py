@@ -238,7 +238,8 @@ class UnitNight:
         known = rounds_settings(subject.model.settings, subject.runtime, *rounds, execution)
         states = UnitStates(state_before=examined.state if examined else None, state_after=state_after)
         conditions = Conditions({**known, **self._about.conditions}, states)
-        return make_row(NightlyRow, identity_of(self.unit, subject.model, subject.runtime), conditions, result)
+        named = dataclasses.replace(self.unit, name=case.unit)  # a host may call it otherwise than the cluster
+        return make_row(NightlyRow, identity_of(named, subject.model, subject.runtime), conditions, result)
 
     def _ending(self, case: Case) -> Ending:
         if case in self._failed:

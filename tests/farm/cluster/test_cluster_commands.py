@@ -11,6 +11,7 @@ import pytest
 
 from farm import artifacts
 from farm.rows.compare import CompareRow
+from farm.rows.nightly import NightlyRow
 from farm.rows.tune import TuneRow
 from farm.workspace import journal_file
 from tests.farm.cluster.services import TestCluster, wait_until
@@ -96,6 +97,19 @@ def test_a_bisection_compares_on_a_host(farm: CallFarm, folder: Path) -> None:
     assert document["ratio"] > 1 and [each["subject"] for each in document["suspects"]] == ["number 1"]
 
 
-def test_a_night_is_refused_with_one_line(farm: CallFarm) -> None:
-    status, _, err = farm("nightly", "night.yml")
-    assert (status, err.count("\n")) == (2, 1) and "this host alone" in err
+def test_nights_of_the_hosts_own_units_with_a_file_of_the_client(farm: CallFarm, folder: Path) -> None:
+    """Every host calls its own unit `host`; rows, series and bundles have the host's name."""
+    (folder / "tuned").write_bytes(b"nonsense")
+    settings = "{default: {}, broken: {tuned: tuned}}"
+    (folder / "lab.yml").write_text(f"models: tiny.yml\nsettings: {settings}\nrepeats: 2\nrounds: 2\nmost_reruns: 0\n")
+    for number in (1, 2):
+        status, out, err = farm("nightly", "lab.yml", "--json")
+        rows = [NightlyRow.model_validate(row) for row in json.loads(out)["rows"]]
+        assert {(row.unit, row.setting, row.status == "ok") for row in rows} == {
+            (unit, setting, setting == "default") for unit in ("alpha", "beta") for setting in ("default", "broken")
+        }, (status, err)
+        good = [row for row in rows if row.setting == "default"]
+        assert all(row.duet and len(row.blocks) == 2 and row.cosine for row in good), (status, err)
+        assert {row.duet.identical for row in good if row.duet} == {number == 2}
+        assert all("8 bytes are no FARMTUNE file" in row.reason for row in rows if row.setting == "broken")
+    assert {each["verdict"] for each in json.loads(out)["series"] if each["setting"] == "default"} <= {"new"}

@@ -102,6 +102,14 @@ def test_commands_of_several_models_or_none() -> None:
 
 
 def test_every_name_that_is_not_sent_is_an_options() -> None:
-    commands = [farm.get_command(click.Context(farm), name) for name in ("run", "benchmark", "tune", "compare")]
+    sent_ones = ("run", "benchmark", "tune", "compare", "nightly")
+    commands = [farm.get_command(click.Context(farm), name) for name in sent_ones]
     names = {parameter.name for command in commands if command for parameter in command.params}
     assert names >= NOT_SENT
+
+
+def test_all_that_a_night_is_sent_with_is_an_option_of_what_hosts_run() -> None:
+    sent_one, hosts = (farm.get_command(click.Context(farm), name) for name in ("nightly", "unit-night"))
+    assert sent_one and hosts
+    names = {parameter.name for parameter in sent_one.params}
+    assert names - NOT_SENT <= {parameter.name for parameter in hosts.params}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
 
+from farm.cli import farm
+from farm.cli.clusters import AllHosts
 from farm.cluster import sent_sides
-from farm.cluster.remote_compare import remote_compare
 from farm.jobs.compare import contender
 from farm.jobs.compare.builds import CompareOptions
 from farm.jobs.fleet.dispatch import FleetOptions
@@ -37,7 +39,8 @@ def test_a_comparison_of_models_is_asked_for_and_named_as_here(folder: Path) -> 
     row = make_row(CompareRow, identity, Conditions({}), Failure.of(JobError("slow")))
     sides = CompareFigures(a=Side(name="a/model.yml", model="tiny"), b=Side(name="b/model.yml", model="tiny"))
     hosts.answers = {"mi8": [printed(row.model_copy(update=dict(sides)).model_dump(mode="json"))]}
-    (found,) = remote_compare(hosts, both, UNITS[:1], OPTIONS, FleetOptions(wait_s=5), SILENT)  # type: ignore[arg-type]
+    with click.Context(farm):
+        (found,) = AllHosts(hosts).compare(both, UNITS[:1], OPTIONS, FleetOptions(wait_s=5), SILENT)  # type: ignore[arg-type]
     assert (found.unit, found.a.name, found.b.name) == ("mi8", "tiny.yml", "new/tiny.yml")
     assert (found.a.kind, found.a.model) == ("model", "tiny")
     ((unit, work, words),) = hosts.asked

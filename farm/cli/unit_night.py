@@ -1,0 +1,25 @@
+"""`farm unit-night`."""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+from farm.cli import interruption, options
+from farm.cli.envelope import CommandResult
+from farm.jobs.fleet.dispatch import FleetOptions
+from farm.jobs.fleet.progress_lines import ProgressLines
+from farm.jobs.nightly.sent_night import sent_night_job
+from farm.tables import table
+from farm.tables.run import run_tables
+from farm.units import lookup
+from farm.units.selection import Selection
+
+
+def unit_night(choice: Selection, fleet: FleetOptions, trust_models: bool, as_json: bool) -> CommandResult:
+    """`farm unit-night`; returns the exit status. What is measured is told on stderr, a line of JSON each."""
+    (unit,) = lookup.chosen_units(choice)
+    lines = ProgressLines(sys.stderr)
+    with interruption.announced():
+        rows = list(sent_night_job(unit, trust_models, fleet, lines, functools.partial(lines.note, unit.name)))
+    return options.finish(rows, as_json, lambda rows: table.show(run_tables(rows)))

@@ -1,0 +1,163 @@
+"""A nightly run on units of other hosts: each unit's night is a job there; blocks, rows and bundles are kept here."""
+
+from __future__ import annotations
+
+import dataclasses
+import queue
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from farm.cluster.client import ClusterSession
+from farm.cluster.job_files import job_scratch
+from farm.cluster.remote_units import RemoteCommand, RemoteUnit, run_on_hosts
+from farm.cluster.sent_nights import NightFiles
+from farm.config.inventory import Unit
+from farm.jobs.fleet.dispatch import FleetOptions, Job
+from farm.jobs.fleet.progress import ProgressView
+from farm.jobs.fleet.progress_lines import NOTE, replay
+from farm.jobs.nightly.matrix import Places, cases_of, unmeasured_rows
+from farm.jobs.nightly.sent_night import parse_note, take_bundles
+from farm.jobs.nightly.unit import NightSettings, Notebook, is_good
+from farm.rows.duet import DuetPair
+from farm.rows.nightly import Block, NightlyRow
+from farm.rows.series import Case, case_of
+from farm.rows.status import Status
+from runtime.errors import DeviceLostError, FarmError
+
+COMMAND = "unit-night"
+Say = Callable[[str], None]
+
+
+def remote_nights(
+    cluster: ClusterSession,
+    options: Sequence[str],
+    places: Places,
+    fleet: FleetOptions,
+    progress: ProgressView,
+    say: Say,
+    night: NightSettings,
+) -> Iterator[NightlyRow]:
+    """A row for each case that has none yet; a unit that was lost goes on where it was, also through another host.
+
+    `options` are those of the command line on hosts; raises JobError where somebody cancels the job.
+    """
+    with job_scratch() as folder:
+        sender = _Sender(NightFiles(Path(folder), places, night), places, night, tuple(options), say)
+        all_cases = cases_of(night.nightly, places).items()
+        left = {unit: [case for case in cases if case not in night.done] for unit, cases in all_cases}
+        works = {unit.name: _UnitWork(unit, cases, sender) for unit, cases in left.items() if cases}
+
+        def handle(event: dict[str, Any]) -> None:
+            if event["event"] == NOTE:
+                works[str(event["unit"])].tell(event["value"])
+            else:
+                replay(event, progress, str(event["unit"]))
+
+        cluster.show_events(handle)
+        jobs = [Job([work.unit], work.run, is_good, work.failed) for work in works.values()]
+        for rows in run_on_hosts(cluster, jobs, fleet, progress):
+            yield from rows
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sender:
+    """What the nights of all units have in common."""
+
+    files: NightFiles
+    places: Places
+    night: NightSettings
+    options: tuple[str, ...]
+    say: Say
+
+
+class _KeptNotes:
+    """Blocks and pairs of a unit's cases, those of earlier calls first; each new one goes into the run's notebook."""
+
+    def __init__(self, cases: Sequence[Case], notebook: Notebook) -> None:
+        self._notebook = notebook
+        self.of_case = {case: (list(notebook.blocks(case)), list(notebook.pairs(case))) for case in cases}
+
+    def keep(self, case: Case, number: int, measured: Block | DuetPair) -> None:
+        """Keeps what comes next; what has come already, or comes without what was before it, is measured again."""
+        blocks, pairs = self.of_case[case]
+        if isinstance(measured, Block) and number == len(blocks):
+            blocks.append(measured)
+            self._notebook.note(case, measured)
+        elif isinstance(measured, DuetPair) and number == len(pairs):
+            pairs.append(measured)
+            self._notebook.note_pair(case, measured)
+
+    def note(self, case: Case, block: Block) -> None:
+        """See Notebook."""
+        self.keep(case, len(self.of_case[case][0]), block)
+
+    def note_pair(self, case: Case, pair: DuetPair) -> None:
+        """See PairNotebook."""
+        self.keep(case, len(self.of_case[case][1]), pair)
+
+    def blocks(self, case: Case) -> Sequence[Block]:
+        """See Notebook."""
+        return self.of_case[case][0]
+
+    def pairs(self, case: Case) -> Sequence[DuetPair]:
+        """See PairNotebook."""
+        return self.of_case[case][1]
+
+
+class _UnitWork:
+    """One unit's night; what its hosts tell waits until the unit's thread takes it, since keeping it takes time."""
+
+    def __init__(self, unit: Unit, cases: Sequence[Case], sender: _Sender) -> None:
+        self.unit, self._sender = unit, sender
+        self._notes = _KeptNotes(cases, sender.night.notebook)
+        self._told: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._attempt = ""
+        self._rows: dict[Case, NightlyRow] = {}
+
+    def tell(self, note: Any) -> None:
+        """Takes a note as plain data, from whatever thread."""
+        self._told.put(note)
+
+    def run(self, opened: RemoteUnit) -> Iterator[list[NightlyRow]]:
+        """The rows of all cases. Raises what tells that the unit is gone."""
+        try:
+            document = opened.run("night", self._command)
+        finally:
+            self._keep_notes()
+        rows = [NightlyRow.model_validate(data) for data in document["rows"]]
+        self._rows = {case_of(row): row for row in rows}
+        for row in rows:
+            if row.status == Status.DEVICE_LOST:
+                raise DeviceLostError(row.reason)
+        yield rows
+
+    def failed(self, unit: Unit, error: FarmError) -> list[NightlyRow]:
+        """The rows that the last host made, else such as tell what went wrong; all with the blocks that there are."""
+        night = dataclasses.replace(self._sender.night, notebook=self._notes)
+        rows = unmeasured_rows(unit, night, self._sender.places, error)
+        return [self._rows.get(case_of(row), row) for row in rows]
+
+    def _command(self) -> RemoteCommand:
+        """What is sent: all that was measured so far goes with it."""
+        self._keep_notes()
+        self._attempt = secrets.token_hex(4)
+        files = self._sender.files.of_unit(self.unit, self._notes.of_case, self._attempt)
+        return RemoteCommand((COMMAND, *self._sender.options), files, receive=self._receive, meanwhile=self._keep_notes)
+
+    def _keep_notes(self) -> None:
+        """Keeps what was told; what an earlier attempt still tells is passed over."""
+        while not self._told.empty():
+            note = parse_note(self._told.get())
+            if note.attempt == self._attempt:
+                self._notes.keep(note.case, note.number, note.measured)
+
+    def _receive(self, folder: Path) -> None:
+        """Keeps tonight's bundles. Where that cannot be done it is said; a later night does without them."""
+        if self._sender.night.bundles is None:
+            return
+        try:
+            take_bundles(self._sender.night.bundles, folder)
+        except (OSError, FarmError) as error:
+            self._sender.say(f"tonight's bundles of {self.unit.name} cannot be kept: {error}")
