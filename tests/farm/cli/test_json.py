@@ -47,7 +47,8 @@ def paths_with_json(command: click.Command, path: tuple[str, ...] = ()) -> Itera
     for name in command.list_commands(click.Context(command)) if isinstance(command, click.Group) else ():
         child = command.get_command(click.Context(command), name)
         assert child
-        yield from paths_with_json(child, (*path, name))
+        if not child.hidden:  # a hidden one is called by farm alone
+            yield from paths_with_json(child, (*path, name))
 
 
 # Arguments with which a command is done, and the members of its own; it may say that something is not as it should be.
@@ -134,7 +135,7 @@ def folder(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(devices, "_named", lambda name, **more: BOARD if name == BOARD.name else named(name, **more))
     monkeypatch.setattr(devices.ssh, "host_key_of", lambda unit: TRUSTED)
     create_authority(own_folder / "ca", "alpha")
-    monkeypatch.setattr(jobs, "_joined", lambda *_: contextlib.nullcontext(OneJob()))
+    monkeypatch.setattr(jobs, "_connected", lambda *_: contextlib.nullcontext(OneJob()))
     return own_folder
 
 
@@ -149,7 +150,7 @@ class OneJob:
     def jobs(self) -> list[JobReport]:
         return self._jobs
 
-    def cancel(self, job: str) -> None:
+    def cancel(self, job: str, person: str) -> None:
         self._jobs = []
 
 

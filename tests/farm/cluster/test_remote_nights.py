@@ -116,7 +116,7 @@ def test_slower_software_is_found_on_every_host(tmp_path: Path, capsys: Any) -> 
         found = duet(row)
         assert (found.against, found.verdict) == (1, "slower") and len(found.pairs) >= 16, row.unit
         assert found.ratio and found.ratio > 1.2 and len(row.blocks) == 2 and row.ops
-    assert [NightlyRow.model_validate(row) for row in verdict["rows"]] == [*stored(verdict["run"]).values()]
+    assert {row["unit"]: NightlyRow.model_validate(row) for row in verdict["rows"]} == stored(verdict["run"])
     assert Path(verdict["report"]).is_file()
     assert {one.run for one in archive.manifests("lab") if one.files} == {1}, "what is worse is no bundle to use"
 
