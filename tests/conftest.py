@@ -26,8 +26,8 @@ for _variable, _folder in (("POCL_CACHE_DIR", "pocl"), ("FARM_OBJECTS", "objects
     os.environ.setdefault(_variable, str(Path(__file__).parents[1] / "build" / _folder))
 # A shell that starts tests in the background has them ignore Ctrl-C, and what they start too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# A run that must pass draws the same cases each time: it fails for what was changed, not for what was drawn. A case that
-# a busy machine takes long for is no fault.
+# A run that must pass draws the same cases each time: it fails for what was changed, not for what was drawn. That a
+# busy machine takes long for a case is no fault.
 if importlib.util.find_spec("hypothesis"):  # frameworks are tested without
     hypothesis = importlib.import_module("hypothesis")
     hypothesis.settings.register_profile("farm", derandomize="FARM_REQUIRED" in os.environ, deadline=None)

@@ -97,7 +97,7 @@ def test_blocked_plans_compute_the_graph(cpu: Farmrt, network: NetworkMaker, blo
         assert_close(values, expected[name], 2e-5)
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=random_graphs(), block=st.sampled_from(BLOCKS))
 def test_random_graphs_compute_the_same_on_the_cpu(cpu: Farmrt, case: tuple[Graph, GraphMaker], block: int) -> None:
     graph, make = case

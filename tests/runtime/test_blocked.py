@@ -62,7 +62,7 @@ def test_every_layer_can_be_an_output(block: int) -> None:
     assert_computes(plan_of(graph, block, keep_layers=True), graph, maker.noise())
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(case=random_graphs(), block=st.sampled_from(BLOCKS))
 def test_random_graphs_compute_the_same_in_blocks(case: tuple[Graph, GraphMaker], block: int) -> None:
     graph, make = case

@@ -279,7 +279,7 @@ def test_truncated_file(tmp_path: Path) -> None:
             import_onnx(load_onnx(path))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_mutated_file(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Whatever a few wrong bytes make of a model, the importer takes it or raises ModelError."""

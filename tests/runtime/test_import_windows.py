@@ -50,7 +50,7 @@ def _fits(image: tuple[int, int], attributes: dict[str, Any]) -> bool:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(image=images, attributes=windows(dilated=True), group=st.integers(1, 3), per_group=st.integers(1, 3))
 def test_conv(image: tuple[int, int], attributes: dict[str, Any], group: int, per_group: int) -> None:
     assume(_fits(image, attributes))
@@ -62,7 +62,7 @@ def test_conv(image: tuple[int, int], attributes: dict[str, Any], group: int, pe
     assert_matches_onnxruntime(model)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(image=images, attributes=windows(dilated=False), ceil=st.booleans(), opset=st.sampled_from([10, 19, 22]))
 def test_max_pool(image: tuple[int, int], attributes: dict[str, Any], ceil: bool, opset: int) -> None:
     assume(_fits(image, attributes))
@@ -71,7 +71,7 @@ def test_max_pool(image: tuple[int, int], attributes: dict[str, Any], ceil: bool
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(image=images, attributes=windows(dilated=False), ceil=st.booleans(), include=st.booleans())
 def test_average_pool(image: tuple[int, int], attributes: dict[str, Any], ceil: bool, include: bool) -> None:
     assume(_fits(image, attributes))

@@ -95,14 +95,14 @@ RANDOM_CASES = st.fixed_dictionaries(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(RANDOM_CASES, st.integers(1, 9), st.integers(1, 9), st.sampled_from(plain_variants("conv2d")[::3]))
 def test_conv2d_computes_convolutions_of_any_shape(case, in_c, out_c, variant):
     assert_close(*conv(case | {"in_c": in_c, "out_c": out_c}, variant=variant), Precision.FP32)
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(RANDOM_CASES, st.integers(1, 9))
 def test_depthwise_computes_convolutions_of_any_shape(case, channels):
     assert_close(*depthwise(case | {"channels": channels}), Precision.FP32)

@@ -34,20 +34,20 @@ def check_values_stay(case: Case) -> None:
         np.testing.assert_allclose(after[name], before[name], atol=1e-5 * largest, rtol=0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(case=random_graphs())
 def test_passes_change_no_output_of_a_graph(case: Case) -> None:
     check_values_stay(case)
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(case=random_graphs())
 def test_passes_change_no_output_of_many_graphs(case: Case) -> None:
     check_values_stay(case)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(case=random_graphs())
 def test_passes_reach_a_fixed_point(case: Case) -> None:
     graph, _ = case

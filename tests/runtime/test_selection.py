@@ -46,7 +46,7 @@ from tests.runtime.selection_costs import GPU, GPU_AND_CPU, DrawnCosts
 AUTO = Options(winograd="auto")
 MOST_CHOICES = 100  # of a graph that is tried exhaustively
 TARGETS = [GPU, GPU_AND_CPU, dataclasses.replace(GPU, precision=Precision.FP16_STORAGE)]
-several = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+several = settings(max_examples=12, suppress_health_check=list(HealthCheck))
 
 
 def lowered(graph: Graph, target: Target, nodes: Mapping[str, NodeChoice]) -> Builder:

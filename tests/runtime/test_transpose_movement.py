@@ -63,20 +63,20 @@ def operators(graph: Graph) -> list[str]:
     return [node.op for node in graph.nodes]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(case=format_graphs())
 def test_no_value_changes_and_no_more_bytes_move(case: Case) -> None:
     check_moved(*case)
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(case=format_graphs(most_steps=25))
 def test_no_value_of_many_graphs_changes(case: Case) -> None:
     check_moved(*case)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(case=format_graphs())
 def test_a_second_run_finds_nothing(case: Case) -> None:
     graph, _ = case
@@ -234,7 +234,7 @@ def rebuilt(graph: Graph, number: int, frames: tuple[int, ...]) -> Graph:
     return copied
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(case=format_graphs(most_steps=9))
 def test_no_choice_of_frames_moves_fewer_bytes_than_the_cut(case: Case) -> None:
     """Every choice for every region is carried out, and the bytes of its Transposes are counted."""

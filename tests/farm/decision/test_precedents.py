@@ -59,7 +59,7 @@ def test_a_single_night_of_a_young_series_is_not_confirmed() -> None:
     assert settled(history(40), night(40, 12.0), 12.0)[0].verdict == Verdict.REGRESSION
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.floats(0.2, 5.0), st.sampled_from([1, 2, 3, 5, 8]))
 def test_moves_do_not_depend_on_the_scale_or_the_level_of_a_series(scale: float, nights: int) -> None:
     one, other = moves(steady(), nights), moves(2.0 + scale * steady(), nights)

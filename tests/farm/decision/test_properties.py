@@ -30,7 +30,7 @@ def points(nights: list[Runs]) -> list[Point]:
     return [Point(run=run, time="", runs=runs, arms=arms[: len(runs)]) for run, runs in enumerate(nights)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(NIGHTS, st.lists(ANY, max_size=7).map(tuple), st.integers(0, 7), st.sampled_from(Metric))
 def test_any_history_gets_a_verdict_without_an_error(
     nights: list[tuple[float, ...]], runs: list[float], reruns: int, metric: Metric
@@ -42,7 +42,7 @@ def test_any_history_gets_a_verdict_without_an_error(
     assert judge_series(points(nights), tonight, metric, twin=twin, final=True).more == 0
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.floats(0.7, 1.4), st.permutations(range(6)), st.floats(1e-3, 1e5))
 def test_neither_the_order_of_blocks_nor_the_unit_of_measure_matters(
     factor: float, order: list[int], scale: float
@@ -57,7 +57,7 @@ def test_neither_the_order_of_blocks_nor_the_unit_of_measure_matters(
     assert found.low == pytest.approx(expected.low)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.floats(0.7, 1.4), st.booleans())
 def test_slower_and_faster_are_judged_alike(factor: float, measured_again: bool) -> None:
     tonight = night(30, 10 * factor)

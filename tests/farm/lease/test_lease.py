@@ -620,7 +620,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(transport: LocalTransport, 
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.lists(st.sampled_from([f"{step} {who}" for step in ("look", "claim", "take", "renew", "end") for who in "ab"]))
 )

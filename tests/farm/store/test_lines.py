@@ -77,7 +77,7 @@ def taken(store: Store, content: bytes, folder: Path) -> ImportResult:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(RUNS)
 def test_an_imported_export_exports_the_same_lines(runs: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as name, Store.open(f"{name}/a.db") as store, Store.open(f"{name}/b.db") as copy:
