@@ -37,7 +37,7 @@ class DuetRules:
     """Thresholds of a duet, each with its reason.
 
     Attributes:
-        looks: after so many pairs it is decided whether to go on. Two are a cheap glance; six are the fewest whose
+        looks: after so many pairs it is decided whether to go on. Three are a cheap glance; six are the fewest whose
             range is a 95 % interval; 16 the fewest that can fall below their part of `error`.
         error: chance that a duet calls equal software changed, over all looks and both directions. A duet in each of
             365 nights then calls 0.037 times a year.
@@ -50,7 +50,7 @@ class DuetRules:
             ratio, or where six pairs or more of equal software often look so different.
     """
 
-    looks: tuple[int, ...] = (2, 6, 10, 16, 32)
+    looks: tuple[int, ...] = (3, 6, 10, 16, 32)
     error: float = 1e-4
     error_if_certain: float = 5e-3
     smallest_ratio: float = 1.02

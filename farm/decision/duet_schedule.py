@@ -27,7 +27,7 @@ MENDED_NIGHTS = 8  # so long is a slowdown asked for again; then it is the new l
 ONSET_SCORE = 3.0  # of an onset that is plausible: `provisional` of the rules for a series
 HINT_SCORE = 2.0
 PAIR_BLOCKS = 2.0  # a pair takes about two blocks, until one was measured
-GLANCE_PAIRS = 2
+GLANCE_PAIRS = 3
 CERTAIN = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
 CHANGED_SOFTWARE = (SoftwareVerdict.SLOWER, SoftwareVerdict.FASTER)
 

@@ -81,7 +81,7 @@ def test_few_pairs_suffice_where_nothing_asks_for_more() -> None:
 
 
 def test_pairs_that_heat_spoiled_are_made_up_for_and_none_tells_nothing() -> None:
-    assert judge_duet([], True).more == 6 and judge_duet([], False).more == 2
+    assert judge_duet([], True).more == 6 and judge_duet([], False).more == 3
     assert judge_duet(pairs_of([0.1] * 5), True).more == 1
 
 
@@ -132,9 +132,9 @@ def test_what_looks_changed_is_asked_against_the_last_good_software_before_it_ma
 def test_a_suspicion_begins_with_a_glance_where_the_allowance_is_spent() -> None:
     rich, poor = (suspected_duet(nights(20), CHANGED, is_spent) for is_spent in (False, True))
     assert rich and rich.is_thorough and poor and poor.suspected and not poor.is_thorough
-    equal, slower = (judge_duet(pairs_of([log] * 2), poor.is_thorough, poor.rules, poor.change) for log in (0.01, 0.1))
+    equal, slower = (judge_duet(pairs_of([log] * 3), poor.is_thorough, poor.rules, poor.change) for log in (0.01, 0.1))
     assert (equal.verdict, equal.more) == (SoftwareVerdict.UNDECIDED, 0)
-    assert slower.more == 4, "what shows is asked on"
+    assert slower.more == 3, "what shows is asked on"
 
 
 def test_a_slowdown_is_asked_for_again_until_it_is_mended_or_a_week_old() -> None:
@@ -203,7 +203,7 @@ def test_looks_are_paid_from_an_allowance_hints_first_then_who_waited_longest() 
     pasts = {case: nights(10) for case in cases}
     assert left_of(LOOKS_ALLOWANCE, pasts, 180.0) == pytest.approx(LOOKS_ALLOWANCE * (180 + 3 * 600))
     spent = {**pasts, cases[0]: nights(10, against=3, verdict=SoftwareVerdict.SAME, pairs=2, duet_s=30.0)}
-    assert looks_tonight(spent, [], 180.0) == [cases[1], cases[2], cases[0]]
+    assert looks_tonight(spent, [], 600.0) == [cases[1], cases[2], cases[0]]
     assert looks_tonight(spent, [cases[0]], 180.0)[0] == cases[0]
     costly = {case: nights(10, against=3, verdict=SoftwareVerdict.SAME, pairs=2, duet_s=100.0) for case in cases}
     assert looks_tonight(costly, [], 180.0) == []
