@@ -46,6 +46,8 @@ class DuetRules:
             wrong 3.5 times a year in the worst world of docs/measurement.md: this leaves 0.018 of these.
         shown: a duet of a suspicion goes on while it shows this share of the suspected change, or what is worth
             reporting: else it is nearer to none. Where its whole interval is below this share, it is not the software.
+        opposite: the same in the other direction, as a multiple of what is worth reporting: the unit may have moved one
+            way and the software the other.
         sign_ratio, sign_chance: a duet that nothing but the calendar asked for ends where it shows less than this
             ratio, or where six pairs or more of equal software often look so different.
     """
@@ -55,6 +57,7 @@ class DuetRules:
     error_if_certain: float = 5e-3
     smallest_ratio: float = 1.02
     shown: float = 0.5
+    opposite: float = 2.0
     sign_ratio: float = 1.015
     sign_chance: float = 0.16
 
@@ -120,8 +123,9 @@ def _within(count: int, low: float, high: float, largest: float) -> SoftwareVerd
 def _is_sign(count: int, estimate: float, chance: float, suspected: bool, rules: DuetRules, change: float) -> bool:
     """Whether undecided pairs look as if more of them would show a change."""
     if change:
-        least = min(rules.shown * abs(change), math.log(rules.smallest_ratio))
-        return math.copysign(estimate, estimate * change) >= least
+        smallest = math.log(rules.smallest_ratio)
+        is_shown = math.copysign(estimate, estimate * change) >= min(rules.shown * abs(change), smallest)
+        return is_shown or abs(estimate) >= rules.opposite * smallest
     is_unlikely = count < rules.looks[1] or chance <= rules.sign_chance
     return suspected or (abs(estimate) >= math.log(rules.sign_ratio) and is_unlikely)
 

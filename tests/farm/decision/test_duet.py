@@ -102,6 +102,11 @@ def test_pairs_that_exclude_half_of_a_suspected_change_say_that_it_is_not_the_so
     assert judge_duet(pairs_of(logs), True).more == 4, "what a duet has found is asked to the end"
 
 
+def test_a_duet_goes_on_where_the_software_moved_against_the_unit() -> None:
+    more = [judge_duet(pairs_of([log] * 6), True, change=0.1).more for log in (0.03, 0.01, -0.03, -0.05)]
+    assert more == [4, 0, 0, 4]
+
+
 def test_the_error_is_spent_at_looks_alone() -> None:
     assert judge_duet(pairs_of([0.1] * 16), True).verdict == SoftwareVerdict.SLOWER
     between = judge_duet(pairs_of([0.1] * 17), True)
