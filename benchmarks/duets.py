@@ -12,7 +12,15 @@ from collections.abc import Callable
 from benchmarks.detection_rules import SIGNS, Alarm
 from benchmarks.simulated_series import BLOCKS
 from farm.decision.duet import Pairs, judge_duet, looks_changed
-from farm.decision.duet_schedule import DuetPlan, PastNight, is_hint, looks_tonight, scheduled_against, suspected_duet
+from farm.decision.duet_schedule import (
+    DuetPlan,
+    PastNight,
+    is_hint,
+    is_spent,
+    looks_tonight,
+    scheduled_against,
+    suspected_duet,
+)
 from farm.decision.duet_verdict import with_duet
 from farm.decision.judgement import Judgement, Verdict
 from farm.rows.duet import DuetFigures, SoftwareVerdict
@@ -66,7 +74,7 @@ class DuetLedger:
 
     def _duet(self, number: int, judgement: Judgement, busy: float) -> tuple[DuetFigures | None, float]:
         """The duet of a night, with what it cost in blocks."""
-        plan = suspected_duet(self._past, judgement)
+        plan = suspected_duet(self._past, judgement, is_spent({CASE: self._past}, busy))
         if plan is None and looks_tonight({CASE: self._past}, [CASE] if is_hint(judgement) else [], busy):
             against = scheduled_against(self._past)
             plan = DuetPlan(against, False) if against is not None else None
@@ -74,10 +82,10 @@ class DuetLedger:
             fallback = "no bundle" if looks_changed(judgement) else ""
             return DuetFigures(fallback=fallback), 0.0
         pairs: list[tuple[float, float]] = []
-        verdict = judge_duet(pairs, plan.suspected, plan.rules)
+        verdict = judge_duet(pairs, plan.is_thorough, plan.rules, plan.change)
         while verdict.more:
             pairs += self._measure(number, plan.against, verdict.more)
-            verdict = judge_duet(pairs, plan.suspected, plan.rules)
+            verdict = judge_duet(pairs, plan.is_thorough, plan.rules, plan.change)
         found = DuetFigures(
             against=plan.against,
             suspected=plan.suspected,

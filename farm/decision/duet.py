@@ -37,21 +37,27 @@ class DuetRules:
     """Thresholds of a duet, each with its reason.
 
     Attributes:
-        looks: after so many pairs it is decided whether to go on. Two are a cheap glance; six are the fewest whose
+        looks: after so many pairs it is decided whether to go on. Three are a cheap glance; six are the fewest whose
             range is a 95 % interval; 16 the fewest that can fall below their part of `error`.
         error: chance that a duet calls equal software changed, over all looks and both directions. A duet in each of
             365 nights then calls 0.037 times a year.
         smallest_ratio: smallest change that is worth reporting, as for the latency of a series.
         error_if_certain: the same for a duet that is made because the nights before are certain of a change. They are
             wrong 3.5 times a year in the worst world of docs/measurement.md: this leaves 0.018 of these.
+        shown: a duet of a suspicion goes on while it shows this share of the suspected change, or what is worth
+            reporting: else it is nearer to none. Where its whole interval is below this share, it is not the software.
+        opposite: the same in the other direction, as a multiple of what is worth reporting: the unit may have moved one
+            way and the software the other.
         sign_ratio, sign_chance: a duet that nothing but the calendar asked for ends where it shows less than this
             ratio, or where six pairs or more of equal software often look so different.
     """
 
-    looks: tuple[int, ...] = (2, 6, 10, 16, 32)
+    looks: tuple[int, ...] = (3, 6, 10, 16, 32)
     error: float = 1e-4
     error_if_certain: float = 5e-3
     smallest_ratio: float = 1.02
+    shown: float = 0.5
+    opposite: float = 2.0
     sign_ratio: float = 1.015
     sign_chance: float = 0.16
 
@@ -77,25 +83,27 @@ class DuetJudgement:
     more: int = 0
 
 
-def judge_duet(pairs: Pairs, suspected: bool, rules: DuetRules = DUET_RULES) -> DuetJudgement:
+def judge_duet(pairs: Pairs, suspected: bool, rules: DuetRules = DUET_RULES, change: float = 0.0) -> DuetJudgement:
     """Says whether tonight's software is slower, faster, the same, or undecided yet.
 
     Args:
         pairs: the time of the earlier software and of tonight's, of each pair that nothing spoiled.
         suspected: something looks changed; a glance is then not enough to call it settled.
+        change: the logarithm by which it looks changed; 0 of a suspicion: the duet goes on until it is decided.
     """
     logs = np.array([math.log(tonight / before) for before, tonight in pairs])
+    more = _missing(len(logs), suspected, rules)
     if not len(logs):
-        return DuetJudgement(SoftwareVerdict.UNDECIDED, more=_missing(0, suspected, rules))
+        return DuetJudgement(SoftwareVerdict.UNDECIDED, more=more)
     low, estimate, high = signed_ranks.shift(logs)
     chance = signed_ranks.chance(logs)
-    verdict = _verdict(len(logs), low, estimate, high, chance, rules)
-    is_sign = len(logs) < rules.looks[0] or (
-        abs(estimate) >= math.log(rules.sign_ratio) and (len(logs) < rules.looks[1] or chance <= rules.sign_chance)
-    )
-    goes_on = verdict == SoftwareVerdict.UNDECIDED and (suspected or is_sign)
-    more = _missing(len(logs), suspected, rules) if goes_on else 0
-    return DuetJudgement(verdict, math.exp(estimate), math.exp(low), math.exp(high), chance, more)
+    verdict, goes_on = SoftwareVerdict.UNDECIDED, True
+    if len(logs) in _looks(suspected, rules) or not more:  # between the looks no error is spent
+        verdict = _verdict(len(logs), low, estimate, high, chance, rules)
+        is_open = verdict == SoftwareVerdict.UNDECIDED
+        goes_on = is_open and _is_sign(len(logs), estimate, chance, suspected, rules, change)
+        verdict = _within(len(logs), low, high, rules.shown * abs(change)) if is_open and not goes_on else verdict
+    return DuetJudgement(verdict, math.exp(estimate), math.exp(low), math.exp(high), chance, more if goes_on else 0)
 
 
 def _verdict(count: int, low: float, estimate: float, high: float, chance: float, rules: DuetRules) -> SoftwareVerdict:
@@ -103,16 +111,32 @@ def _verdict(count: int, low: float, estimate: float, high: float, chance: float
     look = max((look for look in rules.looks if look <= count), default=0)
     if look and abs(estimate) >= smallest and chance <= _allowed(look, rules):
         return SoftwareVerdict.SLOWER if estimate > 0 else SoftwareVerdict.FASTER
+    return _within(count, low, high, smallest)
+
+
+def _within(count: int, low: float, high: float, largest: float) -> SoftwareVerdict:
+    """The same where the whole interval is smaller than this; six pairs are the fewest that have one."""
     has_interval = 2 * signed_ranks.share_at_most(count, 0) <= 2 * TAIL_95
-    if has_interval and -smallest <= low and high <= smallest:
-        return SoftwareVerdict.SAME
-    return SoftwareVerdict.UNDECIDED
+    return SoftwareVerdict.SAME if has_interval and -largest <= low and high <= largest else SoftwareVerdict.UNDECIDED
+
+
+def _is_sign(count: int, estimate: float, chance: float, suspected: bool, rules: DuetRules, change: float) -> bool:
+    """Whether undecided pairs look as if more of them would show a change."""
+    if change:
+        smallest = math.log(rules.smallest_ratio)
+        is_shown = math.copysign(estimate, estimate * change) >= min(rules.shown * abs(change), smallest)
+        return is_shown or abs(estimate) >= rules.opposite * smallest
+    is_unlikely = count < rules.looks[1] or chance <= rules.sign_chance
+    return suspected or (abs(estimate) >= math.log(rules.sign_ratio) and is_unlikely)
 
 
 def _missing(count: int, suspected: bool, rules: DuetRules) -> int:
     """How many pairs are missing until the next look; 0 after the last."""
-    looks = rules.looks[1:] if suspected else rules.looks
-    return next((look - count for look in looks if look > count), 0)
+    return next((look - count for look in _looks(suspected, rules) if look > count), 0)
+
+
+def _looks(suspected: bool, rules: DuetRules) -> tuple[int, ...]:
+    return rules.looks[1:] if suspected else rules.looks
 
 
 def _allowed(look: int, rules: DuetRules) -> float:

@@ -1,9 +1,10 @@
 """Says which duets a night makes: of which cases, against the software of which earlier night. Pure functions.
 
-What looks changed is always asked, against the last good software before the change may have begun. Beside that each
-case is looked at by the calendar, against the software of 30 and of 7 nights ago in turn: the former shows what
-creeps, the latter what one night cannot tell from noise; each shows all that last night's software would show. These
-looks are paid from an allowance, a share of the time that the unit measures anyway.
+What looks changed is always asked, against the last good software before the change may have begun; a second time
+against that of a month ago, which shows what creeps. Beside that each case is looked at by the calendar, against the
+software of 30 and of 7 nights ago in turn: the former shows what creeps, the latter what one night cannot tell from
+noise; each shows all that last night's software would show. All duets have an allowance, a share of the time that the
+unit measures anyway: looks by the calendar end before it is spent, suspicions begin with a glance when it is.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from farm.decision.judgement import Judgement, Verdict
 from farm.rows.duet import SoftwareVerdict
 from farm.rows.series import Case
 
-ALLOWANCE = 0.12  # of a night's time; with the duets that a false suspicion costs it stays below 0.15
-ALLOWANCE_NIGHTS = 30  # that which one night leaves over, the next ones may use
+ALLOWANCE = 0.13  # of a night's time, for all duets: what exceeds it stays mostly below 0.15
+LOOKS_ALLOWANCE = 0.09  # looks by the calendar leave the rest for suspicions
+ALLOWANCE_NIGHTS = 60  # that which one night leaves over, the next ones may use
 ROTATION = (30, 7)  # nights ago
 MENDED_NIGHTS = 8  # so long is a slowdown asked for again; then it is the new level, as in the series
 ONSET_SCORE = 3.0  # of an onset that is plausible: `provisional` of the rules for a series
 HINT_SCORE = 2.0
 PAIR_BLOCKS = 2.0  # a pair takes about two blocks, until one was measured
-GLANCE_PAIRS = 2
+GLANCE_PAIRS = 3
 CERTAIN = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
 CHANGED_SOFTWARE = (SoftwareVerdict.SLOWER, SoftwareVerdict.FASTER)
 
@@ -54,12 +56,21 @@ class DuetPlan:
 
     `settled_by` is the run whose duet said of the same suspicion that it is not the software: a glance is enough then.
     `certain`: the nights before are certain that something changed, so that the pairs need to prove less.
+    `change` is the logarithm of what they suspect; 0: nothing, or what a duet has found already.
+    `brief`: the allowance is spent, so that this begins with a glance too.
     """
 
     against: int
     suspected: bool
     settled_by: int | None = None
     certain: bool = False
+    change: float = 0.0
+    brief: bool = False
+
+    @property
+    def is_thorough(self) -> bool:
+        """Whether it begins with more than a glance."""
+        return self.suspected and not self.brief
 
     @property
     def rules(self) -> DuetRules:
@@ -67,32 +78,38 @@ class DuetPlan:
         return IF_CERTAIN if self.certain else DUET_RULES
 
 
-def suspected_duet(past: Sequence[PastNight], judgement: Judgement) -> DuetPlan | None:
+def suspected_duet(past: Sequence[PastNight], judgement: Judgement, is_spent: bool = False) -> DuetPlan | None:
     """The duet that tonight's judgement asks for, or a slowdown that nobody has mended; None: no such.
 
     Args:
         past: the nights before, oldest first.
         judgement: of tonight's latency, by the nights before.
+        is_spent: nothing is left of the unit's allowance.
     """
     certain = judgement.verdict in CERTAIN
     if (unmended := _unmended(past)) is not None:
         return DuetPlan(unmended, True, certain=certain)
     bundles = _comparable(past)
-    if not bundles or not (looks_changed(judgement) or judgement.verdict == Verdict.NEW):
-        return None
-    if judgement.verdict == Verdict.NEW:
+    if bundles and judgement.verdict == Verdict.NEW and not is_spent:
         return DuetPlan(bundles[-1], False)
+    if not bundles or not looks_changed(judgement):
+        return None
     since = {night.run for night in past[max(len(past) + 1 - _onset(judgement), 0) :]}
     before = [run for run in bundles if run not in since]
-    if (settled := _settled(past)) is not None and (older := scheduled_against(past)) is not None:
-        return DuetPlan(older, False, settled)
-    return DuetPlan((before or bundles[:1])[-1], True, certain=certain)
+    change = math.log(judgement.ratio or 1.0)
+    if (settled := _last_asked(past, SoftwareVerdict.SAME)) and (older := scheduled_against(past)) is not None:
+        return DuetPlan(older, False, settled.run, change=change)
+    against = (before or bundles[:1])[-1]
+    if _last_asked(past, SoftwareVerdict.UNDECIDED):  # what creeps shows against older software
+        against = min(against, _aged(past, bundles, max(ROTATION)))
+    return DuetPlan(against, True, certain=certain, change=change, brief=is_spent)
 
 
-def _settled(past: Sequence[PastNight]) -> int | None:
-    """The last of the nights that a change is news for whose duet said that it is not the software."""
-    said = [night.run for night in past[-MENDED_NIGHTS:] if night.suspected and night.verdict == SoftwareVerdict.SAME]
-    return said[-1] if said else None
+def _last_asked(past: Sequence[PastNight], verdict: SoftwareVerdict) -> PastNight | None:
+    """The last of the nights that a change is news for whose suspicion a duet answered so."""
+    return next(
+        (night for night in past[: -MENDED_NIGHTS - 1 : -1] if night.suspected and night.verdict == verdict), None
+    )
 
 
 def _onset(judgement: Judgement) -> int:
@@ -130,12 +147,16 @@ def possible_runs(past: Sequence[PastNight]) -> set[int]:
 
 
 def scheduled_against(past: Sequence[PastNight]) -> int | None:
-    """The run to look at by the calendar: the newest bundle that is old enough, else the oldest; None: no bundle."""
-    bundles = set(_comparable(past))
+    """The run to look at by the calendar; None: no bundle."""
+    bundles = _comparable(past)
     looks = sum(night.against is not None and not night.suspected for night in past)
-    ago = ROTATION[looks % len(ROTATION)]
-    old_enough = [night.run for night in past[: max(len(past) + 1 - ago, 0)] if night.run in bundles]
-    return old_enough[-1] if old_enough else min(bundles, default=None)
+    return _aged(past, bundles, ROTATION[looks % len(ROTATION)]) if bundles else None
+
+
+def _aged(past: Sequence[PastNight], bundles: Sequence[int], ago: int) -> int:
+    """The newest of these runs that is so many nights old, else the oldest."""
+    known = set(bundles)
+    return next((night.run for night in past[: 1 - ago][::-1] if night.run in known), bundles[0])
 
 
 def looks_tonight(pasts: Mapping[Case, Sequence[PastNight]], hints: Collection[Case], busy_s: float) -> list[Case]:
@@ -149,7 +170,7 @@ def looks_tonight(pasts: Mapping[Case, Sequence[PastNight]], hints: Collection[C
         hints: those of them with a hint tonight.
         busy_s: what tonight's blocks took on this unit.
     """
-    left_s = allowance_s(pasts, busy_s)
+    left_s = left_of(LOOKS_ALLOWANCE, pasts, busy_s)
     chosen = []
     for case in sorted(pasts, key=lambda case: (case not in hints, _last_look(pasts[case]), case)):
         expected_s = look_s(pasts[case])
@@ -165,11 +186,16 @@ def is_hint(judgement: Judgement) -> bool:
     return any(look.score >= HINT_SCORE and abs(look.change) >= smallest for look in judgement.looks)
 
 
-def allowance_s(pasts: Mapping[Case, Sequence[PastNight]], busy_s: float) -> float:
-    """Seconds that tonight's looks may take: the share of the last nights' time that their duets have left."""
+def is_spent(pasts: Mapping[Case, Sequence[PastNight]], busy_s: float) -> bool:
+    """Whether duets have taken their allowance, so that a suspicion begins with a glance, too."""
+    return left_of(ALLOWANCE, pasts, busy_s) < 0
+
+
+def left_of(share: float, pasts: Mapping[Case, Sequence[PastNight]], busy_s: float) -> float:
+    """Seconds of this share of the last nights' time that duets which found no change have left."""
     recent = [night for past in pasts.values() for night in past[-ALLOWANCE_NIGHTS:]]
     spent_s = sum(night.duet_s for night in recent if night.verdict not in CHANGED_SOFTWARE)
-    return ALLOWANCE * (busy_s + sum(night.busy_s for night in recent)) - spent_s
+    return share * (busy_s + sum(night.busy_s for night in recent)) - spent_s
 
 
 def look_s(past: Sequence[PastNight]) -> float:

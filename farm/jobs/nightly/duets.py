@@ -12,7 +12,14 @@ from typing import Protocol
 
 from farm.condition.throttling import RetryPolicy
 from farm.decision.duet import DuetJudgement, judge_duet
-from farm.decision.duet_schedule import DuetPlan, is_hint, looks_tonight, scheduled_against, suspected_duet
+from farm.decision.duet_schedule import (
+    DuetPlan,
+    is_hint,
+    is_spent,
+    looks_tonight,
+    scheduled_against,
+    suspected_duet,
+)
 from farm.decision.judgement import Judgement
 from farm.jobs.compare.duet import Entry, rehearse, run_turn
 from farm.jobs.fleet.unit import OpenUnit
@@ -48,7 +55,8 @@ class DuetCase:
 def plans_of(bundles: NightBundles, cases: Mapping[Case, Judgement], busy_s: float) -> dict[Case, DuetPlan]:
     """The duets to make on a unit: what looks changed first, then looks by the calendar."""
     pasts = {case: bundles.past(case) for case in cases}
-    asked = {case: plan for case in cases if (plan := suspected_duet(pasts[case], cases[case]))}
+    spent = is_spent(pasts, busy_s)
+    asked = {case: plan for case in cases if (plan := suspected_duet(pasts[case], cases[case], spent))}
     rest = {case: past for case, past in pasts.items() if case not in asked and scheduled_against(past) is not None}
     hints = [case for case in rest if is_hint(cases[case])]
     looks = looks_tonight(rest, hints, busy_s)
@@ -96,7 +104,7 @@ class Duet:
 
     def _judged(self, pairs: Sequence[DuetPair]) -> DuetJudgement:
         good = [times for pair in pairs if (times := pair.times_ms)]
-        return judge_duet(good, self._plan.suspected, self._plan.rules)
+        return judge_duet(good, self._plan.is_thorough, self._plan.rules, self._plan.change)
 
     def _is_spoiled(self, pairs: Sequence[DuetPair]) -> bool:
         """Whether heat spoils so many pairs that the duet will not come to an end."""

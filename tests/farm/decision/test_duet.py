@@ -11,10 +11,11 @@ import pytest
 
 from farm.decision.duet import DUET_RULES, IF_CERTAIN, DuetJudgement, judge_duet
 from farm.decision.duet_schedule import (
-    ALLOWANCE,
+    LOOKS_ALLOWANCE,
     MENDED_NIGHTS,
     PastNight,
-    allowance_s,
+    is_spent,
+    left_of,
     looks_tonight,
     scheduled_against,
     suspected_duet,
@@ -32,13 +33,15 @@ def pairs_of(logs: Sequence[float]) -> list[tuple[float, float]]:
     return [(10.0, 10.0 * math.exp(log)) for log in logs]
 
 
-def duet(change: float, spread: float, seed: int, suspected: bool = True) -> tuple[DuetJudgement, int]:
+def duet(
+    change: float, spread: float, seed: int, suspected: bool = True, expected: float = 0.0
+) -> tuple[DuetJudgement, int]:
     """A whole duet, and how many pairs it took."""
     random, logs = np.random.default_rng(seed), list[float]()
     judgement = judge_duet([], suspected)
     while judgement.more:
         logs += (math.log1p(change) + spread * random.standard_t(3, judgement.more)).tolist()
-        judgement = judge_duet(pairs_of(logs), suspected)
+        judgement = judge_duet(pairs_of(logs), suspected, change=expected)
     return judgement, len(logs)
 
 
@@ -78,8 +81,36 @@ def test_few_pairs_suffice_where_nothing_asks_for_more() -> None:
 
 
 def test_pairs_that_heat_spoiled_are_made_up_for_and_none_tells_nothing() -> None:
-    assert judge_duet([], True).more == 6 and judge_duet([], False).more == 2
+    assert judge_duet([], True).more == 6 and judge_duet([], False).more == 3
     assert judge_duet(pairs_of([0.1] * 5), True).more == 1
+
+
+def test_a_duet_of_a_suspicion_ends_where_its_pairs_are_nearer_to_no_change() -> None:
+    equal = [duet(0.0, 0.02, seed, expected=0.05) for seed in range(60)]
+    assert sorted(count for _, count in equal)[45] == DUET_RULES.looks[1]
+    assert not any(one.verdict in ("slower", "faster") for one, _ in equal)
+    assert sum(count for _, count in equal) < 0.5 * sum(duet(0.0, 0.02, seed)[1] for seed in range(60))
+    slower = [duet(0.05, 0.01, seed, expected=0.05)[0].verdict for seed in range(60)]
+    assert sum(verdict == SoftwareVerdict.SLOWER for verdict in slower) >= 55
+
+
+def test_pairs_that_exclude_half_of_a_suspected_change_say_that_it_is_not_the_software() -> None:
+    logs = [-0.03, 0.03, 0.01, -0.01, 0.02, -0.02]
+    said = {change: judge_duet(pairs_of(logs), True, change=change) for change in (0.1, -0.1, 0.05)}
+    assert [one.verdict for one in said.values()] == ["same", "same", "undecided"]
+    assert not any(one.more for one in said.values()), "the last is nearer to none"
+    assert judge_duet(pairs_of(logs), True).more == 4, "what a duet has found is asked to the end"
+
+
+def test_a_duet_goes_on_where_the_software_moved_against_the_unit() -> None:
+    more = [judge_duet(pairs_of([log] * 6), True, change=0.1).more for log in (0.03, 0.01, -0.03, -0.05)]
+    assert more == [4, 0, 0, 4]
+
+
+def test_the_error_is_spent_at_looks_alone() -> None:
+    assert judge_duet(pairs_of([0.1] * 16), True).verdict == SoftwareVerdict.SLOWER
+    between = judge_duet(pairs_of([0.1] * 17), True)
+    assert (between.verdict, between.more) == (SoftwareVerdict.UNDECIDED, 15)
 
 
 def nights(count: int, **of_last: object) -> list[PastNight]:
@@ -97,8 +128,18 @@ def test_what_looks_changed_is_asked_against_the_last_good_software_before_it_ma
     plan = suspected_duet(nights(20), since)
     assert plan and plan.against == 18, "the change may have begun in run 19"
     assert suspected_duet([PastNight(1, False)], CHANGED) is None
-    new = suspected_duet(nights(2), Judgement(Verdict.NEW, "2 of 4 nights"))
-    assert new and (new.against, new.suspected) == (2, False), "no history can judge yet"
+    new = Judgement(Verdict.NEW, "2 of 4 nights")
+    plan = suspected_duet(nights(2), new)
+    assert plan and (plan.against, plan.suspected) == (2, False), "no history can judge yet"
+    assert suspected_duet(nights(2), new, is_spent=True) is None, "the calendar asks when there is time"
+
+
+def test_a_suspicion_begins_with_a_glance_where_the_allowance_is_spent() -> None:
+    rich, poor = (suspected_duet(nights(20), CHANGED, is_spent) for is_spent in (False, True))
+    assert rich and rich.is_thorough and poor and poor.suspected and not poor.is_thorough
+    equal, slower = (judge_duet(pairs_of([log] * 3), poor.is_thorough, poor.rules, poor.change) for log in (0.01, 0.1))
+    assert (equal.verdict, equal.more) == (SoftwareVerdict.UNDECIDED, 0)
+    assert slower.more == 3, "what shows is asked on"
 
 
 def test_a_slowdown_is_asked_for_again_until_it_is_mended_or_a_week_old() -> None:
@@ -118,6 +159,18 @@ def test_a_glance_is_enough_for_what_a_duet_has_settled() -> None:
     settled = nights(20, against=19, verdict=SoftwareVerdict.SAME, suspected=True)
     plan = suspected_duet(settled, CHANGED)
     assert plan and (plan.suspected, plan.settled_by) == (False, 20)
+
+
+def test_a_suspicion_that_a_duet_left_undecided_is_asked_against_the_software_of_a_month_ago() -> None:
+    undecided = nights(40, has_bundle=False, against=39, verdict=SoftwareVerdict.UNDECIDED, suspected=True)
+    plan = suspected_duet(undecided, CHANGED)
+    assert plan and (plan.against, plan.suspected) == (11, True), "what creeps shows there"
+    assert plan.change == pytest.approx(math.log(1.1))
+    long_ago = [*undecided, *(PastNight(run, True) for run in range(41, 41 + MENDED_NIGHTS))]
+    plan = suspected_duet(long_ago, CHANGED)
+    assert plan and plan.against == 48
+    known = [*nights(39, against=30, verdict=SoftwareVerdict.FASTER), undecided[-1]]
+    assert (plan := suspected_duet(known, CHANGED)) and plan.against == 39, "what was told is not told again"
 
 
 def test_pairs_prove_less_where_the_nights_before_are_certain() -> None:
@@ -153,12 +206,13 @@ def test_looks_go_back_thirty_nights_and_seven_in_turn() -> None:
 def test_looks_are_paid_from_an_allowance_hints_first_then_who_waited_longest() -> None:
     cases = [Case("u", "l", name, "gpu", "default") for name in "abc"]
     pasts = {case: nights(10) for case in cases}
-    assert allowance_s(pasts, 180.0) == pytest.approx(ALLOWANCE * (180 + 3 * 600))
+    assert left_of(LOOKS_ALLOWANCE, pasts, 180.0) == pytest.approx(LOOKS_ALLOWANCE * (180 + 3 * 600))
     spent = {**pasts, cases[0]: nights(10, against=3, verdict=SoftwareVerdict.SAME, pairs=2, duet_s=30.0)}
-    assert looks_tonight(spent, [], 180.0) == [cases[1], cases[2], cases[0]]
+    assert looks_tonight(spent, [], 600.0) == [cases[1], cases[2], cases[0]]
     assert looks_tonight(spent, [cases[0]], 180.0)[0] == cases[0]
     costly = {case: nights(10, against=3, verdict=SoftwareVerdict.SAME, pairs=2, duet_s=100.0) for case in cases}
     assert looks_tonight(costly, [], 180.0) == []
+    assert is_spent(costly, 180.0) and not is_spent(spent, 180.0)
 
 
 DUET: dict[str, Any] = {"against": 7, "ratio": 1.1, "ratio_ci": (1.09, 1.11)}
