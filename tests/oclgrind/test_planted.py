@@ -21,7 +21,11 @@ FAULTS = {
     ),
     "read beyond a buffer": (
         ("buffer", "lrn", "VECTOR8", "load_some(x + channel, exist)", "LOAD_VECTOR(x + channel)"),
-        ("lrn (buffer), VECTOR8, lrn 5, FP16_STORAGE", "Invalid read of size 16 in global memory; buffer/lrn.cl:28: "),
+        (
+            "lrn (buffer), VECTOR8, lrn 5, FP16_STORAGE",
+            "Invalid read of size 16 in global memory; buffer/lrn.cl:",
+            ": const floats v = load_some(",
+        ),
     ),
     "race in local memory": (
         ("buffer", "conv1x1", GROUP, f"% VECTORS * VECTOR);{BARRIER}", "% VECTORS * VECTOR);\n"),
