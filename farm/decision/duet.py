@@ -124,7 +124,7 @@ def _is_sign(count: int, estimate: float, chance: float, suspected: bool, rules:
     """Whether undecided pairs look as if more of them would show a change."""
     if change:
         smallest = math.log(rules.smallest_ratio)
-        is_shown = math.copysign(estimate, estimate * change) >= min(rules.shown * abs(change), smallest)
+        is_shown = math.copysign(1.0, change) * estimate >= min(rules.shown * abs(change), smallest)
         return is_shown or abs(estimate) >= rules.opposite * smallest
     is_unlikely = count < rules.looks[1] or chance <= rules.sign_chance
     return suspected or (abs(estimate) >= math.log(rules.sign_ratio) and is_unlikely)

@@ -60,15 +60,14 @@ class ReceivedFiles:
 
     def _take_artifacts(self, base: Path, folder: Path) -> None:
         """Publishes the new sets of a folder with artifacts, each with its choices."""
-        here = artifacts.usable_manifest(folder.relative_to(base))
+        place = folder.relative_to(base)
+        here = artifacts.usable_manifest(place)
         manifest = artifacts.read_manifest(folder)
         if self._keeps_own:
-            for own in here.sets:
-                self._is_best(str(folder.relative_to(base)), own)
+            for own in here.sets:  # what comes must gain more
+                self._is_best(str(place), own)
         for record in manifest.sets:
-            if record in here.sets or not self._is_usable(record):
-                continue
-            if not self._is_best(str(folder.relative_to(base)), record):
+            if record in here.sets or not self._is_usable(record) or not self._is_best(str(place), record):
                 continue
             tuned_file, tuned = _set_of(folder, record, TunedSet)
             kernels_file, kernels = _set_of(folder, record, KernelSet)

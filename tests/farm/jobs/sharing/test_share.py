@@ -110,22 +110,18 @@ def test_two_hosts_have_what_both_tuned(place: str, hosts: tuple[Path, Path], mo
     assert (again.sets, again.trials) == (0, 0)
 
 
-def test_what_gained_less_is_not_taken_over(
-    place: str, hosts: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("theirs", "gain_percent"),
+    [
+        pytest.param(DEVICE, 5.0, id="gained less"),
+        pytest.param(dataclasses.replace(DEVICE, source_hash="older"), 50.0, id="other kernel sources"),
+    ],
+)
+def test_what_does_not_beat_ours_is_not_taken_over(
+    theirs: Fingerprint, gain_percent: float, place: str, hosts: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(hosts[0])
-    tune(DEVICE, 5.0, tuned_ns=60)
-    monkeypatch.chdir(hosts[1])
-    tune(DEVICE, 10.0)
-    shared(hosts[0], place, monkeypatch)
-    assert shared(hosts[1], place, monkeypatch).sets == 0 and tuned_ns("sdm845") == 50
-
-
-def test_sets_of_another_farms_kernels_do_not_displace_ours(
-    place: str, hosts: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(hosts[0])
-    tune(dataclasses.replace(DEVICE, source_hash="older"), 50.0, tuned_ns=1)
+    tune(theirs, gain_percent, tuned_ns=60)
     monkeypatch.chdir(hosts[1])
     tune(DEVICE, 10.0)
     shared(hosts[0], place, monkeypatch)
