@@ -18,7 +18,7 @@ from farm.jobs.fleet.dispatch import FleetOptions, Job
 from farm.jobs.fleet.progress import ProgressView
 from farm.jobs.fleet.progress_lines import NOTE, replay
 from farm.jobs.nightly.matrix import Places, cases_of, unmeasured_rows
-from farm.jobs.nightly.sent_night import parse_note, take_bundles
+from farm.jobs.nightly.sent_night import NotesOfCases, parse_note, take_bundles
 from farm.jobs.nightly.unit import NightSettings, Notebook, is_good
 from farm.rows.duet import DuetPair
 from farm.rows.nightly import Block, NightlyRow
@@ -72,38 +72,22 @@ class _Sender:
     say: Say
 
 
-class _KeptNotes:
+class _KeptNotes(NotesOfCases):
     """Blocks and pairs of a unit's cases, those of earlier calls first; each new one goes into the run's notebook."""
 
     def __init__(self, cases: Sequence[Case], notebook: Notebook) -> None:
+        super().__init__({case: (notebook.blocks(case), notebook.pairs(case)) for case in cases})
         self._notebook = notebook
-        self.of_case = {case: (list(notebook.blocks(case)), list(notebook.pairs(case))) for case in cases}
 
     def keep(self, case: Case, number: int, measured: Block | DuetPair) -> None:
         """Keeps what comes next; what has come already, or comes without what was before it, is measured again."""
         blocks, pairs = self.of_case[case]
         if isinstance(measured, Block) and number == len(blocks):
-            blocks.append(measured)
+            super().keep(case, number, measured)
             self._notebook.note(case, measured)
         elif isinstance(measured, DuetPair) and number == len(pairs):
-            pairs.append(measured)
+            super().keep(case, number, measured)
             self._notebook.note_pair(case, measured)
-
-    def note(self, case: Case, block: Block) -> None:
-        """See Notebook."""
-        self.keep(case, len(self.of_case[case][0]), block)
-
-    def note_pair(self, case: Case, pair: DuetPair) -> None:
-        """See PairNotebook."""
-        self.keep(case, len(self.of_case[case][1]), pair)
-
-    def blocks(self, case: Case) -> Sequence[Block]:
-        """See Notebook."""
-        return self.of_case[case][0]
-
-    def pairs(self, case: Case) -> Sequence[DuetPair]:
-        """See PairNotebook."""
-        return self.of_case[case][1]
 
 
 class _UnitWork:

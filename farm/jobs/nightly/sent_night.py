@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -104,7 +105,7 @@ class SentNight:
             run=self.run,
             seed=self.seed,
             history=dict(self.history),
-            notebook=_ToldNotebook(self, tell),
+            notebook=_ToldNotes(self, tell),
             done=self.done,
             retries=self.retries,
             bundles=NightBundles(archive, self.info, dict(self.bundles)) if self.info else None,
@@ -129,33 +130,49 @@ def parse_note(data: Any) -> Note:
     return _NOTE.validate_python(data)
 
 
-class _ToldNotebook:
-    """The notes that came with a night; new ones are told to who sent it."""
+class NotesOfCases:
+    """A notebook in memory; `keep` is called for each block or pair, with how many there were before it."""
 
-    def __init__(self, sent: SentNight, tell: Callable[[Any], None]) -> None:
-        self._attempt, self._tell = sent.attempt, tell
-        self._blocks = {case: list(blocks) for case, blocks, _ in sent.notes}
-        self._pairs = {case: list(pairs) for case, _, pairs in sent.notes}
+    def __init__(self, notes: NightNotes) -> None:
+        self.of_case: defaultdict[Case, tuple[list[Block], list[DuetPair]]] = defaultdict(lambda: ([], []))
+        self.of_case |= {case: (list(blocks), list(pairs)) for case, (blocks, pairs) in notes.items()}
+
+    def keep(self, case: Case, number: int, measured: Block | DuetPair) -> None:
+        """Remembers what was measured."""
+        blocks, pairs = self.of_case[case]
+        if isinstance(measured, Block):
+            blocks.append(measured)
+        else:
+            pairs.append(measured)
 
     def note(self, case: Case, block: Block) -> None:
         """See Notebook."""
-        self._note(case, self._blocks.setdefault(case, []), block)
+        self.keep(case, len(self.of_case[case][0]), block)
 
     def note_pair(self, case: Case, pair: DuetPair) -> None:
         """See PairNotebook."""
-        self._note(case, self._pairs.setdefault(case, []), pair)
-
-    def _note(self, case: Case, known: list[Any], measured: Block | DuetPair) -> None:
-        self._tell(_NOTE.dump_python(Note(self._attempt, case, len(known), measured), mode="json"))
-        known.append(measured)
+        self.keep(case, len(self.of_case[case][1]), pair)
 
     def blocks(self, case: Case) -> Sequence[Block]:
         """See Notebook."""
-        return tuple(self._blocks.get(case, ()))
+        return tuple(self.of_case[case][0])
 
     def pairs(self, case: Case) -> Sequence[DuetPair]:
         """See PairNotebook."""
-        return tuple(self._pairs.get(case, ()))
+        return tuple(self.of_case[case][1])
+
+
+class _ToldNotes(NotesOfCases):
+    """The notes that came with a night; new ones are told to who sent it."""
+
+    def __init__(self, sent: SentNight, tell: Callable[[Any], None]) -> None:
+        super().__init__({case: (blocks, pairs) for case, blocks, pairs in sent.notes})
+        self._attempt, self._tell = sent.attempt, tell
+
+    def keep(self, case: Case, number: int, measured: Block | DuetPair) -> None:
+        """Tells it, too."""
+        self._tell(_NOTE.dump_python(Note(self._attempt, case, number, measured), mode="json"))
+        super().keep(case, number, measured)
 
 
 def sent_night_job(
