@@ -44,10 +44,8 @@ SHARE = """\
 The sum of all operators' times (OpenCL events) over the wall time of the same rounds, in rounds with profiling; then
 the convolutions' part of that sum.
 
-farmrt queues all launches and waits once. In the figures of this run the rest is what the driver needs between two
-launches, some 15 microseconds each. Since then an operator's time counts from the end of the one before it, so that
-this is the operator's own: `farm benchmark zoo://mobilenet_v1 --round 50 --tuned none --kernels none` gave 0.991,
-0.990 and 0.993 with the system's driver."""
+farmrt queues all launches and waits once. An operator's time counts from the end of the one before it, so that what
+the driver needs between two launches is the operator's own."""
 
 CONVERSION = """\
 `farm convert` reads and checks the ONNX file, runs all passes, asks the device what it is, lowers, packs the weights,

@@ -10,16 +10,11 @@ from benchmarks.figures import ONNX_RUNTIME, Entrant, Interval, Report, Run, Sta
 from farm.rows.latency import Latency
 from farm.rows.status import Status
 
+_ZOO = ("mobilenet_v1", "mobilenet_v2", "squeezenet_v11", "resnet50", "inception_v3")
 AIMS = {
-    "system": {
-        "mobilenet_v1": 1.0,
-        "mobilenet_v2": 1.5,
-        "squeezenet_v11": 1.5,
-        "resnet50": 1.2,
-        "inception_v3": 1.2,
-    },
-    "intel": dict.fromkeys(("mobilenet_v1", "mobilenet_v2", "squeezenet_v11", "resnet50", "inception_v3"), 1.15),
-    "pypi": dict.fromkeys(("mobilenet_v1", "mobilenet_v2", "squeezenet_v11", "resnet50", "inception_v3"), 4.0),
+    "system": dict.fromkeys(_ZOO, 1.0),
+    "intel": dict.fromkeys(_ZOO, 1.15),
+    "pypi": dict.fromkeys(_ZOO, 4.0),
 }
 TUNED, DEFAULT = "tuned", "default"
 MB = 1e6
@@ -88,8 +83,8 @@ def _aim(run: Run, judged: bool) -> str:
     if aim is None:
         return NOTHING
     if not ratios or not judged:
-        return f"{aim:.1f}"
-    return f"{aim:.1f}: {'reached' if min(ratios) <= aim else 'missed'}"
+        return str(aim)
+    return f"{aim}: {'reached' if min(ratios) <= aim else 'missed'}"
 
 
 def _right(run: Run) -> list[Entrant]:
