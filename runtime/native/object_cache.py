@@ -30,12 +30,13 @@ def compile_or_take(
     told = _digest_of_all(toolchain, flags)
     kept = {unit: cache / _key(told, unit, by_path="-g" in flags) for unit in units}
     missing = [unit for unit, path in kept.items() if not _copied(path, folder / f"{unit.name}.o")]
-    compile_translation_units(toolchain.compiler, flags, missing, folder)
-    with contextlib.suppress(OSError):  # a cache that cannot be written only costs time
-        cache.mkdir(parents=True, exist_ok=True)
-        for unit in missing:
-            _keep(folder / f"{unit.name}.o", kept[unit])
-        _forget(cache, time.time() - _KEPT_S)
+    if missing:
+        compile_translation_units(toolchain.compiler, flags, missing, folder)
+        with contextlib.suppress(OSError):  # a cache that cannot be written only costs time
+            cache.mkdir(parents=True, exist_ok=True)
+            for unit in missing:
+                _keep(folder / f"{unit.name}.o", kept[unit])
+            _forget(cache, time.time() - _KEPT_S)
     return [folder / f"{unit.name}.o" for unit in units]
 
 
