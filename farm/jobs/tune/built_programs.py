@@ -1,7 +1,8 @@
 """Programs that the trial plans of a tuning have built on a unit: the next plan loads them, which takes milliseconds.
 
 Trial plans share most of their programs, since many launches have the same source and options, and some drivers take
-half a second to build one and remember none.
+half a second to build one and remember none. PoCL remembers them, and compiles each once more to give it away, which
+takes half as long as building all.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from runtime.artifacts import KernelSet, decode_kernels, encode_kernels, merge_k
 from runtime.errors import DeviceError
 
 _NAME = "built-programs.bin"
+_REMEMBERS = "pocl"  # GPU families of drivers that do: on disk
 
 
 class BuiltPrograms:
@@ -31,8 +33,10 @@ class BuiltPrograms:
         """What a plan is loaded with; None as long as there is nothing."""
         return self._path if self._known else None
 
-    def keep(self, opened: OpenUnit) -> None:
+    def keep(self, opened: OpenUnit, gpu_family: str) -> None:
         """Adds the programs of the loaded plan, which has run once. A driver that gives none away builds them again."""
+        if gpu_family.startswith(_REMEMBERS):
+            return
         new = self._path.with_name("new.bin")
         try:
             opened.session.command("save_kernels", file=_NAME)

@@ -60,7 +60,7 @@ class UnitTrials:
         start_s = clock()
         self._conditions = opened.conditions()
         self._prepare()
-        self._built.keep(opened)
+        self._built.keep(opened, trial_plan.plan.target.gpu_family)
         self._looked_s = clock()
         self.prepare_s = max(self._looked_s - start_s, 0.0)
         self._deadline_s = max(3 * self.prepare_s, LEAST_TRIAL_DEADLINE_S)

@@ -50,6 +50,7 @@ class FakeUnit:
         self.rests: list[float] = []
         self.transport, self.pulled = self, 0
         self.programs: list[KernelSet] = []
+        self.gpu_family = "adreno"
         self.kernels: list[Path | None] = []
 
     def sleep(self, seconds: float) -> None:
@@ -100,7 +101,8 @@ def seconds(*values: float) -> Iterator[float]:
 
 def trials_of(unit: FakeUnit, *clock: float) -> UnitTrials:
     ticks = seconds(*(clock or (0.0,)))
-    found: Any = SimpleNamespace(launches=(LAUNCH, UNUSED), inputs={})
+    plan = SimpleNamespace(target=SimpleNamespace(gpu_family=unit.gpu_family))
+    found: Any = SimpleNamespace(launches=(LAUNCH, UNUSED), inputs={}, plan=plan)
     opened: Any = unit
     return UnitTrials(opened, found, Path("x.plan"), lambda: next(ticks))
 
@@ -209,6 +211,14 @@ def test_the_next_trial_plan_loads_what_the_ones_before_have_built() -> None:
     assert first is None and second == third
     assert third and decode_kernels(third.read_bytes(), "x") == [programs_of("h|-DA=1", "h|-DA=2", "h|-DA=3")]
     assert unit.pulled == 2, "a driver that gives no binaries takes nothing away"
+
+
+def test_a_driver_that_remembers_its_programs_is_not_asked_for_them() -> None:
+    unit = FakeUnit()
+    unit.gpu_family, unit.programs = "pocl-3.1-avx512", [programs_of("h|-DA=1")]
+    for _ in range(2):
+        trials_of(unit)
+    assert unit.kernels == [None, None] and unit.pulled == 0
 
 
 def test_programs_that_the_driver_fails_with_are_built_anew() -> None:
