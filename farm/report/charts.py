@@ -72,6 +72,7 @@ def packed_history(report: SeriesReport) -> Chart:
 def _of_history(report: SeriesReport, points: Sequence[Point], nights: Chart, remarks: Chart) -> Chart:
     values, low, high = map(all_six_digits, _figures([point.runs for point in points]))
     swapped = [point for point, _ in swaps(points)]
+    breaks = sorted({change.run for change in report.judgement.change_points} | {point.run for point in swapped})
     return {
         "kind": "history",
         "title": report.key.metric.info.title,
@@ -87,9 +88,7 @@ def _of_history(report: SeriesReport, points: Sequence[Point], nights: Chart, re
             if (time := _time(change.time))
         ],
         "swaps": [time for point in swapped if (time := _time(point.time))],
-        "levels": list(
-            _levels(points, values, sorted({each.run for each in (*report.judgement.change_points, *swapped)}))
-        ),
+        "levels": list(_levels(points, values, breaks)),
         "baseline": six_digits(report.judgement.baseline),
     }
 
