@@ -15,7 +15,7 @@ from typing import TypeVar
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 AT_A_TIME = 16
-AHEAD = 4  # times as many for each process are worked on or wait to be fetched, so that memory stays bounded
+AHEAD = 16  # times as many for each process are worked on or wait to be fetched, so that memory stays bounded
 
 
 def each_result(

@@ -92,7 +92,7 @@ def _is_alarm(history: SeriesHistory, point: Point, metric: Metric, rules: Rules
     first, more = _of_arm(point, "b"), _of_arm(point, "a")
     judgement = TimedTest(history, first, metric, rules).judge()
     if judgement.more:
-        both = dataclasses.replace(first, runs=(*first.runs, *more.runs), reruns=len(more.runs))
+        both = first.with_members(runs=(*first.runs, *more.runs), reruns=len(more.runs))
         judgement = TimedTest(history, both, metric, rules, final=True).judge()
     return judgement.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
 
@@ -100,7 +100,7 @@ def _is_alarm(history: SeriesHistory, point: Point, metric: Metric, rules: Rules
 def _of_arm(point: Point, arm: str) -> Point:
     """A night's first measurements under one label."""
     runs = _runs_of_arm(point, arm)
-    return dataclasses.replace(point, runs=runs, arms=(arm,) * len(runs), reruns=0)
+    return point.with_members(runs=runs, arms=(arm,) * len(runs), reruns=0)
 
 
 def _runs_of_arm(point: Point, arm: str) -> tuple[float, ...]:

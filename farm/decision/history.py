@@ -10,17 +10,16 @@ import statistics
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from farm.decision.level_shifts import LevelShift, find_level_shifts
-from farm.decision.medians import Array, median
+from farm.decision.medians import Array, means, median, trimmed_means
 from farm.decision.noise import MAD_TO_SIGMA, NoiseModel, fit_noise, trimmed_level
 from farm.decision.precedents import Moves, moves
 from farm.decision.rules import Rules
 from farm.rows.series import Point, trimmed_mean
 from farm.rows.status import Status
 
-MEASURED = (Status.OK, Status.WRONG_RESULT)
+MEASURED = (str(Status.OK), str(Status.WRONG_RESULT))  # texts are compared quicker than members
 KNOWN_TIMES = 3
 ORDER_NIGHTS = 20  # of the level before, and of effects that count
 KNOWN_EFFECTS, ORDER_SCORE = 4, 3.0
@@ -51,8 +50,10 @@ class SeriesHistory:
     @classmethod
     def of(cls, history: Sequence[Point], identity: str) -> SeriesHistory:
         """The nights with a figure of one piece of hardware, since it was last exchanged."""
-        nights = cls()
-        for _, alike in itertools.groupby(since_hardware_change(history, identity), lambda point: bool(point.reruns)):
+        nights, known = cls(), since_hardware_change(history, identity)
+        if not any(point.reruns for point in known):
+            return nights._with_nights(known)
+        for _, alike in itertools.groupby(known, lambda point: bool(point.reruns)):
             nights = nights._with_nights(list(alike))
         return nights
 
@@ -68,8 +69,10 @@ class SeriesHistory:
         measured = [point for point in points if has_figure(point)]
         if not measured:
             return dataclasses.replace(self, has_spoiled=heats)
-        levels, counts, variances = _summaries([self.measured(point).runs for point in measured])
-        effects = self._order_effect(measured[0]) if measured[0].reruns else ()
+        has_further = bool(measured[0].reruns)
+        kept = map(self.measured, measured) if has_further else measured
+        levels, counts, variances = _summaries([point.runs for point in kept])
+        effects = self._order_effect(measured[0]) if has_further else ()
         return dataclasses.replace(
             self,
             points=(*self.points, *measured),
@@ -86,7 +89,7 @@ class SeriesHistory:
             return point
         first = len(point.runs) - point.reruns
         slower = math.exp(self.order_effect)
-        return dataclasses.replace(point, runs=(*point.runs[:first], *(run / slower for run in point.runs[first:])))
+        return point.with_members(runs=(*point.runs[:first], *(run / slower for run in point.runs[first:])))
 
     @functools.cached_property
     def order_effect(self) -> float:
@@ -176,6 +179,8 @@ class SeriesHistory:
 
 def since_hardware_change(history: Sequence[Point], identity: str) -> list[Point]:
     """The nights of one piece of hardware, since another was exchanged for it."""
+    if not identity or {point.identity for point in history} <= {identity, ""}:
+        return list(history)
     others = (place for place in reversed(range(len(history))) if not _may_be(history[place], identity))
     return list(history[next(others, -1) + 1 :])
 
@@ -198,7 +203,7 @@ def is_any_figure(runs: Sequence[float]) -> bool:
 def _first(point: Point) -> Point:
     """A night's first measurements alone."""
     first = len(point.runs) - point.reruns
-    return dataclasses.replace(point, runs=point.runs[:first], arms=point.arms[:first], reruns=0)
+    return point.with_members(runs=point.runs[:first], arms=point.arms[:first], reruns=0)
 
 
 def level_of(point: Point) -> float:
@@ -226,12 +231,6 @@ def _summaries(nights: Sequence[Sequence[float]]) -> tuple[Array, Array, Array]:
     values = np.array(list(itertools.zip_longest(*nights, fillvalue=math.nan)), np.float64).T
     values = np.sort(np.log(np.where((values > 0) & (values < math.inf), values, math.nan)), axis=1)  # NaN come last
     counts = np.isfinite(values).sum(axis=1)
-    cuts, places = np.where(counts > 2, np.maximum(counts // 5, 1), 0), np.arange(values.shape[1])
-    levels = _means(values, (places >= cuts[:, None]) & (places < (counts - cuts)[:, None]))
-    known = places < counts[:, None]
-    squares = np.where(known, (values - _means(values, known)[:, None]) ** 2, 0.0).sum(axis=1)
-    return levels, counts, np.where(counts > 1, squares / np.maximum(counts - 1, 1), math.nan)
-
-
-def _means(rows: Array, kept: npt.NDArray[np.bool_]) -> Array:
-    return np.asarray(np.where(kept, rows, 0.0).sum(axis=1) / kept.sum(axis=1))
+    known = np.arange(values.shape[1]) < counts[:, None]
+    squares = np.where(known, (values - means(values, known)[:, None]) ** 2, 0.0).sum(axis=1)
+    return trimmed_means(values, counts), counts, np.where(counts > 1, squares / np.maximum(counts - 1, 1), math.nan)

@@ -1,4 +1,4 @@
-"""Medians of a few numbers, as NumPy gives them, in a tenth of its time: a series' judgement takes dozens."""
+"""Medians and means of a few numbers, as NumPy gives them, in a tenth of its time: a judgement takes dozens."""
 
 from __future__ import annotations
 
@@ -20,3 +20,14 @@ def row_medians(rows: Array) -> Array:
     known = np.isfinite(ordered).sum(axis=1)
     middle = np.stack([(known - 1) // 2, known // 2], axis=1)
     return np.asarray(np.take_along_axis(ordered, middle, axis=1).mean(axis=1))
+
+
+def trimmed_means(ordered: Array, counts: npt.NDArray[np.int64]) -> Array:
+    """`farm.rows.series.trimmed_mean` of each row: of so many numbers in ascending order, which NaN may follow."""
+    cuts, places = np.where(counts > 2, np.maximum(counts // 5, 1), 0), np.arange(ordered.shape[1])
+    return means(ordered, (places >= cuts[:, None]) & (places < (counts - cuts)[:, None]))
+
+
+def means(rows: Array, kept: npt.NDArray[np.bool_]) -> Array:
+    """Of the numbers of each row that are kept."""
+    return np.asarray(np.where(kept, rows, 0.0).sum(axis=1) / kept.sum(axis=1))

@@ -46,7 +46,7 @@ class TwinEvidence:
     def shows(self, onset: OnsetTest, rules: Rules) -> bool:
         """Whether both units show a similar change, with joint and single scores beyond the thresholds."""
         other = self._of_same_nights(onset)
-        if other is None or self._is_common(onset, rules):
+        if other is None:
             return False
         size, other_size = abs(onset.change), other.change * _sign(onset.change)
         if not HALF * size <= other_size <= size / HALF:
@@ -54,7 +54,8 @@ class TwinEvidence:
         if onset.nights > 1 and min(onset.weakest, other.weakest) < rules.leave_one_out:
             return False
         least, both = min(onset.score, other.score), (onset.score + other.score) / math.sqrt(2)
-        return least >= rules.each_with_twin and both >= rules.joint_with_twin
+        are_beyond = least >= rules.each_with_twin and both >= rules.joint_with_twin
+        return are_beyond and not self._is_common(onset, rules)  # which asks all other units: only where it matters
 
     def denies(self, onset: OnsetTest) -> bool:
         """Whether the twin shows less than half of the change at 95 % confidence."""

@@ -5,18 +5,23 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, zip_longest
+from operator import attrgetter
 from typing import Any
 
-from farm.decision.judgement import ChangePoint
+import numpy as np
+
+from farm.decision.medians import Array, trimmed_means
 from farm.decision.operator_changes import Times, summed_times
 from farm.nightly.night import CaseReport, SeriesReport
 from farm.report.figures import NONE, commit, interval, moment, percent, utc
+from farm.report.six_digits import all_six_digits, six_digits
 from farm.report.words import case_title
 from farm.rows.device_state import DeviceState
 from farm.rows.nightly import Block, NightlyRow
-from farm.rows.series import Point
+from farm.rows.series import Point, trimmed_mean
 from farm.rows.status import Status
 from farm.safe_text import word
 
@@ -24,6 +29,7 @@ Chart = dict[str, Any]
 MOST_SAMPLES = 400
 MOST_OPERATORS = 15
 MOST_STATES = 2000
+OK = str(Status.OK)  # an enumeration's member takes longer to find
 
 
 def history(report: SeriesReport) -> Chart:
@@ -45,41 +51,45 @@ def packed_history(report: SeriesReport) -> Chart:
     """
     points = list(report.points)
     commits = [commit(point.commit) for point in points]
-    remarks = {str(place): text for place, point in enumerate(points) if (text := ", ".join(_remarks(point)))}
-    degrees = [_degrees(point) for point in points]
+    odd = [place for place, point in enumerate(points) if not _is_plain(point)]
+    states = ["g"] * len(points)
+    for place in odd:
+        states[place] = state_of(points[place])[0]
     chart = _of_history(
         report,
         points,
         {"run": [point.run for point in points], "seconds": _steps([_second(point.time) for point in points])},
         {
-            "states": "".join(state_of(point)[0] for point in points),
+            "states": "".join(states),
             "commits": [commits[0], *(0 if new == old else new for old, new in pairwise(commits))] if commits else [],
-            "degrees": None if all(each is None for each in degrees) else degrees,
-            "remarks": remarks,
+            "degrees": _all_degrees(points),
+            "remarks": {str(place): text for place in odd if (text := ", ".join(_remarks(points[place])))},
         },
     )
     return chart | {name: None for name in ("low", "high") if chart[name] == chart["value"]}
 
 
 def _of_history(report: SeriesReport, points: Sequence[Point], nights: Chart, remarks: Chart) -> Chart:
-    values = [_finite(point.value) for point in points]
+    values, low, high = map(all_six_digits, _figures([point.runs for point in points]))
+    swapped = [point for point, _ in swaps(points)]
+    breaks = sorted({change.run for change in report.judgement.change_points} | {point.run for point in swapped})
     return {
         "kind": "history",
         "title": report.key.metric.info.title,
         "unit": report.key.metric.info.unit,
         **nights,
         "value": values,
-        "low": _ends(points, values, min),
-        "high": _ends(points, values, max),
+        "low": low,
+        "high": high,
         **remarks,
         "changes": [
             {"time": time, "text": percent(change.ratio)}
             for change in report.judgement.change_points
             if (time := _time(change.time))
         ],
-        "swaps": [time for point, _ in swaps(points) if (time := _time(point.time))],
-        "levels": list(_levels(points, values, report.judgement.change_points)),
-        "baseline": _finite(report.judgement.baseline),
+        "swaps": [time for point in swapped if (time := _time(point.time))],
+        "levels": list(_levels(points, values, breaks)),
+        "baseline": six_digits(report.judgement.baseline),
     }
 
 
@@ -92,16 +102,29 @@ def _steps(seconds: Sequence[int | None]) -> list[int | None]:
     return steps
 
 
-def _ends(
-    points: Sequence[Point], figures: Sequence[float | None], end: Callable[[Sequence[float]], float]
-) -> list[float | None]:
-    """The least or the largest measurement of each night; of a single one it is the figure."""
-    each = zip(points, figures, strict=True)
-    return [_finite(end(point.runs)) if len(point.runs) > 1 else known for point, known in each]
+def _figures(nights: Sequence[Sequence[float]]) -> tuple[Array, Array, Array]:
+    """Each night's figure, its least and its largest measurement; NaN where there is none."""
+    counts = np.array(list(map(len, nights)), np.int64)
+    values = np.array(list(zip_longest(*nights, fillvalue=math.nan)), np.float64).T
+    if not values.size or np.isfinite(values).sum() < counts.sum():
+        return _odd_figures(nights)
+    ordered = np.sort(values, axis=1)  # NaN come last
+    high = ordered[np.arange(len(nights)), np.maximum(counts - 1, 0)]
+    with np.errstate(invalid="ignore"):  # a night without measurements
+        return trimmed_means(ordered, counts), ordered[:, 0], high
+
+
+def _odd_figures(nights: Sequence[Sequence[float]]) -> tuple[Array, Array, Array]:
+    """The same where some measurements are no numbers."""
+    figures = [(trimmed_mean(runs), min(runs), max(runs)) if runs else (math.nan,) * 3 for runs in nights]
+    value, low, high = np.array(figures, np.float64).reshape(-1, 3).T
+    return value, low, high
 
 
 def swaps(points: Sequence[Point]) -> list[tuple[Point, str]]:
     """The first points of other hardware or of another driver, and what is new."""
+    if len({point.identity for point in points}) < 2 and len({point.fingerprint for point in points}) < 2:
+        return []
     changes = []
     for before, after in pairwise(points):
         if before.identity != after.identity:
@@ -109,6 +132,11 @@ def swaps(points: Sequence[Point]) -> list[tuple[Point, str]]:
         elif before.fingerprint != after.fingerprint and before.fingerprint and after.fingerprint:
             changes.append((after, "another driver or kernels"))
     return changes
+
+
+def _is_plain(point: Point) -> bool:
+    """Whether nothing is to be said of a night but its figure."""
+    return point.status == OK and not point.spoiled and not point.reruns and bool(point.runs)
 
 
 def state_of(point: Point) -> str:
@@ -137,6 +165,14 @@ def _degrees(point: Point) -> int | None:
     return None if celsius is None or not math.isfinite(celsius) else round(celsius)
 
 
+def _all_degrees(points: Sequence[Point]) -> list[int | None] | None:
+    """Those of each night; None where no night has any."""
+    if all(point.temperature_c is None for point in points):
+        return None
+    degrees = list(map(_degrees, points))
+    return None if all(each is None for each in degrees) else degrees
+
+
 def _remarks(point: Point) -> list[str]:
     """What few nights have."""
     parts = (
@@ -147,17 +183,14 @@ def _remarks(point: Point) -> list[str]:
     return [part for part in parts if part]
 
 
-def _levels(
-    points: Sequence[Point], figures: Sequence[float | None], changes: Sequence[ChangePoint]
-) -> Iterator[Chart]:
-    """The median of each stretch between change points and swaps."""
-    breaks = {change.run for change in changes} | {point.run for point, _ in swaps(points)}
-    edges = [-math.inf, *sorted(breaks), math.inf]
+def _levels(points: Sequence[Point], figures: Sequence[float | None], breaks: Sequence[int]) -> Iterator[Chart]:
+    """The median of each stretch between the runs that change points and swaps begin with."""
+    edges = [0, *(bisect_left(points, run, key=attrgetter("run")) for run in breaks), len(points)]
     for first, after in pairwise(edges):
-        within = [(point, value) for point, value in zip(points, figures, strict=True) if first <= point.run < after]
-        values = [value for point, value in within if not point.spoiled and value is not None]
+        within = zip(points[first:after], figures[first:after], strict=True)
+        values = [value for point, value in within if value is not None and not point.spoiled]
         if values:
-            start, end = _time(within[0][0].time), _time(within[-1][0].time)
+            start, end = _time(points[first].time), _time(points[after - 1].time)
             yield {"from": start, "to": end, "value": statistics.median(values)}
 
 
@@ -199,8 +232,8 @@ def operators(case: CaseReport) -> Chart | None:
         "kind": "operators",
         "unit": "ms",
         "names": [word(f"{name} ({kind})", 48) for name, kind, _, _ in compared],
-        "now": [_finite(now) for _, _, now, _ in compared],
-        "before": [_finite(before) for _, _, _, before in compared],
+        "now": [six_digits(now) for _, _, now, _ in compared],
+        "before": [six_digits(before) for _, _, _, before in compared],
     }
 
 
@@ -226,9 +259,9 @@ def tuned(cases: Sequence[CaseReport]) -> Chart | None:
     return {
         "kind": "tuned",
         "names": [word(case_title(case.case), 48) for case, _ in rows],
-        "ratio": [_finite(row.tuned_ratio) for _, row in rows],
-        "low": [_finite(low) for low, _ in cis],
-        "high": [_finite(high) for _, high in cis],
+        "ratio": [six_digits(row.tuned_ratio) for _, row in rows],
+        "low": [six_digits(low) for low, _ in cis],
+        "high": [six_digits(high) for _, high in cis],
         "note": [
             f"{percent(row.tuned_ratio)} ({interval(*row.tuned_ratio_ci or (None, None)) or NONE})" for _, row in rows
         ],
@@ -238,9 +271,9 @@ def tuned(cases: Sequence[CaseReport]) -> Chart | None:
 def states(trace: Sequence[tuple[str, DeviceState]]) -> Chart | None:
     """Temperature and clocks over the run; None where the unit tells neither."""
     shown = list(trace) if len(trace) <= MOST_STATES else _thinned(trace, MOST_STATES)
-    temperature = [_finite(state.temperature_c) for _, state in shown]
-    cpu = [_finite(max(state.clock_mhz, default=None)) for _, state in shown]
-    gpu = [_finite(state.gpu_clock_mhz) for _, state in shown]
+    temperature = [six_digits(state.temperature_c) for _, state in shown]
+    cpu = [six_digits(max(state.clock_mhz, default=None)) for _, state in shown]
+    gpu = [six_digits(state.gpu_clock_mhz) for _, state in shown]
     if not any(value is not None for values in (temperature, cpu, gpu) for value in values):
         return None
     return {
@@ -248,7 +281,7 @@ def states(trace: Sequence[tuple[str, DeviceState]]) -> Chart | None:
         "time": [_time(time) for time, _ in shown],
         "temperature": temperature,
         "cpu": cpu,
-        "limit": [_finite(max(state.clock_limit_mhz, default=None)) for _, state in shown],
+        "limit": [six_digits(max(state.clock_limit_mhz, default=None)) for _, state in shown],
         "gpu": gpu,
         "note": [moment(time) for time, _ in shown],
     }
@@ -266,8 +299,3 @@ def _second(time: str) -> int | None:
     """The same in seconds since 1970."""
     moment = utc(time)
     return math.floor(moment.timestamp()) if moment else None
-
-
-def _finite(value: float | None) -> float | None:
-    """Six significant digits are more than a chart shows; JSON has neither NaN nor infinity."""
-    return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 
@@ -65,7 +66,12 @@ class Line:
     sort_baseline: float
     sort_change: float
     sort_verdict: int
-    spark: str
+    recent: Sequence[float | None]
+
+    @functools.cached_property
+    def spark(self) -> str:
+        """The chart of its last nights; few tables have one."""
+        return sparkline(self.recent)
 
 
 def line(report: SeriesReport, links: Links, root: str = "") -> Line:
@@ -90,7 +96,7 @@ def line(report: SeriesReport, links: Links, root: str = "") -> Line:
         sort_baseline=_number(judgement.baseline),
         sort_change=round(relative_change(judgement), 6),
         sort_verdict=rank(report),
-        spark=sparkline(report.recent),
+        recent=report.recent,
     )
 
 

@@ -21,8 +21,10 @@ _ROW = (
 
 def night_rows(nights: Iterable[Point], metric: Metric) -> Markup:
     """Run, time, figure, how many measurements, temperature, commit, and what else is to be said."""
-    cells = "\n".join(one_line(cell) for point in nights for cell in _cells(point, metric))
-    escaped = iter(str(escape(cells)).split("\n"))  # all at once: no cell has a line end
+    cells = [cell for point in nights for cell in _cells(point, metric)]
+    if not "".join(cells).isprintable():
+        cells = list(map(one_line, cells))
+    escaped = iter(str(escape("\n".join(cells))).split("\n"))  # all at once: no cell has a line end
     return Markup("\n".join(starmap(_row, zip(*[escaped] * COLUMNS, strict=False))))
 
 
@@ -32,11 +34,6 @@ def _row(run: str, time: str, value: str, measured: str, temperature: str, made_
 
 
 def _cells(point: Point, metric: Metric) -> tuple[str, ...]:
-    remarks = (
-        f"left out: {point.spoiled}" if point.spoiled else "",
-        "" if point.status == "ok" else f"{point.status}: {point.reason}",
-        f"{point.reruns} re-runs" if point.reruns else "",
-    )
     return (
         str(point.run),
         moment(point.time),
@@ -44,5 +41,14 @@ def _cells(point: Point, metric: Metric) -> tuple[str, ...]:
         str(len(point.runs)),
         "" if point.temperature_c is None else f"{point.temperature_c:.0f} °C",
         commit(point.commit),
-        word("; ".join(filter(None, remarks)), MOST_REMARKS),
+        _remarks(point),
     )
+
+
+def _remarks(point: Point) -> str:
+    remarks = (
+        f"left out: {point.spoiled}" if point.spoiled else "",
+        "" if point.status == "ok" else f"{point.status}: {point.reason}",
+        f"{point.reruns} re-runs" if point.reruns else "",
+    )
+    return word("; ".join(filter(None, remarks)), MOST_REMARKS) if any(remarks) else ""

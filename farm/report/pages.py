@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -40,19 +41,28 @@ SHOWN_NIGHTS = 60  # in the table of a series; its chart and the files that it o
 LISTED_NIGHTS = 60
 BLAMED_OPERATORS = 5
 MANY_SERIES = 500  # whose pages are made in several processes
+SERIES_AN_OVERVIEW = 16  # so many pages of series between two others
 
 
 def pages(night: Night) -> Iterator[tuple[str, str]]:
     """Path and content of every page, one after the other."""
-    links = links_of(night)
-    yield "index.html", _render("index.html", _summary(night, links), night)
-    for device in night.devices:
-        path = links.devices[device.unit]
-        yield path, _render("device.html", _device(device, links), night, "../")
-    series = night.series
+    links, series = links_of(night), night.series
+    overviews = _overviews(night, links)
     page = functools.partial(_series_page, dataclasses.replace(night, devices=(), earlier=()))
     links_of_each = (links.of_one(report.key) for report in series)
-    yield from each_result(page, zip(series, links_of_each, strict=True), len(series), MANY_SERIES)
+    of_series = each_result(page, zip(series, links_of_each, strict=True), len(series), MANY_SERIES)
+    for number, path_and_text in enumerate(of_series):
+        yield path_and_text
+        if number % SERIES_AN_OVERVIEW == 0:  # while other processes make the next series' pages
+            yield from itertools.islice(overviews, 1)
+    yield from overviews
+
+
+def _overviews(night: Night, links: Links) -> Iterator[tuple[str, str]]:
+    """The summary and the page of each device."""
+    yield "index.html", _render("index.html", _summary(night, links), night)
+    for device in night.devices:
+        yield links.devices[device.unit], _render("device.html", _device(device, links), night, "../")
 
 
 def _series_page(night: Night, linked: tuple[SeriesReport, Links]) -> tuple[str, str]:
@@ -86,6 +96,7 @@ def page_environment(loader: BaseLoader) -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,
         finalize=_printable,
     )
     environment.filters |= {
