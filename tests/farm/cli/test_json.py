@@ -260,7 +260,7 @@ def test_a_mistake_is_a_document_and_a_line(farm: CallFarm, own_folder: Path, na
     ("error", "status", "kind", "text"),
     [
         (KeyboardInterrupt(), 130, "interrupted", "interrupted"),
-        (OSError(28, "No space left on device", "/x/y"), 1, "system", "/x/y: No space left on device"),
+        (OSError(28, "No space left on device", "/x/y"), 1, "no_room", "/x/y: No space left on device"),
         (DeviceLostError("gone\nfor good"), 1, "device_lost", "gone for good"),
     ],
 )
