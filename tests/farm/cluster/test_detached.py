@@ -114,9 +114,10 @@ def test_one_that_is_cancelled_keeps_the_rows_that_it_had(farm: CallFarm, folder
     """A model on two units, on one of which another job runs: one row is there, the other waits."""
     first = detached(farm, "run", "tiny.yml", "--device", "alpha", "--round", LONG)["job"]["id"]
     wait_until(lambda: running_jobs(farm), "the first job runs")
-    second = detached(farm, "run", "tiny.yml", "--round", "1")["job"]["id"]
+    second = detached(farm, "run", "tiny.yml", "--round", QUICK)["job"]["id"]
     try:
         assert farm("jobs", "fetch", second, "--timeout", "0")[0] == 1, "it has not ended"
+        wait_until(lambda: ("beta", "running") in _tasks(farm, second), "the free unit works")
         wait_until(lambda: _tasks(farm, second) == [("alpha", "waiting")], "only the other's unit is left")
         status, out, _ = farm("jobs", "cancel", second)
         assert status == 0 and "cancelled" in out
