@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from farm.cluster.hosts import Hosts
     from farm.cluster.queue import JobReport
 
-POLL_S = 0.3
+POLL_S, KEPT_POLL_S = 0.3, 1.0  # of the scheduler, and of hosts
 CANCEL_S = 30.0
 JOB_COLUMNS = ("Job", "User", "Command", "Priority", "Since", "Running", "Waiting", "Detached")
 TASK_COLUMNS = ("Unit", "Model", "State")
@@ -132,7 +132,7 @@ def _ended(hosts: Hosts, report: JobReport, timeout_s: float | None) -> bool:
     while not kept_jobs.is_ended(hosts, report):
         if deadline_s is not None and time.monotonic() > deadline_s:
             return False
-        time.sleep(POLL_S)
+        time.sleep(KEPT_POLL_S if report.kept else POLL_S)
     return True
 
 

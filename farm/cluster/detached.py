@@ -18,7 +18,8 @@ import json
 import os
 import re
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,7 @@ class DetachedJobs:
         self._host, self._folder = host, (FOLDER / DETACHED).resolve()
         certified = ["--certificates", str(certificates.resolve())] if certificates else []
         self._options = ["--cluster", url, *certified, "--store", STORE]
+        self._beginning, self._is_resumed = threading.Lock(), False
         self._running: dict[str, DetachedRequest] = {}
         self._cancelled: dict[str, str] = {}  # job -> by whom
 
@@ -81,19 +83,23 @@ class DetachedJobs:
         """Begins a job, given as JSON, unless it is known; it is known from now on, also after a crash."""
         request = REQUESTS.validate_json(content)
         path = self._place(request.name.id) / REQUEST
-        if not path.exists():
-            atomic_file.write(path, content)
-            self._start(request)
+        with self._beginning:
+            if not path.exists():
+                atomic_file.write(path, content)
+                self._start(request)
 
     def resume(self) -> None:
-        """Begins again what has not ended."""
-        for path in sorted(self._folder.glob(f"*/{REQUEST}")):
-            if not (path.parent / ENDED).exists():
-                self._start(REQUESTS.validate_json(path.read_bytes()))
+        """Begins again what an earlier worker did not end; the first call does so."""
+        with self._beginning:
+            for request in () if self._is_resumed else self._requests():
+                if request.name.id not in self._running and self._exit_status(request.name.id) is None:
+                    self._start(request)
+            self._is_resumed = True
 
     def jobs(self) -> list[tuple[JobName, KeptJob]]:
         """All jobs that go on, or whose results are still there."""
-        return [self._kept(path.parent) for path in sorted(self._folder.glob(f"*/{REQUEST}"))]
+        names = [request.name for request in self._requests()]
+        return [(name, KeptJob(self._host, self._exit_status(name.id))) for name in names]
 
     def answer(self, job: str) -> bytes:
         """What came of a job that has ended, as JSON, with the `run` of its request; its files stay for a day at least.
@@ -129,8 +135,8 @@ class DetachedJobs:
     def _work(self, request: DetachedRequest) -> None:
         """A job's thread."""
         answer = self._answer(request)
-        while not self._keep(request.name.id, answer):
-            threading.Event().wait(FULL_S)
+        while not self._keep(request, answer):
+            time.sleep(FULL_S)
         del self._running[request.name.id]
 
     def _answer(self, request: DetachedRequest) -> dict[str, Any]:
@@ -159,23 +165,28 @@ class DetachedJobs:
             document = _failed(JobError(f"{self._cancelled[name.id]} ended this job (`farm jobs cancel {name.id}`)"))
         return {**document, "rows": _stored_rows(folder / STORE)} if document["error"] else document
 
-    def _keep(self, job: str, answer: dict[str, Any]) -> bool:
+    def _keep(self, request: DetachedRequest, answer: dict[str, Any]) -> bool:
         """Writes an answer; False where there is no room for it."""
-        document = answer.get("document", {})
+        folder, status = self._place(request.name.id), answer.get("document", {}).get("exit_status", 1)
+        kept = {**answer, "command": request.name.command, "run": request.run}
         try:
-            request = json.loads((self._place(job) / REQUEST).read_bytes())
-            kept = {**answer, "command": request["name"]["command"], "run": request["run"]}
-            atomic_file.write(self._place(job) / ANSWER, json.dumps(kept).encode())
-            atomic_file.write(self._place(job) / ENDED, str(document.get("exit_status", 1)).encode())
-        except (OSError, FarmError):
+            atomic_file.write(folder / ANSWER, json.dumps(kept).encode())
+            atomic_file.write(folder / ENDED, str(status).encode())
+        except FarmError:
             return False
         return True
 
-    def _kept(self, folder: Path) -> tuple[JobName, KeptJob]:
-        name = REQUESTS.validate_json((folder / REQUEST).read_bytes()).name
-        ended = folder / ENDED
-        status = int(ended.read_text()) if ended.exists() else None
-        return name, KeptJob(self._host, status)
+    def _requests(self) -> Iterator[DetachedRequest]:
+        """Of all jobs that are here; what is being removed, or another version of farm left, is passed over."""
+        for path in sorted(self._folder.glob(f"*/{REQUEST}")):
+            with contextlib.suppress(OSError, ValueError):
+                yield REQUESTS.validate_json(path.read_bytes())
+
+    def _exit_status(self, job: str) -> int | None:
+        """Of a job that has ended."""
+        with contextlib.suppress(OSError, ValueError):
+            return int((self._place(job) / ENDED).read_text())
+        return None
 
     def _place(self, job: str) -> Path:
         if not _JOB.fullmatch(job):

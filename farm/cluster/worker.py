@@ -119,7 +119,6 @@ class _Host:
         """Offers units until told to end; a scheduler that goes away is waited for."""
         ended = end_on_signals()
         await self._check_scheduler()
-        self._detached.resume()
         await self._offer(ended, look_every_s)
         while not ended.is_set():
             self._say(f"{self._address}: the scheduler has gone; waiting for it")
@@ -141,6 +140,7 @@ class _Host:
         try:
             while not ended.is_set() and host.status == Status.running:
                 await self._look(scratch)
+                self._detached.resume()  # now that units are offered
                 await self._clean()
                 await _wait(ended, look_every_s)
         finally:

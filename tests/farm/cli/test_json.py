@@ -160,7 +160,7 @@ class OneJob:
 
     def ask(self, host: str, function: Any, job: str) -> bytes:
         """What came of the job that is kept."""
-        came = {"document": {"rows": [], "error": None, "exit_status": 0}, "files": {}, "left": {}}
+        came: dict[str, Any] = {"document": {"rows": [], "error": None, "exit_status": 0}, "files": {}, "left": {}}
         return json.dumps({**came, "command": "opbench", "run": new_run("opbench", "", "").model_dump()}).encode()
 
 
