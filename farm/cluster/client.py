@@ -122,6 +122,11 @@ class ClusterSession:
         except SCHEDULER_LOST:
             raise self.scheduler_lost() from None
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the scheduler is away."""
+        return self._is_lost
+
     def scheduler_lost(self) -> SchedulerLostError:
         """Has the scheduler waited for, and no unit offered until it is back; the error that says so."""
         self._is_lost, self._offered = True, {}

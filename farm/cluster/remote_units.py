@@ -125,7 +125,7 @@ class RemoteUnit:
                 if self.cluster.cancelled_by:
                     raise JobCancelled(self.cluster.cancelled_by)
                 if self.cluster.host_of(self.unit.name) != host:
-                    raise DeviceLostError(f"{self.unit.name}: {host} does not offer it any more")
+                    raise self._lost(host)
             answer = json.loads(future.result())
         except SCHEDULER_LOST:
             raise self.cluster.scheduler_lost() from None
@@ -136,6 +136,12 @@ class RemoteUnit:
             raise
         assert isinstance(answer, dict)
         return answer
+
+    def _lost(self, host: str) -> DeviceLostError:
+        """Why a unit is not offered any more: without the scheduler none is, which is no fault of the unit."""
+        if self.cluster.is_lost:
+            return self.cluster.scheduler_lost()
+        return DeviceLostError(f"{self.unit.name}: {host} does not offer it any more")
 
     def _checked(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """A document of rows; raises what the command ended with instead."""
