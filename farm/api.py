@@ -68,6 +68,7 @@ from farm.rows.run import RunRow
 from farm.rows.status import Status
 from farm.rows.tune import TuneRow
 from farm.store import Store
+from farm.store.adding import new_run
 from farm.store.recorder import Recorder
 from farm.units import lookup
 from farm.units.selection import ANY, Selection
@@ -440,5 +441,5 @@ def _kept(store: str | None, name: str, rows: Iterator[RowType]) -> Iterator[Row
     if store is None:
         yield from rows
         return
-    with Recorder(store, name, f"farm.{name}()", working_commit(), LOG.warning) as keeper:
+    with Recorder(store, new_run(name, f"farm.{name}()", working_commit()), LOG.warning) as keeper:
         yield from keeper.recorded(rows)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from farm import host_system
-from runtime.errors import FarmError
+from runtime.errors import FarmError, unwritten
 
 MAX_NAME = 100
 FOREIGN_AGE_S = 86_400.0  # far above what any write takes, and any clock of a shared folder is wrong
@@ -32,7 +32,7 @@ _TEMPORARY = re.compile(r"\..+\.(?P<space>[0-9a-f]{8})-(?P<pid>[0-9]{1,10})-(?P<
 def replacing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
     """Opens a new file that replaces `path` when the block succeeds, and is deleted when it fails.
 
-    Raises FarmError when the folder or the file cannot be written (full, read-only, not a folder).
+    Raises NoRoomError when the disk is full, FarmError when the folder or the file cannot be written for other reasons.
     """
     temporary: Path | None = None
     try:
@@ -47,7 +47,7 @@ def replacing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise FarmError(f"{path}: cannot be written: {error.strerror or error}") from None
+        raise unwritten(f"{path}: cannot be written", error, FarmError) from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)

@@ -6,6 +6,7 @@
     |  `- UnsupportedError    an operator or attribute that the importer or lowering lacks        (exit 2)
     |- FormatError            a plan, weights or artifact file is damaged or of another version   (exit 2)
     |- NoUnitError            no unit matches the selection                                       (exit 3)
+    |- NoRoomError            a disk of this machine is full                                      (exit 1)
     |- StoreError             the store cannot be used now: locked, full, read-only, out of reach (exit 1)
     `- JobError               a job failed on a unit                                              (exit 1)
        |- BuildError          a program for a unit could not be compiled
@@ -21,6 +22,10 @@ The command line catches FarmError once, prints `error: <text>` and exits with `
 """
 
 from __future__ import annotations
+
+import errno
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class FarmError(Exception):
@@ -55,6 +60,10 @@ class NoUnitError(FarmError):
     """No unit matches; the text names the units that are there and how to add one."""
 
     exit_status = 3
+
+
+class NoRoomError(FarmError):
+    """A disk of this machine is full; the text names the file that could not be written."""
 
 
 class StoreError(FarmError):
@@ -99,3 +108,12 @@ class UnitBusyError(JobError):
 
 class LeaseLostError(JobError):
     """The lease ran out or was ended, and somebody else may use the unit: nothing may be written there any more."""
+
+
+def unwritten(text: str, error: OSError, otherwise: type[FarmError]) -> FarmError:
+    """The error of a file that could not be written: NoRoomError where the disk is full, else of another class.
+
+    `text` says which file, and what was to be done with it; why not is added.
+    """
+    kind = NoRoomError if error.errno in NO_ROOM else otherwise
+    return kind(f"{text}: {error.strerror or error}")

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from runtime.errors import ConfigError, FormatError
+from runtime.errors import ConfigError, FormatError, unwritten
 from tuner.shared_journal import SharedJournal
 from tuner.trial import FATAL_STATUSES, Candidate, Trial, TrialStatus
 
@@ -204,7 +204,7 @@ class Journal:
             elif not content.endswith(b"\n"):
                 self._file.write(b"\n")
         except OSError as error:
-            raise ConfigError(f"{path}: cannot be used as tuning journal: {error.strerror}") from None
+            raise unwritten(f"{path}: cannot be used as tuning journal", error, ConfigError) from None
 
     def _append(self, line: bytes) -> None:
         assert self._file is not None
@@ -214,7 +214,7 @@ class Journal:
             if self._unsynced >= _BATCH:
                 self._sync()
         except OSError as error:
-            raise ConfigError(f"{self._file.name}: a trial cannot be written: {error.strerror}") from None
+            raise unwritten(f"{self._file.name}: a trial cannot be written", error, ConfigError) from None
 
     def _sync(self) -> None:
         assert self._file is not None
@@ -242,7 +242,7 @@ def unite(path: Path, content: bytes) -> int:
             if new:
                 file.write(torn + b"\n".join(new) + b"\n")
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be used as tuning journal: {error.strerror}") from None
+        raise unwritten(f"{path}: cannot be used as tuning journal", error, ConfigError) from None
     return len(new)
 
 

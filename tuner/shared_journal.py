@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from runtime.errors import ConfigError
+from runtime.errors import ConfigError, unwritten
 
 POLL_S = 0.2
 COPIES = "others"
@@ -54,7 +54,7 @@ class SharedJournal:
             file.write(line + b"\n")
             os.fsync(file.fileno())
         except OSError as error:
-            raise ConfigError(f"{self._folder}: trials cannot be shared there: {error.strerror}") from None
+            raise unwritten(f"{self._folder}: trials cannot be shared there", error, ConfigError) from None
 
     def news(self) -> Iterator[bytes]:
         """The lines that were added since this was asked last, this process's own among them."""

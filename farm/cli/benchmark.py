@@ -10,6 +10,7 @@ import click
 
 from farm import atomic_file
 from farm.cli import clusters, options, store_options, view
+from farm.cli.detach import detach
 from farm.cli.envelope import CommandResult
 from farm.cluster import sent_jobs
 from farm.cluster.address import ClusterChoice
@@ -44,6 +45,9 @@ def benchmark(
     """`farm benchmark`; returns the exit status."""
     source = deployment.load(model_file, trust_models)
     wanted = BenchmarkOptions(rounds, warmup, load)
+    if cluster and cluster.detach:
+        works = sent_jobs.all_models("benchmark", [source], benchmark_settings(wanted))
+        return detach(cluster, source, choice, works, as_json)
     with clusters.place_of(cluster) as place:
         units = place.units_for(source, choice)
         remote = clusters.RemoteJob(BenchmarkRow, sent_jobs.each_model(source, benchmark_settings(wanted)))
@@ -52,10 +56,11 @@ def benchmark(
             rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
     if trace:
         atomic_file.write(trace, trace_json(rows).encode())
-    return options.finish(rows, as_json, _show, keeper)
+    return options.finish(rows, as_json, show, keeper)
 
 
-def _show(rows: Sequence[BenchmarkRow]) -> None:
+def show(rows: Sequence[BenchmarkRow]) -> None:
+    """What people see of the rows."""
     for row in rows:
         if row.status == Status.OK:
             click.echo(f"{row.model} on {row.unit} ({row.runtime}, {row.fingerprint['gpu'] or 'CPU'})\n")

@@ -6,12 +6,14 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from farm.cli import store_options
 from farm.cluster.address import ClusterChoice
 from farm.config.deployment import Deployment
 from farm.config.inventory import Unit
@@ -36,12 +38,15 @@ RowType = TypeVar("RowType", bound=Row)
 
 NOT_CARRIED = "{} works with the units of this host alone: leave out --cluster and FARM_CLUSTER (--cluster '' does)"
 PURPOSE = "work on many hosts (--cluster)"
-# What a command does with its rows, and what the client does for all hosts: no host is told of it.
-NOT_SENT = frozenset(
-    {"a", "as_json", "b", "certificates", "cluster", "device", "every", "fail_fast", "model_file", "model_files"}
-    | {"one_per_soc", "priority", "retries", "shared", "soc", "spread", "store", "tag", "trace"}
-    | {"dry_run", "nightly_file", "output", "resume"}
+# What a command does with its rows, whoever does it: no host is told of it.
+OF_ROWS = frozenset(
+    {"a", "as_json", "b", "certificates", "cluster", "detach", "model_file", "model_files", "priority", "shared"}
+    | {"store", "trace", "dry_run", "nightly_file", "output", "resume"}
 )
+# What the client does for all hosts: one that goes on without it is told.
+OF_CLIENT = frozenset({"device", "every", "fail_fast", "one_per_soc", "retries", "soc", "spread", "tag"})
+NOT_SENT = OF_ROWS | OF_CLIENT
+NO_RETRIES = ("--retries", "0")  # a host retries nothing by itself: where a job is done again its client decides
 OUTPUTS = "output_dir"
 NAMED_FILES = "inputs"  # [NAME=]FILE
 
@@ -151,6 +156,23 @@ class AllHosts:
         command = SentCommand(*given, remote.output_folder, remote.receive, remote.adapted)
         yield from remote_rows(self.cluster, command, remote.works, units, fleet, progress)
 
+    def send_off(self, units: Sequence[Unit], works: Works, leaves: bool) -> str:
+        """Has a host that offers one of the units be the client of the command that was called; the host's name.
+
+        `works` makes its only work; `leaves`: what it leaves below build/ is wanted.
+        """
+        from farm.cluster.detached import REQUESTS, DetachedRequest
+        from farm.cluster.job_files import JobFiles, job_scratch, sent_arguments
+
+        job, run = self.cluster.job, store_options.own_run().model_dump(mode="json")
+        options, named = detached_options(click.get_current_context())
+        with job_scratch() as folder:
+            (work,) = works(Path(folder))
+            files = JobFiles.of({**work.files, **sent_arguments(named)})
+            arguments = [job.command, *work.arguments, *options, "--priority", job.priority]
+            request = DetachedRequest(job, arguments, dict(files.hashes), leaves, run)
+            return self.cluster.send_off([unit.name for unit in units], REQUESTS.dump_json(request), files.sources)
+
     def nights(
         self, places: Places, fleet: FleetOptions, progress: ProgressView, say: Callable[[str], None]
     ) -> NightJob:
@@ -206,13 +228,22 @@ def joined(choice: ClusterChoice) -> Iterator[ClusterSession]:
 
 
 def sent_command(context: click.Context) -> tuple[str, tuple[str, ...], list[tuple[str, Path]]]:
-    """The command that was called, its options for a host, and the files and folders that these name."""
-    given = {
+    """The command that was called, its options for a host's unit, and the files and folders that these name."""
+    return context.info_name or "", *sent_options(context.command, _given(context))
+
+
+def detached_options(context: click.Context) -> tuple[tuple[str, ...], list[tuple[str, Path]]]:
+    """The options of the command that was called for a host that is its client, and the files that these name."""
+    return _options_without(OF_ROWS, context.command, _given(context))
+
+
+def _given(context: click.Context) -> dict[str, Any]:
+    """What the user gave, by the parameters' names."""
+    return {
         name: value
         for name, value in context.params.items()
         if context.get_parameter_source(name) != ParameterSource.DEFAULT
     }
-    return context.info_name or "", *sent_options(context.command, given)
 
 
 def _command(name: str) -> click.Command:
@@ -225,14 +256,18 @@ def _command(name: str) -> click.Command:
 
 
 def sent_options(command: click.Command, values: Mapping[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, Path]]]:
-    """The options of a command for a host, of values by their parameters' names, and the files that these name.
+    """The options of a command for a host's unit, of values by parameters' names, and the files that these name."""
+    options, files = _options_without(NOT_SENT, command, values)
+    return (*NO_RETRIES, *options), files
 
-    A host retries nothing by itself: where a job is done again is decided here.
-    """
-    options: list[str] = ["--retries", "0"]
+
+def _options_without(
+    left_out: AbstractSet[str], command: click.Command, values: Mapping[str, Any]
+) -> tuple[tuple[str, ...], list[tuple[str, Path]]]:
+    options: list[str] = []
     files: list[tuple[str, Path]] = []
     for parameter in command.params:
-        if parameter.name not in NOT_SENT and (value := values.get(parameter.name or "")) is not None:
+        if parameter.name not in left_out and (value := values.get(parameter.name or "")) is not None:
             options += _sent_option(parameter, value, files)
     return tuple(options), files
 

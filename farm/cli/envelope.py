@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.errors import FarmError
+from runtime.errors import NO_ROOM, FarmError
 
 if TYPE_CHECKING:
     from farm.rows.row import Row  # its import takes as long as that of all else here
@@ -71,6 +71,8 @@ def is_wanted(arguments: Sequence[str]) -> bool:
 
 def kind_of(error: BaseException) -> str:
     """A word for an error, after its class in the tree of errors: `config`, `no_unit`, `device_lost` ..."""
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        return "no_room"
     if not isinstance(error, FarmError):
         kinds = ((click.ClickException, USAGE), (OSError, SYSTEM))
         return next((kind for base, kind in kinds if isinstance(error, base)), INTERRUPTION)

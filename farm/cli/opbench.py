@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from farm.cli import clusters, options, store_options, view
+from farm.cli.detach import detach
 from farm.cli.envelope import CommandResult, Document
 from farm.cluster import sent_jobs
 from farm.cluster.address import ClusterChoice
@@ -49,7 +50,10 @@ def opbench(
         _check_can_be_sent(files, only_list)
     cases = cases_of_files(files)
     wanted = OpbenchOptions(_compiled(pattern), min_time, all_variants, memory, precision, execution, cases)
-    remote = clusters.RemoteJob(OpbenchRow, sent_jobs.no_model("opbench", _owed(wanted)))
+    works = sent_jobs.no_model("opbench", _owed(wanted))
+    if cluster and cluster.detach:
+        return detach(cluster, None, choice, works, as_json)
+    remote = clusters.RemoteJob(OpbenchRow, works)
     with clusters.place_of(cluster) as place:
         units = place.units_for(None, choice)
         if only_list:
@@ -59,7 +63,7 @@ def opbench(
             rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
     if not rows:
         raise ConfigError(f"--filter {pattern}: no benchmark of these units matches; --list names them")
-    return options.finish(rows, as_json, _show, keeper)
+    return options.finish(rows, as_json, show, keeper)
 
 
 def _check_can_be_sent(files: Sequence[Path], only_list: bool) -> None:
@@ -90,7 +94,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         raise ConfigError(f"--filter {pattern}: not a regular expression: {error}") from None
 
 
-def _show(rows: Sequence[OpbenchRow]) -> None:
+def show(rows: Sequence[OpbenchRow]) -> None:
+    """What people see of the rows."""
     paired = any(row.ratio_to_default is not None for row in rows)
     columns = (*COLUMNS, *(["To default"] if paired else []))
     table.show([Table("", columns, [_cells(row)[: len(columns)] for row in rows], frozenset({"Benchmark"}))])

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from farm.cli import clusters, interruption, options, store_options, view
+from farm.cli.detach import detach
 from farm.cli.envelope import CommandResult
 from farm.cluster import sent_jobs
 from farm.cluster.address import ClusterChoice
@@ -47,16 +48,20 @@ def run(
     source = deployment.load(model_file, trust_models)
     wanted = RunOptions(rounds, warmup, validate, layers, inputs, output_dir, load, input_dir, example)
     said = GOES_ON if input_dir else interruption.INTERRUPTED
+    if cluster and cluster.detach:
+        works = sent_jobs.all_models("run", [source], run_settings(wanted))
+        return detach(cluster, source, choice, works, as_json)
     with clusters.place_of(cluster) as place:
         units = place.units_for(source, choice)
         remote = clusters.RemoteJob(RunRow, sent_jobs.each_model(source, run_settings(wanted)), output_dir)
         with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True, interrupted=said) as progress:
             job = functools.partial(run_job, source, units, wanted, fleet, progress)
             rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
-    return options.finish(rows, as_json, _show, keeper)
+    return options.finish(rows, as_json, show, keeper)
 
 
-def _show(rows: Sequence[RunRow]) -> None:
+def show(rows: Sequence[RunRow]) -> None:
+    """What people see of the rows."""
     table.show(run_tables(rows))
     for line in (*artifact_lines(rows), *execution_lines(rows)):
         click.echo(line)

@@ -9,16 +9,21 @@ import click
 from farm import safe_text
 from farm.jobs.commit import working_commit
 from farm.store import address
+from farm.store.adding import new_run
+from farm.store.lines import RunData
 from farm.store.recorder import Recorder
 
 OPTION = "--store"
 
 
 def keeping(store: str | None) -> Recorder:
-    """The command that is being called, as a run of the store; its rows go through `kept` of what this returns."""
-    context = click.get_current_context()
-    name = context.info_name or ""
-    return Recorder(store, name, command_line(), working_commit(), tell)
+    """The command that is being called, as a run of the store; its rows go through `recorded` of what this returns."""
+    return Recorder(store, own_run(), tell)
+
+
+def own_run() -> RunData:
+    """The command that is being called, as a run that begins now."""
+    return new_run(click.get_current_context().info_name or "", command_line(), working_commit())
 
 
 def tell(line: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from farm.cli import clusters, options, store_options, view
+from farm.cli.detach import detach
 from farm.cli.envelope import CommandResult
 from farm.cluster import sent_jobs
 from farm.cluster.address import ClusterChoice
@@ -56,6 +57,8 @@ def tune(
     searched = SearchOptions(level, budget_s, memory, fresh, budget_s, selection, shared)
     wanted = TuneOptions(searched, execution, repeat)
     works = sent_jobs.all_models("tune", sources, wanted.settings)
+    if cluster and cluster.detach:
+        return detach(cluster, None, choice, works, as_json, leaves=True)
     remote = clusters.RemoteJob(TuneRow, works, receive=ReceivedFiles().receive)
     with clusters.place_of(cluster) as place:
         units = place.units_for(None, choice)
@@ -66,7 +69,7 @@ def tune(
                 rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
         except KeyboardInterrupt:
             return options.interrupted(how_to_go_on, as_json)
-    return options.finish(rows, as_json, _show, keeper)
+    return options.finish(rows, as_json, show, keeper)
 
 
 def _all_models() -> list[Path]:
@@ -81,7 +84,8 @@ def _how_to_go_on(units: Sequence[Unit], on_hosts: bool) -> str:
     return f"interrupted; trials are kept {'on the hosts' if on_hosts else f'in {journals}'}, {GOES_ON}"
 
 
-def _show(rows: Sequence[TuneRow]) -> None:
+def show(rows: Sequence[TuneRow]) -> None:
+    """What people see of the rows."""
     table.show([tune_table(rows)])
     for line in (
         *choice_lines(rows),

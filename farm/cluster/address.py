@@ -37,11 +37,15 @@ class ClusterAddress:
 
 @dataclasses.dataclass(frozen=True)
 class ClusterChoice:
-    """A cluster, the folder of the certificates for it (None: the user's own), and the job's priority in its queue."""
+    """A cluster, the folder of the certificates for it (None: the user's own), and the job's priority in its queue.
+
+    `detach`: the job goes on without the command.
+    """
 
     url: str
     certificates: Path | None = None
     priority: str = "interactive"
+    detach: bool = False
 
 
 def is_loopback(host: str) -> bool:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import random
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from distributed import Client, Future, KilledWorker
 from distributed.client import ClosedClientError, FutureCancelledError
 
-from farm import atomic_file
-from farm.cluster import connection, host_tasks, queue
+from farm.cluster import connection, detached_tasks, file_parts, host_tasks, queue
 from farm.cluster.address import ClusterAddress
+from farm.cluster.file_parts import PART_BYTES
 from farm.cluster.queue import JobName
 from farm.config.inventory import Unit
 from farm.units.survey import UnitReport
-from runtime.errors import DeviceLostError, FarmError
+from runtime.errors import NO_ROOM, DeviceLostError, FarmError, NoRoomError
 
-PART_BYTES = 4 * 2**20
 SMALL_BYTES, AT_ONCE = 2**16, 2**6  # files of up to this size travel together, so many: as much as a part
 ANSWER_S = 120.0
 WATCH_S = 1.0
@@ -122,6 +122,11 @@ class ClusterSession:
         except SCHEDULER_LOST:
             raise self.scheduler_lost() from None
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the scheduler is away."""
+        return self._is_lost
+
     def scheduler_lost(self) -> SchedulerLostError:
         """Has the scheduler waited for, and no unit offered until it is back; the error that says so."""
         self._is_lost, self._offered = True, {}
@@ -152,13 +157,26 @@ class ClusterSession:
             for digest in set(missing) - set(small):
                 self._send(host, digest, wanted[digest])
 
-    def fetch_file(self, host: str, digest: str, target: Path) -> None:
-        """Brings a file that a job made here."""
-        with atomic_file.replacing(target) as file:
-            offset = 0
-            while part := self._answer(host, host_tasks.read_part, digest, offset, PART_BYTES):
-                file.write(part)
-                offset += len(part)
+    def fetch_files(self, host: str, files: Mapping[str, str], folder: Path) -> None:
+        """Brings files that a job made (path -> hash) into a folder here."""
+        file_parts.fetch_files(self._answer, host, files, folder)
+
+    def send_off(self, units: Sequence[str], request: bytes, files: Mapping[str, Path]) -> str:
+        """Has a host that offers one of the units do a whole command by itself (DetachedJobs.begin); its name.
+
+        Where a disk is full another host is asked. `files`: hash -> path.
+        """
+        hosts = [host for host in map(self.host_of, units) if host]
+        problem: DeviceLostError = DeviceLostError("no host offers these units any more")
+        for host in random.sample(sorted(set(hosts)), len(set(hosts))):
+            try:
+                self.send_files(host, files.items())
+                self._answer(host, detached_tasks.begin, request)
+            except HostFullError as error:
+                problem = error
+            else:
+                return host
+        raise problem
 
     def _send(self, host: str, digest: str, path: Path) -> None:
         upload = secrets.token_hex(8)
@@ -186,12 +204,14 @@ class ClusterSession:
             return self._on_host(host, function, *arguments).result(ANSWER_S)
         except SCHEDULER_LOST:
             raise self.scheduler_lost() from None
+        except NoRoomError as error:
+            raise self.full(host, str(error)) from None
         except UNANSWERED as error:
             raise self._host_error(host, error) from None
 
     def _host_error(self, host: str, error: BaseException) -> DeviceLostError:
         """What a host could not do: that it does not answer, or that it has no room."""
-        if isinstance(error, OSError) and error.errno in host_tasks.NO_ROOM:
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
             return self.full(host, str(error.strerror))
         return DeviceLostError(f"{host}: does not answer: {str(error) or type(error).__name__}")
 

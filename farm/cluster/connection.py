@@ -18,6 +18,7 @@ from runtime.errors import ConfigError, JobError
 CONNECT_S = 20.0
 SILENCE = "120s"  # a network that is cut for a minute loses no unit
 KEPT_EVENTS = 200
+LOGGERS = ("distributed", "distributed.client")  # those that Dask gives a level
 NO_PAGE: dict[str, Any] = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
 SETTINGS = {
     "distributed.admin.low-level-log-length": KEPT_EVENTS,  # of each job's progress
@@ -37,7 +38,8 @@ SETTINGS = {
 def use_settings() -> None:
     """Sets Dask up as farm uses it, for this process."""
     dask.config.set(SETTINGS)
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def security_for(address: ClusterAddress, folder: Path | None) -> Security | None:

@@ -3,6 +3,7 @@
     build/cluster/objects/<SHA-256>      a file; it appears whole
     build/cluster/parts/<SHA-256>.<id>   one that is being sent
     build/cluster/jobs/<hash>/           a job's working directory: links to its files, and what it made of them
+    build/cluster/detached/<id>/         a job that goes on without its client (farm/cluster/detached.py)
 
 The time of each is when it was last used. What nobody has used for 14 days goes, and beyond 20 GB what is oldest.
 
@@ -34,7 +35,8 @@ LEFT = (  # what a job may leave for who asked for it: artifacts, journals, bund
     *("build/night.bundles/blobs/*", "build/night.bundles/manifests/*/*.json"),
 )
 PROBE_BYTES = 8 * 2**20
-PARTS = ("jobs", "objects", "parts")
+DETACHED = "detached"
+PARTS = ("jobs", "objects", "parts", DETACHED)
 DAY_S = 86_400.0
 IN_USE_S, UNUSED_S = DAY_S, 14 * DAY_S
 LIMIT_BYTES = 20 * 2**30
@@ -59,8 +61,12 @@ class HostFiles:
             raise ConfigError(f"{upload!r} names no upload")
         part = self._folder / "parts" / f"{self._object(digest).name}.{upload}"
         part.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("ab") as file:
-            file.write(content)
+        try:
+            with part.open("ab") as file:
+                file.write(content)
+        except OSError:  # no room, most likely: what is there takes some away, and will not be gone on with
+            part.unlink(missing_ok=True)
+            raise
         if is_last:
             self._take(part, digest)
 
@@ -69,10 +75,8 @@ class HostFiles:
         digest = fetch.sha256_of(path)
         target = self._object(digest)
         target.parent.mkdir(parents=True, exist_ok=True)
-        if not target.is_file():
-            copy = target.with_name(f"{digest}.{os.getpid()}")
-            shutil.copyfile(path, copy)
-            copy.replace(target)
+        if not _is_there(target):
+            _copy_whole(path, target, target.with_name(f"{digest}.{os.getpid()}.{id(path)}"))
         return digest
 
     def read_part(self, digest: str, offset: int, size: int) -> bytes:
@@ -92,8 +96,7 @@ class HostFiles:
 
         Raises ConfigError for bad paths.
         """
-        key = hashlib.sha256(json.dumps([own, *sorted(files.items())]).encode()).hexdigest()[:32]
-        folder = self._folder / "jobs" / key
+        folder = self.folder_of(files, own)
         for shared in SHARED:
             (self._base / shared).mkdir(parents=True, exist_ok=True)
             _link(folder / shared, self._base / shared)
@@ -103,6 +106,11 @@ class HostFiles:
             _copy(self._object(digest), folder / relative_path(name))
         os.utime(folder)
         return folder
+
+    def folder_of(self, files: Mapping[str, str], own: str = "") -> Path:
+        """Where job_folder makes it."""
+        key = hashlib.sha256(json.dumps([own, *sorted(files.items())]).encode()).hexdigest()[:32]
+        return self._folder / "jobs" / key
 
     def left(self, folder: Path, files: Mapping[str, str]) -> dict[str, str]:
         """Files of LEFT in a job's folder that it made, or that are no longer as they were sent; kept here.
@@ -164,9 +172,16 @@ def _copy(source: Path, target: Path) -> None:
     if target.exists():
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.{id(target)}")
-    shutil.copyfile(source, temporary)
-    temporary.replace(target)
+    _copy_whole(source, target, target.with_name(f".{target.name}.{os.getpid()}.{id(target)}"))
+
+
+def _copy_whole(source: Path, target: Path, temporary: Path) -> None:
+    """Copies a file, which appears whole; nothing is left of one that finds no room."""
+    try:
+        shutil.copyfile(source, temporary)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _is_there(path: Path) -> bool:

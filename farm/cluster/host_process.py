@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 from farm.jobs.fleet.progress_lines import PROGRESS_FORM, parse_event
@@ -26,7 +27,11 @@ Event = dict[str, Any]
 
 
 def run_command(
-    arguments: Sequence[str], folder: Path, is_cancelled: Callable[[], bool], tell: Callable[[Event], None]
+    arguments: Sequence[str],
+    folder: Path,
+    is_cancelled: Callable[[], bool],
+    tell: Callable[[Event], None],
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Runs a command line with --json in a folder; its document.
 
@@ -35,6 +40,7 @@ def run_command(
         folder: its working directory.
         is_cancelled: whether nobody wants the answer any more; the job is interrupted then, as by Ctrl-C.
         tell: is called with each event of progress.
+        environment: variables beside this process's own.
 
     Raises:
         JobError: the process ended without a document.
@@ -45,7 +51,7 @@ def run_command(
         command,
         cwd=folder,
         env={name: value for name, value in os.environ.items() if name != CLUSTER}
-        | {PROGRESS_FORM: "json", SHARED_JOURNALS: str(shared_folder())},
+        | {PROGRESS_FORM: "json", SHARED_JOURNALS: str(shared_folder()), **environment},
         stdin=pipe,
         stdout=pipe,
         stderr=pipe,

@@ -5,26 +5,24 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import secrets
-import shutil
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from distributed import Worker, WorkerPlugin, get_worker
 from pydantic import TypeAdapter
 
 from farm.cluster.host_files import HostFiles
+from farm.cluster.host_job import HostJob, check_room
 from farm.cluster.host_process import Event, run_command
 from farm.config.inventory import Unit
 from farm.transport import connect
 from farm.units import lookup, survey
 from farm.units.survey import UnitReport
-from runtime.errors import FarmError
 
 REPORTS = TypeAdapter(list[UnitReport])
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-OUTPUTS = "outputs"  # as an argument: the folder of a job's files that the client wants back
 
 
 class OfferedUnit(WorkerPlugin):
@@ -86,22 +84,18 @@ def perform(request: str) -> str:
     def tell(event: Event) -> None:
         worker.log_event(asked["job"], {**event, "unit": asked["unit"]})
 
-    try:
-        files = HostFiles()
-        folder = files.job_folder(asked["files"], str(key) if asked["leaves"] else "")
-        own = _offered(worker)
-        outputs = f"{OUTPUTS}/{secrets.token_hex(8)}"
-        given = [outputs if argument == OUTPUTS else argument for argument in asked["arguments"]]
-        arguments = [*given, "--device", own, "--store", "none"]
-        document = run_command(arguments, folder, lambda: _is_cancelled(worker, key), tell)
-        made = {_named(path.name, own, asked["unit"]): files.keep(path) for path in (folder / outputs).glob("*")}
-        left = files.left(folder, asked["files"]) if asked["leaves"] else {}
-        shutil.rmtree(folder if asked["leaves"] else folder / outputs, ignore_errors=True)
-        return json.dumps({"document": document, "files": made, "left": left})
-    except OSError as error:
-        return json.dumps({"no_room" if error.errno in NO_ROOM else "error": str(error)})
-    except FarmError as error:
-        return json.dumps({"error": str(error)})
+    def run(arguments: Sequence[str], folder: Path) -> dict[str, Any]:
+        own_unit = ("--device", own, "--store", "none")
+        document = run_command([*arguments, *own_unit], folder, lambda: _is_cancelled(worker, key), tell)
+        check_room(document, folder)
+        return document
+
+    own = _offered(worker)
+    job = HostJob(asked["arguments"], asked["files"], str(key) if asked["leaves"] else "", asked["leaves"])
+    answer = job.answer(run)
+    if "files" in answer:
+        answer["files"] = {_named(name, own, asked["unit"]): digest for name, digest in answer["files"].items()}
+    return json.dumps(answer)
 
 
 def _offered(worker: Worker) -> str:

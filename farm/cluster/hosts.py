@@ -11,10 +11,10 @@ from typing import Any
 
 from distributed import Client, Future
 
-from farm.cluster import connection, queue, unit_tasks
+from farm.cluster import connection, detached_tasks, queue, unit_tasks
 from farm.cluster.address import ClusterAddress
 from farm.cluster.client import ANSWER_S, SCHEDULER_LOST, UNANSWERED
-from farm.cluster.queue import JobReport
+from farm.cluster.queue import JobName, JobReport, KeptJob
 from farm.cluster.unit_tasks import SeenUnit
 from farm.units.health import CheckResult
 from runtime.errors import FarmError, JobError, NoUnitError
@@ -82,6 +82,22 @@ class Hosts:
     def jobs(self) -> list[JobReport]:
         """All jobs that run and wait, the oldest first."""
         return queue.parse_jobs(self._client.run_on_scheduler(queue.jobs_on_scheduler))
+
+    def kept_jobs(self) -> tuple[list[tuple[JobName, KeptJob]], dict[str, str]]:
+        """The jobs that go on without their clients, and those that did; and a line for each host that is silent."""
+        kept: list[tuple[JobName, KeptJob]] = []
+        silent: dict[str, str] = {}
+        asked = {host: connection.ask_host(self._client, NAME, host, detached_tasks.kept) for host in self.names()}
+        for host, future in asked.items():
+            try:
+                kept += detached_tasks.KEPT.validate_json(_result(host, future, LOOK_S))
+            except JobError as error:
+                silent[host] = str(error)
+        return kept, silent
+
+    def ask(self, host: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a host answers to a question that does not name it; raises JobError where it does not answer."""
+        return _result(host, connection.ask_host(self._client, NAME, host, function, *arguments), ANSWER_S)
 
     def cancel(self, job: str, person: str) -> None:
         """Asks the client of a job to end it; raises ConfigError where there is no such job."""

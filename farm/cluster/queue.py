@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import os
 import secrets
 import time
 from collections.abc import Iterable
@@ -25,6 +26,7 @@ DEFAULT_PRIORITY = "interactive"
 PREFIX = "farm."
 CANCEL = "cancel"
 UUID_CHARACTERS = 36
+OWN_JOB = "FARM_JOB"  # the variable that tells a process whose job it is: a client's name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,11 +56,25 @@ class TaskReport:
 
 
 @dataclasses.dataclass(frozen=True)
+class KeptJob:
+    """A job that goes on without the client that sent it: its host, and the exit status as soon as it has ended."""
+
+    host: str
+    exit_status: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class JobReport:
-    """A job and its tasks of this moment."""
+    """A job and its tasks of this moment; `kept` by its host where it goes on without the client that sent it."""
 
     name: JobName
-    tasks: tuple[TaskReport, ...]
+    tasks: tuple[TaskReport, ...] = ()
+    kept: KeptJob | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it has not ended."""
+        return self.kept is None or self.kept.exit_status is None
 
     def count(self, state: str) -> int:
         """How many tasks are in a state."""
@@ -66,7 +82,9 @@ class JobReport:
 
 
 def new_job(command: str, priority: str) -> JobName:
-    """A job of this process's user."""
+    """The job that this process was begun for, else a new one of its user."""
+    if given := parse_name(os.environ.get(OWN_JOB, "")):
+        return given
     return JobName(secrets.token_hex(3), owner_name(), command, priority, time.time())
 
 
@@ -123,7 +141,7 @@ def named_job(reports: Iterable[JobReport], job: str) -> JobReport:
     found = find_job(known, job)
     if found is None:
         there = ", ".join(report.name.id for report in known) or "none"
-        raise ConfigError(f"{job}: no such job runs or waits; there are: {there}")
+        raise ConfigError(f"{job}: no such job runs, waits or is kept; there are: {there}")
     return found
 
 
@@ -132,7 +150,14 @@ def parse_client(key: str) -> JobName | None:
     start = key.find(PREFIX)
     if start < 0:
         return None
-    coded = key[start + len(PREFIX) : -UUID_CHARACTERS - 1]
+    return parse_name(key[start : -UUID_CHARACTERS - 1])
+
+
+def parse_name(text: str) -> JobName | None:
+    """The job of a client's name without what Dask adds; None for a client that is no job."""
+    if not text.startswith(PREFIX):
+        return None
+    coded = text[len(PREFIX) :]
     try:
         return JobName(**json.loads(base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4))))
     except (ValueError, TypeError):

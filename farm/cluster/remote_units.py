@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from distributed import Future, KilledWorker
 
 from farm.cluster.client import SCHEDULER_LOST, ClusterSession, JobCancelled, SchedulerLostError
-from farm.cluster.host_files import relative_path
 from farm.cluster.job_files import JobFiles
 from farm.config.inventory import Unit
 from farm.jobs.fleet.dispatch import FleetOptions, Job, run_jobs_by
@@ -91,8 +90,7 @@ class RemoteUnit:
         if "error" in answer:
             raise JobError(f"{self.unit.name}: {answer['error']}")
         if command.output_folder:
-            for name, digest in answer["files"].items():
-                self.cluster.fetch_file(host, digest, command.output_folder / Path(name).name)
+            self.cluster.fetch_files(host, answer["files"], command.output_folder)
         if command.receive:
             self._receive(host, answer["left"], command.receive)
         return self._checked(answer["document"])
@@ -100,10 +98,7 @@ class RemoteUnit:
     def _receive(self, host: str, left: Mapping[str, str], receive: ReceiveFiles) -> None:
         """Brings what the command left here, and has it taken."""
         with tempfile.TemporaryDirectory(prefix="farm-cluster-") as folder:
-            for name, digest in left.items():
-                path = Path(folder) / relative_path(name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                self.cluster.fetch_file(host, digest, path)
+            self.cluster.fetch_files(host, left, Path(folder))
             receive(Path(folder))
 
     def _wait_for_return(self) -> None:
@@ -130,7 +125,7 @@ class RemoteUnit:
                 if self.cluster.cancelled_by:
                     raise JobCancelled(self.cluster.cancelled_by)
                 if self.cluster.host_of(self.unit.name) != host:
-                    raise DeviceLostError(f"{self.unit.name}: {host} does not offer it any more")
+                    raise self._lost(host)
             answer = json.loads(future.result())
         except SCHEDULER_LOST:
             raise self.cluster.scheduler_lost() from None
@@ -141,6 +136,12 @@ class RemoteUnit:
             raise
         assert isinstance(answer, dict)
         return answer
+
+    def _lost(self, host: str) -> DeviceLostError:
+        """Why a unit is not offered any more: without the scheduler none is, which is no fault of the unit."""
+        if self.cluster.is_lost:
+            return self.cluster.scheduler_lost()
+        return DeviceLostError(f"{self.unit.name}: {host} does not offer it any more")
 
     def _checked(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """A document of rows; raises what the command ended with instead."""

@@ -15,11 +15,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from distributed import Client, Security, Worker
+from distributed import Client, Security, Worker, WorkerPlugin
 from distributed.core import Status
 
 from farm.cluster import connection
 from farm.cluster.address import ClusterAddress
+from farm.cluster.detached import DetachedJobs
+from farm.cluster.detached_tasks import DetachedPlugin
 from farm.cluster.host_files import HostFiles
 from farm.cluster.host_tasks import OfferedUnit, cluster_name
 from farm.cluster.journal_topic import keep_exchanging
@@ -48,7 +50,8 @@ def run_host(
 ) -> None:
     """Offers this host's units until it is told to end (SIGINT or SIGTERM), or the scheduler has gone."""
     connection.use_settings()
-    host = _Host(address, connection.security_for(address, folder), name, say)
+    detached = DetachedJobs(name, str(address), folder)
+    host = _Host(address, connection.security_for(address, folder), name, say, detached)
     asyncio.run(host.serve(look_every_s))
 
 
@@ -99,12 +102,17 @@ class UnitWatch:
 
 class _Host:
     def __init__(
-        self, address: ClusterAddress, security: Security | None, name: str, say: Callable[[str], None]
+        self,
+        address: ClusterAddress,
+        security: Security | None,
+        name: str,
+        say: Callable[[str], None],
+        detached: DetachedJobs,
     ) -> None:
         self._address, self._security, self._name, self._say = address, security, name, say
         self._workers: dict[str, Worker] = {}
         self._elsewhere: set[str] = set()  # units that another host offers
-        self._watch = UnitWatch()
+        self._watch, self._detached = UnitWatch(), detached
         self._clean_at_s = 0.0
 
     async def serve(self, look_every_s: float) -> None:
@@ -122,7 +130,8 @@ class _Host:
         """Offers units as long as the scheduler is there."""
         resources = {f"host:{self._name}": float(HOST_THREADS)}
         with tempfile.TemporaryDirectory(prefix="farm-worker-") as scratch:
-            host = await self._started(f"{HOST_PREFIX}{self._name}", HOST_THREADS, resources, scratch)
+            plugin = DetachedPlugin(self._detached)
+            host = await self._started(f"{HOST_PREFIX}{self._name}", HOST_THREADS, resources, scratch, plugin)
             self._say(f"{self._name}: offers its units to {self._address}")
             await self._offer_units(host, ended, scratch, look_every_s)
 
@@ -131,6 +140,7 @@ class _Host:
         try:
             while not ended.is_set() and host.status == Status.running:
                 await self._look(scratch)
+                self._detached.resume()  # now that units are offered
                 await self._clean()
                 await _wait(ended, look_every_s)
         finally:
@@ -166,7 +176,7 @@ class _Host:
         connection.check_farm_version(self._address, found, f"host {self._name}")
 
     async def _started(
-        self, name: str, threads: int, resources: Mapping[str, float], scratch: str, unit: str = ""
+        self, name: str, threads: int, resources: Mapping[str, float], scratch: str, plugin: WorkerPlugin
     ) -> Worker:
         """A worker of this process that has joined the cluster."""
         local: dict[str, Any] = {"host": "127.0.0.1"} if self._address.is_loopback else {}
@@ -179,7 +189,7 @@ class _Host:
             protocol=f"{self._address.protocol}://",
             local_directory=scratch,
             memory_limit=0,
-            plugins=(OfferedUnit(unit),),
+            plugins=(plugin,),
             **connection.NO_PAGE,
             **local,
         )
@@ -215,6 +225,7 @@ class _Host:
             return
         self._clean_at_s = loop.time() + CLEAN_EVERY_S
         with contextlib.suppress(OSError):  # a job changed some of it meanwhile: the next time will do
+            self._detached.touch()
             removed = await loop.run_in_executor(None, lambda: HostFiles().clean(time.time()))
             if removed:
                 self._say(f"files of jobs that nobody used any more: {len(removed)} removed")
@@ -223,7 +234,8 @@ class _Host:
         """Offers a unit, unless another host does: then it is tried again at the next look."""
         name = offer.name
         try:
-            self._workers[name] = await self._started(name, 1, offer.resources, scratch, offer.local_name)
+            plugin = OfferedUnit(offer.local_name)
+            self._workers[name] = await self._started(name, 1, offer.resources, scratch, plugin)
         except NameTakenError:
             if name not in self._elsewhere:
                 self._say(f"{name}: another host offers it")

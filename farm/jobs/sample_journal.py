@@ -17,7 +17,7 @@ from farm.model.sample_folder import Sample
 from farm.rows.record import Record
 from farm.rows.row import Ending
 from farm.rows.run import OutputComparison
-from runtime.errors import JobError
+from runtime.errors import JobError, unwritten
 
 
 class SampleOutcome(Record):
@@ -67,7 +67,7 @@ class SampleJournal:
             with self._path.open("ab") as file:
                 file.write(b"\n" * self._ends_inside_a_line() + outcome.model_dump_json().encode() + b"\n")
         except OSError as error:
-            raise JobError(f"{self._path}: cannot be written: {error.strerror}") from None
+            raise unwritten(f"{self._path}: cannot be written", error, JobError) from None
 
     def remove(self) -> None:
         """Forgets everything: the run has its row."""

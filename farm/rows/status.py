@@ -10,6 +10,7 @@ from runtime.errors import (
     DeviceError,
     DeviceLostError,
     FarmError,
+    NoRoomError,
     ProcessKilledError,
     UnsupportedError,
 )
@@ -25,6 +26,7 @@ class Status(enum.StrEnum):
     TIMEOUT = "timeout"
     KILLED = "killed"
     DEVICE_LOST = "device_lost"
+    NO_ROOM = "no_room"
     FAILED = "failed"
 
 
@@ -44,4 +46,5 @@ _STATUS_OF_ERROR: tuple[tuple[type[FarmError], Status], ...] = (
     (DeadlineError, Status.TIMEOUT),
     (ProcessKilledError, Status.KILLED),
     (DeviceLostError, Status.DEVICE_LOST),
+    (NoRoomError, Status.NO_ROOM),
 )

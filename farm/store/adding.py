@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any, Final
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from farm.rows.row import versions
 from farm.store import schema
@@ -34,6 +34,12 @@ def new_run(name: str, command: str, commit: str) -> RunData:
         versions=versions(),
         process=own_process(),
     )
+
+
+def number_of(connection: Connection, uid: str) -> int | None:
+    """The number of the run with a uid; None where the store has none."""
+    number: int | None = connection.execute(select(schema.runs.c.id).where(schema.runs.c.uid == uid)).scalar()
+    return number
 
 
 def add_run(connection: Connection, run: RunData) -> int:

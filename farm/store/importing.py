@@ -7,10 +7,10 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from farm.store import schema
-from farm.store.adding import add_rows, add_run
+from farm.store.adding import add_rows, add_run, number_of
 from farm.store.lines import AnyLine, BareRow, BaselineLine, ProgressLine, RowLine, RunData, RunLine, parse_line
 from farm.store.statements import insert_new
 from runtime.errors import FormatError
@@ -76,7 +76,7 @@ class LineImporter:
         return True
 
     def _import_run(self, run: RunData) -> None:
-        number = self._connection.execute(select(schema.runs.c.id).where(schema.runs.c.uid == run.uid)).scalar()
+        number = number_of(self._connection, run.uid)
         if number is None:
             number = add_run(self._connection, run)
             self._new.add(run.uid)

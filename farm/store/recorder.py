@@ -16,10 +16,10 @@ from types import TracebackType
 from typing import TypeVar
 
 from farm.rows.row import Row
-from farm.store.adding import FINISHED, INTERRUPTED, new_run
+from farm.store.adding import FINISHED, INTERRUPTED
 from farm.store.address import DEFAULT_PATH
 from farm.store.damage import stamp
-from farm.store.lines import FORMAT, ExportHeader, RowLine, RunLine, encoded_line
+from farm.store.lines import FORMAT, ExportHeader, RowLine, RunData, RunLine, encoded_line
 from farm.store.rows import row_data
 from farm.store.store import Store
 from runtime.errors import FarmError, StoreError
@@ -32,14 +32,16 @@ NOWHERE = "none"  # as an address: rows are not kept
 class Recorder:
     """Records one command as a run of the store, from the beginning of a `with` block to its end.
 
+    A run that the store has already gets the rows that it lacks: what is brought twice is kept once.
+
     Entering the block raises ConfigError for a wrong address and FormatError for a file that is no store of this farm,
     before anything is measured.
     """
 
-    def __init__(self, url: str | None, name: str, command: str, commit: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, url: str | None, run: RunData, tell: Callable[[str], None]) -> None:
         self._url, self._tell = url, tell
         self._is_wanted = url != NOWHERE
-        self._data = new_run(name, command, commit)
+        self._data = run
         self._store: Store | None = None
         self._run = 0
         self._spilled: Path | None = None

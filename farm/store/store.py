@@ -19,7 +19,7 @@ from farm.rows.series import Case, Point, SeriesKey, case_of
 from farm.safe_text import one_line
 from farm.store import address as addresses
 from farm.store import legacy, schema
-from farm.store.adding import FINISHED, INTERRUPTED, RUNNING, add_rows, add_run, new_run, now
+from farm.store.adding import FINISHED, INTERRUPTED, RUNNING, add_rows, add_run, new_run, now, number_of
 from farm.store.address import Address
 from farm.store.engine import engine_of, reading, writing
 from farm.store.lines import RunData
@@ -90,9 +90,10 @@ class Store:
         return self.begin_run(new_run(name, command, commit))
 
     def begin_run(self, run: RunData) -> int:
-        """Begins a run that has been described already."""
+        """Begins a run that has been described already; the number of the one that is there, where it has its uid."""
         with self.writing() as connection:
-            return add_run(connection, run)
+            number = number_of(connection, run.uid)
+            return add_run(connection, run) if number is None else number
 
     def end(self, run: int, state: str = FINISHED) -> None:
         """Ends a run as `finished` or `interrupted`; `running`: it goes on, in this process."""

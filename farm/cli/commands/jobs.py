@@ -10,6 +10,9 @@ from farm.cli.commands import options
 from farm.cli.envelope import CommandResult
 
 JOB = click.argument("job", metavar="JOB")
+TIMEOUT = click.option(
+    "--timeout", "timeout_s", metavar="SECONDS", type=click.FloatRange(0), help="Exit status 1 after that."
+)
 
 
 def _of_cluster(function: Any) -> Any:
@@ -19,7 +22,7 @@ def _of_cluster(function: Any) -> Any:
 
 @click.group(name="jobs")
 def command() -> None:
-    """Show, cancel and wait for the jobs of a cluster: commands that were called with --cluster."""
+    """Show, cancel, wait for and fetch the jobs of a cluster: commands that were called with --cluster."""
 
 
 @command.command(name="list")
@@ -53,10 +56,27 @@ def cancel(**given: Any) -> CommandResult:
 
 @command.command(name="wait")
 @JOB
-@click.option("--timeout", "timeout_s", metavar="SECONDS", type=click.FloatRange(0), help="Exit status 1 after that.")
+@TIMEOUT
 @_of_cluster
 def wait(**given: Any) -> CommandResult:
     """Wait until a job has ended."""
     from farm.cli import jobs
 
     return jobs.wait(**given)
+
+
+@command.command(name="fetch")
+@JOB
+@TIMEOUT
+@click.option("--output-dir", type=options.FILE, help="Bring what it wrote into its --output-dir, here.")
+@click.option("--trace", type=options.FILE, help="Write a benchmark's trace here.")
+@options.store_option
+@_of_cluster
+def fetch(**given: Any) -> CommandResult:
+    """Wait until a job of --detach has ended, and bring its rows, and what tuning left, as its command would have.
+
+    The exit status is the command's. A job can be fetched again; the store keeps its rows once.
+    """
+    from farm.cli import jobs
+
+    return jobs.fetch(**given)

@@ -120,25 +120,35 @@ def unit_options(function: Function) -> Function:
     )
 
 
-def cluster_options_of(priority: str) -> Callable[[Function], Function]:
+def cluster_options_of(priority: str, detaches: bool = False) -> Callable[[Function], Function]:
     """Whether the units of other hosts are meant; the function gets a ClusterChoice, or None, as `cluster`.
 
-    `priority` is the command's where the user gives none.
+    `priority` is the command's where the user gives none; `detaches`: its job can go on without it.
     """
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
-        def called(cluster: str | None, certificates: Path | None, priority: str, **others: Any) -> Any:
+        def called(
+            cluster: str | None, certificates: Path | None, priority: str, detach: bool = False, **others: Any
+        ) -> Any:
             from farm.cluster.address import ClusterChoice
 
-            return function(cluster=ClusterChoice(cluster, certificates, priority) if cluster else None, **others)
+            if detach and not cluster:
+                raise click.UsageError("--detach: hosts of a cluster go on by themselves: name it with --cluster")
+            choice = ClusterChoice(cluster, certificates, priority, detach) if cluster else None
+            return function(cluster=choice, **others)
 
-        return _with_options(called, cluster_option, certificates_option, _priority_option(priority))  # type: ignore[no-any-return]
+        more = [_detach_option] if detaches else []
+        return _with_options(called, cluster_option, certificates_option, _priority_option(priority), *more)  # type: ignore[no-any-return]
 
     return decorate
 
 
+_detach_option = click.option(
+    "--detach", is_flag=True, help="Leave the job to the cluster, and end: `farm jobs fetch` brings what came of it."
+)
 cluster_options = cluster_options_of(PRIORITIES[0])
+detachable_options = cluster_options_of(PRIORITIES[0], detaches=True)
 
 
 def load_options(function: Function) -> Function:

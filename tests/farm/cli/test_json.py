@@ -16,13 +16,14 @@ from farm import cli
 from farm.cli import demo, devices, envelope, jobs, run, tune
 from farm.cli.envelope import Document, kind_of
 from farm.cluster.certificates import create_authority
-from farm.cluster.queue import JobName, JobReport, TaskReport
+from farm.cluster.queue import JobName, JobReport, KeptJob, TaskReport
 from farm.config import deployment
 from farm.config.inventory import HOST, Unit
 from farm.jobs.demo.job import Demo
 from farm.jobs.nightly.stored_night import load_night
 from farm.jobs.run import RunOptions, run_job
 from farm.store import Store
+from farm.store.adding import new_run
 from farm.transport.ssh_known_hosts import HostKey
 from runtime.errors import DeviceLostError, FarmError, NoUnitError, UnsupportedError
 from tests.farm.conftest import CallFarm
@@ -86,6 +87,7 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "forecast": ("tiny.yml", set()),
     "inspect": ("tiny.yml", set()),
     "jobs cancel": ("abc123 --cluster tls://lab:1", {"job", "outcome"}),
+    "jobs fetch": ("def456 --cluster tls://lab:1", set()),
     "jobs list": ("--cluster tls://lab:1", {"jobs"}),
     "jobs show": ("abc123 --cluster tls://lab:1", {"job"}),
     "jobs wait": ("abc123 --cluster tls://lab:1 --timeout 0", {"job", "outcome"}),
@@ -152,6 +154,14 @@ class OneJob:
 
     def cancel(self, job: str, person: str) -> None:
         self._jobs = []
+
+    def kept_jobs(self) -> tuple[list[tuple[JobName, KeptJob]], dict[str, str]]:
+        return [(JobName("def456", "bob@lab", "opbench", "nightly", 2.0), KeptJob("alpha", 0))], {}
+
+    def ask(self, host: str, function: Any, job: str) -> bytes:
+        """What came of the job that is kept."""
+        came: dict[str, Any] = {"document": {"rows": [], "error": None, "exit_status": 0}, "files": {}, "left": {}}
+        return json.dumps({**came, "command": "opbench", "run": new_run("opbench", "", "").model_dump()}).encode()
 
 
 def _interrupt(*_: Any, **__: Any) -> Any:
@@ -260,7 +270,7 @@ def test_a_mistake_is_a_document_and_a_line(farm: CallFarm, own_folder: Path, na
     ("error", "status", "kind", "text"),
     [
         (KeyboardInterrupt(), 130, "interrupted", "interrupted"),
-        (OSError(28, "No space left on device", "/x/y"), 1, "system", "/x/y: No space left on device"),
+        (OSError(28, "No space left on device", "/x/y"), 1, "no_room", "/x/y: No space left on device"),
         (DeviceLostError("gone\nfor good"), 1, "device_lost", "gone for good"),
     ],
 )

@@ -106,7 +106,7 @@ def test_mistakes_are_one_line(farm: CallFarm, cluster: TestCluster, tmp_path: P
     status, _, err = farm("run", "tiny.yml", "--device", "gamma")
     assert status == 3 and "alpha" in err and err.count("\n") == 1
     status, _, err = farm("jobs", "show", "nothing")
-    assert status == 2 and err == "error: nothing: no such job runs or waits; there are: none\n"
+    assert status == 2 and err == "error: nothing: no such job runs, waits or is kept; there are: none\n"
     status, _, err = farm("jobs", "list", "--cluster", "")
     assert status == 2 and "which cluster?" in err
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import re
 import signal
 import subprocess
 import threading
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from farm import atomic_file
 from farm.cluster import certificates, connection, hosts
 from farm.cluster.address import parse_cluster_address
 from farm.cluster.certificates import create_authority, create_host
@@ -60,6 +62,20 @@ def failing(method):
     return call
 
 HostFiles.add_part, HostFiles.probe_room = failing(HostFiles.add_part), failing(HostFiles.probe_room)
+
+from farm.cluster import host_process
+
+host_process.PROGRAM = f'''
+import errno, os
+sync = os.fsync
+
+def full(descriptor):
+    if os.path.exists({str(Path("full-for-jobs").absolute())!r}):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    sync(descriptor)
+
+os.fsync = full
+''' + host_process.PROGRAM
 """
 FORGIVING = "from farm.cluster import certificates; certificates.check_host_files = lambda *_: None; "
 IMPATIENT = "from farm.cluster import connection; connection.SETTINGS['distributed.scheduler.worker-ttl'] = '5s'; "
@@ -152,7 +168,10 @@ def test_a_host_that_hangs_loses_its_job_to_another(
 
 
 def test_a_full_disk(cluster: TestCluster, farm: CallFarm) -> None:
-    """The line names the host; another host does the job, and without one it waits for room."""
+    """The line names the host; another host does the job, and without one it waits for room.
+
+    First it has no room for what is sent, then for what a job writes in its own process.
+    """
     program, full = FULL + PROGRAM, cluster.folder / "alpha/full"
     worker = cluster.start_worker("alpha", program)
     worker.wait_for("alpha: is offered")
@@ -168,6 +187,17 @@ def test_a_full_disk(cluster: TestCluster, farm: CallFarm) -> None:
         assert wait_for_ok(other) == "beta"
         full.unlink()
         assert wait_for_ok(waiting) == "alpha"
+        full.with_name("full-for-jobs").touch()
+        status, out, err = farm("run", "tiny.yml", "--device", "alpha", "--retries", "0", "--json")
+        (row,) = rows(out)
+        assert (status, row.status) == (1, "device_lost") and err.count("\n") == 1
+        place = cluster.folder / "alpha/build"
+        said = r"alpha: its disk takes no files: build/\S+: cannot be written: No space left on device \(in (\S+)\)"
+        found = re.fullmatch(said, row.reason)
+        assert found and Path(found[1]).parent == place / "cluster/jobs", row.reason
+        assert not [left for folder in place.rglob("*") for left in atomic_file.abandoned(folder)]
+        other = start_run("--spread", rounds="1")
+        assert wait_for_ok(other) == "beta"
     finally:
         for process in (waiting, other):
             end(process)

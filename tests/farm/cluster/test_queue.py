@@ -65,7 +65,7 @@ def test_jobs_and_what_they_do_now() -> None:
 def test_a_job_is_found_or_the_others_are_named() -> None:
     reports = parse_jobs(jobs_on_scheduler(SimpleNamespace(clients={"1": client_of(OLD), "2": client_of(NEW)})))
     assert named_job(reports, "bbb222").name == NEW
-    with pytest.raises(ConfigError, match="ccc333: no such job runs or waits; there are: aaa111, bbb222"):
+    with pytest.raises(ConfigError, match="ccc333: no such job runs, waits or is kept; there are: aaa111, bbb222"):
         named_job(reports, "ccc333")
 
 

@@ -20,6 +20,7 @@ from tests.farm.emulated_units import EmulatedUnits
 from tests.farm.jobs.nightly.nightly_command import nightly
 from tests.farm.jobs.nightly.test_duets import FILE, chain
 from tests.farm.model.tiny_model import write_deployment
+from tests.farm.store.postgresql_server import empty_schema
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
 
@@ -58,9 +59,9 @@ def lab(tmp_path: Path) -> None:
     (tmp_path / "lab.yml").write_text(FILE.replace("all: yes", "soc: sdm845"))
 
 
-def stored(run: int) -> dict[str, NightlyRow]:
+def stored(run: int, url: str | None = None) -> dict[str, NightlyRow]:
     """The rows of a run by unit; a unit with several fails."""
-    with Store.open() as store:
+    with Store.open(url) as store:
         rows = [NightlyRow.model_validate(row) for row in store.rows(run)]
     assert len({row.unit for row in rows}) == len(rows)
     return {row.unit: row for row in rows}
@@ -71,9 +72,9 @@ def duet(row: NightlyRow) -> DuetFigures:
     return row.duet
 
 
-def noted() -> list[Any]:
+def noted(url: str | None = None) -> list[Any]:
     """The blocks of the newest run that are kept already."""
-    with Store.open() as store:
+    with Store.open(url) as store:
         runs = store.runs(name="lab", limit=1)
         return [data for key, data in store.progress(runs[0].id) if key != "plan"] if runs else []
 
@@ -82,10 +83,11 @@ def blocks(row: NightlyRow) -> list[Any]:
     return [block.model_dump(mode="json") for block in row.blocks]
 
 
-def started_night(*more: str) -> subprocess.Popen[str]:
+def started_night(*more: str, url: str | None = None) -> subprocess.Popen[str]:
     """A night in a process of its own, some blocks of which are kept already."""
-    process, before = start_command("nightly", "lab.yml", "--json", *more), len(noted())
-    wait_until(lambda: process.poll() is not None or len(noted()) >= before + 4, "blocks are kept")
+    store = ("--store", url) if url else ()
+    process, before = start_command("nightly", "lab.yml", "--json", *store, *more), len(noted(url))
+    wait_until(lambda: process.poll() is not None or len(noted(url)) >= before + 4, "blocks are kept")
     assert process.poll() is None, process.communicate()
     return process
 
@@ -161,3 +163,23 @@ def test_a_client_that_dies_goes_on_and_a_lost_phone_keeps_its_blocks(cluster: T
     finally:
         end(second)
     assert nightly(capsys, "--resume")[0] == 3, "no host offers a unit"
+
+
+@pytest.mark.usefixtures("shared_phone")
+def test_a_scheduler_that_dies_in_a_night_that_postgresql_keeps(cluster: TestCluster) -> None:
+    """The night goes on with its blocks when the scheduler is back, though no retry is allowed."""
+    with empty_schema() as url:
+        process = started_night("--retries", "0", url=url)
+        try:
+            cluster.services["scheduler"].end(signal.SIGKILL)
+            kept = noted(url)
+            cluster.start_scheduler(int(cluster.url.rpartition(":")[2]))
+            out, err = process.communicate(timeout=STARTED_S)
+            assert process.returncode == 0, err
+            row = stored(1, url)["one"]
+            assert (row.status, len(row.blocks)) == ("ok", 40)
+            assert blocks(row)[: len(kept)] == kept, "nothing is measured twice"
+            assert blocks(row) == noted(url), "nothing is kept twice"
+            assert [NightlyRow.model_validate(found) for found in json.loads(out)["rows"]] == [row]
+        finally:
+            end(process)

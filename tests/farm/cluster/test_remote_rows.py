@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ class Hosts:
         self.asked: list[tuple[str, str, tuple[str, ...]]] = []
         self.sent: list[str] = []
         self.futures: list[Done] = []
-        self.cancelled_by = ""
+        self.cancelled_by, self.is_lost = "", False
         self.job = type("Job", (), {"id": "abc123"})
         self.on_submit: Callable[[str], object] = lambda unit: None
 
@@ -76,6 +77,9 @@ class Hosts:
 
     def check_room(self, host: str) -> None:
         assert host == "lab"
+
+    def fetch_files(self, host: str, files: dict[str, str], folder: Path) -> None:
+        assert not files, "these hosts make none"
 
     def send_files(self, host: str, files: Any) -> None:
         self.sent += [host for _ in files]
@@ -179,6 +183,20 @@ def test_a_job_that_the_scheduler_drops_is_begun_again_three_times(hosts: Hosts)
     assert seen(rows_of(hosts, retries=0)) == [("mi8", "cpu", "ok"), ("mi8", "gpu", "ok")]
     hosts.answers = {"mi8": [{}] * 4}
     assert seen(rows_of(hosts, retries=0)) == [("mi8", "cpu", "device_lost"), ("mi8", "gpu", "device_lost")]
+
+
+def test_a_scheduler_that_goes_away_while_a_job_runs_is_no_fault_of_the_unit(hosts: Hosts) -> None:
+    """It may be seen before the job is dropped; no retry is spent."""
+    hosts.answers = {"mi8": [None, printed(row("cpu"), row("gpu"))]}
+
+    def lose(unit: str) -> None:
+        hosts.is_lost = bool(hosts.answers["mi8"])
+        hosts.offered = {} if hosts.is_lost else {"mi8": "lab"}
+
+    hosts.on_submit = lose
+    monitor = threading.Timer(0.15, lambda: hosts.offered.update(mi8="lab"))
+    monitor.start()
+    assert seen(rows_of(hosts, retries=0, return_s=60.0)) == [("mi8", "cpu", "ok"), ("mi8", "gpu", "ok")]
 
 
 def test_a_host_without_room_loses_the_job(hosts: Hosts) -> None:

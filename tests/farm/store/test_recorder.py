@@ -19,6 +19,7 @@ from farm.cli.commands import options as declared
 from farm.rows.row import Row
 from farm.rows.status import Status
 from farm.store import Store, engine
+from farm.store.adding import new_run
 from farm.store.importing import import_file
 from farm.store.recorder import Recorder
 from runtime.errors import ConfigError, FormatError
@@ -41,7 +42,7 @@ def told() -> list[str]:
 
 @pytest.fixture
 def recorder(told: list[str]) -> Recorder:
-    return Recorder(None, "run", "farm run x.yml", "c0ffee", told.append)
+    return Recorder(None, new_run("run", "farm run x.yml", "c0ffee"), told.append)
 
 
 def states() -> list[str]:
@@ -99,7 +100,7 @@ def test_rows_are_recorded_in_a_file_when_the_store_cannot_be_created(
 ) -> None:
     Path("reports").touch()  # no folder: nothing can be written there
     monkeypatch.setattr(tempfile, "tempdir", str(Path("temporary").absolute()))
-    with Recorder(None, "run", "", "", told.append) as recorder:
+    with Recorder(None, new_run("run", "", ""), told.append) as recorder:
         recorder.record(a_row())
     (spilled,) = Path("temporary").glob("unsaved-*.jsonl")
     assert recorder.exit_status == 1 and len(told) == 2 and "reports/farm.db: cannot be made: " in told[0]
@@ -200,3 +201,15 @@ def test_an_unknown_kind_of_store_is_a_mistake_of_usage(call: Any) -> None:
         and err.startswith("error: --store: of no kind that farm knows; use")
         and "s3cret" not in err
     )
+
+
+def test_a_run_that_is_brought_twice_is_kept_once(told: list[str]) -> None:
+    run = new_run("run", "farm run x.yml --detach", "")
+    for count in (1, 2):
+        with Recorder(None, run, told.append) as recorder:
+            for seed in range(count):
+                recorder.record(a_row(unit=f"pixel{seed}"))
+    with Store.open() as store:
+        (found,) = store.runs()
+        assert (found.state, [row["unit"] for row in store.rows(found.id)]) == ("finished", ["pixel0", "pixel1"])
+    assert not told

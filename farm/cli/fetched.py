@@ -1,0 +1,54 @@
+"""What came of a command that went on without a client, shown and kept as that command does with its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from farm import atomic_file
+from farm.cli import benchmark, opbench, options, run, store_options, tune
+from farm.cli.envelope import CommandResult
+from farm.rows.benchmark import BenchmarkRow
+from farm.rows.opbench import OpbenchRow
+from farm.rows.row import Row
+from farm.rows.run import RunRow
+from farm.rows.tune import TuneRow
+from farm.store.lines import RunData
+from farm.store.recorder import Recorder
+from farm.tables.trace import trace_json
+from runtime.errors import ConfigError, FarmError, FormatError, JobError, ModelError, NoUnitError
+
+if TYPE_CHECKING:
+    from farm.cluster.kept_jobs import KeptResult
+
+FACES: dict[str, tuple[type[Row], Callable[[Any], None]]] = {
+    "run": (RunRow, run.show),
+    "benchmark": (BenchmarkRow, benchmark.show),
+    "opbench": (OpbenchRow, opbench.show),
+    "tune": (TuneRow, tune.show),
+}
+ERRORS: dict[str, type[FarmError]] = {
+    "config": ConfigError,
+    "format": FormatError,
+    "model": ModelError,
+    "no_unit": NoUnitError,
+    "unsupported": ModelError,
+}
+
+
+def finish(result: KeptResult, store: str | None, trace: Path | None, as_json: bool) -> CommandResult:
+    """Keeps the rows in the store, each once however often it is called, and ends as the command would have.
+
+    Raises the error that it ended with.
+    """
+    row_type, show = FACES[result.command]
+    if trace and row_type is not BenchmarkRow:
+        raise ConfigError("--trace: only farm benchmark has one")
+    with Recorder(store, RunData.model_validate(result.run), store_options.tell) as keeper:
+        rows = list(keeper.recorded(map(row_type.model_validate, result.document["rows"])))
+    if problem := result.document["error"]:
+        raise ERRORS.get(problem["kind"], JobError)(problem["message"])
+    if trace:
+        atomic_file.write(trace, trace_json([row for row in rows if isinstance(row, BenchmarkRow)]).encode())
+    return options.finish(rows, as_json, show, keeper, result.document["exit_status"])
