@@ -40,7 +40,7 @@ PURPOSE = "work on many hosts (--cluster)"
 NOT_SENT = frozenset(
     {"a", "as_json", "b", "certificates", "cluster", "device", "every", "fail_fast", "model_file", "model_files"}
     | {"one_per_soc", "priority", "retries", "shared", "soc", "spread", "store", "tag", "trace"}
-    | {"dry_run", "nightly_file", "output", "resume"}
+    | {"dry_run", "nightly_file", "output", "resume", "share"}
 )
 OUTPUTS = "output_dir"
 NAMED_FILES = "inputs"  # [NAME=]FILE

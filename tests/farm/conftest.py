@@ -1,10 +1,13 @@
-"""Fixtures: calling the command line, and emulated phones for tests of whole jobs."""
+"""Fixtures: calling the command line, places that hosts share, and emulated phones for tests of whole jobs."""
 
 from __future__ import annotations
 
+import os
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from farm import cli
@@ -14,6 +17,7 @@ from tests.conftest import require
 from tests.farm.emulated_units import EmulatedUnits, shorten_waits
 
 CallFarm = Callable[..., tuple[int, str, str]]
+SERVER = os.environ.get("FARM_TEST_POSTGRESQL", "")
 
 
 @pytest.fixture
@@ -34,6 +38,34 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory: a new folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def postgresql() -> str:
+    """The URL of the server's database; skips where there is none."""
+    require("postgresql", "" if SERVER else 'no PostgreSQL server: eval "$(.ci/postgresql start)" starts one')
+    return SERVER
+
+
+@pytest.fixture
+def postgresql_url() -> Iterator[str]:
+    """An empty schema of its own."""
+    import psycopg
+
+    server, schema = postgresql(), f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}")
+        yield f"{server}?options=-csearch_path%3D{schema}"
+        connection.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
+@pytest.fixture(params=["folder", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of an empty place that hosts share: a folder, and fsspec's memory."""
+    if request.param == "folder":
+        yield str(tmp_path / "place")
+    else:
+        yield f"memory://{tmp_path.name}"
+        fsspec.filesystem("memory").rm("/", recursive=True)
 
 
 @pytest.fixture

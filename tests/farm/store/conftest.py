@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from farm.store import Store
-from tests.conftest import require
-
-SERVER = os.environ.get("FARM_TEST_POSTGRESQL", "")
-
-
-def postgresql() -> str:
-    """The URL of the server's database; skips where there is none."""
-    require("postgresql", "" if SERVER else 'no PostgreSQL server: eval "$(.ci/postgresql start)" starts one')
-    return SERVER
-
-
-@pytest.fixture
-def postgresql_url() -> Iterator[str]:
-    """An empty schema of its own."""
-    server, schema = postgresql(), f"test_{uuid.uuid4().hex}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {schema}")
-        yield f"{server}?options=-csearch_path%3D{schema}"
-        connection.execute(f"DROP SCHEMA {schema} CASCADE")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from farm.store import Store, engine, summary
 from runtime.errors import FarmError, FormatError, StoreError
-from tests.farm.store.conftest import postgresql
+from tests.farm.conftest import postgresql
 from tests.farm.store.rows import a_row
 
 
