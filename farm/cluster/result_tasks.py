@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from farm import artifacts
 from farm.host_system import process_space
-from farm.report.written_reports import WrittenReport, report_file, written_reports
+from farm.report.written_reports import WrittenReport, served_file, written_reports
 from runtime.artifacts import Fingerprint
 from runtime.errors import FarmError
 
@@ -95,7 +95,7 @@ def read_part(_host: str, kind: ResultKind, path: str, offset: int) -> Part | No
     `path` is an artifact's, or `<report>/<file of it>`.
     """
     name, _, page = path.partition("/")
-    file = artifact_file(path) if kind == "artifacts" else report_file(REPORTS, name, page)
+    file = artifact_file(path) if kind == "artifacts" else served_file(REPORTS, name, page)
     if file is None:
         return None
     with file.open("rb") as opened:

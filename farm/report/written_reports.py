@@ -28,7 +28,7 @@ def written_reports(folder: Path) -> list[WrittenReport]:
     return sorted(reports, key=lambda report: -report.written)
 
 
-def report_file(folder: Path, name: str, path: str) -> Path | None:
+def served_file(folder: Path, name: str, path: str) -> Path | None:
     """A file of a report, its first page where none is named; None for whatever else lies there, or outside of it."""
     if name not in {report.name for report in written_reports(folder)}:
         return None

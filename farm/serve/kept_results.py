@@ -12,7 +12,7 @@ from farm.nightly.night import Night
 from farm.report.kept_nights import verdict_of
 from farm.report.lines import Links, links_of
 from farm.report.names import slug
-from farm.report.written_reports import WrittenReport, report_file, written_reports
+from farm.report.written_reports import WrittenReport, served_file, written_reports
 from farm.rows.run_info import RunInfo
 from farm.store import Store
 from farm.store.recent import (
@@ -120,4 +120,4 @@ class KeptResults:
 
     def report_file(self, name: str, path: str) -> Path | None:
         """A file of a report; None for whatever else lies in the folder, or outside of it."""
-        return report_file(self._reports, name, path)
+        return served_file(self._reports, name, path)
