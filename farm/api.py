@@ -69,7 +69,10 @@ from farm.rows.status import Status
 from farm.rows.tune import TuneRow
 from farm.store import Store
 from farm.store.adding import new_run
+from farm.store.bundle_archive import folder_of
 from farm.store.recorder import Recorder
+from farm.store.shared_bundles import SharedBundles
+from farm.store.shared_place import SharedPlace
 from farm.units import lookup
 from farm.units.selection import ANY, Selection
 from runtime.errors import FarmError
@@ -363,12 +366,15 @@ def nightly(
     trust_models: bool = False,
     fleet: FleetOptions = FLEET,
     store: str | None = None,
+    share: str | None = None,
 ) -> Night:
     """Measures the night of a nightly.yml, and decides what has become worse; kept in the store in any case.
 
-    `report` writes its pages. `resume` goes on with the last run of the file, which was interrupted.
+    `report` writes its pages. `resume` goes on with the last run of the file, which was interrupted. `share`: the place
+    where hosts leave their bundles for each other.
     """
     nightly_file = configuration.load(Path(file))
+    place = SharedPlace(share) if share else None
     places = places_of(nightly_file, trust_models)
     with Store.open(store, tell=LOG.warning) as opened:
         begun = (
@@ -377,7 +383,8 @@ def nightly(
             else nightly_run.begin(opened, nightly_file, "farm.nightly()", working_commit())
         )
         job = functools.partial(nightly_job, places, fleet=fleet)
-        return nightly_run.measure(opened, begun, nightly_file, job, fleet.retries, LOG.info)
+        shared = SharedBundles(place, folder_of(opened.address)) if place else None
+        return nightly_run.measure(opened, begun, nightly_file, job, fleet.retries, LOG.info, shared)
 
 
 def report(

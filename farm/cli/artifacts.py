@@ -15,6 +15,8 @@ from farm.config.inventory import Unit
 from farm.jobs.fleet.unit import open_unit
 from farm.jobs.sharing.share import share_results
 from farm.kept_choices import ChoiceSet
+from farm.store.address import parse_address
+from farm.store.bundle_archive import folder_of
 from farm.tables import table
 from farm.tables.artifacts import artifact_table, content_tables
 from farm.units import lookup
@@ -92,16 +94,18 @@ def merge_files(files: tuple[Path, ...], output: Path, as_json: bool) -> Command
     return 0
 
 
-def share_files(place: str, as_json: bool) -> CommandResult:
+def share_files(place: str, store: str | None, as_json: bool) -> CommandResult:
     """`farm artifacts share`; the exit status is 1 where something was left out."""
-    shared = share_results(place, lambda text: click.echo(safe_text.one_line(text), err=True))
+    bundles = folder_of(parse_address(store))
+    shared = share_results(place, bundles, lambda text: click.echo(safe_text.one_line(text), err=True))
     for line in shared.left_out:
         click.echo(safe_text.one_line(f"left out: {line}"), err=True)
     status = int(bool(shared.left_out))
     if as_json:
         return Document(status, members=dataclasses.asdict(shared))
     click.echo(f"taken over from {len(shared.others)} hosts: {shared.sets} sets, {shared.trials} trials")
-    click.echo(f"shared as {shared.host}: {shared.given} files, {table.size(shared.sent_bytes)} of them new")
+    given = f"{shared.given} files and {shared.bundles} bundles, {table.size(shared.sent_bytes)} of them new"
+    click.echo(f"shared as {shared.host}: {given}")
     return status
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 POLL_S, KEPT_POLL_S = 0.3, 1.0  # of the scheduler, and of hosts
 CANCEL_S = 30.0
 JOB_COLUMNS = ("Job", "User", "Command", "Priority", "Since", "Running", "Waiting", "Detached")
-TASK_COLUMNS = ("Unit", "Model", "State")
+TASK_COLUMNS = ("Unit", "Model", "State", "How far")
 
 
 def list_jobs(cluster: str | None, certificates: Path | None, as_json: bool) -> CommandResult:
@@ -48,7 +48,7 @@ def show(job: str, cluster: str | None, certificates: Path | None, as_json: bool
         report = _named(hosts, job)
     if as_json:
         return Document(members={"job": _members(report)})
-    rows = [(task.unit, task.work, task.state) for task in report.tasks]
+    rows = [(task.unit, task.work, task.state, task.progress) for task in report.tasks]
     table.show([Table(_title(report), TASK_COLUMNS, rows, frozenset(TASK_COLUMNS))])
     return 0
 

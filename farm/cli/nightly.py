@@ -22,6 +22,9 @@ from farm.nightly.night import Night, NightOutcome
 from farm.nightly.notification import notify, verdict_document, verdict_members
 from farm.report.write import write_reports
 from farm.store import Store
+from farm.store.bundle_archive import folder_of
+from farm.store.shared_bundles import SharedBundles
+from farm.store.shared_place import SharedPlace
 from farm.tables import table
 from farm.tables.nightly import night_tables, plan_table
 from runtime.errors import FarmError
@@ -38,10 +41,12 @@ def nightly(
     store: str | None,
     trust_models: bool,
     cluster: ClusterChoice | None,
+    share: str | None,
     as_json: bool,
 ) -> CommandResult:
     """`farm nightly`; returns the exit status."""
     nightly = configuration.load(nightly_file)
+    shared_place = SharedPlace(share) if share else None
     with clusters.place_of(cluster) as place, Store.open(store, tell=store_options.tell) as opened:
         places = places_of(nightly, trust_models, place.candidates)
         if dry_run:
@@ -51,7 +56,8 @@ def nightly(
         try:
             with view.shown(interrupted=how_to_go_on) as progress:
                 job = place.nights(places, fleet, progress, store_options.tell)
-                night = nightly_run.measure(opened, run, nightly, job, fleet.retries, store_options.tell)
+                shared = SharedBundles(shared_place, folder_of(opened.address)) if shared_place else None
+                night = nightly_run.measure(opened, run, nightly, job, fleet.retries, store_options.tell, shared)
         except KeyboardInterrupt:
             return options.interrupted(how_to_go_on, as_json)
     return _finish(nightly, night, output or REPORTS / nightly.title, as_json)

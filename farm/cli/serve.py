@@ -14,7 +14,8 @@ from runtime import extras
 from runtime.errors import ConfigError
 
 if TYPE_CHECKING:
-    from farm.serve.source import UnitSource
+    from farm.serve.cluster_source import ClusterSource
+    from farm.serve.source import ResultSource
 
 PURPOSE = "farm serve"
 PACKAGES = ("starlette", "uvicorn", "prometheus_client")
@@ -32,23 +33,30 @@ def serve(
     reports: Path,
     tokens: Path | None,
     store: str | None,
+    share: str | None,
 ) -> CommandResult:
     """`farm serve`; returns when it is interrupted."""
     for package in PACKAGES:
         extras.load(PURPOSE, package)
     from farm.serve import server
+    from farm.serve.place_source import PlaceSource
     from farm.serve.source import LocalSource
+    from farm.store.shared_place import SharedPlace
 
     host, port = _address(listen)
     options = server.ServeOptions(
         host, port, certificate, key, behind_proxy, host_names, every_s, store, reports, tokens
     )
+    all_hosts = _cluster_source(cluster, certificates) if cluster else None
+    others: list[ResultSource] = [PlaceSource(SharedPlace(share))] if share else []
+    if all_hosts:
+        others.insert(0, all_hosts)
     with contextlib.suppress(KeyboardInterrupt):  # is how it is meant to end
-        server.serve(options, click.echo, _cluster_source(cluster, certificates) if cluster else LocalSource())
+        server.serve(options, click.echo, all_hosts or LocalSource(), others)
     return 0
 
 
-def _cluster_source(url: str, certificates: Path | None) -> UnitSource:
+def _cluster_source(url: str, certificates: Path | None) -> ClusterSource:
     extras.load("farm serve --cluster", "distributed")
     from farm.cluster import connection
     from farm.cluster.address import parse_cluster_address

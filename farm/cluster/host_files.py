@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 
 from farm.artifacts import MANIFEST_NAME
 from farm.config.inventory import DEFAULT_FILE
-from farm.model import fetch
+from farm.transport import file_digest
 from farm.workspace import TUNING_RESULTS
 from runtime.errors import ConfigError, FarmError
 
@@ -72,7 +72,7 @@ class HostFiles:
 
     def keep(self, path: Path) -> str:
         """Keeps a file that a job made; its hash."""
-        digest = fetch.sha256_of(path)
+        digest = file_digest.sha256(path)
         target = self._object(digest)
         target.parent.mkdir(parents=True, exist_ok=True)
         if not _is_there(target):
@@ -139,7 +139,7 @@ class HostFiles:
         return removed
 
     def _take(self, part: Path, digest: str) -> None:
-        found = fetch.sha256_of(part)
+        found = file_digest.sha256(part)
         if found != digest:
             part.unlink()
             raise FarmError(f"a file arrived with the hash {found}, not {digest}")

@@ -11,10 +11,11 @@ from typing import Any
 
 from distributed import Client, Future
 
-from farm.cluster import connection, detached_tasks, queue, unit_tasks
+from farm.cluster import connection, detached_tasks, queue, result_tasks, unit_tasks
 from farm.cluster.address import ClusterAddress
 from farm.cluster.client import ANSWER_S, SCHEDULER_LOST, UNANSWERED
 from farm.cluster.queue import JobName, JobReport, KeptJob
+from farm.cluster.result_tasks import HostResults, Part, ResultKind
 from farm.cluster.unit_tasks import SeenUnit
 from farm.units.health import CheckResult
 from runtime.errors import FarmError, JobError, NoUnitError
@@ -104,6 +105,17 @@ class Hosts:
         queue.named_job(self.jobs(), job)
         self._client.log_event(job, {"event": queue.CANCEL, "by": person})
 
+    def results(self, deadline_s: float = LOOK_S) -> dict[str, HostResults]:
+        """What each host has written, all asked at once."""
+        asked = {host: self._ask(host, result_tasks.results) for host in self.names()}
+        end_s = time.monotonic() + deadline_s
+        return {host: _results_of(future, end_s, deadline_s) for host, future in asked.items()}
+
+    def read_part(self, host: str, kind: ResultKind, path: str, offset: int) -> Part | None:
+        """A part of a file that a host has written; None where it has no such file. JobError: it does not answer."""
+        part: Part | None = _result(host, self._ask(host, result_tasks.read_part, kind, path, offset), ANSWER_S)
+        return part
+
     def _ask(self, host: str, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         return connection.ask_host(self._client, NAME, host, function, host, *arguments)
 
@@ -148,13 +160,23 @@ def join(address: ClusterAddress, folder: Path | None) -> Hosts:
 
 
 def _look_of(host: str, future: Future[bytes], end_s: float, deadline_s: float) -> HostLook:
+    content, error = _answer_by(future, end_s, deadline_s)
+    return HostLook(host, error=error) if error else HostLook(host, tuple(unit_tasks.SEEN.validate_json(content)))
+
+
+def _results_of(future: Future[bytes], end_s: float, deadline_s: float) -> HostResults:
+    content, error = _answer_by(future, end_s, deadline_s)
+    return HostResults(error=error) if error else result_tasks.RESULTS.validate_json(content)
+
+
+def _answer_by(future: Future[bytes], end_s: float, deadline_s: float) -> tuple[bytes, str]:
+    """What a host answered by a time (monotonic), or why it did not."""
     try:
-        content = future.result(max(0.0, end_s - time.monotonic()))
-        return HostLook(host, tuple(unit_tasks.SEEN.validate_json(content)))
+        return future.result(max(0.0, end_s - time.monotonic())), ""
     except TimeoutError:
-        return HostLook(host, error=f"did not answer within {deadline_s:g} s")
+        return b"", f"did not answer within {deadline_s:g} s"
     except (*NO_ANSWER, FarmError, ValueError) as error:  # a host's devices.yml may be wrong, its farm another
-        return HostLook(host, error=" ".join(str(error).split())[:300] or type(error).__name__)
+        return b"", " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def _result(host: str, future: Future[Any], deadline_s: float) -> Any:

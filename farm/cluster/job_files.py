@@ -19,6 +19,7 @@ from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
 from farm.config.deployment import Deployment
 from farm.model import fetch
+from farm.transport import file_digest
 from farm.workspace import Workspace
 from runtime.errors import ConfigError
 
@@ -36,7 +37,7 @@ class JobFiles:
     @classmethod
     def of(cls, files: Mapping[str, Path]) -> JobFiles:
         """Those of paths in the job's folder."""
-        hashes = {name: fetch.sha256_of(path) for name, path in files.items()}
+        hashes = {name: file_digest.sha256(path) for name, path in files.items()}
         return cls(hashes, {hashes[name]: path for name, path in files.items()})
 
     def united(self, other: JobFiles) -> JobFiles:

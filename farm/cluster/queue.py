@@ -14,15 +14,17 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from farm.jobs.fleet.progress_lines import SEARCH, STAGE, progress_text
 from farm.lease.lease import owner_name
 from runtime.errors import ConfigError
 
 PRIORITIES = {"interactive": 10, "nightly": 0}  # what waits first is done first, among those of one number
 BEFORE_JOBS = max(PRIORITIES.values()) + 1
 DEFAULT_PRIORITY = "interactive"
+RUNNING = "running"
 PREFIX = "farm."
 CANCEL = "cancel"
 UUID_CHARACTERS = 36
@@ -48,11 +50,12 @@ class JobName:
 
 @dataclasses.dataclass(frozen=True)
 class TaskReport:
-    """A job's task: the model (or what it does), the unit, and whether it runs or waits."""
+    """A job's task: the model (or what it does), the unit, whether it runs or waits, and what it said last."""
 
     unit: str
     work: str
     state: str
+    progress: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +107,8 @@ def jobs_on_scheduler(dask_scheduler: Any) -> list[dict[str, Any]]:
     for client in dask_scheduler.clients.values():
         name = parse_client(client.client_key)
         if name:
-            tasks = [_task_data(task) for task in client.wants_what if "/" in str(task.key)]
+            said = _last_said(dask_scheduler.get_events(name.id))
+            tasks = [_task_data(task, said) for task in client.wants_what if "/" in str(task.key)]
             jobs.append({"name": dataclasses.asdict(name), "tasks": [task for task in tasks if task]})
     return jobs
 
@@ -164,19 +168,29 @@ def parse_name(text: str) -> JobName | None:
         return None
 
 
-def _task_data(task: Any) -> dict[str, str] | None:
+def _last_said(events: Iterable[tuple[float, Any]]) -> dict[str, str]:
+    """Unit -> how far its work is, of the events of a job's topic, the oldest first."""
+    said = {}
+    for _, event in events:
+        if isinstance(event, dict) and event.get("event") in (STAGE, SEARCH):
+            said[str(event.get("unit", ""))] = progress_text(event)
+    return said
+
+
+def _task_data(task: Any, said: Mapping[str, str]) -> dict[str, str] | None:
     """A task that waits or runs; None for one that is done."""
     _, unit, work, _ = str(task.key).split("/", 3)
     if not unit or task.state not in ("waiting", "no-worker", "queued", "processing"):
         return None
-    return {"unit": unit, "work": work, "state": _state(task)}
+    state = _state(task)
+    return {"unit": unit, "work": work, "state": state, "progress": said.get(unit, "") if state == RUNNING else ""}
 
 
 def _state(task: Any) -> str:
     if task.state != "processing":
         return "waiting"
     executing = task.processing_on.executing if task.processing_on else {}
-    return "running" if task in executing else "waiting"
+    return RUNNING if task in executing else "waiting"
 
 
 def _by_unit(task: dict[str, str]) -> tuple[str, str]:

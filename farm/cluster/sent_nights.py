@@ -37,7 +37,7 @@ class NightFiles:
         sent.write(path)
         own = {CONFIGURATION: self._configuration(numbers), NIGHT: path, **self._setting_files}
         if bundles := self._night.bundles:
-            own |= {name: path for case in notes for name, path in bundle_files(bundles, case).items()}
+            own |= {name: path for case in notes for name, path in bundle_files(bundles, case, self._scratch).items()}
         return functools.reduce(JobFiles.united, (self._models[number] for number in numbers), JobFiles.of(own))
 
     def _model_files(self, number: int) -> JobFiles:

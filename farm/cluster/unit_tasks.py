@@ -72,7 +72,8 @@ def _answered(change: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, 
         except (FarmError, OSError) as error:
             kind = next((kind for kind, group in KINDS.items() if isinstance(error, group)), "job")
             said = {"error": kind, "text": str(error)}
-        return {**said, "text": said["text"].replace(f"{own}: ", f"{name}: ", 1)}
+        text = said["text"].replace(f"{own}: ", f"{name}: ", 1)
+        return {**said, "text": text.replace(f" release {own} ", f" release {name} ")}
 
     return answer
 

@@ -28,6 +28,7 @@ import onnx
 from farm import atomic_file
 from farm.config.deployment import Deployment, Input
 from farm.config.yaml_source import KeyPath
+from farm.transport import file_digest
 from runtime import zoo
 from runtime.errors import ConfigError, ModelError
 
@@ -97,7 +98,7 @@ class Fetcher:
         else:
             path = _local_file(self._deployment.path.parent / location)
         if checksum:
-            _verify(location, sha256_of(path), checksum, checksum_key)
+            _verify(location, file_digest.sha256(path), checksum, checksum_key)
         return path
 
     @contextlib.contextmanager
@@ -116,7 +117,7 @@ class Fetcher:
 
     def _download(self, url: str, checksum: str | None, checksum_key: str) -> Path:
         path = self.cache_folder / "downloads" / _key(url, checksum or "")
-        if checksum and path.exists() and sha256_of(path) == checksum:
+        if checksum and path.exists() and file_digest.sha256(path) == checksum:
             return path
         conditions = {} if checksum else _read_conditions(path)
         try:
@@ -183,18 +184,12 @@ def check_array(path: Path, tensor: Input) -> Array:
     return array
 
 
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def content_key(path: Path) -> str:
     """A hash of a file, or of the names and contents of all files of a folder."""
     if not path.is_dir():
-        return sha256_of(path)
+        return file_digest.sha256(path)
     files = sorted(file for file in path.rglob("*") if file.is_file())
-    return _key(*(part for file in files for part in (str(file.relative_to(path)), sha256_of(file))))
+    return _key(*(part for file in files for part in (str(file.relative_to(path)), file_digest.sha256(file))))
 
 
 def _checked_folder(folder: Path, checksum: str | None) -> Path:

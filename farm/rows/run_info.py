@@ -10,7 +10,8 @@ from collections.abc import Mapping
 class RunInfo:
     """A run, as the store keeps it: `id` counts the store's runs; times are ISO 8601 in UTC.
 
-    `ended` is empty while it runs; `commit` is what was tested; `state` is `running`, `finished` or `interrupted`.
+    `ended` is empty while it runs; `commit` is what was tested; `state` is `running`, `finished` or `interrupted`;
+    `host` is where it was called.
     """
 
     id: int
@@ -21,3 +22,4 @@ class RunInfo:
     state: str = "finished"
     commit: str = ""
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    host: str = ""

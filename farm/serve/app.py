@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Collection, Sequence
-from importlib import resources
-from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,22 +12,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from farm.report.write import PLOTLY
 from farm.serve import events, json_answers, page_answers
 from farm.serve.json_answers import answered
 from farm.serve.metrics import FarmCollector, exposition
 from farm.serve.page_answers import page_endpoint, problem_page
+from farm.serve.page_assets import asset_answer
 from farm.serve.security import SecurityMiddleware
 from farm.serve.service import FarmService
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-TYPES = {".css": "text/css", ".js": "text/javascript"}
-# Asset -> the package that it comes with.
-ASSETS = {
-    **dict.fromkeys(("report.css", "theme.js", "tables.js", "charts.js", "rows.js"), ("farm.report", "assets")),
-    **dict.fromkeys(("serve.css", "live.js"), ("farm.serve", "assets")),
-    PLOTLY: ("plotly", "package_data"),
-}
 PAGES: Sequence[BaseRoute] = (
     Route("/", page_endpoint(page_answers.units)),
     Route("/units/{name}", page_endpoint(page_answers.one_unit)),
@@ -47,6 +38,9 @@ PAGES: Sequence[BaseRoute] = (
     Route("/reports/{name}/", page_answers.report_file),
     Route("/reports/{name}/{path:path}", page_answers.report_file),
     Route("/artifacts/{path:path}", page_answers.download),
+    Route("/hosts/{host}/reports/{name}/", page_answers.host_report_file),
+    Route("/hosts/{host}/reports/{name}/{path:path}", page_answers.host_report_file),
+    Route("/hosts/{host}/artifacts/{path:path}", page_answers.host_download),
     Route("/events", events.page_events),
 )
 API: Sequence[BaseRoute] = (
@@ -73,9 +67,11 @@ def create_app(service: FarmService, hosts: Collection[str] = ()) -> Starlette:
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         service.watcher.start()
         service.queue.start()
+        service.others.start()
         yield
         service.watcher.stop()
         service.queue.stop()
+        service.others.stop()
         service.results.close()
 
     middleware = [Middleware(SecurityMiddleware, hosts=hosts, is_encrypted=service.is_encrypted)]
@@ -97,12 +93,10 @@ def metrics(request: Request) -> Response:
 
 def asset(request: Request) -> Response:
     """A style sheet or a script."""
-    name = request.path_params["name"]
-    if name not in ASSETS:
+    found = asset_answer(request.path_params["name"])
+    if found is None:
         raise HTTPException(404)
-    package, folder = ASSETS[name]
-    content = (resources.files(package) / folder / name).read_bytes()
-    return Response(content, media_type=TYPES[Path(name).suffix])
+    return found
 
 
 def _refused(request: Request, error: Exception) -> Response:

@@ -13,6 +13,7 @@ from farm.cluster import connection, hosts
 from farm.cluster.address import ClusterAddress
 from farm.cluster.hosts import NO_ANSWER, HostLook, Hosts
 from farm.cluster.queue import JobReport
+from farm.cluster.result_tasks import HostResults, Part, ResultKind, working_folder
 from farm.cluster.unit_tasks import SeenUnit
 from farm.config.inventory import Unit
 from farm.serve.source import Look
@@ -75,6 +76,35 @@ class ClusterSource:
         """`farm jobs cancel` in a person's name."""
         with self._asked() as found:
             found.cancel(job, person)
+
+    def results(self) -> dict[str, HostResults]:
+        """What all hosts have written, but for the one that works in this very folder; hosts that left are named."""
+        with self._asked() as found:
+            told = found.results()
+        gone = {host: HostResults(error=GONE) for host in self._known.keys() - told.keys()}
+        return {host: each for host, each in (told | gone).items() if each.folder != working_folder()}
+
+    def content(self, host: str, kind: ResultKind, path: str) -> Iterator[bytes] | None:
+        """A file as it was when it was begun with: one that is replaced meanwhile ends early, with a JobError."""
+        first = self._part(host, kind, path, 0)
+        return None if first is None else self._pieces(host, kind, path, first)
+
+    def _pieces(self, host: str, kind: ResultKind, path: str, first: Part) -> Iterator[bytes]:
+        version, piece = first
+        offset = 0
+        while piece:
+            yield piece
+            offset += len(piece)
+            following = self._part(host, kind, path, offset)
+            if following is None or following[0] != version:
+                raise JobError(f"{host}: {path} is no longer what it was")
+            piece = following[1]
+
+    def _part(self, host: str, kind: ResultKind, path: str, offset: int) -> Part | None:
+        with self._asked() as found:
+            if host not in found.names():
+                raise JobError(f"host {host} {GONE}")
+            return found.read_part(host, kind, path, offset)
 
     def health(self, unit: Unit) -> HealthHistory:
         """What its host said of a unit at the last look."""

@@ -5,21 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from farm.artifacts import Artifact
 from farm.cluster.queue import JobReport
 from farm.nightly.night import SeriesReport
 from farm.nightly.notification import verdict_members
 from farm.report import charts
 from farm.report.words import headline
 from farm.safe_text import one_line
-from farm.serve.kept_results import readable_artifacts
+from farm.serve.all_results import ShownArtifact, all_artifacts, all_reports
 from farm.serve.openapi import description
 from farm.serve.service import FarmService, http_status, service_of
 from farm.store.recent import RunProgress
@@ -95,13 +93,15 @@ def _last_row(progress: RunProgress) -> dict[str, str] | None:
     return {name: getattr(progress, name) for name in names} if progress.rows else None
 
 
-def night(service: FarmService, _request: Request) -> Any:
-    """The verdict of the latest night."""
-    judged = service.results.night()
+def night(service: FarmService, request: Request) -> Any:
+    """The verdict of the latest night, or of the latest of a name; and which names there are."""
+    judged = service.results.night(request.query_params.get("name", ""))
     if judged is None:
         return {"night": None}
     report = f"/reports/{judged.report}/" if judged.report else ""
-    return {"night": {**verdict_members(judged.night, report), "headline": headline(judged.night)}}
+    latest = [{"name": run.name, "run": run.id, "host": run.host} for run in service.results.nights()]
+    verdict = verdict_members(judged.night, report)
+    return {"night": {**verdict, "headline": headline(judged.night)}, "latest": latest}
 
 
 def history(service: FarmService, request: Request) -> Any:
@@ -117,7 +117,8 @@ def _series(report: SeriesReport) -> dict[str, Any]:
 
 def matching_series(service: FarmService, request: Request) -> list[SeriesReport]:
     """The series of the latest night whose unit, model and metric are those of the query, where it names them."""
-    judged, wanted = service.results.night(), request.query_params
+    wanted = request.query_params
+    judged = service.results.night(wanted.get("night", ""))
     return [
         report
         for report in (judged.night.series if judged else ())
@@ -128,29 +129,22 @@ def matching_series(service: FarmService, request: Request) -> list[SeriesReport
 
 
 def reports(service: FarmService, _request: Request) -> Any:
-    """The reports that are written."""
-    found = service.results.reports()
-    return {"reports": [{**dataclasses.asdict(each), "address": f"/reports/{each.name}/"} for each in found]}
-
-
-def artifacts(_service: FarmService, _request: Request) -> Any:
-    """The artifacts of tuning, each with the fingerprints that it is for."""
-    return {"artifacts": [_artifact(each) for each in readable_artifacts()]}
-
-
-def _artifact(artifact: Artifact) -> dict[str, Any]:
-    path = Path(artifact.path).as_posix()
-    sets = [
-        {"device_model": each.device_model, "fingerprint": dataclasses.asdict(each.fingerprint)}
-        for each in artifact.sets
+    """The reports that are written, on all hosts."""
+    found = [
+        {**dataclasses.asdict(each.report), "host": each.host, "address": each.address} for each in all_reports(service)
     ]
-    return {
-        "file": path,
-        "kind": artifact.kind,
-        "size_bytes": artifact.size_bytes,
-        "address": f"/artifacts/{path}",
-        "sets": sets,
-    }
+    return {"reports": found, "notes": service.others.snapshot.notes}
+
+
+def artifacts(service: FarmService, _request: Request) -> Any:
+    """The artifacts of tuning on all hosts, each with the fingerprints that it is for."""
+    found = [_artifact(each) for each in all_artifacts(service)]
+    return {"artifacts": found, "notes": service.others.snapshot.notes}
+
+
+def _artifact(shown: ShownArtifact) -> dict[str, Any]:
+    members = dataclasses.asdict(shown.artifact)
+    return {"file": members.pop("path"), **members, "host": shown.host, "address": shown.address}
 
 
 def openapi(_service: FarmService, _request: Request) -> Any:

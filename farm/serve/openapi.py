@@ -15,6 +15,7 @@ RESERVE_BODY = {
 }
 RELEASE_BODY = {"force": {"type": "boolean", "description": "Also a job's lease, or another person's reservation."}}
 NAME = {"name": ("path", "string", "A unit's name.")}
+NIGHT = ("query", "string", "The latest night of this name; default: of all.")
 SERIES = {name: ("query", "string", f"Only series of this {name}.") for name in ("unit", "model", "metric")}
 
 
@@ -49,10 +50,12 @@ OPERATIONS = (
     Operation(
         "/api/runs/{run}/cancel", "Ends a run as Ctrl-C would.", {"run": ("path", "integer", "A run's number.")}, {}
     ),
-    Operation("/api/night", "The verdict of the latest night."),
-    Operation("/api/history", "The series of the latest night, with the points of their charts.", SERIES),
-    Operation("/api/reports", "The reports that are written."),
-    Operation("/api/artifacts", "The files of tuning, each with the fingerprints that it is for."),
+    Operation("/api/night", "The verdict of the latest night, and the latest of each name.", {"name": NIGHT}),
+    Operation(
+        "/api/history", "The series of the latest night, with the points of their charts.", {**SERIES, "night": NIGHT}
+    ),
+    Operation("/api/reports", "The reports that are written, on all hosts; `notes`: what is left out, and why."),
+    Operation("/api/artifacts", "The files of tuning on all hosts, each with the fingerprints that it is for."),
     Operation("/api/events", "Server-sent events `units` and `jobs`: what changed.", media_type="text/event-stream"),
     Operation("/api/openapi.json", "This description."),
 )

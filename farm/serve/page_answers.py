@@ -5,26 +5,35 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response, StreamingResponse
 
+from farm.cluster.result_tasks import ResultKind, artifact_file
 from farm.nightly.night import SeriesReport
 from farm.report import charts, words
 from farm.report.lines import sparkline
 from farm.report.matrix import matrix
 from farm.safe_text import one_line
 from farm.serve.access import COOKIE, SESSION_S, BrowserSession, is_from_here, is_own_form
-from farm.serve.kept_results import artifact_file, readable_artifacts
+from farm.serve.all_results import all_artifacts, all_reports
+from farm.serve.page_assets import asset_answer
 from farm.serve.rendering import job_row, render, unit_row
 from farm.serve.service import FarmService, http_status, service_of
 from farm.serve.watcher import Snapshot
 from runtime.errors import FarmError
 
 MAX_CHARTS = 24
+REPORT_TYPES = {
+    ".html": "text/html",
+    ".json": "application/json",
+    ".xml": "application/xml",
+    ".md": "text/markdown",
+}
 Show = Callable[[FarmService, Request], tuple[str, Mapping[str, Any]]]
 
 
@@ -75,6 +84,7 @@ def units(service: FarmService, _request: Request) -> tuple[str, Mapping[str, An
         "rows": [unit_row(unit) for unit in snapshot.units.values()],
         "states": _states(snapshot),
         "running": service.results.running(),
+        "has_hosts": service.source.has_queue,
     }
 
 
@@ -95,7 +105,7 @@ def one_unit(service: FarmService, request: Request) -> tuple[str, Mapping[str, 
     unit = service.unit(request.path_params["name"])
     report = unit.report
     temperatures = service.watcher.temperatures(report.unit.name)
-    judged = service.results.night()
+    judged = service.results.night_of_unit(report.unit.name)
     series = [each for each in (judged.night.series if judged else ()) if each.key.case.unit == report.unit.name]
     return "unit.html", {
         "unit": unit.members,
@@ -108,9 +118,9 @@ def one_unit(service: FarmService, request: Request) -> tuple[str, Mapping[str, 
     }
 
 
-def night(service: FarmService, _request: Request) -> tuple[str, Mapping[str, Any]]:
-    """The latest night's matrix."""
-    judged = service.results.night()
+def night(service: FarmService, request: Request) -> tuple[str, Mapping[str, Any]]:
+    """The latest night's matrix, or that of a name."""
+    judged = service.results.night(request.query_params.get("name", ""))
     if judged is None:
         return "night.html", {"judged": None, "why": service.results.why_no_store()}
     found = matrix(judged.night, judged.links)
@@ -120,13 +130,15 @@ def night(service: FarmService, _request: Request) -> tuple[str, Mapping[str, An
         "headline": words.headline(judged.night),
         "counts": words.counts(judged.night.series),
         "matrix": found,
-        "root": f"/reports/{judged.report}/" if judged.report else "/history?",
+        "root": f"/reports/{judged.report}/" if judged.report else f"/history?night={quote(judged.night.run.name)}&",
+        "others": [run for run in service.results.nights() if run.name != judged.night.run.name],
     }
 
 
 def history(service: FarmService, request: Request) -> tuple[str, Mapping[str, Any]]:
     """Charts of the series that fit the form."""
-    judged = service.results.night()
+    nights = service.results.nights()
+    judged = service.results.night(request.query_params.get("night", ""))
     series = judged.night.series if judged else []
     wanted = {name: request.query_params.get(name, "") for name in ("unit", "model", "metric")}
     if judged and not any(wanted.values()):
@@ -134,9 +146,12 @@ def history(service: FarmService, request: Request) -> tuple[str, Mapping[str, A
     found = words.worst_first(
         [each for each in series if all(value in ("", _names(each)[name]) for name, value in wanted.items())]
     )
+    choices = {name: sorted({_names(each)[name] for each in series}) for name in wanted}
+    if judged and len(nights) > 1:
+        wanted["night"], choices["night"] = judged.night.run.name, sorted(run.name for run in nights)
     return "history.html", {
         "wanted": wanted,
-        "choices": {name: sorted({_names(each)[name] for each in series}) for name in wanted},
+        "choices": choices,
         "count": len(found),
         "charts": [_chart(each) for each in found[:MAX_CHARTS]],
         "charts_needed": bool(found),
@@ -156,19 +171,27 @@ def _chart(report: SeriesReport) -> dict[str, Any]:
 def runs(service: FarmService, _request: Request) -> tuple[str, Mapping[str, Any]]:
     """The runs that go on, and the last ones."""
     results = service.results
-    return "runs.html", {"running": results.running(), "runs": results.runs(), "why": results.why_no_store()}
+    running, recent = results.running(), results.runs()
+    hosts = {run.host for run in (*recent, *(each.run for each in running))}
+    why = results.why_no_store()
+    return "runs.html", {"running": running, "runs": recent, "why": why, "has_hosts": len(hosts) > 1}
 
 
 def reports(service: FarmService, _request: Request) -> tuple[str, Mapping[str, Any]]:
     """All written reports."""
-    return "reports.html", {"reports": service.results.reports()}
+    return "reports.html", {"reports": all_reports(service), **_others(service)}
 
 
-def artifacts(_service: FarmService, _request: Request) -> tuple[str, Mapping[str, Any]]:
+def artifacts(service: FarmService, _request: Request) -> tuple[str, Mapping[str, Any]]:
     """The files of tuning, by SoC and fingerprint."""
-    lines = [(each.fingerprint, each.device_model, file) for file in readable_artifacts() for each in file.sets]
-    lines.sort(key=lambda line: (dataclasses.astuple(line[0]), line[1], line[2].path))
-    return "artifacts.html", {"lines": lines}
+    lines = [(each, shown) for shown in all_artifacts(service) for each in shown.artifact.sets]
+    lines.sort(key=lambda line: (dataclasses.astuple(line[0].fingerprint), line[0].device_model, line[1].address))
+    return "artifacts.html", {"lines": lines, **_others(service)}
+
+
+def _others(service: FarmService) -> dict[str, Any]:
+    """Whether there are other hosts, and what of them is left out."""
+    return {"has_others": service.others.has_others, "notes": service.others.snapshot.notes}
 
 
 def report_file(request: Request) -> Response:
@@ -184,6 +207,38 @@ def download(request: Request) -> Response:
     if found is None:
         return problem_page(request, "no such artifact", 404)
     return FileResponse(found, filename=found.name, media_type="application/octet-stream")
+
+
+def host_report_file(request: Request) -> Response:
+    """A file of another host's report; style sheets and scripts are ours, whatever the host has in their place."""
+    name, path = request.path_params["name"], request.path_params.get("path", "")
+    asset = path.removeprefix("assets/")
+    if asset != path:
+        return asset_answer(asset) or problem_page(request, "no such report", 404)
+    kind = REPORT_TYPES.get(PurePosixPath(path or "index.html").suffix, "")
+    if not kind:
+        return problem_page(request, "no such report", 404)
+    return _of_host(request, "reports", f"{name}/{path}", "no such report", {}, kind)
+
+
+def host_download(request: Request) -> Response:
+    """Another host's artifact as a file to keep."""
+    path = request.path_params["path"]
+    headers = {"Content-Disposition": f"attachment; filename*=utf-8''{quote(PurePosixPath(path).name)}"}
+    return _of_host(request, "artifacts", path, "no such artifact", headers, "application/octet-stream")
+
+
+def _of_host(
+    request: Request, kind: ResultKind, path: str, missing: str, headers: Mapping[str, str], media_type: str
+) -> Response:
+    host = request.path_params["host"]
+    try:
+        content = service_of(request).others.content(host, kind, path)
+    except FarmError as error:
+        return problem_page(request, str(error), http_status(error))
+    if content is None:
+        return problem_page(request, missing, 404)
+    return StreamingResponse(content, headers=headers, media_type=media_type)
 
 
 async def sign_in(request: Request) -> Response:

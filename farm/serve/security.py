@@ -15,7 +15,7 @@ POLICY = (
 )
 # Plotly makes style elements of its own, and offers pictures of its charts; pages with charts send nothing anywhere.
 CHART_POLICY = POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'").replace("data:", "data: blob:")
-CHART_PATHS = ("/history", "/reports/")
+CHART_PATHS = ("/history", "/reports/", "/hosts/")
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",

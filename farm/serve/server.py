@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import uvicorn
@@ -14,8 +14,9 @@ from farm.serve.access import Sessions
 from farm.serve.app import create_app
 from farm.serve.kept_results import KeptResults
 from farm.serve.queue_watcher import QueueWatcher
+from farm.serve.results_watcher import ResultsWatcher
 from farm.serve.service import FarmService
-from farm.serve.source import UnitSource
+from farm.serve.source import ResultSource, UnitSource
 from farm.serve.tokens import Tokens
 from farm.serve.watcher import EVERY_S, UnitWatcher
 from runtime.errors import ConfigError
@@ -67,10 +68,15 @@ class ServeOptions:
         return f"{scheme}://{shown}:{self.port}/"
 
 
-def serve(options: ServeOptions, tell: Callable[[str], None], source: UnitSource) -> None:
-    """Serves until interrupted; raises ConfigError where the options would let others read along."""
+def serve(
+    options: ServeOptions, tell: Callable[[str], None], source: UnitSource, others: Sequence[ResultSource] = ()
+) -> None:
+    """Serves until interrupted; raises ConfigError where the options would let others read along.
+
+    `others`: what knows the reports and artifacts of other hosts.
+    """
     check(options)
-    server = uvicorn.Server(configuration(options, source))
+    server = uvicorn.Server(configuration(options, source, others))
     tell(f"{options.address}  (Ctrl-C ends it)")
     server.run()
     if not server.started:
@@ -93,7 +99,7 @@ def check(options: ServeOptions) -> None:
             raise ConfigError(f"{options.certificate}, {options.key}: no usable certificate and key: {error}") from None
 
 
-def configuration(options: ServeOptions, source: UnitSource) -> uvicorn.Config:
+def configuration(options: ServeOptions, source: UnitSource, sources: Sequence[ResultSource] = ()) -> uvicorn.Config:
     """The server's configuration, with an application of its own."""
     tokens = Tokens(options.tokens)
     service = FarmService(
@@ -103,6 +109,7 @@ def configuration(options: ServeOptions, source: UnitSource) -> uvicorn.Config:
         results=KeptResults(options.store, options.reports),
         tokens=tokens,
         sessions=Sessions(tokens),
+        others=ResultsWatcher(sources),
         is_encrypted=options.is_encrypted,
     )
     return uvicorn.Config(

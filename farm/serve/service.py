@@ -12,6 +12,7 @@ from farm.safe_text import word
 from farm.serve.access import Sessions
 from farm.serve.kept_results import KeptResults
 from farm.serve.queue_watcher import QueueWatcher
+from farm.serve.results_watcher import ResultsWatcher
 from farm.serve.source import UnitSource
 from farm.serve.tokens import Tokens
 from farm.serve.watcher import UnitWatcher, WatchedUnit
@@ -24,7 +25,7 @@ ACTIONS = ("reserve", "release", "check")
 
 @dataclasses.dataclass(frozen=True)
 class FarmService:
-    """The parts of the service; `is_encrypted`: whether browsers reach it by HTTPS."""
+    """The parts of the service; `others`: other hosts' results; `is_encrypted`: whether browsers reach it by HTTPS."""
 
     source: UnitSource
     watcher: UnitWatcher
@@ -32,6 +33,7 @@ class FarmService:
     results: KeptResults
     tokens: Tokens
     sessions: Sessions
+    others: ResultsWatcher = dataclasses.field(default_factory=ResultsWatcher)
     is_encrypted: bool = False
 
     def unit(self, name: str) -> WatchedUnit:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from farm.cluster.queue import JobReport
+from farm.cluster.result_tasks import HostResults, ResultKind
 from farm.config.inventory import Unit
 from farm.jobs.fleet.health_check import check_unit
 from farm.lease import lease, reservation
@@ -31,6 +32,16 @@ class Look:
     reports: Sequence[UnitReport]
     hosts: Mapping[str, str] = dataclasses.field(default_factory=dict)
     host_of: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+class ResultSource(Protocol):
+    """What other hosts have written; every method may take seconds, and raises a FarmError where it fails."""
+
+    def results(self) -> Mapping[str, HostResults]:
+        """Host -> its artifacts and reports, or why they are not known."""
+
+    def content(self, host: str, kind: ResultKind, path: str) -> Iterator[bytes] | None:
+        """The content of a host's file, piece by piece; None where it has no such file."""
 
 
 class UnitSource(Protocol):

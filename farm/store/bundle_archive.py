@@ -16,6 +16,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from filelock import FileLock
 from pydantic import ValidationError
@@ -23,6 +24,7 @@ from pydantic import ValidationError
 from farm import atomic_file
 from farm.rows.bundle import BundleManifest
 from farm.store.address import DEFAULT_PATH, Address
+from farm.transport import file_digest
 from runtime.errors import FarmError, FormatError
 
 SUFFIX = ".bundles"
@@ -37,6 +39,13 @@ FILE_NAMES = {
     "kernels": "kernels.bin",
     "selection": "selection.json",
 }
+
+
+class BlobSource(Protocol):
+    """Where files are that this archive lacks; as text it is what people know it by."""
+
+    def fetch(self, digest: str, target: Path) -> bool:
+        """Brings the file of a hash here, whole; False where it has none. Raises FarmError where it has another."""
 
 
 class LostBundleError(FarmError):
@@ -61,10 +70,15 @@ def folder_of(address: Address) -> Path:
 
 
 class BundleArchive:
-    """The bundles in a folder. Several processes may use it at the same time."""
+    """The bundles in a folder. Several processes may use it at the same time.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    Args:
+        folder: where they lie.
+        elsewhere: what has files of bundles that others left; none of them is kept here.
+    """
+
+    def __init__(self, folder: Path, elsewhere: BlobSource | None = None) -> None:
+        self.folder, self._elsewhere = folder, elsewhere
 
     def leave(self, manifest: BundleManifest, files: Mapping[str, Path]) -> BundleManifest:
         """Keeps the files of a night under the manifest, which gets their hashes; without files the manifest alone."""
@@ -142,22 +156,38 @@ class BundleArchive:
 
     def _keep(self, path: Path) -> str:
         """Copies a file into the archive, unless it is there and whole; returns its hash."""
-        digest = sha256_of(path)
+        digest = file_digest.sha256(path)
         blob = self.blob(digest)
         if not (blob.is_file() and _is_whole(blob)):
             with path.open("rb") as source, atomic_file.replacing(blob) as target:
                 shutil.copyfileobj(source, target, CHUNK_BYTES)
         return digest
 
+    def bring(self, digest: str, target: Path) -> str:
+        """Copies the file of a hash, from elsewhere where it is not here; why not, where neither has it whole."""
+        fault = self._copy(digest, target)
+        if not fault or self._elsewhere is None:
+            return fault
+        try:
+            return "" if self._elsewhere.fetch(digest, target) else f"{fault} and missing in {self._elsewhere}"
+        except FarmError as error:
+            return f"{fault}; {error}"
+
+    def _copy(self, digest: str, target: Path) -> str:
+        """The same of what is here."""
+        try:
+            shutil.copyfile(self.blob(digest), target)
+        except OSError:
+            return f"is missing in {self.folder}"
+        if file_digest.sha256(target) == digest:
+            return ""
+        target.unlink()
+        return f"is damaged in {self.folder}"
+
     def _fetch(self, manifest: BundleManifest, role: str, folder: Path) -> Path:
         digest, path = manifest.files[role], folder / FILE_NAMES.get(role, f"{role}.bin")
-        try:
-            shutil.copyfile(self.blob(digest), path)
-        except OSError:
-            raise LostBundleError(f"{manifest}: {role} {digest} is missing in {self.folder}") from None
-        if sha256_of(path) != digest:
-            path.unlink()
-            raise LostBundleError(f"{manifest}: {role} {digest} is damaged in {self.folder}")
+        if fault := self.bring(digest, path):
+            raise LostBundleError(f"{manifest}: {role} {digest} {fault}")
         path.chmod(0o755 if role == EXECUTABLE else 0o644)
         return path
 
@@ -171,17 +201,8 @@ class BundleArchive:
         return self.folder / MANIFESTS / case / f"{manifest.run}.json"
 
 
-def sha256_of(path: Path) -> str:
-    """Hash of a file's content, in hexadecimal; FarmError where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise FarmError(f"{path}: cannot be read: {error.strerror or error}") from None
-
-
 def _is_whole(blob: Path) -> bool:
-    return sha256_of(blob) == blob.name
+    return file_digest.sha256(blob) == blob.name
 
 
 def _read_manifest(path: Path) -> BundleManifest | None:

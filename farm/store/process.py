@@ -60,6 +60,11 @@ def is_own_host(process: str) -> bool:
     return host == _host() and len(words) == 3 and words[1].isdecimal()
 
 
+def host_of(process: str) -> str:
+    """The host of a process; empty where none is known."""
+    return process.partition(" ")[0]
+
+
 def is_process(process: str) -> bool:
     """Whether the process of an identity, which is of this host, still runs."""
     return process_identity(int(process.split()[2])) == process

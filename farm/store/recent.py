@@ -1,4 +1,4 @@
-"""What goes on now, as the store knows it: runs that have not ended, a unit's last rows, and how rows ended."""
+"""What goes on now, as the store knows it: runs that have not ended, latest nights, a unit's last rows, their ends."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import os
 import signal
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, exists, func, select
 
 from farm.rows.run_info import RunInfo
 from farm.store import schema
-from farm.store.adding import RUNNING
+from farm.store.adding import FINISHED, RUNNING
 from farm.store.process import is_own_host, is_process
+from farm.store.rows import NIGHTLY
 from farm.store.store import Store
 from runtime.errors import ConfigError
 
@@ -43,6 +44,26 @@ def _progress(store: Store, run: RunInfo) -> RunProgress:
         columns = select(table.unit, table.model, table.status, table.time)
         last = connection.execute(columns.where(table.run_id == run.id).order_by(table.id.desc()).limit(1)).first()
     return RunProgress(run, int(count), *(last or ()))
+
+
+def latest_nights(store: Store) -> list[RunInfo]:
+    """The newest finished nightly run of each name, the newest first."""
+    return _nights(store, exists().where(schema.rows.c.run_id == schema.runs.c.id, schema.rows.c.job == NIGHTLY))
+
+
+def latest_night_of_unit(store: Store, unit: str) -> RunInfo | None:
+    """The newest finished nightly run that has rows of a unit."""
+    table = schema.rows.c
+    found = _nights(store, exists().where(table.run_id == schema.runs.c.id, table.job == NIGHTLY, table.unit == unit))
+    return found[0] if found else None
+
+
+def _nights(store: Store, has_rows: ColumnElement[bool]) -> list[RunInfo]:
+    runs = schema.runs.c
+    newest = select(func.max(runs.id)).where(runs.state == FINISHED, has_rows).group_by(runs.name)
+    with store.reading() as connection:
+        numbers = sorted(connection.execute(newest).scalars(), reverse=True)
+    return [store.run(number) for number in numbers]
 
 
 def last_rows_of_unit(store: Store, unit: str, limit: int) -> list[dict[str, Any]]:

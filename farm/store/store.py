@@ -24,7 +24,7 @@ from farm.store.address import Address
 from farm.store.engine import engine_of, reading, writing
 from farm.store.lines import RunData
 from farm.store.migrate import Tell, bring_up_to_date
-from farm.store.process import is_gone, own_process
+from farm.store.process import host_of, is_gone, own_process
 from farm.store.rows import NIGHTLY, column_text, json_value, nightly_row, row_data
 from farm.store.series import each_series, night_commits
 from farm.store.statements import insert_or_replace
@@ -264,4 +264,5 @@ def _info(run: Any) -> RunInfo:
         state=INTERRUPTED if killed else run.state,
         commit=run.commit,
         versions=run.versions,
+        host=host_of(run.process),
     )

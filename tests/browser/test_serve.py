@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
+from sqlalchemy import update
 
 from farm.cluster.queue import TaskReport
 from farm.report import write_reports
 from farm.rows.device_state import DeviceState
 from farm.serve.service import FarmService
-from farm.store import Store
+from farm.store import Store, schema
 from farm.units.survey import UnitState
 from tests.browser import chromium
 from tests.browser.chromium import Browser
@@ -22,12 +23,23 @@ from tests.browser.test_pages import CONTRAST, LEAST_CONTRAST, PHONE_PX, SCREEN_
 from tests.conftest import require
 from tests.farm.report import nights
 from tests.farm.rows.nightly_rows import nightly_case
-from tests.farm.serve.rack import Rack, job_report, service_of_rack, serving
+from tests.farm.serve.rack import FolderOfHost, Rack, job_report, service_of_rack, serving
+from tests.farm.test_artifacts import publish
 
 pytestmark = pytest.mark.slow
 UNITS = 500
 WAIT_S = 60.0
-PATHS = ("/", "/units/phone-003", "/runs", "/night", "/history?unit=phone-003", "/reports", "/artifacts")
+PATHS = (
+    "/",
+    "/units/phone-003",
+    "/runs",
+    "/night",
+    "/night?name=lab",
+    "/history?night=lab&unit=phone-003",
+    "/reports",
+    "/artifacts",
+    "/hosts/beta/reports/lab%20of%20beta/",
+)
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +63,19 @@ def service(rack: Rack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Farm
             store.add(run, [nightly_case(unit="phone-003", seed=seed)])
             store.end(run)
         store.begin("tune", "farm tune resnet50.yml --all")
+        run = store.begin("lab of beta", "farm nightly nightly.yml")
+        store.add(run, [nightly_case(unit="phone-004")])
+        store.end(run)
+        with store.writing() as connection:
+            elsewhere = update(schema.runs).where(schema.runs.c.id == run)
+            connection.execute(elsewhere.values(process="beta boot 1 1"))
     write_reports(nights.night(6), Path("reports/usual"))
-    return service_of_rack(rack, tmp_path)
+    write_reports(nights.night(3), tmp_path / "beta/reports/lab of beta")
+    for folder in (tmp_path, tmp_path / "beta"):
+        publish(folder / "build/lib/opencl/host")
+    gamma = FolderOfHost("gamma", tmp_path)
+    gamma.error = "did not answer within 45 s"
+    return service_of_rack(rack, tmp_path, others=[FolderOfHost("beta", tmp_path / "beta"), gamma])
 
 
 @pytest.fixture

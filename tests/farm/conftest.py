@@ -1,10 +1,11 @@
-"""Fixtures: calling the command line, and emulated phones for tests of whole jobs."""
+"""Fixtures: calling the command line, places that hosts share, and emulated phones for tests of whole jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from farm import cli
@@ -34,6 +35,25 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory: a new folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def postgresql_url() -> Iterator[str]:
+    """An empty schema of its own."""
+    from tests.farm.store.postgresql_server import empty_schema
+
+    with empty_schema() as url:
+        yield url
+
+
+@pytest.fixture(params=["folder", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of an empty place that hosts share: a folder, and fsspec's memory."""
+    if request.param == "folder":
+        yield str(tmp_path / "place")
+    else:
+        yield f"memory://{tmp_path.name}"
+        fsspec.filesystem("memory").rm("/", recursive=True)
 
 
 @pytest.fixture

@@ -66,12 +66,14 @@ def merge_files(**given: Any) -> CommandResult:
 
 @command.command(name="share")
 @click.argument("place", metavar="PLACE")
+@options.store_option
 @options.json_option
 def share_files(**given: Any) -> CommandResult:
     """Take over what other hosts have tuned from PLACE, and leave there what was tuned here.
 
     PLACE is a folder that all hosts reach, or a URL that fsspec opens (s3://BUCKET/FOLDER needs s3fs). Artifacts,
-    choices and journals of build/ go and come; of two sets for one device the one with the larger gain stays.
+    choices and journals of build/ go and come; of two sets for one device the one with the larger gain stays. Bundles
+    beside the store go; nights elsewhere fetch what they need of them (`farm nightly --share PLACE`).
     """
     from farm.cli import artifacts
 

@@ -31,6 +31,7 @@ A NIGHTLY.yml (only models is needed):
 @options.cluster_options_of("nightly")
 @options.trust_model_option
 @options.store_option
+@options.share_option("Leave bundles in a folder or URL that other hosts reach, and use theirs.")
 @options.json_option
 def command(**given: Any) -> CommandResult:
     """Measure models on many units, decide what has become worse, and write a report.

@@ -120,6 +120,12 @@ def unit_options(function: Function) -> Function:
     )
 
 
+def share_option(purpose: str) -> Callable[[Function], Function]:
+    """`--share`: what a command does with the place that hosts share."""
+    text = f"{purpose}  [default: FARM_SHARE, else none]"
+    return click.option("--share", metavar="PLACE", envvar="FARM_SHARE", help=text)
+
+
 def cluster_options_of(priority: str, detaches: bool = False) -> Callable[[Function], Function]:
     """Whether the units of other hosts are meant; the function gets a ClusterChoice, or None, as `cluster`.
 

@@ -44,6 +44,7 @@ tokens_option = click.option(
 @click.option("--reports", metavar="FOLDER", type=options.FILE, default="reports", show_default=True, help="Reports.")
 @tokens_option
 @options.store_option
+@options.share_option("Show the artifacts that other hosts left in this folder or URL, too.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> CommandResult:
     """Serve a page of all units, runs, nights, reports and artifacts; an API and metrics for programs, too.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
+from collections.abc import Mapping
 from typing import Any, TextIO
 
 from farm.jobs.fleet.progress import ProgressView
@@ -55,6 +56,15 @@ def parse_event(line: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return event if isinstance(event, dict) and {"event", "unit", "value"} <= event.keys() else None
+
+
+def progress_text(event: Mapping[str, Any]) -> str:
+    """A stage, or how far a search is, in a few words."""
+    value = event["value"]
+    if event["event"] != SEARCH:
+        return str(value)
+    search = SearchProgress(**value)
+    return f"{search.stage}: {search.share:.0%}, {search.trials} trials"
 
 
 def replay(event: dict[str, Any], view: ProgressView, unit: str) -> None:

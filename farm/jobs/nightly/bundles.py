@@ -58,14 +58,17 @@ class NightBundles:
         return [past_night(manifest) for manifest in self.before(case)]
 
 
-def night_bundles(archive: BundleArchive, info: RunInfo, runs: Sequence[RunInfo]) -> NightBundles:
-    """What the archive holds of earlier runs of this name that the store knows."""
+def night_bundles(
+    archive: BundleArchive, info: RunInfo, runs: Sequence[RunInfo], others: Sequence[BundleManifest] = ()
+) -> NightBundles:
+    """What the archive, and other hosts, hold of earlier runs of this name that the store knows."""
     started = {run.id: run.started for run in runs if run.id < info.id and run.state == FINISHED}
+    both = {(one.series, one.run): one for one in (*others, *archive.manifests(info.name, NEWEST))}
     of_case: dict[Case, list[BundleManifest]] = {}
-    for manifest in archive.manifests(info.name, NEWEST):
+    for manifest in sorted(both.values(), key=lambda one: one.run):
         if started.get(manifest.run) == manifest.started:
             of_case.setdefault(case_of_manifest(manifest), []).append(manifest)
-    return NightBundles(archive, info, of_case)
+    return NightBundles(archive, info, {case: found[-NEWEST:] for case, found in of_case.items()})
 
 
 def case_of_manifest(manifest: BundleManifest) -> Case:

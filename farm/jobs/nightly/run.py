@@ -13,6 +13,7 @@ from farm.jobs.nightly.stored_night import NIGHTS, last_good_name, load_night
 from farm.jobs.nightly.unit import NightSettings
 from farm.nightly.configuration import NightlyConfiguration
 from farm.nightly.night import Night, NightOutcome
+from farm.rows.bundle import BundleManifest
 from farm.rows.duet import DuetPair
 from farm.rows.nightly import Block, NightlyRow
 from farm.rows.record import Record
@@ -21,6 +22,7 @@ from farm.rows.status import Status
 from farm.store import Store
 from farm.store.bundle_archive import BundleArchive, folder_of
 from farm.store.bundle_pruning import prune_bundles
+from farm.store.shared_bundles import SharedBundles
 from runtime.errors import ConfigError, FarmError, StoreError
 
 PLAN = "plan"  # the note with what a run must know to go on; all others are blocks and pairs
@@ -59,15 +61,18 @@ def measure(
     job: NightJob,
     retries: int,
     say: Callable[[str], None],
+    shared: SharedBundles | None = None,
 ) -> Night:
     """Has what is missing measured, and ends the run. What ends it early leaves it as interrupted, to be gone on with.
 
-    `retries`: how often a block is measured again because farmrt was killed.
+    `retries`: how often a block is measured again because farmrt was killed; `shared`: bundles of other hosts, among
+    which tonight's are left, too.
     Raises StoreError where rows cannot be kept.
     """
     keeper = _RowKeeper(store, run, say)
     try:
-        settings = dataclasses.replace(_night_settings(store, run, nightly, say), retries=retries)
+        bundles = _bundles(store, run, nightly, shared, say)
+        settings = dataclasses.replace(_night_settings(store, run, nightly, say), retries=retries, bundles=bundles)
         for row in job(settings):
             keeper.keep(row)
         keeper.finish()
@@ -77,6 +82,8 @@ def measure(
     store.end(run)
     night = load_night(store, run, nightly.baseline)
     _keep_bundles(store, nightly, night, say)
+    if shared and nightly.bundle_limit_mb:
+        _share_bundles(shared, say)
     if night.outcome == NightOutcome.GOOD:
         store.set_baseline(last_good_name(nightly.title), run)
     return night
@@ -109,13 +116,33 @@ def _night_settings(store: Store, run: int, nightly: NightlyConfiguration, say: 
     done = {case_of(row) for row in store.nightly_rows(run) if row.status in (Status.OK, Status.WRONG_RESULT)}
     history = dict(store.each_series(until=run - 1, nights=NIGHTS, name=nightly.title))
     seed, notebook = int(_plan(store, run)["seed"]), _Notebook(store, run, say)
-    return NightSettings(nightly, run, seed, history, notebook, done, bundles=_bundles(store, run, nightly))
+    return NightSettings(nightly, run, seed, history, notebook, done)
 
 
-def _bundles(store: Store, run: int, nightly: NightlyConfiguration) -> NightBundles | None:
+def _bundles(
+    store: Store, run: int, nightly: NightlyConfiguration, shared: SharedBundles | None, say: Callable[[str], None]
+) -> NightBundles | None:
+    """What earlier nights left here, and on other hosts as far as they can be asked."""
     if not nightly.bundle_limit_mb:
         return None
-    return night_bundles(BundleArchive(folder_of(store.address)), store.run(run), store.runs(name=nightly.title))
+    others: list[BundleManifest] = []
+    if shared:
+        try:
+            others, left_out = shared.manifests(nightly.title)
+        except FarmError as error:
+            left_out = [f"no bundles of other hosts: {error}"]
+        for line in left_out:
+            say(line)
+    archive = shared.archive() if shared else BundleArchive(folder_of(store.address))
+    return night_bundles(archive, store.run(run), store.runs(name=nightly.title), others)
+
+
+def _share_bundles(shared: SharedBundles, say: Callable[[str], None]) -> None:
+    """Leaves tonight's bundles where other hosts find them; that it cannot be done is only said."""
+    try:
+        shared.publish()
+    except FarmError as error:
+        say(f"bundles are not shared: {error}")
 
 
 def _plan(store: Store, run: int) -> Mapping[str, Any]:

@@ -185,12 +185,25 @@ def sent_night_job(
     yield from rows_of([UnitNight(unit, subjects_of(night, places)[named], night)], fleet, progress)
 
 
-def bundle_files(bundles: NightBundles, case: Case) -> dict[str, Path]:
-    """The files of all bundles that a duet of a case may need tonight: path in the job's folder -> file."""
+def bundle_files(bundles: NightBundles, case: Case, scratch: Path) -> dict[str, Path]:
+    """The files of all bundles that a duet of a case may need tonight: path in the job's folder -> file.
+
+    Those that only other hosts have are brought into a folder; what nobody has is left out.
+    """
     wanted = possible_runs(bundles.past(case))
     hashes = {hash_ for one in bundles.before(case) if one.run in wanted for hash_ in one.files.values()}
-    found = {hash_: bundles.archive.blob(hash_) for hash_ in sorted(hashes)}
+    found = {hash_: _brought(bundles.archive, hash_, scratch) for hash_ in sorted(hashes)}
     return {f"{ARCHIVE}/{BLOBS}/{hash_}": path for hash_, path in found.items() if path.is_file()}
+
+
+def _brought(archive: BundleArchive, digest: str, scratch: Path) -> Path:
+    """The file of a hash: the archive's own, else one in a folder."""
+    own, copy = archive.blob(digest), scratch / digest
+    if own.is_file():
+        return own
+    if not copy.is_file():
+        archive.bring(digest, copy)
+    return copy
 
 
 def take_bundles(bundles: NightBundles, folder: Path) -> None:
@@ -202,5 +215,8 @@ def take_bundles(bundles: NightBundles, folder: Path) -> None:
     for manifest in left.manifests(bundles.info.name):
         if manifest.run == bundles.info.id:
             paths = {role: left.blob(digest) for role, digest in manifest.files.items()}
-            known = {role: path if path.is_file() else bundles.archive.blob(path.name) for role, path in paths.items()}
+            known = {
+                role: path if path.is_file() else _brought(bundles.archive, path.name, folder)
+                for role, path in paths.items()
+            }
             bundles.archive.leave(manifest, known)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
-import socket
 import tempfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from farm import atomic_file
-from farm.jobs.sharing.place import SharedPlace
 from farm.jobs.tune.received_files import ReceivedFiles
 from farm.safe_text import one_line, word
+from farm.store.shared_bundles import SharedBundles
+from farm.store.shared_place import SharedPlace, Shelf, own_name
 from farm.workspace import BUILD_FOLDER, TUNING_RESULTS
 from runtime.errors import FormatError
 
 NAME_FILE = BUILD_FOLDER / "sharing" / "host"
+SHELF: Shelf = "hosts"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +28,8 @@ class Shared:
         sets: sets of tuned parameters and kernels that were taken over.
         trials: lines of journals that were taken over.
         given: files of this host that are in the place now.
-        sent_bytes: what of them had to be sent.
+        bundles: bundles of this host that are in the place now.
+        sent_bytes: what of both had to be sent.
         left_out: why some of it was not taken over, a line each.
     """
 
@@ -38,12 +38,15 @@ class Shared:
     sets: int
     trials: int
     given: int
+    bundles: int
     sent_bytes: int
     left_out: tuple[str, ...]
 
 
-def share_results(address: str, say: Callable[[str], None]) -> Shared:
-    """Brings `build/` and a place together; nothing is removed in either that others have.
+def share_results(address: str, bundles: Path, say: Callable[[str], None]) -> Shared:
+    """Brings `build/` and a place together, and leaves there the bundles of an archive in a folder.
+
+    Nothing is removed in either that others have.
 
     Of two sets for one device (fingerprint and model) the one stays here that proved the larger gain. A host whose
     files are damaged is left out, and named.
@@ -52,9 +55,9 @@ def share_results(address: str, say: Callable[[str], None]) -> Shared:
         ConfigError: the place needs a package that is missing, or a file here cannot be written.
         FarmError: the place cannot be reached.
     """
-    place, host = SharedPlace(address), own_name()
+    place, host = SharedPlace(address), own_name(NAME_FILE)
     received, left_out = ReceivedFiles(keeps_own=True), []
-    others = [name for name in place.hosts() if name != host]
+    others = [name for name in place.hosts(SHELF) if name != host]
     for other in others:
         say(f"{address}: what {word(other, 100)} has")
         try:
@@ -65,8 +68,10 @@ def share_results(address: str, say: Callable[[str], None]) -> Shared:
             left_out.append(f"{word(other, 100)}: {one_line(str(error))}")
     say(f"{address}: what this host has")
     files = own_files()
-    sent = place.publish(host, files)
-    return Shared(host, tuple(others), received.sets, received.trials, len(files), sent, tuple(left_out))
+    sent = place.publish(SHELF, host, files)
+    given, sent_of_bundles = SharedBundles(place, bundles).publish() if bundles.is_dir() else (0, 0)
+    sent_bytes = sent + sent_of_bundles
+    return Shared(host, tuple(others), received.sets, received.trials, len(files), given, sent_bytes, tuple(left_out))
 
 
 def own_files() -> dict[str, Path]:
@@ -75,24 +80,14 @@ def own_files() -> dict[str, Path]:
     return {path.as_posix(): path for path in found if not path.name.startswith(".")}
 
 
-def own_name() -> str:
-    """This working folder's name in all places; made once."""
-    if not NAME_FILE.is_file():
-        host = word(socket.gethostname().partition(".")[0], 60)
-        safe = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in host) or "host"
-        atomic_file.write(NAME_FILE, f"{safe}-{secrets.token_hex(4)}\n".encode())
-    return NAME_FILE.read_text().strip()
-
-
 def _fetch(place: SharedPlace, host: str, folder: Path) -> list[str]:
     """Copies a host's files below a folder; what is left out, a line each. What is gone by now comes the next time."""
     left_out = []
-    for name, digest in place.files_of(host).items():
-        if not _is_result(name):
+    for name, digest in place.files_of(SHELF, host).items():
+        if _is_result(name):
+            place.fetch(digest, folder / name)
+        else:
             left_out.append(f"{word(host, 100)}: {one_line(name)} is nothing that tuning leaves")
-        elif (content := place.read(digest)) is not None:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(content)
     return left_out
 
 

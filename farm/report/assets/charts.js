@@ -80,8 +80,12 @@
       points("failed", ["failed"], {color: c.worse, size: 9, symbol: "x-thin", line: {width: 2, color: c.worse}}),
       absent,
     ].filter((trace) => trace.x.length);
+    // The nights of one day would have an axis of milliseconds.
+    const moments = chart.time.map((time) => Date.parse(time)), day = 86400e3;
+    const first = Math.min(...moments), last = Math.max(...moments);
+    const days = last - first < day ? {range: [first - day, last + day], dtick: day, tickformat: "%b %-d, %Y"} : {};
     return [traces, layout(c, 360, {
-      xaxis: axis(c, "", {type: "date", anchor: without.length ? "y2" : "y"}),
+      xaxis: axis(c, "", {type: "date", anchor: without.length ? "y2" : "y", ...days}),
       yaxis: axis(c, unit, without.length ? {domain: [0.12, 1]} : {}),
       // Nights without a figure stand in a strip of their own above the dates, which says what they are.
       yaxis2: axis(c, "", {domain: without.length ? [0, 0.08] : [0, 0], range: [0, 1], fixedrange: true, showgrid: false,

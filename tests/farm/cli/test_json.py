@@ -58,7 +58,7 @@ DONE: dict[str, tuple[str, set[str]]] = {
     "artifacts merge": ("a_tuned.bin -o merged.bin", {"file", "kind", "size_bytes", "sets", "replacements"}),
     "artifacts share": (
         "place",
-        {"host", "others", "sets", "trials", "given", "sent_bytes", "left_out"},
+        {"host", "others", "sets", "trials", "given", "bundles", "sent_bytes", "left_out"},
     ),
     "artifacts show": ("a_tuned.bin", {"file", "kind", "size_bytes", "sets"}),
     "artifacts verify": ("a_tuned.bin --offline", {"findings"}),

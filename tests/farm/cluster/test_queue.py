@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,12 @@ OLD, NEW = (JobName(name, "bob@lab", "run", "nightly", since) for name, since in
 
 def client_of(job: JobName, *tasks: Any) -> Any:
     return SimpleNamespace(client_key=f"Client-{job.text}-{uuid.uuid1()}", wants_what=set(tasks))
+
+
+def scheduler(*clients: Any, said: Sequence[tuple[float, Any]] = ()) -> Any:
+    """A scheduler with clients, the newer job of which has said something."""
+    topics = {NEW.id: tuple(said)}
+    return SimpleNamespace(clients=dict(enumerate(clients)), get_events=lambda topic: topics.get(topic, ()))
 
 
 class Task(SimpleNamespace):
@@ -51,19 +58,25 @@ def test_jobs_and_what_they_do_now() -> None:
         task(NEW, "p40", "memory"),
         task(NEW, "", "processing", running=True),
     ]
-    clients = {"1": client_of(NEW, *tasks), "2": client_of(OLD), "3": SimpleNamespace(client_key="Client-x")}
-    reports = parse_jobs(jobs_on_scheduler(SimpleNamespace(clients=clients)))
+    said = [
+        (1.0, {"event": "stage", "unit": "mi8", "value": "tiny: loading"}),
+        (2.0, {"event": "stage", "unit": "mi9", "value": "of the job before"}),
+        (3.0, {"event": "stage", "unit": "mi8", "value": "tiny: round 3"}),
+        (4.0, {"event": "cancel", "by": "bob"}),
+    ]
+    clients = client_of(NEW, *tasks), client_of(OLD), SimpleNamespace(client_key="Client-x")
+    reports = parse_jobs(jobs_on_scheduler(scheduler(*clients, said=said)))
     assert [report.name for report in reports] == [OLD, NEW]
-    assert [(each.unit, each.work, each.state) for each in reports[1].tasks] == [
-        ("mi8", "tiny", "running"),
-        ("mi9", "tiny", "waiting"),
-        ("pi", "tiny", "waiting"),
+    assert [(each.unit, each.work, each.state, each.progress) for each in reports[1].tasks] == [
+        ("mi8", "tiny", "running", "tiny: round 3"),
+        ("mi9", "tiny", "waiting", ""),
+        ("pi", "tiny", "waiting", ""),
     ]
     assert (reports[1].count("running"), reports[1].count("waiting")) == (1, 2)
 
 
 def test_a_job_is_found_or_the_others_are_named() -> None:
-    reports = parse_jobs(jobs_on_scheduler(SimpleNamespace(clients={"1": client_of(OLD), "2": client_of(NEW)})))
+    reports = parse_jobs(jobs_on_scheduler(scheduler(client_of(OLD), client_of(NEW))))
     assert named_job(reports, "bbb222").name == NEW
     with pytest.raises(ConfigError, match="ccc333: no such job runs, waits or is kept; there are: aaa111, bbb222"):
         named_job(reports, "ccc333")

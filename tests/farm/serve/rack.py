@@ -13,7 +13,9 @@ from pathlib import Path
 
 import uvicorn
 
+from farm.cluster import result_tasks
 from farm.cluster.queue import JobName, JobReport, TaskReport, named_job
+from farm.cluster.result_tasks import HostResults, ResultKind
 from farm.config.inventory import Unit
 from farm.lease.holder import Holder
 from farm.rows.device_state import DeviceState
@@ -21,8 +23,9 @@ from farm.serve.access import Sessions
 from farm.serve.app import create_app
 from farm.serve.kept_results import KeptResults
 from farm.serve.queue_watcher import QueueWatcher
+from farm.serve.results_watcher import ResultsWatcher
 from farm.serve.service import FarmService
-from farm.serve.source import Look
+from farm.serve.source import Look, ResultSource
 from farm.serve.tokens import Tokens
 from farm.serve.watcher import UnitWatcher
 from farm.units.facts import Facts
@@ -150,15 +153,39 @@ class Rack:
         ]
 
 
-def service_of_rack(rack: Rack, folder: Path, every_s: float = 3600.0) -> FarmService:
-    """A service whose store, reports and tokens lie in a folder; it has looked once."""
+class FolderOfHost:
+    """What a host has written, where another folder stands for it; `error`: it does not answer."""
+
+    def __init__(self, host: str, folder: Path) -> None:
+        self.host, self.folder, self.error = host, folder, ""
+
+    def results(self) -> dict[str, HostResults]:
+        if self.error:
+            return {self.host: HostResults(error=self.error)}
+        with contextlib.chdir(self.folder):
+            return {self.host: result_tasks.RESULTS.validate_json(result_tasks.results(self.host))}
+
+    def content(self, host: str, kind: ResultKind, path: str) -> Iterator[bytes] | None:
+        if self.error:
+            raise JobError(f"{host}: {self.error}")
+        with contextlib.chdir(self.folder):
+            part = result_tasks.read_part(host, kind, path, 0)
+        return iter((part[1],)) if part else None
+
+
+def service_of_rack(
+    rack: Rack, folder: Path, every_s: float = 3600.0, others: Sequence[ResultSource] = (), store: str = ""
+) -> FarmService:
+    """A service whose store (or that of a URL), reports and tokens lie in a folder; it has looked once."""
     tokens = Tokens(folder / "tokens.json")
     watcher = UnitWatcher(rack, every_s)
     watcher.look()
-    results = KeptResults(str(folder / "farm.db"), folder / "reports")
+    results = KeptResults(store or str(folder / "farm.db"), folder / "reports")
     queue = QueueWatcher(rack, every_s)
     queue.look()
-    return FarmService(rack, watcher, queue, results, tokens, Sessions(tokens))
+    watched = ResultsWatcher(others, every_s)
+    watched.look()
+    return FarmService(rack, watcher, queue, results, tokens, Sessions(tokens), watched)
 
 
 @contextlib.contextmanager

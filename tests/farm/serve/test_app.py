@@ -19,8 +19,9 @@ from farm.cluster.queue import TaskReport
 from farm.report import write_reports
 from farm.report.kept_nights import verdict_of
 from farm.serve import events
-from farm.serve.app import API, ASSETS
+from farm.serve.app import API
 from farm.serve.openapi import OPERATIONS, description
+from farm.serve.page_assets import ASSETS
 from farm.serve.service import FarmService
 from farm.store import Store
 from farm.units.survey import UnitState
@@ -156,7 +157,7 @@ def test_artifacts_can_be_downloaded_and_no_other_file(client: httpx.Client) -> 
 
 
 def test_without_a_store_there_is_a_page_all_the_same(rack: Rack, own_folder: Path) -> None:
-    with serving(service_of_rack(rack, own_folder)) as address, httpx.Client(base_url=address) as client:
+    with serving(service_of_rack(rack, own_folder)) as address, httpx.Client(base_url=address, timeout=60) as client:
         assert [client.get(path).status_code for path in PAGES] == [200] * len(PAGES)
         assert client.get("/api/night").json() == {"night": None}
         assert client.get("/metrics").status_code == 200

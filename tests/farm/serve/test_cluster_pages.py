@@ -17,7 +17,8 @@ from farm.serve.service import FarmService
 from tests.farm.serve.rack import HOSTILE, Rack, job_report, service_of_rack, serving
 from tests.farm.serve.test_app import bearer, csrf, sign_in
 
-RUNS, WAITS = TaskReport("phone-001", "resnet50", "running"), TaskReport("phone-002", HOSTILE, "waiting")
+RUNS = TaskReport("phone-001", "resnet50", "running", "resnet50 (gpu): round 3")
+WAITS = TaskReport("phone-002", HOSTILE, "waiting")
 DASHBOARD = Path(__file__).parents[3] / "examples" / "grafana" / "farm.json"
 
 
@@ -59,6 +60,7 @@ def test_a_host_that_does_not_answer_is_told_of(client: httpx.Client, rack: Rack
 def test_the_queue_says_whose_jobs_run_and_wait(client: httpx.Client) -> None:
     page = client.get("/queue").text
     assert "user1@lab" in page and "nightly" in page and "resnet50 on phone-001" in page
+    assert "(resnet50 (gpu): round 3)" in page
     assert "&lt;img src=x" in page and "<img" not in page and "Cancel</button>" not in page
     jobs = client.get("/api/jobs").json()["jobs"]
     assert [job["id"] for job in jobs] == ["job1", "job2"] and jobs[0]["tasks"][0]["state"] == "running"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from farm.cluster.address import parse_cluster_address
+from farm.cluster.result_tasks import PART_BYTES
+from farm.report import write_reports
 from farm.serve.cluster_source import ClusterSource
 from farm.serve.queue_watcher import QueueWatcher
 from farm.serve.watcher import UnitWatcher
@@ -18,6 +22,9 @@ from runtime.errors import ConfigError, NoUnitError, UnitBusyError
 from tests.farm.cluster.services import STARTED_S, TestCluster, start_command, wait_until
 from tests.farm.conftest import CallFarm
 from tests.farm.model.tiny_model import write_deployment
+from tests.farm.report import nights
+from tests.farm.serve.rack import Rack, service_of_rack, serving
+from tests.farm.test_artifacts import publish
 
 pytestmark = pytest.mark.slow
 LONG = "100000"  # rounds that nobody waits for
@@ -53,7 +60,7 @@ def test_units_by_host_and_what_is_done_about_them(source: ClusterSource, farm: 
     assert look.hosts == {"alpha": "", "beta": ""}
     assert look.host_of == {"alpha": "alpha"} | {f"phone{number}": "beta" for number in range(3)}
     assert source.reserve("alpha", 600.0, "flashing", "alice", False).startswith("alpha: reserved by alice until")
-    with pytest.raises(UnitBusyError, match="alpha: reserved by alice"):
+    with pytest.raises(UnitBusyError, match=r"alpha: reserved by alice.*release alpha --force"):
         source.reserve("alpha", 600.0, "x", "bob", False)
     states = {report.unit.name: report for report in source.look().reports}
     assert states["alpha"].state == UnitState.RESERVED and states["phone1"].state != UnitState.READY
@@ -83,6 +90,7 @@ def test_the_queue_and_a_job_that_is_cancelled(source: ClusterSource, folder: Pa
     write_deployment(folder, runtime="cpu", shape="1000,3,8,8")
     command = start_command("run", "tiny.yml", "--all", "--round", LONG)
     wait_until(lambda: any(job.count("running") for job in source.jobs()), "the job runs")
+    wait_until(lambda: any("tiny" in job.tasks[0].progress for job in source.jobs()), "it says how far it is")
     (job,) = source.jobs()
     assert (job.name.command, job.tasks[0].unit) == ("run", "alpha")
     with pytest.raises(ConfigError, match="no such job"):
@@ -121,3 +129,36 @@ def test_a_host_that_stands_still_is_named(
     reasons = {report.unit.name: report.reason for report in look.reports}
     assert reasons["phone0"] == "host beta: did not answer within 5 s"
     wait_until(lambda: not source.look().hosts["beta"], "beta answers again")
+
+
+def test_reports_and_artifacts_of_hosts_until_one_is_gone(
+    cluster: TestCluster, source: ClusterSource, folder: Path
+) -> None:
+    beta = cluster.folder / "beta"
+    write_reports(nights.night(3, nights.PHONES[:1]), beta / "reports" / "lab")
+    figures = beta / "reports" / "lab" / "night.json"
+    figures.write_bytes(figures.read_bytes() + b" " * (PART_BYTES + 7))
+    publish(beta / "build" / "lib" / "opencl" / "host")
+    publish(cluster.folder / "alpha" / "build" / "lib" / "opencl" / "host")
+    source.look()
+    service = service_of_rack(Rack(1), folder, others=[source])
+    with serving(service) as address, httpx.Client(base_url=address, timeout=STARTED_S) as client:
+        (report,) = client.get("/api/reports").json()["reports"]
+        assert (report["host"], report["name"]) == ("beta", "lab") and "Latency by" in client.get(
+            report["address"]
+        ).text
+        assert client.get(f"{report['address']}night.json").content == figures.read_bytes()
+        found = client.get("/api/artifacts").json()
+        assert [one["host"] for one in found["artifacts"]] == ["alpha", "alpha", "beta", "beta"] and not found["notes"]
+        for one in found["artifacts"]:
+            assert client.get(one["address"]).content == (cluster.folder / one["host"] / one["file"]).read_bytes()
+        assert client.get("/hosts/beta/artifacts/devices.yml").status_code == 404
+
+        cluster.services["beta"].end(signal.SIGKILL)
+        wait_until(lambda: service.others.look().notes, "beta is missed")
+        assert {one["host"] for one in client.get("/api/artifacts").json()["artifacts"]} == {"alpha"}
+        assert "left out: beta, which is not in the cluster any more" in client.get("/reports").text
+        answer = client.get(f"/api{report['address']}"), client.get(report["address"])
+        assert [each.status_code for each in answer] == [404, 502] and "not in the cluster" in answer[1].text
+    with contextlib.chdir(cluster.folder / "alpha"):
+        assert "alpha" not in source.results(), "what lies in this very folder is not another host's"

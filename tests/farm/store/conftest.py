@@ -8,14 +8,6 @@ from pathlib import Path
 import pytest
 
 from farm.store import Store
-from tests.farm.store.postgresql_server import empty_schema
-
-
-@pytest.fixture
-def postgresql_url() -> Iterator[str]:
-    """An empty schema of its own."""
-    with empty_schema() as url:
-        yield url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -172,6 +173,27 @@ def test_a_lost_bundle_is_said_and_the_nights_before_decide(emulated: EmulatedUn
     _, duet = stored()
     assert latency(verdict)["verdict"] == "new" and not duet.verdict and not duet.pairs
     assert f"plan {kept.files['plan']} is damaged" in duet.fallback and "run 1" in duet.fallback
+
+
+def test_another_host_compares_with_a_bundle_that_the_first_one_shared(
+    emulated: EmulatedUnits, capsys: Any, tmp_path: Path
+) -> None:
+    """Both have one store; the second has an archive of its own, and never keeps what the first one left."""
+    emulated.phone()
+    place, nowhere = str(tmp_path / "place"), tmp_path / "file"
+    nowhere.write_text("")
+    write_deployment(emulated.folder, chain(4))
+    assert nightly(capsys, "--share", place)[0] == 0
+    shutil.rmtree(archive().folder)
+    write_deployment(emulated.folder, chain(12))
+    status, _, err = nightly(capsys, "--share", place)
+    _, duet = stored()
+    assert (status, duet.against, duet.verdict) == (1, 1, "slower"), err
+    assert [one.run for one in archive().manifests("lab")] == [2] and not archive().blobs()
+    write_deployment(emulated.folder, chain(4))
+    status, _, err = nightly(capsys, "--share", str(nowhere))
+    assert status == 0 and f"bundles are not shared: {nowhere}" in err
+    assert stored()[1].fallback == "there is no bundle of an earlier night to compare with"
 
 
 def test_a_duet_that_was_killed_goes_on_with_its_pairs(emulated: EmulatedUnits, capsys: Any) -> None:

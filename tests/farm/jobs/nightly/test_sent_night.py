@@ -64,7 +64,7 @@ def test_bundles_come_to_their_archive_once(tmp_path: Path) -> None:
     here = BundleArchive(tmp_path / "here")
     before = left(here, 1, tmp_path / "made", plan=b"old", weights=b"weights")
     bundles = night(tmp_path, before).bundles
-    assert bundles and bundle_files(bundles, CASE) == {
+    assert bundles and bundle_files(bundles, CASE, tmp_path) == {
         f"{ARCHIVE}/blobs/{digest}": here.blob(digest) for digest in before.files.values()
     }
     folder = tmp_path / "received"

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import fsspec
 import pytest
 
 from farm import artifacts, cli
 from farm.artifacts import SetRecord
-from farm.jobs.sharing.place import SharedPlace
 from farm.jobs.sharing.share import Shared, own_files, share_results
 from farm.rows.latency import Latency
+from farm.store.shared_place import SharedPlace
 from farm.workspace import Workspace, journal_file
 from runtime.artifacts import Fingerprint, KernelSet, TunedEntry, TunedSet
 from runtime.errors import ConfigError, FarmError
@@ -25,15 +23,6 @@ DEVICE = Fingerprint("sdm845", "adreno", "3.1", "OpenCL 2.0", "adreno-630", all_
 OTHER = dataclasses.replace(DEVICE, soc="gs201")
 ENTRY = TunedEntry("conv|1", "conv", "-DBLOCK=8", 8, 2, (64, 16, 1), (8, 4, 1), 100, 50)
 LATENCY = Latency(median=1.0, p90=1.0, min=1.0, max=1.0, std=0.0, samples=(1.0,))
-
-
-@pytest.fixture(params=["folder", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "folder":
-        yield str(tmp_path / "place")
-    else:
-        yield f"memory://{tmp_path.name}"
-        fsspec.filesystem("memory").rm("/", recursive=True)
 
 
 @pytest.fixture
@@ -79,7 +68,7 @@ def tune(fingerprint: Fingerprint, gain_percent: float, tuned_ns: int = 50, tria
 
 def shared(host: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> Shared:
     monkeypatch.chdir(host)
-    return share_results(place, lambda _: None)
+    return share_results(place, Path("none"), lambda _: None)
 
 
 def tuned_ns(soc: str) -> int:
@@ -128,22 +117,19 @@ def test_what_does_not_beat_ours_is_not_taken_over(
     assert shared(hosts[1], place, monkeypatch).sets == 0 and tuned_ns("sdm845") == 50
 
 
-def test_only_what_changed_is_sent_and_what_nobody_names_goes(
-    place: str, hosts: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_what_changed_is_sent(place: str, hosts: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(hosts[0])
     tune(DEVICE, 10.0, trials=(b'{"trial": 1}',))
     assert shared(hosts[0], place, monkeypatch).sent_bytes > 0
     assert shared(hosts[0], place, monkeypatch).sent_bytes == 0
-    old = set(SharedPlace(place).files_of(shared(hosts[0], place, monkeypatch).host).values())
     journal = journal_file("sdm845")
     journal.write_bytes(journal.read_bytes() + b'{"trial": 2}\n')
     assert shared(hosts[0], place, monkeypatch).sent_bytes == journal.stat().st_size
     found = SharedPlace(place)
-    (host,) = found.hosts()
-    now = set(found.files_of(host).values())
-    assert len(old - now) == 1 and all(found.read(digest) is None for digest in old - now)
-    assert all(found.read(digest) for digest in now)
+    (host,) = found.hosts("hosts")
+    given = found.files_of("hosts", host)
+    assert all(found.fetch(digest, hosts[1] / name) for name, digest in given.items())
+    assert (hosts[1] / journal).read_bytes() == journal.read_bytes()
 
 
 def test_a_lost_object_is_sent_again_and_a_damaged_host_is_named(
@@ -174,7 +160,7 @@ def test_a_path_that_tuning_never_writes_is_refused(
 ) -> None:
     place = SharedPlace(str(tmp_path / "place"))
     (tmp_path / "source").write_text("evil")
-    place.publish("mallory", {name: tmp_path / "source"})
+    place.publish("hosts", "mallory", {name: tmp_path / "source"})
     told = shared(hosts[0], str(tmp_path / "place"), monkeypatch)
     assert told.left_out == (f"mallory: {name} is nothing that tuning leaves",)
     assert not (tmp_path / "outside").exists() and not (hosts[0] / "devices.yml").exists()
@@ -198,6 +184,6 @@ def test_a_place_that_cannot_be_reached_is_named_in_a_line(tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(FarmError, match="file"):
-        share_results(str(tmp_path / "file"), lambda _: None)
+        share_results(str(tmp_path / "file"), tmp_path, lambda _: None)
     with pytest.raises(ConfigError, match="nowhere://x: cannot be opened"):
-        share_results("nowhere://x", lambda _: None)
+        share_results("nowhere://x", tmp_path, lambda _: None)

@@ -1,0 +1,43 @@
+"""The reports that are written below a folder: which there are, what each says, and its files."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from farm.report.kept_nights import verdict_of
+from farm.report.write import INDEX, JSON
+
+SERVED_SUFFIXES = {".html", ".css", ".js", ".json", ".xml", ".md"}
+
+
+@dataclasses.dataclass(frozen=True)
+class WrittenReport:
+    """A report, the sentence that it begins with, and when it was written (Unix time)."""
+
+    name: str
+    headline: str
+    outcome: str
+    written: float
+
+
+def written_reports(folder: Path) -> list[WrittenReport]:
+    """All reports with pages below a folder, the newest first."""
+    folders = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    reports = [_report(path) for path in folders if (path / JSON).is_file() and (path / INDEX).is_file()]
+    return sorted(reports, key=lambda report: -report.written)
+
+
+def served_file(folder: Path, name: str, path: str) -> Path | None:
+    """A file of a report, its first page where none is named; None for whatever else lies there, or outside of it."""
+    if name not in {report.name for report in written_reports(folder)}:
+        return None
+    report = (folder / name).resolve()
+    file = (report / (path or INDEX)).resolve()
+    is_served = file.is_relative_to(report) and file.suffix in SERVED_SUFFIXES and file.is_file()
+    return file if is_served else None
+
+
+def _report(path: Path) -> WrittenReport:
+    said = verdict_of(path)
+    return WrittenReport(path.name, said.get("headline", ""), said.get("outcome", ""), (path / JSON).stat().st_mtime)
