@@ -111,7 +111,7 @@ class Tuned:
     @property
     def is_new_plan(self) -> bool:
         """Whether another plan than the one in force is tuned."""
-        return self.version.choice != self.in_force.choice
+        return self.version.lowering != self.in_force.lowering
 
     @property
     def has_news(self) -> bool:
@@ -161,12 +161,12 @@ def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> Tuned | N
     """A model that is not searched yet; None where it cannot run: its own row says why."""
     try:
         target = opened.target(model, "gpu", memory)
-        choice = opened.choice_in_force(model, "gpu", target, memory).choice
-        plan, plan_file = opened.plan(model, "gpu", target, choice=choice)
+        planned = opened.choice_in_force(model, "gpu", target, memory)
+        plan, plan_file = opened.plan(model, "gpu", planned.target(target), choice=planned.choice)
     except UnsupportedError:
         return None
     write_plan(plan, plan_file)
-    return Tuned(model, PlanVersion(plan, plan_file, choice))
+    return Tuned(model, PlanVersion(plan, plan_file, planned.choice))
 
 
 def _chosen(
