@@ -40,7 +40,8 @@ class ChoiceFigures(Record):
     both with the tuned parameters in force, with its 95 % confidence interval. `places` counts operators by where they
     run and how, `origins` launches by where their costs come from, `conversions` what brings tensors into another
     storage. Where the deployment file allows several data types, `data_type` is that of the choice, `by_data_type` has
-    the predicted time of the cheapest choice in each, and `dropped` why the outputs in some are not accurate enough.
+    the predicted time of the cheapest choice in each (nothing where the budget ended before that was known), and
+    `dropped` why the outputs in some are not accurate enough.
     """
 
     outcome: ChoiceOutcome

@@ -56,14 +56,13 @@ def _totals(row: ForecastRow) -> Iterator[tuple[str, str]]:
         gap = "proven" if cheapest.gap == 0 else f"{100 * cheapest.gap:.1f} % from proven"
         yield "the cheapest plan", f"{milliseconds(cheapest.predicted_ms)} ms ({gap}), {kinds} into another storage"
         if cheapest.by_data_type:
-            yield "its data type", data_types_text(cheapest.by_data_type)
+            yield "its data type", data_types_text(cheapest.data_type, cheapest.by_data_type)
 
 
-def data_types_text(by_data_type: Mapping[str, float]) -> str:
-    """The data type that was chosen, the cheapest and first one, and what the others would cost."""
-    (chosen, _), *others = by_data_type.items()
-    more = (f"{data_type} takes {milliseconds(ms)} ms" for data_type, ms in others)
-    return f"{chosen} ({', '.join(more)})" if others else chosen
+def data_types_text(chosen: str, by_data_type: Mapping[str, float]) -> str:
+    """The data type that was chosen, and what the others would cost, where that is known."""
+    others = [f"{each} takes {milliseconds(ms)} ms" for each, ms in by_data_type.items() if each != chosen]
+    return f"{chosen} ({', '.join(others)})" if others else chosen
 
 
 def made_by(selection: SelectionUse | NoFile) -> str:

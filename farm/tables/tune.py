@@ -71,9 +71,9 @@ def _choice_text(choice: ChoiceFigures) -> str:
 
 
 def _data_type_text(choice: ChoiceFigures) -> str:
-    """The data type of the cheapest choice, what the others were predicted to take, and which were not accurate."""
+    """The data type of the plan, what the others were predicted to take, and which were not accurate."""
     dropped = (f"{data_type} is not accurate enough: {reason}" for data_type, reason in choice.dropped.items())
-    return "; ".join([data_types_text(choice.by_data_type), *dropped])
+    return "; ".join([data_types_text(choice.data_type, choice.by_data_type), *dropped])
 
 
 _OUTCOMES = {

@@ -12,7 +12,7 @@ from runtime.errors import ModelError
 from runtime.graph import Graph
 from runtime.lowering.launch import Launch
 from runtime.selection.candidates import Candidates, find_candidates
-from runtime.selection.costs import CostOrigin, LaunchCosts, MeasuredCosts
+from runtime.selection.costs import CostOrigin, LaunchCosts, MeasuredCosts, cost_key
 from runtime.selection.memory import MemoryGoal, least_memory
 from runtime.selection.precisions import CostsIn, needed_in_cheapest, select_in_each
 from runtime.selection.problem import make_problem
@@ -60,6 +60,11 @@ def test_half_is_chosen_where_it_pays(factor: float, cheapest: Precision) -> Non
     found = select_in_each(in_each(chain()), everywhere(costs))
     assert next(iter(found)) == cheapest and set(found) == {FP32, HALF}
     assert list(found.values()) == sorted(found.values(), key=lambda selection: selection.milliseconds)
+
+
+def test_no_time_is_taken_for_that_of_another_precision() -> None:
+    keys = [{cost_key(launch) for launch in candidates.launches()} for candidates in in_each(chain()).values()]
+    assert all(keys) and not keys[0] & keys[1]
 
 
 @settings(max_examples=12, suppress_health_check=list(HealthCheck))

@@ -15,7 +15,7 @@ from farm.jobs.compare.interleaved import TunedFiles
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared
 from farm.jobs.tune.journals import opened_journal
-from farm.jobs.tune.selecting import BUDGET_SHARE, Budget, ChoiceOnce, Chosen, PlanVersion, Selecting
+from farm.jobs.tune.selecting import BUDGET_SHARE, MOST_SHARES, Budget, ChoiceOnce, Chosen, PlanVersion, Selecting
 from farm.jobs.tune.shared_search import SharedSearch
 from farm.jobs.tune.trials import UnitTrials, trials_on, use_name
 from farm.jobs.tune.wall_budget import WallBudget
@@ -174,7 +174,8 @@ def _chosen(
 ) -> Tuned:
     """A model with the plan that is worth tuning: the cheapest one, where it is no slower than the one in force."""
     measured_by_s, proved_by_s = wall.selection_ends_s() if wall else (math.inf, math.inf)
-    budget = Budget(options.seconds * BUDGET_SHARE, measured_by_s, proved_by_s)
+    share = BUDGET_SHARE * min(len(tuned.prepared.precisions(tuned.target.fp16)), MOST_SHARES)
+    budget = Budget(options.seconds * share, measured_by_s, proved_by_s)
     in_force = opened.artifact_files(tuned.prepared.deployment.library_name)
     tuned_file, kernels_file = (path if path.is_file() else None for path in in_force)
     files = TunedFiles(tuned_file, kernels_file)

@@ -46,6 +46,7 @@ from tuner.journal import Journal
 from tuner.statistics import Ratio
 
 BUDGET_SHARE = 0.25  # of the device time for a model: the rest is for tuning the kernels of the chosen plan
+MOST_SHARES = 2  # of that size, one for each precision that is allowed
 BATCH = 8  # launches of one trial plan: all of its programs are built before the first is timed
 DOUBT = 3.0  # what nobody has timed may take so much longer than modelled, or so much less
 LEAST_GAIN = 0.005  # predicted: less is no reason to change the plan
@@ -161,10 +162,7 @@ class Selecting:
             precision, selection = next(iter(found.items()))
             figures = self._figures(found, dropped, total_ms(before, known.costs()), spent)
             if not self._is_worth_it(precision, selection, figures):
-                reason = f"the budget ended with {spent.left} launches unmeasured; the next call goes on"
-                same_ms = min(selection.milliseconds, figures.predicted_before_ms or math.inf)
-                same = {"reason": reason if spent.left else "", "predicted_ms": same_ms}
-                return Chosen(self.in_force, figures.model_copy(update=same))
+                return self._same(figures, spent.left)
             try:
                 new = self._lowered(precision, selection)
             except ModelError as error:
@@ -247,9 +245,10 @@ class Selecting:
         )
         if len(self._precisions) < 2:
             return figures
+        by_data_type = {DATA_TYPES[each]: one.milliseconds for each, one in found.items()}
         of_precisions = {
             "data_type": DATA_TYPES[precision],
-            "by_data_type": {DATA_TYPES[each]: one.milliseconds for each, one in found.items()},
+            "by_data_type": {} if spent.left else by_data_type,
             "dropped": {DATA_TYPES[each]: reason for each, reason in dropped.items()},
         }
         return figures.model_copy(update=of_precisions)
@@ -379,6 +378,17 @@ class Selecting:
         if ratio.value > most_ratio:
             return self._refused(figures, f"measured {ratio.value:.3f} times the time of the plan in force")
         return Chosen(new, figures.model_copy(update={"outcome": ChoiceOutcome.CHOSEN}), most_ratio)
+
+    def _same(self, figures: ChoiceFigures, left: int) -> Chosen:
+        """The plan in force, where none is cheaper, or none is known to be with so many launches left unmeasured."""
+        reason = f"the budget ended with {left} launches unmeasured; the next call goes on" if left else ""
+        same = {
+            "reason": reason,
+            "predicted_ms": min(figures.predicted_ms or 0.0, figures.predicted_before_ms or math.inf),
+        }
+        if figures.data_type:
+            same["data_type"] = DATA_TYPES[self.target.precision]
+        return Chosen(self.in_force, figures.model_copy(update=same))
 
     def _refused(self, figures: ChoiceFigures, reason: str) -> Chosen:
         refused = figures.model_copy(update={"outcome": ChoiceOutcome.REFUSED, "reason": reason})
