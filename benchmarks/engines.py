@@ -124,7 +124,7 @@ class Farmrt:
     def verdict(self, expected: Mapping[str, Array]) -> tuple[Status, str]:
         """Whether the outputs of the last round are right, and why not."""
         outputs = self._opened.read_outputs(self._loaded.plan)
-        ending = compare_outputs(self._loaded.prepared, self._runtime, expected, outputs).ending
+        ending = compare_outputs(self._loaded.prepared, self._loaded.plan.target, expected, outputs).ending
         return ending.status, ending.reason
 
     def shares(self, rounds: int) -> tuple[float, float]:

@@ -3,7 +3,7 @@
     build/<library>/opencl/<abi>/<library>_selection.<device model>.<soc>.json
 
 A set holds the choices of one fingerprint. A choice is valid for a device of that fingerprint, for the graph whose hash
-it carries, and for the settings that decide what may be chosen (precision, CPU fallback, Winograd, memory of the
+it carries, and for the settings that decide what may be chosen (precisions, CPU fallback, Winograd, memory of the
 activations). The file carries a version and the SHA-256 of its sets; what does not match is refused by name, and the
 default plan is used.
 """
@@ -17,19 +17,25 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from farm.rows.record import Record
 from runtime.artifacts import Fingerprint, Replacement
 from runtime.errors import FormatError
 from runtime.lowering.choice import GraphChoice
+from runtime.types import Precision
 
 KIND = "farm-selection"
-VERSION = 2
+VERSION = 3
+_PRECISIONS = {precision.name.lower() for precision in Precision}
+READABLE = (2, VERSION)  # 2 knows no choice among precisions; all else is the same
 
 
 class ChoiceSubject(Record):
-    """What a choice is for, beside the device: a model, and the settings under which it was made."""
+    """What a choice is for, beside the device: a model, and the settings under which it was made.
+
+    `precision`: what the deployment file allows; where it allows several, all of them, sorted, with commas.
+    """
 
     model: str
     precision: str
@@ -40,11 +46,28 @@ class ChoiceSubject(Record):
 
 
 class KeptChoice(ChoiceSubject):
-    """A choice, its predicted time, and the model's measured time with it, in ms."""
+    """A choice, its predicted time, and the model's measured time with it, in ms.
+
+    `chosen_precision`: what was chosen where the deployment file allows several; empty where it allows one.
+    """
 
     choice: dict[str, Any]
     predicted_ms: float = Field(allow_inf_nan=False, ge=0)
     measured_ms: float = Field(allow_inf_nan=False, ge=0)
+    chosen_precision: str = Field(default="", validate_default=True)
+
+    @field_validator("chosen_precision")
+    @classmethod
+    def _is_allowed(cls, value: str, info: ValidationInfo) -> str:
+        allowed = str(info.data.get("precision", "")).split(",")
+        if value not in (allowed if len(allowed) > 1 else ("",)) or not set(allowed) <= _PRECISIONS:
+            raise ValueError(f"the precision {value!r} was chosen among {', '.join(allowed)}")
+        return value
+
+    @property
+    def plan_precision(self) -> Precision:
+        """The precision of the plan."""
+        return Precision[(self.chosen_precision or self.precision).upper()]
 
     @property
     def subject(self) -> ChoiceSubject:
@@ -108,7 +131,7 @@ def decode_choices(content: bytes, where: str) -> list[ChoiceSet]:
         raise FormatError(f"{where}: damaged: not JSON; `farm tune` writes it again") from None
     if not (isinstance(members, dict) and members.get("kind") == KIND):
         raise FormatError(f"{where}: not a selection that `farm tune` left")
-    if members.get("version") != VERSION:
+    if members.get("version") not in READABLE:
         raise FormatError(f"{where}: selection of version {members.get('version')}, this farm reads {VERSION}")
     if members.get("sha256") != _digest(members.get("sets")):
         raise FormatError(f"{where}: damaged: its content has another hash; `farm tune` writes it again")

@@ -19,7 +19,8 @@
             input_shapes: ["1,3,227,227"]   # also as a list of lists
             output_tensors: [prob]
         runtime: cpu+gpu                    # cpu, gpu or both, each validated and measured on its own
-        data_type: fp16_fp32                # GPU: storage_arithmetic; a CPU runtime always computes in fp32
+        data_type: fp16_fp32                # GPU: storage_arithmetic; a CPU runtime always computes in fp32. Of several
+                                            # (fp32_fp32, fp16_fp32) the first runs until tuning has chosen
         round_limit: 300                    # optional: seconds that a round may go without progress
         limit_opencl_kernel_time: 1         # split launches of more than 1 ms, for a GPU that also draws the screen
         num_threads: 4                      # these four, optional: see farm/config/execution.py
@@ -182,9 +183,18 @@ def _only_off(what: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _both_types(value: Any) -> Any:
-    """Accepts `fp32`, which MACE writes for a CPU, where storage and arithmetic type cannot differ."""
-    return "fp32_fp32" if value == "fp32" else value
+def _data_types(value: Any) -> Any:
+    """One data type or several, as a list or a text with commas.
+
+    Accepts `fp32`, which MACE writes for a CPU, where storage and arithmetic type cannot differ.
+    """
+    values = split_text(value)
+    if not isinstance(values, list):
+        return values
+    types = ["fp32_fp32" if each == "fp32" else each for each in values]
+    if unknown := [each for each in types if each not in get_args(DataType)]:
+        raise ValueError(f"'fp16_fp32', 'fp32_fp32' or 'fp16_fp16' is expected, not {unknown[0]!r}")
+    return types
 
 
 class Model(ExecutionKeys):
@@ -211,7 +221,7 @@ class Model(ExecutionKeys):
     weight_sha256_checksum: Checksum | None = None
     subgraphs: Annotated[tuple[Subgraph, ...], AfterValidator(not_empty)]
     runtime: str
-    data_type: Annotated[DataType, BeforeValidator(_both_types)] = "fp16_fp32"
+    data_type: Annotated[tuple[DataType, ...], BeforeValidator(_data_types), AfterValidator(not_empty)] = ("fp16_fp32",)
     validation_threshold: dict[str, Similarity] = Field(default_factory=dict)
     backend: str = ""
     limit_opencl_kernel_time: bool = False
@@ -261,6 +271,13 @@ class Model(ExecutionKeys):
             raise ValueError(f"{value!r} is no runtime; write cpu, gpu or cpu+gpu")
         return value
 
+    @field_validator("data_type")
+    @classmethod
+    def _distinct_types(cls, value: tuple[DataType, ...]) -> tuple[DataType, ...]:
+        if len(set(value)) < len(value):
+            raise ValueError("a data type is named twice")
+        return value
+
     @field_validator("validation_threshold")
     @classmethod
     def _known_thresholds(cls, value: dict[str, float]) -> dict[str, float]:
@@ -306,9 +323,13 @@ class Model(ExecutionKeys):
         """The same, executed so; what is not given there stays."""
         return self.model_copy(update=execution.given)
 
+    def data_types_on(self, runtime: Runtime) -> tuple[DataType, ...]:
+        """Storage and arithmetic types that are allowed: what the file says on a GPU, always fp32 on a CPU."""
+        return self.data_type if runtime == "gpu" else ("fp32_fp32",)
+
     def data_type_on(self, runtime: Runtime) -> DataType:
-        """Storage and arithmetic type: what the file says on a GPU, always fp32 on a CPU."""
-        return self.data_type if runtime == "gpu" else "fp32_fp32"
+        """The first that is allowed: what runs where tuning has chosen no other."""
+        return self.data_types_on(runtime)[0]
 
 
 class Deployment(YamlSection):

@@ -15,7 +15,7 @@ from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.unit import OpenUnit, choose_target, write_plan
 from farm.jobs.models import plans
-from farm.jobs.models.prepare import Prepared, prepare
+from farm.jobs.models.prepare import DATA_TYPES, Prepared, prepare
 from farm.jobs.targets import (
     TargetFacts,
     TargetFiles,
@@ -138,7 +138,7 @@ class _Conversion:
     def _measure(self, opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> ConvertResult:
         target = opened.target(prepared, runtime)
         way = opened.kept_way(prepared, runtime, target)
-        plan, plan_file = opened.plan(prepared, runtime, target, choice=way.planned.choice, cpu=way.cpu)
+        plan, plan_file = opened.plan(prepared, runtime, way.target(target), choice=way.planned.choice, cpu=way.cpu)
         return self._written(prepared, plan, plan_file, opened.unit.abi, "unit", way.planned.use)
 
     def _row_without_unit(
@@ -164,7 +164,7 @@ class _Conversion:
         try:
             target = _target(pair, facts, prepared, runtime)
             way = kept_way(pair.unit, facts.probe, prepared, runtime, target) if facts else KeptWay()
-            plan = plans.lowered(prepared, target, way.options(prepared))
+            plan = plans.lowered(prepared, way.target(target), way.options(prepared))
             return self._written(prepared, plan, plan_file, pair.abi, source, way.planned.use)
         except FarmError as error:
             figures = PlanFigures(abi=pair.abi, facts=source)
@@ -178,7 +178,9 @@ class _Conversion:
         ending, code_files = _code(prepared.deployment, abi, plan, plan_file)
         return ConvertResult(
             ending=ending,
-            provenance=Provenance(fingerprint=row_fingerprint(plan.target)),
+            provenance=Provenance(
+                fingerprint=row_fingerprint(plan.target), settings={"data_type": DATA_TYPES[plan.target.precision]}
+            ),
             graph=_graph_figures(prepared),
             plan=PlanFigures(
                 abi=abi,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,22 +12,23 @@ from farm.config.deployment import Deployment, Model, Runtime
 from farm.config.fields import Abi
 from farm.config.inventory import Unit
 from farm.farmrt.answers import ProbeAnswer
-from farm.jobs.choices.costs import known_costs
+from farm.jobs.choices.costs import KnownCosts, known_costs
 from farm.jobs.choices.goals import memory_goal
 from farm.jobs.choices.kept_way import KeptWay, kept_way
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.job_rows import Settings, rows_of_each, rows_without_unit
 from farm.jobs.fleet.unit import OpenUnit, choose_target
-from farm.jobs.models.prepare import Prepared, prepare_all
+from farm.jobs.models.prepare import DATA_TYPES, Prepared, prepare_all
 from farm.jobs.targets import TargetFiles, TargetPair, known_facts, nothing_known
 from farm.plans.forecast import cheapest_plan, forecast, with_costs
-from farm.rows.forecast import ForecastResult, ForecastRow
+from farm.rows.forecast import CheapestPlan, ForecastResult, ForecastRow
 from farm.rows.row import Provenance, row_fingerprint
 from farm.units.target_files import read_target_file
 from runtime.lowering.assembly import assemble_plan
 from runtime.lowering.lower import emit_launches
 from runtime.native.abi import HOST as HOST_ABI
-from runtime.selection.selection import select_choice
+from runtime.selection.candidates import find_candidates
+from runtime.selection.precisions import select_in_each
 from runtime.target import Target
 
 LOG = logging.getLogger("farm.jobs")
@@ -73,15 +75,14 @@ def _rows_without_unit(
 
 def _result(prepared: Prepared, target: Target, way: KeptWay, memory: str | None) -> ForecastResult:
     """The plan that a unit would run, what it costs, and the plan that the costs would choose."""
+    target = way.target(target)
     builder = emit_launches(prepared.graph, target, way.options(prepared))
     known = known_costs(target, prepared.settings.execution)
     costs = known.costs()
     figures = with_costs(forecast(assemble_plan(builder)), builder.launches, costs)
     cheapest = None
     if target.memory != "cpu" and memory is None:
-        goal = memory_goal(prepared.settings)
-        selection = select_choice(prepared.graph, target, costs, prepared.options(), goal)
-        cheapest = cheapest_plan(prepared.graph, selection)
+        cheapest = _cheapest(prepared, known)
     more = {
         "format_conversions": len(builder.conversions),
         "cost_source": known.family_source if "family" in figures.cost_origins else "",
@@ -91,8 +92,26 @@ def _result(prepared: Prepared, target: Target, way: KeptWay, memory: str | None
     for refused in known.refused:
         LOG.warning("not used for costs: %s", refused)
     return ForecastResult(
-        provenance=Provenance(fingerprint=row_fingerprint(target)), figures=figures.model_copy(update=more)
+        provenance=Provenance(
+            fingerprint=row_fingerprint(target), settings={"data_type": DATA_TYPES[target.precision]}
+        ),
+        figures=figures.model_copy(update=more),
     )
+
+
+def _cheapest(prepared: Prepared, known: KnownCosts) -> CheapestPlan:
+    """The plan that the costs choose, in the precision of those that the deployment file allows."""
+    targets = {
+        precision: dataclasses.replace(known.target, precision=precision)
+        for precision in prepared.precisions(known.target.fp16)
+    }
+    candidates = {each: find_candidates(prepared.graph, target, prepared.options()) for each, target in targets.items()}
+    found = select_in_each(candidates, lambda each: known.on(targets[each]).costs(), memory_goal(prepared.settings))
+    plan = cheapest_plan(prepared.graph, next(iter(found.values())))
+    if len(found) < 2:
+        return plan
+    by_data_type = {DATA_TYPES[each]: selection.milliseconds for each, selection in found.items()}
+    return plan.model_copy(update={"data_type": next(iter(by_data_type)), "by_data_type": by_data_type})
 
 
 def _settings(model: Model, runtime: Runtime) -> Settings:

@@ -13,7 +13,7 @@ from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_fi
 from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.unit import OpenUnit, given_operators, write_plan
 from farm.jobs.models.cpu_choice import with_choice
-from farm.jobs.models.prepare import Prepared
+from farm.jobs.models.prepare import DATA_TYPES, Prepared
 from farm.rows.row import Provenance, row_fingerprint
 from farm.workspace import data_file
 from runtime.errors import ConfigError
@@ -109,7 +109,7 @@ def ready_model(
     """Lowers a model, and finds the files of tuning that fit it."""
     planned = _planned(opened, prepared, runtime, target, options)
     cpu = None if options.tuned == NO_ARTIFACT else opened.cpu_choice(prepared, runtime)
-    plan, plan_file = opened.plan(prepared, runtime, target, keep_layers, planned.choice, cpu=cpu)
+    plan, plan_file = opened.plan(prepared, runtime, planned.target(target), keep_layers, planned.choice, cpu=cpu)
     tuned, kernels = _artifacts(opened, prepared.deployment.library_name, runtime, options)
     write_plan(plan, plan_file)
     model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned)
@@ -146,6 +146,7 @@ def provenance_of(opened: OpenUnit, loaded: Loaded) -> Provenance:
         hashes=opened.hashes({role: path for role, path in files.items() if path}),
         fingerprint=row_fingerprint(loaded.plan.target),
         settings={
+            "data_type": DATA_TYPES[loaded.plan.target.precision],
             "memory": loaded.plan.target.memory,
             "opencl_library": "" if loaded.runtime == "cpu" else opened.opencl_library,
             "tuned_file": str(loaded.tuned or ""),

@@ -227,7 +227,7 @@ def _compared(
         _save(outputs, options.output_folder, f"{loaded.prepared.name}.{opened.unit.name}.{loaded.runtime}")
     if not options.compares:
         return Validation()
-    validation = compare_outputs(loaded.prepared, loaded.runtime, data.expected, outputs)
+    validation = compare_outputs(loaded.prepared, loaded.plan.target, data.expected, outputs)
     if options.layers:
         validation = _with_layers(opened, loaded, data, options.load, validation)
     return with_half_range(validation, loaded.plan.target.precision, data)
@@ -243,7 +243,7 @@ def _with_layers(
     opened.first_round()
     outputs = opened.read_outputs(with_layers.plan)
     expected = evaluate(prepared.graph, data.inputs)
-    return compare_layers(prepared.graph, expected, outputs, thresholds_for(prepared, runtime), validation)
+    return compare_layers(prepared.graph, expected, outputs, thresholds_for(prepared, loaded.plan.target), validation)
 
 
 def _save(outputs: Mapping[str, Array], folder: Path, prefix: str) -> None:

@@ -82,7 +82,10 @@ class SampledRun:
 def run_samples(model: OnUnit, samples: Samples) -> SampledRun:
     """Runs every sample once, those of an interrupted run excepted; their outputs go to files where that is wanted."""
     folder = Workspace(model.prepared.deployment.library_name).folder / "samples"
-    settings = {"thresholds": repr(thresholds_for(model.prepared, model.runtime)), "compares": str(samples.compares)}
+    settings = {
+        "thresholds": repr(thresholds_for(model.prepared, model.plan.target)),
+        "compares": str(samples.compares),
+    }
     journal = SampleJournal(folder / f"{model.name}.jsonl", {**model.hashes, **settings})
     model.opened.write_inputs(read_sample(samples.found[0], model.prepared.inputs))
     first_ms = model.opened.first_round().very_first_ms
@@ -120,7 +123,7 @@ def _run_sample(model: OnUnit, samples: Samples, sample: Sample, key: str) -> tu
         outputs = opened.read_outputs(model.plan)
         _keep_outputs(model, sample, outputs)
         if samples.compares:
-            validation = compare_outputs(model.prepared, model.runtime, samples.expected(inputs), outputs)
+            validation = compare_outputs(model.prepared, model.plan.target, samples.expected(inputs), outputs)
     outcome = SampleOutcome(
         key=key,
         name=sample.name,

@@ -18,17 +18,23 @@ from farm.rows.row import Ending
 from farm.rows.run import LayerReport, OutputComparison, TensorComparison
 from farm.rows.status import Status
 from runtime.graph import Graph
+from runtime.target import Target
 from runtime.types import Precision
 
 Array = npt.NDArray[Any]
 
 
-def thresholds_for(prepared: Prepared, runtime: Runtime) -> Thresholds:
+def thresholds_for(prepared: Prepared, target: Target) -> Thresholds:
+    """What the outputs of a plan for a target must keep."""
+    return thresholds_of(prepared, "cpu" if target.memory == "cpu" else "gpu", target.precision)
+
+
+def thresholds_of(prepared: Prepared, runtime: Runtime, precision: Precision) -> Thresholds:
     """The deployment file's similarity for the runtime, else the default of runtime and precision."""
     similarity = prepared.settings.validation_threshold.get(runtime)
     if similarity is not None:
         return metrics.thresholds_of_similarity(similarity)
-    return metrics.default_thresholds(runtime, prepared.precision(runtime))
+    return metrics.default_thresholds(runtime, precision)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,10 +55,16 @@ class Validation:
 
 
 def compare_outputs(
-    prepared: Prepared, runtime: Runtime, expected: Mapping[str, Array], actual: Mapping[str, Array]
+    prepared: Prepared, target: Target, expected: Mapping[str, Array], actual: Mapping[str, Array]
+) -> Validation:
+    """Compares all outputs of a plan for a target with what is expected."""
+    return compare_within(thresholds_for(prepared, target), prepared, expected, actual)
+
+
+def compare_within(
+    thresholds: Thresholds, prepared: Prepared, expected: Mapping[str, Array], actual: Mapping[str, Array]
 ) -> Validation:
     """Compares all outputs: the worst figures of all, and each output's own, in the deployment file's order."""
-    thresholds = thresholds_for(prepared, runtime)
     verdicts = {
         name: metrics.judge_output(
             expected[name], actual[name], thresholds, channel_axis(data_format, expected[name].ndim)

@@ -68,13 +68,17 @@ class FormatConversion(Record):
 class CheapestPlan(Record):
     """The plan of least predicted time, as `farm tune` would choose it from the costs that are known now.
 
-    `gap`: by how much another one may be cheaper at most, as a share; 0 is proven.
+    `gap`: by how much another one may be cheaper at most, as a share; 0 is proven. Where the deployment file allows
+    several data types, `data_type` is the one of this plan, and `by_data_type` has the predicted time of the cheapest
+    plan in each.
     """
 
     predicted_ms: float
     gap: float
     operators: tuple[ChosenOperator, ...]
     conversions: tuple[FormatConversion, ...]
+    data_type: str = ""
+    by_data_type: dict[str, float] = Field(default_factory=dict)
 
 
 class ForecastFigures(Record):

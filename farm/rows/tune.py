@@ -39,7 +39,9 @@ class ChoiceFigures(Record):
     choice may be cheaper at most, as a share. `time_ratio` is the measured time over that of the plan in force,
     both with the tuned parameters in force, with its 95 % confidence interval. `places` counts operators by where they
     run and how, `origins` launches by where their costs come from, `conversions` what brings tensors into another
-    storage.
+    storage. Where the deployment file allows several data types, `data_type` is that of the choice, `by_data_type` has
+    the predicted time of the cheapest choice in each (nothing where the budget ended before that was known), and
+    `dropped` why the outputs in some are not accurate enough.
     """
 
     outcome: ChoiceOutcome
@@ -52,6 +54,9 @@ class ChoiceFigures(Record):
     places: dict[str, int] = Field(default_factory=dict)
     origins: dict[str, int] = Field(default_factory=dict)
     conversions: int | None = None
+    data_type: str = ""
+    by_data_type: dict[str, float] = Field(default_factory=dict)
+    dropped: dict[str, str] = Field(default_factory=dict)
     trials: int = 0
     device_s: float = 0.0
     budget_s: Figure = None

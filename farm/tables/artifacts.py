@@ -60,7 +60,8 @@ def _content(artifact: Artifact, one_set: ArtifactSet) -> Table:
 def _choice_cells(one_set: ChoiceSet) -> Iterator[list[str]]:
     """A line for each operator; settings and times stand with the first of a model."""
     for kept in one_set.choices:
-        settings = f"{kept.precision}, {'GPU and CPU' if kept.allow_cpu else 'GPU'}, winograd {kept.winograd}"
+        precision = f"{kept.chosen_precision} of {kept.precision}" if kept.chosen_precision else kept.precision
+        settings = f"{precision}, {'GPU and CPU' if kept.allow_cpu else 'GPU'}, winograd {kept.winograd}"
         head = (kept.model, settings, f"{kept.predicted_ms:.3g}", f"{kept.measured_ms:.3g}")
         for index, (output, chosen) in enumerate(kept.graph_choice.nodes.items()):
             model, of, predicted, measured = ("",) * 4 if index else head

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from farm.rows.forecast import ChosenOperator, ForecastRow
 from farm.rows.run import NoFile, SelectionUse
@@ -55,6 +55,14 @@ def _totals(row: ForecastRow) -> Iterator[tuple[str, str]]:
         cheapest, kinds = row.cheapest, len(row.cheapest.conversions)
         gap = "proven" if cheapest.gap == 0 else f"{100 * cheapest.gap:.1f} % from proven"
         yield "the cheapest plan", f"{milliseconds(cheapest.predicted_ms)} ms ({gap}), {kinds} into another storage"
+        if cheapest.by_data_type:
+            yield "its data type", data_types_text(cheapest.data_type, cheapest.by_data_type)
+
+
+def data_types_text(chosen: str, by_data_type: Mapping[str, float]) -> str:
+    """The data type that was chosen, and what the others would cost, where that is known."""
+    others = [f"{each} takes {milliseconds(ms)} ms" for each, ms in by_data_type.items() if each != chosen]
+    return f"{chosen} ({', '.join(others)})" if others else chosen
 
 
 def made_by(selection: SelectionUse | NoFile) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from farm.rows.tune import ChoiceFigures, ChoiceOutcome, TuneOutcome, TuneRow, TuningAgreement
+from farm.tables.forecast import data_types_text
 from farm.tables.table import Table, milliseconds
 
 TUNE_COLUMNS = (
@@ -56,6 +57,8 @@ def _choice_text(choice: ChoiceFigures) -> str:
     before, chosen = milliseconds(choice.predicted_before_ms), milliseconds(choice.predicted_ms)
     spent = f"{choice.trials} trials, {choice.device_s:.1f} s"
     budget = "" if choice.budget_s is None else f" of {choice.budget_s:.1f}"
+    data_type = f"{_data_type_text(choice)}; " if choice.data_type else ""
+    outcome = f"plan {_OUTCOMES[choice.outcome]}"
     places = ", ".join(f"{count} {place}" for place, count in sorted(choice.places.items(), key=lambda each: -each[1]))
     predicted = (
         f"predicted {before} -> {chosen} ms" if choice.outcome != ChoiceOutcome.SAME else f"predicted {chosen} ms"
@@ -64,7 +67,13 @@ def _choice_text(choice: ChoiceFigures) -> str:
     if choice.time_ratio is not None:
         low, high = choice.time_ratio_ci or (choice.time_ratio, choice.time_ratio)
         measured = f", measured {choice.time_ratio:.3f} ({low:.3f} to {high:.3f}) of the time"
-    return f"plan {_OUTCOMES[choice.outcome]}: {places}; {predicted}{measured}; {spent}{budget}{_because(choice)}"
+    return f"{outcome}: {data_type}{places}; {predicted}{measured}; {spent}{budget}{_because(choice)}"
+
+
+def _data_type_text(choice: ChoiceFigures) -> str:
+    """The data type of the plan, what the others were predicted to take, and which were not accurate."""
+    dropped = (f"{data_type} is not accurate enough: {reason}" for data_type, reason in choice.dropped.items())
+    return "; ".join([data_types_text(choice.data_type, choice.by_data_type), *dropped])
 
 
 _OUTCOMES = {

@@ -34,11 +34,12 @@ class LaunchCosts(Protocol):
 
 
 def cost_key(launch: Launch) -> str:
-    """What a launch's time is kept under: its tuning key, or for one that has none its kernel, options and dims."""
+    """What a launch's time is kept under: its tuning key, else its kernel, element types, options and dims."""
     if launch.tuning_key:
         return launch.tuning_key
     kind = "cpu" if launch.kind == StepKind.CPU else launch.kernel.memory.value
-    element = launch.output.element.name.lower()
+    elements = (launch.tensors[0][0].element, launch.output.element)
+    element = ">".join(dict.fromkeys(each.name.lower() for each in elements))
     options = ",".join(f"{key}={value}" for key, value in sorted(launch.defines.items()))
     return "|".join((launch.kernel.name, kind, element, options, ",".join(f"{k}={v}" for k, v in launch.dims.items())))
 

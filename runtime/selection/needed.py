@@ -37,6 +37,14 @@ class Needed:
         return cost_key(self.launch)
 
 
+@dataclasses.dataclass(frozen=True)
+class BoundedChoice:
+    """The choice of least optimistic cost, in ms, and what it lacks: launches to measure, each once."""
+
+    milliseconds: float
+    needed: list[Needed]
+
+
 def launches_to_measure(
     graph: Graph, target: Target, measured: Mapping[str, float], bound: LaunchCosts, options: Options | None = None
 ) -> list[Needed]:
@@ -51,14 +59,23 @@ def launches_to_measure(
 def needed_among(
     candidates: Candidates, measured: Mapping[str, float], bound: LaunchCosts, memory: MemoryGoal = CHEAPEST
 ) -> list[Needed]:
-    """The same for candidates that are known already; a launch appears once.
+    """The same for candidates that are known already; a launch appears once."""
+    return bounded_choice(candidates, measured, bound, memory).needed
+
+
+def bounded_choice(
+    candidates: Candidates, measured: Mapping[str, float], bound: LaunchCosts, memory: MemoryGoal = CHEAPEST
+) -> BoundedChoice:
+    """The choice that is cheapest if what is not measured takes no longer than its bound.
 
     Where memory is a second objective both the cheapest choice and the one that is wanted have to be measured: how much
     time may be given for memory follows from the first.
     """
     problem = make_problem(candidates, MeasuredCosts(measured, bound))
-    used = [each for found in solutions(problem, memory) for each in _used(problem, found)]
-    return list({each.key: each for each in reversed(used) if each.key not in measured}.values())[::-1]
+    found = solutions(problem, memory)
+    used = [each for solution in found for each in _used(problem, solution)]
+    needed = list({each.key: each for each in reversed(used) if each.key not in measured}.values())[::-1]
+    return BoundedChoice(found[-1].milliseconds, needed)
 
 
 def _used(problem: ChoiceProblem, solution: Solution) -> list[Needed]:

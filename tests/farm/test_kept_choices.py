@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from farm.rows.latency import Latency
 from runtime.artifacts import Fingerprint
 from runtime.errors import ConfigError, FormatError
 from runtime.lowering.choice import Algorithm, GraphChoice, NodeChoice, Place
+from runtime.types import Precision
 from tests.farm.test_artifacts import publish as publish_binaries
 
 DEBIAN = Fingerprint("host", "cpu", "3.1", "OpenCL 3.0", "pocl-3.1", "sources", "0.1.0")
@@ -36,7 +38,9 @@ SUBJECT = ChoiceSubject(model="net", precision="fp32", allow_cpu=False)
 def kept(model: str = "net", measured_ms: float = 2.0, graph: str = GRAPH, **settings: Any) -> KeptChoice:
     subject = ChoiceSubject(model=model, precision="fp32", allow_cpu=False).model_copy(update=settings)
     choice = json.loads(GraphChoice(NODES, graph).to_json())
-    return KeptChoice(**subject.model_dump(), choice=choice, predicted_ms=1.5, measured_ms=measured_ms)
+    chosen = subject.precision.split(",")[0] if "," in subject.precision else ""
+    times = {"predicted_ms": 1.5, "measured_ms": measured_ms}
+    return KeptChoice(**subject.model_dump(), choice=choice, chosen_precision=chosen, **times)
 
 
 def one_set(fingerprint: Fingerprint = DEBIAN, *choices: KeptChoice) -> ChoiceSet:
@@ -112,7 +116,7 @@ def test_every_damage_is_told_with_the_files_name(tmp_path: Path) -> None:
         content[:-40]: "not JSON",
         b"[]": "not a selection",
         b"{}": "not a selection",
-        changed(content, version=1): "selection of version 1, this farm reads 2",
+        changed(content, version=1): "selection of version 1, this farm reads 3",
         content.replace(b"conv", b"conw"): "another hash",
         changed(content, sets=3): "another hash",
     }
@@ -183,3 +187,26 @@ def test_choices_merge_with_choices_alone(tmp_path: Path) -> None:
         artifacts.merge([path, tuned_file], tmp_path / "bundle.json")
     artifacts.merge([path, write(tmp_path, one_set(PHONE))], tmp_path / "bundle.json")
     assert artifacts.read(tmp_path / "bundle.json").kind == "selection"
+
+
+def test_among_several_precisions_the_choice_says_which(tmp_path: Path) -> None:
+    both = {"precision": "fp16_storage,fp32"}
+    chosen = kept(**both)
+    path = write(tmp_path, one_set(DEBIAN, kept(), chosen))
+    subject = SUBJECT.model_copy(update=both)
+    found = find_choice(path, DEBIAN, subject, GRAPH)
+    assert found.kept == chosen and chosen.plan_precision == Precision.FP16_STORAGE
+    alone = find_choice(path, DEBIAN, SUBJECT, GRAPH).kept
+    assert alone == kept() and alone.plan_precision == Precision.FP32
+    for precision in ("", "fp16"):
+        with pytest.raises(ValueError, match="was chosen among fp16_storage, fp32"):
+            KeptChoice(**chosen.model_dump(exclude={"chosen_precision"}), chosen_precision=precision)
+
+
+def test_a_file_of_before_there_was_a_choice_of_precision_is_read() -> None:
+    members = json.loads(encode_choices([one_set()]))
+    for choice in members["sets"][0]["choices"]:
+        del choice["chosen_precision"]
+    digest = hashlib.sha256(json.dumps(members["sets"], sort_keys=True).encode()).hexdigest()
+    content = json.dumps(members | {"version": 2, "sha256": digest}).encode()
+    assert decode_choices(content, "old") == [one_set()]

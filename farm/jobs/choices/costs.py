@@ -52,6 +52,10 @@ class KnownCosts:
         """What launches cost by all that others measured and the model says, multiplied by a factor."""
         return _Scaled(MeasuredCosts(self.family, AnalyticCosts(peaks_of(self.target)), CostOrigin.FAMILY), scale)
 
+    def on(self, target: Target) -> KnownCosts:
+        """The same for another target on the same device, in another precision for example."""
+        return dataclasses.replace(self, target=target)
+
     def with_measured(self, new: Mapping[str, float]) -> KnownCosts:
         """The same with further times of the device itself."""
         return dataclasses.replace(self, measured={**self.measured, **_possible(new)})

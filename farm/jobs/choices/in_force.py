@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from farm.config.deployment import Runtime
-from farm.jobs.models.prepare import Prepared
+from farm.jobs.models.prepare import PRECISIONS, Prepared
 from farm.kept_choices import NOTHING, ChoiceSubject, FoundChoice, find_choice
 from farm.rows.run import NoFile, SelectionUse
 from runtime.artifacts import fingerprint_of
@@ -16,17 +16,26 @@ from runtime.errors import ConfigError
 from runtime.graph import Graph
 from runtime.lowering.choice import GraphChoice, graph_hash
 from runtime.target import Target
+from runtime.types import Precision
 
 NOT_KEPT = NoFile()
 
 
 @dataclasses.dataclass(frozen=True)
 class PlannedChoice:
-    """The choice that a plan is made by, None for the default plan, and how a row tells of it."""
+    """The choice that a plan is made by, None for the default plan, and how a row tells of it.
+
+    `precision`: that of the choice; None leaves the first that the deployment file allows.
+    """
 
     choice: GraphChoice | None = None
     use: SelectionUse | NoFile = NOT_KEPT
     file: Path | None = None
+    precision: Precision | None = None
+
+    def target(self, target: Target) -> Target:
+        """What to lower the model to on a unit: a target in the precision that was chosen."""
+        return target if self.precision is None else dataclasses.replace(target, precision=self.precision)
 
 
 DEFAULT_PLAN = PlannedChoice()
@@ -36,7 +45,7 @@ def subject_of(prepared: Prepared, target: Target) -> ChoiceSubject:
     """What a choice for a model on a target is kept under."""
     return ChoiceSubject(
         model=prepared.name,
-        precision=target.precision.name.lower(),
+        precision=",".join(sorted(PRECISIONS[each].name.lower() for each in prepared.settings.data_types_on("gpu"))),
         allow_cpu=target.allow_cpu,
         winograd=prepared.settings.winograd,
         activation_limit_mb=prepared.settings.activation_limit_mb,
@@ -62,7 +71,9 @@ def choice_of_files(
     )
     if is_named and best.choice is None:
         raise ConfigError(f"--selection {path}: {_without(best.reason, path) or f'has no choice for {prepared.name}'}")
-    return PlannedChoice(best.choice, _use(path, best), path if best.choice else None)
+    if best.kept is None:
+        return PlannedChoice(use=_use(path, best))
+    return PlannedChoice(best.choice, _use(path, best), path, best.kept.plan_precision)
 
 
 def _use(path: Path, found: FoundChoice) -> SelectionUse | NoFile:

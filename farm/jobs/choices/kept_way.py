@@ -29,6 +29,10 @@ class KeptWay:
         options = prepared.options(keep_layers, self.planned.choice)
         return dataclasses.replace(options, cpu=self.cpu.options) if self.cpu else options
 
+    def target(self, target: Target) -> Target:
+        """What to lower the model to: a target in the precision that tuning chose."""
+        return self.planned.target(target)
+
     def execution(self, execution: Execution) -> Execution:
         """What the user said of the execution, and what was chosen where that says nothing."""
         return cpu_choice.with_choice(execution, self.cpu)

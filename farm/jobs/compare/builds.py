@@ -25,8 +25,8 @@ from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.jobs.fleet.unit import OpenUnit
-from farm.jobs.models.prepare import Failed, Prepared, prepare_all, random_input
-from farm.jobs.validate import Validation, compare_outputs
+from farm.jobs.models.prepare import PRECISIONS, Failed, Prepared, prepare_all, random_input
+from farm.jobs.validate import Validation, compare_within, thresholds_of
 from farm.model.fetch import Fetcher
 from farm.rows.compare import CompareResult, CompareRow, ComparisonOutcome, OperatorDifference, Side
 from farm.rows.execution import ExecutionFigures
@@ -168,7 +168,9 @@ class _Duel:
         names = self.prepared.data_formats
         if not all(name in side.outputs for name in names for side in (a, b)):
             return Validation()
-        validation = compare_outputs(self.prepared, self.runtime, a.outputs, b.outputs)
+        precision = max(PRECISIONS[side.entry.bundle.settings["data_type"]] for side in (a, b))
+        thresholds = thresholds_of(self.prepared, self.runtime, precision)
+        validation = compare_within(thresholds, self.prepared, a.outputs, b.outputs)
         if validation.is_ok or self.both[0].side.kind == "model":
             return Validation(OK, validation.comparison)
         reason = f"B's outputs depart from A's: {validation.ending.reason}"

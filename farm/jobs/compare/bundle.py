@@ -32,7 +32,7 @@ from farm.farmrt.answers import ProbeAnswer
 from farm.jobs.choices.kept_way import kept_way
 from farm.jobs.compare.checkout import Checkout
 from farm.jobs.fleet.unit import OpenUnit, choose_target, write_plan
-from farm.jobs.models.prepare import prepare
+from farm.jobs.models.prepare import DATA_TYPES, prepare
 from farm.model.fetch import Fetcher
 from farm.rows.row import row_fingerprint, versions
 from farm.safe_text import one_line
@@ -121,6 +121,7 @@ def make_bundle(model_file: Path, model: str, runtime: Runtime, probed: Probed, 
     unit = Unit(name=probed.unit, transport="local", soc=probed.soc, model=probed.unit, abis=(probed.abi,))
     target = choose_target(unit, probed.probe, prepared, runtime, probed.memory)
     way = kept_way(unit, probed.probe, prepared, runtime, target, probed.memory)
+    target = way.target(target)
     plan = lower(prepared.graph, target, way.options(prepared))
     folder.mkdir(parents=True, exist_ok=True)
     write_plan(plan, folder / PLAN_FILE)
@@ -137,7 +138,7 @@ def make_bundle(model_file: Path, model: str, runtime: Runtime, probed: Probed, 
         ),
         fingerprint=row_fingerprint(target),
         settings={
-            "data_type": prepared.settings.data_type_on(runtime),
+            "data_type": DATA_TYPES[target.precision],
             "memory": target.memory,
             "selection_file": str(way.planned.file or ""),
         },

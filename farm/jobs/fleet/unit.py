@@ -24,7 +24,7 @@ from farm.condition.throttling import MeasuredSample, RetryPolicy, measure_unthr
 from farm.config.deployment import Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
-from farm.farmrt.answers import LoadAnswer, OpenClAnswer, ProbeAnswer, RunAnswer
+from farm.farmrt.answers import DeviceAnswer, LoadAnswer, OpenClAnswer, ProbeAnswer, RunAnswer
 from farm.farmrt.session import Session
 from farm.farmrt.unit_file_store import UnitFileStore
 from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
@@ -52,7 +52,7 @@ from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
 from runtime.plan.plan import Plan
 from runtime.target import Target
-from runtime.types import ELEMENT_NAMES, Precision
+from runtime.types import ELEMENT_NAMES
 
 Array = npt.NDArray[Any]
 Value = TypeVar("Value")
@@ -304,16 +304,19 @@ def choose_target(
     Raises:
         UnsupportedError: the unit cannot run it so; the text says what could be changed.
     """
-    precision = prepared.precision(runtime)
     if runtime == "cpu":
-        return probe.target(unit.soc, memory="cpu", precision=precision)
-    _check_opencl(unit, probe.opencl, precision, memory)
+        return probe.target(unit.soc, memory="cpu", precision=prepared.precision(runtime))
+    device = _usable_device(unit, probe.opencl, memory)
+    precisions = prepared.precisions(has_half=device.fp16)
+    if not precisions:
+        reason = f"{device.name} has no fp16 arithmetic; set data_type: fp16_fp32 or fp32_fp32"
+        raise UnsupportedError(f"unit {unit.name!r}: {reason}")
     settings = {"memory": memory} if memory else {}
     allow_cpu = "cpu" in prepared.settings.runtimes
-    return probe.target(unit.soc, precision=precision, allow_cpu=allow_cpu, **settings)
+    return probe.target(unit.soc, precision=precisions[0], allow_cpu=allow_cpu, **settings)
 
 
-def _check_opencl(unit: Unit, opencl: OpenClAnswer, precision: Precision, memory: str | None) -> None:
+def _usable_device(unit: Unit, opencl: OpenClAnswer, memory: str | None) -> DeviceAnswer:
     device, where = opencl.device, f"unit {unit.name!r}"
     if device is None:
         reason = opencl.error or "none was found"
@@ -323,8 +326,7 @@ def _check_opencl(unit: Unit, opencl: OpenClAnswer, precision: Precision, memory
         )
     if memory == "image" and not device.images:
         raise UnsupportedError(f"{where}: {device.name} has no images; use --memory buffer")
-    if precision == Precision.FP16 and not device.fp16:
-        raise UnsupportedError(f"{where}: {device.name} has no fp16 arithmetic; set data_type: fp16_fp32 or fp32_fp32")
+    return device
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from farm.jobs.models.prepare import Prepared
 from runtime.lowering.lower import Options, lower
 from runtime.plan.plan import Plan
 from runtime.target import Target
+from runtime.types import Precision
 
 MOST_PLANS = 8  # a plan holds its model's weights
 
@@ -43,7 +44,11 @@ def _lowered(model: _Model, target: Target, options: Options) -> Plan:
 
 
 def own_file(path: Path, target: Target, unit: str) -> Path:
-    """The path, or one with the unit's name where a unit of the same SoC writes another target's plan there."""
+    """The path, or one with the unit's name where a unit of the same SoC writes another target's plan there.
+
+    The precision does not matter: tuning may choose another one for the same unit.
+    """
+    device = dataclasses.replace(target, precision=Precision.FP32)
     with _lowering:
-        owner = _owners.setdefault(path.absolute(), target)
-    return path if owner == target else path.with_name(f"{unit}.{path.name}")
+        owner = _owners.setdefault(path.absolute(), device)
+    return path if owner == device else path.with_name(f"{unit}.{path.name}")

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from farm.config.deployment import Deployment, Input, Model, Output, Runtime
+from farm.config.deployment import DataType, Deployment, Input, Model, Output, Runtime
 from farm.config.execution import Execution
 from farm.config.platforms import PLATFORMS, DataFormat
 from farm.jobs.models.custom import custom_names, custom_report
@@ -36,11 +36,12 @@ from runtime.types import OriginFormat, Precision
 
 Array = npt.NDArray[Any]
 
-PRECISIONS = {
+PRECISIONS: Mapping[DataType, Precision] = {
     "fp32_fp32": Precision.FP32,
     "fp16_fp32": Precision.FP16_STORAGE,
     "fp16_fp16": Precision.FP16,
 }
+DATA_TYPES: Mapping[Precision, DataType] = {precision: data_type for data_type, precision in PRECISIONS.items()}
 SEED = 1
 
 
@@ -79,8 +80,13 @@ class Prepared:
         return dataclasses.replace(self, settings=self.settings.with_execution(execution))
 
     def precision(self, runtime: Runtime) -> Precision:
-        """Storage and arithmetic on a runtime."""
+        """Storage and arithmetic on a runtime where tuning has chosen no other."""
         return PRECISIONS[self.settings.data_type_on(runtime)]
+
+    def precisions(self, has_half: bool) -> tuple[Precision, ...]:
+        """What the file allows on a GPU, which has arithmetic in half or not; the first runs until tuning chooses."""
+        allowed = (PRECISIONS[data_type] for data_type in self.settings.data_types_on("gpu"))
+        return tuple(each for each in allowed if has_half or each != Precision.FP16)
 
     @property
     def data_formats(self) -> Mapping[str, DataFormat]:

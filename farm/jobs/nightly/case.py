@@ -87,7 +87,7 @@ def examine(opened: OpenUnit, subject: Subject, nightly: NightlyConfiguration) -
 
 def _validated(opened: OpenUnit, subject: Subject, loaded: Loaded) -> Validation:
     prepared, data = _ready(subject)
-    validation = compare_outputs(prepared, subject.runtime, data.expected, opened.read_outputs(loaded.plan))
+    validation = compare_outputs(prepared, loaded.plan.target, data.expected, opened.read_outputs(loaded.plan))
     return with_half_range(validation, loaded.plan.target.precision, data)
 
 

@@ -98,7 +98,7 @@ def _prove(
     opened.progress.stage(f"{prepared.name}: default against {'in force and ' if len(choices) > 2 else ''}tuned")
     ways = [written(opened, prepared, choice, folder) for choice in choices]
     measured, throttling = measure_plans(opened, ways, data, dataclasses.replace(PROOF, ends_s=ends_s))
-    validation = compare_outputs(prepared, "cpu", data.expected, measured[-1].outputs)
+    validation = compare_outputs(prepared, _target(opened, prepared), data.expected, measured[-1].outputs)
     return _Proof(measured[0], measured[1] if len(measured) > 2 else None, measured[-1], throttling, validation)
 
 

@@ -83,7 +83,7 @@ def prove(
     plan_file = tuned.version.file(tuned.prepared)
     (default, *others), throttling = measure_in_turns(opened, plan_file, ways, data, _effort(tuned, ends_s))
     incumbent, measured = (others[0] if in_force else None), others[-1]
-    validation = compare_outputs(tuned.prepared, "gpu", data.expected, measured.outputs)
+    validation = compare_outputs(tuned.prepared, tuned.target, data.expected, measured.outputs)
     ending = _ending(validation, measured)
     on_incumbent = measured.over(incumbent) if incumbent else None
     most_ratio = tuned.chosen.most_ratio if tuned.chosen else 1.0
@@ -94,7 +94,8 @@ def prove(
 
 def _default_plan(opened: OpenUnit, tuned: Tuned) -> PlanFile:
     """The plan that a unit without any file of tuning runs."""
-    plan, plan_file = opened.plan(tuned.prepared, "gpu", tuned.target, kind="gpu.default")
+    target = opened.target(tuned.prepared, "gpu")
+    plan, plan_file = opened.plan(tuned.prepared, "gpu", target, kind="gpu.default")
     write_plan(plan, plan_file)
     return PlanVersion(plan, plan_file, None).file(tuned.prepared)
 

@@ -15,7 +15,7 @@ from farm.jobs.compare.interleaved import TunedFiles
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared
 from farm.jobs.tune.journals import opened_journal
-from farm.jobs.tune.selecting import BUDGET_SHARE, Budget, ChoiceOnce, Chosen, PlanVersion, Selecting
+from farm.jobs.tune.selecting import BUDGET_SHARE, MOST_SHARES, Budget, ChoiceOnce, Chosen, PlanVersion, Selecting
 from farm.jobs.tune.shared_search import SharedSearch
 from farm.jobs.tune.trials import UnitTrials, trials_on, use_name
 from farm.jobs.tune.wall_budget import WallBudget
@@ -111,7 +111,7 @@ class Tuned:
     @property
     def is_new_plan(self) -> bool:
         """Whether another plan than the one in force is tuned."""
-        return self.version.choice != self.in_force.choice
+        return self.version.lowering != self.in_force.lowering
 
     @property
     def has_news(self) -> bool:
@@ -161,12 +161,12 @@ def _lowered(opened: OpenUnit, model: Prepared, memory: str | None) -> Tuned | N
     """A model that is not searched yet; None where it cannot run: its own row says why."""
     try:
         target = opened.target(model, "gpu", memory)
-        choice = opened.choice_in_force(model, "gpu", target, memory).choice
-        plan, plan_file = opened.plan(model, "gpu", target, choice=choice)
+        planned = opened.choice_in_force(model, "gpu", target, memory)
+        plan, plan_file = opened.plan(model, "gpu", planned.target(target), choice=planned.choice)
     except UnsupportedError:
         return None
     write_plan(plan, plan_file)
-    return Tuned(model, PlanVersion(plan, plan_file, choice))
+    return Tuned(model, PlanVersion(plan, plan_file, planned.choice))
 
 
 def _chosen(
@@ -174,7 +174,8 @@ def _chosen(
 ) -> Tuned:
     """A model with the plan that is worth tuning: the cheapest one, where it is no slower than the one in force."""
     measured_by_s, proved_by_s = wall.selection_ends_s() if wall else (math.inf, math.inf)
-    budget = Budget(options.seconds * BUDGET_SHARE, measured_by_s, proved_by_s)
+    share = BUDGET_SHARE * min(len(tuned.prepared.precisions(tuned.target.fp16)), MOST_SHARES)
+    budget = Budget(options.seconds * share, measured_by_s, proved_by_s)
     in_force = opened.artifact_files(tuned.prepared.deployment.library_name)
     tuned_file, kernels_file = (path if path.is_file() else None for path in in_force)
     files = TunedFiles(tuned_file, kernels_file)

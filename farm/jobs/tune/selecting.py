@@ -8,11 +8,12 @@ force for the search that follows only where whole processes of both, in turns, 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from pathlib import Path
 
 from farm.config.execution import Execution
@@ -21,7 +22,7 @@ from farm.jobs.choices.goals import memory_goal
 from farm.jobs.compare.interleaved import Effort, PlanFile, TunedFiles, measure_in_turns
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models import plans
-from farm.jobs.models.prepare import Prepared, TestData
+from farm.jobs.models.prepare import DATA_TYPES, Prepared, TestData
 from farm.jobs.tune.candidate_trials import CandidateTrials
 from farm.jobs.tune.journals import opened_journal
 from farm.jobs.validate import compare_outputs
@@ -36,14 +37,16 @@ from runtime.plan.plan import Plan
 from runtime.selection.candidates import Candidates, find_candidates
 from runtime.selection.costs import cost_key, total_ms
 from runtime.selection.memory import MemoryGoal
-from runtime.selection.needed import needed_among
-from runtime.selection.selection import GraphSelection, select_among
+from runtime.selection.precisions import CostsIn, needed_in_cheapest, select_in_each
+from runtime.selection.selection import GraphSelection
 from runtime.selection.trials import nodes_with
 from runtime.target import Target
+from runtime.types import Precision
 from tuner.journal import Journal
 from tuner.statistics import Ratio
 
 BUDGET_SHARE = 0.25  # of the device time for a model: the rest is for tuning the kernels of the chosen plan
+MOST_SHARES = 2  # of that size, one for each precision that is allowed
 BATCH = 8  # launches of one trial plan: all of its programs are built before the first is timed
 DOUBT = 3.0  # what nobody has timed may take so much longer than modelled, or so much less
 LEAST_GAIN = 0.005  # predicted: less is no reason to change the plan
@@ -57,6 +60,16 @@ class PlanVersion:
     plan: Plan
     plan_file: Path
     choice: GraphChoice | None
+
+    @property
+    def precision(self) -> Precision:
+        """Of all tensors and kernels of the plan."""
+        return self.plan.target.precision
+
+    @property
+    def lowering(self) -> tuple[GraphChoice | None, Precision]:
+        """What tells it from another plan of the model on the unit."""
+        return self.choice, self.precision
 
     def file(self, prepared: Prepared) -> PlanFile:
         """The plan as it is loaded: as the deployment file of the model says."""
@@ -94,9 +107,14 @@ class Chosen:
 class _Spent:
     """What measuring took, and how many launches of the plan that may be the cheapest are `left` unmeasured."""
 
-    trials: int
-    device_s: float
-    left: int
+    trials: int = 0
+    device_s: float = 0.0
+    left: int = 0
+
+    def and_also(self, trials: Collection[CandidateTrials]) -> _Spent:
+        """With what further trials took."""
+        counts, seconds = ([each.trials for each in trials], [each.device_s for each in trials])
+        return _Spent(self.trials + sum(counts), self.device_s + sum(seconds))
 
 
 class ChoiceOnce:
@@ -131,15 +149,88 @@ class Selecting:
     shared: Path | None = None
 
     def chosen(self) -> Chosen:
-        """Measures, selects, and proves."""
-        name = self.prepared.name
-        self.opened.progress.stage(f"{name}: where and how each operator runs")
-        candidates = find_candidates(self.prepared.graph, self.target, self.prepared.options())
+        """Measures, selects, and proves; where outputs in a precision are wrong, the choice is among the others."""
+        self.opened.progress.stage(f"{self.prepared.name}: where and how each operator runs")
+        dropped = self._wrong_in_force()
+        candidates = self._candidates(dropped)
         options = self.prepared.options(choice=self.in_force.choice)
         before = emit_launches(self.prepared.graph, self.target, options).launches
-        known, spent = self._measured(candidates, before)
-        selection = select_among(candidates, known.costs(DOUBT), self._goal)
-        before_ms = total_ms(before, known.costs())
+        known, spent = self._known(), _Spent()
+        while True:
+            known, spent = self._measured(candidates, before, known, spent)
+            found = select_in_each(candidates, self._costs_in(known), self._goal)
+            precision, selection = next(iter(found.items()))
+            figures = self._figures(found, dropped, total_ms(before, known.costs()), spent)
+            if not self._is_worth_it(precision, selection, figures):
+                return self._same(figures, spent.left)
+            try:
+                new = self._lowered(precision, selection)
+            except ModelError as error:
+                return self._refused(figures, str(error))
+            if len(candidates) > 1 and (wrong := self._wrong(new)):
+                dropped[precision] = wrong
+                del candidates[precision]
+                continue
+            return self._proved(new, figures)
+
+    @property
+    def _precisions(self) -> tuple[Precision, ...]:
+        """What the deployment file allows here."""
+        return self.prepared.precisions(self.target.fp16)
+
+    def _in(self, precision: Precision) -> Target:
+        return dataclasses.replace(self.target, precision=precision)
+
+    def _costs_in(self, known: KnownCosts) -> CostsIn:
+        """What to choose by: what nobody has timed counts as dear."""
+        return lambda precision: known.on(self._in(precision)).costs(DOUBT)
+
+    def _bound_in(self, known: KnownCosts) -> CostsIn:
+        """What nobody has timed takes no less."""
+        return lambda precision: known.on(self._in(precision)).unmeasured(1.0 / DOUBT)
+
+    def _candidates(self, dropped: Mapping[Precision, str]) -> dict[Precision, Candidates]:
+        return {
+            precision: find_candidates(self.prepared.graph, self._in(precision), self.prepared.options())
+            for precision in self._precisions
+            if precision not in dropped
+        }
+
+    def _wrong_in_force(self) -> dict[Precision, str]:
+        """The precision of the plan in force, with the reason, where its outputs are wrong and others are allowed."""
+        if len(self._precisions) < 2:
+            return {}
+        wrong = self._wrong(self.in_force)
+        return {self.target.precision: wrong} if wrong else {}
+
+    def _wrong(self, version: PlanVersion) -> str:
+        """Why the outputs of a plan are not accurate enough; empty where they are."""
+        self.opened.progress.stage(f"{self.prepared.name}: accuracy of {DATA_TYPES[version.precision]}")
+        settings = self.prepared.settings
+        self.opened.load(
+            version.plan_file,
+            limit_kernel_time=settings.limit_opencl_kernel_time,
+            round_limit_s=settings.round_limit,
+            execution=settings.execution,
+        )
+        self.opened.write_inputs(self._data.inputs)
+        self.opened.first_round()
+        outputs = self.opened.read_outputs(version.plan)
+        return compare_outputs(self.prepared, version.plan.target, self._data.expected, outputs).ending.reason
+
+    @functools.cached_property
+    def _data(self) -> TestData:
+        return TestData(self.prepared, fetch.Fetcher(self.prepared.deployment).validation_inputs(self.prepared.name))
+
+    def _figures(
+        self,
+        found: Mapping[Precision, GraphSelection],
+        dropped: Mapping[Precision, str],
+        before_ms: float,
+        spent: _Spent,
+    ) -> ChoiceFigures:
+        """What is told of the cheapest choice: the first that was found."""
+        precision, selection = next(iter(found.items()))
         figures = ChoiceFigures(
             outcome=ChoiceOutcome.SAME,
             predicted_ms=selection.milliseconds,
@@ -152,93 +243,125 @@ class Selecting:
             device_s=spent.device_s,
             budget_s=self.budget.device_s if math.isfinite(self.budget.device_s) else None,
         )
-        if selection.milliseconds <= before_ms * (1.0 - LEAST_GAIN) or self._saves_memory(selection):
-            return self._proved(selection, figures)
-        reason = f"the budget ended with {spent.left} launches unmeasured; the next call goes on" if spent.left else ""
-        same = {"reason": reason, "predicted_ms": min(selection.milliseconds, before_ms)}
-        return Chosen(self.in_force, figures.model_copy(update=same))
+        if len(self._precisions) < 2:
+            return figures
+        by_data_type = {DATA_TYPES[each]: one.milliseconds for each, one in found.items()}
+        of_precisions = {
+            "data_type": DATA_TYPES[precision],
+            "by_data_type": {} if spent.left else by_data_type,
+            "dropped": {DATA_TYPES[each]: reason for each, reason in dropped.items()},
+        }
+        return figures.model_copy(update=of_precisions)
+
+    def _is_worth_it(self, precision: Precision, selection: GraphSelection, figures: ChoiceFigures) -> bool:
+        """Whether the choice promises to be faster than the plan in force, or saves memory, or that one is wrong."""
+        before_ms = figures.predicted_before_ms or 0.0
+        is_faster = selection.milliseconds <= before_ms * (1.0 - LEAST_GAIN)
+        if is_faster or self._is_wrong_now(figures):
+            return True
+        return self._most_ratio(figures) > 1.0 and self._saves_memory(precision, selection)
+
+    def _is_wrong_now(self, figures: ChoiceFigures) -> bool:
+        return DATA_TYPES[self.target.precision] in figures.dropped
 
     @property
     def _goal(self) -> MemoryGoal:
         return memory_goal(self.prepared.settings)
 
-    @property
-    def _most_ratio(self) -> float:
-        """How many times the time of the plan in force the chosen one may take, for the memory that is asked for."""
+    def _most_ratio(self, figures: ChoiceFigures) -> float:
+        """How many times the time of the plan in force the chosen one may take, for memory that is asked for.
+
+        Any, where the one in force is wrong.
+        """
         limit_bytes = self._goal.limit_bytes
-        if limit_bytes is not None and self.in_force.plan.peak_bytes > limit_bytes:
-            return math.inf
-        return 1.0 + (self._goal.slowdown or 0.0)
+        breaks_limit = limit_bytes is not None and self.in_force.plan.peak_bytes > limit_bytes
+        return math.inf if breaks_limit or self._is_wrong_now(figures) else 1.0 + (self._goal.slowdown or 0.0)
 
-    def _saves_memory(self, selection: GraphSelection) -> bool:
-        """Whether memory is asked for that the plan in force does not save."""
-        if self._most_ratio == 1.0:
-            return False
+    def _saves_memory(self, precision: Precision, selection: GraphSelection) -> bool:
+        """Whether the plan in force takes more memory."""
         options = self.prepared.options(choice=selection.choice)
-        return plans.lowered(self.prepared, self.target, options).peak_bytes < self.in_force.plan.peak_bytes
+        peak_bytes = plans.lowered(self.prepared, self._in(precision), options).peak_bytes
+        return peak_bytes < self.in_force.plan.peak_bytes
 
-    def _measured(self, candidates: Candidates, before: Sequence[Launch]) -> tuple[KnownCosts, _Spent]:
+    def _known(self) -> KnownCosts:
+        if self.fresh:
+            return KnownCosts(self.target, {})
+        known = known_costs(self.target, self.prepared.settings.execution)
+        for refused in known.refused:
+            self.opened.progress.stage(f"not used for costs: {refused}")
+        return known
+
+    def _measured(
+        self, candidates: Mapping[Precision, Candidates], before: Sequence[Launch], known: KnownCosts, spent: _Spent
+    ) -> tuple[KnownCosts, _Spent]:
         """The costs after all was measured that is needed, or the budget was spent.
 
         At last come the launches of the plan in force, for a prediction to compare with.
         """
-        execution = self.prepared.settings.execution
-        known = KnownCosts(self.target, {}) if self.fresh else known_costs(self.target, execution)
-        for refused in known.refused:
-            self.opened.progress.stage(f"not used for costs: {refused}")
-        with self._journal(execution) as journal:
-            trials = CandidateTrials(
-                self.opened,
-                self.target,
-                self.prepared.options(),
-                execution,
-                self.prepared.name,
-                journal,
-                lambda: self.budget.left_s(trials.device_s),
-                dict(known.measured),
-            )
+        with self._journal(self.prepared.settings.execution) as journal:
             if journal.set_aside:
                 self.opened.progress.stage(f"a journal of another version was set aside as {journal.set_aside}")
+            trials = {precision: self._trials(precision, journal, known) for precision in candidates}
+
+            def total() -> _Spent:
+                return spent.and_also(trials.values())
+
+            for each in trials.values():
+                each.left_s = lambda: self.budget.left_s(total().device_s)
             asked: set[str] = set()
-            while new := self._needed(candidates, known, asked):
-                if trials.is_over():
+            while True:
+                precision, new = self._needed(candidates, known, asked)
+                if not new or trials[precision].is_over():
                     break
                 self.opened.progress.stage(f"{self.prepared.name}: measuring {len(new[:BATCH])} of {len(new)} launches")
                 asked |= set(new[:BATCH])
-                trials.time(nodes_with(new[:BATCH], candidates))
-                known = known.with_measured(trials.ms)
-            left = len(new)
+                trials[precision].time(nodes_with(new[:BATCH], candidates[precision]))
+                known = known.with_measured(trials[precision].ms)
+            in_force = self.target.precision
             unknown = [key for key in map(cost_key, before) if key not in known.measured and key not in asked]
-            for start in range(0, len(unknown), BATCH):
-                trials.time(nodes_with(unknown[start : start + BATCH], candidates))
-            known = known.with_measured(trials.ms)
-        return known, _Spent(trials.trials, trials.device_s, left)
+            for start in range(0, len(unknown) if in_force in candidates else 0, BATCH):
+                trials[in_force].time(nodes_with(unknown[start : start + BATCH], candidates[in_force]))
+                known = known.with_measured(trials[in_force].ms)
+        return known, dataclasses.replace(total(), left=len(new))
 
-    def _needed(self, candidates: Candidates, known: KnownCosts, asked: Collection[str]) -> list[str]:
+    def _trials(self, precision: Precision, journal: Journal, known: KnownCosts) -> CandidateTrials:
+        return CandidateTrials(
+            self.opened,
+            self._in(precision),
+            self.prepared.options(),
+            self.prepared.settings.execution,
+            self.prepared.name,
+            journal,
+            lambda: 0.0,
+            dict(known.measured),
+        )
+
+    def _needed(
+        self, candidates: Mapping[Precision, Candidates], known: KnownCosts, asked: Collection[str]
+    ) -> tuple[Precision, list[str]]:
         """Keys of launches to measure next: of the cheapest plan, if all others cost no more than their bound."""
-        needed = needed_among(candidates, known.measured, known.unmeasured(1.0 / DOUBT), self._goal)
-        return [each.key for each in needed if each.key not in asked]
+        precision, needed = needed_in_cheapest(candidates, known.measured, self._bound_in(known), self._goal)
+        return precision, [each.key for each in needed if each.key not in asked]
 
     def _journal(self, execution: Execution) -> Journal:
         fingerprint, provenance = trials_fingerprint(self.target, execution), {"gpu_family": self.target.gpu_family}
         return opened_journal(self.opened.unit.soc, fingerprint, provenance, self.fresh, self.shared)
 
-    def _proved(self, selection: GraphSelection, figures: ChoiceFigures) -> Chosen:
-        """The chosen plan where it is as fast as the one in force, measured; else that one."""
-        try:
-            plan, plan_file = self.opened.plan(
-                self.prepared, "gpu", self.target, choice=selection.choice, kind="gpu.chosen"
-            )
-        except ModelError as error:
-            return self._refused(figures, str(error))
+    def _lowered(self, precision: Precision, selection: GraphSelection) -> PlanVersion:
+        """The chosen plan, written; ModelError where it cannot be made."""
+        plan, plan_file = self.opened.plan(
+            self.prepared, "gpu", self._in(precision), choice=selection.choice, kind="gpu.chosen"
+        )
         write_plan(plan, plan_file)
-        new = PlanVersion(plan, plan_file, selection.choice)
+        return PlanVersion(plan, plan_file, selection.choice)
+
+    def _proved(self, new: PlanVersion, figures: ChoiceFigures) -> Chosen:
+        """The chosen plan where it is as fast as the one in force, measured; else that one."""
         self.opened.progress.stage(f"{self.prepared.name}: the plan in force against the chosen one")
         effort = dataclasses.replace(PROCESSES, ends_s=self.budget.proved_by_s, clock=self.budget.clock)
         ways = [dataclasses.replace(self.files, plan=self.in_force.file(self.prepared)), TunedFiles(self.files.tuned)]
-        data = TestData(self.prepared, fetch.Fetcher(self.prepared.deployment).validation_inputs(self.prepared.name))
-        (before, chosen), throttling = measure_in_turns(self.opened, new.file(self.prepared), ways, data, effort)
-        validation = compare_outputs(self.prepared, "gpu", data.expected, chosen.outputs)
+        (before, chosen), throttling = measure_in_turns(self.opened, new.file(self.prepared), ways, self._data, effort)
+        validation = compare_outputs(self.prepared, new.plan.target, self._data.expected, chosen.outputs)
         ratio = chosen.over(before)
         if ratio:
             figures = figures.model_copy(update={"time_ratio": ratio.value, "time_ratio_ci": (ratio.low, ratio.high)})
@@ -251,9 +374,21 @@ class Selecting:
             reason = f"heat spoiled the comparison: {throttled}" if throttled else "too few processes ran in the budget"
             undecided = figures.model_copy(update={"outcome": ChoiceOutcome.UNDECIDED, "reason": reason})
             return Chosen(self.in_force, undecided)
-        if ratio.value > self._most_ratio:
+        most_ratio = self._most_ratio(figures)
+        if ratio.value > most_ratio:
             return self._refused(figures, f"measured {ratio.value:.3f} times the time of the plan in force")
-        return Chosen(new, figures.model_copy(update={"outcome": ChoiceOutcome.CHOSEN}), self._most_ratio)
+        return Chosen(new, figures.model_copy(update={"outcome": ChoiceOutcome.CHOSEN}), most_ratio)
+
+    def _same(self, figures: ChoiceFigures, left: int) -> Chosen:
+        """The plan in force, where none is cheaper, or none is known to be with so many launches left unmeasured."""
+        reason = f"the budget ended with {left} launches unmeasured; the next call goes on" if left else ""
+        same = {
+            "reason": reason,
+            "predicted_ms": min(figures.predicted_ms or 0.0, figures.predicted_before_ms or math.inf),
+        }
+        if figures.data_type:
+            same["data_type"] = DATA_TYPES[self.target.precision]
+        return Chosen(self.in_force, figures.model_copy(update=same))
 
     def _refused(self, figures: ChoiceFigures, reason: str) -> Chosen:
         refused = figures.model_copy(update={"outcome": ChoiceOutcome.REFUSED, "reason": reason})

@@ -9,11 +9,11 @@ from farm import artifacts
 from farm.condition.throttling import RetryPolicy
 from farm.config.deployment import Runtime
 from farm.config.execution import DEFAULT, Execution
-from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, PlanFile, TunedFiles, measure_in_turns
+from farm.jobs.compare.interleaved import DEFAULTS, Effort, PlanFile, TunedFiles, measure_in_turns
 from farm.jobs.fleet import kernel_trial
 from farm.jobs.fleet.unit import OpenUnit, write_plan
 from farm.jobs.models.prepare import Prepared, TestData
-from farm.jobs.validate import compare_outputs
+from farm.jobs.validate import Validation, compare_outputs
 from farm.rows.row import Ending
 from tuner.statistics import Ratio
 
@@ -56,8 +56,8 @@ def check_tuned(
     if damage := _damage(tuned_file, kernels_file):
         return TunedCheck(damage)
     target = opened.target(prepared, runtime, memory)
-    choice = opened.choice_in_force(prepared, runtime, target, memory).choice
-    plan, plan_file = opened.plan(prepared, runtime, target, choice=choice)
+    planned = opened.choice_in_force(prepared, runtime, target, memory)
+    plan, plan_file = opened.plan(prepared, runtime, planned.target(target), choice=planned.choice)
     write_plan(plan, plan_file)
     model = kernel_trial.TriedModel(prepared, plan, plan_file, tuned_file)
     kernels_file = kernel_trial.choose(opened, model, kernels_file, put_aside=True).file
@@ -70,7 +70,8 @@ def check_tuned(
     one_plan = PlanFile(plan, plan_file, model.limited, execution)
     measured, throttling = measure_in_turns(opened, one_plan, ways, data, effort, rest)
     default, with_files = measured
-    return _checked(prepared, runtime, data, with_files, with_files.over(default), throttling.throttled)
+    validation = compare_outputs(prepared, plan.target, data.expected, with_files.outputs)
+    return _checked(validation, with_files.over(default), throttling.throttled)
 
 
 def _stored(opened: OpenUnit, prepared: Prepared) -> tuple[Path | None, Path | None]:
@@ -91,10 +92,7 @@ def _not_valid(reason: str, soc: str) -> str:
     return f"not valid for this driver: {reason}; run farm tune --soc {soc}"
 
 
-def _checked(
-    prepared: Prepared, runtime: Runtime, data: TestData, tuned: Measured, ratio: Ratio | None, throttled: str
-) -> TunedCheck:
-    validation = compare_outputs(prepared, runtime, data.expected, tuned.outputs)
+def _checked(validation: Validation, ratio: Ratio | None, throttled: str) -> TunedCheck:
     if not validation.is_ok:
         reason = f"with the tuned files: {validation.ending.reason}"
         ending = Ending(status=validation.ending.status, reason=reason)

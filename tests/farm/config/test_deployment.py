@@ -106,10 +106,17 @@ def test_absent_output_shapes_are_left_to_the_graph(tmp_path: Path) -> None:
     assert load(tmp_path, text).models["net"].subgraph.outputs[0].shape is None
 
 
+@pytest.mark.parametrize("text", ["fp32, fp16_fp32", "[fp32_fp32, fp16_fp32]"])
+def test_several_data_types_are_allowed_and_the_first_is_the_default(tmp_path: Path, text: str) -> None:
+    model = load(tmp_path, VALID.replace("winograd: 2", f"data_type: {text}")).models["net"]
+    assert model.data_types_on("gpu") == ("fp32_fp32", "fp16_fp32") and model.data_type_on("gpu") == "fp32_fp32"
+    assert model.data_types_on("cpu") == ("fp32_fp32",)
+
+
 def test_maces_spelling_of_a_cpu_model_is_accepted(tmp_path: Path) -> None:
     text = VALID.replace("runtime: cpu+gpu", "runtime: cpu\n    data_type: fp32")
     model = load(tmp_path, text).models["net"]
-    assert (model.runtimes, model.data_type) == (("cpu",), "fp32_fp32")
+    assert (model.runtimes, model.data_type) == (("cpu",), ("fp32_fp32",))
 
 
 def test_text_that_looks_like_another_type_stays_text(tmp_path: Path) -> None:
@@ -173,6 +180,8 @@ REFUSALS = {
         "data_type: int8",
         "17: models.net.data_type: 'fp16_fp32', 'fp32_fp32' or 'fp16_fp16'",
     ),
+    "data type twice": ("winograd: 2", "data_type: fp32, fp32_fp32", "17: models.net.data_type: a data type is named"),
+    "no data type": ("winograd: 2", "data_type: []", "17: models.net.data_type: at least one is needed"),
     "abi": ("host,", "x86,", "2: target_abis[0]: 'host', 'arm64-v8a', 'armeabi-v7a', 'arm64' or 'armhf' is expected"),
     "library name": ("mobile", "../x", "1: library_name: '../x' cannot name a file; use letters"),
     "model name": ("  net:", "  a/b:", "5: models.a/b: 'a/b' cannot name a file; use letters"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,11 @@ from farm.rows.result import OK
 from farm.rows.row import Ending
 from farm.rows.status import Status
 from runtime.evaluate import evaluate
+from runtime.target import Target
 from runtime.types import Precision
 from tests.farm.model.tiny_model import write_deployment
+
+GPU = Target("soc", "abi")
 
 
 def prepared(folder: Path, **keys: str) -> Prepared:
@@ -28,7 +32,7 @@ def prepared(folder: Path, **keys: str) -> Prepared:
 def test_right_outputs_are_ok(tmp_path: Path) -> None:
     found = prepared(tmp_path, check_tensors="[act]")
     expected = TestData(found, {}).expected
-    validation = compare_outputs(found, "gpu", expected, expected)
+    validation = compare_outputs(found, GPU, expected, expected)
     assert validation.is_ok and validation.ending.reason == "" and validation.comparison.cosine == 1.0
     assert [output.name for output in validation.comparison.outputs] == ["y", "act"]
 
@@ -36,7 +40,7 @@ def test_right_outputs_are_ok(tmp_path: Path) -> None:
 def test_a_wrong_output_is_named_and_its_figures_count(tmp_path: Path) -> None:
     found = prepared(tmp_path, check_tensors="[act]")
     expected = TestData(found, {}).expected
-    validation = compare_outputs(found, "gpu", expected, expected | {"act": -expected["act"]})
+    validation = compare_outputs(found, GPU, expected, expected | {"act": -expected["act"]})
     assert validation.ending.status == Status.WRONG_RESULT
     assert validation.ending.reason.startswith("act: cosine -1.000000 < 0.9999")
     assert validation.comparison.cosine == pytest.approx(-1.0)
@@ -46,15 +50,17 @@ def test_a_wrong_output_is_named_and_its_figures_count(tmp_path: Path) -> None:
 def test_a_nan_is_counted(tmp_path: Path) -> None:
     found = prepared(tmp_path)
     expected = TestData(found, {}).expected
-    validation = compare_outputs(found, "gpu", expected, {"y": np.full((1, 5), np.nan, np.float32)})
+    validation = compare_outputs(found, GPU, expected, {"y": np.full((1, 5), np.nan, np.float32)})
     assert (validation.ending.status, validation.comparison.nan_count) == (Status.WRONG_RESULT, 5)
 
 
 def test_the_files_similarity_takes_the_place_of_the_defaults(tmp_path: Path) -> None:
-    assert thresholds_for(prepared(tmp_path), "gpu") == default_thresholds("gpu", Precision.FP32)
+    assert thresholds_for(prepared(tmp_path), GPU) == default_thresholds("gpu", Precision.FP32)
     found = prepared(tmp_path, validation_threshold="{GPU: 0.9}")
-    assert thresholds_for(found, "gpu") == thresholds_of_similarity(0.9)
-    assert thresholds_for(found, "cpu") == default_thresholds("cpu", Precision.FP32)
+    half = dataclasses.replace(GPU, precision=Precision.FP16)
+    assert thresholds_for(prepared(tmp_path), half) == default_thresholds("gpu", Precision.FP16)
+    assert thresholds_for(found, GPU) == thresholds_of_similarity(0.9)
+    assert thresholds_for(found, dataclasses.replace(GPU, memory="cpu")) == default_thresholds("cpu", Precision.FP32)
 
 
 def layers(found: Prepared, spoiled: dict[str, float], outputs: Ending = OK) -> Validation:

@@ -21,12 +21,15 @@ from farm.jobs.models.prepare import prepare
 from farm.jobs.tune import candidate_trials, proof, selecting
 from farm.model import fetch
 from farm.rows.row import Throttling
+from farm.rows.tune import TuneRow
+from farm.tables.tune import choice_lines
 from farm.workspace import journal_file
 from runtime.errors import DeviceLostError
 from runtime.lowering.launch import Launch
 from runtime.plan.records import StepKind
-from runtime.selection.candidates import find_candidates
+from runtime.selection.candidates import Candidates, find_candidates
 from runtime.selection.costs import cost_key
+from runtime.target import Target
 from tests.farm.model.tiny_model import tiny_model, write_deployment
 from tuner.journal import Journal
 from tuner.trial import DRIVERS_CHOICE, Candidate, Trial, TrialStatus
@@ -64,13 +67,23 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planted:
     return Planted(monkeypatch)
 
 
-def plant_costs(image_ms: float | None, buffer_ms: float, cpu_ms: float = 50.0) -> None:
-    """Writes a journal in which every launch that can be chosen has a time, but those on images where it is None."""
+def plant_costs(image_ms: float | None, buffer_ms: float, cpu_ms: float = 50.0, half: float = 1.0) -> None:
+    """Writes a journal in which every launch that can be chosen has a time, but those on images where it is None.
+
+    In half everything takes `half` times as long.
+    """
     source = deployment.load(Path("tiny.yml"))
     prepared = prepare(source, "tiny", fetch.Fetcher(source))
     with open_unit(inventory.HOST) as opened:
         target = opened.target(prepared, "gpu")
-    launches = {cost_key(each): each for each in find_candidates(prepared.graph, target).launches()}
+    for precision in prepared.precisions(target.fp16):
+        of_precision, factor = dataclasses.replace(target, precision=precision), half if precision else 1.0
+        times = (None if image_ms is None else factor * image_ms, factor * buffer_ms, factor * cpu_ms)
+        _plant(find_candidates(prepared.graph, of_precision), of_precision, *times)
+
+
+def _plant(candidates: Candidates, target: Target, image_ms: float | None, buffer_ms: float, cpu_ms: float) -> None:
+    launches = {cost_key(each): each for each in candidates.launches()}
 
     def time_ms(launch: Launch) -> float | None:
         if launch.kind == StepKind.CPU:
@@ -187,7 +200,7 @@ def test_where_the_default_plan_is_the_cheapest_nothing_is_measured(
     ("damage", "reason"),
     [
         (lambda content: content[:-30], "damaged"),
-        (lambda content: content.replace(b'"version": 2', b'"version": 7', 1), "version 7"),
+        (lambda content: content.replace(b'"version": 3', b'"version": 7', 1), "version 7"),
     ],
 )
 def test_a_damaged_choice_is_refused_by_name_and_the_default_plan_runs(
@@ -282,3 +295,79 @@ def test_a_cpu_runs_operators_only_where_the_file_allows_it(
             found = find_candidates(prepared.graph, target)
             chosen = {choice.place for node in prepared.graph.nodes for choice in found.choices(node)}
             assert chosen <= places and ("cpu" in chosen) == ("cpu" in places)
+
+
+STRICT = "{GPU: 0.99999999}"  # what half cannot keep, and float can
+
+
+def test_half_is_chosen_where_it_pays(planted: Planted, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write_deployment(tmp_path, data_type="fp32, fp16_fp32")
+    plant_costs(image_ms=9.0, buffer_ms=1.0, half=0.5)
+    told = say(capsys, "forecast", "tiny.yml")
+    assert (told["settings"]["data_type"], told["cheapest"]["data_type"]) == ("fp32_fp32", "fp16_fp32")
+    row = tune(capsys)
+    choice = row["choice"]
+    assert (choice["outcome"], choice["data_type"], choice["dropped"]) == ("chosen", "fp16_fp32", {})
+    assert list(choice["by_data_type"]) == ["fp16_fp32", "fp32_fp32"]
+    assert choice["by_data_type"]["fp16_fp32"] < choice["by_data_type"]["fp32_fp32"] == choice["predicted_before_ms"]
+    assert (row["outcome"], row["settings"]["data_type"]) == ("new", "fp16_fp32")
+    with open_unit(inventory.HOST) as opened:
+        bundle = make_bundle(Path("tiny.yml"), "tiny", "gpu", Probed.of(opened, None), tmp_path / "bundle")
+    assert bundle.settings["data_type"] == "fp16_fp32"
+    for command in ("run", "inspect", "convert", "forecast"):
+        used = run(capsys) if command == "run" else say(capsys, command, "tiny.yml")
+        assert (used["settings"]["data_type"], used["selection"]["match"]) == ("fp16_fp32", "exact"), command
+    used = run(capsys)
+    assert used["tuned"]["match"] == "exact" and used["kernels"]["built"] == 0, "tuned and compiled in half"
+    assert run(capsys, "--selection", "none")["settings"]["data_type"] == "fp32_fp32"
+    assert run(capsys, "--selection", str(kept_file()))["settings"]["data_type"] == "fp16_fp32"
+    again = tune(capsys)
+    assert (again["choice"]["outcome"], again["settings"]["data_type"]) == ("same", "fp16_fp32")
+    for allowed in ("fp32_fp32", "fp16_fp32"):
+        write_deployment(tmp_path, data_type=allowed)
+        used = run(capsys)
+        assert used["selection"] == {} and used["settings"]["data_type"] == allowed, "made among two, not for one"
+
+
+def test_half_is_not_chosen_where_it_does_not_pay(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
+    write_deployment(Path(), data_type="fp32, fp16_fp32")
+    plant_costs(image_ms=9.0, buffer_ms=1.0, half=2.0)
+    row = tune(capsys)
+    assert (row["choice"]["outcome"], row["choice"]["data_type"]) == ("same", "fp32_fp32")
+    assert (row["settings"]["data_type"], run(capsys)["settings"]["data_type"]) == ("fp32_fp32", "fp32_fp32")
+    assert not list(Path("build").rglob("*_selection.*"))
+
+
+def test_half_that_is_not_accurate_enough_is_dropped(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
+    write_deployment(Path(), data_type="fp32, fp16_fp32", validation_threshold=STRICT)
+    plant_costs(image_ms=9.0, buffer_ms=1.0, half=0.5)
+    row = tune(capsys)
+    assert (row["choice"]["outcome"], row["choice"]["data_type"]) == ("same", "fp32_fp32")
+    assert list(row["choice"]["dropped"]) == ["fp16_fp32"] and "y: " in row["choice"]["dropped"]["fp16_fp32"]
+    assert run(capsys)["settings"]["data_type"] == "fp32_fp32"
+    (line,) = choice_lines([TuneRow.model_validate_json(json.dumps(row))])
+    assert "none is cheaper: fp32_fp32; fp16_fp32 is not accurate enough: y: " in line
+
+
+def test_a_plan_that_is_wrong_gives_way_at_any_price(planted: Planted, capsys: pytest.CaptureFixture[str]) -> None:
+    write_deployment(Path(), data_type="fp16_fp32, fp32", validation_threshold=STRICT)
+    plant_costs(image_ms=9.0, buffer_ms=1.0, half=0.5)
+    assert run(capsys, status=1)["status"] == "wrong_result"
+    planted.chosen_ms = 20.0
+    row = tune(capsys)
+    assert (row["choice"]["outcome"], row["choice"]["data_type"]) == ("chosen", "fp32_fp32")
+    assert (row["outcome"], row["settings"]["data_type"]) == ("new", "fp32_fp32")
+    assert run(capsys)["settings"]["data_type"] == "fp32_fp32"
+
+
+def test_in_two_precisions_only_what_may_be_cheapest_is_measured(
+    planted: Planted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_deployment(Path(), data_type="fp16_fp32, fp32")
+    plant_costs(image_ms=None, buffer_ms=1e-6)
+    path = journal_file("host")
+    lines = [line for line in path.read_text().splitlines(keepends=True) if "|fp16_storage|" not in line]
+    path.write_text("".join(lines))
+    row = tune(capsys, "--budget", "30")
+    assert row["choice"]["data_type"] == "fp32_fp32" and row["choice"]["trials"] > 0
+    assert all("|fp16_storage|" in key for key in measured_keys()[len(lines) - 1 :][: row["choice"]["trials"]])
