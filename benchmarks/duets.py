@@ -63,29 +63,30 @@ class DuetLedger:
             again: share of the night's blocks that were measured again.
         """
         busy = BLOCKS * (1 + again)
-        duet, cost = self._duet(number, own, busy) if own else (None, 0.0)
+        duet, pairs = self._duet(number, own, busy) if own else (None, [])
+        cost = len(pairs) * PAIR_BLOCKS
         told = with_duet(joint, duet) if joint and duet else joint
-        self._past.append(_past_night(number, told is None or told.verdict in GOOD, duet, cost, busy))
+        self._past.append(_past_night(number, told is None or told.verdict in GOOD, duet, pairs, busy))
         changed = duet is not None and duet.verdict in (SoftwareVerdict.SLOWER, SoftwareVerdict.FASTER)
         self.counts["nights"] += 1
         self.counts["busy"] += busy
         self.counts["quiet_duets"] += 0.0 if changed else cost
         return Alarm(SIGNS.get(told.verdict, 0) if told else 0)
 
-    def _duet(self, number: int, judgement: Judgement, busy: float) -> tuple[DuetFigures | None, float]:
-        """The duet of a night, with what it cost in blocks."""
+    def _duet(self, number: int, judgement: Judgement, busy: float) -> tuple[DuetFigures | None, Pairs]:
+        """The duet of a night, with its pairs."""
         plan = suspected_duet(self._past, judgement, is_spent({CASE: self._past}, busy))
         if plan is None and looks_tonight({CASE: self._past}, [CASE] if is_hint(judgement) else [], busy):
             against = scheduled_against(self._past)
             plan = DuetPlan(against, False) if against is not None else None
         if plan is None:
             fallback = "no bundle" if looks_changed(judgement) else ""
-            return DuetFigures(fallback=fallback), 0.0
+            return DuetFigures(fallback=fallback), []
         pairs: list[tuple[float, float]] = []
-        verdict = judge_duet(pairs, plan.is_thorough, plan.rules, plan.change)
+        verdict = judge_duet(pairs, plan.is_thorough, plan.rules, plan.change, plan.earlier)
         while verdict.more:
             pairs += self._measure(number, plan.against, verdict.more)
-            verdict = judge_duet(pairs, plan.is_thorough, plan.rules, plan.change)
+            verdict = judge_duet(pairs, plan.is_thorough, plan.rules, plan.change, plan.earlier)
         found = DuetFigures(
             against=plan.against,
             suspected=plan.suspected,
@@ -94,10 +95,10 @@ class DuetLedger:
             ratio=verdict.ratio,
             ratio_ci=(verdict.low or 0.0, verdict.high or 0.0),
         )
-        return found, len(pairs) * PAIR_BLOCKS
+        return found, pairs
 
 
-def _past_night(number: int, is_good: bool, duet: DuetFigures | None, cost: float, busy: float) -> PastNight:
+def _past_night(number: int, is_good: bool, duet: DuetFigures | None, pairs: Pairs, busy: float) -> PastNight:
     made = duet is not None and duet.against is not None
     return PastNight(
         run=number,
@@ -105,7 +106,8 @@ def _past_night(number: int, is_good: bool, duet: DuetFigures | None, cost: floa
         against=duet.against if duet else None,
         verdict=duet.verdict if duet else SoftwareVerdict.NONE,
         suspected=duet is not None and duet.suspected,
-        pairs=round(cost / PAIR_BLOCKS) if made else 0,
-        duet_s=cost,
+        pairs=len(pairs) if made else 0,
+        duet_s=len(pairs) * PAIR_BLOCKS,
         busy_s=busy,
+        times=pairs if duet and duet.left_open else (),
     )

@@ -7,7 +7,8 @@ change the logarithm of their ratio is as likely positive as negative, whatever 
 
 The pairs are looked at a few times, more only while undecided. Each look spends its part of one error for the whole
 duet (K. K. G. Lan and D. L. DeMets, "Discrete sequential boundaries for clinical trials", 1983). Looks that are too
-small to ever fall below their part spend nothing and leave it to the next.
+small to ever fall below their part spend nothing and leave it to the next. A suspicion that one night leaves undecided
+is asked again, and its pairs are judged together with the next night's.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from farm.decision.judgement import Judgement, Verdict
 from farm.rows.duet import SoftwareVerdict
@@ -24,6 +26,7 @@ from runtime import signed_ranks
 
 Pairs = Sequence[tuple[float, float]]
 TAIL_95 = 0.025
+CHANGED_SOFTWARE = (SoftwareVerdict.SLOWER, SoftwareVerdict.FASTER)
 CHANGED = (
     Verdict.REGRESSION,
     Verdict.IMPROVEMENT,
@@ -38,12 +41,12 @@ class DuetRules:
 
     Attributes:
         looks: after so many pairs it is decided whether to go on. Three are a cheap glance; six are the fewest whose
-            range is a 95 % interval; 16 the fewest that can fall below their part of `error`.
-        error: chance that a duet calls equal software changed, over all looks and both directions. A duet in each of
-            365 nights then calls 0.037 times a year.
-        smallest_ratio: smallest change that is worth reporting, as for the latency of a series.
-        error_if_certain: the same for a duet that is made because the nights before are certain of a change. They are
-            wrong 3.5 times a year in the worst world of docs/measurement.md: this leaves 0.018 of these.
+            range is a 95 % interval; 16 the fewest that can fall below their part of `error`, 10 if certain.
+        error: chance that a duet calls equal software changed, over all looks and both directions; a pair spends at
+            most its share of it. The allowance of duets (duet_schedule.py) is some 140 pairs a year where a night has
+            six blocks: 0.007 false calls a year, in any world that lets duets keep it.
+        error_if_certain: the same for a duet that is made because the nights before are certain of a change: 0.044 a
+            year if all were.
         shown: a duet of a suspicion goes on while it shows this share of the suspected change, or what is worth
             reporting: else it is nearer to none. Where its whole interval is below this share, it is not the software.
         opposite: the same in the other direction, as a multiple of what is worth reporting: the unit may have moved one
@@ -53,8 +56,8 @@ class DuetRules:
     """
 
     looks: tuple[int, ...] = (3, 6, 10, 16, 32)
-    error: float = 1e-4
-    error_if_certain: float = 5e-3
+    error: float = 1.5e-3
+    error_if_certain: float = 1e-2
     smallest_ratio: float = 1.02
     shown: float = 0.5
     opposite: float = 2.0
@@ -83,27 +86,37 @@ class DuetJudgement:
     more: int = 0
 
 
-def judge_duet(pairs: Pairs, suspected: bool, rules: DuetRules = DUET_RULES, change: float = 0.0) -> DuetJudgement:
+def judge_duet(
+    pairs: Pairs, suspected: bool, rules: DuetRules = DUET_RULES, change: float = 0.0, earlier: Pairs = ()
+) -> DuetJudgement:
     """Says whether tonight's software is slower, faster, the same, or undecided yet.
 
     Args:
         pairs: the time of the earlier software and of tonight's, of each pair that nothing spoiled.
         suspected: something looks changed; a glance is then not enough to call it settled.
         change: the logarithm by which it looks changed; 0 of a suspicion: the duet goes on until it is decided.
+        earlier: of the same suspicion in the nights just before, which left it undecided, against the same software.
+            They add to what is known, not to the looks: each night spends an error of its own.
     """
-    logs = np.array([math.log(tonight / before) for before, tonight in pairs])
-    more = _missing(len(logs), suspected, rules)
-    if not len(logs):
+    more = _missing(len(pairs), suspected, rules)
+    if not pairs:
         return DuetJudgement(SoftwareVerdict.UNDECIDED, more=more)
+    logs = _logarithms((*earlier, *pairs))
     low, estimate, high = signed_ranks.shift(logs)
     chance = signed_ranks.chance(logs)
     verdict, goes_on = SoftwareVerdict.UNDECIDED, True
-    if len(logs) in _looks(suspected, rules) or not more:  # between the looks no error is spent
-        verdict = _verdict(len(logs), low, estimate, high, chance, rules)
+    if len(pairs) in _looks(suspected, rules) or not more:  # between the looks no error is spent
+        verdict = _verdict(len(pairs), low, estimate, high, chance, rules)
+        if verdict in CHANGED_SOFTWARE and np.median(_logarithms(pairs)) * estimate <= 0:
+            verdict = SoftwareVerdict.UNDECIDED  # it may have changed back since
         is_open = verdict == SoftwareVerdict.UNDECIDED
-        goes_on = is_open and _is_sign(len(logs), estimate, chance, suspected, rules, change)
-        verdict = _within(len(logs), low, high, rules.shown * abs(change)) if is_open and not goes_on else verdict
+        goes_on = is_open and _is_sign(len(pairs), estimate, chance, suspected, rules, change)
+        verdict = _within(len(pairs), low, high, rules.shown * abs(change)) if is_open and not goes_on else verdict
     return DuetJudgement(verdict, math.exp(estimate), math.exp(low), math.exp(high), chance, more if goes_on else 0)
+
+
+def _logarithms(pairs: Pairs) -> npt.NDArray[np.float64]:
+    return np.array([math.log(tonight / before) for before, tonight in pairs])
 
 
 def _verdict(count: int, low: float, estimate: float, high: float, chance: float, rules: DuetRules) -> SoftwareVerdict:

@@ -14,7 +14,7 @@ import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 
-from farm.decision.duet import DUET_RULES, IF_CERTAIN, DuetRules, looks_changed
+from farm.decision.duet import CHANGED_SOFTWARE, DUET_RULES, IF_CERTAIN, DuetRules, Pairs, looks_changed
 from farm.decision.judgement import Judgement, Verdict
 from farm.rows.duet import SoftwareVerdict
 from farm.rows.series import Case
@@ -26,17 +26,19 @@ ROTATION = (30, 7)  # nights ago
 MENDED_NIGHTS = 8  # so long is a slowdown asked for again; then it is the new level, as in the series
 ONSET_SCORE = 3.0  # of an onset that is plausible: `provisional` of the rules for a series
 HINT_SCORE = 2.0
+SUSPICION_SCORE = 2.5  # that is asked as a change is, as long as the allowance lasts
+POOLED_NIGHTS = 2  # whose undecided pairs are judged with tonight's
 PAIR_BLOCKS = 2.0  # a pair takes about two blocks, until one was measured
 GLANCE_PAIRS = 3
 CERTAIN = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
-CHANGED_SOFTWARE = (SoftwareVerdict.SLOWER, SoftwareVerdict.FASTER)
 
 
 @dataclasses.dataclass(frozen=True)
 class PastNight:
     """What a case's earlier night left: whether its bundle is there, the duet that it made, and seconds.
 
-    `against` is the run that its duet was made against (None: it made none), `busy_s` what its `blocks` took.
+    `against` is the run that its duet was made against (None: it made none), `busy_s` what its `blocks` took. `times`
+    are those of the pairs of a suspicion that stayed undecided.
     """
 
     run: int
@@ -48,6 +50,12 @@ class PastNight:
     duet_s: float = 0.0
     busy_s: float = 0.0
     blocks: int = 6
+    times: Pairs = ()
+
+    @property
+    def left_open(self) -> bool:
+        """Whether it asked a suspicion without an answer."""
+        return self.suspected and self.verdict == SoftwareVerdict.UNDECIDED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +65,8 @@ class DuetPlan:
     `settled_by` is the run whose duet said of the same suspicion that it is not the software: a glance is enough then.
     `certain`: the nights before are certain that something changed, so that the pairs need to prove less.
     `change` is the logarithm of what they suspect; 0: nothing, or what a duet has found already.
-    `brief`: the allowance is spent, so that this begins with a glance too.
+    `brief`: the allowance is spent, so that this begins with a glance too. `earlier` are pairs that the nights before
+    left undecided, to be judged with tonight's.
     """
 
     against: int
@@ -66,6 +75,7 @@ class DuetPlan:
     certain: bool = False
     change: float = 0.0
     brief: bool = False
+    earlier: Pairs = ()
 
     @property
     def is_thorough(self) -> bool:
@@ -92,7 +102,7 @@ def suspected_duet(past: Sequence[PastNight], judgement: Judgement, is_spent: bo
     bundles = _comparable(past)
     if bundles and judgement.verdict == Verdict.NEW and not is_spent:
         return DuetPlan(bundles[-1], False)
-    if not bundles or not looks_changed(judgement):
+    if not bundles or not (looks_changed(judgement) or (not is_spent and is_hint(judgement, SUSPICION_SCORE))):
         return None
     since = {night.run for night in past[max(len(past) + 1 - _onset(judgement), 0) :]}
     before = [run for run in bundles if run not in since]
@@ -100,9 +110,20 @@ def suspected_duet(past: Sequence[PastNight], judgement: Judgement, is_spent: bo
     if (settled := _last_asked(past, SoftwareVerdict.SAME)) and (older := scheduled_against(past)) is not None:
         return DuetPlan(older, False, settled.run, change=change)
     against = (before or bundles[:1])[-1]
-    if _last_asked(past, SoftwareVerdict.UNDECIDED):  # what creeps shows against older software
+    earlier = _left_open(past, bundles)
+    if earlier and past[-1].against is not None:
+        against = past[-1].against
+    elif _last_asked(past, SoftwareVerdict.UNDECIDED):  # what creeps shows against older software
         against = min(against, _aged(past, bundles, max(ROTATION)))
-    return DuetPlan(against, True, certain=certain, change=change, brief=is_spent)
+    return DuetPlan(against, True, certain=certain, change=change, brief=is_spent, earlier=earlier)
+
+
+def _left_open(past: Sequence[PastNight], bundles: Collection[int]) -> Pairs:
+    """The pairs that the last nights measured against one and the same bundle, which is there, without an answer."""
+    if not past[-1].left_open or past[-1].against not in bundles:
+        return ()
+    same = (night for night in past[-POOLED_NIGHTS:] if night.left_open and night.against == past[-1].against)
+    return [pair for night in same for pair in night.times]
 
 
 def _last_asked(past: Sequence[PastNight], verdict: SoftwareVerdict) -> PastNight | None:
@@ -180,10 +201,10 @@ def looks_tonight(pasts: Mapping[Case, Sequence[PastNight]], hints: Collection[C
     return chosen
 
 
-def is_hint(judgement: Judgement) -> bool:
-    """Whether the nights before show something that does not suffice to suspect a change."""
+def is_hint(judgement: Judgement, least: float = HINT_SCORE) -> bool:
+    """Whether the nights before show something, with this score, that does not suffice to tell of a change."""
     smallest = math.log(DUET_RULES.smallest_ratio)
-    return any(look.score >= HINT_SCORE and abs(look.change) >= smallest for look in judgement.looks)
+    return any(look.score >= least and abs(look.change) >= smallest for look in judgement.looks)
 
 
 def is_spent(pasts: Mapping[Case, Sequence[PastNight]], busy_s: float) -> bool:

@@ -66,5 +66,5 @@ def duet_text(duet: DuetFigures) -> str:
     if duet.ratio is None or duet.ratio_ci is None:
         return f"no pair against the software of run {duet.against} counts"
     ratio, low, high = (100 * math.expm1(math.log(value)) for value in (duet.ratio, *duet.ratio_ci))
-    count = len(duet.good_pairs)
-    return f"{ratio:+.1f} % ({low:+.1f} to {high:+.1f} %) against that of run {duet.against} in {count} pairs"
+    count = f"{len(duet.good_pairs)} pairs" + (f" and {duet.earlier_pairs} before" if duet.earlier_pairs else "")
+    return f"{ratio:+.1f} % ({low:+.1f} to {high:+.1f} %) against that of run {duet.against} in {count}"

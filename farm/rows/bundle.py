@@ -16,7 +16,8 @@ class BundleManifest(Record):
     `name` is that of the nightly run, `files` role -> SHA-256 (`farmrt`, `plan`, `weights`, `tuned`, `kernels`, and
     `selection`, by which the plan was made).
     `settings` is how they are loaded and executed, `facts` what the unit said of its system and drivers.
-    `against` to `duet_s` are the night's duet, `busy_s` what its `blocks` took, `temperature_c` the highest meanwhile.
+    `against` to `pair_times` are the night's duet (the times of its pairs only where it left a suspicion undecided: the
+    next night judges them with its own), `busy_s` what its `blocks` took, `temperature_c` the highest meanwhile.
     """
 
     name: str
@@ -37,6 +38,7 @@ class BundleManifest(Record):
     suspected: bool = False
     pairs: int = 0
     duet_s: float = 0.0
+    pair_times: tuple[tuple[float, float], ...] = ()
     busy_s: float = 0.0
     blocks: int = 0
     temperature_c: Figure = None

@@ -44,6 +44,7 @@ class DuetFigures(Record):
     software, with its 95 % interval. `identical`: both are the same to the byte, so that nothing was measured.
     `settled_by` is the run whose duet said of the same suspicion that it is not the software: a glance was enough.
     `environment` names what else of the unit is different. `fallback` says why no duet could be made.
+    `earlier_pairs`: so many of the nights before, which left the same suspicion undecided, were judged with these.
     `seconds` is what it took, `share` that over the time of the case's blocks.
     """
 
@@ -55,12 +56,18 @@ class DuetFigures(Record):
     ratio: Figure = None
     ratio_ci: tuple[float, float] | None = None
     pairs: tuple[DuetPair, ...] = ()
+    earlier_pairs: int = Field(default=0, ge=0)
     identical: bool = False
     settled_by: int | None = None
     environment: tuple[str, ...] = ()
     fallback: str = ""
     seconds: float = Field(default=0.0, ge=0.0)
     share: Figure = None
+
+    @property
+    def left_open(self) -> bool:
+        """Whether it asked a suspicion without an answer."""
+        return self.suspected and self.verdict == SoftwareVerdict.UNDECIDED
 
     @property
     def good_pairs(self) -> list[tuple[float, float]]:

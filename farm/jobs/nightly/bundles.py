@@ -88,6 +88,7 @@ def past_night(manifest: BundleManifest) -> PastNight:
         duet_s=manifest.duet_s,
         busy_s=manifest.busy_s,
         blocks=max(manifest.blocks, 1),
+        times=manifest.pair_times,
     )
 
 
@@ -181,6 +182,7 @@ def _settled(manifest: BundleManifest, row: NightlyRow, latency: Judgement | Non
             "suspected": duet.suspected,
             "pairs": len(duet.pairs),
             "duet_s": duet.seconds,
+            "pair_times": tuple(duet.good_pairs) if duet.left_open else (),
             "busy_s": row.busy_s,
             "blocks": len(row.blocks),
             "temperature_c": highest_temperature_c(row.blocks),

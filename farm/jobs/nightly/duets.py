@@ -104,7 +104,8 @@ class Duet:
 
     def _judged(self, pairs: Sequence[DuetPair]) -> DuetJudgement:
         good = [times for pair in pairs if (times := pair.times_ms)]
-        return judge_duet(good, self._plan.is_thorough, self._plan.rules, self._plan.change)
+        plan = self._plan
+        return judge_duet(good, plan.is_thorough, plan.rules, plan.change, plan.earlier)
 
     def _is_spoiled(self, pairs: Sequence[DuetPair]) -> bool:
         """Whether heat spoils so many pairs that the duet will not come to an end."""
@@ -147,6 +148,7 @@ class Duet:
             ratio=judgement.ratio,
             ratio_ci=(judgement.low or 0.0, judgement.high or 0.0) if is_known else None,
             pairs=tuple(pairs),
+            earlier_pairs=len(self._plan.earlier) if pairs else 0,
             identical=identical,
             environment=changed_facts(self._before, self._about.tonight),
             seconds=round(seconds, 3),
