@@ -25,6 +25,7 @@ from farm.serve.page_assets import asset_answer
 from farm.serve.rendering import job_row, render, unit_row
 from farm.serve.service import FarmService, http_status, service_of
 from farm.serve.watcher import Snapshot
+from farm.store.process import own_host
 from runtime.errors import FarmError
 
 MAX_CHARTS = 24
@@ -174,7 +175,8 @@ def runs(service: FarmService, _request: Request) -> tuple[str, Mapping[str, Any
     running, recent = results.running(), results.runs()
     hosts = {run.host for run in (*recent, *(each.run for each in running))}
     why = results.why_no_store()
-    return "runs.html", {"running": running, "runs": recent, "why": why, "has_hosts": len(hosts) > 1}
+    own = [each.run.id for each in running if each.run.host == own_host()]  # others are cancelled where they run
+    return "runs.html", {"running": running, "runs": recent, "own": own, "why": why, "has_hosts": len(hosts) > 1}
 
 
 def reports(service: FarmService, _request: Request) -> tuple[str, Mapping[str, Any]]:

@@ -25,7 +25,7 @@ def own_process() -> str:
 def process_identity(pid: int) -> str | None:
     """The identity of a process of this host; None where there is none, or only a zombie."""
     start = _start(pid)
-    return f"{_host()} {boot_id()} {pid} {start}" if start else None
+    return f"{own_host()} {boot_id()} {pid} {start}" if start else None
 
 
 def _start(pid: int) -> str:
@@ -57,7 +57,7 @@ def is_own_host(process: str) -> bool:
     """Whether an identity is of a process of this host."""
     host, _, rest = process.partition(" ")
     words = rest.split()
-    return host == _host() and len(words) == 3 and words[1].isdecimal()
+    return host == own_host() and len(words) == 3 and words[1].isdecimal()
 
 
 def host_of(process: str) -> str:
@@ -70,5 +70,6 @@ def is_process(process: str) -> bool:
     return process_identity(int(process.split()[2])) == process
 
 
-def _host() -> str:
+def own_host() -> str:
+    """The name of this host in the identities of its processes."""
     return "".join(platform.node().split()) or "localhost"

@@ -302,11 +302,14 @@ def test_a_run_is_cancelled_only_where_its_process_is(
     sent: list[tuple[int, int]] = []
     monkeypatch.setattr("farm.store.recent.os.kill", lambda *both: sent.append(both))
     sign_in(client, token)
+    assert "Cancel run 3" in client.get("/runs").text
     assert client.post("/runs/3/cancel", data={"csrf": csrf(client)}).status_code == 303
     assert len(sent) == 1 and "run 3: is told to end" in client.get("/runs").text
     assert client.post("/api/runs/1/cancel", json={}, headers=bearer(token)).status_code == 400, "has ended"
     assert client.post("/api/runs/99/cancel", json={}, headers=bearer(token)).status_code == 400
     assert len(sent) == 1
+    monkeypatch.setattr("farm.store.process.platform.node", lambda: "elsewhere")
+    assert "Cancel run" not in client.get("/runs").text
 
 
 def test_unknown_hosts_and_large_requests_are_refused(client: httpx.Client, token: str) -> None:
