@@ -24,7 +24,8 @@ SETTINGS = {
     "distributed.admin.low-level-log-length": KEPT_EVENTS,  # of each job's progress
     "distributed.admin.system-monitor.interval": "10s",  # each unit is a worker, which would look twice a second,
     "distributed.admin.system-monitor.log-length": KEPT_EVENTS,
-    "distributed.admin.tick.interval": "1s",  # and wake fifty times
+    "distributed.admin.tick.cycle": "10s",  # and wake fifty times
+    "distributed.admin.tick.interval": "10s",
     "distributed.comm.timeouts.connect": f"{CONNECT_S:g}s",
     "distributed.comm.timeouts.tcp": SILENCE,
     "distributed.scheduler.http.routes": [],  # no page: what is shown is shown by farm

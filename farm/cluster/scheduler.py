@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from distributed import Scheduler, Security
 
@@ -13,6 +14,16 @@ from farm.cluster import connection
 from farm.cluster.address import ClusterAddress
 from farm.cluster.turns import TurnsPlugin
 from runtime.errors import JobError
+
+HEARTBEAT_S = 10.0  # each unit is a worker; one that dies is noticed by its connection, which a heartbeat only proves
+
+
+class UnitScheduler(Scheduler):
+    """Dask's, for workers that mostly wait: Dask itself would have hundreds of heartbeats a second."""
+
+    def heartbeat_worker(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+        """What a worker is answered."""
+        return {**super().heartbeat_worker(*arguments, **named), "heartbeat-interval": HEARTBEAT_S}
 
 
 def run_scheduler(address: ClusterAddress, folder: Path | None, say: Callable[[str], None]) -> None:
@@ -25,7 +36,7 @@ def run_scheduler(address: ClusterAddress, folder: Path | None, say: Callable[[s
 async def _serve(address: ClusterAddress, security: Security | None, say: Callable[[str], None]) -> None:
     ended = end_on_signals()
     host, protocol = address.host.strip("[]"), f"{address.protocol}://"
-    scheduler = Scheduler(
+    scheduler = UnitScheduler(
         host=host,
         port=address.port,
         protocol=protocol,
