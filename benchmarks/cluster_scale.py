@@ -53,7 +53,7 @@ def wait(arguments, folder, is_cancelled, tell):
     deadline_s = time.monotonic() + float(arguments[1])
     while (left_s := deadline_s - time.monotonic()) > 0 and not is_cancelled():
         time.sleep(min(left_s, 1.0))
-    return {"rows": []}
+    return {"rows": [], "error": None}
 
 host_tasks.run_command = wait
 lookup.present = lambda: [UnitEntry(unit) for unit in units]

@@ -117,7 +117,9 @@ def test_jobs_are_listed_shown_and_cancelled(farm: CallFarm) -> None:
     try:
         (job,) = wait_until(lambda: running_jobs(farm), "the job runs")
         assert (job["command"], job["priority"]) == ("run", "nightly")
-        assert job["tasks"] == [{"unit": "alpha", "work": "tiny", "state": "running"}]
+        (task,) = job["tasks"]
+        assert (task["unit"], task["work"], task["state"]) == ("alpha", "tiny", "running")
+        wait_until(lambda: running_jobs(farm)[0]["tasks"][0]["progress"], "it says how far it is")
         assert "alpha" in farm("jobs", "show", job["id"])[1]
         assert farm("jobs", "wait", job["id"], "--timeout", "0.5")[0] == 1
         status, out, _ = farm("jobs", "cancel", job["id"])
