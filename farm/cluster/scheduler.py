@@ -15,7 +15,9 @@ from farm.cluster.address import ClusterAddress
 from farm.cluster.turns import TurnsPlugin
 from runtime.errors import JobError
 
-HEARTBEAT_S = 10.0  # each unit is a worker; one that dies is noticed by its connection, which a heartbeat only proves
+HEARTBEATS = (
+    12  # within the time after which a silent worker counts as dead; one that dies is noticed by its connection
+)
 
 
 class UnitScheduler(Scheduler):
@@ -23,7 +25,8 @@ class UnitScheduler(Scheduler):
 
     def heartbeat_worker(self, *arguments: Any, **named: Any) -> dict[str, Any]:
         """What a worker is answered."""
-        return {**super().heartbeat_worker(*arguments, **named), "heartbeat-interval": HEARTBEAT_S}
+        answer = super().heartbeat_worker(*arguments, **named)
+        return answer | {"heartbeat-interval": self.worker_ttl / HEARTBEATS} if self.worker_ttl else answer
 
 
 def run_scheduler(address: ClusterAddress, folder: Path | None, say: Callable[[str], None]) -> None:
