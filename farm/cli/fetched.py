@@ -17,7 +17,7 @@ from farm.rows.tune import TuneRow
 from farm.store.lines import RunData
 from farm.store.recorder import Recorder
 from farm.tables.trace import trace_json
-from runtime.errors import ConfigError, FarmError, FormatError, JobError, ModelError, NoUnitError
+from runtime.errors import ConfigError, FarmError, JobError, NoUnitError
 
 if TYPE_CHECKING:
     from farm.cluster.kept_jobs import KeptResult
@@ -28,13 +28,6 @@ FACES: dict[str, tuple[type[Row], Callable[[Any], None]]] = {
     "opbench": (OpbenchRow, opbench.show),
     "tune": (TuneRow, tune.show),
 }
-ERRORS: dict[str, type[FarmError]] = {
-    "config": ConfigError,
-    "format": FormatError,
-    "model": ModelError,
-    "no_unit": NoUnitError,
-    "unsupported": ModelError,
-}
 
 
 def finish(result: KeptResult, store: str | None, trace: Path | None, as_json: bool) -> CommandResult:
@@ -42,13 +35,16 @@ def finish(result: KeptResult, store: str | None, trace: Path | None, as_json: b
 
     Raises the error that it ended with.
     """
+    from farm.cluster.remote_units import USERS_MISTAKES
+
     row_type, show = FACES[result.command]
     if trace and row_type is not BenchmarkRow:
         raise ConfigError("--trace: only farm benchmark has one")
     with Recorder(store, RunData.model_validate(result.run), store_options.tell) as keeper:
         rows = list(keeper.recorded(map(row_type.model_validate, result.document["rows"])))
     if problem := result.document["error"]:
-        raise ERRORS.get(problem["kind"], JobError)(problem["message"])
+        kinds: dict[str, type[FarmError]] = {**USERS_MISTAKES, "no_unit": NoUnitError}
+        raise kinds.get(problem["kind"], JobError)(problem["message"])
     if trace:
         atomic_file.write(trace, trace_json([row for row in rows if isinstance(row, BenchmarkRow)]).encode())
     return options.finish(rows, as_json, show, keeper, result.document["exit_status"])

@@ -17,7 +17,7 @@ from distributed.client import ClosedClientError, FutureCancelledError
 
 from farm.cluster import connection, detached_tasks, file_parts, host_tasks, queue
 from farm.cluster.address import ClusterAddress
-from farm.cluster.file_parts import PART_BYTES
+from farm.cluster.host_files import PART_BYTES
 from farm.cluster.queue import JobName
 from farm.config.inventory import Unit
 from farm.units.survey import UnitReport

@@ -8,9 +8,7 @@ from typing import Any
 
 from farm import atomic_file
 from farm.cluster import host_tasks
-from farm.cluster.host_files import relative_path
-
-PART_BYTES = 4 * 2**20
+from farm.cluster.host_files import PART_BYTES, relative_path
 
 Ask = Callable[..., Any]
 """What a host answers: its name, a function that it calls, and the function's arguments."""

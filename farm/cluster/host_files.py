@@ -35,6 +35,7 @@ LEFT = (  # what a job may leave for who asked for it: artifacts, journals, bund
     *("build/night.bundles/blobs/*", "build/night.bundles/manifests/*/*.json"),
 )
 PROBE_BYTES = 8 * 2**20
+PART_BYTES = 4 * 2**20  # of a file that is sent, either way
 DETACHED = "detached"
 PARTS = ("jobs", "objects", "parts", DETACHED)
 DAY_S = 86_400.0

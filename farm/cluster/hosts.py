@@ -88,8 +88,7 @@ class Hosts:
         """The jobs that go on without their clients, and those that did; and a line for each host that is silent."""
         kept: list[tuple[JobName, KeptJob]] = []
         silent: dict[str, str] = {}
-        asked = {host: connection.ask_host(self._client, NAME, host, detached_tasks.kept) for host in self.names()}
-        for host, future in asked.items():
+        for host, future in self._ask_all(detached_tasks.kept).items():
             try:
                 kept += detached_tasks.KEPT.validate_json(_result(host, future, LOOK_S))
             except JobError as error:
@@ -107,14 +106,18 @@ class Hosts:
 
     def results(self, deadline_s: float = LOOK_S) -> dict[str, HostResults]:
         """What each host has written, all asked at once."""
-        asked = {host: self._ask(host, result_tasks.results) for host in self.names()}
+        asked = self._ask_all(result_tasks.results)
         end_s = time.monotonic() + deadline_s
         return {host: _results_of(future, end_s, deadline_s) for host, future in asked.items()}
 
     def read_part(self, host: str, kind: ResultKind, path: str, offset: int) -> Part | None:
         """A part of a file that a host has written; None where it has no such file. JobError: it does not answer."""
-        part: Part | None = _result(host, self._ask(host, result_tasks.read_part, kind, path, offset), ANSWER_S)
+        part: Part | None = self.ask(host, result_tasks.read_part, kind, path, offset)
         return part
+
+    def _ask_all(self, function: Callable[[], Any]) -> dict[str, Future[Any]]:
+        """A question to all hosts at once."""
+        return {host: connection.ask_host(self._client, NAME, host, function) for host in self.names()}
 
     def _ask(self, host: str, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         return connection.ask_host(self._client, NAME, host, function, host, *arguments)

@@ -12,13 +12,13 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from farm import artifacts
+from farm.cluster.host_files import PART_BYTES
 from farm.host_system import process_space
 from farm.report.written_reports import WrittenReport, served_file, written_reports
 from runtime.artifacts import Fingerprint
 from runtime.errors import FarmError
 
 REPORTS = Path("reports")  # of whoever measures or reports in the folder of `farm worker`
-PART_BYTES = 4 << 20
 
 ResultKind = Literal["artifacts", "reports"]
 Part = tuple[str, bytes]
@@ -83,13 +83,13 @@ def artifact_file(path: str) -> Path | None:
     return next((file for file in artifacts.find() if file.as_posix() == path), None)
 
 
-def results(_host: str) -> bytes:
+def results() -> bytes:
     """All that the host has written."""
     found = HostResults(working_folder(), tuple(kept_artifacts()), tuple(written_reports(REPORTS)))
     return RESULTS.dump_json(found)
 
 
-def read_part(_host: str, kind: ResultKind, path: str, offset: int) -> Part | None:
+def read_part(kind: ResultKind, path: str, offset: int) -> Part | None:
     """A part of a file, with a word that changes when the file does; None where there is no such file.
 
     `path` is an artifact's, or `<report>/<file of it>`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,8 +26,7 @@ from farm.units.target_files import read_target_file
 from runtime.lowering.assembly import assemble_plan
 from runtime.lowering.lower import emit_launches
 from runtime.native.abi import HOST as HOST_ABI
-from runtime.selection.candidates import find_candidates
-from runtime.selection.precisions import select_in_each
+from runtime.selection.precisions import candidates_in_each, select_in_each
 from runtime.target import Target
 
 LOG = logging.getLogger("farm.jobs")
@@ -101,12 +99,9 @@ def _result(prepared: Prepared, target: Target, way: KeptWay, memory: str | None
 
 def _cheapest(prepared: Prepared, known: KnownCosts) -> CheapestPlan:
     """The plan that the costs choose, in the precision of those that the deployment file allows."""
-    targets = {
-        precision: dataclasses.replace(known.target, precision=precision)
-        for precision in prepared.precisions(known.target.fp16)
-    }
-    candidates = {each: find_candidates(prepared.graph, target, prepared.options()) for each, target in targets.items()}
-    found = select_in_each(candidates, lambda each: known.on(targets[each]).costs(), memory_goal(prepared.settings))
+    allowed = prepared.precisions(known.target.fp16)
+    candidates = candidates_in_each(prepared.graph, known.target, allowed, prepared.options())
+    found = select_in_each(candidates, lambda each: known.in_precision(each).costs(), memory_goal(prepared.settings))
     plan = cheapest_plan(prepared.graph, next(iter(found.values())))
     if len(found) < 2:
         return plan

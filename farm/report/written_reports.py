@@ -23,19 +23,23 @@ class WrittenReport:
 
 def written_reports(folder: Path) -> list[WrittenReport]:
     """All reports with pages below a folder, the newest first."""
-    folders = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    reports = [_report(path) for path in folders if (path / JSON).is_file() and (path / INDEX).is_file()]
-    return sorted(reports, key=lambda report: -report.written)
+    return sorted(map(_report, _folders(folder)), key=lambda report: -report.written)
 
 
 def served_file(folder: Path, name: str, path: str) -> Path | None:
     """A file of a report, its first page where none is named; None for whatever else lies there, or outside of it."""
-    if name not in {report.name for report in written_reports(folder)}:
+    if name not in {path.name for path in _folders(folder)}:
         return None
     report = (folder / name).resolve()
     file = (report / (path or INDEX)).resolve()
     is_served = file.is_relative_to(report) and file.suffix in SERVED_SUFFIXES and file.is_file()
     return file if is_served else None
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Those of all reports with pages."""
+    found = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [path for path in found if (path / JSON).is_file() and (path / INDEX).is_file()]
 
 
 def _report(path: Path) -> WrittenReport:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from farm import artifacts
-from farm.cluster.result_tasks import PART_BYTES, HostResults, KeptArtifact, ResultKind, kept_artifact
+from farm.cluster.host_files import PART_BYTES
+from farm.cluster.result_tasks import HostResults, KeptArtifact, ResultKind, kept_artifact
 from farm.jobs.sharing.share import NAME_FILE, SHELF
 from farm.store.shared_place import SharedPlace
 from farm.workspace import BUILD_FOLDER

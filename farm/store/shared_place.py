@@ -127,7 +127,7 @@ class SharedPlace:
         for name, path in files.items():
             kept[name] = digest = file_digest.sha256(path)
             if digest not in sent and contents.relied_on.get(digest) != path.stat().st_size:
-                kept[name] = self._send(path)
+                kept[name] = self._send(path, digest)
                 sent[kept[name]] = path.stat().st_size
         after = _list_after(before, kept, time.time())
         if after != before:
@@ -165,14 +165,14 @@ class SharedPlace:
                 if time.time() - self._files.modified(path).timestamp() > KEPT_S:
                     self._files.rm_file(path)
 
-    def _send(self, source: Path) -> str:
+    def _send(self, source: Path, digest: str) -> str:
         """Sends a file under its hash, which is returned; one that grows meanwhile (a journal) is sent again."""
         for _ in range(TRIES):
-            digest = file_digest.sha256(source)
             with self._appearing(self._path(OBJECTS, digest)) as part:
                 with self._reached():
                     self._files.put_file(str(source), part)
-                if file_digest.sha256(source) == digest:
+                sent, digest = digest, file_digest.sha256(source)
+                if digest == sent:
                     return digest
                 with self._reached():
                     self._files.rm_file(part)

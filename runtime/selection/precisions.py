@@ -7,19 +7,30 @@ precision in which no choice keeps the memory limit is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from runtime.errors import ModelError
-from runtime.selection.candidates import Candidates
+from runtime.graph import Graph
+from runtime.lowering.options import Options
+from runtime.selection.candidates import Candidates, find_candidates
 from runtime.selection.costs import LaunchCosts
 from runtime.selection.memory import CHEAPEST, MemoryGoal
 from runtime.selection.needed import Needed, bounded_choice
 from runtime.selection.selection import GraphSelection, select_among
+from runtime.target import Target
 from runtime.types import Precision
 
 CostsIn = Callable[[Precision], LaunchCosts]  # what launches cost in a precision
 Found = TypeVar("Found")
+
+
+def candidates_in_each(
+    graph: Graph, target: Target, precisions: Iterable[Precision], options: Options
+) -> dict[Precision, Candidates]:
+    """The candidates of a graph on a target, which has each of these precisions in turn."""
+    return {each: find_candidates(graph, dataclasses.replace(target, precision=each), options) for each in precisions}
 
 
 def select_in_each(

@@ -18,6 +18,7 @@ from runtime.lowering.launch import Launch
 from runtime.peaks import peaks_of
 from runtime.selection.costs import AnalyticCosts, CostOrigin, LaunchCosts, MeasuredCosts
 from runtime.target import Target, wider_family
+from runtime.types import Precision
 from tuner.journal_times import DeviceTimes, read_times, scale_between
 
 UNKNOWN = ("", "unknown")  # families of which nothing follows
@@ -52,9 +53,9 @@ class KnownCosts:
         """What launches cost by all that others measured and the model says, multiplied by a factor."""
         return _Scaled(MeasuredCosts(self.family, AnalyticCosts(peaks_of(self.target)), CostOrigin.FAMILY), scale)
 
-    def on(self, target: Target) -> KnownCosts:
-        """The same for another target on the same device, in another precision for example."""
-        return dataclasses.replace(self, target=target)
+    def in_precision(self, precision: Precision) -> KnownCosts:
+        """The same on the same device in another precision."""
+        return dataclasses.replace(self, target=dataclasses.replace(self.target, precision=precision))
 
     def with_measured(self, new: Mapping[str, float]) -> KnownCosts:
         """The same with further times of the device itself."""

@@ -34,10 +34,10 @@ from runtime.lowering.choice import GraphChoice
 from runtime.lowering.launch import Launch
 from runtime.lowering.lower import emit_launches
 from runtime.plan.plan import Plan
-from runtime.selection.candidates import Candidates, find_candidates
+from runtime.selection.candidates import Candidates
 from runtime.selection.costs import cost_key, total_ms
 from runtime.selection.memory import MemoryGoal
-from runtime.selection.precisions import CostsIn, needed_in_cheapest, select_in_each
+from runtime.selection.precisions import CostsIn, candidates_in_each, needed_in_cheapest, select_in_each
 from runtime.selection.selection import GraphSelection
 from runtime.selection.trials import nodes_with
 from runtime.target import Target
@@ -183,18 +183,15 @@ class Selecting:
 
     def _costs_in(self, known: KnownCosts) -> CostsIn:
         """What to choose by: what nobody has timed counts as dear."""
-        return lambda precision: known.on(self._in(precision)).costs(DOUBT)
+        return lambda precision: known.in_precision(precision).costs(DOUBT)
 
     def _bound_in(self, known: KnownCosts) -> CostsIn:
         """What nobody has timed takes no less."""
-        return lambda precision: known.on(self._in(precision)).unmeasured(1.0 / DOUBT)
+        return lambda precision: known.in_precision(precision).unmeasured(1.0 / DOUBT)
 
     def _candidates(self, dropped: Mapping[Precision, str]) -> dict[Precision, Candidates]:
-        return {
-            precision: find_candidates(self.prepared.graph, self._in(precision), self.prepared.options())
-            for precision in self._precisions
-            if precision not in dropped
-        }
+        allowed = (each for each in self._precisions if each not in dropped)
+        return candidates_in_each(self.prepared.graph, self.target, allowed, self.prepared.options())
 
     def _wrong_in_force(self) -> dict[Precision, str]:
         """The precision of the plan in force, with the reason, where its outputs are wrong and others are allowed."""

@@ -34,23 +34,6 @@ pytestmark = pytest.mark.slow
 LONG = "100000"  # rounds that nobody waits for
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
-    """Two hosts with certificates; each offers itself."""
-    with TestCluster(tmp_path_factory.mktemp("cluster"), certificates=True) as found:
-        found.start_hosts("alpha", "beta")
-        yield found
-
-
-@pytest.fixture
-def folder(own_folder: Path, cluster: TestCluster, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a model, whose commands mean the cluster."""
-    write_deployment(own_folder, runtime="cpu", shape="1000,3,8,8")  # LONG rounds of it last minutes
-    monkeypatch.setenv("FARM_CLUSTER", cluster.url)
-    monkeypatch.setenv("FARM_CERTIFICATES", str(cluster.folder / "ca"))
-    return own_folder
-
-
 @pytest.mark.usefixtures("folder")
 def test_devices_are_those_of_all_hosts(farm: CallFarm) -> None:
     status, out, _ = farm("devices", "--json")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +19,6 @@ from tests.farm.model.tiny_model import write_deployment
 pytestmark = pytest.mark.slow
 
 LONG, QUICK = "100000", "400"  # rounds: what nobody waits for, and some seconds
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
-    """Two hosts with certificates; each offers itself."""
-    with TestCluster(tmp_path_factory.mktemp("cluster"), certificates=True) as found:
-        found.start_hosts("alpha", "beta")
-        yield found
-
-
-@pytest.fixture
-def folder(own_folder: Path, cluster: TestCluster, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a model, whose commands mean the cluster."""
-    write_deployment(own_folder, runtime="cpu", shape="1000,3,8,8")
-    monkeypatch.setenv("FARM_CLUSTER", cluster.url)
-    monkeypatch.setenv("FARM_CERTIFICATES", str(cluster.folder / "ca"))
-    return own_folder
 
 
 def detached(farm: CallFarm, *arguments: str) -> dict[str, Any]:

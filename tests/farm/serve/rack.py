@@ -163,13 +163,13 @@ class FolderOfHost:
         if self.error:
             return {self.host: HostResults(error=self.error)}
         with contextlib.chdir(self.folder):
-            return {self.host: result_tasks.RESULTS.validate_json(result_tasks.results(self.host))}
+            return {self.host: result_tasks.RESULTS.validate_json(result_tasks.results())}
 
     def content(self, host: str, kind: ResultKind, path: str) -> Iterator[bytes] | None:
         if self.error:
             raise JobError(f"{host}: {self.error}")
         with contextlib.chdir(self.folder):
-            part = result_tasks.read_part(host, kind, path, 0)
+            part = result_tasks.read_part(kind, path, 0)
         return iter((part[1],)) if part else None
 
 

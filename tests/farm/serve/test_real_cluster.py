@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from farm.cluster.address import parse_cluster_address
-from farm.cluster.result_tasks import PART_BYTES
+from farm.cluster.host_files import PART_BYTES
 from farm.report import write_reports
 from farm.serve.cluster_source import ClusterSource
 from farm.serve.queue_watcher import QueueWatcher
