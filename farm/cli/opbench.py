@@ -58,7 +58,7 @@ def opbench(
         units = place.units_for(None, choice)
         if only_list:
             return _list(list_benchmarks(units, wanted, fleet), as_json)
-        with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True) as progress:
+        with store_options.keeping(store) as keeper, view.shown(only_slow=True) as progress:
             job = functools.partial(opbench_job, units, wanted, fleet, progress)
             rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
     if not rows:

@@ -38,7 +38,7 @@ def operators(
     results: list[OperatorCheck] = []
     if checks:
         units = lookup.chosen_units(HOST if choice == ANY else choice)
-        with view.shown(only_on_terminal=True) as progress:
+        with view.shown(only_slow=True) as progress:
             results = list(check_job(found, units, fleet, progress))
     status = int(any(result.status != Status.OK for result in results))
     if as_json:

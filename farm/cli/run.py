@@ -54,7 +54,7 @@ def run(
     with clusters.place_of(cluster) as place:
         units = place.units_for(source, choice)
         remote = clusters.RemoteJob(RunRow, sent_jobs.each_model(source, run_settings(wanted)), output_dir)
-        with store_options.keeping(store) as keeper, view.shown(only_on_terminal=True, interrupted=said) as progress:
+        with store_options.keeping(store) as keeper, view.shown(only_slow=True, interrupted=said) as progress:
             job = functools.partial(run_job, source, units, wanted, fleet, progress)
             rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
     return options.finish(rows, as_json, show, keeper)

@@ -1,4 +1,4 @@
-"""Progress on stderr: on a terminal a live line for each unit, elsewhere a plain line for each stage."""
+"""Progress on stderr: on a terminal a live line for each unit, elsewhere a plain line for each stage or slow stage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from farm.cli import interruption
-from farm.jobs.fleet.progress import SILENT, ProgressView
+from farm.jobs.fleet.progress import ProgressView, Silent
 from farm.jobs.fleet.progress_lines import PROGRESS_FORM, ProgressLines
 from farm.rows.device_state import DeviceState
 from farm.safe_text import word
@@ -82,6 +82,47 @@ class PlainView:
     def _say(self, unit: str, text: str) -> None:
         self._said_s[unit] = time.monotonic()
         click.echo(f"{unit}: {word(text, 4 * MAX_STAGE)}", file=self._stream)
+
+
+class SlowStagesView(Silent):
+    """A line for a stage that has lasted ten seconds, and none for any other: short jobs stay silent."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._ended = stream, threading.Event()
+        self._waiting: dict[str, _Line] = {}
+        self._lock = threading.Lock()
+
+    def stage(self, unit: str, text: str) -> None:
+        """See ProgressView."""
+        with self._lock:
+            self._waiting[unit] = _Line(text)
+
+    def ended(self, unit: str, text: str) -> None:
+        """See ProgressView."""
+        with self._lock:
+            self._waiting.pop(unit, None)
+
+    @contextmanager
+    def watched(self) -> Iterator[SlowStagesView]:
+        """Looks every second, as long as the block runs, in a thread of its own."""
+        thread = threading.Thread(target=self._watch, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._ended.set()
+            thread.join()
+
+    def say_slow(self, now_s: float) -> None:
+        """Says those that have lasted long enough, once each."""
+        with self._lock:
+            slow = {unit for unit, line in self._waiting.items() if now_s - line.since_s >= LINE_EVERY_S}
+            for unit in sorted(slow):
+                click.echo(f"{unit}: {word(self._waiting.pop(unit).stage, 4 * MAX_STAGE)}", file=self._stream)
+
+    def _watch(self) -> None:
+        while not self._ended.wait(1.0):
+            self.say_slow(time.monotonic())
 
 
 class LiveView:
@@ -149,24 +190,25 @@ def _search_text(line: _Line) -> str:
 
 
 @contextmanager
-def shown(only_on_terminal: bool = False, interrupted: str = interruption.INTERRUPTED) -> Iterator[ProgressView]:
-    """Shows progress on stderr as long as the block runs; short jobs need no lines where nobody waits.
+def shown(only_slow: bool = False, interrupted: str = interruption.INTERRUPTED) -> Iterator[ProgressView]:
+    """Shows progress on stderr as long as the block runs; `only_slow`: of short jobs, where stderr is no terminal.
 
     `interrupted` is said when the user interrupts the block.
     """
-    with interruption.announced(interrupted), _shown(only_on_terminal) as view:
+    with interruption.announced(interrupted), _shown(only_slow) as view:
         yield view
 
 
 @contextmanager
-def _shown(only_on_terminal: bool) -> Iterator[ProgressView]:
+def _shown(only_slow: bool) -> Iterator[ProgressView]:
     if sys.stderr.isatty():
         view = LiveView()
         with Live(view, console=Console(stderr=True), refresh_per_second=REFRESH_PER_S, transient=True):
             yield view
     elif os.environ.get(PROGRESS_FORM) == "json":
         yield ProgressLines(sys.stderr)
-    elif only_on_terminal:
-        yield SILENT
+    elif only_slow:
+        with SlowStagesView(sys.stderr).watched() as slow:
+            yield slow
     else:
         yield PlainView(sys.stderr)

@@ -362,7 +362,7 @@ def open_unit(
         _made_ready(unit, transport, held, progress, interruption) as conditions,
         UnitFileStore(transport, unit.limits.store_mb * BYTES_PER_MB, held.check) as store,
     ):
-        say("farmrt")
+        say(f"farmrt for {unit.abi}")
         profile = task_profile.find_profile(transport)
         conditions = conditions | ({"task_profile": profile.name} if profile.name else {})
         connection = UnitConnection(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import time
 
 from rich.console import Console
 
-from farm.cli.view import LiveView
+from farm.cli.view import LINE_EVERY_S, LiveView, SlowStagesView
 from farm.rows.device_state import DeviceState
 
 
@@ -20,3 +21,20 @@ def test_a_long_stage_breaks_no_figure() -> None:
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()
     assert unit in lines[0] and "41 °C" in lines[0] and "0 s" in lines[0]
+
+
+def test_where_nobody_looks_only_a_stage_that_lasts_is_said_and_once() -> None:
+    stream = io.StringIO()
+    view = SlowStagesView(stream)
+    begun_s = time.monotonic()
+    view.stage("phone", "farmrt")
+    view.stage("board", "connecting")
+    view.say_slow(begun_s + LINE_EVERY_S / 2)
+    assert not stream.getvalue()
+    view.ended("board", "done")
+    view.say_slow(begun_s + 2 * LINE_EVERY_S)
+    view.say_slow(begun_s + 3 * LINE_EVERY_S)
+    assert stream.getvalue() == "phone: farmrt\n"
+    view.stage("phone", "mobilenet_v1 (gpu)")
+    view.say_slow(begun_s + 4 * LINE_EVERY_S)
+    assert stream.getvalue().splitlines()[1:] == ["phone: mobilenet_v1 (gpu)"]
