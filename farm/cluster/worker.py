@@ -27,6 +27,7 @@ from farm.cluster.host_tasks import OfferedUnit, cluster_name
 from farm.cluster.journal_topic import keep_exchanging
 from farm.cluster.scheduler import end_on_signals
 from farm.config.inventory import Unit
+from farm.lease import labgrid_place
 from farm.transport import connect
 from farm.units import lookup, survey
 from farm.units.survey import UnitEntry, UnitReport, UnitState
@@ -38,6 +39,7 @@ RECONNECT_S = 3.0
 LOOK_EVERY_S = 5.0
 ASK_AGAIN_S = 30.0
 CLEAN_EVERY_S = 3600.0
+PLACES_EVERY_S = 60.0
 USABLE = (UnitState.READY, UnitState.BUSY)
 
 
@@ -113,6 +115,7 @@ class _Host:
         self._workers: dict[str, Worker] = {}
         self._elsewhere: set[str] = set()  # units that another host offers
         self._watch, self._detached = UnitWatch(), detached
+        self._units: list[Unit] = []
         self._clean_at_s = 0.0
 
     async def serve(self, look_every_s: float) -> None:
@@ -136,7 +139,7 @@ class _Host:
             await self._offer_units(host, ended, scratch, look_every_s)
 
     async def _offer_units(self, host: Worker, ended: asyncio.Event, scratch: str, look_every_s: float) -> None:
-        exchange = asyncio.create_task(self._exchange_journals())
+        beside = [asyncio.create_task(each) for each in (self._exchange_journals(), self._end_expired_reservations())]
         try:
             while not ended.is_set() and host.status == Status.running:
                 await self._look(scratch)
@@ -144,8 +147,9 @@ class _Host:
                 await self._clean()
                 await _wait(ended, look_every_s)
         finally:
-            exchange.cancel()
-            await asyncio.gather(exchange, return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             await asyncio.gather(*(worker.close() for worker in (host, *self._workers.values())))
             self._workers.clear()
 
@@ -161,6 +165,14 @@ class _Host:
         with contextlib.suppress(OSError, TimeoutError):
             async with self._client() as client:
                 await keep_exchanging(client, self._name)
+
+    async def _end_expired_reservations(self) -> None:
+        """Gives units' places in labgrid back when a person's time is over, whether anybody looks at them or not."""
+        loop = asyncio.get_running_loop()
+        while True:
+            for unit in self._units:
+                await loop.run_in_executor(None, labgrid_place.end_expired, unit)
+            await asyncio.sleep(PLACES_EVERY_S)
 
     def _client(self) -> Client:
         options: dict[str, Any] = {"asynchronous": True, "set_as_default": False, "timeout": connection.CONNECT_S}
@@ -217,6 +229,7 @@ class _Host:
         self._elsewhere &= offers.keys()
         for name in offers.keys() - self._workers.keys():
             await self._announce(offers[name], scratch)
+        self._units = units
 
     async def _clean(self) -> None:
         """Removes files of jobs that nobody uses any more, now and then."""

@@ -146,7 +146,7 @@ def acquire(
             if attempt.won:
                 lease = Lease(unit.name, Marker(transport), attempt.state, asked_s)
                 place_s = max(0.0, deadline_s - boot_clock_s())
-                with _keep_renewed(lease, connect, terms), labgrid_place.held(unit, _user_name(), place_s, say):
+                with _keep_renewed(lease, connect, terms), labgrid_place.held(unit, user_name(), place_s, say):
                     lease.cleared = attempt.cleared or leftovers.clear(transport)
                     yield lease
                 return
@@ -160,9 +160,16 @@ def acquire(
         time.sleep(min(terms.poll_s, max(0.0, deadline_s - boot_clock_s())))
 
 
-def holder(transport: Transport) -> Holder | None:
-    """Who holds the unit, since when and until when; None where nobody does."""
-    return holder_of(Marker(transport).read())
+def holder(transport: Transport, unit: Unit | None = None) -> Holder | None:
+    """Who holds the unit, since when and until when; None where nobody does.
+
+    Where the unit is given, its place in labgrid is given back if a reservation has expired.
+    """
+    marker = Marker(transport)
+    state = marker.read()
+    if unit and unit.labgrid and state.is_expired_reservation and labgrid_place.end_expired(unit):
+        marker.end(state.token)  # so that labgrid is not asked at every look
+    return holder_of(state)
 
 
 def release(unit: Unit, transport: Transport, force: bool = False, owner: str = "", locks: Path | None = None) -> str:
@@ -184,8 +191,9 @@ def release(unit: Unit, transport: Transport, force: bool = False, owner: str = 
         if claimed is None:
             raise UnitBusyError(f"{unit.name}: was taken by somebody else in this moment")
         cleared = leftovers.clear(transport)
+        place = labgrid_place.release(unit, user_name(), owner or owner_name(), force)
         marker.end(claimed.token)
-    return f"{unit.name}: {f'freed, was {holder_line}' if state.remaining_s else 'was free'}{cleared.line}"
+    return f"{unit.name}: {f'freed, was {holder_line}' if state.remaining_s else 'was free'}{place}{cleared.line}"
 
 
 def boot_clock_s() -> float:
@@ -263,10 +271,10 @@ def _holds(state: MarkerState, claim: Claim) -> bool:
 
 def owner_name() -> str:
     """Who works here, as others see it: `alice@lab`."""
-    return safe_text.word(f"{_user_name()}@{socket.gethostname()}")
+    return safe_text.word(f"{user_name()}@{socket.gethostname()}")
 
 
-def _user_name() -> str:
+def user_name() -> str:
     """The name of this process's user, or the number: a container's user may have no name."""
     try:
         return getpass.getuser()

@@ -162,6 +162,11 @@ class MarkerState:
         return max(0.0, self._last_s(self.claim) + self.claim.lease_s - self.uptime_s)
 
     @property
+    def is_expired_reservation(self) -> bool:
+        """Whether a person's time is over, who has not given the unit back."""
+        return bool(self.claim and self.claim.is_reservation and self.heartbeat != ENDED and not self.remaining_s)
+
+    @property
     def held_s(self) -> float:
         """Seconds since the claim was made; of a reservation from before a reboot by the unit's date."""
         if self.claim is None:

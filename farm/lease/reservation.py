@@ -8,12 +8,12 @@ from pathlib import Path
 
 from farm import safe_text
 from farm.config.inventory import Unit
-from farm.lease import host_lock, leftovers
+from farm.lease import host_lock, labgrid_place, leftovers
 from farm.lease.holder import holder_of
-from farm.lease.lease import how_to_end, is_stale, owner_name
+from farm.lease.lease import how_to_end, is_stale, owner_name, user_name
 from farm.lease.marker import MAX_RESERVATION_S, Claim, Marker, MarkerState
 from farm.transport.base import Transport
-from runtime.errors import ConfigError, UnitBusyError
+from runtime.errors import ConfigError, FarmError, UnitBusyError
 
 LOCK = "reserved"  # no lock file has this identity, so no process takes the holder for dead
 
@@ -40,7 +40,7 @@ def reserve(
 
     Raises:
         ConfigError: the time is not possible.
-        UnitBusyError: somebody else holds the unit.
+        UnitBusyError: somebody else holds the unit, or its place in labgrid: then the unit is nobody's afterwards.
         JobError: the unit cannot be reached.
     """
     if not 0 < duration_s <= MAX_RESERVATION_S:
@@ -58,8 +58,13 @@ def reserve(
         reserved = holder_of(after)
         if reserved is None or not is_own_reservation(after, owner):
             raise UnitBusyError(f"{unit.name}: was taken by somebody else in this moment")
+        try:
+            place = labgrid_place.reserve(unit, user_name(), owner, duration_s, force)
+        except FarmError:
+            marker.end(after.token)
+            raise
         cleared = leftovers.clear(transport)
-    return f"{unit.name}: {reserved.line}{cleared.line}"
+    return f"{unit.name}: {reserved.line}{place}{cleared.line}"
 
 
 def is_own_reservation(state: MarkerState, owner: str) -> bool:

@@ -271,7 +271,7 @@ def _watched(entry: UnitEntry, transport: Transport) -> UnitReport:
 def _with_holder(report: UnitReport, transport: Transport) -> UnitReport:
     """Adds who holds the unit's lease, and the state that follows."""
     try:
-        holder = lease.holder(transport)
+        holder = lease.holder(transport, report.unit)
     except JobError as error:
         return dataclasses.replace(report, state=UnitState.FAILING, reason=safe_text.word(error, MAX_REASON))
     if holder:

@@ -562,7 +562,7 @@ def test_a_clock_that_is_set_changes_nothing(rig: Rig, monkeypatch: pytest.Monke
 
 
 def test_release_frees_what_was_left_and_asks_before_it_ends_a_job(rig: Rig) -> None:
-    release = lambda force: lease.release(UNIT, rig.transport, force, rig.folder / "c")  # noqa: E731
+    release = lambda force: lease.release(UNIT, rig.transport, force, locks=rig.folder / "c")  # noqa: E731
     assert release(False) == "pixel: was free"
     with rig.acquire("a") as held:
         with pytest.raises(UnitBusyError, match=r"job of a.*--force"):
