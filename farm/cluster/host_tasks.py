@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from farm.cluster.host_files import HostFiles
 from farm.cluster.host_job import HostJob, check_room
 from farm.cluster.host_process import Event, run_command
+from farm.cluster.queue import BEGUN
 from farm.config.inventory import Unit
 from farm.transport import connect
 from farm.units import lookup, survey
@@ -80,6 +81,7 @@ def perform(request: str) -> str:
     """
     asked = json.loads(request)
     worker, key = get_worker(), get_worker().get_current_task()
+    worker.loop.add_callback(worker.batched_send, {"op": BEGUN, "key": key})
 
     def tell(event: Event) -> None:
         worker.log_event(asked["job"], {**event, "unit": asked["unit"]})

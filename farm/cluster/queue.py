@@ -27,6 +27,7 @@ DEFAULT_PRIORITY = "interactive"
 RUNNING = "running"
 PREFIX = "farm."
 CANCEL = "cancel"
+BEGUN = "farm-begun"  # what a unit's worker tells the scheduler of a task
 UUID_CHARACTERS = 36
 OWN_JOB = "FARM_JOB"  # the variable that tells a process whose job it is: a client's name
 

@@ -10,23 +10,38 @@ from typing import Any
 
 from distributed import Scheduler, Security
 
-from farm.cluster import connection
+from farm.cluster import connection, queue
 from farm.cluster.address import ClusterAddress
 from farm.cluster.turns import TurnsPlugin
 from runtime.errors import JobError
 
-HEARTBEATS = (
-    12  # within the time after which a silent worker counts as dead; one that dies is noticed by its connection
-)
+# Of a host, within the time after which a silent one counts as dead; one that dies is noticed by its connection.
+HEARTBEATS = 12
 
 
 class UnitScheduler(Scheduler):
     """Dask's, for workers that mostly wait: Dask itself would have hundreds of heartbeats a second."""
 
-    def heartbeat_worker(self, *arguments: Any, **named: Any) -> dict[str, Any]:
-        """What a worker is answered."""
-        answer = super().heartbeat_worker(*arguments, **named)
-        return answer | {"heartbeat-interval": self.worker_ttl / HEARTBEATS} if self.worker_ttl else answer
+    def __init__(self, **named: Any) -> None:
+        super().__init__(**named)
+        self.stream_handlers[queue.BEGUN] = self.note_begun
+
+    def heartbeat_worker(self, *, address: str, **named: Any) -> dict[str, Any]:
+        """What a worker is answered; a host's heartbeat counts for its units too, whose workers share its process."""
+        answer: dict[str, Any] = super().heartbeat_worker(address=address, **named)
+        worker = self.workers.get(address)
+        if worker is None or not self.worker_ttl:
+            return answer
+        host = next((word.removeprefix("host:") for word in worker.resources if word.startswith("host:")), None)
+        for unit in self.workers.values():
+            if f"at:{host}" in unit.resources:
+                unit.last_seen = worker.last_seen
+        return answer | {"heartbeat-interval": self.worker_ttl / HEARTBEATS if host else self.worker_ttl}
+
+    def note_begun(self, *, key: str, worker: str, **_: Any) -> None:
+        """A unit's worker says that it has begun a task: a heartbeat would tell it much later."""
+        if (task := self.tasks.get(key)) and (unit := self.workers.get(worker)):
+            unit.executing = {task: 0.0}
 
 
 def run_scheduler(address: ClusterAddress, folder: Path | None, say: Callable[[str], None]) -> None:

@@ -40,6 +40,8 @@ LOOK_EVERY_S = 5.0
 ASK_AGAIN_S = 30.0
 CLEAN_EVERY_S = 3600.0
 PLACES_EVERY_S = 60.0
+# Those of a Dask worker that stay; the others would wake each unit's to look at what all units of a host share.
+NEEDED_CALLBACKS = {"heartbeat", "keep-alive"}
 USABLE = (UnitState.READY, UnitState.BUSY)
 
 
@@ -205,6 +207,8 @@ class _Host:
             **connection.NO_PAGE,
             **local,
         )
+        for needless in worker.periodic_callbacks.keys() - NEEDED_CALLBACKS:
+            del worker.periodic_callbacks[needless]  # not started yet
         try:
             await asyncio.wait_for(worker, 2 * connection.CONNECT_S)
         except (OSError, TimeoutError, RuntimeError, ValueError) as error:
