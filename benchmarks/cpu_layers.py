@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import onnxruntime
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the folder of a script is searched for imports, the tree is not
 
@@ -32,6 +31,7 @@ from farm.jobs.benchmark import profile
 from farm.jobs.fleet.unit import OpenUnit, open_unit
 from farm.jobs.loading import NO_ARTIFACT, LoadOptions, load_model
 from farm.jobs.models.prepare import Prepared
+from runtime.onnx_runtime import onnxruntime
 from runtime.plan.plan import Step
 
 ROUNDS = 3  # of a turn, after one that warms up

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 
 from benchmarks.figures import ONNX_RUNTIME
 from farm.config.deployment import Runtime
@@ -22,6 +21,7 @@ from farm.jobs.models.prepare import Prepared, TestData
 from farm.jobs.validate import compare_outputs
 from farm.rows.status import Status
 from runtime.errors import ModelError
+from runtime.onnx_runtime import onnxruntime
 from runtime.plan.plan import Plan
 
 NS_PER_MS = 1e6

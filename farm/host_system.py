@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import getpass
 import hashlib
 import os
 import platform
@@ -54,6 +55,29 @@ def is_running(pid: int, start: str) -> bool:
     except PermissionError:
         pass  # another user's
     return process_start(pid) == start
+
+
+def user_name() -> str:
+    """The login name of the user that farm runs as; empty where there is none, as in `docker run --user 1234`."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+def home_folder() -> Path:
+    """The user's home folder; raises ConfigError where there is none."""
+    return expanded_path("~")
+
+
+def expanded_path(path: str) -> Path:
+    """A path that people wrote, with the home folder for a leading `~` or `~user`; raises ConfigError."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        user = path.partition("/")[0][1:]
+        reason = f"there is no user {user!r}" if user else f"user {os.getuid()} has no home folder here; set HOME"
+        raise ConfigError(f"{path}: {reason}") from None
 
 
 def why_no_linux(purpose: str) -> str:

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey as Key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from farm import atomic_file
+from farm import atomic_file, host_system
 from runtime.errors import ConfigError
 
 CA, CA_KEY, CERTIFICATE, KEY = "ca.pem", "ca-key.pem", "host.pem", "host-key.pem"
@@ -48,7 +48,7 @@ Now = Callable[[], datetime.datetime]
 
 def default_folder() -> Path:
     """Where a user's certificates lie unless another folder is named."""
-    return Path.home() / ".farm" / "cluster"
+    return host_system.home_folder() / ".farm" / "cluster"
 
 
 def utc_now() -> datetime.datetime:

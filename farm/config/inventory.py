@@ -25,7 +25,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
-from farm import safe_text, soc
+from farm import host_system, safe_text, soc
 from farm.config import yaml_source
 from farm.config.adb_address import LOCAL, AdbAddress, parse_adb_address
 from farm.config.fields import Abi, Abis, SafeName, SocKey, Text, as_list, not_empty, split_text
@@ -258,7 +258,7 @@ def _unit(source: YamlSource, name: str, device: _DeviceSection, adb: _AdbSectio
         address=device.address or "",
         port=device.port,
         username=device.username or "",
-        key_file=_key_file(source, device),
+        key_file=_key_file(source, name, device),
         jump=device.jump or "",
         folder=device.folder or "",
         adb_server=(device.adb_server or adb.server) if transport == "adb" else LOCAL,
@@ -299,9 +299,12 @@ def _serial(device: _DeviceSection, transport: str) -> str:
     return device.serial or ""
 
 
-def _key_file(source: YamlSource, device: _DeviceSection) -> Path | None:
+def _key_file(source: YamlSource, name: str, device: _DeviceSection) -> Path | None:
     """The key file's path, relative to the file that names it."""
-    return source.path.parent / Path(device.key_file).expanduser() if device.key_file else None
+    try:
+        return source.path.parent / host_system.expanded_path(device.key_file) if device.key_file else None
+    except ConfigError as error:
+        raise source.error(("devices", name, "key_file"), str(error)) from None
 
 
 def _refuse_duplicates(source: YamlSource, units: tuple[Unit, ...]) -> None:

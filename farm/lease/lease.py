@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import getpass
 import os
 import secrets
 import socket
@@ -23,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from farm import safe_text
+from farm import host_system, safe_text
 from farm.condition import governor
 from farm.config.inventory import Unit
 from farm.lease import host_lock, labgrid_place, leftovers
@@ -275,11 +274,8 @@ def owner_name() -> str:
 
 
 def user_name() -> str:
-    """The name of this process's user, or the number: a container's user may have no name."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"user {os.getuid()}"
+    """The name of this process's user, or the number."""
+    return host_system.user_name() or f"user {os.getuid()}"
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 
 from farm.model.custom_stages import has_custom_nodes, run_stages
 from runtime.convert import convert
@@ -17,6 +16,7 @@ from runtime.errors import ModelError
 from runtime.evaluate import evaluate
 from runtime.importers.custom_nodes import CustomNames
 from runtime.importers.farm_domain import DOMAIN
+from runtime.onnx_runtime import onnxruntime
 
 Array = npt.NDArray[Any]
 ERRORS_ONLY = 3

@@ -13,7 +13,7 @@ from pathlib import Path
 import filelock
 from pydantic import Field, ValidationError
 
-from farm import atomic_file
+from farm import atomic_file, host_system
 from farm.rows.record import Record
 from runtime.errors import ConfigError, FormatError
 
@@ -36,7 +36,7 @@ class _TokenFile(Record):
 
 def default_file() -> Path:
     """The user's own file, which no other user can read."""
-    config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    config = os.environ.get("XDG_CONFIG_HOME") or host_system.home_folder() / ".config"
     return Path(config, "farm", "serve-tokens.json")
 
 

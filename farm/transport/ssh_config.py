@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import getpass
+import os
 import re
 from pathlib import Path
 
 import paramiko
 
+from farm import host_system
 from farm.config.inventory import Unit
 from runtime.errors import ConfigError
 
@@ -65,7 +66,7 @@ class _Resolver:
 
     def __init__(self, unit: str) -> None:
         self._unit = unit
-        self._home = Path.home() / ".ssh"
+        self._home = host_system.home_folder() / ".ssh"
         self._file = self._home / "config"
         self._left = MAX_JUMPS
         try:
@@ -78,6 +79,7 @@ class _Resolver:
         self, alias: str, username: str = "", port: int | None = None, files: tuple[Path, ...] = (), jump: str = ""
     ) -> SshTarget:
         """Resolves a host by its alias; the arguments override the file."""
+        own_name = self._own_name()
         try:
             options = self._config.lookup(alias)
             port = port or int(options.get("port", DEFAULT_PORT))
@@ -90,8 +92,9 @@ class _Resolver:
         return SshTarget(
             host=options["hostname"].strip("[]"),
             port=port,
-            username=username or options.get("user") or getpass.getuser(),
-            key_files=(*files, *(Path(name).expanduser() for name in options.get("identityfile", ()))) or self._keys(),
+            username=username or options.get("user") or own_name,
+            key_files=(*files, *(host_system.expanded_path(name) for name in options.get("identityfile", ())))
+            or self._keys(),
             known_hosts=self._known_hosts(options.get("userknownhostsfile", "")),
             connect_s=connect_s,
             jump=None if hops == "none" else self.hops(hops),
@@ -108,11 +111,17 @@ class _Resolver:
             raise ConfigError(f"{self._unit}: jump host {last!r} is not of the form [user@]host[:port]")
         return self.resolve(form[2], form[1] or "", int(form[3]) if form[3] else None, jump=before)
 
+    def _own_name(self) -> str:
+        """The user's name, without which paramiko looks nothing up."""
+        if not (name := host_system.user_name()):
+            raise ConfigError(f"{self._unit}: ssh needs a name for user {os.getuid()}, who has none here; set USER")
+        return name
+
     def _keys(self) -> tuple[Path, ...]:
         return tuple(path for name in DEFAULT_KEYS if (path := self._home / name).is_file())
 
     def _known_hosts(self, listed: str) -> tuple[Path, ...]:
-        own = [Path(name.strip('"')).expanduser() for name in listed.split()] or [self._home / "known_hosts"]
+        own = [host_system.expanded_path(name.strip('"')) for name in listed.split()] or [self._home / "known_hosts"]
         return (*own, GLOBAL_KNOWN_HOSTS)
 
 
@@ -127,7 +136,7 @@ def _lines(path: Path, home: Path, left: int = MAX_INCLUDES) -> list[str]:
         if not left:
             raise OSError(f"more than {MAX_INCLUDES} Include in one another")
         for name in include[1].split():
-            pattern = Path(name.strip('"')).expanduser()
+            pattern = host_system.expanded_path(name.strip('"'))
             for included in sorted(home.glob(str(pattern)) if not pattern.is_absolute() else _glob(pattern)):
                 lines += _lines(included, home, left - 1)
     return lines

@@ -98,6 +98,7 @@ def environment(request: FrameworkRequest) -> Mapping[str, str]:
     fixed = {
         "CUDA_VISIBLE_DEVICES": "-1",
         "KERAS_BACKEND": "tensorflow",
+        "ORT_DISABLE_TELEMETRY": "1",
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "TF_ENABLE_ONEDNN_OPTS": "0",
         "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "0" if request.trusted else "1",

@@ -11,10 +11,10 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import onnxruntime
 from onnx import NodeProto, TensorProto, helper
 
 from runtime.graph import Array
+from runtime.onnx_runtime import onnxruntime
 from runtime.zoo.skeleton import Skeleton, Topology, onnx_model
 
 WEIGHT_STEPS = 256
