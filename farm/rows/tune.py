@@ -65,12 +65,14 @@ class ChoiceFigures(Record):
 class TuningAgreement(Record):
     """A further tuning from scratch, beside the first: what it chose, and how long the model takes with its table.
 
-    `same_winners` of `launches` have the same candidate. `time_ratio` is the time with its table over that with the
-    first one's, with the 95 % confidence interval where both ran in turns; 1 where the tables are the same.
+    `same_winners` of `launches` have the same candidate; of the others `tied_winners` have one that is as fast, within
+    the noise of both searches. `time_ratio` is the time with its table over that with the first one's, with the 95 %
+    confidence interval where both ran in turns; 1 where the tables are the same.
     """
 
     launches: int = 0
     same_winners: int = 0
+    tied_winners: int = 0
     time_ratio: Figure = None
     time_ratio_ci: tuple[float, float] | None = None
     throttled: str = ""

@@ -102,11 +102,21 @@ def agreement_lines(rows: Sequence[TuneRow]) -> list[str]:
 
 def _agreement_text(agreement: TuningAgreement) -> str:
     winners = f"chose the same for {agreement.same_winners} of {agreement.launches} launches"
+    if agreement.tied_winners:
+        winners += f", for {agreement.tied_winners} others one as fast within the noise"
     if agreement.time_ratio is None:
         return f"{winners}; the times could not be compared"
-    percent = 100.0 * (agreement.time_ratio - 1.0)
-    low, high = ((100.0 * (bound - 1.0)) for bound in agreement.time_ratio_ci or (1.0, 1.0))
-    within = f"{'within' if abs(percent) <= AGREE_PERCENT else 'NOT within'} {AGREE_PERCENT:g} %"
+    low, high = (100.0 * (bound - 1.0) for bound in agreement.time_ratio_ci or (agreement.time_ratio,) * 2)
     interval = f" ({low:+.1f} to {high:+.1f})" if agreement.time_ratio_ci else ""
+    percent = 100.0 * (agreement.time_ratio - 1.0)
     heat = f"; heat spoiled the comparison: {agreement.throttled}" if agreement.throttled else ""
-    return f"{winners}; its table takes {percent:+.1f} %{interval} of the time more: {within}{heat}"
+    return f"{winners}; its table takes {percent:+.1f} %{interval} of the time more: {_agree_text(low, high)}{heat}"
+
+
+def _agree_text(low: float, high: float) -> str:
+    """What an interval of the difference, in percent, says; one that is wide says nothing."""
+    if low >= -AGREE_PERCENT and high <= AGREE_PERCENT:
+        return f"within {AGREE_PERCENT:g} %"
+    if low > AGREE_PERCENT or high < -AGREE_PERCENT:
+        return f"NOT within {AGREE_PERCENT:g} %"
+    return f"too noisy to tell whether within {AGREE_PERCENT:g} %"

@@ -30,6 +30,7 @@ from runtime.plan.plan import Plan
 from tuner.statistics import Ratio, ratio_of_pairs
 
 NS_PER_MS = 1e6
+PROCESS_MS, LEAST_TURNS = 250.0, 2
 
 Array = npt.NDArray[Any]
 Rounds = list[list[float]]
@@ -62,14 +63,16 @@ DEFAULTS = TunedFiles()
 
 @dataclasses.dataclass(frozen=True)
 class Effort:
-    """How many processes each way gets, and how many turns each of these.
+    """How many processes each way gets, and how many turns each of these, at most.
 
-    The rounds of a turn aim at `turn_ms`, at most `most_rounds` of them. After `ends_s` by the clock no further process
-    of each is started, nor where it would end later than that; the first always is.
+    The rounds of a turn aim at `turn_ms`, at most `most_rounds` of them. A process has as many turns as fit into
+    PROCESS_MS, at least LEAST_TURNS: short rounds need many, since a unit's speed changes within tenths of a second.
+    After `ends_s` by the clock no further process of each is started, nor where it would end later than that; the first
+    always is.
     """
 
     processes: int = 12
-    turns: int = 2
+    turns: int = 8
     turn_ms: float = 20.0
     most_rounds: int = 10
     ends_s: float = math.inf
@@ -88,6 +91,11 @@ class Effort:
         """Rounds of a turn, where one takes so long."""
         return min(max(int(self.turn_ms / max(round_ms, 1e-6)), 1), self.most_rounds)
 
+    def turns_of(self, round_ms: float) -> int:
+        """Turns of a process, where a round takes so long; each turn warms up with one more."""
+        turn_ms = (self.rounds(round_ms) + 1) * max(round_ms, 1e-6)
+        return min(max(int(PROCESS_MS / turn_ms), LEAST_TURNS), self.turns)
+
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
@@ -104,9 +112,17 @@ class Measured:
         return Latency.of(list(itertools.chain.from_iterable(self.processes_ms)))
 
     def over(self, other: Measured) -> Ratio | None:
-        """Its time over the other's, with the 95 % interval; None where too few processes ran."""
-        own, others = ([statistics.median(times) for times in way.processes_ms] for way in (self, other))
-        return ratio_of_pairs(own, others)
+        """Its time over the other's, with the 95 % interval; None where too few processes ran.
+
+        A pair of processes counts by the median ratio of rounds of the same turn: whatever state the unit was in, both
+        were in it.
+        """
+        pairs = zip(self.processes_ms, other.processes_ms, strict=True)
+        return ratio_of_pairs([_ratio_in_turns(*pair) for pair in pairs], [1.0] * len(self.processes_ms))
+
+
+def _ratio_in_turns(own_ms: Sequence[float], others_ms: Sequence[float]) -> float:
+    return math.exp(statistics.median(math.log(own / other) for own, other in zip(own_ms, others_ms, strict=True)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,7 +196,7 @@ def _one_process_each(
             runners[index], _ = stack.enter_context(_loaded(opened, plan_file, ways[index]))
             first_rounds(runners[index], data.inputs)
         in_order = [runners[index] for index in range(len(ways))]
-        rounds = in_turns(in_order, effort.turns, effort.rounds(round_ms), round_ms, number)
+        rounds = in_turns(in_order, effort.turns_of(round_ms), effort.rounds(round_ms), round_ms, number)
     return [tuple(itertools.chain.from_iterable(turns)) for turns in rounds]
 
 

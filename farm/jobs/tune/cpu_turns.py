@@ -63,7 +63,8 @@ def _one_process_each(
         loads = [own.load(way.path, execution=way.execution) for own, way in zip(units, ways, strict=True)]
         first = [first_rounds(own, data.inputs) for own in units]
         slowest_ms = max(round_ms for _, round_ms in first)
-        rounds: list[Rounds] = in_turns(units, effort.turns, effort.rounds(slowest_ms), slowest_ms, number)
+        turns, in_each = effort.turns_of(slowest_ms), effort.rounds(slowest_ms)
+        rounds: list[Rounds] = in_turns(units, turns, in_each, slowest_ms, number)
         return [
             Measured(load, first_ms, own.read_outputs(way.plan), (tuple(itertools.chain.from_iterable(turns)),))
             for own, way, load, (first_ms, _), turns in zip(units, ways, loads, first, rounds, strict=True)

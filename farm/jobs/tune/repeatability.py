@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from farm.jobs.compare.interleaved import TunedFiles, measure_in_turns
+from farm.jobs.compare.interleaved import Effort, TunedFiles, measure_in_turns
 from farm.jobs.fleet.unit import OpenUnit
 from farm.jobs.models.prepare import TestData
 from farm.jobs.tune.collect import draft
 from farm.jobs.tune.search import Tuned
 from farm.rows.tune import TuningAgreement
+from tuner.verdict import LaunchVerdict
+
+PROCESSES = Effort(processes=24)  # more than for a proof: that two tables are the same takes a narrow interval
 
 
 def agreements(opened: OpenUnit, tunings: Sequence[Tuned], data: TestData) -> tuple[TuningAgreement, ...]:
@@ -19,7 +23,7 @@ def agreements(opened: OpenUnit, tunings: Sequence[Tuned], data: TestData) -> tu
     first, *others = tunings
     different = [other for other in others if _same(first, other) < len(first.verdicts)]
     ratios = iter(_measured(opened, [first, *different], data) if different else [])
-    return tuple(next(ratios) if other in different else _agreement(first, other) for other in others)
+    return tuple(next(ratios) if other in different else agreed(first, other) for other in others)
 
 
 def _measured(opened: OpenUnit, tunings: Sequence[Tuned], data: TestData) -> list[TuningAgreement]:
@@ -27,10 +31,11 @@ def _measured(opened: OpenUnit, tunings: Sequence[Tuned], data: TestData) -> lis
     opened.progress.stage(f"{first.prepared.name}: the tables of {len(tunings)} tunings in turns")
     with TemporaryDirectory() as folder:
         files = [_files(opened, tuned, Path(folder, str(number))) for number, tuned in enumerate(tunings)]
-        (of_first, *of_others), throttling = measure_in_turns(opened, first.version.file(first.prepared), files, data)
+        plan_file = first.version.file(first.prepared)
+        (of_first, *of_others), throttling = measure_in_turns(opened, plan_file, files, data, PROCESSES)
     ratios = [measured.over(of_first) for measured in of_others]
     return [
-        _agreement(first, other).model_copy(
+        agreed(first, other).model_copy(
             update={
                 "time_ratio": ratio.value if ratio else None,
                 "time_ratio_ci": (ratio.low, ratio.high) if ratio else None,
@@ -47,13 +52,33 @@ def _files(opened: OpenUnit, tuned: Tuned, folder: Path) -> TunedFiles:
     return TunedFiles(*files, plan=tuned.version.file(tuned.prepared))
 
 
-def _agreement(first: Tuned, other: Tuned) -> TuningAgreement:
+def agreed(first: Tuned, other: Tuned) -> TuningAgreement:
     """What the verdicts tell; tables that are the same take the same time."""
     same, launches = _same(first, other), len(first.verdicts)
-    return TuningAgreement(launches=launches, same_winners=same, time_ratio=1.0 if same == launches else None)
+    tied = sum(_is_tie(*pair) for pair in _pairs(first, other) if pair[0].chosen != pair[1].chosen)
+    ratio = 1.0 if same == launches else None
+    return TuningAgreement(launches=launches, same_winners=same, tied_winners=tied, time_ratio=ratio)
 
 
 def _same(first: Tuned, other: Tuned) -> int:
     """Launches for which both chose the same candidate."""
-    chosen = {verdict.launch.key: verdict.chosen for verdict in other.verdicts}
-    return sum(chosen.get(verdict.launch.key) == verdict.chosen for verdict in first.verdicts)
+    return sum(one.chosen == two.chosen for one, two in _pairs(first, other))
+
+
+def _pairs(first: Tuned, other: Tuned) -> list[tuple[LaunchVerdict, LaunchVerdict]]:
+    """The verdicts of both on each launch that both have."""
+    others = {verdict.launch.key: verdict for verdict in other.verdicts}
+    return [(one, others[one.launch.key]) for one in first.verdicts if one.launch.key in others]
+
+
+def _is_tie(one: LaunchVerdict, two: LaunchVerdict) -> bool:
+    """Whether two winners are as fast as each other within the noise, by the time of each over the default's."""
+    (low, high), (other_low, other_high) = _over_default(one), _over_default(two)
+    return max(low, other_low) <= min(high, other_high)
+
+
+def _over_default(verdict: LaunchVerdict) -> tuple[float, float]:
+    """The interval of a winner's time over the default's; nothing is known of one whose default gives no result."""
+    if not verdict.won:
+        return 1.0, 1.0
+    return (verdict.ratio.low, verdict.ratio.high) if verdict.ratio else (math.inf, -math.inf)

@@ -6,17 +6,23 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from farm import cli
 from farm.jobs.compare.interleaved import TunedFiles
 from farm.jobs.tune import repeatability
+from farm.jobs.tune.search import Tuned
 from farm.rows.tune import TuneRow, TuningAgreement
 from farm.tables.tune import agreement_lines
 from tests.farm.jobs.tune.test_publication import Planted
 from tests.farm.model.tiny_model import write_deployment
+from tests.tuner.simulated_device import CONV, launch
+from tuner.space import default_candidate
+from tuner.statistics import Ratio
+from tuner.trial import Candidate
 from tuner.verdict import LaunchVerdict
 
 pytestmark = [pytest.mark.slow, pytest.mark.opencl]
@@ -51,7 +57,7 @@ class TwoWinners(Planted):
         self.local_size = (2, 1, 1) if (self.searches, self.seen) == (2, 1) else (1, 1, 1)
         return super().verdict(default)
 
-    def both(self, opened: Any, plan_file: Any, ways: Sequence[TunedFiles], data: Any) -> Any:
+    def both(self, opened: Any, plan_file: Any, ways: Sequence[TunedFiles], data: Any, effort: Any) -> Any:
         first, second = ways
         assert first.tuned and second.tuned and first.tuned.read_bytes() != second.tuned.read_bytes()
         (default, measured), throttling = self.measure(opened, plan_file, [TunedFiles(), second], data)
@@ -103,13 +109,42 @@ def test_further_searches_need_a_journal_that_is_not_read(here: Path, capsys: py
 def test_the_agreement_in_words() -> None:
     agreements = (
         TuningAgreement(launches=6, same_winners=6, time_ratio=1.0),
-        TuningAgreement(launches=6, same_winners=4, time_ratio=1.012, time_ratio_ci=(1.001, 1.02)),
+        TuningAgreement(launches=6, same_winners=4, time_ratio=1.012, time_ratio_ci=(1.001, 1.019)),
         TuningAgreement(launches=6, same_winners=1, time_ratio=0.95, time_ratio_ci=(0.9, 0.97), throttled="45 degrees"),
         TuningAgreement(launches=6, same_winners=1),
+        TuningAgreement(launches=6, same_winners=1, tied_winners=3, time_ratio=0.99, time_ratio_ci=(0.95, 1.03)),
     )
     row = TuneRow.model_construct(model="m", unit="u", agreements=agreements)
     lines = agreement_lines([row])
     assert lines[0].startswith("m on u: tuning 2 chose the same for 6 of 6 launches; ")
-    assert "+1.2 % (+0.1 to +2.0)" in lines[1] and lines[1].endswith(": within 2 %")
+    assert "+1.2 % (+0.1 to +1.9)" in lines[1] and lines[1].endswith(": within 2 %")
     assert "-5.0 %" in lines[2] and "NOT within 2 %; heat spoiled the comparison: 45 degrees" in lines[2]
     assert lines[3].endswith("the times could not be compared")
+    assert "for 1 of 6 launches, for 3 others one as fast within the noise; " in lines[4]
+    assert lines[4].endswith("-1.0 % (-5.0 to +3.0) of the time more: too noisy to tell whether within 2 %")
+
+
+def tuning_of(*verdicts: LaunchVerdict) -> Tuned:
+    return cast(Tuned, SimpleNamespace(verdicts=verdicts))
+
+
+def test_winners_whose_gains_overlap_are_as_fast_as_each_other() -> None:
+    """Of four launches one has the same winner, one a tie, one another gain, one a winner against the default."""
+    launches = [launch(CONV, pixels, 64, 64) for pixels in (49, 196, 784, 3136)]
+    default = [default_candidate(each) for each in launches]
+    one, two = (Candidate(launches[0].variant, (size, 1, 1)) for size in (2, 4))
+    near, far = Ratio(0.9, 0.87, 0.93), Ratio(0.7, 0.68, 0.72)
+
+    def verdict(number: int, chosen: Candidate, ratio: Ratio | None) -> LaunchVerdict:
+        return LaunchVerdict(launches[number], chosen, 1e5, 1e5, "planted", ratio)
+
+    first = tuning_of(*(verdict(number, one, near) for number in range(4)))
+    other = tuning_of(
+        verdict(0, one, far),
+        verdict(1, two, Ratio(0.92, 0.89, 0.95)),
+        verdict(2, two, far),
+        verdict(3, default[3], Ratio(0.99, 0.9, 1.1)),
+    )
+    agreement = repeatability.agreed(first, other)
+    assert (agreement.launches, agreement.same_winners, agreement.tied_winners) == (4, 1, 1)
+    assert agreement.time_ratio is None
