@@ -145,7 +145,7 @@ def acquire(
             if attempt.won:
                 lease = Lease(unit.name, Marker(transport), attempt.state, asked_s)
                 place_s = max(0.0, deadline_s - boot_clock_s())
-                with _keep_renewed(lease, connect, terms), labgrid_place.held(unit, user_name(), place_s, say):
+                with _keep_renewed(lease, connect, terms), labgrid_place.held(unit, name_or_number(), place_s, say):
                     lease.cleared = attempt.cleared or leftovers.clear(transport)
                     yield lease
                 return
@@ -190,7 +190,7 @@ def release(unit: Unit, transport: Transport, force: bool = False, owner: str = 
         if claimed is None:
             raise UnitBusyError(f"{unit.name}: was taken by somebody else in this moment")
         cleared = leftovers.clear(transport)
-        place = labgrid_place.release(unit, user_name(), owner or owner_name(), force)
+        place = labgrid_place.release(unit, name_or_number(), owner or owner_name(), force)
         marker.end(claimed.token)
     return f"{unit.name}: {f'freed, was {holder_line}' if state.remaining_s else 'was free'}{place}{cleared.line}"
 
@@ -270,10 +270,10 @@ def _holds(state: MarkerState, claim: Claim) -> bool:
 
 def owner_name() -> str:
     """Who works here, as others see it: `alice@lab`."""
-    return safe_text.word(f"{user_name()}@{socket.gethostname()}")
+    return safe_text.word(f"{name_or_number()}@{socket.gethostname()}")
 
 
-def user_name() -> str:
+def name_or_number() -> str:
     """The name of this process's user, or the number."""
     return host_system.user_name() or f"user {os.getuid()}"
 

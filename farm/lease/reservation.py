@@ -10,7 +10,7 @@ from farm import safe_text
 from farm.config.inventory import Unit
 from farm.lease import host_lock, labgrid_place, leftovers
 from farm.lease.holder import holder_of
-from farm.lease.lease import how_to_end, is_stale, owner_name, user_name
+from farm.lease.lease import how_to_end, is_stale, owner_name, name_or_number
 from farm.lease.marker import MAX_RESERVATION_S, Claim, Marker, MarkerState
 from farm.transport.base import Transport
 from runtime.errors import ConfigError, FarmError, UnitBusyError
@@ -59,7 +59,7 @@ def reserve(
         if reserved is None or not is_own_reservation(after, owner):
             raise UnitBusyError(f"{unit.name}: was taken by somebody else in this moment")
         try:
-            place = labgrid_place.reserve(unit, user_name(), owner, duration_s, force)
+            place = labgrid_place.reserve(unit, name_or_number(), owner, duration_s, force)
         except FarmError:
             marker.end(after.token)
             raise
