@@ -10,7 +10,7 @@ from farm import safe_text
 from farm.config.inventory import Unit
 from farm.lease import host_lock, labgrid_place, leftovers
 from farm.lease.holder import holder_of
-from farm.lease.lease import how_to_end, is_stale, owner_name, name_or_number
+from farm.lease.lease import how_to_end, is_stale, name_or_number, owner_name
 from farm.lease.marker import MAX_RESERVATION_S, Claim, Marker, MarkerState
 from farm.transport.base import Transport
 from runtime.errors import ConfigError, FarmError, UnitBusyError
