@@ -18,6 +18,7 @@ from farm import __version__
 from farm.cli import envelope, verbosity
 from farm.cli.envelope import Document, Problem
 from farm.cli.lazy_group import LazyGroup
+from farm.cli.text_encoding import ensure_utf8
 from farm.safe_text import one_line
 from runtime.errors import FarmError
 
@@ -68,6 +69,7 @@ def farm() -> None:
 
 def main() -> None:
     """Entry point of the `farm` command."""
+    ensure_utf8()
     status = call(sys.argv[1:])
     if status == INTERRUPTED:  # a thread that waits for a unit which does not answer would hold the exit up
         sys.stdout.flush()
