@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import gc
 import itertools
 import multiprocessing
@@ -15,6 +16,7 @@ from typing import TypeVar
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 AT_A_TIME = 16
+COLLECTED_AFTER = 30_000  # objects, where Python's 700 has it look for cycles in what is about to be freed anyway
 AHEAD = 16  # times as many for each process are worked on or wait to be fetched, so that memory stays bounded
 
 
@@ -29,11 +31,20 @@ def each_result(
     if count < least or processes == 1 or threading.active_count() > 1:
         yield from map(function, arguments)
         return
-    gc.freeze()  # what is known already is not looked through again and again, nor copied by that
+    with _rare_collections(), ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
+        yield from _in_processes(pool, function, arguments, AHEAD * processes)
+
+
+@contextlib.contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Here and in processes forked meanwhile: what is known is not looked through again, nor copied by that."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(COLLECTED_AFTER, *before[1:])
     try:
-        with ProcessPoolExecutor(processes, multiprocessing.get_context("fork")) as pool:
-            yield from _in_processes(pool, function, arguments, AHEAD * processes)
+        yield
     finally:
+        gc.set_threshold(*before)
         gc.unfreeze()
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from farm.processes import each_result
+from farm.processes import COLLECTED_AFTER, each_result
 
 
 def squared_in(number: int) -> tuple[int, int]:
     return number * number, os.getpid()
+
+
+def threshold(number: int) -> int:
+    return gc.get_threshold()[0]
 
 
 def failing(number: int) -> int:
@@ -51,3 +56,11 @@ def test_an_error_comes_through(two_cores: None) -> None:
 
     with pytest.raises(ValueError, match="no 0"):
         list(each())
+
+
+def test_garbage_is_rarely_looked_for_meanwhile_and_as_before_afterwards(two_cores: None) -> None:
+    before = gc.get_threshold()
+    assert set(each_result(threshold, range(200), 200, 100)) == {COLLECTED_AFTER}
+    assert gc.get_threshold() == before and gc.get_freeze_count() == 0
+    list(each_result(threshold, range(20), 20, 100))
+    assert gc.get_threshold() == before
