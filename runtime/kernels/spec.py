@@ -94,6 +94,8 @@ _DEFAULTS_OF = {"cpu": "pocl-3.1"}
 # The same in half arithmetic: Intel's driver calls a function for each fma of halves, and has an instruction for a*b+c,
 # which is what those of older PoCL are written with.
 _HALF_DEFAULTS_OF = {"cpu": "pocl"}
+# Drivers that take the defaults of `avx512`: those with a fused multiply-add, on CPUs whose vectors have 16 floats.
+_FUSING_AVX512 = ("pocl-3.1-avx512", "cpu-avx512")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -162,9 +164,10 @@ class Kernel:
 
 
 def _around(family: str) -> list[str]:
-    """A family and the wider ones: `pocl-3.1-avx512`, `pocl-3.1`, `pocl`; nothing for none."""
+    """A family and the wider ones: `pocl-3.1-avx512`, `avx512`, `pocl-3.1`, `pocl`; nothing for none."""
     parts = family.split("-") if family else []
-    return ["-".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    wider = ["-".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return [family, "avx512", *wider[1:]] if family in _FUSING_AVX512 else wider
 
 
 def within_local_limit(target: Target, limit: WorkItems) -> Target:

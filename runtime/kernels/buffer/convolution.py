@@ -36,11 +36,15 @@ _DEPTHWISE_DEFAULTS = {
     "": (*_special((4, 4, 1, 0)), *_general((4, 4, 1, 0), (1, 4, 1, 0))),
     "pocl": (*_special((8, 7, 1, 0), (8, 4, 1, 0), (4, 4, 1, 0)), *_general((8, 4, 1, 0), (4, 4, 1, 0), (1, 4, 1, 0))),
     "pocl-3.1": (
+        *_special((16, 4, 1, 0), (8, 7, 1, 0), (4, 4, 1, 0)),
+        *_general((16, 7, 1, 1), (8, 4, 1, 0), (4, 4, 1, 0), (1, 4, 1, 0)),
+    ),
+    "avx512": (
         *_special((16, 7, 2, 1), (16, 4, 2, 1), (8, 7, 1, 0), (4, 4, 1, 0)),
         *_general((16, 7, 1, 1), (8, 4, 1, 0), (4, 4, 1, 0), (1, 4, 1, 0)),
     ),
     # Intel's driver: two rows of 7 pixels are 30 to 60 % slower with stride 1, and the fastest with stride 2.
-    "cpu": (
+    "cpu-avx512": (
         *(_depthwise_variant(16, pixels, rows, 1, _SPECIAL_WINDOW, 1) for pixels, rows in ((14, 1), (4, 2))),
         *(_depthwise_variant(16, pixels, rows, 1, _SPECIAL_WINDOW, 2) for pixels, rows in ((7, 2), (4, 2))),
     ),

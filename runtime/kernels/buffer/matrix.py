@@ -68,7 +68,8 @@ KERNELS = (
         defaults={
             "": _GPU_ROWS,
             "pocl": (_rows(32, 8, 1, 0), _rows(16, 8, 4, 0)),
-            "pocl-3.1": (_rows(32, 16, 1, 1), _rows(32, 16, 6, 1)),
+            "pocl-3.1": (_rows(32, 16, 1, 1), _rows(16, 16, 4, 1)),
+            "avx512": (_rows(32, 16, 1, 1), _rows(32, 16, 6, 1)),
         },
         cost=lambda dims, chosen: tile.tile_cost(dims["rows"], dims["out_c"], dims["in_c"], chosen),
         rule=_rows_rule,

@@ -46,7 +46,8 @@ DEFAULTS = {
     "": tuple(_plain(*tile) for tile in ((8, 4, 4, 0), (4, 4, 4, 0), (4, 4, 1, 0))),
     "nvidia": (*_GPU, _plain(4, 4, 1, 0)),
     "pocl": tuple(_plain(*tile) for tile in ((16, 8, 6, 0), (16, 8, 5, 0), (16, 8, 4, 0), (8, 8, 4, 0), (8, 8, 1, 0))),
-    "pocl-3.1": tuple(
+    # CPUs whose vectors have 16 floats; in the 16 registers of AVX2 these take 2 to 2.5 times as long as those above.
+    "avx512": tuple(
         _plain(*tile)
         for tile in (
             (32, 16, 7, 1),
@@ -58,15 +59,13 @@ DEFAULTS = {
             (16, 16, 1, 1),
         )
     ),
-    # CPUs whose vectors have 16 floats: a value of each pixel is loaded for two vectors, where a block of 16 loads more
-    # than it multiplies.
+    # A value of each pixel is loaded for two vectors, where a block of 16 loads more than it multiplies.
     "pocl-3.1-avx512": tuple(
         _plain(*tile) for tile in ((64, 16, 7, 1), (32, 16, 7, 1), (32, 16, 4, 1), (32, 16, 8, 1))
     ),
-    # Intel's driver; one vector a row takes 12 to 40 % more.
-    "cpu": (_plain(32, 16, 8, 1),),
-    # With AVX-512: sums in 24 to 28 of its 32 registers use what is loaded more often. In pairs with the tile above 0.8
-    # to 0.95 of its time for convolutions whose channels fill the blocks; so has PoCL, but not with 48 channels.
+    # Intel's driver; one vector a row takes 12 to 40 % more. Sums in 24 to 28 of the 32 registers use what is loaded
+    # more often: in pairs with the last tile 0.8 to 0.95 of its time for convolutions whose channels fill the blocks;
+    # so has PoCL, but not with 48 channels.
     "cpu-avx512": (*(_plain(*tile) for tile in _WIDEST), _plain(32, 16, 8, 1)),
 }
 # In multiply-adds of a vector: how many must be under way at a time, the loop of a column, a pixel's value where it is
