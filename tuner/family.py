@@ -21,7 +21,7 @@ _TRIAL_NS = 2e6  # repetitions aim at so much time, so that short launches are a
 _LONG_BUILD_S = 0.25
 _NEAR = math.log(1.15)  # a variant so near to a launch's best may be it with another local size
 _HEAVIEST = 4  # tasks on which a program shows whether the others need to be timed with it
-_HOPELESS = math.log(2.5)  # a program so far behind on one launch is not tried on the others
+_HOPELESS = math.log(1.3)  # a program so far behind on one launch is not tried on the others
 _BEHIND_ELSEWHERE = math.log(1.4)  # nor is a variant built for a launch that is so far behind on all others
 
 

@@ -23,7 +23,7 @@ _LEAST_PAIRS = 6  # of variants, until their order counts: four variants make so
 _TRUSTED = 0.6  # likeness from which on a device spares builds
 _FAR_BEHIND = math.log(1.6)  # on each trusted device: not worth a build
 _TIE = math.log(1.05)  # variants so close are in no order: it would be that of the noise
-_PROBES = 3  # variants that are tried first, spread over the order that others suggest
+_PROBES = 4  # variants that are tried first, spread over the order that others suggest
 
 
 class Relative:
@@ -89,9 +89,10 @@ class Relatives:
         return pairs >= _LEAST_PAIRS and self.likeness(other) >= _TRUSTED
 
     def in_order(self, kernel: str, variants: Sequence[Variant]) -> list[Variant]:
-        """Variants, the most promising first but for some probes from among all of them; as given if none is known."""
-        if not any(other.gaps(kernel) for other in self._others):
-            return list(variants)
+        """Variants, the most promising first, or as given where no device knows them, but for probes from among all.
+
+        Probes are for a device that nobody chose defaults for: its best may be nowhere near them in the kernel table.
+        """
         unknown = _FAR_BEHIND  # between what is good and what is far behind
         penalties = {variant: self.penalty(kernel, variant) for variant in variants}
         ordered = sorted(variants, key=lambda each: unknown if penalties[each] is None else penalties[each] or 0.0)

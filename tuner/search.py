@@ -161,15 +161,18 @@ class _Search:
     def _explore(self, tasks: Sequence[TuningTask]) -> None:
         """Searches the families until the budget is spent, less the part that is kept for the re-test."""
         minor_ns = self._level.minor * sum(task.weight for task in tasks)
-        families = [self._family(group, minor_ns) for group in _by_kernel(tasks)]
-        begin_s = self._runner.spent_s
+        on_program = functools.partial(self._on_program, tasks, self._runner.budget_s - self._runner.spent_s)
+        families = [self._family(group, minor_ns, on_program) for group in _by_kernel(tasks)]
         explored = self._done + sum(self._level.strategy.estimate(family) for family in families)
         self._planned = explored + _RETEST_UNITS * len(tasks)
         with contextlib.suppress(BudgetSpent):
             for family in explore_families(families, self._level.strategy, self._runner):
                 self._stage = family.name
-                self._runner.limit_s = self._runner.budget_s - self._kept_back_s(tasks, self._runner.budget_s - begin_s)
         self._advance(max(explored - self._done, 0.0))
+
+    def _on_program(self, tasks: Iterable[TuningTask], left_s: float) -> None:
+        self._runner.limit_s = self._runner.budget_s - self._kept_back_s(tasks, left_s)
+        self._advance()
 
     def _kept_back_s(self, tasks: Iterable[TuningTask], left_s: float) -> float:
         """Of what was left when exploring began: the time to confirm what seems faster than its default by now."""
@@ -181,10 +184,9 @@ class _Search:
     def _has_finalists(self, task: TuningTask) -> bool:
         return self._rankings[task.launch.kernel.name].best(task.key, 1) != [task.default]
 
-    def _family(self, tasks: Iterable[TuningTask], minor_ns: float) -> Family:
-        members = list(tasks)
-        ranking = self._rankings[members[0].launch.kernel.name]
-        return Family(members, self._runner, ranking, minor_ns, self._advance)
+    def _family(self, tasks: Sequence[TuningTask], minor_ns: float, on_program: Callable[[], None]) -> Family:
+        ranking = self._rankings[tasks[0].launch.kernel.name]
+        return Family(tasks, self._runner, ranking, minor_ns, on_program)
 
     def _retested(self, tasks: Sequence[TuningTask]) -> dict[str, LaunchVerdict]:
         """Verdicts by tuning key: all tasks have their first look before those in doubt have a further one."""

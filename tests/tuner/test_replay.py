@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks.recording import Recording
+from runtime.lowering.trials import TrialLaunch
 from tuner import space
 from tuner.device_pool import pool_of_one
 from tuner.journal import Journal
@@ -57,27 +60,63 @@ def test_quick_search_finds_in_its_budget_what_is_fast_where_builds_take_long() 
     assert sum(outcome.device_s.values()) < 1.1 * LEVELS["quick"].budget_s
 
 
-def gaussian(random: np.random.Generator) -> float:
+def with_chosen_defaults(recording: Recording, seed: int) -> None:
+    """A driver that nobody chose defaults for: one variant of each kernel, by chance, is it wherever it runs."""
+    chance = random.Random(seed)
+    order = {
+        each.kernel.name: chance.sample(each.kernel.variants, len(each.kernel.variants)) for each in recording.launches
+    }
+
+    def with_default(launch: TrialLaunch) -> TrialLaunch:
+        assert launch.kernel.local_size
+        for variant in order[launch.kernel.name]:
+            size = space.three_dimensional(launch.kernel.local_size(launch.dims, variant, recording.target))
+            if recording.samples[launch.key].get(Candidate(variant, size)):
+                return dataclasses.replace(launch, variant=variant, local_size=size)
+        return launch
+
+    recording.launches = tuple(map(with_default, recording.launches))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("data", "budget_s", "behind"), [(DATA, 9.0, 1.23), (SLOW_TO_BUILD, 10.0, 1.3)])
+def test_half_the_time_of_a_quick_search_makes_good_what_bad_defaults_lose(
+    data: Path, budget_s: float, behind: float
+) -> None:
+    lost, found = 0.0, 0.0
+    for seed in range(6):
+        bad = Recording(data)
+        with_chosen_defaults(bad, seed)
+        runner = TrialRunner(pool_of_one(bad), Journal(None, "recorded"), budget_s)
+        outcome = search(bad.launches, bad.expand, runner, LEVELS["quick"])
+        default = {each.key: space.default_candidate(each) for each in bad.launches}
+        lost += math.log(bad.model_ns(default) / bad.model_ns(bad.best))
+        found += math.log(bad.model_ns(chosen(outcome)) / bad.model_ns(bad.best))
+    assert math.exp(lost / 6) > 1.5, "else nothing is shown"
+    assert math.exp(found / 6) < behind
+
+
+def gaussian(chance: np.random.Generator) -> float:
     """5 % of noise."""
-    return math.exp(0.05 * random.normal())
+    return math.exp(0.05 * chance.normal())
 
 
-def heavy_tailed(random: np.random.Generator) -> float:
+def heavy_tailed(chance: np.random.Generator) -> float:
     """10 % of noise, with outliers."""
-    return math.exp(0.10 * random.standard_t(3) / math.sqrt(3))
+    return math.exp(0.10 * chance.standard_t(3) / math.sqrt(3))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", [gaussian, heavy_tailed])
 def test_noise_does_not_mislead_the_quick_search(noise: Callable[[np.random.Generator], float]) -> None:
-    """Three searches on average; a single one may miss a gain of a heavy launch that hardly shows in the noise."""
+    """Six searches on average; a single one may miss a gain of a heavy launch that hardly shows in the noise."""
     losses = []
-    for seed in range(3):
+    for seed in range(6):
         noisy = Recording(DATA, functools.partial(noise, np.random.default_rng(seed)))
         outcome = replay(noisy, "quick")
         losses.append(noisy.model_ns(chosen(outcome)) / noisy.model_ns(noisy.best))
         assert sum(outcome.device_s.values()) <= SHARE * noisy.exhaustive_s
-    assert sum(losses) / len(losses) <= CLOSE and max(losses) <= 1.04
+    assert sum(losses) / len(losses) <= CLOSE and max(losses) <= 1.05
 
 
 @pytest.mark.slow
