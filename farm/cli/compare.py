@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -16,13 +16,10 @@ from farm.cluster.address import ClusterChoice
 from farm.config import deployment
 from farm.config.deployment import Runtime
 from farm.config.execution import Execution
-from farm.config.inventory import Unit
 from farm.decision.comparison import is_worse
 from farm.jobs.compare import sides
 from farm.jobs.compare.builds import CompareOptions, compare_job
-from farm.jobs.compare.contender import Contender
 from farm.jobs.fleet.dispatch import FleetOptions
-from farm.jobs.fleet.progress import ProgressView
 from farm.rows.compare import CompareRow
 from farm.safe_text import one_line
 from farm.store.recorder import Recorder
@@ -30,6 +27,8 @@ from farm.tables import table
 from farm.tables.compare import compare_table, coverage_lines, note_lines, side_text
 from farm.units.selection import Selection
 from runtime.errors import ConfigError
+
+GOES_ON = "interrupted; the turns that were measured are kept {}, the same command goes on from them"
 
 
 def compare(
@@ -42,6 +41,7 @@ def compare(
     repeat: int,
     margin_percent: float | None,
     profiled_turns: int,
+    fresh: bool,
     memory: str | None,
     execution: Execution,
     fleet: FleetOptions,
@@ -63,32 +63,31 @@ def compare(
     both = sides.contenders(kind, a, b, model_file)
     margin_percent = sides.MARGIN_PERCENT if margin_percent is None else margin_percent
     on = runtimes or ("cpu", "gpu")
-    seeds = [secrets.randbelow(2**32) for _ in range(repeat)]
-    wanted = [
-        CompareOptions(turns, margin_percent, on, memory, seed, execution, profiled_turns=profiled_turns)
-        for seed in seeds
-    ]
-    remote = clusters.RemoteJob(CompareRow, sent_sides.works(both, wanted[0]), adapted=sent_sides.adapted(both))
+    wanted = CompareOptions(
+        turns,
+        margin_percent,
+        on,
+        memory,
+        secrets.randbelow(2**32),
+        execution,
+        profiled_turns=profiled_turns,
+        repeat=repeat,
+        fresh=fresh,
+    )
+    remote = clusters.RemoteJob(CompareRow, sent_sides.works(both, wanted), adapted=sent_sides.adapted(both))
+    how_to_go_on = GOES_ON.format("on the hosts" if cluster else "below build/")
     with clusters.place_of(cluster) as place:
         units = place.units_for(deployment.load(both[0].model_file), choice)
-        with store_options.keeping(store) as keeper, view.shown() as progress:
-            job = functools.partial(_each, both, units, wanted, fleet, progress)
-            rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
+        try:
+            with store_options.keeping(store) as keeper, view.shown(interrupted=how_to_go_on) as progress:
+                job = functools.partial(compare_job, both, units, wanted, fleet, progress)
+                rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
+        except KeyboardInterrupt:
+            return options.interrupted(how_to_go_on, as_json)
     if repeat > 1:
         for line in coverage_lines(rows):
             click.echo(one_line(line), err=as_json)
     return _finish(rows, as_json, keeper)
-
-
-def _each(
-    both: tuple[Contender, Contender],
-    units: Sequence[Unit],
-    wanted: Sequence[CompareOptions],
-    fleet: FleetOptions,
-    progress: ProgressView,
-) -> Iterator[CompareRow]:
-    for each in wanted:
-        yield from compare_job(both, units, each, fleet, progress)
 
 
 def _finish(rows: Sequence[CompareRow], as_json: bool, keeper: Recorder) -> CommandResult:
