@@ -77,7 +77,8 @@ def test_builds_are_sent_as_sources_without_what_was_made_of_them(folder: Path, 
 def test_what_is_compared_with_itself_is_sent_once(folder: Path, tmp_path: Path) -> None:
     path = folder / "one/farm/jobs/compare/bundle.py"
     path.parent.mkdir(parents=True)
-    path.touch()
+    for file in (path, folder / "one/farm/__init__.py"):
+        file.touch()
     model = Path("tiny.yml")
     for both, words in (
         (contender.models(model, model), ("a/model.yml", "a/model.yml")),
