@@ -25,6 +25,7 @@ class KeptResult:
         document: what it printed with --json.
         files: names and hashes of what it wrote into its `--output-dir`.
         left: the same of what it left below build/.
+        side_names: what a comparison's two sides are called in the rows.
     """
 
     command: str
@@ -32,6 +33,7 @@ class KeptResult:
     document: Mapping[str, Any]
     files: Mapping[str, str]
     left: Mapping[str, str]
+    side_names: Mapping[str, Mapping[str, Any]]
 
 
 def all_jobs(hosts: Hosts, say: Callable[[str], None]) -> list[JobReport]:

@@ -17,6 +17,8 @@ from farm.jobs.compare.builds import CompareOptions
 from farm.jobs.compare.checkout import SOURCES, Checkout
 from farm.jobs.compare.contender import Contender
 
+SideNames = Mapping[str, Mapping[str, Any]]
+
 SIDES = ("a", "b")
 MADE = ("__pycache__", "build")  # folders of a checkout that no source lies in
 
@@ -64,17 +66,21 @@ def _sent_models(
 
 def adapted(both: Sequence[Contender]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Gives a row's sides the names and commits that they have here."""
-
-    def change(data: dict[str, Any]) -> dict[str, Any]:
-        names = {arm: _named(data[arm], contender) for arm, contender in zip(SIDES, both, strict=True)}
-        return {**data, **names}
-
-    return change
+    names = side_names(both)
+    return lambda data: with_side_names(data, names)
 
 
-def _named(side: Mapping[str, Any], contender: Contender) -> dict[str, Any]:
-    own = contender.side
-    return {**side, "name": own.name, "kind": own.kind, "commit": own.commit, "changed": own.changed}
+def side_names(both: Sequence[Contender]) -> SideNames:
+    """What the two are called here, and what they are, as members of a row's sides."""
+    return {
+        arm: contender.side.model_dump(include={"name", "kind", "commit", "changed"})
+        for arm, contender in zip(SIDES, both, strict=True)
+    }
+
+
+def with_side_names(data: Mapping[str, Any], names: SideNames) -> dict[str, Any]:
+    """A row's data with these names; without any it stays as it is."""
+    return {**data, **{arm: {**data[arm], **members} for arm, members in names.items()}}
 
 
 def _sources(checkout: Checkout, side: str) -> dict[str, Path]:
