@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import functools
 import json
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from farm import artifacts
-from farm.jobs.compare.turn_journal import KeptTurn
 from farm.rows.compare import CompareRow
 from farm.rows.nightly import NightlyRow
 from farm.rows.tune import TuneRow
 from farm.workspace import journal_file
-from tests.farm.cluster.services import TestCluster, end, running_jobs, start_command, wait_until
+from tests.farm.cluster.services import TestCluster, wait_until
 from tests.farm.conftest import CallFarm
 from tests.farm.jobs.bisect.repositories import model_repository
 from tests.farm.model.tiny_model import write_deployment
@@ -96,41 +94,6 @@ def test_a_model_compared_with_itself_on_a_host(farm: CallFarm) -> None:
     found = [CompareRow.model_validate(row) for row in json.loads(out)["rows"]]
     assert [(row.unit, row.status, row.a.name) for row in found] == [("alpha", "ok", "tiny.yml")] * 2, err
     assert status == 0 and "tiny on alpha (gpu): " in err and " of 2 intervals cover 1 " in err
-
-
-LONG_COMPARE = ("compare", "tiny.yml", "tiny.yml", "--turns", "12", "--margin", "100", "--device", "beta", "--json")
-
-
-def _turns_on(cluster: TestCluster, host: str) -> list[KeptTurn]:
-    """The turns that a host keeps of comparisons that have not ended."""
-    files = (cluster.folder / host / "build/cluster/jobs").glob("*/build/*/compare/host/*.turns.jsonl")
-    return [KeptTurn.model_validate_json(line) for path in files for line in path.read_bytes().split()]
-
-
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
-def test_a_comparison_whose_client_ends_goes_on_with_its_turns(
-    farm: CallFarm, cluster: TestCluster, number: int, status: int
-) -> None:
-    process = start_command(*LONG_COMPARE, "--store", "none")
-    try:
-        wait_until(lambda: _turns_on(cluster, "beta"), "a turn is over")
-        process.send_signal(number)
-        out, err = process.communicate(timeout=60)
-        assert process.returncode == status
-        if number == signal.SIGINT:
-            assert json.loads(out)["error"]["kind"] == "interrupted"
-            assert "the turns that were measured are kept on the hosts, the same command goes on from them" in err
-    finally:
-        end(process)
-    wait_until(lambda: not running_jobs(farm), "the host's job has ended")
-    assert farm("run", "tiny.yml", "--device", "beta", "--wait", "60", "--round", "1")[0] == 0, "the unit is free"
-    kept = _turns_on(cluster, "beta")
-    again, out, err = farm(*LONG_COMPARE)
-    (row,) = [CompareRow.model_validate(row) for row in json.loads(out)["rows"]]
-    assert (again, row.status, len(row.blocks)) == (0, "ok", 24), err
-    assert 0 < len(kept) < 12 and row.settings["seed"] == kept[0].seed
-    assert row.blocks[: 2 * len(kept)] == tuple(block for turn in kept for block in (turn.a, turn.b))
-    assert not _turns_on(cluster, "beta"), "all rows are there"
 
 
 def test_a_bisection_compares_on_a_host(farm: CallFarm, folder: Path) -> None:
