@@ -27,6 +27,7 @@ from runtime import extras
 if TYPE_CHECKING:  # distributed and onnx take a second to import
     from farm.cluster.client import ClusterSession
     from farm.cluster.sent_jobs import Works
+    from farm.cluster.sent_sides import SideNames
     from farm.jobs.bisect.job import Compare
     from farm.jobs.compare.builds import CompareOptions
     from farm.jobs.compare.contender import Contender
@@ -156,10 +157,10 @@ class AllHosts:
         command = SentCommand(*given, remote.output_folder, remote.receive, remote.adapted)
         yield from remote_rows(self.cluster, command, remote.works, units, fleet, progress)
 
-    def send_off(self, units: Sequence[Unit], works: Works, leaves: bool) -> str:
+    def send_off(self, units: Sequence[Unit], works: Works, leaves: bool, side_names: SideNames) -> str:
         """Has a host that offers one of the units be the client of the command that was called; the host's name.
 
-        `works` makes its only work; `leaves`: what it leaves below build/ is wanted.
+        `works` makes its only work; `leaves`: what it leaves below build/ is wanted; `side_names`: see sent_sides.
         """
         from farm.cluster.detached import REQUESTS, DetachedRequest
         from farm.cluster.job_files import JobFiles, job_scratch, sent_arguments
@@ -170,7 +171,8 @@ class AllHosts:
             (work,) = works(Path(folder))
             files = JobFiles.of({**work.files, **sent_arguments(named)})
             arguments = [job.command, *work.arguments, *options, "--priority", job.priority]
-            request = DetachedRequest(job, arguments, dict(files.hashes), leaves, run)
+            names = {side: dict(members) for side, members in side_names.items()}
+            request = DetachedRequest(job, arguments, dict(files.hashes), leaves, run, names)
             return self.cluster.send_off([unit.name for unit in units], REQUESTS.dump_json(request), files.sources)
 
     def nights(

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import functools
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from farm.cli import FAILED, clusters, options, store_options, view
+from farm.cli.detach import detach
 from farm.cli.envelope import CommandResult
 from farm.cluster import sent_sides
 from farm.cluster.address import ClusterChoice
 from farm.config import deployment
 from farm.config.deployment import Runtime
 from farm.config.execution import Execution
-from farm.config.inventory import Unit
 from farm.decision.comparison import is_worse
 from farm.jobs.compare import sides
 from farm.jobs.compare.builds import CompareOptions, compare_job
-from farm.jobs.compare.contender import Contender
 from farm.jobs.fleet.dispatch import FleetOptions
-from farm.jobs.fleet.progress import ProgressView
 from farm.rows.compare import CompareRow
 from farm.safe_text import one_line
 from farm.store.recorder import Recorder
@@ -30,6 +28,8 @@ from farm.tables import table
 from farm.tables.compare import compare_table, coverage_lines, note_lines, side_text
 from farm.units.selection import Selection
 from runtime.errors import ConfigError
+
+GOES_ON = "interrupted; the turns that were measured are kept {}, the same command goes on from them"
 
 
 def compare(
@@ -42,6 +42,7 @@ def compare(
     repeat: int,
     margin_percent: float | None,
     profiled_turns: int,
+    fresh: bool,
     memory: str | None,
     execution: Execution,
     fleet: FleetOptions,
@@ -55,6 +56,8 @@ def compare(
         raise ConfigError(
             "--repeat asks how often a thing seems to differ from itself: give one file or build as A and B"
         )
+    if kind == "run" and cluster and cluster.detach:
+        raise ConfigError("--detach: stored runs are compared here and at once, nothing is measured; leave it out")
     if kind == "run":
         compared = sides.compare_stored(a, b, store, margin_percent, store_options.tell)
         with store_options.keeping(store) as keeper:
@@ -63,43 +66,53 @@ def compare(
     both = sides.contenders(kind, a, b, model_file)
     margin_percent = sides.MARGIN_PERCENT if margin_percent is None else margin_percent
     on = runtimes or ("cpu", "gpu")
-    seeds = [secrets.randbelow(2**32) for _ in range(repeat)]
-    wanted = [
-        CompareOptions(turns, margin_percent, on, memory, seed, execution, profiled_turns=profiled_turns)
-        for seed in seeds
-    ]
-    remote = clusters.RemoteJob(CompareRow, sent_sides.works(both, wanted[0]), adapted=sent_sides.adapted(both))
+    wanted = CompareOptions(
+        turns,
+        margin_percent,
+        on,
+        memory,
+        secrets.randbelow(2**32),
+        execution,
+        profiled_turns=profiled_turns,
+        repeat=repeat,
+        fresh=fresh,
+    )
+    remote = clusters.RemoteJob(CompareRow, sent_sides.works(both, wanted), adapted=sent_sides.adapted(both))
+    source = deployment.load(both[0].model_file)
+    if cluster and cluster.detach:
+        return detach(cluster, source, choice, remote.works, as_json, side_names=sent_sides.side_names(both))
+    how_to_go_on = GOES_ON.format("on the hosts" if cluster else "below build/")
     with clusters.place_of(cluster) as place:
-        units = place.units_for(deployment.load(both[0].model_file), choice)
-        with store_options.keeping(store) as keeper, view.shown() as progress:
-            job = functools.partial(_each, both, units, wanted, fleet, progress)
-            rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
-    if repeat > 1:
-        for line in coverage_lines(rows):
-            click.echo(one_line(line), err=as_json)
+        units = place.units_for(source, choice)
+        try:
+            with store_options.keeping(store) as keeper, view.shown(interrupted=how_to_go_on) as progress:
+                job = functools.partial(compare_job, both, units, wanted, fleet, progress)
+                rows = list(keeper.recorded(place.rows(job, remote, units, fleet, progress)))
+        except KeyboardInterrupt:
+            return options.interrupted(how_to_go_on, as_json)
+    if as_json:
+        _tell_coverage(rows, err=True)
     return _finish(rows, as_json, keeper)
-
-
-def _each(
-    both: tuple[Contender, Contender],
-    units: Sequence[Unit],
-    wanted: Sequence[CompareOptions],
-    fleet: FleetOptions,
-    progress: ProgressView,
-) -> Iterator[CompareRow]:
-    for each in wanted:
-        yield from compare_job(both, units, each, fleet, progress)
 
 
 def _finish(rows: Sequence[CompareRow], as_json: bool, keeper: Recorder) -> CommandResult:
     """Shows the rows; the exit status is 1 where B is worse."""
     worse = FAILED if any(map(is_worse, rows)) else 0
-    return options.finish(rows, as_json, _show, keeper, worse)
+    return options.finish(rows, as_json, show, keeper, worse)
 
 
-def _show(rows: Sequence[CompareRow]) -> None:
+def show(rows: Sequence[CompareRow]) -> None:
+    """What people see of the rows."""
+    _tell_coverage(rows, err=False)
     for name, side in (("A", rows[0].a), ("B", rows[0].b)):
         click.echo(one_line(f"{name}: {side_text(side)}"))
     table.show([compare_table(rows)])
     for line in note_lines(rows):
         click.echo(one_line(line))
+
+
+def _tell_coverage(rows: Sequence[CompareRow], err: bool) -> None:
+    """What repeated comparisons of a thing with itself say of the intervals; nothing of others."""
+    if len({(row.model, row.unit, row.runtime) for row in rows}) < len(rows):
+        for line in coverage_lines(rows):
+            click.echo(one_line(line), err=err)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +16,9 @@ from farm.config.deployment import Deployment
 from farm.store.address import without_password
 from farm.units.selection import Selection
 
+if TYPE_CHECKING:
+    from farm.cluster.sent_sides import SideNames
+
 
 def detach(
     cluster: ClusterChoice,
@@ -23,6 +27,7 @@ def detach(
     works: Works,
     as_json: bool,
     leaves: bool = False,
+    side_names: SideNames | None = None,
 ) -> CommandResult:
     """Sends the command that was called to a host, which goes on with it, and says how to come back.
 
@@ -33,11 +38,12 @@ def detach(
         works: makes the command line's only work, with all models.
         as_json: whether this command says so in JSON.
         leaves: whether what it leaves below build/ is wanted.
+        side_names: what a comparison's sides are called here.
     """
     with clusters.joined(cluster) as session:
         place = clusters.AllHosts(session)
         units = place.units_for(source, choice)
-        host = place.send_off(units, works, leaves)
+        host = place.send_off(units, works, leaves, side_names or {})
         job = session.job
     how = ["farm", "jobs", "fetch", job.id, *_fetch_options()]
     if as_json:

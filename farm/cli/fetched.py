@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farm import atomic_file
-from farm.cli import benchmark, opbench, options, run, store_options, tune
+from farm.cli import benchmark, compare, opbench, options, run, store_options, tune
 from farm.cli.envelope import CommandResult
 from farm.rows.benchmark import BenchmarkRow
+from farm.rows.compare import CompareRow
 from farm.rows.opbench import OpbenchRow
 from farm.rows.row import Row
 from farm.rows.run import RunRow
@@ -27,6 +28,7 @@ FACES: dict[str, tuple[type[Row], Callable[[Any], None]]] = {
     "benchmark": (BenchmarkRow, benchmark.show),
     "opbench": (OpbenchRow, opbench.show),
     "tune": (TuneRow, tune.show),
+    "compare": (CompareRow, compare.show),
 }
 
 
@@ -36,12 +38,14 @@ def finish(result: KeptResult, store: str | None, trace: Path | None, as_json: b
     Raises the error that it ended with.
     """
     from farm.cluster.remote_units import USERS_MISTAKES
+    from farm.cluster.sent_sides import with_side_names
 
     row_type, show = FACES[result.command]
     if trace and row_type is not BenchmarkRow:
         raise ConfigError("--trace: only farm benchmark has one")
     with Recorder(store, RunData.model_validate(result.run), store_options.tell) as keeper:
-        rows = list(keeper.recorded(map(row_type.model_validate, result.document["rows"])))
+        named = (with_side_names(row, result.side_names) for row in result.document["rows"])
+        rows = list(keeper.recorded(map(row_type.model_validate, named)))
     if problem := result.document["error"]:
         kinds: dict[str, type[FarmError]] = {**USERS_MISTAKES, "no_unit": NoUnitError}
         raise kinds.get(problem["kind"], JobError)(problem["message"])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 POLL_S, KEPT_POLL_S = 0.3, 1.0  # of the scheduler, and of hosts
 CANCEL_S = 30.0
-JOB_COLUMNS = ("Job", "User", "Command", "Priority", "Since", "Running", "Waiting", "Detached")
+JOB_COLUMNS = ("Job", "User", "Command", "Priority", "Since", "Running", "Waiting", "Waits for", "Detached")
 TASK_COLUMNS = ("Unit", "Model", "State", "How far")
 
 
@@ -48,7 +48,7 @@ def show(job: str, cluster: str | None, certificates: Path | None, as_json: bool
         report = _named(hosts, job)
     if as_json:
         return Document(members={"job": _members(report)})
-    rows = [(task.unit, task.work, task.state, task.progress) for task in report.tasks]
+    rows = [(task.unit, task.work, task.state, task.reason or task.progress) for task in report.tasks]
     table.show([Table(_title(report), TASK_COLUMNS, rows, frozenset(TASK_COLUMNS))])
     return 0
 
@@ -151,7 +151,8 @@ def _cells(report: JobReport) -> list[str]:
     name = report.name
     since = f"{datetime.datetime.fromtimestamp(name.since).astimezone():%Y-%m-%d %H:%M:%S}"
     counts = [str(report.count(state)) for state in ("running", "waiting")]
-    return [name.id, name.user, name.command, name.priority, since, *counts, _kept_text(report)]
+    reasons = "; ".join(f"{unit}: {reason}" for unit, reason in report.reasons.items()) or "-"
+    return [name.id, name.user, name.command, name.priority, since, *counts, reasons, _kept_text(report)]
 
 
 def _kept_text(report: JobReport) -> str:

@@ -27,6 +27,7 @@ def serve(
     key: Path | None,
     behind_proxy: bool,
     host_names: tuple[str, ...],
+    base: str,
     every_s: float,
     cluster: str | None,
     certificates: Path | None,
@@ -45,7 +46,7 @@ def serve(
 
     host, port = _address(listen)
     options = server.ServeOptions(
-        host, port, certificate, key, behind_proxy, host_names, every_s, store, reports, tokens
+        host, port, certificate, key, behind_proxy, host_names, every_s, store, reports, tokens, base
     )
     all_hosts = _cluster_source(cluster, certificates) if cluster else None
     others: list[ResultSource] = [PlaceSource(SharedPlace(share))] if share else []

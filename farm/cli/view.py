@@ -63,6 +63,10 @@ class PlainView:
             self._lines[unit] = _Line(text)
             self._say(unit, text)
 
+    def waiting(self, unit: str, text: str) -> None:
+        """See ProgressView."""
+        self.stage(unit, text)
+
     def search(self, unit: str, progress: SearchProgress) -> None:
         """See ProgressView."""
         with self._lock:
@@ -96,6 +100,10 @@ class SlowStagesView(Silent):
         """See ProgressView."""
         with self._lock:
             self._waiting[unit] = _Line(text)
+
+    def waiting(self, unit: str, text: str) -> None:
+        """See ProgressView."""
+        self.stage(unit, text)
 
     def ended(self, unit: str, text: str) -> None:
         """See ProgressView."""
@@ -138,6 +146,10 @@ class LiveView:
         with self._lock:
             known = self._lines.get(unit)
             self._lines[unit] = _Line(text, temperature_c=known.temperature_c if known else None)
+
+    def waiting(self, unit: str, text: str) -> None:
+        """See ProgressView."""
+        self.stage(unit, text)
 
     def search(self, unit: str, progress: SearchProgress) -> None:
         """See ProgressView."""

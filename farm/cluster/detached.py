@@ -50,6 +50,7 @@ class DetachedRequest:
         files: path in the job's folder -> hash.
         leaves: whether artifacts and journals that it leaves are wanted.
         run: the command as a run of whoever fetches it.
+        side_names: what a comparison's two sides are called in the rows, see farm.cluster.sent_sides.
     """
 
     name: JobName
@@ -57,6 +58,7 @@ class DetachedRequest:
     files: dict[str, str]
     leaves: bool
     run: dict[str, Any]
+    side_names: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
 
 
 REQUESTS = TypeAdapter(DetachedRequest)
@@ -168,7 +170,7 @@ class DetachedJobs:
     def _keep(self, request: DetachedRequest, answer: dict[str, Any]) -> bool:
         """Writes an answer; False where there is no room for it."""
         folder, status = self._place(request.name.id), answer.get("document", {}).get("exit_status", 1)
-        kept = {**answer, "command": request.name.command, "run": request.run}
+        kept = {**answer, "command": request.name.command, "run": request.run, "side_names": request.side_names}
         try:
             atomic_file.write(folder / ANSWER, json.dumps(kept).encode())
             atomic_file.write(folder / ENDED, str(status).encode())

@@ -25,6 +25,7 @@ class KeptResult:
         document: what it printed with --json.
         files: names and hashes of what it wrote into its `--output-dir`.
         left: the same of what it left below build/.
+        side_names: what a comparison's two sides are called in the rows.
     """
 
     command: str
@@ -32,6 +33,7 @@ class KeptResult:
     document: Mapping[str, Any]
     files: Mapping[str, str]
     left: Mapping[str, str]
+    side_names: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
 
 def all_jobs(hosts: Hosts, say: Callable[[str], None]) -> list[JobReport]:
@@ -60,7 +62,8 @@ def result_of(hosts: Hosts, report: JobReport) -> KeptResult:
     for problem in ("error", "no_room"):
         if problem in answer:
             raise JobError(f"{report.name.id}: {host} could not do it: {answer[problem]}")
-    return KeptResult(*(answer[field.name] for field in dataclasses.fields(KeptResult)))
+    names = [field.name for field in dataclasses.fields(KeptResult)]
+    return KeptResult(**{name: answer[name] for name in names if name in answer})  # an older farm kept fewer
 
 
 def fetch_outputs(hosts: Hosts, report: JobReport, result: KeptResult, folder: Path) -> None:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from farm.jobs.fleet.progress_lines import SEARCH, STAGE, progress_text
+from farm.jobs.fleet.progress_lines import SEARCH, STAGE, WAITING, progress_text
 from farm.lease.lease import owner_name
 from runtime.errors import ConfigError
 
@@ -27,6 +27,7 @@ DEFAULT_PRIORITY = "interactive"
 RUNNING = "running"
 PREFIX = "farm."
 CANCEL = "cancel"
+TOLD = (STAGE, SEARCH, WAITING)
 BEGUN = "farm-begun"  # what a unit's worker tells the scheduler of a task
 UUID_CHARACTERS = 36
 OWN_JOB = "FARM_JOB"  # the variable that tells a process whose job it is: a client's name
@@ -51,12 +52,16 @@ class JobName:
 
 @dataclasses.dataclass(frozen=True)
 class TaskReport:
-    """A job's task: the model (or what it does), the unit, whether it runs or waits, and what it said last."""
+    """A job's task: the model (or what it does), the unit, whether it runs or waits, and what it said last.
+
+    `reason`: why it waits, where its unit is somebody's outside of the queue: who has it, and until when.
+    """
 
     unit: str
     work: str
     state: str
     progress: str = ""
+    reason: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +84,11 @@ class JobReport:
     def goes_on(self) -> bool:
         """Whether it has not ended."""
         return self.kept is None or self.kept.exit_status is None
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Units that somebody outside of the queue has -> who, and until when."""
+        return {task.unit: task.reason for task in self.tasks if task.reason}
 
     def count(self, state: str) -> int:
         """How many tasks are in a state."""
@@ -105,10 +115,10 @@ def unit_of(key: str) -> str:
 def jobs_on_scheduler(dask_scheduler: Any) -> list[dict[str, Any]]:
     """All jobs as plain data; is run on the scheduler."""
     jobs = []
+    said = _LastEvents(dask_scheduler)
     for client in dask_scheduler.clients.values():
         name = parse_client(client.client_key)
         if name:
-            said = _last_said(dask_scheduler.get_events(name.id))
             tasks = [_task_data(task, said) for task in client.wants_what if "/" in str(task.key)]
             jobs.append({"name": dataclasses.asdict(name), "tasks": [task for task in tasks if task]})
     return jobs
@@ -169,29 +179,48 @@ def parse_name(text: str) -> JobName | None:
         return None
 
 
-def _last_said(events: Iterable[tuple[float, Any]]) -> dict[str, str]:
-    """Unit -> how far its work is, of the events of a job's topic, the oldest first."""
-    said = {}
-    for _, event in events:
-        if isinstance(event, dict) and event.get("event") in (STAGE, SEARCH):
-            said[str(event.get("unit", ""))] = progress_text(event)
-    return said
+class _LastEvents:
+    """What each job said last of each unit, read from its topic when it is asked for."""
+
+    def __init__(self, dask_scheduler: Any) -> None:
+        self._scheduler = dask_scheduler
+        self._of_jobs: dict[str, dict[str, Mapping[str, Any]]] = {}
+
+    def of(self, job: str, unit: str) -> Mapping[str, Any] | None:
+        """The last event of a job's work on a unit."""
+        if job not in self._of_jobs:
+            events = (event for _, event in self._scheduler.get_events(job) if isinstance(event, dict))
+            told = (event for event in events if event.get("event") in TOLD)
+            self._of_jobs[job] = {str(event.get("unit", "")): event for event in told}
+        return self._of_jobs[job].get(unit)
 
 
-def _task_data(task: Any, said: Mapping[str, str]) -> dict[str, str] | None:
+def _task_data(task: Any, said: _LastEvents) -> dict[str, str] | None:
     """A task that waits or runs; None for one that is done."""
     _, unit, work, _ = str(task.key).split("/", 3)
     if not unit or task.state not in ("waiting", "no-worker", "queued", "processing"):
         return None
-    state = _state(task)
-    return {"unit": unit, "work": work, "state": state, "progress": said.get(unit, "") if state == RUNNING else ""}
+    begun = _begun(task)
+    last = said.of(_job_of(begun), unit) if begun else None
+    text, awaits = (progress_text(last), last["event"] == WAITING) if last else ("", False)
+    runs = begun is task and not awaits
+    return {
+        "unit": unit,
+        "work": work,
+        "state": RUNNING if runs else "waiting",
+        "progress": text if runs else "",
+        "reason": text if awaits else "",
+    }
 
 
-def _state(task: Any) -> str:
-    if task.state != "processing":
-        return "waiting"
-    executing = task.processing_on.executing if task.processing_on else {}
-    return RUNNING if task in executing else "waiting"
+def _begun(task: Any) -> Any | None:
+    """What its unit has begun: the task itself, or another that it waits for."""
+    executing = task.processing_on.executing if task.state == "processing" and task.processing_on else {}
+    return task if task in executing else next(iter(executing), None)
+
+
+def _job_of(task: Any) -> str:
+    return str(task.key).partition("/")[0]
 
 
 def _by_unit(task: dict[str, str]) -> tuple[str, str]:

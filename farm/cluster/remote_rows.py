@@ -121,4 +121,5 @@ class _UnitWork(Generic[RowType]):
             model=owed.model,
             runtime=owed.runtime,
         )
-        return make_row(self.command.row_type, identity, Conditions(owed.settings), Failure.of(error))
+        row = make_row(self.command.row_type, identity, Conditions(owed.settings), Failure.of(error))
+        return self.command.row_type.model_validate(self.command.adapted(row.model_dump(mode="json")))

@@ -17,6 +17,8 @@ from farm.jobs.compare.builds import CompareOptions
 from farm.jobs.compare.checkout import SOURCES, Checkout
 from farm.jobs.compare.contender import Contender
 
+SideNames = Mapping[str, Mapping[str, Any]]
+
 SIDES = ("a", "b")
 MADE = ("__pycache__", "build")  # folders of a checkout that no source lies in
 
@@ -28,40 +30,57 @@ def works(both: tuple[Contender, Contender], options: CompareOptions) -> Works:
         source = deployment.load(both[0].model_file)
         models = [name for name in source.models if not options.models or name in options.models]
         files = artifacts_of(source.library_name) | files_of_models(source, models, scratch, "a/")
-        arguments = [f"a/{DEPLOYMENT}"]
-        if both[0].checkout and both[1].checkout:
-            arguments = ["a/sources", "b/sources", *arguments]
-            for side, contender in zip(SIDES, both, strict=True):
-                files |= _sources(contender.checkout, side) if contender.checkout else {}
-        else:
-            other = deployment.load(both[1].model_file)
-            theirs = [name for name in map(both[1].model_name, models) if name in other.models]
-            files |= artifacts_of(other.library_name) | files_of_models(other, theirs, scratch, "b/")
-            arguments.append(f"b/{DEPLOYMENT}")
+        made_by_farms = both[0].checkout and both[1].checkout
+        more, sides = (_sent_builds if made_by_farms else _sent_models)(both, models, scratch)
+        arguments = (*sides, f"a/{DEPLOYMENT}") if made_by_farms else sides
         owed = [
             OwedRow(source.library_name, model, runtime, {"turns": options.turns, **options.execution.given})
             for model in models
             for runtime in source.models[model].runtimes
             if runtime in options.runtimes
         ]
-        return [SentWork("compare", tuple(arguments), files, tuple(owed))]
+        return [SentWork("compare", arguments, files | more, tuple(owed))]
 
     return made
 
 
+def _sent_builds(both: Sequence[Contender], *_: Any) -> tuple[dict[str, Path], tuple[str, ...]]:
+    """The sources of both, or of the one that is compared with itself; and the words for them on the host."""
+    farms = dict(zip(SIDES, (contender.checkout for contender in both), strict=True))
+    sent = {side: farm for side, farm in farms.items() if farm and (side == "a" or farm != farms["a"])}
+    files = {name: path for side, farm in sent.items() for name, path in _sources(farm, side).items()}
+    return files, tuple(f"{side if side in sent else 'a'}/sources" for side in SIDES)
+
+
+def _sent_models(
+    both: Sequence[Contender], models: Sequence[str], scratch: Path
+) -> tuple[dict[str, Path], tuple[str, ...]]:
+    """The files of B where it is another model than A; and the words for both on the host."""
+    if both[1].model_file == both[0].model_file:
+        return {}, (f"a/{DEPLOYMENT}", f"a/{DEPLOYMENT}")
+    other = deployment.load(both[1].model_file)
+    theirs = [name for name in map(both[1].model_name, models) if name in other.models]
+    files = artifacts_of(other.library_name) | files_of_models(other, theirs, scratch, "b/")
+    return files, (f"a/{DEPLOYMENT}", f"b/{DEPLOYMENT}")
+
+
 def adapted(both: Sequence[Contender]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Gives a row's sides the names and commits that they have here."""
-
-    def change(data: dict[str, Any]) -> dict[str, Any]:
-        names = {arm: _named(data[arm], contender) for arm, contender in zip(SIDES, both, strict=True)}
-        return {**data, **names}
-
-    return change
+    names = side_names(both)
+    return lambda data: with_side_names(data, names)
 
 
-def _named(side: Mapping[str, Any], contender: Contender) -> dict[str, Any]:
-    own = contender.side
-    return {**side, "name": own.name, "kind": own.kind, "commit": own.commit, "changed": own.changed}
+def side_names(both: Sequence[Contender]) -> SideNames:
+    """What the two are called here, and what they are, as members of a row's sides."""
+    return {
+        arm: contender.side.model_dump(include={"name", "kind", "commit", "changed"})
+        for arm, contender in zip(SIDES, both, strict=True)
+    }
+
+
+def with_side_names(data: Mapping[str, Any], names: SideNames) -> dict[str, Any]:
+    """A row's data with these names; without any it stays as it is."""
+    return {**data, **{arm: {**data[arm], **members} for arm, members in names.items()}}
 
 
 def _sources(checkout: Checkout, side: str) -> dict[str, Path]:

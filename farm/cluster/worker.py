@@ -25,9 +25,9 @@ from farm.cluster.detached_tasks import DetachedPlugin
 from farm.cluster.host_files import HostFiles
 from farm.cluster.host_tasks import OfferedUnit, cluster_name
 from farm.cluster.journal_topic import keep_exchanging
+from farm.cluster.place_sweep import PlaceSweep
 from farm.cluster.scheduler import end_on_signals
 from farm.config.inventory import Unit
-from farm.lease import labgrid_place
 from farm.transport import connect
 from farm.units import lookup, survey
 from farm.units.survey import UnitEntry, UnitReport, UnitState
@@ -117,7 +117,6 @@ class _Host:
         self._workers: dict[str, Worker] = {}
         self._elsewhere: set[str] = set()  # units that another host offers
         self._watch, self._detached = UnitWatch(), detached
-        self._units: list[Unit] = []
         self._clean_at_s = 0.0
 
     async def serve(self, look_every_s: float) -> None:
@@ -169,11 +168,10 @@ class _Host:
                 await keep_exchanging(client, self._name)
 
     async def _end_expired_reservations(self) -> None:
-        """Gives units' places in labgrid back when a person's time is over, whether anybody looks at them or not."""
-        loop = asyncio.get_running_loop()
+        """Gives places in labgrid back, once a minute."""
+        sweep = PlaceSweep(self._say)
         while True:
-            for unit in self._units:
-                await loop.run_in_executor(None, labgrid_place.end_expired, unit)
+            await asyncio.get_running_loop().run_in_executor(None, sweep.run)
             await asyncio.sleep(PLACES_EVERY_S)
 
     def _client(self) -> Client:
@@ -233,7 +231,6 @@ class _Host:
         self._elsewhere &= offers.keys()
         for name in offers.keys() - self._workers.keys():
             await self._announce(offers[name], scratch)
-        self._units = units
 
     async def _clean(self) -> None:
         """Removes files of jobs that nobody uses any more, now and then."""

@@ -17,7 +17,7 @@ from farm.serve.json_answers import answered
 from farm.serve.metrics import FarmCollector, exposition
 from farm.serve.page_answers import page_endpoint, problem_page
 from farm.serve.page_assets import asset_answer
-from farm.serve.security import SecurityMiddleware
+from farm.serve.security import BaseMiddleware, SecurityMiddleware
 from farm.serve.service import FarmService
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -74,7 +74,10 @@ def create_app(service: FarmService, hosts: Collection[str] = ()) -> Starlette:
         service.others.stop()
         service.results.close()
 
-    middleware = [Middleware(SecurityMiddleware, hosts=hosts, is_encrypted=service.is_encrypted)]
+    middleware = [
+        Middleware(BaseMiddleware, base=service.base),
+        Middleware(SecurityMiddleware, hosts=hosts, is_encrypted=service.is_encrypted),
+    ]
     app = Starlette(
         routes=[*PAGES, *API, Route("/metrics", metrics), Route("/assets/{name}", asset)],
         middleware=middleware,

@@ -41,7 +41,7 @@ def page_events(request: Request) -> StreamingResponse:
     """Changed units and jobs as rows of the page's tables."""
     service = service_of(request)
     can_cancel = bool(person_of(service, service.sessions.of(request.cookies)))
-    return _stream(request, Shown(unit_row, lambda job: job_row(job, can_cancel)))
+    return _stream(request, Shown(lambda unit: unit_row(unit, service.base), lambda job: job_row(job, can_cancel)))
 
 
 def _stream(request: Request, shown: Shown) -> StreamingResponse:

@@ -147,9 +147,9 @@ def _artifact(shown: ShownArtifact) -> dict[str, Any]:
     return {"file": members.pop("path"), **members, "host": shown.host, "address": shown.address}
 
 
-def openapi(_service: FarmService, _request: Request) -> Any:
+def openapi(service: FarmService, _request: Request) -> Any:
     """The OpenAPI description."""
-    return description()
+    return description(service.base)
 
 
 async def change_unit(request: Request) -> Response:

@@ -66,14 +66,15 @@ ERROR = {
 CHANGE_ERRORS = {"400": "What is asked for is wrong.", "401": "No valid token.", "409": "Somebody else holds the unit."}
 
 
-def description() -> dict[str, Any]:
-    """The whole description."""
+def description(base: str = "") -> dict[str, Any]:
+    """The whole description; `base`: the path that stands before all of these."""
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = _operation(operation)
     return {
         "openapi": "3.1.0",
         "info": {"title": "farm serve", "version": __version__},
+        "servers": [{"url": f"{base}/"}],
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},

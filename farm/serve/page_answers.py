@@ -21,6 +21,7 @@ from farm.report.matrix import matrix
 from farm.safe_text import one_line
 from farm.serve.access import COOKIE, SESSION_S, BrowserSession, is_from_here, is_own_form
 from farm.serve.all_results import all_artifacts, all_reports
+from farm.serve.kept_results import JudgedNight
 from farm.serve.page_assets import asset_answer
 from farm.serve.rendering import job_row, render, unit_row
 from farm.serve.service import FarmService, http_status, service_of
@@ -65,7 +66,7 @@ def _page(request: Request, template: str, values: Mapping[str, Any], status: in
     if session:
         session.said = ""
     common: dict[str, Any] = {"person": person, "csrf": session.csrf if session else "", "said": said}
-    common |= {"path": request.url.path, "has_queue": service.source.has_queue}
+    common |= {"path": request.url.path, "base": service.base, "has_queue": service.source.has_queue}
     return HTMLResponse(render(template, {**common, **values}), status)
 
 
@@ -82,7 +83,7 @@ def units(service: FarmService, _request: Request) -> tuple[str, Mapping[str, An
     snapshot = service.watcher.snapshot
     return "units.html", {
         "snapshot": snapshot,
-        "rows": [unit_row(unit) for unit in snapshot.units.values()],
+        "rows": [unit_row(unit, service.base) for unit in snapshot.units.values()],
         "states": _states(snapshot),
         "running": service.results.running(),
         "has_hosts": service.source.has_queue,
@@ -119,6 +120,11 @@ def one_unit(service: FarmService, request: Request) -> tuple[str, Mapping[str, 
     }
 
 
+def _series_root(judged: JudgedNight) -> str:
+    """What the links of a matrix begin with: its report, or else the charts."""
+    return f"/reports/{judged.report}/" if judged.report else f"/history?night={quote(judged.night.run.name)}&"
+
+
 def night(service: FarmService, request: Request) -> tuple[str, Mapping[str, Any]]:
     """The latest night's matrix, or that of a name."""
     judged = service.results.night(request.query_params.get("name", ""))
@@ -131,7 +137,7 @@ def night(service: FarmService, request: Request) -> tuple[str, Mapping[str, Any
         "headline": words.headline(judged.night),
         "counts": words.counts(judged.night.series),
         "matrix": found,
-        "root": f"/reports/{judged.report}/" if judged.report else f"/history?night={quote(judged.night.run.name)}&",
+        "root": f"{service.base}{_series_root(judged)}",
         "others": [run for run in service.results.nights() if run.name != judged.night.run.name],
     }
 
@@ -255,9 +261,9 @@ async def sign_in(request: Request) -> Response:
         return problem_page(request, str(error), http_status(error))
     if not name:
         return problem_page(request, "this token is nobody's; `farm serve token add NAME` makes one", 403)
-    answer = RedirectResponse("/", 303)
+    answer, path = RedirectResponse(f"{service.base}/", 303), f"{service.base}/"
     answer.set_cookie(
-        COOKIE, name, max_age=int(SESSION_S), httponly=True, samesite="strict", secure=service.is_encrypted, path="/"
+        COOKIE, name, max_age=int(SESSION_S), httponly=True, samesite="strict", secure=service.is_encrypted, path=path
     )
     return answer
 
@@ -309,7 +315,7 @@ async def _acted(request: Request, act: Callable[[FarmService, str, dict[str, st
         session.said = one_line(await run_in_threadpool(act, service, person, form))
     except FarmError as error:
         session.said = one_line(f"Not done: {error}")
-    return RedirectResponse(back, 303)
+    return RedirectResponse(f"{service.base}{back}", 303)
 
 
 async def _form(request: Request) -> dict[str, str]:

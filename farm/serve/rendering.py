@@ -38,9 +38,9 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     return _environment().get_template(template).render(values)
 
 
-def unit_row(unit: WatchedUnit) -> str:
-    """The row of a unit in the table of all."""
-    return render("unit_row.html", {"unit": unit.members, "held": unit.report.holder})
+def unit_row(unit: WatchedUnit, base: str) -> str:
+    """The row of a unit in the table of all; `base` stands before each address."""
+    return render("unit_row.html", {"unit": unit.members, "held": unit.report.holder, "base": base})
 
 
 def job_row(job: JobReport, can_cancel: bool) -> str:

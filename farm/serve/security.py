@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_BODY_BYTES = 64 * 1024
@@ -25,6 +25,27 @@ HEADERS = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=(), usb=()",
 }
 HSTS = "max-age=31536000"
+
+
+class BaseMiddleware:
+    """Takes the path below which a proxy shows the service off a request's, unless the proxy has.
+
+    Args:
+        base: the path, without a slash at its end; empty: there is none.
+    """
+
+    def __init__(self, app: ASGIApp, base: str) -> None:
+        self._app, self._base = app, base
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes one request on."""
+        if scope["type"] == "http" and self._base and scope["path"] == self._base:
+            await RedirectResponse(f"{self._base}/", 308)(scope, receive, send)
+        elif scope["type"] == "http" and self._base and scope["path"].startswith(f"{self._base}/"):
+            path = scope["path"].removeprefix(self._base)
+            await self._app({**scope, "path": path, "raw_path": path.encode()}, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
 
 class SecurityMiddleware:

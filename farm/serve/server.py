@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import re
 import ssl
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from runtime.errors import ConfigError
 DEFAULT_PORT = 8765
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 GRACE_S = 2
+BASE = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._~-]*)+")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,7 @@ class ServeOptions:
         certificate, key: PEM files, with which it speaks HTTPS.
         behind_proxy: a proxy on this host speaks HTTPS for it.
         host_names: further names by which browsers reach it.
+        base: the path below which the proxy shows it, as `/farm`.
         every_s: how often units are looked at.
     """
 
@@ -48,6 +51,7 @@ class ServeOptions:
     store: str | None = None
     reports: Path = Path("reports")
     tokens: Path | None = None
+    base: str = ""
 
     @property
     def is_encrypted(self) -> bool:
@@ -85,6 +89,8 @@ def serve(
 
 def check(options: ServeOptions) -> None:
     """Raises ConfigError where what is asked for is not safe, or the certificate cannot be used."""
+    if options.base and not BASE.fullmatch(options.base):
+        raise ConfigError(f"--base {options.base}: write a path without a slash at its end, as /farm")
     if (options.certificate is None) != (options.key is None):
         raise ConfigError("--certificate and --key belong together")
     if not (is_loopback(options.host) or options.is_encrypted):
@@ -111,6 +117,7 @@ def configuration(options: ServeOptions, source: UnitSource, sources: Sequence[R
         sessions=Sessions(tokens),
         others=ResultsWatcher(sources),
         is_encrypted=options.is_encrypted,
+        base=options.base,
     )
     return uvicorn.Config(
         create_app(service, options.hosts),

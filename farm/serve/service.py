@@ -25,7 +25,11 @@ ACTIONS = ("reserve", "release", "check")
 
 @dataclasses.dataclass(frozen=True)
 class FarmService:
-    """The parts of the service; `others`: other hosts' results; `is_encrypted`: whether browsers reach it by HTTPS."""
+    """The parts of the service.
+
+    `others`: other hosts' results; `is_encrypted`: whether browsers reach it by HTTPS; `base`: the path that it lies
+    below behind a proxy, without a slash at its end.
+    """
 
     source: UnitSource
     watcher: UnitWatcher
@@ -35,6 +39,7 @@ class FarmService:
     sessions: Sessions
     others: ResultsWatcher = dataclasses.field(default_factory=ResultsWatcher)
     is_encrypted: bool = False
+    base: str = ""
 
     def unit(self, name: str) -> WatchedUnit:
         """A unit that was seen at the last look; NoUnitError for any other."""

@@ -20,7 +20,7 @@ from farm.cli.envelope import CommandResult
 @options.load_options
 @options.fleet_options("farm benchmark", spreads=True)
 @click.option("--trace", metavar="FILE", type=options.FILE, help="Write a trace for Perfetto or chrome://tracing.")
-@options.detachable_options
+@options.cluster_options
 @options.trust_model_option
 @options.store_option
 @options.json_option

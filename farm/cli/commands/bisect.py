@@ -40,7 +40,7 @@ from farm.cli.envelope import CommandResult
 @click.option("--fresh", is_flag=True, help="Forget what an earlier call has measured.")
 @options.memory_option
 @options.fleet_options("farm bisect")
-@options.cluster_options
+@options.cluster_options_of("interactive", stays_for="its repository")
 @options.store_option
 @options.json_option
 def command(**given: Any) -> CommandResult:

@@ -36,6 +36,7 @@ from farm.cli.envelope import CommandResult
     help="Differences of no more than this do not count.  [default: 1; 4 for stored runs]",
 )
 @click.option("--profiled-turns", type=click.IntRange(0), default=0, hidden=True, help="How often operators are timed.")
+@click.option("--fresh", is_flag=True, help="Forget the turns that an interrupted call has measured.")
 @options.memory_option
 @execution_options
 @options.fleet_options("farm compare")
@@ -47,7 +48,7 @@ def command(**given: Any) -> CommandResult:
 
     A and B are two stored runs (run:ID, run:latest, or the name of a baseline), two deployment files, or two builds of
     farm, which run MODEL.yml: a branch, tag or commit of its repository, or a folder with a checkout. Models and
-    builds are measured in turns on one unit.
+    builds are measured in turns on one unit. The same command goes on where an earlier one was interrupted.
 
     Exit status 1: B is slower beyond the noise, builds disagree on an output, or a job failed.
     """

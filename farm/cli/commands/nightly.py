@@ -28,7 +28,7 @@ A NIGHTLY.yml (only models is needed):
 @click.option("--dry-run", is_flag=True, help="Only say what would be measured, and for how long.")
 @click.option("-o", "--output", metavar="FOLDER", type=options.FILE, help="Report.  [default: reports/<name>]")
 @options.fleet_options("farm nightly")
-@options.cluster_options_of("nightly")
+@options.cluster_options_of("nightly", stays_for="its store and the nights before")
 @options.trust_model_option
 @options.store_option
 @options.share_option("Leave bundles in a folder or URL that other hosts reach, and use theirs.")

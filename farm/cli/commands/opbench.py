@@ -39,7 +39,7 @@ PRECISIONS = [precision.name.lower() for precision in Precision]
 @hint_options
 @options.unit_options
 @options.fleet_options("farm opbench")
-@options.detachable_options
+@options.cluster_options
 @options.store_option
 @options.json_option
 def command(**given: Any) -> CommandResult:

@@ -126,10 +126,10 @@ def share_option(purpose: str) -> Callable[[Function], Function]:
     return click.option("--share", metavar="PLACE", envvar="FARM_SHARE", help=text)
 
 
-def cluster_options_of(priority: str, detaches: bool = False) -> Callable[[Function], Function]:
+def cluster_options_of(priority: str, stays_for: str = "") -> Callable[[Function], Function]:
     """Whether the units of other hosts are meant; the function gets a ClusterChoice, or None, as `cluster`.
 
-    `priority` is the command's where the user gives none; `detaches`: its job can go on without it.
+    `priority` is the command's where the user gives none; `stays_for`: what here its job cannot go on without.
     """
 
     def decorate(function: Function) -> Function:
@@ -139,22 +139,27 @@ def cluster_options_of(priority: str, detaches: bool = False) -> Callable[[Funct
         ) -> Any:
             from farm.cluster.address import ClusterChoice
 
+            if detach and stays_for:
+                raise click.UsageError(
+                    f"--detach: this command needs {stays_for}; `systemd-run --user farm ...` leaves it to this machine"
+                )
             if detach and not cluster:
                 raise click.UsageError("--detach: hosts of a cluster go on by themselves: name it with --cluster")
             choice = ClusterChoice(cluster, certificates, priority, detach) if cluster else None
             return function(cluster=choice, **others)
 
-        more = [_detach_option] if detaches else []
-        return _with_options(called, cluster_option, certificates_option, _priority_option(priority), *more)  # type: ignore[no-any-return]
+        detach_option = _detach_option(hidden=bool(stays_for))
+        return _with_options(called, cluster_option, certificates_option, _priority_option(priority), detach_option)  # type: ignore[no-any-return]
 
     return decorate
 
 
-_detach_option = click.option(
-    "--detach", is_flag=True, help="Leave the job to the cluster, and end: `farm jobs fetch` brings what came of it."
-)
+def _detach_option(hidden: bool) -> Callable[[Any], Any]:
+    text = "Leave the job to the cluster, and end: `farm jobs fetch` brings what came of it."
+    return click.option("--detach", is_flag=True, hidden=hidden, help=text)
+
+
 cluster_options = cluster_options_of(PRIORITIES[0])
-detachable_options = cluster_options_of(PRIORITIES[0], detaches=True)
 
 
 def load_options(function: Function) -> Function:

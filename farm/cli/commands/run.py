@@ -45,7 +45,7 @@ from farm.cli.envelope import CommandResult
 )
 @options.load_options
 @options.fleet_options("farm run", spreads=True)
-@options.detachable_options
+@options.cluster_options
 @options.trust_model_option
 @options.store_option
 @options.json_option

@@ -30,6 +30,7 @@ tokens_option = click.option(
 @click.option("--key", metavar="FILE", type=options.FILE, help="Its private key (PEM).")
 @click.option("--behind-proxy", is_flag=True, help="A proxy on this machine speaks HTTPS for it.")
 @click.option("--host-name", "host_names", metavar="NAME", multiple=True, help="A name by which browsers reach it.")
+@click.option("--base", metavar="PATH", default="", help="The path below which the proxy shows it, as /farm.")
 @click.option(
     "--every",
     "every_s",

@@ -50,7 +50,7 @@ LEVELS = ("quick", "normal", "exhaustive")
     help="Follow the trials of all who tune with this folder, on whatever host.  [default: FARM_JOURNALS, else none]",
 )
 @options.fleet_options("farm tune")
-@options.detachable_options
+@options.cluster_options
 @options.memory_option
 @execution_options
 @options.trust_model_option

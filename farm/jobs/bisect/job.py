@@ -92,6 +92,7 @@ class Bisector:
         self._repository, self._commits, self._unit = repository, commits, unit
         self._options, self._fleet, self._progress = options, fleet, progress
         self._state = states.read(self._about)
+        self._fresh = False
 
     @property
     def _about(self) -> tuple[str, ...]:
@@ -103,6 +104,7 @@ class Bisector:
     def forget(self) -> None:
         """Begins anew."""
         states.forget(self._about)
+        self._fresh = True
         self._state = BisectState(about=self._about)
 
     def steps(self) -> Iterator[BisectStep]:
@@ -181,6 +183,7 @@ class Bisector:
             seed=secrets.randbelow(2**32),
             models=(self._options.model,),
             profiled_turns=profiled_turns,
+            fresh=self._fresh,
         )
         (row,) = self._compare((a, b), [self._unit], options, self._fleet, self._progress)
         if row.status in _AWAY:

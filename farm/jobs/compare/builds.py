@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from farm.decision.operator_changes import OperatorChange, operator_changes
 from farm.jobs.compare.bundle import Bundle, Probed
 from farm.jobs.compare.contender import Contender
 from farm.jobs.compare.duet import Arm, Entry, Rehearsal, errors_naming, profile_turns, rehearse, run_turns
+from farm.jobs.compare.turn_journal import TurnJournal
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.execution import execution_figures
 from farm.jobs.fleet.job_rows import Settings, rows_of_each
@@ -41,6 +43,7 @@ from runtime.errors import ConfigError
 
 Array = npt.NDArray[Any]
 ARMS: tuple[Arm, Arm] = ("a", "b")
+GOES_ON = (Status.DEVICE_LOST, Status.KILLED, Status.NO_ROOM)  # rows whose comparison the next call goes on with
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +51,7 @@ class CompareOptions:
     """What `farm compare` was asked for; `seed` decides who begins a turn.
 
     `models`: only these of the file, all where there are none. `profiled_turns`: how often operators are timed.
+    `repeat`: how often all of it is done. `fresh`: turns of an interrupted call are measured again.
     """
 
     turns: int = 10
@@ -58,6 +62,8 @@ class CompareOptions:
     execution: Execution = DEFAULT
     models: tuple[str, ...] = ()
     profiled_turns: int = 0
+    repeat: int = 1
+    fresh: bool = False
 
 
 def compare_job(
@@ -67,7 +73,10 @@ def compare_job(
     fleet: FleetOptions = FLEET,
     progress: ProgressView = SILENT,
 ) -> Iterator[CompareRow]:
-    """A row for each unit, model and runtime that both have; ConfigError where there is none."""
+    """A row for each unit, model and runtime that both have, and each repetition; ConfigError where there is none.
+
+    Turns are kept until all rows are there, so that an interrupted comparison goes on from them.
+    """
     a, b = both
     of_a = prepare_all(deployment.load(a.model_file))
     wanted = [model for model in of_a if not options.models or model.name in options.models]
@@ -75,14 +84,59 @@ def compare_job(
     if not models:
         raise ConfigError(f"{a.model_file}: no model that both have runs on {' or '.join(options.runtimes)}")
 
+    files = _TurnFiles(options.fresh)
+    are_over = True
+    for repetition in range(options.repeat):
+        for row in _repetition(both, models, units, options, repetition, files, fleet, progress):
+            are_over = are_over and row.status not in GOES_ON
+            yield row
+    if are_over:
+        files.remove()
+
+
+def _repetition(
+    both: tuple[Contender, Contender],
+    models: Sequence[Prepared | Failed],
+    units: Sequence[Unit],
+    options: CompareOptions,
+    repetition: int,
+    files: _TurnFiles,
+    fleet: FleetOptions,
+    progress: ProgressView,
+) -> Iterator[CompareRow]:
+    """A row for each unit, model and runtime."""
+    a, b = both
+    wanted = dataclasses.replace(options, seed=options.seed + repetition)
+
     def measure(opened: OpenUnit, prepared: Prepared, runtime: Runtime) -> CompareResult:
-        return _Duel(opened, prepared, runtime, both, options).result()
+        duel = _Duel(opened, prepared, runtime, both, wanted)
+        return duel.result(files.use(duel.folder / f"{duel.name}.{repetition}.turns.jsonl"))
 
     def settings(model: Model, runtime: Runtime) -> Settings:
-        return {"turns": options.turns, "seed": options.seed, **options.execution.over(model.execution).given}
+        return {"turns": wanted.turns, "seed": wanted.seed, **wanted.execution.over(model.execution).given}
 
     for row in rows_of_each(CompareRow, models, units, measure, settings, fleet, progress):
         yield row if row.a.name else row.model_copy(update={"a": a.side, "b": b.side})
+
+
+class _TurnFiles:
+    """The journals of a job's turns; `fresh`: what earlier jobs left there does not count."""
+
+    def __init__(self, fresh: bool) -> None:
+        self._fresh = fresh
+        self._used: set[Path] = set()
+
+    def use(self, path: Path) -> Path:
+        """A journal that is used from now on."""
+        if self._fresh and path not in self._used:
+            path.unlink(missing_ok=True)
+        self._used.add(path)
+        return path
+
+    def remove(self) -> None:
+        """Forgets all turns: their rows are there."""
+        for path in self._used:
+            path.unlink(missing_ok=True)
 
 
 def _common(model: Prepared | Failed, b: Contender, options: CompareOptions) -> Prepared | Failed | None:
@@ -104,16 +158,28 @@ class _Duel:
     both: tuple[Contender, Contender]
     options: CompareOptions
 
-    def result(self) -> CompareResult:
-        """Makes both, runs them in turns, and decides."""
+    @property
+    def folder(self) -> Path:
+        """Where files of this unit's comparisons lie."""
+        library = Workspace(self.prepared.deployment.library_name)
+        return library.folder / "compare" / file_part(self.opened.unit.name)
+
+    @property
+    def name(self) -> str:
+        """Of the model and its runtime, in file names."""
+        return f"{self.prepared.name}.{self.runtime}"
+
+    def result(self, turns_file: Path) -> CompareResult:
+        """Makes both, runs them in turns, and decides; turns that the file has are not run again."""
         entries = [self._entry(arm, contender) for arm, contender in zip(ARMS, self.both, strict=True)]
+        journal = TurnJournal(turns_file, self._key(entries), self.options.seed)
         with TemporaryDirectory() as folder:
             a, b = (self._rehearsed(entry, Path(folder)) for entry in entries)
-            blocks = run_turns(self.opened, a, b, self.options.turns, self.options.seed)
+            blocks = run_turns(self.opened, a, b, self.options.turns, journal)
             profiles = profile_turns(self.opened, a, b, self.options.profiled_turns)
         sides = _side(self.both[0], a, blocks), _side(self.both[1], b, blocks)
         notes = plan_notes(a.entry.bundle, b.entry.bundle)
-        decided = self._decided(sides, b, blocks, self._outputs_compared(a, b), notes)
+        decided = self._decided(sides, b, blocks, self._outputs_compared(a, b), notes, journal.seed)
         differences = tuple(map(_difference, operator_changes(profiles[1], profiles[0])))
         return dataclasses.replace(decided, compared=decided.compared.model_copy(update={"operators": differences}))
 
@@ -123,14 +189,18 @@ class _Duel:
         self.opened.progress.stage(
             f"{self.prepared.name} ({self.runtime}): making {arm.upper()}, {contender.side.name}"
         )
-        unit = file_part(self.opened.unit.name)
-        folder = Workspace(self.prepared.deployment.library_name).folder / "compare" / unit
-        folder = folder / f"{self.prepared.name}.{self.runtime}.{arm}"
+        folder = self.folder / f"{self.name}.{arm}"
         with errors_naming(arm):
             probed = Probed.of(self.opened, self.options.memory)
             bundle = contender.bundle(self.prepared.name, self.runtime, probed, folder)
             bundle = bundle.with_execution(self.options.execution)
         return Entry(arm, bundle, folder, _inputs(contender.model_file, name))
+
+    def _key(self, entries: Sequence[Entry]) -> str:
+        """Names all that a turn follows from but the seed."""
+        unit = self.opened.unit
+        of_unit = (unit.name, unit.serial, self.opened.opencl_library, self.options.turns)
+        return hashlib.sha256(repr((of_unit, [entry.key for entry in entries])).encode()).hexdigest()
 
     def _rehearsed(self, entry: Entry, folder: Path) -> Rehearsal:
         self.opened.progress.stage(f"{self.prepared.name} ({self.runtime}): first run of {entry.arm.upper()}")
@@ -143,6 +213,7 @@ class _Duel:
         blocks: Sequence[Block],
         outputs: Validation,
         notes: Sequence[str],
+        seed: int,
     ) -> CompareResult:
         """What the times say; too few turns that heat did not spoil are a failure."""
         a_ms, b_ms = ([statistics.median(block.samples) for block in _good(blocks, arm)] for arm in ARMS)
@@ -151,16 +222,16 @@ class _Duel:
         return CompareResult(
             ending=_failed(decision, throttled) if outputs.is_ok else outputs.ending,
             device_model=self.opened.device_model,
-            provenance=self._provenance(b),
+            provenance=self._provenance(b, seed),
             throttling=Throttling(throttled=throttled),
             figures=figures_of(sides[1], execution_figures(b.answer, b.entry.bundle.execution)),
             comparison=outputs.comparison,
             compared=compare_figures(*sides, decision, self.options.margin_percent, notes, blocks),
         )
 
-    def _provenance(self, b: Rehearsal) -> Provenance:
+    def _provenance(self, b: Rehearsal, seed: int) -> Provenance:
         library = "" if self.runtime == "cpu" else self.opened.opencl_library
-        settings = {**b.entry.bundle.settings, "opencl_library": library}
+        settings = {**b.entry.bundle.settings, "opencl_library": library, "seed": seed}
         return Provenance(fingerprint=b.entry.bundle.fingerprint, settings=settings)
 
     def _outputs_compared(self, a: Rehearsal, b: Rehearsal) -> Validation:

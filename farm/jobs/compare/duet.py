@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import datetime
 import functools
+import hashlib
 import itertools
 import random
 import statistics
@@ -28,8 +29,11 @@ from farm.farmrt.answers import LoadAnswer
 from farm.jobs.benchmark import profile
 from farm.jobs.compare.bundle import FARMRT_FILE, PLAN_FILE, Bundle
 from farm.jobs.compare.interleaved import NS_PER_MS, Effort, first_rounds, in_turns
+from farm.jobs.compare.turn_journal import TurnJournal
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.rows.nightly import Block
+from farm.transport.file_digest import sha256
+from farm.workspace import data_file
 from runtime.errors import FarmError
 
 Array = npt.NDArray[Any]
@@ -48,6 +52,16 @@ class Entry:
     inputs: Mapping[str, Array]
     kernels: Path | None = None
     tuned: Path | None = None
+
+    @property
+    def key(self) -> str:
+        """Names what runs by its content: plan, weights, farmrt, inputs, and how it is executed."""
+        plan, bundle = self.folder / PLAN_FILE, self.bundle
+        hashes = [sha256(path) for path in (plan, data_file(plan), self.folder / FARMRT_FILE)]
+        hashes += [
+            f"{name} {hashlib.sha256(array.tobytes()).hexdigest()}" for name, array in sorted(self.inputs.items())
+        ]
+        return repr((hashes, sorted(bundle.fingerprint.items()), bundle.limit_kernel_time, bundle.execution))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,14 +95,17 @@ def rehearse(opened: OpenUnit, entry: Entry, kernels: Path) -> Rehearsal:
     return Rehearsal(entry, answer, outputs, round_ms)
 
 
-def run_turns(opened: OpenUnit, a: Rehearsal, b: Rehearsal, turns: int, seed: int) -> list[Block]:
-    """A block of each for every turn, marked where heat slowed the unit down even after a rest."""
+def run_turns(opened: OpenUnit, a: Rehearsal, b: Rehearsal, turns: int, journal: TurnJournal) -> list[Block]:
+    """A block of each for every turn, marked where heat slowed the unit down even after a rest.
+
+    Turns that the journal has are not run again.
+    """
     slower_ms = max(a.round_ms, b.round_ms)
-    blocks: list[Block] = []
-    for number, first in enumerate(_first_of_turns(turns, seed)):
+    firsts = _first_of_turns(turns, journal.seed)
+    for number in range(len(journal), turns):
         opened.progress.stage(f"{a.entry.bundle.model} ({a.entry.bundle.runtime}): turn {number + 1} of {turns}")
-        blocks += run_turn(opened, (a.entry, b.entry), slower_ms, first)
-    return blocks
+        journal.add(*run_turn(opened, (a.entry, b.entry), slower_ms, firsts[number]))
+    return journal.blocks
 
 
 def profile_turns(opened: OpenUnit, a: Rehearsal, b: Rehearsal, turns: int) -> tuple[list[Times], list[Times]]:

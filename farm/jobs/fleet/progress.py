@@ -18,6 +18,9 @@ class ProgressView(Protocol):
     def stage(self, unit: str, text: str) -> None:
         """What a unit is at now."""
 
+    def waiting(self, unit: str, text: str) -> None:
+        """Why a unit cannot be used yet: who holds it and until when, say."""
+
     def search(self, unit: str, progress: SearchProgress) -> None:
         """How far the search is that a unit takes part in."""
 
@@ -32,6 +35,9 @@ class Silent:
     """A view that shows nothing."""
 
     def stage(self, unit: str, text: str) -> None:
+        """See ProgressView."""
+
+    def waiting(self, unit: str, text: str) -> None:
         """See ProgressView."""
 
     def search(self, unit: str, progress: SearchProgress) -> None:
@@ -59,6 +65,11 @@ class UnitProgress:
         """What the unit is at now."""
         LOG.info("%s: %s", self.unit, text)
         self.view.stage(self.unit, text)
+
+    def waiting(self, text: str) -> None:
+        """Why the unit cannot be used yet, with or without its name."""
+        LOG.info("%s: %s", self.unit, text)
+        self.view.waiting(self.unit, text.removeprefix(f"{self.unit}: "))
 
     def search(self, progress: SearchProgress) -> None:
         """How far the search is that the unit takes part in."""

@@ -13,7 +13,7 @@ from farm.rows.device_state import DeviceState
 from tuner.trial_runner import Progress as SearchProgress
 
 PROGRESS_FORM = "FARM_PROGRESS"  # the variable that asks for this form: `json`
-STAGE, SEARCH, STATE, ENDED = "stage", "search", "state", "ended"
+STAGE, WAITING, SEARCH, STATE, ENDED = "stage", "waiting", "search", "state", "ended"
 NOTE = "note"  # not for a view: what was measured, for who keeps it
 
 
@@ -26,6 +26,10 @@ class ProgressLines:
     def stage(self, unit: str, text: str) -> None:
         """See ProgressView."""
         self._write(STAGE, unit, text)
+
+    def waiting(self, unit: str, text: str) -> None:
+        """See ProgressView."""
+        self._write(WAITING, unit, text)
 
     def search(self, unit: str, progress: SearchProgress) -> None:
         """See ProgressView."""
@@ -59,7 +63,7 @@ def parse_event(line: str) -> dict[str, Any] | None:
 
 
 def progress_text(event: Mapping[str, Any]) -> str:
-    """A stage, or how far a search is, in a few words."""
+    """A stage, what is waited for, or how far a search is, in a few words."""
     value = event["value"]
     if event["event"] != SEARCH:
         return str(value)
@@ -72,6 +76,8 @@ def replay(event: dict[str, Any], view: ProgressView, unit: str) -> None:
     value = event["value"]
     if event["event"] == STAGE:
         view.stage(unit, str(value))
+    elif event["event"] == WAITING:
+        view.waiting(unit, str(value))
     elif event["event"] == SEARCH:
         view.search(unit, SearchProgress(**value))
     elif event["event"] == STATE:

@@ -358,7 +358,9 @@ def open_unit(
     health.HealthRecords().admit(unit, lambda: check_unit(unit))
     with (
         contextlib.closing(_reached(unit, progress, interruption)) as transport,
-        lease.acquire(unit, transport, purpose, connect=lambda: connect(unit), wait_s=wait_s, say=say) as held,
+        lease.acquire(
+            unit, transport, purpose, connect=lambda: connect(unit), wait_s=wait_s, say=progress.waiting
+        ) as held,
         _made_ready(unit, transport, held, progress, interruption) as conditions,
         UnitFileStore(transport, unit.limits.store_mb * BYTES_PER_MB, held.check) as store,
     ):

@@ -86,7 +86,7 @@ addEventListener("DOMContentLoaded", () => {
   filter();
 
   const kind = table.dataset.events;
-  const source = new EventSource(`/events?after=${table.dataset.version}`);
+  const source = new EventSource(`${document.documentElement.dataset.base}/events?after=${table.dataset.version}`);
   source.addEventListener("open", () => {
     live.textContent = "live";
     live.classList.add("on");

@@ -184,7 +184,10 @@ def rows_then(error: BaseException) -> Any:
 def test_an_interruption_keeps_the_rows_before_it(say: CallFarm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare_command, "compare_job", rows_then(KeyboardInterrupt()))
     status, out, err = say("tiny.yml", "tiny.yml")
-    assert (status, out) == (130, "") and err.endswith("error: interrupted\n")
+    assert (status, out) == (130, "")
+    assert err.endswith(
+        "interrupted; the turns that were measured are kept below build/, the same command goes on from them\n"
+    )
     assert [row["model"] for row in kept()] == ["first"]
     with Store.open() as store:
         assert store.runs()[0].state == "interrupted"

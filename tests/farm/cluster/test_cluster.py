@@ -138,6 +138,36 @@ def test_an_interrupted_job_gives_its_unit_back_and_a_nightly_one_waits(farm: Ca
             end(process)
 
 
+@pytest.mark.usefixtures("folder")
+def test_jobs_that_wait_for_a_reserved_unit_say_whose_it_is(farm: CallFarm) -> None:
+    """Both the one that is at the unit and the one behind it."""
+    status, out, err = farm("reserve", "alpha", "--for", "2h", "--reason", "flashing")
+    assert status == 0 and "alpha: reserved by " in out, err
+    words = ("run", "tiny.yml", "--device", "alpha", "--round", "1", "--wait", "300")
+    processes = [start_command(*words)]
+    try:
+        wait_until(lambda: _reasons(farm), "the first one meets the reservation")
+        processes.append(start_command(*words))
+        (one, two) = wait_until(lambda: reasons if len(reasons := _reasons(farm)) == 2 else [], "the next one knows")
+        assert one == two and one.startswith("waiting, reserved by ") and one.endswith(": flashing")
+        assert not running_jobs(farm), "what waits for a person does not run"
+        listed = farm("jobs", "list")[1]
+        assert "Waits for" in listed and "flashing" in listed
+        assert one in farm("jobs", "show", listed_jobs(farm)[0]["id"], "--json")[1]
+        assert farm("release", "alpha")[0] == 0
+        for process in processes:
+            _, err = process.communicate(timeout=STARTED_S)
+            assert process.returncode == 0, err
+    finally:
+        farm("release", "alpha")
+        for process in processes:
+            end(process)
+
+
+def _reasons(farm: CallFarm) -> list[str]:
+    return [task["reason"] for job in listed_jobs(farm) for task in job["tasks"] if task["reason"]]
+
+
 def _with_tasks(farm: CallFarm) -> int:
     return sum(bool(job["tasks"]) for job in listed_jobs(farm))
 

@@ -88,6 +88,14 @@ def test_two_versions_of_a_model_on_a_host(farm: CallFarm, folder: Path) -> None
     assert row.ratio and len(row.blocks) == 10
 
 
+def test_a_model_compared_with_itself_on_a_host(farm: CallFarm) -> None:
+    words = ("compare", "tiny.yml", "tiny.yml", "--turns", "5", "--margin", "100", "--repeat", "2", "--device", "alpha")
+    status, out, err = farm(*words, "--json")
+    found = [CompareRow.model_validate(row) for row in json.loads(out)["rows"]]
+    assert [(row.unit, row.status, row.a.name) for row in found] == [("alpha", "ok", "tiny.yml")] * 2, err
+    assert status == 0 and "tiny on alpha (gpu): " in err and " of 2 intervals cover 1 " in err
+
+
 def test_a_bisection_compares_on_a_host(farm: CallFarm, folder: Path) -> None:
     model_repository(folder / "models", 2, 1, large="64,3,8,8")
     words = ("bisect", "HEAD~1", "HEAD", "tiny.yml", "--repository", "models", "--turns", "5")

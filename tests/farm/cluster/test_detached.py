@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from farm import artifacts
+from farm.rows.compare import CompareRow
 from farm.workspace import journal_file
 from tests.farm.cluster.services import TestCluster, listed_jobs, rows, running_jobs, wait_until
 from tests.farm.conftest import CallFarm
@@ -74,12 +75,30 @@ def test_a_tuning_leaves_here_what_it_would_leave_here(farm: CallFarm, folder: P
     assert {str(path) for path in artifacts.find()} >= set(row["artifacts"])
 
 
+def test_a_comparison_has_the_names_of_whoever_asked_for_it(farm: CallFarm, folder: Path) -> None:
+    (folder / "other").mkdir()
+    shutil.copy("tiny.onnx", "other")
+    shutil.copy("tiny.yml", "other")
+    words = ("compare", "tiny.yml", "other/tiny.yml", "--turns", "5", "--margin", "100", "--device", "beta")
+    job = detached(farm, *words)["job"]["id"]
+    status, out, err = farm("jobs", "fetch", job, "--json")
+    (row,) = [CompareRow.model_validate(row) for row in json.loads(out)["rows"]]
+    assert (status, row.unit, row.status, len(row.blocks)) == (0, "beta", "ok", 10), err
+    assert (row.a.name, row.b.name, row.a.kind) == ("tiny.yml", "other/tiny.yml", "model")
+    status, out, _ = farm("jobs", "fetch", job)
+    assert status == 0 and out.startswith("A: tiny.yml\nB: other/tiny.yml\n") and row.verdict in out
+
+
 @pytest.mark.usefixtures("folder")
 def test_mistakes_and_failures_are_told_at_once_or_when_fetched(farm: CallFarm, folder: Path) -> None:
     assert farm("run", "tiny.yml", "--device", "gamma", "--detach")[0] == 3, "no job is begun for nothing"
     status, _, err = farm("run", "tiny.yml", "--detach", "--cluster", "")
     assert status == 2 and "--detach: hosts of a cluster go on by themselves" in err
-    assert farm("nightly", "lab.yml", "--detach")[0] == 2
+    for words, reason in ((("nightly", "lab.yml"), "nights before"), (("bisect", "a", "b", "tiny.yml"), "repository")):
+        status, _, err = farm(*words, "--detach")
+        assert status == 2 and reason in err and "`systemd-run --user farm ...` leaves it" in err
+    status, _, err = farm("compare", "run:1", "run:2", "--detach")
+    assert status == 2 and err.startswith("error: --detach: stored runs are compared here and at once")
     job = detached(farm, "opbench", "--filter", "no such thing")["job"]["id"]
     status, _, err = farm("jobs", "fetch", job)
     assert status == 2 and "no benchmark of these units matches" in err and err.count("\n") == 1

@@ -22,6 +22,9 @@ class Recorded:
     def stage(self, unit: str, text: str) -> None:
         self.seen.append(("stage", unit, text))
 
+    def waiting(self, unit: str, text: str) -> None:
+        self.seen.append(("waiting", unit, text))
+
     def search(self, unit: str, progress: SearchProgress) -> None:
         self.seen.append(("search", unit, progress))
 
@@ -36,6 +39,7 @@ def test_all_that_is_shown_arrives_under_the_units_name_here() -> None:
     stream, view = io.StringIO(), Recorded()
     lines = ProgressLines(stream)
     lines.stage("host", "pushing\nfiles")
+    lines.waiting("host", "reserved by bob")
     lines.search("host", SEARCH)
     lines.state("host", STATE)
     lines.ended("host", "done")
@@ -43,7 +47,12 @@ def test_all_that_is_shown_arrives_under_the_units_name_here() -> None:
         event = parse_event(line)
         assert event and event["unit"] == "host"
         replay(event, view, "lab")
-    assert view.seen == [("stage", "lab", "pushing\nfiles"), ("search", "lab", SEARCH), ("state", "lab", STATE)]
+    assert view.seen == [
+        ("stage", "lab", "pushing\nfiles"),
+        ("waiting", "lab", "reserved by bob"),
+        ("search", "lab", SEARCH),
+        ("state", "lab", STATE),
+    ]
 
 
 def test_other_lines_are_no_events() -> None:

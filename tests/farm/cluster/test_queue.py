@@ -75,6 +75,23 @@ def test_jobs_and_what_they_do_now() -> None:
     assert (reports[1].count("running"), reports[1].count("waiting")) == (1, 2)
 
 
+def test_a_job_and_those_behind_it_say_who_has_the_unit_and_until_when() -> None:
+    first, behind, other = (
+        task(NEW, "mi8", "processing", running=True),
+        task(OLD, "mi8", "processing"),
+        task(OLD, "pi", "queued"),
+    )
+    behind.processing_on = first.processing_on
+    told = (1.0, {"event": "waiting", "unit": "mi8", "value": "waiting, reserved by bob until 12:00: flashing"})
+    begun = (2.0, {"event": "stage", "unit": "mi8", "value": "connecting"})
+    clients = client_of(NEW, first), client_of(OLD, behind, other)
+    waiting = parse_jobs(jobs_on_scheduler(scheduler(*clients, said=[told])))
+    assert [(report.count("running"), report.count("waiting")) for report in waiting] == [(0, 2), (0, 1)]
+    assert [report.reasons for report in waiting] == [{"mi8": told[1]["value"]}] * 2
+    running = parse_jobs(jobs_on_scheduler(scheduler(*clients, said=[told, begun])))
+    assert running[1].tasks[0].state == "running" and [report.reasons for report in running] == [{}, {}]
+
+
 def test_a_job_is_found_or_the_others_are_named() -> None:
     reports = parse_jobs(jobs_on_scheduler(scheduler(client_of(OLD), client_of(NEW))))
     assert named_job(reports, "bbb222").name == NEW

@@ -51,6 +51,7 @@ def test_a_comparison_of_models_is_asked_for_and_named_as_here(folder: Path) -> 
         "--turns": "7",
         "--margin": "2.5",
         "--profiled-turns": "3",
+        "--repeat": "1",
         "--wait": "5",
         "--runtime": "cpu",
     }
@@ -71,3 +72,17 @@ def test_builds_are_sent_as_sources_without_what_was_made_of_them(folder: Path, 
         for file in ("farm/__init__.py", "farm/jobs/compare/bundle.py", "runtime/x.c")
     }
     assert [(owed.model, owed.runtime) for owed in work.owed] == [("tiny", "cpu")]
+
+
+def test_what_is_compared_with_itself_is_sent_once(folder: Path, tmp_path: Path) -> None:
+    path = folder / "one/farm/jobs/compare/bundle.py"
+    path.parent.mkdir(parents=True)
+    for file in (path, folder / "one/farm/__init__.py"):
+        file.touch()
+    model = Path("tiny.yml")
+    for both, words in (
+        (contender.models(model, model), ("a/model.yml", "a/model.yml")),
+        ((contender.build("one", model), contender.build("one", model)), ("a/sources", "a/sources", "a/model.yml")),
+    ):
+        (work,) = sent_sides.works(both, OPTIONS)(tmp_path)
+        assert work.arguments == words and not [name for name in work.files if name.startswith("b/")]

@@ -189,11 +189,11 @@ def service_of_rack(
 
 
 @contextlib.contextmanager
-def serving(service: FarmService) -> Iterator[str]:
-    """Serves on a free port of loopback, in a thread; yields the address."""
+def serving(service: FarmService, name: str = "127.0.0.1") -> Iterator[str]:
+    """Serves on a free port of loopback, in a thread, to those who ask for this name; yields the address."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        app = create_app(service, {"127.0.0.1"})
+        app = create_app(service, {name})
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1, ws="none"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

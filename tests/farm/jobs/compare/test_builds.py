@@ -20,6 +20,8 @@ from farm.emulation.phone_unit import emulated_phone_unit
 from farm.jobs.compare import bundle, checkout, contender
 from farm.jobs.compare.builds import CompareOptions, compare_job
 from farm.jobs.compare.contender import Contender
+from farm.jobs.compare.turn_journal import KeptTurn
+from farm.jobs.fleet.progress import Silent
 from farm.jobs.fleet.unit import OpenUnit
 from farm.rows.compare import CompareRow, ComparisonOutcome, Side
 from farm.rows.device_state import DeviceState
@@ -91,6 +93,56 @@ def test_two_versions_of_a_model(tmp_path: Path, model: Path) -> None:
     assert all(len(block.samples) >= 4 and block.init_ms > 0 and block.first_ms > 0 for block in row.blocks)
     assert row.b.latency_ms == row.latency_ms and row.settings["data_type"] == "fp16_fp32"
     assert row.settings["turns"] == 5 and row.a.versions and row.a.fingerprint["soc"] == "host"
+
+
+class InterruptedAt(Silent):
+    """Ctrl-C as soon as a stage is told; the stages before it."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self.told = text, list[str]()
+
+    def stage(self, unit: str, text: str) -> None:
+        self.told.append(text)
+        if self._text in text:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_comparison_goes_on_with_its_turns(model: Path) -> None:
+    both, options = contender.models(model, model), dataclasses.replace(FEW, repeat=2)
+    with pytest.raises(KeyboardInterrupt):
+        list(compare_job(both, [inventory.HOST], options, progress=InterruptedAt("turn 3 of 5")))
+    (first,) = Path("build").glob("*/compare/host/tiny.gpu.0.turns.jsonl")
+    kept = [KeptTurn.model_validate_json(line) for line in first.read_bytes().split()]
+    assert [turn.number for turn in kept] == [0, 1]
+
+    second = InterruptedAt("turn 4 of 5 again")
+    rows = list(compare_job(both, [inventory.HOST], dataclasses.replace(options, seed=9), progress=second))
+    assert [text.partition(": ")[2] for text in second.told if "turn" in text] == [
+        *(f"turn {number} of 5" for number in (3, 4, 5)),
+        *(f"turn {number} of 5" for number in (1, 2, 3, 4, 5)),
+    ]
+    assert [row.settings["seed"] for row in rows] == [1, 10], "an interrupted one keeps its own order"
+    assert rows[0].blocks[:4] == (kept[0].a, kept[0].b, kept[1].a, kept[1].b) and len(rows[0].blocks) == 10
+    assert not list(Path("build").glob("*/compare/host/*.jsonl")), "all rows are there"
+
+
+def test_turns_of_something_else_and_of_fresh_calls_are_not_gone_on_with(tmp_path: Path, model: Path) -> None:
+    both = contender.models(model, model)
+    for other, told in (
+        (dataclasses.replace(FEW, turns=6), "turn 1 of 6"),
+        (dataclasses.replace(FEW, fresh=True), "turn 1 of 5"),
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            list(compare_job(both, [inventory.HOST], FEW, progress=InterruptedAt("turn 3 of 5")))
+        progress = InterruptedAt("never")
+        list(compare_job(both, [inventory.HOST], other, progress=progress))
+        assert any(told in text for text in progress.told)
+    with pytest.raises(KeyboardInterrupt):
+        list(compare_job(both, [inventory.HOST], FEW, progress=InterruptedAt("turn 3 of 5")))
+    write_deployment(tmp_path, tiny_model(weights=np.ones((4, 3, 3, 3))))
+    progress = InterruptedAt("never")
+    list(compare_job(both, [inventory.HOST], FEW, progress=progress))
+    assert any("turn 1 of 5" in text for text in progress.told)
 
 
 def test_a_model_that_computes_something_else_is_no_failure_where_two_models_are_compared(tmp_path: Path) -> None:
