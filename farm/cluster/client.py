@@ -25,7 +25,8 @@ from runtime.errors import NO_ROOM, DeviceLostError, FarmError, NoRoomError
 
 SMALL_BYTES, AT_ONCE = 2**16, 2**6  # files of up to this size travel together, so many: as much as a part
 ANSWER_S = 120.0
-WATCH_S = 1.0
+WATCH_S = 1.0  # how long nothing may be heard of the scheduler before it is asked
+TOGETHER_S = 0.1  # units that come or go within this time are asked for together
 SCHEDULER_LOST = (FutureCancelledError, ClosedClientError)
 UNANSWERED = (OSError, TimeoutError, KilledWorker)
 
@@ -72,13 +73,14 @@ class ClusterSession:
         self._offered: dict[str, str] = {}
         self._full: set[str] = set()
         self._is_lost = False
-        self._ended = threading.Event()
+        self._ended, self._units_changed = threading.Event(), threading.Event()
         self._join()
         threading.Thread(target=self._keep_watching, name="cluster", daemon=True).start()
 
     def close(self) -> None:
         """Leaves; what it still wants done is dropped."""
         self._ended.set()
+        self._units_changed.set()
         self._client.close(timeout=2)
 
     def show_events(self, handler: EventHandler) -> None:
@@ -222,7 +224,11 @@ class ClusterSession:
 
     def _keep_watching(self) -> None:
         """Knows which units are offered: none while the scheduler is away."""
-        while not self._ended.wait(WATCH_S):
+        while not self._ended.wait(TOGETHER_S):
+            self._units_changed.wait(WATCH_S)
+            self._units_changed.clear()
+            if self._ended.is_set():
+                return
             try:
                 self._watch()
             except Exception:  # Dask raises several that all mean that the scheduler does not answer
@@ -238,6 +244,7 @@ class ClusterSession:
         """Becomes a client of the scheduler; raises a FarmError where none answers."""
         self._client = self._connect()
         self._client.subscribe_topic(self.job.id, self._receive)
+        self._client.subscribe_topic(queue.OFFERS, lambda event: self._units_changed.set())
         self._offered, self._is_lost = self._offers()["units"], False
 
     def _receive(self, event: tuple[float, Any]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from distributed import Scheduler, Security
+from distributed import Scheduler, SchedulerPlugin, Security
 
 from farm.cluster import connection, queue
 from farm.cluster.address import ClusterAddress
@@ -44,6 +44,20 @@ class UnitScheduler(Scheduler):
             unit.executing = {task: 0.0}
 
 
+class OffersPlugin(SchedulerPlugin):
+    """Tells clients at once that units came or went; which ones there are they ask."""
+
+    name = queue.OFFERS
+
+    def add_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:
+        """A unit is offered, or a host has come."""
+        scheduler.log_event(queue.OFFERS, "added")
+
+    def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:
+        """A unit is not offered any more, or a host has gone."""
+        scheduler.log_event(queue.OFFERS, "removed")
+
+
 def run_scheduler(address: ClusterAddress, folder: Path | None, say: Callable[[str], None]) -> None:
     """Runs a scheduler until it is told to end (SIGINT or SIGTERM); says where it listens."""
     connection.use_settings()
@@ -59,7 +73,7 @@ async def _serve(address: ClusterAddress, security: Security | None, say: Callab
         port=address.port,
         protocol=protocol,
         security=security,
-        plugins=[TurnsPlugin()],
+        plugins=[TurnsPlugin(), OffersPlugin()],
         **connection.NO_PAGE,
     )
     try:
