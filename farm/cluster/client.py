@@ -148,6 +148,8 @@ class ClusterSession:
     def send_files(self, host: str, files: Iterable[tuple[str, Path]]) -> None:
         """Brings files (hash, path) to a host, those that it does not have; each once, whoever asks for it."""
         wanted = dict(files)
+        if not wanted:
+            return
         with contextlib.ExitStack() as held:
             for digest in sorted(wanted):  # in one order, so that no two threads wait for each other
                 held.enter_context(self._upload_lock(host, digest))
