@@ -72,6 +72,7 @@ class ClusterSession:
         self._uploads_lock = threading.Lock()
         self._offered: dict[str, str] = {}
         self._full: set[str] = set()
+        self._wakes: set[Callable[[], None]] = set()
         self._is_lost = False
         self._ended, self._units_changed = threading.Event(), threading.Event()
         self._join()
@@ -124,6 +125,15 @@ class ClusterSession:
         except SCHEDULER_LOST:
             raise self.scheduler_lost() from None
 
+    @contextlib.contextmanager
+    def waking(self, wake: Callable[[], None]) -> Iterator[None]:
+        """Has a function called whenever units come or go, the scheduler goes, or the job is cancelled."""
+        self._wakes.add(wake)
+        try:
+            yield
+        finally:
+            self._wakes.discard(wake)
+
     @property
     def is_lost(self) -> bool:
         """Whether the scheduler is away."""
@@ -132,6 +142,7 @@ class ClusterSession:
     def scheduler_lost(self) -> SchedulerLostError:
         """Has the scheduler waited for, and no unit offered until it is back; the error that says so."""
         self._is_lost, self._offered = True, {}
+        self._wake()
         return SchedulerLostError(f"{self.address}: the scheduler has gone")
 
     def full(self, host: str, reason: str) -> HostFullError:
@@ -240,7 +251,13 @@ class ClusterSession:
         if self._is_lost:
             self._client.close(timeout=2)
             self._join()
-        self._offered = self._offers()["units"]
+        before, self._offered = self._offered, self._offers()["units"]
+        if self._offered != before:
+            self._wake()
+
+    def _wake(self) -> None:
+        for wake in tuple(self._wakes):
+            wake()
 
     def _join(self) -> None:
         """Becomes a client of the scheduler; raises a FarmError where none answers."""
@@ -254,6 +271,7 @@ class ClusterSession:
         _, message = event
         if message.get("event") == queue.CANCEL:
             self.cancelled_by = str(message.get("by", "somebody"))
+            self._wake()
         else:
             self._on_event(message)
 
