@@ -22,7 +22,7 @@ from farm.rows.status import Status
 from farm.transport.interruption import Interruption, WaitInterrupted
 from runtime.errors import ConfigError, DeviceLostError, FarmError, FormatError, JobError, ModelError
 
-WAIT_S = 0.5  # what is waited for wakes the waiting, which looks by itself only for what a host notes meanwhile
+WAIT_S = 1.0  # what is waited for wakes the waiting, which looks by itself only for what a host notes meanwhile
 Outcome = TypeVar("Outcome")
 ReceiveFiles = Callable[[Path], None]
 SCHEDULER_LOSSES = 3  # of one job's; a further one is as good as a unit that is lost
