@@ -2,8 +2,8 @@
 
     python benchmarks/cluster_scale.py [--hosts N] [--units N] [--jobs N] [--scale X]
 
-A scheduler, a `farm worker` for each host, and one client that keeps a job waiting for each free unit, the longest
-first. Jobs wait from 1 to 60 s, times --scale. Then a host is killed, and its jobs are sent to units of the others.
+A scheduler, a `farm worker` for each host, and one client that gives its jobs to the units as any command does. Jobs
+wait from 1 to 60 s, times --scale. Then a host is killed, and its jobs are sent to units of the others.
 
 Printed: the makespan over the lower bound of any schedule (the work by the units, or the longest job), what a job costs
 on the way beside its waiting (CPU of the scheduler, of the client and of all hosts), memory of the scheduler, and the
@@ -13,17 +13,16 @@ time until all jobs of the lost host have run again. Hosts and client share this
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import queue
 import random
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 import psutil
@@ -34,7 +33,13 @@ from benchmarks.scratch import ROOT
 from farm.cluster import connection
 from farm.cluster.address import parse_cluster_address
 from farm.cluster.client import ClusterSession
+from farm.cluster.job_files import JobFiles
 from farm.cluster.queue import new_job
+from farm.cluster.remote_units import RemoteCommand, RemoteUnit, run_on_hosts
+from farm.config.inventory import Unit
+from farm.jobs.fleet.dispatch import FLEET, Job
+from farm.jobs.fleet.progress import SILENT
+from runtime.errors import FarmError
 
 SHORTEST_S, LONGEST_S = 1.0, 60.0
 HANGING_S = 600.0
@@ -118,20 +123,21 @@ def submit(session: ClusterSession, unit: str, seconds: float) -> Any:
 
 
 def run_jobs(session: ClusterSession, units: list[str], lengths_s: list[float]) -> float:
-    """Has all jobs done, the longest first, each on the next free unit; the seconds that it took."""
-    free: queue.Queue[tuple[str, Any]] = queue.Queue()
-    waiting = sorted(lengths_s)
+    """Has all jobs done as a command does, each on the next free unit; the seconds that it took."""
+    anywhere = [Unit(name, "adb", "sdm845", "", ("arm64-v8a",)) for name in units]
+    jobs = [Job(anywhere, partial(_wait, length_s), good=bool, failed=_fail, cost=length_s) for length_s in lengths_s]
     begun_s = time.monotonic()
-    for unit in units:
-        free.put((unit, None))
-    for _ in range(len(lengths_s) + len(units)):
-        unit, done = free.get()
-        if done is not None:
-            assert "document" in json.loads(done.result()), done.result()
-        if waiting:
-            future = submit(session, unit, waiting.pop())
-            future.add_done_callback(lambda done, unit=unit: free.put((unit, done)))
+    for _ in run_on_hosts(session, jobs, FLEET, SILENT):
+        pass
     return time.monotonic() - begun_s
+
+
+def _wait(seconds: float, unit: RemoteUnit) -> Iterator[Mapping[str, Any]]:
+    yield unit.run("job", lambda: RemoteCommand(("wait", f"{seconds:.3f}"), JobFiles({}, {})))
+
+
+def _fail(unit: Unit, error: FarmError) -> NoReturn:
+    raise error
 
 
 def lose_host(cluster: Cluster, session: ClusterSession) -> float:

@@ -25,7 +25,8 @@ from runtime.errors import NO_ROOM, DeviceLostError, FarmError, NoRoomError
 
 SMALL_BYTES, AT_ONCE = 2**16, 2**6  # files of up to this size travel together, so many: as much as a part
 ANSWER_S = 120.0
-WATCH_S = 1.0
+WATCH_S = 1.0  # how long nothing may be heard of the scheduler before it is asked
+TOGETHER_S = 0.1  # units that come or go within this time are asked for together
 SCHEDULER_LOST = (FutureCancelledError, ClosedClientError)
 UNANSWERED = (OSError, TimeoutError, KilledWorker)
 
@@ -71,14 +72,16 @@ class ClusterSession:
         self._uploads_lock = threading.Lock()
         self._offered: dict[str, str] = {}
         self._full: set[str] = set()
+        self._wakes: set[Callable[[], None]] = set()
         self._is_lost = False
-        self._ended = threading.Event()
+        self._ended, self._units_changed = threading.Event(), threading.Event()
         self._join()
         threading.Thread(target=self._keep_watching, name="cluster", daemon=True).start()
 
     def close(self) -> None:
         """Leaves; what it still wants done is dropped."""
         self._ended.set()
+        self._units_changed.set()
         self._client.close(timeout=2)
 
     def show_events(self, handler: EventHandler) -> None:
@@ -122,6 +125,15 @@ class ClusterSession:
         except SCHEDULER_LOST:
             raise self.scheduler_lost() from None
 
+    @contextlib.contextmanager
+    def waking(self, wake: Callable[[], None]) -> Iterator[None]:
+        """Has a function called whenever units come or go, the scheduler goes, or the job is cancelled."""
+        self._wakes.add(wake)
+        try:
+            yield
+        finally:
+            self._wakes.discard(wake)
+
     @property
     def is_lost(self) -> bool:
         """Whether the scheduler is away."""
@@ -130,6 +142,7 @@ class ClusterSession:
     def scheduler_lost(self) -> SchedulerLostError:
         """Has the scheduler waited for, and no unit offered until it is back; the error that says so."""
         self._is_lost, self._offered = True, {}
+        self._wake()
         return SchedulerLostError(f"{self.address}: the scheduler has gone")
 
     def full(self, host: str, reason: str) -> HostFullError:
@@ -146,6 +159,8 @@ class ClusterSession:
     def send_files(self, host: str, files: Iterable[tuple[str, Path]]) -> None:
         """Brings files (hash, path) to a host, those that it does not have; each once, whoever asks for it."""
         wanted = dict(files)
+        if not wanted:
+            return
         with contextlib.ExitStack() as held:
             for digest in sorted(wanted):  # in one order, so that no two threads wait for each other
                 held.enter_context(self._upload_lock(host, digest))
@@ -222,7 +237,11 @@ class ClusterSession:
 
     def _keep_watching(self) -> None:
         """Knows which units are offered: none while the scheduler is away."""
-        while not self._ended.wait(WATCH_S):
+        while not self._ended.wait(TOGETHER_S):
+            self._units_changed.wait(WATCH_S)
+            self._units_changed.clear()
+            if self._ended.is_set():
+                return
             try:
                 self._watch()
             except Exception:  # Dask raises several that all mean that the scheduler does not answer
@@ -232,12 +251,19 @@ class ClusterSession:
         if self._is_lost:
             self._client.close(timeout=2)
             self._join()
-        self._offered = self._offers()["units"]
+        before, self._offered = self._offered, self._offers()["units"]
+        if self._offered != before:
+            self._wake()
+
+    def _wake(self) -> None:
+        for wake in tuple(self._wakes):
+            wake()
 
     def _join(self) -> None:
         """Becomes a client of the scheduler; raises a FarmError where none answers."""
         self._client = self._connect()
         self._client.subscribe_topic(self.job.id, self._receive)
+        self._client.subscribe_topic(queue.OFFERS, lambda event: self._units_changed.set())
         self._offered, self._is_lost = self._offers()["units"], False
 
     def _receive(self, event: tuple[float, Any]) -> None:
@@ -245,6 +271,7 @@ class ClusterSession:
         _, message = event
         if message.get("event") == queue.CANCEL:
             self.cancelled_by = str(message.get("by", "somebody"))
+            self._wake()
         else:
             self._on_event(message)
 

@@ -29,6 +29,7 @@ PREFIX = "farm."
 CANCEL = "cancel"
 TOLD = (STAGE, SEARCH, WAITING)
 BEGUN = "farm-begun"  # what a unit's worker tells the scheduler of a task
+OFFERS = "farm-offers"  # the topic in which the scheduler tells clients that units came or went
 UUID_CHARACTERS = 36
 OWN_JOB = "FARM_JOB"  # the variable that tells a process whose job it is: a client's name
 

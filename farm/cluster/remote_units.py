@@ -22,7 +22,7 @@ from farm.rows.status import Status
 from farm.transport.interruption import Interruption, WaitInterrupted
 from runtime.errors import ConfigError, DeviceLostError, FarmError, FormatError, JobError, ModelError
 
-WAIT_S = 0.1
+WAIT_S = 1.0  # what is waited for wakes the waiting, which looks by itself only for what a host notes meanwhile
 Outcome = TypeVar("Outcome")
 ReceiveFiles = Callable[[Path], None]
 SCHEDULER_LOSSES = 3  # of one job's; a further one is as good as a unit that is lost
@@ -118,14 +118,14 @@ class RemoteUnit:
 
     def _answer(self, future: Future[str], host: str, meanwhile: Callable[[], None]) -> dict[str, Any]:
         """Waits for what a host answers, as long as it offers the unit."""
+        wake = self.interruption.wake
+        future.add_done_callback(lambda _: wake())
         try:
-            while not future.done():
-                self.interruption.sleep(WAIT_S)
-                meanwhile()
-                if self.cluster.cancelled_by:
-                    raise JobCancelled(self.cluster.cancelled_by)
-                if self.cluster.host_of(self.unit.name) != host:
-                    raise self._lost(host)
+            with self.cluster.waking(wake):
+                while not future.done():
+                    self._check_offered(host)
+                    self.interruption.sleep(WAIT_S)
+                    meanwhile()
             answer = json.loads(future.result())
         except SCHEDULER_LOST:
             raise self.cluster.scheduler_lost() from None
@@ -136,6 +136,13 @@ class RemoteUnit:
             raise
         assert isinstance(answer, dict)
         return answer
+
+    def _check_offered(self, host: str) -> None:
+        """Raises JobCancelled or DeviceLostError where the answer need not be waited for."""
+        if self.cluster.cancelled_by:
+            raise JobCancelled(self.cluster.cancelled_by)
+        if self.cluster.host_of(self.unit.name) != host:
+            raise self._lost(host)
 
     def _lost(self, host: str) -> DeviceLostError:
         """Why a unit is not offered any more: without the scheduler none is, which is no fault of the unit."""

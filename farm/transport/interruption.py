@@ -18,19 +18,25 @@ class Interruption:
     """
 
     def __init__(self) -> None:
-        self._asked = threading.Event()
+        self._is_asked, self._awake = False, threading.Event()
 
     def ask(self) -> None:
         """Asks for it; the wait that is on, or else the next one, raises WaitInterrupted."""
-        self._asked.set()
+        self._is_asked = True
+        self._awake.set()
+
+    def wake(self) -> None:
+        """Ends the sleep that is on, or else the next one, early: what is waited for may be there."""
+        self._awake.set()
 
     def check(self) -> None:
         """Raises WaitInterrupted if it was asked for."""
-        if self._asked.is_set():
-            self._asked.clear()
+        if self._is_asked:
+            self._is_asked = False
             raise WaitInterrupted
 
     def sleep(self, seconds: float) -> None:
         """Sleeps; raises WaitInterrupted as soon as it is asked for."""
-        self._asked.wait(seconds)
+        self._awake.wait(seconds)
+        self._awake.clear()
         self.check()

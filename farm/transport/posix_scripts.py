@@ -25,7 +25,7 @@ exit $status
 # Arguments: a program of the unit that hashes files faster than sha256sum does, or nothing; files. Prints for each file
 # `outside` (of the unit's folder), `folder`, `none N` (N of its folders are missing too), `file -` or `file x`
 # (executable); then the hashes of those files in the same order. An odd name, which sha256sum would escape or break,
-# has its hash in its own line.
+# has its hash in its own line. All of it is printed at once: adb carries each write in a packet that is answered.
 INSPECT = r"""
 cd -P . && root=$PWD || exit
 odd='*[\\
@@ -35,28 +35,32 @@ shift
 hashes() {
   if [ "$hasher" ] && found=$("$hasher" sha256 "$@" 2>/dev/null); then echo "$found"; else sha256sum "$@"; fi
 }
-for file; do
-  shift
-  folder=${file%/*}
-  missing=0
-  until [ -d "$folder" ]; do
-    folder=${folder%/*}
-    missing=$((missing + 1))
+inspect() {
+  for file; do
+    shift
+    folder=${file%/*}
+    missing=0
+    until [ -d "$folder" ]; do
+      folder=${folder%/*}
+      missing=$((missing + 1))
+    done
+    cd -P -- "$folder" || exit
+    case $PWD/ in "$root"/*) inside=x ;; *) inside= ;; esac
+    cd "$root" || exit
+    if [ -z "$inside" ]; then echo outside; continue; fi
+    if [ -d "$file" ]; then echo folder; continue; fi
+    if [ -L "$file" ] || [ ! -f "$file" ]; then echo "none $missing"; continue; fi
+    mode=-
+    [ ! -x "$file" ] || mode=x
+    case $file in
+    $odd) echo "file $mode $(sha256sum <"$file")" ;;
+    *) echo "file $mode"; set -- "$@" "$file" ;;
+    esac
   done
-  cd -P -- "$folder" || exit
-  case $PWD/ in "$root"/*) inside=x ;; *) inside= ;; esac
-  cd "$root" || exit
-  if [ -z "$inside" ]; then echo outside; continue; fi
-  if [ -d "$file" ]; then echo folder; continue; fi
-  if [ -L "$file" ] || [ ! -f "$file" ]; then echo "none $missing"; continue; fi
-  mode=-
-  [ ! -x "$file" ] || mode=x
-  case $file in
-  $odd) echo "file $mode $(sha256sum <"$file")" ;;
-  *) echo "file $mode"; set -- "$@" "$file" ;;
-  esac
-done
-[ $# = 0 ] || hashes "$@"
+  [ $# = 0 ] || hashes "$@"
+}
+found=$(inspect "$@") || exit
+echo "$found"
 """
 
 # Arguments: folder of a push that is done with this (else empty); then pairs of a folder in a push and one that is

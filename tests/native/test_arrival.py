@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -32,6 +33,22 @@ def test_files_are_hashed_while_they_grow(farmrt_program: Path, tmp_path: Path) 
     modes = {"large": "-", "empty": "-", "pro gram": "x"}
     expected = [f"file {modes[name]} {hashlib.sha256(content).hexdigest()}" for name, content in contents.items()]
     assert (answer.splitlines(), errors, process.returncode) == (expected, "", 0)
+
+
+def test_all_files_are_told_of_in_one_write(farmrt_program: Path, tmp_path: Path) -> None:
+    names = [f"file{number}" for number in range(9)]
+    for name in names:
+        (tmp_path / name).write_text(name)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)  # keeps writes apart
+    with ours, theirs:
+        words = [word for name in names for word in (str(len(name)), name)]
+        command = [farmrt_program, "arriving", *words]
+        subprocess.run(command, input=b"sent\n", stdout=theirs, cwd=tmp_path, check=True)
+        ours.setblocking(False)
+        answer = ours.recv(65536).decode().splitlines()
+        with pytest.raises(BlockingIOError):
+            ours.recv(65536)
+    assert answer == [f"file - {hashlib.sha256(name.encode()).hexdigest()}" for name in names]
 
 
 def test_what_follows_the_line_is_left_for_others(farmrt_program: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@
 #include "file.h"
 #include "sha256.h"
 
-enum { PIECE = 128 * 1024, POLL_MS = 3 };
+enum { PIECE = 128 * 1024, POLL_MS = 3, BEFORE_DIGEST = 7, LINE = BEFORE_DIGEST + 2 * RT_SHA256_BYTES + 1 };
 
 typedef struct {
     const char *name;
@@ -77,18 +77,21 @@ static bool arrival_hash(arrival *each) {
     return read;
 }
 
-/* Prints what there is, where it has the size that was hashed. */
-static bool arrival_print(int answers, const arrival *each) {
+/* Writes what there is into a line of LINE bytes, where it has the size that was hashed. */
+static bool arrival_tell(char *line, const arrival *each) {
+    static const char digits[] = "0123456789abcdef";
     struct stat status;
-    char line[sizeof "file x \n" + 2 * RT_SHA256_BYTES];
     if (stat(each->name, &status) != 0 || (uint64_t)status.st_size != each->size) {
         fprintf(stderr, "farmrt: %s: has another size\n", each->name);
         return false;
     }
-    int end = snprintf(line, sizeof line, "file %c ", access(each->name, X_OK) == 0 ? 'x' : '-');
-    for (int i = 0; i < RT_SHA256_BYTES; i++) end += snprintf(line + end, 3, "%02x", each->digest[i]);
-    line[end++] = '\n';
-    return rt_descriptor_write(answers, line, (size_t)end);
+    memcpy(line, access(each->name, X_OK) == 0 ? "file x " : "file - ", BEFORE_DIGEST);
+    for (int i = 0; i < RT_SHA256_BYTES; i++) {
+        line[BEFORE_DIGEST + 2 * i] = digits[each->digest[i] >> 4];
+        line[BEFORE_DIGEST + 2 * i + 1] = digits[each->digest[i] & 15];
+    }
+    line[LINE - 1] = '\n';
+    return true;
 }
 
 /* Reads a size in decimal digits; false for anything else. */
@@ -109,12 +112,15 @@ static bool all_hash(arrival *files, int count) {
     return true;
 }
 
+/* Tells of all files in one write: adb carries each in a packet that is answered. */
 static int files_answer(int answers, arrival *files, int count) {
     if (!all_hash(files, count) || !line_take()) return RT_EXIT_FAILED;
-    for (int i = 0; i < count; i++) {
-        if (!arrival_print(answers, &files[i])) return RT_EXIT_FAILED;
-    }
-    return RT_EXIT_DONE;
+    char *lines = rt_memory_allocate((size_t)count, LINE);
+    bool told = lines != NULL;
+    for (int i = 0; i < count && told; i++) told = arrival_tell(lines + (size_t)i * LINE, &files[i]);
+    told = told && rt_descriptor_write(answers, lines, (size_t)count * LINE);
+    rt_memory_free(lines);
+    return told ? RT_EXIT_DONE : RT_EXIT_FAILED;
 }
 
 int rt_arrival(int answers, char **words, int count) {

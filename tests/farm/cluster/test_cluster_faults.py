@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from farm import atomic_file
-from farm.cluster import certificates, connection, hosts
+from farm.cluster import certificates, client, connection, hosts
 from farm.cluster.address import parse_cluster_address
 from farm.cluster.certificates import create_authority, create_host
 from farm.cluster.client import ClusterSession
@@ -295,13 +295,28 @@ def test_fifty_clients_at_once(waiting: TestCluster) -> None:
         wait_until(lambda: not found.jobs(), "all have left")
 
 
+def test_a_client_is_told_which_units_have_gone_and_come(waiting: TestCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It need not ask: here it would do so only after longer than anybody waits."""
+    monkeypatch.setattr(client, "WATCH_S", 2 * STARTED_S)
+    place = session(waiting, "ann")
+    try:
+        wait_until(lambda: place.host_of("a") == place.host_of("b") == "alpha", "alpha offers both")
+        waiting.services["alpha"].end(signal.SIGKILL)
+        wait_until(lambda: place.host_of("a") is place.host_of("b") is None, "alpha's units have gone")
+        waiting.start_worker("gamma", waiting_units.PROGRAM, UNITS="b e")
+        wait_until(lambda: place.host_of("b") == place.host_of("e") == "gamma", "gamma's units have come")
+        assert place.host_of("c") == "beta"
+    finally:
+        place.close()
+
+
 def test_people_take_turns_on_a_unit(waiting: TestCluster, tmp_path: Path) -> None:
     """While Carol has a unit, Ann's five commands come, and then Bob's one: his is not the last."""
     order: list[str] = []
     free = tmp_path / "free"
 
     def work(place: ClusterSession) -> None:
-        wait_on(place, "a", str(free) if place.job.user == "carol" else "0.05")
+        wait_on(place, "a", str(free) if place.job.user == "carol" else "0.5")  # longer than an answer takes
         order.append(place.job.user)
 
     with contextlib.ExitStack() as left:

@@ -41,6 +41,10 @@ class Done:
     def done(self) -> bool:
         return self._answer is not None
 
+    def add_done_callback(self, call: Callable[[Any], None]) -> None:
+        if self.done():
+            call(self)
+
     def result(self) -> str:
         if self._answer == {}:
             raise FutureCancelledError("key", "scheduler")
@@ -68,6 +72,9 @@ class Hosts:
 
     def host_of(self, unit: str) -> str | None:
         return self.offered.get(unit)
+
+    def waking(self, wake: Callable[[], None]) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def scheduler_lost(self) -> SchedulerLostError:
         return SchedulerLostError("the scheduler has gone")

@@ -73,3 +73,14 @@ def test_a_task_that_a_unit_has_begun_runs_from_then_on() -> None:
         assert list(states["mi8"].executing) == [task]
 
     asyncio.run(with_workers(act))
+
+
+def test_units_are_not_told_which_others_have_gone() -> None:
+    def act(scheduler: UnitScheduler, states: dict[str, Any]) -> None:
+        address, told = states["mi8"].address, list[Any]()
+        scheduler.stream_comms[address].send = told.append
+        for op in ("remove-worker", "free-keys"):
+            scheduler.worker_send(address, {"op": op})
+        assert told == [{"op": "free-keys"}]
+
+    asyncio.run(with_workers(act))
