@@ -19,6 +19,7 @@ import pytest
 from farm.serve.server import ServeOptions, check
 from farm.serve.service import FarmService
 from runtime.errors import ConfigError
+from tests.conftest import require
 from tests.farm.serve.certificates import self_signed
 from tests.farm.serve.rack import Rack, service_of_rack, serving
 from tests.farm.serve.test_tls import START_S, free_port, is_listening
@@ -56,8 +57,7 @@ def service(tmp_path: Path) -> FarmService:
 def client(request: pytest.FixtureRequest, service: FarmService, tmp_path: Path) -> Iterator[httpx.Client]:
     """A browser of the service below /farm/; a proxy leaves the path as it is, takes it off, or is nginx."""
     if request.param == "nginx":
-        if not NGINX:
-            pytest.skip("nginx is not installed")
+        require("nginx", "" if NGINX else "nginx is not installed")
         encrypted = dataclasses.replace(service, is_encrypted=True)
         with serving(encrypted, "localhost") as address, nginx(tmp_path, address) as port:
             trusting = ssl.create_default_context(cafile=str(tmp_path / "certificate.pem"))
