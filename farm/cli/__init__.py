@@ -17,7 +17,7 @@ from contextlib import suppress
 import click
 
 from farm import __version__
-from farm.cli import envelope, standard_streams, verbosity
+from farm.cli import envelope, interruption, standard_streams, verbosity
 from farm.cli.envelope import Document, Problem
 from farm.cli.lazy_group import LazyGroup
 from farm.cli.standard_streams import OutputError
@@ -72,6 +72,7 @@ def farm() -> None:
 def main() -> None:
     """Entry point of the `farm` command."""
     standard_streams.make_usable()
+    interruption.treat_termination_as_ctrl_c()
     status = call(sys.argv[1:])
     if status == INTERRUPTED:  # a thread that waits for a unit which does not answer would hold the exit up
         with suppress(OutputError):
