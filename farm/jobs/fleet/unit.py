@@ -46,7 +46,7 @@ from farm.transport.interruption import Interruption
 from farm.units import facts_cache, health, target_files
 from farm.workspace import Workspace, data_file, operators_file
 from runtime.custom.c_library import abi_key, c_kernels, operators_library
-from runtime.errors import JobError, UnsupportedError
+from runtime.errors import DeviceError, JobError, UnsupportedError
 from runtime.lowering.choice import GraphChoice
 from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
@@ -242,16 +242,19 @@ class OpenUnit:
         remotes = self.connection.store.put([path for path in files.values() if path])
         named_s = self.connection.round_limit_s or round_limit_s
         self.round_limit_s = named_s or round_limit.round_limit_s(plan_file)
-        return self.session.load(
-            deadline_s or LOAD_DEADLINE_S,
-            **{role: remotes[path] for role, path in files.items() if path},
-            soc=self.unit.soc,
-            opencl=self.connection.opencl,
-            watchdog_ms=math.ceil(MS_PER_S * self.round_limit_s),
-            limit_kernel_ms=LIMITED_KERNEL_MS if limit_kernel_time else None,
-            lazy=lazy or None,
-            **execution.words,
-        )
+        try:
+            return self.session.load(
+                deadline_s or LOAD_DEADLINE_S,
+                **{role: remotes[path] for role, path in files.items() if path},
+                soc=self.unit.soc,
+                opencl=self.connection.opencl,
+                watchdog_ms=math.ceil(MS_PER_S * self.round_limit_s),
+                limit_kernel_ms=LIMITED_KERNEL_MS if limit_kernel_time else None,
+                lazy=lazy or None,
+                **execution.words,
+            )
+        except DeviceError as error:
+            raise DeviceError(_with_own_paths(str(error), remotes), error.kind) from None
 
     def first_round(self) -> RunAnswer:
         """Runs the loaded plan once, with time for a driver that compiles only then."""
@@ -294,6 +297,13 @@ def given_operators(plan_file: Path) -> dict[str, Path]:
     """The library of a plan's custom CPU operators, under the word by which it is loaded; empty without one."""
     library = operators_file(plan_file)
     return {"operators": library} if library.is_file() else {}
+
+
+def _with_own_paths(text: str, remotes: Mapping[Path, str]) -> str:
+    """A unit's words with the paths of files here, which people know, in place of those there."""
+    for path, remote in remotes.items():
+        text = text.replace(remote, str(path))
+    return text
 
 
 def choose_target(
