@@ -8,16 +8,19 @@ configuration, 3 no unit matches, 130 interrupted.
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import click
 
 from farm import __version__
-from farm.cli import envelope, verbosity
+from farm.cli import envelope, interruption, standard_streams, verbosity
 from farm.cli.envelope import Document, Problem
 from farm.cli.lazy_group import LazyGroup
+from farm.cli.standard_streams import OutputError
 from farm.cli.text_encoding import ensure_utf8
 from farm.safe_text import one_line
 from runtime.errors import FarmError
@@ -69,11 +72,13 @@ def farm() -> None:
 
 def main() -> None:
     """Entry point of the `farm` command."""
+    standard_streams.make_usable()
     ensure_utf8()
+    interruption.treat_termination_as_ctrl_c()
     status = call(sys.argv[1:])
     if status == INTERRUPTED:  # a thread that waits for a unit which does not answer would hold the exit up
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with suppress(OutputError):
+            sys.stdout.flush()
         os._exit(status)
     sys.exit(status)
 
@@ -96,11 +101,10 @@ def call(arguments: Sequence[str]) -> int:
         return _complain(error, str(error), error.exit_status, arguments)
     except (click.Abort, KeyboardInterrupt) as error:
         return _complain(error, "interrupted", INTERRUPTED, arguments)
-    except BrokenPipeError:  # the reader of our output has gone, as `farm ... | head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+    except OutputError as error:
+        return _without_output(error)
     except OSError as error:
-        text = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
         return _complain(error, text, FAILED, arguments)
 
 
@@ -123,8 +127,19 @@ def _complain(error: BaseException, text: str, exit_status: int, arguments: Sequ
     click.echo(f"error: {line}", err=True)
     if envelope.is_wanted(arguments):
         problem = Problem(line, envelope.kind_of(error))
-        _print(Document(exit_status, problem=problem), arguments)
+        try:
+            _print(Document(exit_status, problem=problem), arguments)
+        except OutputError as failure:
+            _without_output(failure)
     return exit_status
+
+
+def _without_output(error: OutputError) -> int:
+    """Ends a command whose output nobody gets; a reader that has gone (`farm ... | head`) wants no line about it."""
+    standard_streams.give_up_output()
+    if error.errno != errno.EPIPE:
+        click.echo(f"error: {error.filename}: {error.strerror}", err=True)
+    return FAILED
 
 
 def _print(document: Document, arguments: Sequence[str]) -> None:

@@ -38,7 +38,7 @@ def emulate_phone(
     wanted = PhoneSettings(
         soc, model, serial, android, not no_shell_v2, rooted, toybox, compute_units, parsed, not no_exec
     )
-    with _interruptible(), _running() as (stack, thread):
+    with contextlib.suppress(KeyboardInterrupt), _running() as (stack, thread):
         for number in range(count):
             settings = dataclasses.replace(wanted, serial=f"{serial}-{number + 1}") if serial and count > 1 else wanted
             phone = stack.enter_context(EmulatedPhone(settings, port + number if port else 0, thread))
@@ -54,17 +54,6 @@ def _running() -> Iterator[tuple[contextlib.ExitStack, EventLoopThread]]:
     thread = EventLoopThread()
     with contextlib.closing(thread), contextlib.ExitStack() as stack:
         yield stack, thread
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Ctrl-C and SIGTERM are the orderly end."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        with contextlib.suppress(KeyboardInterrupt):
-            yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _tell(phone: EmulatedPhone, settings: PhoneSettings, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C: the first one is answered at once and ends the jobs, the second one ends the process."""
+"""Ctrl-C, SIGTERM and SIGHUP: the first one is answered at once and ends the jobs, the second one ends the process."""
 
 from __future__ import annotations
 
@@ -11,6 +11,19 @@ from types import FrameType
 import click
 
 INTERRUPTED = "interrupted; what runs on the units is being ended"
+
+
+def treat_termination_as_ctrl_c() -> None:
+    """Has SIGTERM (`systemctl stop`, `timeout`) and SIGHUP (a closed terminal) give units back, as Ctrl-C does."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # `nohup` ignores SIGHUP
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in `farm ... &` of a shell script
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager

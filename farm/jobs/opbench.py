@@ -37,7 +37,6 @@ from tuner.speed_states import speed_states
 
 WORKSPACE = Workspace("opbench")
 NS_PER_S = 1e9
-TRIAL_DEADLINE_S = 300.0
 SURE_PERCENT = 2.0
 MAX_TIME_FACTOR = 5  # a launch that stays noisy is given up after this many times --min-time
 BATCHES_A_MINIMUM = 10  # trials are asked for in about this many commands within --min-time
@@ -170,7 +169,7 @@ def _measured_row(opened: OpenUnit, benchmark: Benchmark, options: OpbenchOption
 
     def trial(reps: int) -> list[float]:
         words = {"reps": reps, "warmup": 1, "ramp_ms": RAMP_MS, "pairs": int(options.all_variants)}
-        answer = opened.session.trial(TRIAL_DEADLINE_S, **benchmark.launch, **words)
+        answer = opened.limited_trial(**benchmark.launch, **words)
         own_ns.extend(answer.own_ns)
         return answer.ns
 

@@ -103,6 +103,10 @@ def translated_errors(address: Address) -> Iterator[None]:
         raise _translated(address, error.orig) from None
     except _driver_error(address) as error:
         raise _translated(address, error) from None
+    except UnicodeDecodeError as error:  # a text of a damaged file, or of SQLite's complaint about it
+        if not address.path:
+            raise
+        raise _damaged(address, error) from None
     except TimeoutError:
         raise StoreError(f"{address}: too many threads of this process use the store at once") from None
 
@@ -123,14 +127,18 @@ def _translated(address: Address, error: BaseException | None) -> FarmError:
 
 def _of_sqlite(address: Address, name: str, error: sqlite3.Error) -> FarmError:
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-        assert address.path
-        return FormatError(f"{address}: damaged ({one_line(str(error))}); {copy_aside(address.path)}")
+        return _damaged(address, error)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StoreError(f"{address}: locked for {LOCK_WAIT_S:g} s by {_holders(address)}")
     for prefix, (what, remedy) in _SQLITE.items():
         if name.startswith(prefix):
             return StoreError(f"{address}: {what}; {remedy}")
     return StoreError(f"{address}: {one_line(str(error))} ({name or 'sqlite3'})")
+
+
+def _damaged(address: Address, error: Exception) -> FormatError:
+    assert address.path
+    return FormatError(f"{address}: damaged ({one_line(str(error))}); {copy_aside(address.path)}")
 
 
 _SQLITE = {

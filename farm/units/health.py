@@ -178,7 +178,7 @@ class HealthRecords:
             lock = filelock.FileLock(path)
             lock.acquire(timeout=LOCK_TIMEOUT_S)
         except (filelock.Timeout, OSError) as error:
-            raise FarmError(f"{path}: cannot be locked: {error}") from None
+            raise FarmError(f"{path}: cannot be locked: {error.strerror or error}") from None
         try:
             yield
         finally:

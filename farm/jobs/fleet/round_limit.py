@@ -5,10 +5,12 @@ farmrt tells of progress step by step in the first round, and knows from it how 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from farm.workspace import data_file
-from runtime.errors import FormatError
+from runtime.errors import DeadlineError, FormatError
 from runtime.plan import records
 from runtime.plan.container import read_file
 from runtime.plan.records import SectionId
@@ -41,6 +43,13 @@ def _work(plan_file: Path) -> tuple[int, int]:
     return int(sections[SectionId.STEP]["macs"].max(initial=0)), size_bytes
 
 
-def reason(limit_s: float) -> str:
-    """Says which limit a round exceeded, and what sets another one."""
-    return f"a round may go {limit_s:g} s without progress here; {OPTION} SECONDS or the key {KEY} sets another limit"
+@contextmanager
+def named(limit_s: float) -> Iterator[None]:
+    """Lets a DeadlineError say which limit was exceeded, and what sets another one."""
+    try:
+        yield
+    except DeadlineError as error:
+        text = (
+            f"a round may go {limit_s:g} s without progress here; {OPTION} SECONDS or the key {KEY} sets another limit"
+        )
+        raise DeadlineError(f"{error}; {text}") from None

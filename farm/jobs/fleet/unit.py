@@ -24,7 +24,7 @@ from farm.condition.throttling import MeasuredSample, RetryPolicy, measure_unthr
 from farm.config.deployment import Runtime
 from farm.config.execution import DEFAULT, Execution
 from farm.config.inventory import Unit
-from farm.farmrt.answers import DeviceAnswer, LoadAnswer, OpenClAnswer, ProbeAnswer, RunAnswer
+from farm.farmrt.answers import DeviceAnswer, LoadAnswer, OpenClAnswer, ProbeAnswer, RunAnswer, TrialAnswer
 from farm.farmrt.session import Session
 from farm.farmrt.unit_file_store import UnitFileStore
 from farm.jobs.choices.in_force import DEFAULT_PLAN, PlannedChoice, choice_of_files
@@ -46,7 +46,7 @@ from farm.transport.interruption import Interruption
 from farm.units import facts_cache, health, target_files
 from farm.workspace import Workspace, data_file, operators_file
 from runtime.custom.c_library import abi_key, c_kernels, operators_library
-from runtime.errors import DeadlineError, JobError, UnsupportedError
+from runtime.errors import DeviceError, JobError, UnsupportedError
 from runtime.lowering.choice import GraphChoice
 from runtime.native.build import build_farmrt
 from runtime.plan.encode import encode_plan
@@ -242,26 +242,29 @@ class OpenUnit:
         remotes = self.connection.store.put([path for path in files.values() if path])
         named_s = self.connection.round_limit_s or round_limit_s
         self.round_limit_s = named_s or round_limit.round_limit_s(plan_file)
-        return self.session.load(
-            deadline_s or LOAD_DEADLINE_S,
-            **{role: remotes[path] for role, path in files.items() if path},
-            soc=self.unit.soc,
-            opencl=self.connection.opencl,
-            watchdog_ms=math.ceil(MS_PER_S * self.round_limit_s),
-            limit_kernel_ms=LIMITED_KERNEL_MS if limit_kernel_time else None,
-            lazy=lazy or None,
-            **execution.words,
-        )
+        try:
+            return self.session.load(
+                deadline_s or LOAD_DEADLINE_S,
+                **{role: remotes[path] for role, path in files.items() if path},
+                soc=self.unit.soc,
+                opencl=self.connection.opencl,
+                watchdog_ms=math.ceil(MS_PER_S * self.round_limit_s),
+                limit_kernel_ms=LIMITED_KERNEL_MS if limit_kernel_time else None,
+                lazy=lazy or None,
+                **execution.words,
+            )
+        except DeviceError as error:
+            raise DeviceError(_with_own_paths(str(error), remotes), error.kind) from None
 
     def first_round(self) -> RunAnswer:
-        """Runs the loaded plan once, with time for a driver that compiles only then.
-
-        Raises DeadlineError, which names the limit and the option that sets it, where the unit takes longer.
-        """
-        try:
+        """Runs the loaded plan once, with time for a driver that compiles only then."""
+        with round_limit.named(self.round_limit_s):
             return self.session.run(1, self.round_limit_s + COMPILE_S)
-        except DeadlineError as error:
-            raise DeadlineError(f"{error}; {round_limit.reason(self.round_limit_s)}") from None
+
+    def limited_trial(self, **words: Any) -> TrialAnswer:
+        """Times one step of the loaded plan, whose program may have to be compiled, in the time of a round."""
+        with round_limit.named(self.round_limit_s):
+            return self.session.trial(self.round_limit_s, **words)
 
     def hashes(self, files: Mapping[str, Path]) -> dict[str, str]:
         """SHA-256 of farmrt and of files that were loaded, by their role."""
@@ -294,6 +297,13 @@ def given_operators(plan_file: Path) -> dict[str, Path]:
     """The library of a plan's custom CPU operators, under the word by which it is loaded; empty without one."""
     library = operators_file(plan_file)
     return {"operators": library} if library.is_file() else {}
+
+
+def _with_own_paths(text: str, remotes: Mapping[Path, str]) -> str:
+    """A unit's words with the paths of files here, which people know, in place of those there."""
+    for path, remote in remotes.items():
+        text = text.replace(remote, str(path))
+    return text
 
 
 def choose_target(

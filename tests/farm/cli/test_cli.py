@@ -106,7 +106,7 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
 
 
 def test_output_that_nobody_reads_is_no_traceback() -> None:
-    program = "from farm import cli; import sys; sys.exit(cli.call(['zoo', 'list', '--json']))"
+    program = "import sys; from farm import cli; sys.argv[1:] = ['zoo', 'list', '--json']; cli.main()"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stderr

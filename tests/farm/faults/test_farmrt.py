@@ -244,3 +244,11 @@ def test_a_clock_that_jumps_here_changes_nothing(
     assert (done.status, done.row["status"]) == (0, "ok"), done
     monkeypatch.setattr(time, "time", lambda: real() + 86_400)
     works_again(emulated, phone)
+
+
+def test_a_damaged_file_is_named_as_it_is_called_here(emulated: EmulatedUnits) -> None:
+    (emulated.folder / "devices.yml").unlink()
+    Path("broken.bin").write_bytes(b"[1, 2]")
+    done = emulated.farm("run", "tiny.yml", "--device", "host", "--round", "1", "--tuned", "broken.bin")
+    assert (done.status, done.row["status"]) == (1, "failed"), done
+    assert done.row["reason"] == "load: broken.bin: truncated: 6 bytes are no FARMTUNE file"

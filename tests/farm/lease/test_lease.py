@@ -418,6 +418,36 @@ def test_a_claim_made_on_an_outdated_state_is_withdrawn(transport: LocalTranspor
     assert marker.read().token == last.token
 
 
+class Unprivileged:
+    """Runs programs in a folder whose contents it must not change."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._nobody = folder, 65534 if os.geteuid() == 0 else None
+
+    def run(self, argv: Sequence[str], *_: object) -> CompletedProgram:
+        done = subprocess.run(argv, cwd=self._folder, user=self._nobody, capture_output=True, timeout=WAIT_S)
+        return CompletedProgram(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def unwritable() -> Iterator[Path]:
+    """A unit's folder whose marker cannot be written; nobody else may look into the parents of `tmp_path`."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / ".lease").mkdir()
+        (folder / ".lease").chmod(0o555)
+        yield folder
+
+
+def test_a_folder_that_cannot_be_written_is_not_told_to_be_somebody_elses_unit(unwritable: Path) -> None:
+    marker = Marker(Unprivileged(unwritable))  # type: ignore[arg-type]
+    seen = marker.read()
+    for attempt in (lambda: marker.claim(claim_of("a", seen), seen), lambda: marker.take(claim_of("a", seen), "")):
+        with pytest.raises(DeviceError, match=r"lease cannot be kept on the unit: ln: .*Permission denied"):
+            attempt()
+
+
 def test_a_unit_that_is_free_is_claimed_and_cleared_by_one_command(rig: Rig, transport: LocalTransport) -> None:
     counted, commands = Faulty(transport), list[Sequence[str]]()
     counted.before = commands.append

@@ -30,13 +30,14 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
-@pytest.mark.parametrize("damage", ["truncated", "garbage", "no header"])
+@pytest.mark.parametrize("damage", ["truncated", "garbage", "no header", "no text"])
 def test_a_damaged_file_is_reported_and_copied_aside_once(path: Path, damage: str) -> None:
     content = path.read_bytes()
     spoiled = {
         "truncated": content[:9000],
         "garbage": b"\x1b[31mno store" * 999,
         "no header": bytes(100) + content[100:],
+        "no text": content.replace(b"CREATE TABLE runs", b"CRE\xc7TE TABLE runs"),
     }
     path.write_bytes(spoiled[damage])
     for _ in range(2):

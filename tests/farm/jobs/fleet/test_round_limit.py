@@ -80,3 +80,16 @@ def test_the_deployment_file_sets_a_limit_that_the_option_replaces(
         for more in ([], ["--round-limit", "88"])
     ]
     assert limits_s == [[77.5, 77.5], [88.0, 88.0]]
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+def test_a_variant_that_does_not_come_to_an_end_costs_opbench_one_limit(
+    emulated: EmulatedUnits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (emulated.folder / "devices.yml").unlink()
+    do_before_command(monkeypatch, "trial", lambda: [each.suspend() for each in host_farmrt_processes(emulated)])
+    pattern = "^unary/buffer/fp32/(Relu|Sigmoid)"
+    done = emulated.farm("opbench", "--device", "host", "--filter", pattern, "--min-time", "0.01", "--round-limit", "3")
+    assert (done.status, [row["status"] for row in done.rows]) == (1, ["timeout", "ok"]), done
+    assert "--round-limit SECONDS" in done.rows[0]["reason"]
