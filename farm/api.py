@@ -337,6 +337,7 @@ def compare(
     margin_percent: float | None = None,
     runtimes: tuple[Runtime, ...] = ("cpu", "gpu"),
     memory: str | None = None,
+    fresh: bool = False,
     fleet: FleetOptions = FLEET,
     store: str | None = None,
     num_threads: int | None = None,
@@ -346,7 +347,8 @@ def compare(
 ) -> Iterator[CompareRow]:
     """Compares two stored runs, two deployment files, or two builds of farm that run `model`; each as the CLI names it.
 
-    `store` holds the stored runs (default: reports/farm.db), and keeps the rows where it is given.
+    `store` holds the stored runs (default: reports/farm.db), and keeps the rows where it is given. Turns that an
+    interrupted call has measured are gone on from, unless it is to begin `fresh`.
     """
     kind = sides.common_kind(a, b, store)
     if kind == "run":
@@ -354,7 +356,7 @@ def compare(
     both = sides.contenders(kind, a, b, None if model is None else samples.deployment_file(str(model)))
     margin_percent = sides.MARGIN_PERCENT if margin_percent is None else margin_percent
     executed = _executed(num_threads, cpu_affinity_policy, gpu_perf_hint, gpu_priority_hint)
-    options = CompareOptions(turns, margin_percent, runtimes, memory, secrets.randbelow(2**32), executed)
+    options = CompareOptions(turns, margin_percent, runtimes, memory, secrets.randbelow(2**32), executed, fresh=fresh)
     chosen = _units_for(deployment.load(both[0].model_file), units)
     return _kept(store, "compare", compare_job(both, chosen, options, fleet))
 
