@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 from urllib.parse import quote
 
@@ -31,7 +32,9 @@ class Address:
     @property
     def engine_url(self) -> URL:
         """What SQLAlchemy opens; it never makes a SQLite file."""
-        return sqlite_url(self.path) if self.path else self.url.set(drivername="postgresql+psycopg")
+        if not self.path:
+            return self.url.set(drivername="postgresql+psycopg")
+        return sqlite_url(self.path) if _is_writable(self.path) else _read_only_url(self.path)
 
     def without_secrets(self, text: str) -> str:
         """Removes the password from a message of a server or driver."""
@@ -62,6 +65,20 @@ def parse_address(text: str | None) -> Address:
 def sqlite_url(path: Path, mode: str = "rw") -> URL:
     """A SQLite file in one of SQLite's open modes: `rw` opens it, `rwc` makes it too."""
     return URL.create(SQLITE, database=f"file:{quote(str(path))}", query={"mode": mode, "uri": "true"})
+
+
+def _is_writable(path: Path) -> bool:
+    """Whether SQLite may write a file, and its log beside it; so where there is no file yet."""
+    effective = os.access in os.supports_effective_ids
+    return all(not each.exists() or os.access(each, os.W_OK, effective_ids=effective) for each in (path, path.parent))
+
+
+def _read_only_url(path: Path) -> URL:
+    """A file that nobody writes, as in an archive, can be read without a lock; not so where a log has rows of it."""
+    url = sqlite_url(path, "ro")
+    log = path.with_name(f"{path.name}-wal")
+    has_log = log.exists() and log.stat().st_size
+    return url if has_log else url.update_query_dict({"immutable": "1"})
 
 
 def without_password(text: str) -> str:
