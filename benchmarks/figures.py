@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from farm.config.deployment import Winograd
 from farm.rows.latency import Latency
 from farm.rows.record import Figure, Record
 from farm.rows.status import Status
@@ -41,7 +42,7 @@ class Entrant(Record):
 class Tuning(Record):
     """One call of `farm tune`; what an earlier call measured for the same launches was not measured again."""
 
-    winograd: int
+    winograd: Winograd
     level: str
     status: Status
     reason: str = ""

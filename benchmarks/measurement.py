@@ -17,6 +17,7 @@ from benchmarks.figures import ColdStart, Entrant, Interval, Run, Tuning
 from benchmarks.interleaving import ContenderTimes, measure_interleaved
 from benchmarks.networks import Network
 from benchmarks.scratch import scratch
+from farm.config.deployment import Winograd
 from farm.config.inventory import HOST
 from farm.farmrt import drivers
 from farm.jobs.fleet.dispatch import FleetOptions
@@ -31,8 +32,7 @@ from runtime.lowering.lower import lower
 from tuner.statistics import ratio_of_medians
 
 DEFAULT, TUNED = "default", "tuned"
-WINOGRAD_TILES = (2, 4)
-TUNED_TILE, TILE_BUDGET_S = 4, 8.0  # device time: most launches are known from the search without Winograd
+WINOGRAD_TILES: tuple[Winograd, ...] = (2, 4)
 CONFIDENCE = 0.95
 PROFILE_MS, LEAST_PROFILED, MOST_PROFILED = 500.0, 5, 50
 
@@ -58,7 +58,7 @@ class RunVariant:
     """A way to run a model."""
 
     name: str
-    winograd: int
+    winograd: Winograd
     load: LoadOptions
 
 
@@ -121,36 +121,38 @@ class _Figures:
         with bench.open() as opened:
             tiles = [tile for tile in WINOGRAD_TILES if _uses_winograd(bench, opened, tile)]
         ways = [RunVariant(f"winograd {tile}", tile, LoadOptions(NO_ARTIFACT, NO_ARTIFACT)) for tile in tiles]
-        for tile in (0, *(tile for tile in tiles if tile == TUNED_TILE)):
-            name = f"winograd {tile}, {TUNED}" if tile else TUNED
-            bench.say(f"tune{f' with winograd {tile}' if tile else ''}")
+        tuned: dict[str, Winograd] = {TUNED: 0}
+        if tiles:
+            tuned[f"winograd auto, {TUNED}"] = "auto"
+        for name, winograd in tuned.items():
+            bench.say(f"tune{' with the algorithm of each layer' if winograd else ''}")
             with bench.failures.recorded(f"{name}: tune"):
-                tuning = tune(bench, tile, level)
+                tuning = tune(bench, winograd, level)
                 self.tunings.append(tuning)
                 if tuning.status == Status.OK:
-                    ways.insert(len(ways) if tile else 0, RunVariant(name, tile, LoadOptions()))
+                    ways.insert(len(ways) if winograd else 0, RunVariant(name, winograd, LoadOptions()))
                 else:
                     bench.failures.lines.append(f"{name}: {tuning.status}: {tuning.reason}")
         return ways
 
 
-def _uses_winograd(bench: _Bench, opened: OpenUnit, tile: int) -> bool:
+def _uses_winograd(bench: _Bench, opened: OpenUnit, tile: Winograd) -> bool:
     """Whether the model has convolutions that Winograd's algorithm serves."""
     prepared = bench.network.prepared(tile)
     plan = lower(prepared.graph, opened.target(prepared, "gpu"), prepared.options())
     return any(step.op == "WinogradTransform" for step in plan.steps)
 
 
-def tune(bench: _Bench, winograd: int, level: str) -> Tuning:
+def tune(bench: _Bench, winograd: Winograd, level: str) -> Tuning:
     """`farm tune` of the model, as a user would call it."""
-    search = SearchOptions(level, TILE_BUDGET_S if winograd else bench.options.budget_s)
+    search = SearchOptions(level, bench.options.budget_s)
     fleet = FleetOptions("benchmark", bench.opencl)
     start_s = time.perf_counter()
     (row,) = tune_job([bench.network.deployment(winograd)], [HOST], TuneOptions(search), fleet)
     return _tuning(row, winograd, level, time.perf_counter() - start_s)
 
 
-def _tuning(row: TuneRow, winograd: int, level: str, wall_s: float) -> Tuning:
+def _tuning(row: TuneRow, winograd: Winograd, level: str, wall_s: float) -> Tuning:
     gain = None
     if row.gain_percent is not None and row.gain_ci is not None:
         gain = Interval(value=row.gain_percent, low=row.gain_ci[0], high=row.gain_ci[1])

@@ -14,7 +14,7 @@ import yaml
 
 from farm import atomic_file
 from farm.config import deployment, samples
-from farm.config.deployment import Deployment
+from farm.config.deployment import Deployment, Winograd
 from farm.jobs.models.prepare import Prepared, prepare
 from farm.model import fetch
 from runtime import zoo
@@ -28,8 +28,8 @@ class Network:
     content: dict[str, Any]
     folder: Path
 
-    def deployment_file(self, winograd: int = 0) -> Path:
-        """Writes a deployment file; each Winograd tile has a library of its own, so that artifacts keep apart."""
+    def deployment_file(self, winograd: Winograd = 0) -> Path:
+        """Writes a deployment file; each choice of Winograd has a library of its own, so that artifacts keep apart."""
         library = f"{self.name}_winograd{winograd}" if winograd else self.name
         settings = self.content["models"][self.name] | {"winograd": winograd}
         content = self.content | {"library_name": library, "models": {self.name: settings}}
@@ -37,10 +37,10 @@ class Network:
         atomic_file.write(path, yaml.safe_dump(content, sort_keys=False).encode())
         return path
 
-    def deployment(self, winograd: int = 0) -> Deployment:
+    def deployment(self, winograd: Winograd = 0) -> Deployment:
         return deployment.load(self.deployment_file(winograd))
 
-    def prepared(self, winograd: int = 0) -> Prepared:
+    def prepared(self, winograd: Winograd = 0) -> Prepared:
         """The model, fetched and converted."""
         source = self.deployment(winograd)
         return prepare(source, self.name, fetch.Fetcher(source))

@@ -33,8 +33,8 @@ TUNING = """\
 Each tuning starts with an empty build folder and an empty PoCL cache. Device seconds are what the budget counts:
 loading the trial plan, building candidates, running and checking them. Wall seconds are the whole command: converting
 the model and compiling the tuned kernels too, and comparing default with tuned in turns. A row with Winograd is a
-second call with a budget of 8 s; it knows the other launches already. *Gain* is the time saved of the default's, with
-its interval.
+second call, of the model with `winograd: auto`, which also chooses the algorithm of each layer; it knows the other
+launches already. *Gain* is the time saved of the default's, with its interval.
 
 What limits it: the timed launches are a few percent of the device time. The rest is building kernels, each once for
 every variant and local size, and checking outputs. The defaults were chosen on these drivers, so that a gain near
