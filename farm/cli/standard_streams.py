@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
-from typing import Any, TextIO
+from collections.abc import Iterator
+from typing import BinaryIO, TextIO, cast
 
 STREAMS = ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w"))
 
@@ -22,8 +24,8 @@ def make_usable() -> None:
             os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(descriptor, True)
             setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
-    sys.stdout = _rewrapped(sys.stdout, _Output(1, "w", closefd=False))
-    sys.stderr = _rewrapped(sys.stderr, _Messages(2, "w", closefd=False))
+    sys.stdout = _rewrapped(sys.stdout, 1, _Output)
+    sys.stderr = _rewrapped(sys.stderr, 2, _Messages)
 
 
 def give_up_output() -> None:
@@ -31,32 +33,49 @@ def give_up_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-class _Output(io.FileIO):
-    """Tells by the error that it is standard output that failed."""
+class _Output(io.TextIOWrapper):
+    """Tells by the error that it is standard output that failed.
 
-    def write(self, data: Any) -> int:
-        try:
-            return super().write(data) or 0
-        except OSError as error:
-            raise OutputError(error.errno, error.strerror, "standard output") from None
+    As text, so that a signal comes before or after a write, never between writing and noting what was written.
+    """
+
+    def write(self, text: str) -> int:
+        with _told_of_output():
+            return super().write(text)
+
+    def flush(self) -> None:
+        with _told_of_output():
+            super().flush()
 
 
-class _Messages(io.FileIO):
+class _Messages(io.TextIOWrapper):
     """Loses what cannot be written."""
 
-    def write(self, data: Any) -> int:
-        try:
-            return super().write(data) or 0
-        except OSError:
-            return len(data)
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            super().flush()
 
 
-def _rewrapped(stream: TextIO, raw: io.FileIO) -> TextIO:
-    """A stream like the given one that writes through `raw`."""
+@contextlib.contextmanager
+def _told_of_output() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(error.errno, error.strerror, "standard output") from None
+
+
+def _rewrapped(stream: TextIO, descriptor: int, kind: type[io.TextIOWrapper]) -> TextIO:
+    """A stream of another kind to the same place, written as the given one is."""
     assert isinstance(stream, io.TextIOWrapper)
     stream.flush()
-    return io.TextIOWrapper(
-        raw if stream.write_through else io.BufferedWriter(raw),
+    raw = io.FileIO(descriptor, "w", closefd=False)
+    return kind(
+        cast(BinaryIO, raw) if stream.write_through else io.BufferedWriter(raw),
         stream.encoding,
         stream.errors,
         line_buffering=stream.line_buffering,

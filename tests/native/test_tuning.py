@@ -257,7 +257,7 @@ def test_watchdog_lets_a_slow_round_go_on_that_progresses(gpu: Farmrt) -> None:
     """The first since its steps end one by one, later ones since the first tells how long they take."""
     assert gpu.load(long_plan(1_000_000, 1))["ok"]
     million_ns = min(gpu.done("run", rounds=3)["wall_ns"])
-    loops = int(200e6 / million_ns * 1_000_000)
+    loops = int(300e6 / million_ns * 1_000_000)  # a machine that was busy meanwhile may be half as slow then
     assert gpu.load(long_plan(loops, 16), watchdog_ms=1500)["ok"]
     for _ in range(2):
         (wall_ns,) = gpu.done("run", rounds=1)["wall_ns"]
