@@ -96,7 +96,8 @@ def test_a_full_disk_leaves_whole_rows(path: Path) -> None:
 def holding(path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that writes in a store and does not come to its end."""
     program = (
-        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('BEGIN IMMEDIATE'); print(flush=True); sys.stdin.read()"
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('BEGIN IMMEDIATE');"
+        "print(flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
