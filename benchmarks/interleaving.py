@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from benchmarks.failures import Failures
+from farm.jobs.compare.interleaved import warmup_rounds
 from tuner.statistics import MINIMUM_ROUNDS, ratio_of_pairs
 
 TURN_MS = 60.0  # rounds of a turn aim at so much time
 MOST_ROUNDS = 10
-LONG_ROUND_MS = 100.0  # the others' traces in the caches do not matter to such a round: no warm-up
 
 
 class Contender(Protocol):
@@ -48,7 +48,7 @@ class ContenderTimes:
     def _calibrate(self) -> None:
         round_ms = min(self.contender.turn(2, 1))
         self._rounds = min(max(int(TURN_MS / round_ms), 1), MOST_ROUNDS)
-        self._warmup = int(round_ms < LONG_ROUND_MS)
+        self._warmup = warmup_rounds(round_ms)
 
 
 def beside(own: ContenderTimes, other: ContenderTimes) -> str:

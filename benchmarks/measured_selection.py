@@ -28,11 +28,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.interleaving import LONG_ROUND_MS, measure_interleaved
+from benchmarks.interleaving import measure_interleaved
 from benchmarks.machine import machine
 from benchmarks.selection import OPTIONS, Way, networks, rule, ways
 from farm import atomic_file
 from farm.config.inventory import HOST
+from farm.jobs.compare.interleaved import warmup_rounds
 from farm.jobs.fleet.unit import OpenUnit, open_unit, write_plan
 from runtime.convert import convert
 from runtime.graph import Graph
@@ -92,7 +93,7 @@ class LoadedWay:
     def turn(self, rounds: int, warmup: int) -> list[float]:
         """See Contender."""
         times = [ns / 1e6 for ns in self._opened.session.run(rounds, DEADLINE_S, warmup).wall_ns]
-        self._warmup = int(min(times) < LONG_ROUND_MS)
+        self._warmup = warmup_rounds(min(times))
         return times
 
     def profiled(self) -> tuple[dict[str, float], float]:

@@ -29,8 +29,10 @@ from farm.rows.row import Throttling
 from runtime.plan.plan import Plan
 from tuner.statistics import Ratio, ratio_of_pairs
 
-NS_PER_MS = 1e6
+NS_PER_MS, MS_PER_S = 1e6, 1e3
 PROCESS_MS, LEAST_TURNS = 250.0, 2
+LONG_ROUND_MS = 100.0  # the others' traces in the caches do not matter to such a round: no warm-up
+LITTLE_S = 0.5  # a first process that takes no longer is worth it, however late it is
 
 Array = npt.NDArray[Any]
 Rounds = list[list[float]]
@@ -67,8 +69,8 @@ class Effort:
 
     The rounds of a turn aim at `turn_ms`, at most `most_rounds` of them. A process has as many turns as fit into
     PROCESS_MS, at least LEAST_TURNS: short rounds need many, since a unit's speed changes within tenths of a second.
-    After `ends_s` by the clock no further process of each is started, nor where it would end later than that; the first
-    always is.
+    After `ends_s` by the clock no further process of each is started, nor where it would end later than that; a first
+    one that takes LITTLE_S always is.
     """
 
     processes: int = 12
@@ -78,22 +80,32 @@ class Effort:
     ends_s: float = math.inf
     clock: Callable[[], float] = time.monotonic
 
-    def numbers(self) -> Iterator[int]:
-        """Counts the processes for which there is time; each is expected to take as long as the one before."""
-        before_s = self.clock()
+    def numbers(self, first_s: float = 0.0) -> Iterator[int]:
+        """Counts the processes for which there is time.
+
+        The first of each way together is expected to take `first_s`, every other one as long as the one before.
+        """
+        expected_s = first_s
         for number in range(self.processes):
-            took_s, before_s = self.clock() - before_s, self.clock()
-            if number and before_s + took_s > self.ends_s:
+            begin_s = self.clock()
+            is_little = number == 0 and first_s <= LITTLE_S
+            if not is_little and begin_s + expected_s > self.ends_s:
                 return
             yield number
+            expected_s = self.clock() - begin_s
+
+    def process_s(self, round_ms: float) -> float:
+        """What the rounds of a process take, where one takes so long."""
+        warmup = warmup_rounds(round_ms)
+        return (1 + warmup + self.turns_of(round_ms) * (warmup + self.rounds(round_ms))) * round_ms / MS_PER_S
 
     def rounds(self, round_ms: float) -> int:
         """Rounds of a turn, where one takes so long."""
         return min(max(int(self.turn_ms / max(round_ms, 1e-6)), 1), self.most_rounds)
 
     def turns_of(self, round_ms: float) -> int:
-        """Turns of a process, where a round takes so long; each turn warms up with one more."""
-        turn_ms = (self.rounds(round_ms) + 1) * max(round_ms, 1e-6)
+        """Turns of a process, where a round takes so long."""
+        turn_ms = (self.rounds(round_ms) + warmup_rounds(round_ms)) * max(round_ms, 1e-6)
         return min(max(int(PROCESS_MS / turn_ms), LEAST_TURNS), self.turns)
 
 
@@ -144,7 +156,10 @@ def measure_in_turns(
     effort: Effort | None = None,
     rest: RetryPolicy | None = None,
 ) -> tuple[list[Measured], Throttling]:
-    """Measures each way to load a plan; kernels that come from no file are compiled once, not for every process."""
+    """Measures each way to load a plan; kernels that come from no file are compiled once, not for every process.
+
+    Each way runs alone at first; where there is no time for any process after that, these rounds are all that is known.
+    """
     effort = effort or Effort()
     with TemporaryDirectory() as folder:
         rehearsals = [
@@ -153,12 +168,13 @@ def measure_in_turns(
         ]
         files = [rehearsal.files for rehearsal in rehearsals]
         slowest_ms = max(rehearsal.round_ms for rehearsal in rehearsals)
+        first_s = len(ways) * effort.process_s(slowest_ms)
 
         def all_processes() -> list[list[tuple[float, ...]]]:
             return [
                 _one_process_each(opened, plan_file, files, data, effort, slowest_ms, number)
-                for number in effort.numbers()
-            ]
+                for number in effort.numbers(first_s)
+            ] or [[(rehearsal.round_ms,) for rehearsal in rehearsals]]
 
         processes, throttling = opened.cool(all_processes, rest)
     times = zip(*processes, strict=True)
@@ -194,7 +210,7 @@ def _one_process_each(
         runners: dict[int, OpenUnit] = {}
         for index in _rotated(len(ways), number):
             runners[index], _ = stack.enter_context(_loaded(opened, plan_file, ways[index]))
-            first_rounds(runners[index], data.inputs)
+            _warm_up(runners[index], data.inputs, round_ms)
         in_order = [runners[index] for index in range(len(ways))]
         rounds = in_turns(in_order, effort.turns_of(round_ms), effort.rounds(round_ms), round_ms, number)
     return [tuple(itertools.chain.from_iterable(turns)) for turns in rounds]
@@ -216,14 +232,27 @@ def first_rounds(opened: OpenUnit, inputs: Mapping[str, Array]) -> tuple[float, 
     return first.very_first_ms, second.wall_ns[0] / NS_PER_MS
 
 
+def _warm_up(opened: OpenUnit, inputs: Mapping[str, Array], round_ms: float) -> None:
+    """Brings the inputs, and a new process to where its rounds take `round_ms`; its very first one is always apart."""
+    opened.write_inputs(inputs)
+    for _ in range(1 + warmup_rounds(round_ms)):
+        opened.first_round()
+
+
+def warmup_rounds(round_ms: float) -> int:
+    """Rounds that bring caches and cores into the state in which the model itself leaves them; none for long rounds."""
+    return int(round_ms < LONG_ROUND_MS)
+
+
 def in_turns(units: Sequence[OpenUnit], turns: int, rounds: int, round_ms: float, first: int = 0) -> list[Rounds]:
     """Rounds in ms of each, turn by turn; `first` begins, and every other turn goes the other way round."""
     samples: list[Rounds] = [[] for _ in units]
-    deadline_s = rounds_deadline_s(rounds + 1, round_ms)
+    warmup = warmup_rounds(round_ms)
+    deadline_s = rounds_deadline_s(rounds + warmup, round_ms)
     order = _rotated(len(units), first)
     for turn in range(turns):
         for index in order if turn % 2 == 0 else reversed(order):
-            answer = units[index].session.run(rounds, deadline_s, warmup=1)
+            answer = units[index].session.run(rounds, deadline_s, warmup)
             samples[index].append([ns / NS_PER_MS for ns in answer.wall_ns])
     return samples
 

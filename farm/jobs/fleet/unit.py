@@ -256,10 +256,10 @@ class OpenUnit:
         except DeviceError as error:
             raise DeviceError(_with_own_paths(str(error), remotes), error.kind) from None
 
-    def first_round(self) -> RunAnswer:
+    def first_round(self, profile: bool = False) -> RunAnswer:
         """Runs the loaded plan once, with time for a driver that compiles only then."""
         with round_limit.named(self.round_limit_s):
-            return self.session.run(1, self.round_limit_s + COMPILE_S)
+            return self.session.run(1, self.round_limit_s + COMPILE_S, profile=profile)
 
     def limited_trial(self, **words: Any) -> TrialAnswer:
         """Times one step of the loaded plan, whose program may have to be compiled, in the time of a round."""

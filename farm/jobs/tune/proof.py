@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 
 from farm.artifacts import ModelRecord
 from farm.jobs.compare.interleaved import DEFAULTS, Effort, Measured, PlanFile, TunedFiles, measure_in_turns
@@ -18,6 +19,7 @@ from farm.rows.tune import TuneOutcome
 from tuner.statistics import Ratio
 
 ONE_EACH = Effort(processes=1, turns=4)  # all launch the same: there is no gain to make sure of
+NOTHING_TO_PROVE_S = 5.0  # after which a model whose rounds take seconds is not run again for it
 THE_SAME = "the search found what is in force"
 ALL_DEFAULT = "every launch keeps its default"
 
@@ -101,7 +103,9 @@ def _default_plan(opened: OpenUnit, tuned: Tuned) -> PlanFile:
 
 
 def _effort(tuned: Tuned, ends_s: float) -> Effort:
-    return dataclasses.replace(Effort() if tuned.has_news else ONE_EACH, ends_s=ends_s)
+    if tuned.has_news:
+        return Effort(ends_s=ends_s)
+    return dataclasses.replace(ONE_EACH, ends_s=min(ends_s, time.monotonic() + NOTHING_TO_PROVE_S))
 
 
 def tuning_outcome(

@@ -205,14 +205,13 @@ def _search(
             "at the very least; the defaults stay"
         )
 
-    ends_s = wall.search_ends_s(len(group)) if wall else math.inf
-
     def bring() -> UnitTrials:
         opened.progress.stage(f"trial plan of {', '.join(tuned.prepared.name for tuned in group)}")
         models = [tuned.prepared for tuned in group]
         return trials_on(opened, models, group[0].target, group[0].options, group[0].prepared.name)
 
     def lead(pool: DevicePool, trials: UnitTrials) -> list[Tuned]:
+        ends_s = wall.search_ends_s(len(group), trials.round_s) if wall else math.inf
         return _led(opened, pool, trials, group, options, ends_s)
 
     return shared.result(key, opened.unit.name, bring, lead)

@@ -26,7 +26,7 @@ from tuner.trial import Candidate, Trial, TrialStatus
 LEAST_TRIAL_DEADLINE_S = 5.0
 LOOK_S = 10.0
 REST = RetryPolicy()
-MS_PER_S = 1e3
+MS_PER_S, NS_PER_S = 1e3, 1e9
 RAMP_MS = 5  # a launch whose times do not agree by then is timed all the same
 
 
@@ -42,6 +42,7 @@ class UnitTrials:
         launches: what can be tried, as far as some model uses it.
         surroundings: what runs before each of them.
         prepare_s: device time until the first trial.
+        round_s: device time of a round of all models by default, what was compiled for it left out.
     """
 
     def __init__(
@@ -139,7 +140,8 @@ class UnitTrials:
         self._run_once()
 
     def _run_once(self) -> None:
-        self._opened.first_round()
+        steps = self._opened.first_round(profile=True).steps
+        self.round_s = sum(steps[launch.step].ns[0] * len(launch.uses) for launch in self.launches) / NS_PER_S
 
 
 def trials_on(opened: OpenUnit, models: Sequence[Prepared], target: Target, options: Options, name: str) -> UnitTrials:

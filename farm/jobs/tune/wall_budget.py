@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 PROOF_SHARE = 0.4  # of the time that is left after the trial plan was made: compiling, and processes that run in turns
+PROOF_ROUNDS = 5  # at the very least: one that compiles, and two of the default and of what was found, each
 
 SELECTION_SHARE = 0.25  # of the time that is left: half for measuring what may be chosen, half for whole processes
 
@@ -35,11 +36,14 @@ class WallBudget:
         begin_s = self.clock()
         return begin_s + share / 2, begin_s + share
 
-    def search_ends_s(self, models: int) -> float:
-        """When the search of the next models must end, by the clock; those after them keep their share."""
-        share = models / max(self.models - self._searched, models)
+    def search_ends_s(self, models: int, round_s: float = 0.0) -> float:
+        """When the search of the next models must end, by the clock; those after them keep their share.
+
+        A proof of models one round of which takes `round_s`, all together, keeps time for PROOF_ROUNDS of them.
+        """
+        share_s = self.left_s * models / max(self.models - self._searched, models)
         self._searched += models
-        return self.clock() + share * (1.0 - PROOF_SHARE) * self.left_s
+        return self.clock() + max(min((1.0 - PROOF_SHARE) * share_s, share_s - PROOF_ROUNDS * round_s), 0.0)
 
     def proof_ends_s(self) -> float:
         """When the proof of the next model must end, by the clock."""

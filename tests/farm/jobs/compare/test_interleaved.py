@@ -25,6 +25,11 @@ def test_short_rounds_take_more_turns(round_ms: float, turns: int, rounds: int) 
     assert (effort.turns_of(round_ms), effort.rounds(round_ms)) == (turns, rounds)
 
 
+@pytest.mark.parametrize(("round_ms", "seconds"), [(10.0, (2 + 8 * (1 + 2)) * 0.01), (9e3, (1 + 2) * 9.0)])
+def test_a_process_is_known_to_take_its_rounds_and_those_that_warm_up(round_ms: float, seconds: float) -> None:
+    assert Effort().process_s(round_ms) == pytest.approx(seconds)
+
+
 def test_no_process_has_more_turns_than_asked_for() -> None:
     assert Effort(turns=1).turns_of(1.0) == 1
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from farm.farmrt.answers import TrialAnswer
+from farm.farmrt.answers import RunAnswer, StepAnswer, TrialAnswer
 from farm.jobs.fleet.progress import UnitProgress
 from farm.jobs.tune import trials
 from farm.jobs.tune.trials import RAMP_MS, UnitTrials
@@ -56,10 +56,12 @@ class FakeUnit:
     def sleep(self, seconds: float) -> None:
         self.rests.append(seconds)
 
-    def first_round(self) -> None:
+    def first_round(self, profile: bool) -> RunAnswer:
         self.log.append("run")
         if self.run_errors:
             raise self.run_errors.pop(0)
+        step = StepAnswer(start_ns=0, first_ns=9_000_000, ns=[2_000_000])
+        return RunAnswer(wall_ns=[9_000_000], steps=[step] * (LAUNCH.step + 1) if profile else [])
 
     def trial(self, deadline_s: float, **words: Any) -> TrialAnswer:
         self.log.append("trial")
@@ -105,6 +107,10 @@ def trials_of(unit: FakeUnit, *clock: float) -> UnitTrials:
     found: Any = SimpleNamespace(launches=(LAUNCH, UNUSED), inputs={}, plan=plan)
     opened: Any = unit
     return UnitTrials(opened, found, Path("x.plan"), lambda: next(ticks))
+
+
+def test_a_round_is_what_all_uses_of_the_launches_take() -> None:
+    assert trials_of(FakeUnit()).round_s == pytest.approx(0.002 * len(LAUNCH.uses))
 
 
 def test_a_good_trial() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from farm.jobs.compare.interleaved import Effort
-from farm.jobs.tune.wall_budget import PROOF_SHARE, WallBudget
+from farm.jobs.tune.wall_budget import PROOF_ROUNDS, PROOF_SHARE, WallBudget
 
 
 class Clock:
@@ -32,6 +32,13 @@ def test_one_model_keeps_a_share_for_its_proof() -> None:
     assert budget.proof_ends_s() == pytest.approx(110.0)
 
 
+def test_a_model_of_long_rounds_keeps_what_its_proof_takes_at_least() -> None:
+    clock = Clock()
+    assert WallBudget(60.0, 1, clock).search_ends_s(1, 7.0) == pytest.approx(clock() + 60.0 - PROOF_ROUNDS * 7.0)
+    assert WallBudget(60.0, 1, clock).search_ends_s(1, 0.1) == pytest.approx(clock() + 60.0 * (1 - PROOF_SHARE))
+    assert WallBudget(20.0, 1, clock).search_ends_s(1, 7.0) == clock(), "there is no time to search"
+
+
 def test_groups_and_proofs_that_follow_keep_their_share() -> None:
     clock = Clock()
     budget = WallBudget(30.0, 3, clock)
@@ -53,13 +60,13 @@ def test_what_was_overspent_is_not_spent_again() -> None:
     assert budget.search_ends_s(1) == budget.proof_ends_s() == clock()
 
 
-def processes(seconds_each: Callable[[int], float], ends_s: float, most: int = 12) -> int:
+def processes(seconds_each: Callable[[int], float], ends_s: float, most: int = 12, first_s: float = 0.0) -> int:
     clock = Clock()
     count = 0
-    for number in Effort(processes=most, ends_s=100.0 + ends_s, clock=clock).numbers():
+    for number in Effort(processes=most, ends_s=100.0 + ends_s, clock=clock).numbers(first_s):
         clock.spend(seconds_each(number))
         count += 1
-    assert count == 1 or clock() <= 100.0 + ends_s, "only the first may end too late"
+    assert count <= 1 or clock() <= 100.0 + ends_s, "only the first may end too late"
     return count
 
 
@@ -68,3 +75,9 @@ def test_a_proof_ends_before_its_time_is_up() -> None:
     assert processes(lambda _: 0.5, 3.2) == 6
     assert processes(lambda _: 5.0, 3.0) == 1
     assert processes(lambda _: 0.5, -1.0) == 1
+
+
+def test_a_first_process_that_takes_long_needs_its_time() -> None:
+    assert processes(lambda _: 30.0, 20.0, first_s=30.0) == 0
+    assert processes(lambda _: 30.0, 70.0, first_s=30.0) == 2
+    assert processes(lambda _: 0.4, -1.0, first_s=0.4) == 1, "what takes little is worth it, however late"
