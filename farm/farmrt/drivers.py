@@ -1,8 +1,8 @@
 """Finds the OpenCL drivers of this machine without loading any of them.
 
-In order of preference: those that the user names (OCL_ICD_FILENAMES and OCL_ICD_VENDORS, as OpenCL's loaders read
-them), those of the system (/etc/OpenCL/vendors), and from PyPI Intel's for CPUs, which also runs on those of others,
-and PoCL in pyopencl. OCL_ICD_VENDORS takes the place of the system's list.
+In order of preference: those that the user names (FARM_OPENCL, then OCL_ICD_FILENAMES and OCL_ICD_VENDORS, as OpenCL's
+loaders read them), those of the system (/etc/OpenCL/vendors), and from PyPI Intel's for CPUs, which also runs on those
+of others, and PoCL in pyopencl. OCL_ICD_VENDORS takes the place of the system's list.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Driver:
 
 @dataclasses.dataclass(frozen=True)
 class Dangling:
-    """An entry of a vendors folder whose library is not there."""
+    """An entry of a vendors folder, or a variable, whose library is not there."""
 
-    entry: Path
+    entry: Path | str
     library: str
 
 
@@ -67,15 +67,24 @@ def find_drivers(environment: Mapping[str, str] | None = None, vendors_folder: P
 def find_dangling(
     environment: Mapping[str, str] | None = None, vendors_folder: Path = VENDORS_FOLDER
 ) -> list[Dangling]:
-    """Entries of the vendors folder in force that lead nowhere."""
+    """What the user names, and entries of the vendors folder in force, that lead nowhere."""
     environment = os.environ if environment is None else environment
     folder = Path(environment.get("OCL_ICD_VENDORS") or vendors_folder)
-    entries = ((entry, library) for entry in _entries(folder) for library in _libraries(entry))
+    listed = ((entry, library) for entry in _entries(folder) for library in _libraries(entry))
+    entries: list[tuple[Path | str, str]] = [*_named_libraries(environment), *listed]
     return [Dangling(entry, library) for entry, library in entries if not locate(library, environment)]
 
 
-def _named(environment: Mapping[str, str]) -> Iterator[Driver]:
+def _named_libraries(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Variables and the libraries that they name."""
+    if library := environment.get("FARM_OPENCL"):
+        yield "FARM_OPENCL", library
     for library in filter(None, environment.get("OCL_ICD_FILENAMES", "").split(os.pathsep)):
+        yield "OCL_ICD_FILENAMES", library
+
+
+def _named(environment: Mapping[str, str]) -> Iterator[Driver]:
+    for _, library in _named_libraries(environment):
         yield from _driver(library, "environment", environment)
     vendors = environment.get("OCL_ICD_VENDORS")
     if vendors and Path(vendors).is_dir():

@@ -31,7 +31,8 @@ def probe_driver(driver: Driver) -> str:
     if fault := working_drivers.fault(driver):  # says more than a probe: a library that the driver lacks, say
         raise DeviceError(fault)
     if device.error:
-        raise DeviceError(f"does not work: farmrt probe ended with status {exit_status}")
+        why = device.error if isinstance(answer, dict) else f"farmrt probe ended with status {exit_status}"
+        raise DeviceError(f"does not work: {why}")
     return f"{device.gpu}, {device.opencl}"
 
 

@@ -43,6 +43,13 @@ def test_an_entry_that_leads_nowhere_is_told(vendors: Path) -> None:
     assert drivers.find_dangling(environment(vendors), vendors) == [Dangling(vendors / "gone.icd", "libgone.so")]
 
 
+def test_farm_opencl_comes_before_all_and_is_missed_where_it_leads_nowhere(vendors: Path) -> None:
+    named = environment(vendors, FARM_OPENCL="libother.so", OCL_ICD_FILENAMES="libpocl.so.2")
+    assert [driver.name for driver in drivers.find_drivers(named, vendors)] == ["libother.so", "PoCL"]
+    gone = environment(vendors, FARM_OPENCL="/nowhere/lib.so", OCL_ICD_FILENAMES="libpocl.so.2")
+    assert drivers.find_dangling(gone, vendors)[0] == Dangling("FARM_OPENCL", "/nowhere/lib.so")
+
+
 def test_the_users_drivers_come_first_and_once(vendors: Path) -> None:
     libraries = vendors.parent / "lib"
     names = os.pathsep.join(["libnvidia-opencl.so.1", str(libraries / "libother.so"), "libgone.so"])
