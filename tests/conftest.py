@@ -12,6 +12,7 @@ import importlib.util
 import os
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,13 @@ def require(name: str, missing: str) -> None:
 
 def pytest_collection_finish() -> None:
     gc.enable()
+
+
+@pytest.hookimpl(trylast=True)  # what the test's own fixtures do at its end may need them
+def pytest_runtest_teardown() -> None:
+    """Users' operators that a test, or what it called, has registered in this process are unknown to the next one."""
+    if registry := sys.modules.get("runtime.custom.registry"):
+        registry.forget()
 
 
 def pytest_unconfigure() -> None:
