@@ -72,6 +72,7 @@ def test_a_missing_deployment_file(say: Any) -> None:
     assert (status, line) == (2, "error: none.yml: cannot be read: No such file or directory")
 
 
+@pytest.mark.slow
 def test_a_missing_model_file(say: Any, tmp_path: Path) -> None:
     write_deployment(tmp_path, b"")
     status, line = say("run", "tiny.yml")
@@ -234,6 +235,7 @@ def test_no_unit_matches(say: Any, tmp_path: Path, arguments: tuple[str, ...]) -
     assert status == 3 and "host" in line
 
 
+@pytest.mark.slow
 def test_no_opencl_driver(say: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_deployment(tmp_path)
     monkeypatch.setenv("FARM_OPENCL", "/nowhere/libOpenCL.so")

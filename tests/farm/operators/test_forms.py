@@ -61,6 +61,7 @@ def scaled() -> Graph:
     return graph_of("Scaled", {"x": (TensorProto.FLOAT, [1, 5, 3, 7])}, {})
 
 
+@pytest.mark.slow
 def test_every_form_is_right_on_this_machine(farm: CallFarm, forms: Path) -> None:
     status, output, errors = farm("operators", "forms.py", "--check", "--json")
     checks = json.loads(output)["checks"]
