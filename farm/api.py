@@ -42,7 +42,7 @@ from farm.jobs.custom_cases import cases_of_files
 from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.forecast import forecast_for_file, forecast_job
 from farm.jobs.inspect import inspect_for_file, inspect_job, inspect_plan_file
-from farm.jobs.loading import LoadOptions
+from farm.jobs.loading import LoadOptions, with_existing_files
 from farm.jobs.models.operators import needed_features
 from farm.jobs.nightly import run as nightly_run
 from farm.jobs.nightly.matrix import nightly_job
@@ -410,7 +410,7 @@ def _load(model: File, trust_models: bool) -> Deployment:
 def _loading(
     tuned: File | None, kernels: File | None, selection: File | None, memory: str | None, executed: Execution
 ) -> LoadOptions:
-    return LoadOptions(_path(tuned), _path(kernels), memory, executed, _path(selection))
+    return with_existing_files(LoadOptions(_path(tuned), _path(kernels), memory, executed, _path(selection)))
 
 
 def _executed(

@@ -12,6 +12,8 @@ import importlib.util
 import os
 import signal
 import socket
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,9 @@ os.environ["ANDROID_ADB_SERVER_PORT"] = str(_taken.getsockname()[1])
 # Thousands of tests are made and stay: while they are made, looking for garbage among them takes a fifth of the time.
 gc.disable()
 
+QUICK = "not slow"  # the marker expression of `./check`
+TOLD_S = 1.0  # ten times what a quick test may take alone, since a busy machine makes each of them slow at times
+
 
 def require(name: str, missing: str) -> None:
     """Skips the test for this reason (empty: nothing is missing), or fails it where FARM_REQUIRED lists the name."""
@@ -54,7 +59,23 @@ def require(name: str, missing: str) -> None:
 
 
 def pytest_collection_finish() -> None:
+    gc.freeze()  # nor among them while they run
     gc.enable()
+
+
+def slow_lines(reports: Sequence[pytest.TestReport]) -> list[str]:
+    """Which of the quick tests took long, the longest first: told, and no failure, since that may be the machine."""
+    long = [(each.duration, each.nodeid) for each in reports if each.when == "call" and each.duration > TOLD_S]
+    return [
+        f"quick, but took {duration_s:.1f} s; mark it slow? {test}" for duration_s, test in sorted(long, reverse=True)
+    ]
+
+
+@pytest.hookimpl(trylast=True)  # what the test's own fixtures do at its end may need them
+def pytest_runtest_teardown() -> None:
+    """Users' operators that a test, or what it called, has registered in this process are unknown to the next one."""
+    if registry := sys.modules.get("runtime.custom.registry"):
+        registry.forget()
 
 
 def pytest_unconfigure() -> None:
@@ -69,5 +90,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if terminalreporter.config.option.markexpr == QUICK:
+        for line in slow_lines(terminalreporter.getreports("passed")):
+            terminalreporter.line(line)
     for driver, fault in opencl.FAULTS.items():
         terminalreporter.line(f"not tested: {driver.name} ({driver.path}) {fault}")

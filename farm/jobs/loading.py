@@ -40,6 +40,18 @@ class LoadOptions:
     selection: Path | None = None
 
 
+def with_existing_files(options: LoadOptions) -> LoadOptions:
+    """The options, before any work; raises ConfigError where a file that they name is not there."""
+    for option, file in (
+        ("--tuned", options.tuned),
+        ("--kernels", options.kernels),
+        ("--selection", options.selection),
+    ):
+        if file and file != NO_ARTIFACT:
+            _existing(file, option)
+    return options
+
+
 @dataclasses.dataclass(frozen=True)
 class Loaded:
     """A model loaded on a unit, and farmrt's answer to that.
@@ -173,6 +185,10 @@ def _artifact(named: Path | None, built: Path, option: str) -> Path | None:
         return None
     if named is None:
         return built if built.is_file() else None
+    return _existing(named, option)
+
+
+def _existing(named: Path, option: str) -> Path:
     if not named.is_file():
         raise ConfigError(f"{option} {named}: no such file; `{option} none` runs without")
     return named

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 from runtime import evaluate, operators
 from runtime.custom.binding import BoundOperator
@@ -15,6 +16,7 @@ from runtime.lowering.buffer_operators import LOWERINGS
 from runtime.lowering.image_operators import IMAGE_LOWERINGS
 
 _registered: dict[tuple[str, str], tuple[str, BoundOperator]] = {}  # title and digest -> the graph's name, operator
+_TABLES: tuple[dict[str, Any], ...] = (operators.OPERATORS, evaluate.CUSTOM, LOWERINGS, IMAGE_LOWERINGS)
 _lock = threading.Lock()
 
 
@@ -37,7 +39,16 @@ def register(bound: Sequence[BoundOperator]) -> CustomNames:
 
 def find_operator(op: str) -> BoundOperator:
     """The operator that a graph knows by this name. Raises KeyError where there is none."""
-    return next(bound for name, bound in _registered.values() if name == op)
+    return dict(_registered.values())[op]
+
+
+def forget() -> None:
+    """Removes all that was registered: for tests that share a process. Graphs with such operators are unusable then."""
+    with _lock:
+        for op, _ in _registered.values():
+            for table in _TABLES:
+                del table[op]
+        _registered.clear()
 
 
 def _name(bound: BoundOperator) -> str:
@@ -46,8 +57,7 @@ def _name(bound: BoundOperator) -> str:
         if key not in _registered:
             op = bound.title if bound.title not in operators.OPERATORS else f"{bound.title}@{bound.digest}"
             _registered[key] = op, bound
-            operators.OPERATORS[op] = bound.row()
-            evaluate.CUSTOM[op] = bound.compute
-            LOWERINGS[op] = functools.partial(lower_to_buffers, bound)
-            IMAGE_LOWERINGS[op] = functools.partial(lower_to_images, bound)
+            lowerings = functools.partial(lower_to_buffers, bound), functools.partial(lower_to_images, bound)
+            for table, entry in zip(_TABLES, (bound.row(), bound.compute, *lowerings), strict=True):
+                table[op] = entry
         return _registered[key][0]

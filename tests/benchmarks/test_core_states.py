@@ -14,6 +14,7 @@ def test_a_window_tells_the_worst_core() -> None:
     assert (window.width(), window.clock()) == (2.0, 700.0)
 
 
+@pytest.mark.slow
 def test_every_core_is_measured() -> None:
     with measuring() as measure:
         for work_us, pause_us in PAUSES:

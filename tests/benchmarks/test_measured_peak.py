@@ -12,6 +12,7 @@ from runtime.reference.executor import Executor
 from tests.opencl import default_device
 
 
+@pytest.mark.slow
 @pytest.mark.opencl
 def test_the_probe_adds_as_often_as_it_says() -> None:
     device = default_device()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.reporting import in_a_process, spent
 from benchmarks.stored_nights import fill
 from farm.store import Store
 from tests.farm.report import nights
 
 
+@pytest.mark.slow
 def test_a_reports_time_memory_and_size_are_measured() -> None:
     found = in_a_process(20, 8)
     assert found.files > 20
@@ -17,6 +20,7 @@ def test_a_reports_time_memory_and_size_are_measured() -> None:
     assert found.wall_s > 0 and found.cpu_s > 0 and found.peak_bytes > 10_000_000
 
 
+@pytest.mark.slow
 def test_a_store_has_as_many_series_and_nights_as_asked_and_is_judged(tmp_path: Path) -> None:
     with Store.open(str(tmp_path / "farm.db")) as store:
         last = fill(store, 500, 9)  # more than the phones that differ have

@@ -106,6 +106,7 @@ def test_alarms_within_a_week_count_once() -> None:
     assert false_alarms([0, 1, 0, -1, 0, 0, 0, 0, 0, 0, 0, 1]) == 2
 
 
+@pytest.mark.slow
 def test_a_world_is_measured_and_its_tables_replace_those_of_the_page() -> None:
     found = {"ground": measure(GROUND, Volume(1, 2, 0, 2, sys.executable), seed=1)}
     assert found["ground"][DUET].years == found["ground"][DUET_TWIN].years == 2, "a pair of units is simulated"
@@ -118,6 +119,7 @@ def test_a_world_is_measured_and_its_tables_replace_those_of_the_page() -> None:
     assert "not installed" in text
 
 
+@pytest.mark.slow
 def test_a_simulation_goes_on_where_it_stopped(tmp_path: Path) -> None:
     counts = measure(SHORT, Volume(0, 2, 0, 2, sys.executable), seed=1)
     for part in range(2):

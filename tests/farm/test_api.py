@@ -54,6 +54,7 @@ ORDERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", ORDERS.values(), ids=ORDERS)
 def test_a_function_and_a_folder_share_a_name(code: str, tmp_path: Path) -> None:
     code += "; assert [unit.name for unit in found] == ['host'], found"

@@ -48,6 +48,7 @@ def make(folder: Path, owner: str, age_s: float = 0.0) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_what_a_killed_writer_left_is_removed_at_the_next_write_there(tmp_path: Path) -> None:
     with start_writer(tmp_path / "report.json") as killed, start_writer(tmp_path / "other.json") as writing:
         killed.send_signal(signal.SIGKILL)

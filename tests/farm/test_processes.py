@@ -35,6 +35,7 @@ def results(count: int, least: int) -> tuple[list[int], set[int]]:
     return [square for square, _ in found], {process for _, process in found}
 
 
+@pytest.mark.slow
 def test_many_are_shared_out_in_order(two_cores: None) -> None:
     squares, processes = results(200, 100)
     assert squares == [number * number for number in range(200)]
@@ -50,6 +51,7 @@ def test_nothing_is_forked_beside_other_threads(two_cores: None, monkeypatch: py
     assert results(200, 100)[1] == {os.getpid()}
 
 
+@pytest.mark.slow
 def test_an_error_comes_through(two_cores: None) -> None:
     def each() -> Iterator[int]:
         yield from each_result(failing, range(200), 200, 100)
@@ -58,6 +60,7 @@ def test_an_error_comes_through(two_cores: None) -> None:
         list(each())
 
 
+@pytest.mark.slow
 def test_garbage_is_rarely_looked_for_meanwhile_and_as_before_afterwards(two_cores: None) -> None:
     before = gc.get_threshold()
     assert set(each_result(threshold, range(200), 200, 100)) == {COLLECTED_AFTER}

@@ -105,6 +105,7 @@ def test_what_the_ci_runs_leaves_a_report(emulated: EmulatedUnits, lines: list[s
     assert not summary.exists() or summary.read_text() == (report / "summary.md").read_text()
 
 
+@pytest.mark.slow
 def test_without_a_unit_the_ci_fails_by_exit_status(emulated: EmulatedUnits) -> None:
     (emulated.folder / "nightly.yml").write_text(NIGHT.replace("{all: yes}", "{soc: sm8550}"))
     (emulated.folder / "devices.yml").write_text("adb: {discover: listed}\ndevices: {host: {transport: local}}\n")

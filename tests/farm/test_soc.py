@@ -99,6 +99,7 @@ def test_the_emulated_chips_have_the_keys_that_phones_with_them_get() -> None:
     assert {word: soc.normalise(word) for word in OTHER_NAMES} == OTHER_NAMES
 
 
+@pytest.mark.slow
 @example(["IMX:0"])
 @given(st.lists(st.text(max_size=300), max_size=4))
 def test_every_key_can_name_a_file(words: list[str]) -> None:

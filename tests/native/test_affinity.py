@@ -45,6 +45,7 @@ def loaded(farmrt: Farmrt, **options: Any) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.slow
 def test_a_list_is_in_force_on_every_thread_while_it_runs(cpu: Farmrt) -> None:
     """Seen from outside during a run, and told by farmrt itself."""
     assert loaded(cpu, affinity=ONE)["cpu"] | {"isa": ""} == {"threads": 1, "isa": "", "cores": ONE}

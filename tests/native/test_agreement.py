@@ -97,6 +97,7 @@ def test_blocked_plans_compute_the_graph(cpu: Farmrt, network: NetworkMaker, blo
         assert_close(values, expected[name], 2e-5)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=random_graphs(), block=st.sampled_from(BLOCKS))
 def test_random_graphs_compute_the_same_on_the_cpu(cpu: Farmrt, case: tuple[Graph, GraphMaker], block: int) -> None:
@@ -147,6 +148,7 @@ def test_networks_in_half_arithmetic_are_right_where_a_driver_has_it(gpu: Farmrt
         assert_close(values, expected[name], TOLERANCE[Precision.FP16])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("make", [encoder_block, causal_block, vision_transformer], ids=lambda make: make.__name__)
 def test_a_transformer_on_the_cpu_computes_what_onnxruntime_computes(

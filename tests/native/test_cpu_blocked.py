@@ -98,11 +98,13 @@ def tolerance_of(case: Convolution) -> float:
     return 2e-4 if case.winograd == 4 else 2e-5
 
 
-@pytest.mark.parametrize(("name", "block", "isa"), list(itertools.product(CASES, BLOCKS, ISAS)))
+@pytest.mark.parametrize("isa", [ISAS[0], *(pytest.param(isa, marks=pytest.mark.slow) for isa in ISAS[1:])])
+@pytest.mark.parametrize(("name", "block"), list(itertools.product(CASES, BLOCKS)))
 def test_convolution(farmrt: Farmrt, name: str, block: int, isa: str) -> None:
     check(farmrt, CASES[name].launch(block), isa, tolerance=tolerance_of(CASES[name]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "threads"), list(itertools.product(CASES, (1, 5))))
 def test_convolution_on_other_numbers_of_threads(farmrt: Farmrt, name: str, threads: int) -> None:
     check(farmrt, CASES[name].launch(8), threads=threads, tolerance=tolerance_of(CASES[name]))

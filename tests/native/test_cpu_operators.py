@@ -107,6 +107,7 @@ def test_operator(farmrt: Farmrt, name: str) -> None:
     check(farmrt, CPU_CASES[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize(
     "name", [n for n, case in CPU_CASES.items() if case.kernel.block or "depthwise" in n or "LSTM" in n]

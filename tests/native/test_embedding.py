@@ -29,6 +29,7 @@ def classify(farmrt_program: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return program
 
 
+@pytest.mark.slow
 @pytest.mark.opencl
 def test_example_with_tuned_files(gpu: Farmrt, classify: Path) -> None:
     plan, x, y = dense_plan()

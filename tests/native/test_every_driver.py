@@ -21,6 +21,7 @@ from tests.runtime.graphs import GraphMaker
 from tests.runtime.networks import residual_block
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["buffer", "image"])
 @pytest.mark.parametrize("driver", opencl.every_driver())
 def test_a_network(driver: Driver, memory: str, farmrt_program: Path, tmp_path: Path) -> None:

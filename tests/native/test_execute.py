@@ -83,6 +83,7 @@ def test_images(gpu: Farmrt) -> None:
     np.testing.assert_allclose(gpu.output("y"), x + bias, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_profile_adds_up(gpu: Farmrt) -> None:
     plan, _ = axpy_plan()
     assert gpu.load(plan)["ok"]
@@ -93,6 +94,7 @@ def test_profile_adds_up(gpu: Farmrt) -> None:
         assert 0 < sum(step["ns"][index] for step in run["steps"]) < wall
 
 
+@pytest.mark.slow
 def test_build_failure_names_the_call_and_leaves_none(gpu: Farmrt) -> None:
     broken = PlanBuilder()
     scratch = broken.scratch(16)
@@ -106,6 +108,7 @@ def test_build_failure_names_the_call_and_leaves_none(gpu: Farmrt) -> None:
     assert gpu.ask("run")["error"] == "bad_command"
 
 
+@pytest.mark.slow
 def test_missing_kernel(gpu: Farmrt) -> None:
     plan = PlanBuilder()
     scratch = plan.scratch(16)

@@ -102,6 +102,7 @@ def test_gpu_plans_run_without_cpu_operators(tmp_path: Path) -> None:
     assert_close(found[output.name], evaluate(graph, inputs)[output.name], 2e-4)
 
 
+@pytest.mark.slow
 def test_only_some_operators(plan: Any, tmp_path: Path) -> None:
     """A model of these operators runs; one that needs another is refused by its step and its operator's name."""
     needed = operators_of(plan)
@@ -150,6 +151,7 @@ def test_the_shared_library_exports_the_header_alone(
             assert {symbol.name for symbol in symbols} - defined <= known
 
 
+@pytest.mark.slow
 def test_the_shared_library_is_as_new_as_the_static_one(tmp_path: Path) -> None:
     """It is linked when it is asked for, and goes with the build that it was made of."""
     folder = build_farmrt(output_dir=tmp_path).parent

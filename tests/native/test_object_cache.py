@@ -67,12 +67,14 @@ def test_what_changed_is_compiled_and_nothing_else(project: Project) -> None:
     assert project.compiled() == "b.c"
 
 
+@pytest.mark.slow
 def test_a_header_a_flag_or_another_compiler_changes_all(project: Project) -> None:
     assert project.compiled(flags=("-DX",)) == project.compiled(version="2") == "a.c b.c"
     (project.folder / "both.h").write_text("changed")
     assert project.compiled() == "a.c b.c"
 
 
+@pytest.mark.slow
 def test_objects_of_another_place_are_the_same_unless_they_hold_its_name(project: Project) -> None:
     assert project.compiled(flags=("-g",)) == "a.c b.c"
     for index, unit in enumerate(project.units):
@@ -83,6 +85,7 @@ def test_objects_of_another_place_are_the_same_unless_they_hold_its_name(project
     assert project.compiled(flags=("-g",)) == "a.c b.c"
 
 
+@pytest.mark.slow
 def test_a_file_that_does_not_compile_is_not_kept(project: Project) -> None:
     project.units[0].source.write_text("wrong")
     for _ in range(2):
@@ -90,11 +93,13 @@ def test_a_file_that_does_not_compile_is_not_kept(project: Project) -> None:
             project.compiled()
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_costs_time_alone(project: Project) -> None:
     project.cache = project.folder / "cc" / "cache"
     assert project.compiled() == project.compiled() == "a.c b.c"
 
 
+@pytest.mark.slow
 def test_what_is_not_used_for_a_month_goes(project: Project) -> None:
     half = project.cache / ".half-dead"
     half.mkdir()

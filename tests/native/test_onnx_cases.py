@@ -9,6 +9,8 @@ import pytest
 from benchmarks.onnx_cases import RIGHT, Case, Outcome, Runner, cases, outcome
 from runtime.target import Target
 
+pytestmark = pytest.mark.slow
+
 CPU = Target("host", "host", memory="cpu")
 # By name, since no runtime has what they need: strings, sequences, random numbers, and what only training has.
 REFUSED = {

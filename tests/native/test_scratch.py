@@ -15,6 +15,8 @@ from farm import cli
 from runtime.native.build import build_farmrt
 from runtime.native.model_code import write_model_code
 
+pytestmark = pytest.mark.slow
+
 ABI_FOLDER = Path("build") / "farmrt" / "host"
 BUILD = """
 import time

@@ -86,6 +86,7 @@ def test_the_cpu_computes_the_network(cpu: Farmrt, name: str) -> None:
     assert f"{cosine(run_on(cpu, plan, inputs), expected):.6f}" == "1.000000"
 
 
+@pytest.mark.slow
 @pytest.mark.opencl
 @pytest.mark.parametrize("memory", ["buffer", "image"])
 @networks
@@ -102,6 +103,7 @@ def test_the_gpu_computes_the_network_alone(gpu: Farmrt, name: str, memory: str)
     np.testing.assert_allclose(found, reference, rtol=0, atol=2e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.opencl
 @pytest.mark.parametrize("memory", ["buffer", "image"])
 @networks

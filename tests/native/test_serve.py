@@ -239,6 +239,7 @@ def test_threads_and_affinity(cpu: Farmrt, options: dict[str, Any]) -> None:
 MIX = "kernel void doubled(global const float *x, global float *y) { int i = get_global_id(0); y[i] = x[i] * 2; }"
 
 
+@pytest.mark.slow
 @pytest.mark.opencl
 def test_cpu_steps_between_kernels(gpu: Farmrt) -> None:
     """Twice on the device, clamped on the CPU, twice on the device again."""

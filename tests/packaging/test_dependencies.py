@@ -9,6 +9,10 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 OURS = ("farm", "runtime", "tuner")
 BOUND = {"dask": "distributed", "markupsafe": "jinja2", "pydantic-core": "pydantic"}  # come with it in any version

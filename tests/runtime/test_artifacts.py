@@ -66,6 +66,7 @@ def test_kernel_sets_come_back(sets: list[KernelSet]) -> None:
     assert decode_kernels(encode_kernels(sets), "file") == sets
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_a_changed_byte_is_refused(data: st.DataObject) -> None:
     content = bytearray(data.draw(st.sampled_from([encode_tuned([ONE, TWO]), encode_kernels([COMPILED])])))

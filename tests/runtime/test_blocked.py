@@ -62,6 +62,7 @@ def test_every_layer_can_be_an_output(block: int) -> None:
     assert_computes(plan_of(graph, block, keep_layers=True), graph, maker.noise())
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(case=random_graphs(), block=st.sampled_from(BLOCKS))
 def test_random_graphs_compute_the_same_in_blocks(case: tuple[Graph, GraphMaker], block: int) -> None:
@@ -76,6 +77,7 @@ def test_random_graphs_compute_the_same_in_blocks(case: tuple[Graph, GraphMaker]
 ZOO = {name: 299 if name == "inception_v3" else 227 if name == "squeezenet_v11" else 224 for name in zoo.names()}
 
 
+@pytest.mark.slow
 @each_block
 @pytest.mark.parametrize("name", ZOO)
 def test_networks_of_the_zoo_are_not_reordered_inside(name: str, block: int) -> None:
@@ -136,6 +138,7 @@ def test_the_block_is_as_wide_as_vectors() -> None:
     assert preferred_cpu_block(("asimd",)) == preferred_cpu_block(()) == 8
 
 
+@pytest.mark.slow
 @given(st.tuples(*[st.integers(1, 5)] * 4), st.sampled_from(BLOCKS))
 def test_blocks_are_read_back(shape: tuple[int, int, int, int], block: int) -> None:
     data = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)

@@ -28,6 +28,7 @@ def test_sections_are_read_back_as_written() -> None:
     assert read_string(sections, 1) == "input"
 
 
+@pytest.mark.slow
 @given(st.integers(0, len(sample()) - 1), st.integers(1, 255))
 def test_any_changed_byte_is_refused(position: int, flip: int) -> None:
     damaged = bytearray(sample())

@@ -56,6 +56,7 @@ def zoo_model(name: str, **arguments: Any) -> tuple[onnx.ModelProto, Graph]:
     return model, graph
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", catalogue.names())
 def test_a_zoo_network_computes_the_same_after_conversion_and_keeps_nothing_that_fuses(name: str) -> None:
     model, graph = zoo_model(name, width=0.25, size=SIZES.get(name, 64))
@@ -93,6 +94,7 @@ def test_reports_begin_with_what_import_folded() -> None:
     assert changes == {"identity removal": 1, "activation fusion": 26}
 
 
+@pytest.mark.slow
 def test_any_tensor_may_be_an_output_and_keeps_its_name_for_validation() -> None:
     """Any tensor of the model may be an output, and keeps its name through all passes."""
     model = catalogue.build("mobilenet_v2", width=0.25, size=32)
@@ -109,6 +111,7 @@ def test_any_tensor_may_be_an_output_and_keeps_its_name_for_validation() -> None
         assert np.abs(values[name] - reference).max() <= 1e-4 * np.abs(reference).max()
 
 
+@pytest.mark.slow
 def test_a_given_batch_is_used_and_another_image_size_is_refused() -> None:
     model = catalogue.build("squeezenet_v11", width=0.25, size=64)
     graph, _ = convert(model, {"input": (3, 3, 64, 64)})

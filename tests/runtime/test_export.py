@@ -171,6 +171,7 @@ def test_a_residual_without_a_bias_is_read_back() -> None:
     assert_same(import_onnx(checked(graph)), graph)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(case=random_graphs())
 def test_random_graphs_are_read_back_after_all_passes(case: tuple[Graph, GraphMaker]) -> None:

@@ -325,6 +325,7 @@ LINEAR = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINEAR)
 def test_a_hostile_text_is_refused_in_time(tmp_path: Path, name: str) -> None:
     with within(10):

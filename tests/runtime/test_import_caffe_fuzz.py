@@ -15,6 +15,8 @@ from runtime.importers.caffe.caffe_importer import load_caffe
 from tests.runtime.caffe_architectures import ARCHITECTURES
 from tests.time_limit import within
 
+pytestmark = pytest.mark.slow
+
 EXTREMES = ("0", "-1", "2147483647", "4294967295", "1099511627776", "1e38", "nan", "inf", "-inf", "0.5", '""', "MAX")
 NUMBERS = ("0", "1", "2", "3", "5", "7", "64", "1000", "65535", "2147483647", "4294967295")
 WORD = re.compile(r"[A-Za-z_]\w*|-?\d[\d.e-]*|[{}:]")

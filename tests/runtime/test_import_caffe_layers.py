@@ -382,6 +382,7 @@ WINDOWS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["MAX", "AVE"])
 def test_pooling_rounds_up_and_counts_the_padding(tmp_path: Path, method: str) -> None:
     """All windows in one network of many layers, for one session."""

@@ -30,6 +30,7 @@ def assert_opencv_agrees(net: CaffeNet, inputs: dict[str, Array], results: dict[
         assert_near(value, net.run_opencv(inputs, name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_small_network_is_what_opencv_reads(tmp_path: Path, name: str) -> None:
     build, small, _ = ARCHITECTURES[name]

@@ -93,6 +93,7 @@ def test_an_operator_in_a_loop_that_is_not_supported() -> None:
         convert(loop(loop_body(*nodes, outputs=("still", "next")), 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [None, 1 << 40])
 def test_a_loop_without_end_is_refused(count: int | None) -> None:
     nodes = [helper.make_node("Identity", ["on"], ["still"]), *STEP]
@@ -100,6 +101,7 @@ def test_a_loop_without_end_is_refused(count: int | None) -> None:
         convert(loop(loop_body(*nodes, outputs=("still", "next")), count))
 
 
+@pytest.mark.slow
 def test_loops_in_loops_in_loops_are_refused() -> None:
     body = loop_body(*STEP, outputs=("on", "next"))
     for _ in range(3):

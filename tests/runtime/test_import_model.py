@@ -279,6 +279,7 @@ def test_truncated_file(tmp_path: Path) -> None:
             import_onnx(load_onnx(path))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(data=st.data())
 def test_mutated_file(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:

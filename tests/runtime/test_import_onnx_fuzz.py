@@ -31,6 +31,7 @@ def network() -> onnx.ModelProto:
     return onnx_model(nodes, X, ["y"], constants)
 
 
+@pytest.mark.slow
 def test_mutants_are_imported_or_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     found = onnx_fuzzing.fuzz([network().SerializeToString()], 150, 1)
     assert set(found) <= {"converted", "refused"}, capsys.readouterr().out
@@ -143,6 +144,7 @@ def test_planted_damage_is_refused_in_one_line(name: str, tmp_path: Path) -> Non
     assert str(caught.value).isprintable() and len(str(caught.value)) < 20_000
 
 
+@pytest.mark.slow
 def test_branches_in_branches_are_followed_or_refused(tmp_path: Path) -> None:
     graph = body("y")
     graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))

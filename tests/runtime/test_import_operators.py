@@ -216,6 +216,7 @@ def test_split_becomes_slices(opset: int, attributes: dict[str, Any], constants:
 shapes = st.lists(st.integers(1, 4), max_size=4).map(tuple)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(data=st.data(), full=shapes)
 def test_shapes_broadcast_as_in_onnxruntime(data: st.DataObject, full: tuple[int, ...]) -> None:
@@ -229,6 +230,7 @@ def test_shapes_broadcast_as_in_onnxruntime(data: st.DataObject, full: tuple[int
     assert_matches_onnxruntime(one_op(op, {"a": part(), "b": part()}, opset=13))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(start=st.integers(-9, 9), end=st.integers(-9, 9), step=st.sampled_from([-3, -2, -1, 1, 2, 3]))
 def test_a_slice_of_any_range_takes_what_onnxruntime_takes(start: int, end: int, step: int) -> None:

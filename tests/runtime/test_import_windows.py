@@ -62,6 +62,7 @@ def test_conv(image: tuple[int, int], attributes: dict[str, Any], group: int, pe
     assert_matches_onnxruntime(model)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(image=images, attributes=windows(dilated=False), ceil=st.booleans(), opset=st.sampled_from([10, 19, 22]))
 def test_max_pool(image: tuple[int, int], attributes: dict[str, Any], ceil: bool, opset: int) -> None:
@@ -71,6 +72,7 @@ def test_max_pool(image: tuple[int, int], attributes: dict[str, Any], ceil: bool
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(image=images, attributes=windows(dilated=False), ceil=st.booleans(), include=st.booleans())
 def test_average_pool(image: tuple[int, int], attributes: dict[str, Any], ceil: bool, include: bool) -> None:

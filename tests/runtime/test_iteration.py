@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ def visited(extents: list[int], strides: list[list[int]]) -> set[tuple[int, ...]
 shapes = st.lists(st.integers(1, 4), min_size=1, max_size=5)
 
 
+@pytest.mark.slow
 @given(shapes, st.randoms())
 def test_a_transposed_copy_visits_the_same_pairs(shape: list[int], random: object) -> None:
     perm = list(range(len(shape)))

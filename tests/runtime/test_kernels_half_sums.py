@@ -101,6 +101,7 @@ def sum_on_images(run: Mapping[str, int]) -> float:
     return float(np.abs(actual[0, :, 0] - expected).max() / np.abs(expected).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shim", [half_shim.rounded], indirect=True, ids=["rounded"])
 @pytest.mark.parametrize("error_of", [sum_on_buffers, sum_on_images])
 def test_a_long_sum_in_runs_keeps_its_last_bits(error_of: Any, shim: None) -> None:

@@ -10,6 +10,7 @@ from runtime.layout.buffer import nhwc_size, nhwc_view, pack_rows, unpack_rows
 EXTENT = st.integers(1, 6)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 3), EXTENT, st.lists(EXTENT, max_size=3), st.integers(0, 5), st.integers(0, 7))
 def test_nhwc_view_addresses_pixel_times_stride_plus_channel(batch, channels, spatial, more, offset):
     shape, stride = (batch, channels, *spatial), channels + more
@@ -21,6 +22,7 @@ def test_nhwc_view_addresses_pixel_times_stride_plus_channel(batch, channels, sp
             assert view[n, c, *position] == offset + pixel * stride + c
 
 
+@pytest.mark.slow
 @given(st.integers(1, 2), EXTENT, EXTENT, EXTENT)
 def test_writing_an_nhwc_view_leaves_the_other_channels_alone(batch, channels, height, width):
     storage = np.full(batch * height * width * (channels + 2), -1, np.float32)

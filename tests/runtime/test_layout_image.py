@@ -60,6 +60,7 @@ def numbered(shape):
     return np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
 
 
+@pytest.mark.slow
 @given(CASES)
 def test_every_component_of_every_pixel_holds_the_element_that_the_formula_names(case):
     layout, shape = case
@@ -79,6 +80,7 @@ def test_size_is_the_published_one(case):
     assert to_image(numbered(shape), layout).shape == (height, width, 4)
 
 
+@pytest.mark.slow
 @given(CASES, st.integers(0, 3), st.integers(0, 3))
 def test_the_tensor_comes_back_also_from_a_larger_image(case, more_width, more_height):
     layout, shape = case

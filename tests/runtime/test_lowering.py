@@ -47,6 +47,7 @@ def test_plan_computes_the_graph(network: Callable[[GraphMaker], Graph], precisi
     check(maker, network(maker), dataclasses.replace(BUFFER, precision=precision))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS, ids=lambda p: p.name.lower())
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.__name__)
 def test_images_compute_the_graph(network: Callable[[GraphMaker], Graph], precision: Precision) -> None:
@@ -61,6 +62,7 @@ def test_every_layer_can_be_kept(network: Callable[[GraphMaker], Graph]) -> None
     check(maker, network(maker), options=Options(keep_layers=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [BUFFER, IMAGE], ids=lambda target: target.memory)
 @pytest.mark.parametrize("tile", [2, 4])
 def test_winograd_agrees_with_direct(tile: int, target: Target) -> None:
@@ -121,6 +123,7 @@ def test_weights_above_the_allocation_limit_are_refused() -> None:
         lower(graph, dataclasses.replace(BUFFER, max_allocation_bytes=4096))
 
 
+@pytest.mark.slow
 def test_pools_obey_the_allocation_limit() -> None:
     maker = GraphMaker()
     x = maker.input(1, 16, 8, 8)

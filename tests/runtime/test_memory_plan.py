@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ def test_living_values_do_not_overlap(wanted: list[BufferLifetime], limit: int) 
                 assert apart
 
 
+@pytest.mark.slow
 @given(needs)
 def test_without_reuse_everything_is_apart(wanted: list[BufferLifetime]) -> None:
     _, sizes = plan_arenas(wanted, 1 << 40, reuse=False)
@@ -57,6 +59,7 @@ image_needs = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(image_needs)
 def test_images_are_shared_only_in_turn(wanted: list[ImageLifetime]) -> None:
     chosen, slots = plan_images(wanted)

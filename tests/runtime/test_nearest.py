@@ -96,6 +96,7 @@ def first_resizes() -> Iterator[tuple[tuple[float, float], tuple[int, int]]]:
             yield scales, extents
 
 
+@pytest.mark.slow
 def test_the_first_resize() -> None:
     """Rounds down where an axis grows, up where it shrinks, as ONNX Runtime does."""
     compared = 0
@@ -112,6 +113,7 @@ def test_the_first_resize() -> None:
     assert compared > 300
 
 
+@pytest.mark.slow
 @pytest.mark.opencl
 @pytest.mark.parametrize("memory", ["buffer", "image"])
 @pytest.mark.parametrize("size", NEAREST_RESIZES, ids=str)

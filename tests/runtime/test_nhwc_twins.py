@@ -43,6 +43,7 @@ def assert_close(actual: Array, expected: Array, tolerance: float) -> None:
     assert np.abs(actual - expected).max() <= tolerance * np.abs(expected).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", FAMILIES)
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("name", NETWORKS)
@@ -52,6 +53,7 @@ def test_the_plan_has_about_as_many_steps(name: str, style: Style, memory: str) 
     assert abs(steps[0] - steps[1]) <= NEAR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_twin_computes_the_same(name: str, style: Style) -> None:

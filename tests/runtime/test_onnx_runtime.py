@@ -23,6 +23,7 @@ Oracle(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_
 """
 
 
+@pytest.mark.slow
 def test_the_oracle_leaves_the_home_folder_as_it_was(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("ORT_", "XDG_"))}
     environment |= {"HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}

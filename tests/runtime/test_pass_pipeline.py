@@ -34,6 +34,7 @@ def check_values_stay(case: Case) -> None:
         np.testing.assert_allclose(after[name], before[name], atol=1e-5 * largest, rtol=0)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(case=random_graphs())
 def test_passes_change_no_output_of_a_graph(case: Case) -> None:

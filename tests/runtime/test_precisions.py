@@ -67,6 +67,7 @@ def test_no_time_is_taken_for_that_of_another_precision() -> None:
     assert all(keys) and not keys[0] & keys[1]
 
 
+@pytest.mark.slow
 @settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(random_graphs(), st.integers(0, 99))
 def test_what_is_measured_suffices(drawn: tuple[Graph, GraphMaker], seed: int) -> None:

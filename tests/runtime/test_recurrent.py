@@ -179,6 +179,7 @@ def test_both_parts_of_a_gru_step_count_their_own_products() -> None:
     assert sum(step.macs for step in steps) == sum(node_macs(graph, node) for node in graph.nodes)
 
 
+@pytest.mark.slow
 @pytest.mark.opencl
 @pytest.mark.parametrize("precision", [Precision.FP32, Precision.FP16_STORAGE], ids=lambda p: p.name)
 @pytest.mark.parametrize("stepwise", [False, True], ids=["sequence", "steps"])

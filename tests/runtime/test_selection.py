@@ -89,12 +89,14 @@ def joining_graphs(draw: st.DrawFn) -> Graph:
     return make.finish(*dict.fromkeys([y, draw(st.sampled_from([*branches, y]))]))
 
 
+@pytest.mark.slow
 @several
 @given(joining_graphs(), st.sampled_from(TARGETS), st.integers(0, 99), st.sampled_from([0.1, 1.0]))
 def test_no_choice_of_a_joining_graph_is_cheaper(graph: Graph, target: Target, seed: int, conversion: float) -> None:
     check_exact(graph, target, DrawnCosts(seed, conversion))
 
 
+@pytest.mark.slow
 @several
 @given(random_graphs(), st.sampled_from(TARGETS), st.integers(0, 99))
 def test_no_choice_of_any_small_graph_is_cheaper(drawn: tuple[Graph, GraphMaker], target: Target, seed: int) -> None:
@@ -109,6 +111,7 @@ def check_exact(graph: Graph, target: Target, costs: LaunchCosts) -> None:
     assert selection.milliseconds == pytest.approx(least_ms(graph, target, candidates, costs))
 
 
+@pytest.mark.slow
 @several
 @given(random_graphs() | joining_graphs(), st.sampled_from(TARGETS), st.integers(0, 99), st.data())
 def test_any_choice_costs_what_the_lowered_plan_costs(
@@ -140,6 +143,7 @@ def test_rules_are_never_cheaper(drawn: tuple[Graph, GraphMaker] | Graph, target
     assert all(best <= Evaluation(problem, rule.nodes).milliseconds * (1 + 1e-9) for rule in rules)
 
 
+@pytest.mark.slow
 @several
 @given(random_graphs() | joining_graphs(), st.data())
 def test_plans_of_any_choice_compute_the_graph(drawn: tuple[Graph, GraphMaker] | Graph, data: st.DataObject) -> None:
@@ -175,6 +179,7 @@ class _Halved:
         return self.costs.origin(launch)
 
 
+@pytest.mark.slow
 @several
 @given(joining_graphs(), st.integers(0, 99))
 def test_what_is_measured_suffices(graph: Graph, seed: int) -> None:
@@ -195,6 +200,7 @@ def live_peak(builder: Builder) -> int:
     )
 
 
+@pytest.mark.slow
 @several
 @given(random_graphs() | joining_graphs(), st.sampled_from(TARGETS), st.integers(0, 99), st.floats(0, 1))
 def test_a_limit_of_memory_is_kept_at_a_price(
@@ -211,6 +217,7 @@ def test_a_limit_of_memory_is_kept_at_a_price(
         select_among(candidates, costs, MemoryGoal(least - 1))
 
 
+@pytest.mark.slow
 @several
 @given(random_graphs() | joining_graphs(), st.sampled_from(TARGETS), st.integers(0, 99), st.floats(0, 0.5))
 def test_memory_is_saved_for_no_more_time_than_allowed(
@@ -294,6 +301,7 @@ def test_a_large_graph_is_solved_to_the_optimum(operators: int) -> None:
     assert len(selection.conversions) == len(builder.conversions)
 
 
+@pytest.mark.slow
 def test_light_operators_between_images_take_few_conversions() -> None:
     graph, _ = convert(reflected_middle(112))
     costs = AnalyticCosts(peaks_of(GPU))

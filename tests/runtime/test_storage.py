@@ -78,6 +78,7 @@ def test_a_tensor_survives_every_conversion_to_the_bit(
     np.testing.assert_array_equal(bits(convert_storage(moved, after, before)), bits(memory))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILTERS)
 @given(data=st.data(), dtype=DTYPES)
 def test_weights_survive_their_layouts_to_the_bit(name: str, data: st.DataObject, dtype: type[np.floating]) -> None:
@@ -88,6 +89,7 @@ def test_weights_survive_their_layouts_to_the_bit(name: str, data: st.DataObject
     np.testing.assert_array_equal(bits(convert_storage(memory, storage, plain)), bits(weights))
 
 
+@pytest.mark.slow
 @given(origin=ORIGINS, form=st.sampled_from(ACTIVATIONS), dtype=DTYPES)
 def test_padding_is_zero_and_never_read(origin: Origin, form: StorageFormat, dtype: type[np.floating]) -> None:
     storage = TensorStorage(origin, form)
@@ -98,6 +100,7 @@ def test_padding_is_zero_and_never_read(origin: Origin, form: StorageFormat, dty
     np.testing.assert_array_equal(from_storage(np.where(memory == 0, dtype(np.nan), memory), storage), tensor)
 
 
+@pytest.mark.slow
 @given(shape=IMAGES, block=st.sampled_from(BLOCKS))
 def test_blocks_of_channels_lie_where_the_formula_says(shape: Shape, block: int) -> None:
     tensor = np.arange(1, math.prod(shape) + 1, dtype=np.float32).reshape(shape)
@@ -109,6 +112,7 @@ def test_blocks_of_channels_lie_where_the_formula_says(shape: Shape, block: int)
         assert memory[offset] == tensor[n, c, h, w]
 
 
+@pytest.mark.slow
 @given(shape=IMAGES)
 def test_the_layouts_of_kernels_are_storages(shape: Shape) -> None:
     tensor = np.arange(1, math.prod(shape) + 1, dtype=np.float32).reshape(shape)
@@ -123,6 +127,7 @@ def test_the_layouts_of_kernels_are_storages(shape: Shape) -> None:
     np.testing.assert_array_equal(packed.reshape(-1), pack_rows(rows, 8))
 
 
+@pytest.mark.slow
 @given(shape=IMAGES, form=st.sampled_from([form for form in ACTIVATIONS if form != ROW_MAJOR]))
 def test_an_nhwc_tensor_lies_as_its_nchw_twin_does(shape: Shape, form: StorageFormat) -> None:
     tensor = any_bits(shape, np.float32)

@@ -48,6 +48,7 @@ def planned(model: onnx.ModelProto, target: Target) -> tuple[Graph, Plan]:
     return graph, lower(graph, target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [BUFFER, IMAGE], ids=lambda target: target.memory)
 @pytest.mark.parametrize("name", MODELS)
 @each_form

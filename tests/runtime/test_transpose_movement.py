@@ -63,6 +63,7 @@ def operators(graph: Graph) -> list[str]:
     return [node.op for node in graph.nodes]
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(case=format_graphs())
 def test_no_value_changes_and_no_more_bytes_move(case: Case) -> None:
@@ -76,6 +77,7 @@ def test_no_value_of_many_graphs_changes(case: Case) -> None:
     check_moved(*case)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(case=format_graphs())
 def test_a_second_run_finds_nothing(case: Case) -> None:
@@ -190,6 +192,7 @@ def test_an_output_keeps_its_name_and_a_double_one_too(make: GraphMaker) -> None
     assert sorted(operators(graph)) == ["Conv", "Identity", "Transpose"]
 
 
+@pytest.mark.slow
 def test_a_thousand_operators_take_seconds(make: GraphMaker) -> None:
     """Residual blocks in one region, and convolutions between Transposes in regions of their own."""
     x = make.add("Transpose", make.input(1, 2, 3, 3), perm=TO_NHWC)
@@ -234,6 +237,7 @@ def rebuilt(graph: Graph, number: int, frames: tuple[int, ...]) -> Graph:
     return copied
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(case=format_graphs(most_steps=9))
 def test_no_choice_of_frames_moves_fewer_bytes_than_the_cut(case: Case) -> None:

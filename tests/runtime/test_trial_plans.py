@@ -61,6 +61,7 @@ def _operator(step: str) -> str:
     return step if step.count(":") == 1 else ""
 
 
+@pytest.mark.slow
 def test_expectations_are_what_the_operators_write() -> None:
     device = target_of_device(default_device(), memory="buffer")
     found = trial_plan([network()[1]], device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from runtime.graph import Graph
 from runtime.lowering.lower import Options, lower
@@ -38,6 +39,7 @@ def test_every_tunable_launch_of_a_model_is_there() -> None:
     assert {launch.key for launch in trial_plan([graph], TARGET).launches} == keys
 
 
+@pytest.mark.slow
 def test_expectations_are_what_the_operators_compute() -> None:
     trials = trial_plan([network("a", 1)], TARGET, Options(winograd=2))
     plan = trials.plan

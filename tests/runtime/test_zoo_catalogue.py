@@ -11,6 +11,7 @@ from runtime.errors import ConfigError
 MODELS = samples.FOLDER
 
 
+@pytest.mark.slow
 def test_url_options_reach_the_model():
     from_url = zoo.from_url("zoo://squeezenet_v11?width=0.25&size=40&classes=7&seed=2")
     built = zoo.build("squeezenet_v11", width=0.25, size=40, classes=7, seed=2)
@@ -20,6 +21,7 @@ def test_url_options_reach_the_model():
     assert "weights are random numbers from seed 2" in built.graph.doc_string
 
 
+@pytest.mark.slow
 def test_options_default_to_the_published_network():
     model = zoo.from_url("zoo://squeezenet_v11?size=32")
     weights = {tensor.name: list(tensor.dims) for tensor in model.graph.initializer}
@@ -77,6 +79,7 @@ def test_unknown_name_suggests_the_nearest(function):
         function("resnet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", zoo.names())
 @pytest.mark.parametrize("width", [0.1, 0.33])
 def test_smallest_size_and_odd_widths_build(name, width):

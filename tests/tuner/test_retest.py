@@ -66,6 +66,7 @@ def test_hardly_a_launch_is_won_by_chance(noise: Noise, level: str) -> None:
     assert won <= TRIES / 60
 
 
+@pytest.mark.slow
 def test_a_gain_of_five_percent_is_found_in_two_percent_of_noise() -> None:
     def calm(random: np.random.Generator, count: int) -> np.ndarray:
         return 0.02 * random.normal(size=count)
@@ -90,6 +91,7 @@ def two_state_unit(gain: float, random: np.random.Generator) -> Callable[[object
     return measure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gain", "least", "most"), [(0.05, 18, 20), (0.0, 0, 1)])
 def test_states_are_compared_like_with_like(gain: float, least: int, most: int) -> None:
     """In pairs a gain of 5 % is seen through states that differ by 60 %, and none is seen where there is none."""
@@ -129,6 +131,7 @@ def test_launches_that_were_not_tested_make_no_winner_doubtful() -> None:
     assert not without_false_discoveries([winner, *tested])[0].won
 
 
+@pytest.mark.slow
 def test_every_launch_has_its_first_look_before_one_in_doubt_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[object] = []
     look = RunningRetest.look

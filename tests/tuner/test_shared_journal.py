@@ -142,6 +142,7 @@ def tuned_at_once(tmp_path: Path, devices: list[SlowDevice], together: bool) -> 
         thread.join()
 
 
+@pytest.mark.slow
 def test_two_that_tune_one_soc_share_the_work(tmp_path: Path) -> None:
     alone, together = ([SlowDevice(seed) for seed in (1, 2)] for _ in range(2))
     tuned_at_once(tmp_path, alone, together=False)
@@ -152,6 +153,7 @@ def test_two_that_tune_one_soc_share_the_work(tmp_path: Path) -> None:
         assert {record["by"] for record in read_records(tmp_path / f"{name}.jsonl")} == {"0", "1"}
 
 
+@pytest.mark.slow
 def test_what_killed_one_is_not_tried_by_the_other(tmp_path: Path) -> None:
     first = SlowDevice(1, deadly="BLOCK8")
     tuned(first, opened(tmp_path, "first"))
@@ -173,6 +175,7 @@ def endless(folder: Path) -> None:
         tuned(SlowDevice(1), journal)
 
 
+@pytest.mark.slow
 def test_a_tuner_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     process = multiprocessing.get_context("spawn").Process(target=endless, args=(tmp_path,))
     process.start()

@@ -55,6 +55,7 @@ def test_even_tiny_launches_have_a_legal_local_size(items: tuple[int, ...]) -> N
 counts = st.integers(1, 3000)
 
 
+@pytest.mark.slow
 @given(st.tuples(counts, counts, counts), st.sampled_from([1, 2, 16]), st.sampled_from([64, 256, 1000]))
 def test_local_sizes_are_legal_and_worth_it(items: tuple[int, int, int], units: int, largest: int) -> None:
     limits = (largest, largest, 64)

@@ -39,6 +39,7 @@ def sticky_states(random: np.random.Generator, count: int, stay: float, slow_sha
     return states
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [gaussian, heavy_tailed, skewed, drifting])
 @pytest.mark.parametrize("count", [LEAST_SAMPLES, 40, 300])
 def test_noise_of_one_state_is_hardly_ever_taken_for_two(noise: Noise, count: int) -> None:

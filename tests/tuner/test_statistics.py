@@ -16,10 +16,12 @@ def trial(speed: float, noise: float, seed: int, count: int = 8) -> Ratio:
     return ratio
 
 
+@pytest.mark.slow
 def test_equal_launches_are_rarely_called_faster() -> None:
     assert sum(trial(1.0, 0.05, seed).is_faster for seed in range(100)) <= 5
 
 
+@pytest.mark.slow
 def test_a_gain_of_a_fifth_is_always_called_faster() -> None:
     assert all(trial(1.25, 0.02, seed).is_faster for seed in range(30))
 
@@ -67,6 +69,7 @@ def process_effects(kind: str, size: float, random: np.random.Generator) -> np.n
             return 2 * size * (random.random((TRIES, PAIRS)) < 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normal", "heavy tails", "two states"])
 @pytest.mark.parametrize("size", [0.0, 0.005, 0.01, 0.02])
 def test_of_two_that_are_the_same_the_interval_of_pairs_misses_one_in_twenty(kind: str, size: float) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from farm.cli.commands import options
+from farm.cli.commands import options, paths
 from farm.cli.envelope import CommandResult
 
 
@@ -25,7 +25,7 @@ def list_files(**given: Any) -> CommandResult:
 
 
 @command.command(name="show")
-@click.argument("file", type=options.FILE)
+@click.argument("file", type=paths.EXISTING_FILE)
 @options.json_option
 def show_file(**given: Any) -> CommandResult:
     """Show the sets of FILE: what each is valid for, and its entries."""
@@ -35,7 +35,7 @@ def show_file(**given: Any) -> CommandResult:
 
 
 @command.command(name="verify")
-@click.argument("files", metavar="[FILE ...]", nargs=-1, type=options.FILE)
+@click.argument("files", metavar="[FILE ...]", nargs=-1, type=paths.EXISTING_FILE)
 @options.unit_options
 @click.option("--offline", is_flag=True, help="Do not compare with any unit.")
 @options.opencl_option
@@ -51,8 +51,8 @@ def verify_files(**given: Any) -> CommandResult:
 
 
 @command.command(name="merge")
-@click.argument("files", metavar="FILE ...", nargs=-1, type=options.FILE, required=True)
-@click.option("-o", "--output", type=options.FILE, required=True, help="File to write.")
+@click.argument("files", metavar="FILE ...", nargs=-1, type=paths.EXISTING_FILE, required=True)
+@click.option("-o", "--output", type=paths.NEW_FILE, required=True, help="File to write.")
 @options.json_option
 def merge_files(**given: Any) -> CommandResult:
     """Merge FILEs of one kind into one, from which farmrt picks by fingerprint.

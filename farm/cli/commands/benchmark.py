@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from farm.cli.commands import options
+from farm.cli.commands import options, paths
 from farm.cli.envelope import CommandResult
 
 
@@ -19,7 +19,7 @@ from farm.cli.envelope import CommandResult
 @options.warmup_option
 @options.load_options
 @options.fleet_options("farm benchmark", spreads=True)
-@click.option("--trace", metavar="FILE", type=options.FILE, help="Write a trace for Perfetto or chrome://tracing.")
+@click.option("--trace", metavar="FILE", type=paths.NEW_FILE, help="Write a trace for Perfetto or chrome://tracing.")
 @options.cluster_options
 @options.trust_model_option
 @options.store_option

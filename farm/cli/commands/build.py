@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from farm.cli.commands import options
+from farm.cli.commands import options, paths
 from farm.cli.envelope import CommandResult
 from runtime.native.abi import ABIS
 from runtime.native.features import ENGINES
@@ -30,7 +30,7 @@ from runtime.native.features import ENGINES
     "--only-operators", is_flag=True, help="Leave out the engines and CPU operators that no model of MODEL.yml uses."
 )
 @click.option(
-    "--output", metavar="DIR", type=options.FILE, help="Where the ABIs' folders are made.  [default: build/farmrt]"
+    "--output", metavar="DIR", type=paths.NEW_FOLDER, help="Where the ABIs' folders are made.  [default: build/farmrt]"
 )
 @options.skip_missing_option
 @options.json_option

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from farm.cli.commands import options
+from farm.cli.commands import options, paths
 from farm.cli.envelope import CommandResult
 
 
@@ -21,7 +21,7 @@ from farm.cli.envelope import CommandResult
     "-o",
     "--output",
     metavar="FOLDER",
-    type=options.FILE,
+    type=paths.NEW_FOLDER,
     default="reports/emulated_farm",
     show_default=True,
     help="Report on the nights.",

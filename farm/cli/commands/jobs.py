@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from farm.cli.commands import options
+from farm.cli.commands import options, paths
 from farm.cli.envelope import CommandResult
 
 JOB = click.argument("job", metavar="JOB")
@@ -68,8 +68,8 @@ def wait(**given: Any) -> CommandResult:
 @command.command(name="fetch")
 @JOB
 @TIMEOUT
-@click.option("--output-dir", type=options.FILE, help="Bring what it wrote into its --output-dir, here.")
-@click.option("--trace", type=options.FILE, help="Write a benchmark's trace here.")
+@click.option("--output-dir", type=paths.NEW_FOLDER, help="Bring what it wrote into its --output-dir, here.")
+@click.option("--trace", type=paths.NEW_FILE, help="Write a benchmark's trace here.")
 @options.store_option
 @_of_cluster
 def fetch(**given: Any) -> CommandResult:

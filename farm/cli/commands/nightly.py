@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from farm.cli.commands import options
+from farm.cli.commands import options, paths
 from farm.cli.envelope import CommandResult
 
 EXAMPLE = """\b
@@ -26,7 +26,7 @@ A NIGHTLY.yml (only models is needed):
 @click.argument("nightly_file", metavar="NIGHTLY.yml", type=options.FILE)
 @click.option("--resume", is_flag=True, help="Go on with the last run of this file, which was interrupted.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be measured, and for how long.")
-@click.option("-o", "--output", metavar="FOLDER", type=options.FILE, help="Report.  [default: reports/<name>]")
+@click.option("-o", "--output", metavar="FOLDER", type=paths.NEW_FOLDER, help="Report.  [default: reports/<name>]")
 @options.fleet_options("farm nightly")
 @options.cluster_options_of("nightly", stays_for="its store and the nights before")
 @options.trust_model_option

@@ -174,9 +174,9 @@ def load_options(function: Function) -> Function:
         execution: Any,
         **others: Any,
     ) -> Any:
-        from farm.jobs.loading import LoadOptions
+        from farm.jobs.loading import LoadOptions, with_existing_files
 
-        return function(load=LoadOptions(tuned, kernels, memory, execution, selection), **others)
+        return function(load=with_existing_files(LoadOptions(tuned, kernels, memory, execution, selection)), **others)
 
     default = "[default: the file that tuning left in build/, if any]"
     return _with_options(  # type: ignore[no-any-return]

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from farm.cli.commands import options
+from farm.cli.commands import options, paths
 from farm.cli.envelope import CommandResult
 
 FORMATS = ("html", "markdown", "junit", "json", "trace")
@@ -23,7 +23,7 @@ def _formats(_context: click.Context, _option: click.Parameter, value: str) -> l
 @click.command(name="report")
 @click.option("--run", metavar="RUN|latest", default="latest", show_default=True, help="Run of `farm nightly`.")
 @click.option("--baseline", metavar="NAME", default="series", show_default=True, help="series, last_good, or a name.")
-@click.option("-o", "--output", metavar="FOLDER", type=options.FILE, help="Report.  [default: reports/<name>]")
+@click.option("-o", "--output", metavar="FOLDER", type=paths.NEW_FOLDER, help="Report.  [default: reports/<name>]")
 @click.option(
     "--format",
     "formats",

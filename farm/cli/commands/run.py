@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from farm.cli.commands import options
+from farm.cli.commands import options, paths
 from farm.cli.envelope import CommandResult
 
 
@@ -23,6 +22,7 @@ from farm.cli.envelope import CommandResult
     "inputs",
     metavar="[NAME=]FILE.npy",
     multiple=True,
+    callback=paths.named_file,
     help="Input to run on; repeat for several.  [default: validation_inputs_data, else seeded noise in input_ranges]",
 )
 @click.option(
@@ -30,14 +30,14 @@ from farm.cli.envelope import CommandResult
     "--input-dir",
     "input_dir",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=paths.EXISTING_FOLDER,
     help="Run once on each sample there: files <input>_<sample>.npy, or raw values under any other ending.",
 )
 @click.option(
     "--output-dir",
     "--output_dir",
     "output_dir",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=paths.NEW_FOLDER,
     help="Keep the outputs here (.npy).",
 )
 @click.option(

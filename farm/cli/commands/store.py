@@ -7,14 +7,12 @@ from typing import Any
 
 import click
 
-from farm.cli.commands import options
+from farm.cli.commands import options, paths
 from farm.cli.envelope import CommandResult
 
 FORMATS = ("jsonl", "csv", "parquet")
 
-input_files = click.argument(
-    "files", metavar="FILE ...", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False)
-)
+input_files = click.argument("files", metavar="FILE ...", nargs=-1, required=True, type=paths.EXISTING_FILE)
 
 
 @click.group(name="store")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from farm.cli.commands import options
+from farm.cli.commands import options, paths
 from farm.cli.commands.execution import execution_options
 from farm.cli.envelope import CommandResult
 
@@ -46,7 +46,7 @@ LEVELS = ("quick", "normal", "exhaustive")
     "shared",
     metavar="FOLDER",
     envvar="FARM_JOURNALS",
-    type=options.FILE,
+    type=paths.NEW_FOLDER,
     help="Follow the trials of all who tune with this folder, on whatever host.  [default: FARM_JOURNALS, else none]",
 )
 @options.fleet_options("farm tune")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from farm.cli.commands import options
+from farm.cli.commands import options, paths
 from farm.cli.envelope import CommandResult
 
 
@@ -27,7 +26,7 @@ def list_models(**given: Any) -> CommandResult:
 
 @command.command(name="deployment")
 @click.argument("name")
-@click.option("-o", "--output", type=options.FILE, help="File to write.  [default: standard output]")
+@click.option("-o", "--output", type=paths.NEW_FILE, help="File to write.  [default: standard output]")
 @options.json_option
 def write_deployment(**given: Any) -> CommandResult:
     """Write the sample deployment file of the network NAME, to start your own from.
@@ -41,9 +40,7 @@ def write_deployment(**given: Any) -> CommandResult:
 
 @command.command(name="write")
 @click.argument("name")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="ONNX file to write."
-)
+@click.option("-o", "--output", type=paths.NEW_FILE, required=True, help="ONNX file to write.")
 @click.option("--width", type=float, default=1.0, show_default=True, help="Multiplies the number of channels.")
 @click.option("--size", type=int, help="Height and width of the input.  [default: as published]")
 @click.option("--classes", type=int, help="Number of outputs.  [default: as published]")

@@ -17,7 +17,8 @@ import numpy as np
 import onnx
 import pytest
 
-from farm import cli
+from farm import api, cli
+from runtime.errors import ConfigError
 from tests.farm.model.tiny_model import deployment_text, tiny_model, write_deployment
 from tests.time_limit import within
 
@@ -71,6 +72,7 @@ def test_a_missing_deployment_file(say: Any) -> None:
     assert (status, line) == (2, "error: none.yml: cannot be read: No such file or directory")
 
 
+@pytest.mark.slow
 def test_a_missing_model_file(say: Any, tmp_path: Path) -> None:
     write_deployment(tmp_path, b"")
     status, line = say("run", "tiny.yml")
@@ -173,7 +175,6 @@ def test_inputs(say: Any, tmp_path: Path, content: Any, text: str) -> None:
     [
         ("run", "tiny.yml", "--round", "0"),
         ("run", "tiny.yml", "--memory", "texture"),
-        ("run", "tiny.yml", "--tuned", "gone.bin"),
         ("run", "tiny.yml", "--no-such-option"),
         ("benchmark", "tiny.yml", "--warmup", "-1"),
         ("forecast", "tiny.yml", "--target-file", "gone.json"),
@@ -187,6 +188,46 @@ def test_options(say: Any, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     assert status == 2 and line.startswith("error: ")
 
 
+PATHS = {
+    ("run", "tiny.yml", "--tuned", "gone.bin"): "--tuned gone.bin: no such file; `--tuned none` runs without",
+    ("run", "tiny.yml", "--kernels", "gone.bin"): "--kernels gone.bin: no such file",
+    ("benchmark", "tiny.yml", "--selection", "gone.bin"): "--selection gone.bin: no such file",
+    ("run", "tiny.yml", "--input", "x=gone.npy"): "'--input': gone.npy does not exist",
+    ("run", "tiny.yml", "--input_dir", "gone"): "'gone' does not exist",
+    ("run", "tiny.yml", "--output-dir", "a file/x"): "a file/x cannot be written: a file is no folder",
+    ("benchmark", "tiny.yml", "--trace", "a file/t.json"): "a file/t.json cannot be written: a file is no folder",
+    ("benchmark", "tiny.yml", "--trace", "."): ". is a folder",
+    ("tune", "tiny.yml", "--journals", "a file"): "a file cannot be written: a file is no folder",
+    ("build", "--output", "a file"): "a file cannot be written: a file is no folder",
+    ("demo", "--output", "a file"): "a file cannot be written: a file is no folder",
+    ("nightly", "nightly.yml", "--output", "a file"): "a file cannot be written: a file is no folder",
+    ("report", "--output", "a file"): "a file cannot be written: a file is no folder",
+    ("jobs", "fetch", "j", "--output-dir", "a file"): "a file cannot be written: a file is no folder",
+    ("zoo", "write", "mobilenet_v1", "-o", "a file/x.onnx"): "a file/x.onnx cannot be written: a file is no folder",
+    ("artifacts", "verify", "gone.bin"): "'gone.bin' does not exist",
+    ("artifacts", "merge", "a file", "-o", "."): ". is a folder",
+}
+
+
+@pytest.mark.parametrize(("arguments", "text"), PATHS.items(), ids=map(" ".join, PATHS))
+def test_paths_are_looked_at_before_any_work(say: Any, tmp_path: Path, arguments: tuple[str, ...], text: str) -> None:
+    write_deployment(tmp_path)
+    Path("a file").touch()
+    before = set(tmp_path.iterdir())
+    status, line = say(*arguments)
+    assert status == 2 and line.startswith("error: ") and text in line
+    assert set(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["run", "benchmark"])
+def test_scripts_are_told_of_a_missing_artifact_before_any_work(tmp_path: Path, name: str) -> None:
+    write_deployment(tmp_path)
+    before = set(tmp_path.iterdir())
+    with pytest.raises(ConfigError, match=r"--tuned gone\.bin: no such file"):
+        getattr(api, name)("tiny.yml", tuned="gone.bin")
+    assert set(tmp_path.iterdir()) == before
+
+
 @pytest.mark.parametrize("arguments", [("--soc", "sdm845"), ("--device", "pixel")])
 def test_no_unit_matches(say: Any, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     write_deployment(tmp_path)
@@ -194,6 +235,7 @@ def test_no_unit_matches(say: Any, tmp_path: Path, arguments: tuple[str, ...]) -
     assert status == 3 and "host" in line
 
 
+@pytest.mark.slow
 def test_no_opencl_driver(say: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_deployment(tmp_path)
     monkeypatch.setenv("FARM_OPENCL", "/nowhere/libOpenCL.so")

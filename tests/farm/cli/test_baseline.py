@@ -44,6 +44,7 @@ def baselines() -> dict[str, int]:
         return store.baselines()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runs")
 @pytest.mark.parametrize(("words", "run"), [([], 2), (["latest"], 2), (["1"], 1), (["run:1"], 1), (["4"], 4)])
 def test_a_run_gets_a_name(say: CallFarm, words: list[str], run: int) -> None:
@@ -84,6 +85,7 @@ def test_no_store_is_made(say: CallFarm) -> None:
     assert not Path("reports").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runs")
 def test_all_names_are_listed(say: CallFarm) -> None:
     assert say("list")[1] == "none yet; `farm baseline set NAME` names the newest run\n"
@@ -98,6 +100,7 @@ def test_all_names_are_listed(say: CallFarm) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("runs")
 def test_a_name_is_taken_back(say: CallFarm) -> None:
     say("set", "good", "1")

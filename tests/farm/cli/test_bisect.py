@@ -34,6 +34,7 @@ def test_the_commit_is_told_with_its_subject(farm: CallFarm, root: Path) -> None
     assert 2 <= len(told) <= 5 and all("%" in line for line in told)
 
 
+@pytest.mark.slow
 def test_json_has_rows_and_suspects(farm: CallFarm, root: Path) -> None:
     status, out, _ = call(farm, "--json")
     document = json.loads(out)
@@ -43,11 +44,13 @@ def test_json_has_rows_and_suspects(farm: CallFarm, root: Path) -> None:
     assert all(row["job"] == "compare" for row in document["rows"])
 
 
+@pytest.mark.slow
 def test_nothing_to_bisect_is_exit_status_1(farm: CallFarm, root: Path) -> None:
     status, out, _ = call(farm, bad="HEAD~4")
     assert status == 1 and "nothing to bisect" in out
 
 
+@pytest.mark.slow
 def test_a_second_call_measures_only_the_last_duet_again(farm: CallFarm, root: Path) -> None:
     call(farm)
     _, first, err = call(farm)
@@ -56,6 +59,7 @@ def test_a_second_call_measures_only_the_last_duet_again(farm: CallFarm, root: P
     assert len(fresh.splitlines()) >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -30,6 +30,7 @@ def for_abis(path: Path, abis: str) -> None:
     path.write_text(path.read_text().replace("[host]", abis))
 
 
+@pytest.mark.slow
 def test_every_abi_of_a_deployment_file_is_built_or_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for_abis(write_deployment(tmp_path), "[armeabi-v7a, host]")
     status, said, err = built(capsys, "tiny.yml")
@@ -49,6 +50,7 @@ def test_an_abi_that_is_named_may_be_missing_too(capsys: pytest.CaptureFixture[s
     assert (status, said["error"]) == (2, {"message": NO_NDK, "kind": "config"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("runtime", "without", "operators"),
     [

@@ -23,6 +23,7 @@ def unit_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_clean_says_what_it_would_do_and_does_it(unit_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.call(["clean", "--dry-run"]) == 0
     assert "Would free" in capsys.readouterr().out and (unit_folder / "objects/x/data").exists()
@@ -47,6 +48,7 @@ def test_a_unit_in_use_is_left_alone(unit_folder: Path, capsys: pytest.CaptureFi
     assert "host: held by" in capsys.readouterr().err and (unit_folder / "objects/x/data").exists()
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_left_half_written_goes_too(
     unit_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,6 +61,7 @@ def test_run_validates_against_onnx_runtime(say: Any, tmp_path: Path) -> None:
     assert run.command == "farm run tiny.yml --validate --json --round 3 --warmup 2"
 
 
+@pytest.mark.slow
 def test_run_prints_a_table(say: Any, tmp_path: Path) -> None:
     write_deployment(tmp_path)
     status, out, _ = say("run", "tiny.yml", "--round", "2")
@@ -69,6 +70,7 @@ def test_run_prints_a_table(say: Any, tmp_path: Path) -> None:
     assert header.split(" | ")[0].strip() == "Model" and line.split(" | ")[0].strip() == "tiny"
 
 
+@pytest.mark.slow
 def test_layers_compare_every_operator(say: Any, tmp_path: Path) -> None:
     write_deployment(tmp_path)
     status, out, _ = say("run", "tiny.yml", "--layers", "--json")
@@ -78,6 +80,7 @@ def test_layers_compare_every_operator(say: Any, tmp_path: Path) -> None:
     assert row["cosine"] > 0.9999
 
 
+@pytest.mark.slow
 def test_a_threshold_that_no_run_reaches_fails_the_row_and_the_command(say: Any, tmp_path: Path) -> None:
     write_deployment(tmp_path, data_type="fp16_fp32", validation_threshold="{GPU: 1.0}")
     status, out, err = say("run", "tiny.yml", "--validate", "--json")
@@ -87,6 +90,7 @@ def test_a_threshold_that_no_run_reaches_fails_the_row_and_the_command(say: Any,
     assert err == f"tiny on host (gpu): wrong_result: {row['reason']}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [(), ("--layers",)], ids=["outputs", "layers"])
 def test_the_operator_that_leaves_halfs_range_is_named(say: Any, tmp_path: Path, layers: tuple[str, ...]) -> None:
     write_deployment(tmp_path, tiny_model(weights=np.full((4, 3, 3, 3), 6e4)), data_type="fp16_fp32")
@@ -101,6 +105,7 @@ def test_the_operator_that_leaves_halfs_range_is_named(say: Any, tmp_path: Path,
     )
 
 
+@pytest.mark.slow
 def test_nhwc_data_and_given_inputs_reach_the_outputs_in_the_applications_order(say: Any, tmp_path: Path) -> None:
     keys = {"input_data_formats": "[NHWC]", "output_data_formats": "[NHWC]", "output_shapes": '["1,8,8,4"]'}
     write_deployment(tmp_path, shape="1,8,8,3", outputs="[act]", **keys)
@@ -114,6 +119,7 @@ def test_nhwc_data_and_given_inputs_reach_the_outputs_in_the_applications_order(
     np.testing.assert_allclose(np.load("kept/tiny.host.gpu.act.npy"), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_validation_inputs_and_check_tensors_are_used(say: Any, tmp_path: Path) -> None:
     np.save("given.npy", np.zeros((1, 3, 8, 8), np.float32))
     write_deployment(tmp_path, validation_inputs_data="[given.npy]", check_tensors="[conv]")
@@ -140,6 +146,7 @@ def _pushed(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_ino for path in files}
 
 
+@pytest.mark.slow
 def test_a_second_run_pushes_nothing(say: Any, tmp_path: Path) -> None:
     write_deployment(tmp_path)
     say("run", "tiny.yml", "--round", "1")
@@ -151,6 +158,7 @@ def test_a_second_run_pushes_nothing(say: Any, tmp_path: Path) -> None:
     assert after == before
 
 
+@pytest.mark.slow
 def test_benchmark_has_eight_sections_and_a_trace(say: Any, tmp_path: Path) -> None:
     write_deployment(tmp_path)
     status, out, _ = say("benchmark", "tiny.yml", "--round", "4", "--trace", "trace.json")
@@ -223,6 +231,7 @@ def test_convert_without_anything_to_lower_for_makes_the_graph_only(say: Any, tm
     assert say("run", "tiny.yml")[0] == 3
 
 
+@pytest.mark.slow
 def test_forecast_tells_what_will_run_where(say: Any, tmp_path: Path) -> None:
     write_deployment(tmp_path, runtime="cpu+gpu")
     status, out, _ = say("forecast", "tiny.yml", "--json")

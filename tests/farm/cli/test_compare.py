@@ -51,6 +51,7 @@ def kept() -> list[dict[str, Any]]:
 
 @pytest.mark.usefixtures("runs")
 class TestStoredRuns:
+    @pytest.mark.slow
     def test_a_slower_case_is_said_kept_and_makes_the_exit_status(self, say: CallFarm) -> None:
         status, out, err = say("good", "run:2")
         assert status == 1
@@ -61,31 +62,37 @@ class TestStoredRuns:
         assert body[1].startswith("n ") and "no difference beyond the noise" in body[1]
         assert [row["outcome"] for row in kept()] == ["slower", "same"]
 
+    @pytest.mark.slow
     def test_json_is_what_is_kept(self, say: CallFarm) -> None:
         status, out, _ = say("run:1", "run:3", "--json")
         assert status == 0
         assert json.loads(out)["rows"] == kept()
         assert [row["job"] for row in kept()] == ["compare"] * 2
 
+    @pytest.mark.slow
     def test_latest_is_the_last_night_and_no_comparison(self, say: CallFarm) -> None:
         say("run:1", "run:2")
         status, out, _ = say("good", "run:latest")
         assert status == 0 and "B: run:latest (run 3, " in out
 
+    @pytest.mark.slow
     def test_the_margin(self, say: CallFarm) -> None:
         assert say("run:1", "run:2", "--margin", "30")[0] == 0
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("run", ["run:9", "run:x", "run:", "run:-1", "run:1e3"])
     def test_a_run_that_is_not_there(self, say: CallFarm, run: str) -> None:
         status, out, err = say("good", run)
         assert (status, out) == (2, "")
         assert err.startswith(f"error: run {run[4:]}: not in reports/farm.db; the newest are 3 (nightly, 20")
 
+    @pytest.mark.slow
     def test_a_run_without_cases(self, say: CallFarm) -> None:
         say("run:1", "run:3")  # is kept as run 4
         status, _, err = say("run:1", "run:4")
         assert status == 2 and "run 4 (farm compare run:1 run:3) measured no nightly cases" in err
 
+    @pytest.mark.slow
     def test_runs_without_a_common_case(self, say: CallFarm) -> None:
         with Store.open() as store:
             store.add(store.begin("other", "farm nightly other.yml"), [nightly_case("other")])

@@ -56,6 +56,7 @@ def assert_written(row: dict[str, Any]) -> None:
     assert row["plan_file"].endswith(f"model/{row['abi']}/tiny.{row['soc']}.{row['runtime']}.plan")
 
 
+@pytest.mark.slow
 def test_socs_of_the_table_need_no_unit(convert: Any) -> None:
     deploy("[arm64-v8a, armeabi-v7a]", "[sdm845, SDM855, kirin970]")
     status, rows, err = convert()
@@ -88,6 +89,7 @@ def test_a_gpu_that_nothing_is_known_of_is_a_failure_with_a_remedy(convert: Any)
     assert err.startswith("left out: tiny (gpu): arm64-v8a: no unit of sdm999 is here")
 
 
+@pytest.mark.slow
 def test_an_abi_without_a_soc(convert: Any) -> None:
     """A CPU plan is the same for every SoC; for a GPU plan one must be named."""
     deploy("[host, arm64]")
@@ -119,6 +121,7 @@ def test_code_for_an_abi_without_a_unit(convert: Any) -> None:
         assert f"{c_name(name)}_options" in (folder / f"{name}.h").read_text()
 
 
+@pytest.mark.slow
 def test_code_for_a_shared_library(convert: Any) -> None:
     deploy("[host]", code=True, runtime="cpu")
     folder = Path("build/tinylib/code/host")
@@ -136,6 +139,7 @@ def test_code_that_cannot_be_compiled_is_a_failure_with_the_plan(convert: Any) -
     assert (status, row["status"], err) == (0, "ok", f"left out: tiny (cpu): no code: {NO_NDK}\n")
 
 
+@pytest.mark.slow
 def test_this_machine_is_converted_for_whatever_the_socs_are(convert: Any) -> None:
     deploy("[host, arm64-v8a]", "[sdm845]", runtime="cpu")
     status, rows, _ = convert()
@@ -184,6 +188,7 @@ def test_a_soc_is_named(convert: Any, capsys: pytest.CaptureFixture[str]) -> Non
     assert "--soc sdm84: no such unit" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_named_unit_is_converted_for_alone(convert: Any) -> None:
     deploy("[host, arm64-v8a]", "[host, sdm845]", runtime="cpu")
     status, rows, _ = convert("--device", "host")

@@ -199,6 +199,7 @@ def test_release(say: Say) -> None:
     assert say("devices", "release", "hots")[0] == 3
 
 
+@pytest.mark.slow
 def test_check_begins_and_ends_a_quarantine(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health_check, "_driver", lambda unit, transport: "Adreno 630\x1b[2J")
     HealthRecords().record_check(HOST, [CheckResult("files", False, "came back changed")])
@@ -342,6 +343,7 @@ def test_a_known_hosts_file_that_does_not_keep_it(
     assert (status, err) == (2, "error: pi: known_hosts does not keep the key of pi.lan\n")
 
 
+@pytest.mark.slow
 def test_a_reservation_is_seen_and_given_back(say: Say) -> None:
     status, out, err = say("reserve", "host", "--for", "2h", "--reason", "flashing \x1b[31m it")
     assert err == ""

@@ -25,6 +25,7 @@ def imported(code: str) -> set[str]:
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["--help", "--version", "run --help", "tune --help", "nightly --help"])
 def test_help_imports_nothing_that_only_work_needs(command: str) -> None:
     assert not imported(HELP.format(arguments=command.split())) & HEAVY

@@ -44,6 +44,7 @@ def test_whoever_ends_a_command_lets_it_give_units_back(name: str) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [TERM, HUP, INT], ids=lambda number: number.name)
 def test_every_command_ends_in_order(number: signal.Signals) -> None:
     command = [sys.executable, "-c", "from farm.cli import main; main()", "emulate", "phone", "--port", "0", "--json"]

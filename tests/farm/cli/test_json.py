@@ -216,6 +216,7 @@ def test_the_demonstrations_nights_give_the_last_ones_rows_and_verdict(
     assert Path(found["nights"]["report"]).is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_a_document_and_an_export_cannot_share_standard_output(farm: CallFarm) -> None:
     status, out, err = farm("store", "export", "-", "--json")

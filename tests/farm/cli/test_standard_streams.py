@@ -26,6 +26,7 @@ def farm(arguments: list[str], redirection: str) -> subprocess.CompletedProcess[
     return subprocess.run(shell, capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["zoo", "list"], ["zoo", "list", "--json"]], ids=["text", "json"])
 @pytest.mark.parametrize("redirection", REDIRECTIONS)
 def test_streams_that_are_closed_or_full(redirection: str, arguments: list[str]) -> None:
@@ -34,6 +35,7 @@ def test_streams_that_are_closed_or_full(redirection: str, arguments: list[str])
     assert (done.returncode, done.stderr, "mobilenet_v1" in done.stdout) == (status, message, arrives)
 
 
+@pytest.mark.slow
 def test_a_mistake_is_told_where_its_document_has_no_room() -> None:
     done = farm(["run", "none.yml", "--json"], ">/dev/full")
     assert done.returncode == 2
@@ -52,6 +54,7 @@ def test_a_file_does_not_get_what_is_printed_to_a_closed_stream(tmp_path: Path) 
     assert path.read_text() == "kept"
 
 
+@pytest.mark.slow
 def test_progress_that_nobody_reads_ends_no_job() -> None:
     program = (
         "import sys; from farm.cli import standard_streams, view; standard_streams.make_usable()\n"

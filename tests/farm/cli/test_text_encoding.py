@@ -23,6 +23,7 @@ def farm(*arguments: str, **settings: str) -> tuple[int, bytes, bytes]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("locale", ["C", "POSIX", "en_US.ISO-8859-1"])
 def test_names_and_files_are_utf8_in_every_locale(own_folder: Path, locale: str) -> None:
     text = write_deployment(own_folder, runtime="cpu").read_text()
@@ -34,6 +35,7 @@ def test_names_and_files_are_utf8_in_every_locale(own_folder: Path, locale: str)
     assert (status, errors) == (0, b"") and b"tiny" in output
 
 
+@pytest.mark.slow
 def test_what_a_stream_cannot_hold_is_an_escape(own_folder: Path) -> None:
     status, _, errors = farm("jobs", "show", "größe", "--cluster", "größe", LC_ALL="C.UTF-8", PYTHONIOENCODING="latin2")
     assert status == 2 and "größe".encode("latin2") in errors

@@ -24,6 +24,7 @@ def test_without_it_nothing_is_said(farm: CallFarm) -> None:
     assert (status, said) == (0, "") and json.loads(out)["status"] == "ok"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("-v", "run", *RUN), ("run", "-v", *RUN), ("-v", "run", "-v", *RUN)])
 def test_commands_pushes_and_decisions(farm: CallFarm, words: tuple[str, ...]) -> None:
     status, out, said = farm(*words)
@@ -41,6 +42,7 @@ def test_commands_pushes_and_decisions(farm: CallFarm, words: tuple[str, ...]) -
     assert max(map(len, lines)) < 300
 
 
+@pytest.mark.slow
 def test_twice_tells_farmrts_log_with_the_units_name(farm: CallFarm) -> None:
     status, out, said = farm("run", "-vv", *RUN)
     assert status == 0 and json.loads(out)["status"] == "ok"
@@ -48,6 +50,7 @@ def test_twice_tells_farmrts_log_with_the_units_name(farm: CallFarm) -> None:
     assert " host: farmrt: info: CPU operators: " in said
 
 
+@pytest.mark.slow
 def test_the_next_command_is_quiet_again(farm: CallFarm) -> None:
     assert farm("-vv", "run", *RUN)[2]
     assert farm("run", *RUN)[2] == ""

@@ -168,6 +168,7 @@ def test_other_failures_are_rows_at_once(hosts: Hosts) -> None:
     assert seen(rows_of(hosts)) == [("mi8", "cpu", "ok"), ("mi8", "gpu", "unsupported")]
 
 
+@pytest.mark.slow
 def test_a_host_that_goes_away_while_it_works_loses_its_units(hosts: Hosts) -> None:
     hosts.answers = {"mi8": [None]}
     hosts.on_submit = lambda unit: hosts.offered.pop(unit)
@@ -192,6 +193,7 @@ def test_a_job_that_the_scheduler_drops_is_begun_again_three_times(hosts: Hosts)
     assert seen(rows_of(hosts, retries=0)) == [("mi8", "cpu", "device_lost"), ("mi8", "gpu", "device_lost")]
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_goes_away_while_a_job_runs_is_no_fault_of_the_unit(hosts: Hosts) -> None:
     """It may be seen before the job is dropped; no retry is spent."""
     hosts.answers = {"mi8": [None, printed(row("cpu"), row("gpu"))]}

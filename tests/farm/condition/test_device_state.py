@@ -184,6 +184,7 @@ KINDS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(KINDS, st.text(max_size=40))), st.text(max_size=200))
 def test_any_output_is_read(lines: list[tuple[str, str]], rest: str) -> None:
     state = parse("\n".join(f"{kind}{text}" for kind, text in lines) + rest)

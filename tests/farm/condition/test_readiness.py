@@ -110,6 +110,7 @@ def test_a_unit_that_tells_no_values_is_ready() -> None:
     assert obstacles(DeviceState(), LIMITS) == []
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.floats(0, 100), min_size=1, max_size=30),
     st.floats(0, 100),

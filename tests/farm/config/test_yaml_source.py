@@ -24,6 +24,7 @@ DATA = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(DATA)
 def test_text_data_survives_a_round_trip(tmp_path_factory: pytest.TempPathFactory, data: dict[str, object]) -> None:
     path = tmp_path_factory.getbasetemp() / "round_trip.yml"
@@ -31,6 +32,7 @@ def test_text_data_survives_a_round_trip(tmp_path_factory: pytest.TempPathFactor
     assert yaml_source.load(path).data == data
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.integers(0, len(VALID) - 1), st.integers(0, 40), st.text(max_size=6) | st.binary(max_size=6))
 def test_a_damaged_file_is_read_or_refused_in_one_line(

@@ -26,6 +26,7 @@ def test_the_first_bad_commit_is_found_in_five_steps(first_bad: int) -> None:
     assert bisection.suspects == [COMMITS[first_bad]] and steps <= 5
 
 
+@pytest.mark.slow
 @given(st.integers(1, 30), st.sets(st.integers(1, 29)))
 def test_commits_that_are_skipped_stay_suspects_only_beside_the_first_bad_one(
     first_bad: int, skipped: set[int]
@@ -63,6 +64,7 @@ def test_changes_within_the_margin_are_none() -> None:
     assert Change(0.9, 0.88, 0.92).is_beyond(0.05)
 
 
+@pytest.mark.slow
 def test_noise_does_not_mislead_the_search() -> None:
     """With intervals of 95 %, 5 steps go astray in few of 300 searches: a wrong interval has to miss by half a step."""
     wrong = 0

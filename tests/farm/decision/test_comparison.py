@@ -67,6 +67,7 @@ def test_without_a_difference_the_smallest_detectable_one_is_named() -> None:
     )
 
 
+@pytest.mark.slow
 def test_false_alarms_are_rare_and_the_named_smallest_difference_is_detected() -> None:
     trials = [(noisy_samples(10, seed=2 * n), noisy_samples(10, seed=2 * n + 1)) for n in range(300)]
     found = [decide(a, b, margin_percent=0) for a, b in trials]

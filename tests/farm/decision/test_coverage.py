@@ -43,12 +43,14 @@ def test_without_intervals_nothing_is_said() -> None:
     assert coverage_lines([empty]) == ["m on u (cpu): no comparison had an interval"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("process_percent", [0.0, 0.5, 2.0])
 def test_a_process_a_replicate_is_honest(process_percent: float) -> None:
     found = coverage(simulated(300, process_percent, replicates=10, rounds=1))
     assert found is not None and found.is_honest
 
 
+@pytest.mark.slow
 def test_rounds_of_one_process_as_replicates_are_not() -> None:
     found = coverage(simulated(100, 1.0, replicates=2, rounds=5))
     assert found is not None and found.covering < 70

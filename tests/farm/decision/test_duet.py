@@ -57,6 +57,7 @@ def test_what_a_duet_says_is_true(change: float, verdict: str) -> None:
     assert covered >= 51, "a 95 % interval, at looks that the data chose"
 
 
+@pytest.mark.slow
 def test_equal_software_is_next_to_never_called_changed() -> None:
     """Whatever the noise: heavy tails, and two clock states that each process draws."""
     random, called = np.random.default_rng(1), 0
@@ -186,6 +187,7 @@ def test_pairs_prove_less_where_the_nights_before_are_certain() -> None:
     assert found[0] < 140 and found[1] >= 150
 
 
+@pytest.mark.slow
 def test_equal_software_is_seldom_called_changed_where_the_nights_before_are_certain() -> None:
     random, called = np.random.default_rng(2), 0
     for _ in range(2000):
@@ -216,6 +218,7 @@ def test_pairs_of_nights_that_left_a_suspicion_undecided_are_judged_together() -
     assert first < 45 and second >= first + 20 and third >= 85
 
 
+@pytest.mark.slow
 def test_equal_software_is_no_more_often_called_changed_where_pairs_of_nights_are_judged_together() -> None:
     random = np.random.default_rng(7)
     said = [left_open(random, 0.0) for _ in range(1000)]

@@ -32,6 +32,7 @@ def test_an_operator_that_became_slower_is_named_with_its_difference() -> None:
     assert 0 < change.low_ms < change.difference_ms < change.high_ms
 
 
+@pytest.mark.slow
 def test_noise_is_seldom_blamed() -> None:
     """At most 5 % of models name any operator when none has changed: Bonferroni's bound, over 400 models."""
     named = 0

@@ -30,6 +30,7 @@ def points(nights: list[Runs]) -> list[Point]:
     return [Point(run=run, time="", runs=runs, arms=arms[: len(runs)]) for run, runs in enumerate(nights)]
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(NIGHTS, st.lists(ANY, max_size=7).map(tuple), st.integers(0, 7), st.sampled_from(Metric))
 def test_any_history_gets_a_verdict_without_an_error(

@@ -14,6 +14,7 @@ from farm.decision.samples import compare_samples
 TIMES = st.lists(st.floats(0.5, 50), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @given(TIMES, TIMES)
 def test_swapped_groups_give_the_inverse(first: list[float], second: list[float]) -> None:
     one, other = compare_samples(first, second), compare_samples(second, first)
@@ -35,6 +36,7 @@ def test_the_unit_of_measure_does_not_matter(first: list[float], second: list[fl
     assert one.high == pytest.approx(other.high)
 
 
+@pytest.mark.slow
 def test_the_interval_contains_the_true_shift_as_often_as_its_confidence() -> None:
     random = np.random.default_rng(1)
     held = 0

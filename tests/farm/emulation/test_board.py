@@ -119,6 +119,7 @@ def test_a_failed_make_shows_the_logs_end_and_keeps_whole_packages(
     assert [path.name for path in (board.folder / "packages").iterdir()] == ["whole.deb"]
 
 
+@pytest.mark.slow
 def test_a_program_that_never_ends_is_killed(tmp_path: Path, as_root: None) -> None:
     with pytest.raises(DeadlineError, match=r"sleep: did not end within 0\.2 s"):
         namespace.run("handler", ["sleep", "100"], tmp_path / "log", 0.2)

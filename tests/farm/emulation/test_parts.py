@@ -123,6 +123,7 @@ def test_sizes_and_times_are_parsed() -> None:
     assert [read_time(text) for text in ("500ms", "-2m", "+1h", "3")] == [0.5, -120, 3600, 3]
 
 
+@pytest.mark.slow
 @given(st.binary(min_size=1, max_size=200), st.integers(0, 250), st.integers(1, 50))
 def test_altering_flips_one_bit_and_truncating_cuts_wherever_the_pieces_end(
     content: bytes, offset: int, piece: int
@@ -166,6 +167,7 @@ def test_load_heats_and_rest_cools() -> None:
     assert (rested.status, rested.clock_cap(rested.status)) == (0, 1.0)
 
 
+@pytest.mark.slow
 @given(st.floats(0, 1), st.floats(0, 1e4), st.floats(AMBIENT_C, 100))
 def test_temperatures_stay_sane_and_do_not_depend_on_the_step(load: float, elapsed_s: float, start_c: float) -> None:
     body = ThermalState.at(start_c)

@@ -95,6 +95,7 @@ def test_other_commands_may_answer_anything() -> None:
     assert parsed("output", {"bytes": "many"}).model_extra == {"bytes": "many"}
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -84,6 +84,7 @@ def session(transport: LocalTransport) -> Iterator[Session]:
         yield opened
 
 
+@pytest.mark.slow
 def test_a_command_may_take_long_as_long_as_it_progresses(session: Session) -> None:
     assert session.command("progress", times=6, deadline_s=0.9).model_extra == {"ok": True, "after": "progress"}
     with pytest.raises(DeadlineError, match=r"within 0\.9 s"):
@@ -95,6 +96,7 @@ def test_what_an_answer_says_is_a_member(session: Session) -> None:
     assert answer.line == "echo name=input rounds=3 profile=1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["a b", "100%", "line\nbreak", "größe", "-DA=1 -DB=2", "tab\there", "a+b&c;$(d)"])
 def test_values_survive_encoding_in_a_line(session: Session, text: str) -> None:
     answer = session.command("echo", options=text)
@@ -105,6 +107,7 @@ def test_lists_are_separated_by_commas() -> None:
     assert encode_command("trial", {"global": (64, 8, 1), "local": [4, 2, 1]}) == "trial global=64,8,1 local=4,2,1"
 
 
+@pytest.mark.slow
 def test_the_environment_reaches_the_process(transport: LocalTransport) -> None:
     with Session(transport, "farmrt", {"FARM_OPENCL": "/no where/lib.so"}) as session:
         assert session.command("environment", name="FARM_OPENCL").value == "/no where/lib.so"
@@ -125,11 +128,13 @@ def test_a_crash_names_the_signal_and_the_last_words(session: Session) -> None:
         session.command("echo")
 
 
+@pytest.mark.slow
 def test_an_exit_says_its_status(session: Session) -> None:
     with pytest.raises(DeviceLostError, match="exit status 3"):
         session.command("leave")
 
 
+@pytest.mark.slow
 def test_respawn_gives_a_new_process(session: Session) -> None:
     with pytest.raises(DeviceLostError):
         session.command("crash")
@@ -145,16 +150,19 @@ def test_no_answer_in_time_ends_the_process(session: Session, command: str) -> N
     assert not session.alive
 
 
+@pytest.mark.slow
 def test_a_hang_that_farmrt_reports_is_a_deadline(session: Session) -> None:
     with pytest.raises(DeadlineError, match=r"launch did not finish \(step 7\)"):
         session.command("hang_watched")
     assert not session.alive
 
 
+@pytest.mark.slow
 def test_lines_that_are_no_answers_are_skipped(session: Session) -> None:
     assert session.command("noise").after == "noise"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["garbage", "wrong_shape"])
 def test_an_unreadable_answer_ends_the_session(session: Session, command: str) -> None:
     with pytest.raises(DeviceError, match="cannot be read") as caught:
@@ -163,11 +171,13 @@ def test_an_unreadable_answer_ends_the_session(session: Session, command: str) -
     assert not session.alive
 
 
+@pytest.mark.slow
 def test_a_partial_line_does_not_count_as_an_answer(session: Session) -> None:
     with pytest.raises(DeviceLostError, match="exit status 0"):
         session.command("partial")
 
 
+@pytest.mark.slow
 def test_a_session_may_be_closed_twice(session: Session) -> None:
     session.close()
     session.close()

@@ -200,6 +200,7 @@ def test_free_bytes_are_read_in_all_shells(any_unit: Counting) -> None:
     assert unit_file_store.read(any_unit).free_bytes
 
 
+@pytest.mark.slow
 @given(st.text(max_size=400))
 def test_any_listing_is_read(output: str) -> None:
     for file in unit_file_store.parse(output).files:

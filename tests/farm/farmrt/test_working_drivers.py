@@ -50,6 +50,7 @@ def forget() -> None:
     working_drivers._fault.cache_clear()
 
 
+@pytest.mark.slow
 @each_driver
 def test_a_driver_that_works_is_asked_once(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     assert working_drivers.fault(driver) == ""
@@ -59,6 +60,7 @@ def test_a_driver_that_works_is_asked_once(driver: Driver, monkeypatch: pytest.M
     assert asked.times == 0
 
 
+@pytest.mark.slow
 def test_what_is_no_driver_says_why(library: Driver) -> None:
     assert "builds no kernel here (" in working_drivers.fault(library)
     assert str(library.path) in working_drivers.faults([library])

@@ -43,6 +43,7 @@ def row_of(answer: tuple[int, str, str]) -> dict[str, Any]:
     return dict(row)
 
 
+@pytest.mark.slow
 def test_affinity_and_memory_of_the_host(farm: CallFarm, own_folder: Path) -> None:
     """The command line goes before the file; what the kernel says of each thread stands in the row."""
     write_deployment(own_folder, runtime="cpu", num_threads="2", cpu_affinity_policy="none")
@@ -60,6 +61,7 @@ def test_affinity_and_memory_of_the_host(farm: CallFarm, own_folder: Path) -> No
     assert "Planned(MB) | Peak(MB) | GPU(MB)" in shown
 
 
+@pytest.mark.slow
 def test_more_threads_than_cpus_are_told(farm: CallFarm, own_folder: Path) -> None:
     write_deployment(own_folder, runtime="cpu", num_threads="900")
     status, shown, _ = farm("run", "tiny.yml", "--round", "1")
@@ -75,6 +77,7 @@ def test_a_policy_that_is_none(farm: CallFarm, own_folder: Path) -> None:
     assert status == 2 and "'big' is no affinity; write none, big_only, little_only" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "benchmark"])
 def test_a_benchmark_tells_the_same(farm: CallFarm, own_folder: Path, command: str) -> None:
     write_deployment(own_folder, runtime="cpu")
@@ -85,6 +88,7 @@ def test_a_benchmark_tells_the_same(farm: CallFarm, own_folder: Path, command: s
     assert "Peak(MB)" in shown and f"1 threads on CPUs {CPU}" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variables", "perf", "priority"),
     [
@@ -123,6 +127,7 @@ def test_hints_of_a_run(
     assert f"gpu_priority_hint low: {priority['outcome']}" in farm(*words)[1]
 
 
+@pytest.mark.slow
 def test_hints_of_single_operators(farm: CallFarm, own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_OPENCL_EXTENSIONS", QUALCOMM)
     words = ("opbench", "--filter", "^softmax/buffer/fp32/.*", "--min-time", "0.001", "--opencl", str(fake_driver()))
@@ -141,6 +146,7 @@ def items(launches: list[list[str]]) -> int:
     return sum(math.prod(map(int, size.split(","))) for _, size in launches)
 
 
+@pytest.mark.slow
 def test_launches_are_split_without_a_tuned_file(
     farm: CallFarm, own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ def test_every_variant_has_a_benchmark() -> None:
     assert [variant.name for *_, variant in table if needs_half(variant, ROOMY) and needs_half(variant, half)] == []
 
 
+@pytest.mark.slow
 def test_names_obey_the_grammar_and_are_distinct() -> None:
     found = [(b.name, b.plan.target.memory) for b in all_benchmarks(variants=True)]
     assert len(found) == len(set(found)) > 200

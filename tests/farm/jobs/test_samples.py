@@ -138,7 +138,7 @@ def test_samples_run_without_a_comparison(farm: CallFarm, inputs: list[Any]) -> 
     assert row["cosine"] is None and len(row["latency_ms"]["samples"]) == COUNT
 
 
-@pytest.mark.parametrize("other", [("--layers",), ("--input", "x.npy")])
+@pytest.mark.parametrize("other", [("--layers",), ("--input", "tiny.onnx")])
 def test_what_is_for_one_sample_is_refused(farm: CallFarm, inputs: list[Any], other: tuple[str, ...]) -> None:
     status, _, err = farm("run", "tiny.yml", "--input_dir", "samples", *other)
     assert status == 2 and f"--input_dir runs over many samples, {other[0]} is for one" in err

@@ -53,6 +53,7 @@ def question(address: str, *words: str, user: str = "bob") -> subprocess.Complet
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=START_S)
 
 
+@pytest.mark.slow
 def test_the_place_is_held_with_the_lease_and_given_back(coordinator: str, tmp_path: Path) -> None:
     unit = dataclasses.replace(HOST, labgrid=LabgridPlace(coordinator, "rack-7"))
     transport = LocalTransport(tmp_path / "unit", {})
@@ -68,6 +69,7 @@ def test_the_place_is_held_with_the_lease_and_given_back(coordinator: str, tmp_p
     assert lease.holder(transport) is None, "the lease was given back"
 
 
+@pytest.mark.slow
 def test_what_a_dead_job_left_behind_is_taken_back(coordinator: str) -> None:
     unit = dataclasses.replace(HOST, labgrid=LabgridPlace(coordinator, "rack-7"))
     assert question(coordinator, "acquire", user="farm-alice").returncode == 0
@@ -76,6 +78,7 @@ def test_what_a_dead_job_left_behind_is_taken_back(coordinator: str) -> None:
     assert question(coordinator, "acquire").returncode == 0, "and given back"
 
 
+@pytest.mark.slow
 def test_one_waits_for_a_place(coordinator: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(labgrid_place, "POLL_S", 0.1)
     unit = dataclasses.replace(HOST, labgrid=LabgridPlace(coordinator, "rack-7"))
@@ -115,6 +118,7 @@ def board(coordinator: str, tmp_path: Path) -> Board:
     return Board(unit, LocalTransport(tmp_path / "unit", {}), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_reservation_has_the_place_until_it_is_released(coordinator: str, board: Board) -> None:
     assert board.reserve().endswith(": flashing; labgrid place rack-7 too")
     refused = question(coordinator, "acquire")
@@ -129,6 +133,7 @@ def test_a_reservation_has_the_place_until_it_is_released(coordinator: str, boar
     assert question(coordinator, "acquire").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_place_that_somebody_else_has_is_not_reserved(coordinator: str, board: Board) -> None:
     assert question(coordinator, "acquire").returncode == 0
     for force in (False, True):
@@ -140,6 +145,7 @@ def test_a_place_that_somebody_else_has_is_not_reserved(coordinator: str, board:
     assert "/bob" in question(coordinator, "show").stdout
 
 
+@pytest.mark.slow
 def test_a_reservation_that_expired_gives_the_place_back_when_somebody_looks(
     coordinator: str, board: Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +160,7 @@ def test_a_reservation_that_expired_gives_the_place_back_when_somebody_looks(
     assert question(coordinator, "acquire").returncode == 0
 
 
+@pytest.mark.slow
 def test_the_next_job_gets_the_place_of_a_reservation_that_expired(coordinator: str, board: Board) -> None:
     board.reserve()
     assert not labgrid_place.end_expired(board.unit), "before its time nobody gives it back"
@@ -166,6 +173,7 @@ def test_the_next_job_gets_the_place_of_a_reservation_that_expired(coordinator: 
     assert question(coordinator, "acquire").returncode == 0
 
 
+@pytest.mark.slow
 def test_by_force_a_reservation_takes_the_place_from_a_job(coordinator: str, board: Board) -> None:
     with board.job() as held:
         board.reserve(force=True)
@@ -176,6 +184,7 @@ def test_by_force_a_reservation_takes_the_place_from_a_job(coordinator: str, boa
     assert "farm-reservation/bob-until-" in question(coordinator, "show").stdout
 
 
+@pytest.mark.slow
 def test_a_release_says_that_labgrid_does_not_answer(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
     board.reserve()
     monkeypatch.setattr(labgrid_client, "PROGRAM", "false")

@@ -161,6 +161,7 @@ def test_the_next_holder_gets_the_unit_at_once_and_a_higher_token(rig: Rig) -> N
     assert lease.holder(rig.transport) is None
 
 
+@pytest.mark.slow
 def test_old_markers_are_cleared_away(rig: Rig) -> None:
     for host in "abcde":
         with rig.acquire(host):
@@ -175,6 +176,7 @@ def test_the_lock_file_excludes_other_processes_even_without_a_marker(rig: Rig) 
             pass
 
 
+@pytest.mark.slow
 def test_an_error_within_gives_the_unit_back(rig: Rig) -> None:
     with pytest.raises(ZeroDivisionError), rig.acquire("a"):
         raise ZeroDivisionError
@@ -182,6 +184,7 @@ def test_an_error_within_gives_the_unit_back(rig: Rig) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_renewal_keeps_a_lease_far_beyond_its_duration(rig: Rig, clock: Clock) -> None:
     marker = Marker(rig.transport)
     with rig.acquire("a") as held:
@@ -193,6 +196,7 @@ def test_renewal_keeps_a_lease_far_beyond_its_duration(rig: Rig, clock: Clock) -
         held.check(certain=True)
 
 
+@pytest.mark.slow
 def test_waiting_names_the_holder_and_ends_when_the_unit_is_free(rig: Rig) -> None:
     said: list[str] = []
     holder = rig.acquire("a")
@@ -205,6 +209,7 @@ def test_waiting_names_the_holder_and_ends_when_the_unit_is_free(rig: Rig) -> No
     assert len([line for line in said if "pixel: waiting, held by" in line and "job of a" in line]) == 1
 
 
+@pytest.mark.slow
 def test_waiting_ends_after_wait_s(rig: Rig) -> None:
     with rig.acquire("a"), pytest.raises(UnitBusyError), rig.acquire("b", wait_s=0.2):
         pass
@@ -362,6 +367,7 @@ def running_from(program: Path) -> list[str]:
 # --- late, lost and rebooted ---------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_controller_that_continues_after_its_lease_was_taken_is_refused(rig: Rig, clock: Clock) -> None:
     """It sleeps longer than its lease, as a suspended laptop does; another takes over; then it wants to write."""
     with rig.acquire("a", ASLEEP) as late:
@@ -386,6 +392,7 @@ def test_an_expired_lease_is_renewed_if_nobody_claimed_the_unit(rig: Rig, clock:
             pass
 
 
+@pytest.mark.slow
 def test_ending_an_expired_lease_does_not_end_the_successors(rig: Rig, clock: Clock) -> None:
     with contextlib.ExitStack() as successors:
         with rig.acquire("a", ASLEEP):
@@ -405,6 +412,7 @@ def test_a_renewal_between_reading_and_claiming_wins(transport: LocalTransport, 
     assert beaten.token == first.token and beaten.claim == first.claim
 
 
+@pytest.mark.slow
 def test_a_claim_made_on_an_outdated_state_is_withdrawn(transport: LocalTransport) -> None:
     """It saw token 1; meanwhile others came and went, and their claims were cleared away."""
     marker = Marker(transport)
@@ -440,6 +448,7 @@ def unwritable() -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written_is_not_told_to_be_somebody_elses_unit(unwritable: Path) -> None:
     marker = Marker(Unprivileged(unwritable))  # type: ignore[arg-type]
     seen = marker.read()
@@ -448,6 +457,7 @@ def test_a_folder_that_cannot_be_written_is_not_told_to_be_somebody_elses_unit(u
             attempt()
 
 
+@pytest.mark.slow
 def test_a_unit_that_is_free_is_claimed_and_cleared_by_one_command(rig: Rig, transport: LocalTransport) -> None:
     counted, commands = Faulty(transport), list[Sequence[str]]()
     counted.before = commands.append
@@ -494,6 +504,7 @@ def cut(argv: Sequence[str]) -> None:
     raise DeviceLostError("pixel: no route")
 
 
+@pytest.mark.slow
 def test_renewal_survives_a_cut_connection(rig: Rig, clock: Clock) -> None:
     faulty = Faulty(rig.transport)
     with rig.acquire("a", transport=faulty) as held:
@@ -517,6 +528,7 @@ def test_a_check_of_an_unreachable_unit_raises(rig: Rig, clock: Clock) -> None:
             held.check()
 
 
+@pytest.mark.slow
 def test_renewal_opens_its_own_connection_again_after_a_failure(rig: Rig, clock: Clock) -> None:
     opened: list[Faulty] = []
 
@@ -535,6 +547,7 @@ def test_renewal_opens_its_own_connection_again_after_a_failure(rig: Rig, clock:
     assert len(opened) == 2
 
 
+@pytest.mark.slow
 def test_a_connection_that_comes_after_the_end_renews_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "JOIN_S", 0.1)
     asked, connected, closed = threading.Event(), threading.Event(), threading.Event()
@@ -553,6 +566,7 @@ def test_a_connection_that_comes_after_the_end_renews_nothing(rig: Rig, monkeypa
     assert lease.holder(rig.transport) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("uptime_s", [9.0, 1010.0])
 def test_a_reboot_frees_the_unit_and_tells_the_holder(rig: Rig, clock: Clock, uptime_s: float) -> None:
     with rig.acquire("a", ASLEEP) as held:
@@ -570,6 +584,7 @@ def test_a_holder_learns_of_a_reboot(rig: Rig, clock: Clock) -> None:
             held.check(certain=True)
 
 
+@pytest.mark.slow
 def test_a_reboot_is_seen_without_a_boot_id(rig: Rig, clock: Clock, tmp_path: Path) -> None:
     (tmp_path / "boot_id").unlink()
     with rig.acquire("a", ASLEEP):
@@ -581,6 +596,7 @@ def test_a_reboot_is_seen_without_a_boot_id(rig: Rig, clock: Clock, tmp_path: Pa
             successor.check(certain=True)
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_set_changes_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     real_s = time.time()
     with rig.acquire("a") as held:
@@ -591,6 +607,7 @@ def test_a_clock_that_is_set_changes_nothing(rig: Rig, monkeypatch: pytest.Monke
             held.check(certain=True)
 
 
+@pytest.mark.slow
 def test_release_frees_what_was_left_and_asks_before_it_ends_a_job(rig: Rig) -> None:
     release = lambda force: lease.release(UNIT, rig.transport, force, locks=rig.folder / "c")  # noqa: E731
     assert release(False) == "pixel: was free"
@@ -607,12 +624,14 @@ def test_release_frees_what_was_left_and_asks_before_it_ends_a_job(rig: Rig) -> 
 # --- what a unit says ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.text(max_size=300))
 def test_any_claim_text_is_a_claim_or_none(text: str) -> None:
     claim = lease_marker.parse_claim(text)
     assert claim is None or claim.lease_s > 0
 
 
+@pytest.mark.slow
 @given(st.text(max_size=80), st.integers(), st.floats(), st.floats())
 def test_no_claim_holds_a_unit_longer_than_the_maximum(owner: str, pid: int, uptime_s: float, lease_s: float) -> None:
     claim = dataclasses.replace(claim_of("x", MarkerState("b", 5.0, 0, None, "")), boot="b")
@@ -629,6 +648,7 @@ def test_a_unit_without_a_clock_is_an_error(output: str) -> None:
         lease_marker.parse(output)
 
 
+@pytest.mark.slow
 def test_foreign_and_hostile_files_in_the_folder_are_ignored(rig: Rig) -> None:
     folder = rig.folder / "unit" / ".lease"
     folder.mkdir()

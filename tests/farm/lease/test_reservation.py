@@ -56,6 +56,7 @@ def test_its_owner_gives_it_back_and_nobody_else_without_force(transport: LocalT
         held.check(certain=True)
 
 
+@pytest.mark.slow
 def test_one_replaces_ones_own_but_not_anothers(transport: LocalTransport, locks: Path) -> None:
     reserve(transport, locks)
     reservation.reserve(UNIT, transport, "longer", 3 * HOUR_S, "alice", locks=locks)
@@ -66,6 +67,7 @@ def test_one_replaces_ones_own_but_not_anothers(transport: LocalTransport, locks
     assert "reserved by bob" in reserve(transport, locks, "bob", force=True)
 
 
+@pytest.mark.slow
 def test_a_job_is_not_interrupted_unless_by_force(transport: LocalTransport, locks: Path) -> None:
     with lease.acquire(UNIT, transport, "tune", locks=locks) as held:
         with pytest.raises(UnitBusyError, match=r"held by .*tune"):

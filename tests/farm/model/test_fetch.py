@@ -137,6 +137,7 @@ def test_a_model_that_holds_its_weights_has_no_file_of_them(tmp_path: Path) -> N
     assert make_fetcher(tmp_path, "net.onnx").weight_file("net") is None
 
 
+@pytest.mark.slow
 def test_zoo_model_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make_fetcher(tmp_path, ZOO_URL).model_file("net")
     onnx.checker.check_model(onnx.load(path))
@@ -144,6 +145,7 @@ def test_zoo_model_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert make_fetcher(tmp_path, ZOO_URL).model_file("net") == path
 
 
+@pytest.mark.slow
 def test_zoo_model_is_built_anew_when_the_zoo_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make_fetcher(tmp_path, ZOO_URL).model_file("net")
     monkeypatch.setattr(fetch, "_zoo_source_hash", lambda: "another")
@@ -164,6 +166,7 @@ def test_download_with_a_checksum_is_asked_for_once(tmp_path: Path, server: Serv
     assert server.bodies == 1
 
 
+@pytest.mark.slow
 def test_damaged_copy_in_the_cache_is_fetched_again(tmp_path: Path, server: Server) -> None:
     fetcher = make_fetcher(tmp_path, f"{server.url}/model", with_checksum(CHECKSUM))
     fetcher.model_file("net").write_bytes(b"damaged")
@@ -176,6 +179,7 @@ def test_download_with_a_wrong_checksum_is_not_kept(tmp_path: Path, server: Serv
     assert files_of(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_without_a_checksum_the_server_says_whether_it_changed(tmp_path: Path, server: Server) -> None:
     server.etag = '"1"'
     fetcher = make_fetcher(tmp_path, f"{server.url}/model")
@@ -187,6 +191,7 @@ def test_without_a_checksum_the_server_says_whether_it_changed(tmp_path: Path, s
     assert server.bodies == 2
 
 
+@pytest.mark.slow
 def test_server_without_etags_is_asked_each_time(tmp_path: Path, server: Server) -> None:
     fetcher = make_fetcher(tmp_path, f"{server.url}/model")
     fetcher.model_file("net")
@@ -194,6 +199,7 @@ def test_server_without_etags_is_asked_each_time(tmp_path: Path, server: Server)
     assert fetcher.model_file("net").read_bytes() == b"new"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notes", [b"", b"[1]", b'{"If-None-Match": 3}', b"\xff"])
 def test_damaged_conditions_cause_a_new_download(tmp_path: Path, server: Server, notes: bytes) -> None:
     server.etag = '"1"'
@@ -216,6 +222,7 @@ def test_progress_is_reported_while_downloading(tmp_path: Path, server: Server) 
     assert calls == sorted(calls)
 
 
+@pytest.mark.slow
 def test_a_download_above_the_limit_is_refused_announced_or_not(tmp_path: Path, server: Server) -> None:
     fetcher = make_fetcher(tmp_path, f"{server.url}/model", max_download_bytes=1000)
     assert f"has {len(CONTENT)} bytes, more than the limit of 1000" in refusal(fetcher)
@@ -230,6 +237,7 @@ def test_truncated_download_is_not_kept(tmp_path: Path, server: Server) -> None:
     assert files_of(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_an_error_status_and_an_unreachable_server_are_errors(tmp_path: Path, server: Server) -> None:
     assert "HTTP status 404" in refusal(make_fetcher(tmp_path, f"{server.url}/none"))
     fetcher = make_fetcher(tmp_path, f"{server.url}/model")
@@ -239,6 +247,7 @@ def test_an_error_status_and_an_unreachable_server_are_errors(tmp_path: Path, se
     assert refusal(fetcher).endswith("; model_sha256_checksum would let the copy in the cache serve")
 
 
+@pytest.mark.slow
 def test_slow_server_is_given_up(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "READ_TIMEOUT_S", 0.1)
     server.announced = len(CONTENT) + 10

@@ -33,6 +33,7 @@ def array(*values: float) -> np.ndarray:
     return np.array(values, np.float32)
 
 
+@pytest.mark.slow
 @given(finite)
 def test_an_array_agrees_with_itself(x: np.ndarray) -> None:
     found = judge_output(x, x.copy(), STRICT)
@@ -114,6 +115,7 @@ def test_a_wrong_scale_fails_though_its_cosine_is_one() -> None:
     assert found.status == Status.WRONG_RESULT and "SQNR" in found.reason
 
 
+@pytest.mark.slow
 def test_one_wrong_element_fails_though_cosine_and_sqnr_are_high() -> None:
     x = np.random.default_rng(1).normal(size=10**6).astype(np.float32)
     actual = x.copy()
@@ -123,6 +125,7 @@ def test_one_wrong_element_fails_though_cosine_and_sqnr_are_high() -> None:
     assert found.status == Status.WRONG_RESULT and found.reason.startswith("error 0.5 is")
 
 
+@pytest.mark.slow
 @given(st.floats(0.01, 0.99999))
 def test_a_similarity_allows_noise_up_to_its_angle(similarity: float) -> None:
     tangent = math.sqrt(1 / similarity**2 - 1)

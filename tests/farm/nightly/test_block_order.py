@@ -14,6 +14,7 @@ from farm.rows.series import Case
 CASES = [Case("pixel", "library", name, "gpu", "default") for name in "abcdefgh"]
 
 
+@pytest.mark.slow
 @given(st.integers(0, 8), st.integers(1, 10), st.integers(0, 2**32 - 1))
 def test_every_repeat_visits_every_case_once_and_labels_come_in_pairs(count: int, pairs: int, seed: int) -> None:
     cases = CASES[:count]

@@ -62,6 +62,7 @@ def test_a_command_that_fails_is_an_error_with_its_message(command: list[str], s
         notify(command, {})
 
 
+@pytest.mark.slow
 def test_a_command_that_hangs_is_ended_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("farm.nightly.notification.NOTIFY_S", 0.2)
     with pytest.raises(FarmError, match="did not end within"):

@@ -30,12 +30,14 @@ def test_the_body_is_signed() -> None:
     assert headers["X-Farm-Signature"] == "sha256=" + hmac.new(SECRET, BODY, hashlib.sha256).hexdigest()
 
 
+@pytest.mark.slow
 def test_without_a_secret_there_is_no_signature() -> None:
     with WebReceiver() as receiver:
         sent(receiver, b"")
     assert webhook.SIGNATURE not in receiver.got[0][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statuses", [(503, 429), (500, 502)])
 def test_what_may_work_later_is_sent_again(statuses: tuple[int, ...]) -> None:
     with WebReceiver(*statuses) as receiver:
@@ -43,6 +45,7 @@ def test_what_may_work_later_is_sent_again(statuses: tuple[int, ...]) -> None:
     assert [body for _, body in receiver.got] == [BODY] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("statuses", "count"), [((404,), 1), ((302,), 1), ((500, 500, 500), 3)])
 def test_it_is_given_up_without_telling_the_address(statuses: tuple[int, ...], count: int) -> None:
     with WebReceiver(*statuses) as receiver, pytest.raises(FarmError) as raised:
@@ -51,6 +54,7 @@ def test_it_is_given_up_without_telling_the_address(statuses: tuple[int, ...], c
     assert len(receiver.got) == count
 
 
+@pytest.mark.slow
 def test_nobody_listens() -> None:
     with WebReceiver() as receiver:
         pass

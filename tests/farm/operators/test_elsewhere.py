@@ -7,9 +7,13 @@ import runpy
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.farm.conftest import CallFarm
 from tests.farm.emulated_units import EmulatedUnits
 from tests.farm.operators.conftest import EXAMPLE, replace
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_phone_gets_the_library_and_runs_the_c_function(emulated: EmulatedUnits) -> None:

@@ -46,6 +46,7 @@ def test_the_document_shows_the_files_of_the_example(file: str) -> None:
     assert (EXAMPLE / file).read_text() in blocks
 
 
+@pytest.mark.slow
 def test_every_command_of_the_document_is_one_that_runs_here(farm: CallFarm, example: Path) -> None:
     """All but `tune`, which has a test of its own."""
     (block,) = re.findall(r"```sh\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
@@ -54,6 +55,7 @@ def test_every_command_of_the_document_is_one_that_runs_here(farm: CallFarm, exa
     assert len(ended) == 4 and set(ended.values()) == {0}, ended
 
 
+@pytest.mark.slow
 def test_the_example_is_right_on_cpu_and_gpu(farm: CallFarm, example: Path) -> None:
     replace(example / "gated.yml", "runtime: gpu", "runtime: cpu+gpu")
     status, output, _ = farm("run", "gated.yml", "--validate", "--layers", "--json")
@@ -67,6 +69,7 @@ def test_the_example_is_right_on_cpu_and_gpu(farm: CallFarm, example: Path) -> N
     assert {"cpu", "gpu/buffer/fp32", "gpu/buffer/fp16_storage"} <= {check["where"] for check in checks}
 
 
+@pytest.mark.slow
 def test_tuning_finds_the_kernel_and_an_edit_makes_its_entry_void(farm: CallFarm, example: Path) -> None:
     status, output, _ = farm("tune", "gated.yml", "--level", "quick", "--budget", "8", "--json")
     assert status == 0 and {row["status"] for row in rows(output)} == {"ok"}
@@ -78,6 +81,7 @@ def test_tuning_finds_the_kernel_and_an_edit_makes_its_entry_void(farm: CallFarm
     assert (before["kernels"]["built"], after["kernels"]["built"]) == (0, 1)
 
 
+@pytest.mark.slow
 def test_forecast_names_the_kernel_and_where_it_runs(farm: CallFarm, example: Path) -> None:
     status, output, _ = farm("forecast", "gated.yml", "--json")
     (row,) = rows(output)
@@ -96,6 +100,7 @@ def test_the_converted_graph_keeps_the_users_domain(farm: CallFarm, example: Pat
     assert again.nodes == model.graph.nodes
 
 
+@pytest.mark.slow
 def test_the_explanation_of_a_conversion_names_the_module(farm: CallFarm, example: Path) -> None:
     _, output, _ = farm("convert", "gated.yml", "--explain")
     assert "custom operators: 1" in output
@@ -112,6 +117,7 @@ def test_the_oracle_is_onnx_runtime_around_the_reference(example: Path) -> None:
     np.testing.assert_allclose(data.expected["features"], expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_plan_as_code_holds_the_c_function(farm: CallFarm, example: Path) -> None:
     """A program that links the model needs no library beside it."""
     forms = "model_graph_format: code\nmodel_data_format: code\nmodels:"
@@ -133,6 +139,7 @@ def test_only_operators_of_farmrt_are_kept_in_a_build(example: Path) -> None:
     assert cpu_operators(prepared(example / "gated.yml")) == {"blocked_conv2d", "reduce", "reorder"}
 
 
+@pytest.mark.slow
 def test_without_a_kernel_a_half_plan_calls_the_c_function_in_float(farm: CallFarm, example: Path) -> None:
     text = (example / "acme_operators.py").read_text()
     start, end = text.index("        kernels=["), text.index("        c=CFunction")

@@ -119,6 +119,7 @@ def test_a_shape_function_that_refuses_is_told_with_the_node(farm: CallFarm, exa
     assert "node 'gated' (GatedActivation): com.acme::GatedActivation: shape function: ValueError: x is (1" in errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("new", "told"),
     [
@@ -133,6 +134,7 @@ def test_a_reference_that_is_wrong_is_told(farm: CallFarm, example: Path, new: s
     assert told in output + errors and "Traceback" not in output + errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -154,6 +156,7 @@ def test_a_function_of_a_kernel_that_is_wrong_is_told(
     assert status and told in output + errors and "Traceback" not in output + errors
 
 
+@pytest.mark.slow
 def test_the_deployment_file_says_which_line_names_a_wrong_module(farm: CallFarm, example: Path) -> None:
     replace(example / "gated.yml", "[acme_operators.py]", "[acme_operators.py, other.py]")
     status, _, errors = farm("run", "gated.yml")
@@ -171,6 +174,7 @@ def test_the_deployment_file_says_which_line_names_a_wrong_module(farm: CallFarm
     )
 
 
+@pytest.mark.slow
 def test_a_node_without_its_module_is_refused_with_the_way_out(farm: CallFarm, example: Path) -> None:
     """Also after another file of this process has loaded the operator."""
     assert farm("convert", "gated.yml")[0] == 0
@@ -195,6 +199,7 @@ def test_a_node_that_does_not_fit_the_declaration_is_refused(
     assert status == 2 and told in errors and "node 'gated'" in errors
 
 
+@pytest.mark.slow
 def test_a_wrong_kernel_is_told_with_its_first_element(farm: CallFarm, example: Path) -> None:
     replace(example / "gated.cl", "for (; i < end; i++)", "for (; i + 1 < end; i++)")  # not the last of the tail
     status, output, errors = farm("operators", MODULE, "--check")
@@ -203,6 +208,7 @@ def test_a_wrong_kernel_is_told_with_its_first_element(farm: CallFarm, example: 
     assert "y[0,6,4,2] is " in errors and "the reference says" in errors
 
 
+@pytest.mark.slow
 def test_a_kernel_that_does_not_test_its_bounds_is_seen(farm: CallFarm, example: Path) -> None:
     """The work items that do not exist write over the outputs behind theirs."""
     replace(example / "gated.cl", "end = min(first + VECTOR * ITEMS, count)", "end = first + VECTOR * ITEMS")
@@ -210,6 +216,7 @@ def test_a_kernel_that_does_not_test_its_bounds_is_seen(farm: CallFarm, example:
     assert status == 1 and "differ" in errors
 
 
+@pytest.mark.slow
 def test_a_kernel_that_does_not_compile_is_told_with_the_users_line(farm: CallFarm, example: Path) -> None:
     replace(example / "gated.cl", "    gate += gate_offset;\n", "    gate += gate_ofset;\n")
     status, output, errors = farm("operators", MODULE, "--check")
@@ -217,12 +224,14 @@ def test_a_kernel_that_does_not_compile_is_told_with_the_users_line(farm: CallFa
     assert "gated.cl:8:13: " in errors and "gate_ofset" in errors
 
 
+@pytest.mark.slow
 def test_a_wrong_c_function_is_told(farm: CallFarm, example: Path) -> None:
     replace(example / "gated.c", "expf(-gate[i])", "expf(gate[i])")
     status, output, _ = farm("operators", MODULE, "--check", "--json")
     assert status == 1 and '"where": "cpu", "launches": 10, "status": "wrong_result"' in output
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_between_two_commands_is_read_anew(farm: CallFarm, example: Path) -> None:
     replace(example / "gated.yml", "runtime: gpu", "runtime: cpu+gpu")
     assert farm("convert", "gated.yml")[0] == 0

@@ -13,11 +13,12 @@ from onnx import TensorProto, helper
 
 from farm.operators import modules
 from farm.operators.modules import load_file
+from runtime import evaluate
 from runtime.convert import convert
 from runtime.custom.binding import BoundOperator
 from runtime.custom.c_kernel import c_kernel
 from runtime.custom.c_library import operators_library
-from runtime.custom.registry import register
+from runtime.custom.registry import find_operator, forget, register
 from runtime.errors import BuildError, ConfigError, ModelError, UnsupportedError
 from runtime.graph import Graph
 from runtime.lowering.lower import lower
@@ -60,6 +61,7 @@ def scaled() -> Graph:
     return graph_of("Scaled", {"x": (TensorProto.FLOAT, [1, 5, 3, 7])}, {})
 
 
+@pytest.mark.slow
 def test_every_form_is_right_on_this_machine(farm: CallFarm, forms: Path) -> None:
     status, output, errors = farm("operators", "forms.py", "--check", "--json")
     checks = json.loads(output)["checks"]
@@ -169,3 +171,17 @@ def test_an_installed_package_offers_operators(forms: Path, monkeypatch: pytest.
     monkeypatch.setattr(modules, "entry_points", lambda group: [broken])
     with pytest.raises(ConfigError, match=r"entry point broken of farm.operators .*ModuleNotFoundError"):
         modules.load_installed()
+
+
+def test_what_is_forgotten_is_in_no_table() -> None:
+    before = set(OPERATORS)
+    graph = taken()
+    op = graph.nodes[0].op
+    assert op in OPERATORS and lower(graph, TARGET).macs
+    forget()
+    assert set(OPERATORS) == before and op not in evaluate.CUSTOM
+    with pytest.raises(KeyError):
+        find_operator(op)
+    with pytest.raises(ModelError, match="no such operator"):
+        check_graph(graph)
+    assert taken().nodes[0].op == op

@@ -36,6 +36,7 @@ def nights() -> None:
             store.end(run)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nights")
 def test_the_newest_night(say: CallFarm) -> None:
     status, out, err = say()

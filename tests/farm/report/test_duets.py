@@ -49,6 +49,7 @@ def with_figures(case: CaseReport, duet: DuetFigures) -> CaseReport:
     return dataclasses.replace(case, row=case.row.model_copy(update={"duet": duet}), series=series)
 
 
+@pytest.mark.slow
 def test_the_report_lists_environment_changes_apart_and_shows_duets(night: Night, tmp_path: Path) -> None:
     write_reports(night, tmp_path / "report")
     summary = (tmp_path / "report/index.html").read_text()

@@ -21,6 +21,7 @@ def kept(folder: Path) -> list[int]:
     return sorted(int(path.name) for path in (folder / FOLDER).iterdir())
 
 
+@pytest.mark.slow
 def test_replaced_reports_stay_and_can_be_reached(tmp_path: Path) -> None:
     folder = tmp_path / "report"
     for run in (4, 5, 6):
@@ -40,6 +41,7 @@ def test_the_same_night_written_again_replaces_itself(tmp_path: Path) -> None:
     assert not (tmp_path / "report" / FOLDER).exists() or kept(tmp_path / "report") == []
 
 
+@pytest.mark.slow
 def test_an_older_night_in_its_place_keeps_the_newer(tmp_path: Path) -> None:
     for run in (4, 5, 4):
         write(tmp_path / "report", run)
@@ -47,6 +49,7 @@ def test_an_older_night_in_its_place_keeps_the_newer(tmp_path: Path) -> None:
     assert 'href="nights/4/' not in (tmp_path / "report" / PAGE).read_text()
 
 
+@pytest.mark.slow
 def test_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_nights, "KEPT_NIGHTS", 2)
     for run in range(9, 13):
@@ -55,6 +58,7 @@ def test_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert KEPT_NIGHTS > 7
 
 
+@pytest.mark.slow
 def test_a_report_of_another_name_is_not_kept(tmp_path: Path) -> None:
     write(tmp_path / "report", 4, "others")
     write(tmp_path / "report", 5)
@@ -62,6 +66,7 @@ def test_a_report_of_another_name_is_not_kept(tmp_path: Path) -> None:
     assert "nights/4" not in (tmp_path / "report" / PAGE).read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "[]", '{"run": "../x", "name": "lab"}', '{"name": 1}', '{"run": "4"}', "{"])
 def test_a_damaged_report_is_replaced_all_the_same(tmp_path: Path, text: str) -> None:
     folder = tmp_path / "report"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +34,7 @@ def test_a_unit_that_is_called_like_another_ones_file() -> None:
     assert names.of("A b") == taken
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(st.characters()), unique=True, max_size=20))
 def test_names_never_collide(texts: list[str]) -> None:
     names = Names()

@@ -45,6 +45,7 @@ def test_an_interrupted_one_leaves_the_old(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [folder]
 
 
+@pytest.mark.slow
 def test_a_killed_one_leaves_the_old(tmp_path: Path) -> None:
     folder = tmp_path / "report"
     fill(folder, "old")

@@ -65,6 +65,7 @@ class Markup(html.parser.HTMLParser):
             self._in_data = False
 
 
+@pytest.mark.slow
 def test_names_and_texts_of_others_make_no_markup(hostile_report: Path) -> None:
     for page in hostile_report.rglob("*.html"):
         text = page.read_text()
@@ -164,6 +165,7 @@ def test_only_the_wanted_formats(usual: Night, tmp_path: Path) -> None:
     assert written.index == tmp_path / "report"
 
 
+@pytest.mark.slow
 def test_pages_say_what_is_missing(usual: Night, tmp_path: Path) -> None:
     written = write_reports(usual, tmp_path / "report", [ReportFormat.HTML])
     text = written.index.read_text()
@@ -201,6 +203,7 @@ def test_script_json_cannot_end_its_element() -> None:
     assert json.loads(text) == value
 
 
+@pytest.mark.slow
 def test_any_number_of_processes_writes_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     night = nights.many(40, 10)
     monkeypatch.setattr(pages, "MANY_SERIES", 1)

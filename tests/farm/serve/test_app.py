@@ -84,6 +84,7 @@ def csrf(client: httpx.Client, page: str = "/units/phone-000") -> str:
     return str(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES)
 def test_pages_show_what_there_is_and_let_nothing_run(client: httpx.Client, path: str) -> None:
     answer = client.get(path)
@@ -95,11 +96,13 @@ def test_pages_show_what_there_is_and_let_nothing_run(client: httpx.Client, path
     assert not re.search(r'(src|href)="(https?:)?//', answer.text)
 
 
+@pytest.mark.slow
 def test_style_elements_are_only_allowed_beside_charts(client: httpx.Client) -> None:
     found = {path: "unsafe-inline" in client.get(path).headers["content-security-policy"] for path in PAGES}
     assert [path for path, is_allowed in found.items() if is_allowed] == ["/history"]
 
 
+@pytest.mark.slow
 def test_units_say_who_has_them_and_why_not(client: httpx.Client) -> None:
     text = client.get("/").text
     assert "flashing a new driver" in text and "<b>bob</b> until" in text and "tune resnet50" in text
@@ -108,11 +111,13 @@ def test_units_say_who_has_them_and_why_not(client: httpx.Client) -> None:
     assert client.get("/units/nobody").status_code == 404
 
 
+@pytest.mark.slow
 def test_a_unit_s_page_has_its_jobs_and_health(client: httpx.Client) -> None:
     text = client.get("/units/phone-003").text
     assert "nightly" in text and "&lt;img src=x" in text and "Adreno (TM) 630" in text
 
 
+@pytest.mark.slow
 def test_the_night_and_its_history(client: httpx.Client) -> None:
     assert "Latency by model and SoC" in client.get("/night").text
     assert 'data-chart="chart-1"' in client.get("/history?unit=phone-003").text
@@ -122,6 +127,7 @@ def test_the_night_and_its_history(client: httpx.Client) -> None:
     assert client.get("/api/night").json()["night"]["run"] == 2
 
 
+@pytest.mark.slow
 def test_reports_are_served_and_nothing_beside_them(client: httpx.Client) -> None:
     assert "usual" in client.get("/reports").text
     page = client.get("/reports/usual/")
@@ -145,6 +151,7 @@ def test_reports_are_served_and_nothing_beside_them(client: httpx.Client) -> Non
     assert verdict_of(Path("reports/usual"))
 
 
+@pytest.mark.slow
 def test_artifacts_can_be_downloaded_and_no_other_file(client: httpx.Client) -> None:
     files = client.get("/api/artifacts").json()["artifacts"]
     assert files and all(one["sets"][0]["fingerprint"]["soc"] for one in files)
@@ -156,6 +163,7 @@ def test_artifacts_can_be_downloaded_and_no_other_file(client: httpx.Client) -> 
         assert client.get(f"/artifacts/{path}").status_code == 404
 
 
+@pytest.mark.slow
 def test_without_a_store_there_is_a_page_all_the_same(rack: Rack, own_folder: Path) -> None:
     with serving(service_of_rack(rack, own_folder)) as address, httpx.Client(base_url=address, timeout=60) as client:
         assert [client.get(path).status_code for path in PAGES] == [200] * len(PAGES)
@@ -175,6 +183,7 @@ def test_the_api_has_what_the_page_has(client: httpx.Client) -> None:
     assert client.get("/api/nothing").status_code == 404 and "error" in client.get("/api/nothing").json()
 
 
+@pytest.mark.slow
 def test_the_description_names_every_path_of_the_api(client: httpx.Client) -> None:
     routes = {
         (re.sub(r":\w+", "", route.path), method.lower())
@@ -203,6 +212,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
+@pytest.mark.slow
 def test_a_program_changes_units_with_a_token(client: httpx.Client, rack: Rack, token: str) -> None:
     asked = {"for": "2h", "reason": "flashing"}
     assert client.post("/api/units/phone-000/reserve", json=asked, headers=bearer(token)).status_code == 200
@@ -215,6 +225,7 @@ def test_a_program_changes_units_with_a_token(client: httpx.Client, rack: Rack, 
     assert [call[0] for call in rack.asked] == ["reserve", "reserve", "reserve", "release", "check"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body", ["[]", "{", '"x"', "{}", '{"for": "2 weeks", "reason": "x"}', '{"for": "2h"}', "[" * 20000]
 )
@@ -238,6 +249,7 @@ def test_without_a_token_nothing_changes(client: httpx.Client, rack: Rack, token
     assert rack.asked == []
 
 
+@pytest.mark.slow
 def test_a_person_reserves_and_is_told(client: httpx.Client, rack: Rack, service: FarmService, token: str) -> None:
     assert "Reserve</button>" not in client.get("/units/phone-000").text
     sign_in(client, token)
@@ -253,6 +265,7 @@ def test_a_person_reserves_and_is_told(client: httpx.Client, rack: Rack, service
     assert "Not done: phone-006: held by" in client.get("/").text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("headers", "own"),
     [
@@ -273,12 +286,14 @@ def test_another_site_cannot_send_a_form(
     assert client.post("/units/phone-000/release", data={"csrf": csrf(client)}, headers=same).status_code == 303
 
 
+@pytest.mark.slow
 def test_another_site_cannot_sign_a_browser_in(client: httpx.Client, token: str) -> None:
     assert client.post("/sign-in", data={"token": token}, headers={"Origin": "https://evil.example"}).status_code == 403
     assert client.post("/sign-in", data={"token": "farm_no"}).status_code == 403
     assert "set-cookie" not in client.get("/").headers
 
 
+@pytest.mark.slow
 def test_a_revoked_token_ends_its_sessions(client: httpx.Client, service: FarmService, rack: Rack, token: str) -> None:
     sign_in(client, token)
     form = {"csrf": csrf(client)}
@@ -287,6 +302,7 @@ def test_a_revoked_token_ends_its_sessions(client: httpx.Client, service: FarmSe
     assert "Sign in</button>" in client.get("/").text and rack.asked == []
 
 
+@pytest.mark.slow
 def test_signing_out_ends_the_session(client: httpx.Client, token: str) -> None:
     sign_in(client, token)
     assert "Signed in as alice" in client.get("/").text
@@ -296,6 +312,7 @@ def test_signing_out_ends_the_session(client: httpx.Client, token: str) -> None:
     assert "Signed in" not in client.get("/").text
 
 
+@pytest.mark.slow
 def test_a_run_is_cancelled_only_where_its_process_is(
     client: httpx.Client, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,6 +329,7 @@ def test_a_run_is_cancelled_only_where_its_process_is(
     assert "Cancel run" not in client.get("/runs").text
 
 
+@pytest.mark.slow
 def test_unknown_hosts_and_large_requests_are_refused(client: httpx.Client, token: str) -> None:
     assert client.get("/", headers={"Host": "evil.example"}).status_code == 421
     assert client.get("/", headers={"Host": "127.0.0.1:8765"}).status_code == 200
@@ -319,12 +337,14 @@ def test_unknown_hosts_and_large_requests_are_refused(client: httpx.Client, toke
     assert client.post("/sign-in", content=iter([b"x"])).status_code == 411
 
 
+@pytest.mark.slow
 def test_every_answer_has_the_headers(client: httpx.Client) -> None:
     for path in ("/", "/api/units", "/metrics", "/nope", "/assets/report.css", "/reports/usual/"):
         headers = client.get(path).headers
         assert headers["x-content-type-options"] == "nosniff" and "content-security-policy" in headers, path
 
 
+@pytest.mark.slow
 def test_assets(client: httpx.Client) -> None:
     assert {client.get(f"/assets/{name}").status_code for name in ASSETS} == {200}
     assert client.get("/assets/../app.py").status_code == 404
@@ -333,6 +353,7 @@ def test_assets(client: httpx.Client) -> None:
 # --- metrics and events --------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_metrics(client: httpx.Client) -> None:
     answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")

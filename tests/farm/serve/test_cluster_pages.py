@@ -49,6 +49,7 @@ def test_units_say_which_host_has_them(client: httpx.Client) -> None:
     assert found["hosts"] == {"alpha": "", "beta": ""}
 
 
+@pytest.mark.slow
 def test_a_host_that_does_not_answer_is_told_of(client: httpx.Client, rack: Rack, service: FarmService) -> None:
     rack.hosts["beta"] = f"does not answer {HOSTILE}"
     service.watcher.look()
@@ -57,6 +58,7 @@ def test_a_host_that_does_not_answer_is_told_of(client: httpx.Client, rack: Rack
     assert {each.labels["state"]: each.value for each in families["farm_hosts"].samples} == {"answers": 1, "silent": 1}
 
 
+@pytest.mark.slow
 def test_the_queue_says_whose_jobs_run_and_wait(client: httpx.Client) -> None:
     page = client.get("/queue").text
     assert "user1@lab" in page and "nightly" in page and "resnet50 on phone-001" in page
@@ -66,6 +68,7 @@ def test_the_queue_says_whose_jobs_run_and_wait(client: httpx.Client) -> None:
     assert [job["id"] for job in jobs] == ["job1", "job2"] and jobs[0]["tasks"][0]["state"] == "running"
 
 
+@pytest.mark.slow
 def test_a_job_is_cancelled_with_a_token_alone(client: httpx.Client, rack: Rack, service: FarmService) -> None:
     assert client.post("/queue/cancel", data={"job": "job1"}).status_code == 403
     assert client.post("/api/jobs/job1/cancel", json={}).status_code == 401
@@ -81,6 +84,7 @@ def test_a_job_is_cancelled_with_a_token_alone(client: httpx.Client, rack: Rack,
     assert rack.asked == [("cancel", "job1", "alice"), ("cancel", "job2", "alice")]
 
 
+@pytest.mark.slow
 def test_metrics_of_the_queue(client: httpx.Client, rack: Rack, service: FarmService) -> None:
     rack.queue[1] = job_report(2, TaskReport("phone-002", HOSTILE, "running"))
     service.queue.look()
@@ -95,6 +99,7 @@ def test_metrics_of_the_queue(client: httpx.Client, rack: Rack, service: FarmSer
     assert families["farm_queue_longest_wait_seconds"].samples[0].value > 0
 
 
+@pytest.mark.slow
 def test_the_dashboard_asks_for_metrics_that_there_are(client: httpx.Client) -> None:
     targets = [target for panel in json.loads(DASHBOARD.read_text())["panels"] for target in panel["targets"]]
     asked = {name for target in targets for name in re.findall(r"\bfarm_[a-z_]+", target["expr"])}

@@ -53,6 +53,7 @@ def client(service: FarmService) -> Iterator[httpx.Client]:
         yield client
 
 
+@pytest.mark.slow
 def test_reports_of_all_hosts_are_read_with_our_scripts_alone(client: httpx.Client, beta: FolderOfHost) -> None:
     found = {one["host"]: one for one in client.get("/api/reports").json()["reports"]}
     assert {host: one["name"] for host, one in found.items()} == {"": "of this one", "beta & co": "of beta"}
@@ -77,6 +78,7 @@ def test_reports_of_all_hosts_are_read_with_our_scripts_alone(client: httpx.Clie
     assert client.post(address, content=b"").status_code == 405, "is only read"
 
 
+@pytest.mark.slow
 def test_artifacts_of_all_hosts_can_be_downloaded(client: httpx.Client, beta: FolderOfHost) -> None:
     found = client.get("/api/artifacts").json()["artifacts"]
     assert sorted(one["host"] for one in found) == ["", "", "beta & co", "beta & co"]
@@ -91,6 +93,7 @@ def test_artifacts_of_all_hosts_can_be_downloaded(client: httpx.Client, beta: Fo
         assert client.get(f"/hosts/beta%20%26%20co/artifacts/{path}").status_code == 404, path
 
 
+@pytest.mark.slow
 def test_a_host_that_is_gone_leaves_its_entries_out_with_a_note(
     client: httpx.Client, beta: FolderOfHost, service: FarmService
 ) -> None:
@@ -105,6 +108,7 @@ def test_a_host_that_is_gone_leaves_its_entries_out_with_a_note(
     assert client.get(address).status_code == 502, "was asked for before the note"
 
 
+@pytest.mark.slow
 def test_what_hosts_left_in_a_place_is_shown(place: str, beta: FolderOfHost, tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()

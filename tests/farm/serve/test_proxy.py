@@ -24,6 +24,8 @@ from tests.farm.serve.certificates import self_signed
 from tests.farm.serve.rack import Rack, service_of_rack, serving
 from tests.farm.serve.test_tls import START_S, free_port, is_listening
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).resolve().parents[3] / "docs/serve.md"
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}{os.pathsep}/usr/sbin")
 MAIN = """daemon off;

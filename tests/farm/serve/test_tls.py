@@ -17,6 +17,8 @@ import pytest
 from farm.serve.tokens import Tokens
 from tests.farm.serve.certificates import self_signed
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = "from farm.cli import main; main()"
 START_S = 120.0
 

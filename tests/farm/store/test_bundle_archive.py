@@ -63,6 +63,7 @@ def test_a_file_that_is_gone_is_named(archive: BundleArchive, tmp_path: Path) ->
     assert "is missing" in archive.problems()[0]
 
 
+@pytest.mark.slow
 def test_the_oldest_that_nothing_needs_goes_first_and_the_last_good_one_never(
     archive: BundleArchive, tmp_path: Path
 ) -> None:
@@ -93,6 +94,7 @@ def test_bundles_of_deleted_runs_go(archive: BundleArchive, tmp_path: Path) -> N
     assert [one.run for one in archive.manifests()] == [2]
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_while_it_leaves_a_bundle_harms_none(archive: BundleArchive, tmp_path: Path) -> None:
     left(archive, 1, tmp_path / "made", plan=b"one")
     script = f"""

@@ -68,6 +68,7 @@ def test_commands_that_only_read_create_no_store(say: CallFarm) -> None:
     assert list(Path().iterdir()) == []
 
 
+@pytest.mark.slow
 def test_export_and_import(url: str, say: CallFarm) -> None:
     with Store.open(url) as store:
         nights(store, 2)
@@ -81,6 +82,7 @@ def test_export_and_import(url: str, say: CallFarm) -> None:
     assert say("import", "all.jsonl", "--store", url) == (1, told, "")
 
 
+@pytest.mark.slow
 def test_export_to_standard_output_and_as_tables(capfdbinary: Any) -> None:
     with Store.open() as store:
         nights(store, 1)
@@ -100,6 +102,7 @@ def test_an_export_that_cannot_be_written_is_an_error(say: CallFarm) -> None:
     assert (status, len(err.splitlines())) == (1, 1) and "file/x.jsonl: cannot be written" in err
 
 
+@pytest.mark.slow
 def test_prune_keeps_the_newest_of_each_name_and_baselines(store: Store) -> None:
     lab, other = nights(store, 4), nights(store, 2, "other")
     store.set_baseline("release", lab[0])
@@ -124,6 +127,7 @@ def test_prune_by_time_deletes_series_without_points(store: Store) -> None:
         assert connection.execute(sa.select(sa.func.count()).select_from(schema.series)).scalar() == 0
 
 
+@pytest.mark.slow
 def test_prune_shrinks_the_file(tmp_path: Path, say: CallFarm) -> None:
     path = tmp_path / "reports/farm.db"
     with Store.open() as store:
@@ -134,6 +138,7 @@ def test_prune_shrinks_the_file(tmp_path: Path, say: CallFarm) -> None:
     assert path.stat().st_size < size / 5
 
 
+@pytest.mark.slow
 def test_prune_without_a_limit_is_a_usage_error(say: CallFarm) -> None:
     assert say("prune") == (2, "", "error: which runs? --before DATE, --keep N, or both; or --bundles MB\n")
     with Store.open() as store:

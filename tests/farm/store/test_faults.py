@@ -30,6 +30,7 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["truncated", "garbage", "no header", "no text"])
 def test_a_damaged_file_is_reported_and_copied_aside_once(path: Path, damage: str) -> None:
     content = path.read_bytes()
@@ -75,6 +76,7 @@ def test_a_folder_is_no_store(tmp_path: Path) -> None:
         Store.open(str(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_whole_rows(path: Path) -> None:
     with Store.open(str(path)) as store:
         run = store.begin("run", "")
@@ -109,6 +111,7 @@ def holding(path: Path) -> Iterator[subprocess.Popen[bytes]]:
             holder.kill()
 
 
+@pytest.mark.slow
 def test_a_locked_store_can_be_read_and_says_who_writes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "LOCK_WAIT_S", 0.1)
     with Store.open(str(path)) as store, holding(path) as holder:
@@ -119,6 +122,7 @@ def test_a_locked_store_can_be_read_and_says_who_writes(path: Path, monkeypatch:
             assert len(other.runs()) == 1
 
 
+@pytest.mark.slow
 def test_a_lock_that_is_let_go_in_time_is_waited_for(path: Path) -> None:
     with Store.open(str(path)) as store, holding(path) as holder:
         holder.kill()

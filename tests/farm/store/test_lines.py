@@ -137,6 +137,7 @@ DAMAGED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DAMAGED)
 def test_damaged_lines_are_skipped_and_reported(kind: str, tmp_path: Path) -> None:
     with Store.open(str(tmp_path / "farm.db")) as store, Store.open(str(tmp_path / "copy.db")) as copy:

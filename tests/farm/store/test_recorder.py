@@ -76,6 +76,7 @@ def test_a_run_that_ends_by_an_error_is_interrupted(recorder: Recorder, error: t
         assert len(list(store.rows())) == 1
 
 
+@pytest.mark.slow
 def test_rows_that_a_locked_store_does_not_take_are_imported_later(recorder: Recorder, told: list[str]) -> None:
     rows = [a_row(), a_nightly_row(), a_row(unit="other")]
     with recorder:
@@ -173,6 +174,7 @@ def test_a_folder_without_git_has_an_empty_commit(call: Any, monkeypatch: pytest
         assert [run.commit for run in store.runs()] == ["", ""]
 
 
+@pytest.mark.slow
 def test_a_command_prints_its_rows_even_if_they_cannot_be_stored(call: Any) -> None:
     Store.open().close()
     with holding(STORE):

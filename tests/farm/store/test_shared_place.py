@@ -104,6 +104,7 @@ def test_hosts_that_write_at_once_lose_nothing(place: str, tmp_path: Path) -> No
     assert all(len(name) == 64 for name in objects(place)), "nothing is left half written"
 
 
+@pytest.mark.slow
 def test_a_large_file_is_never_held_in_memory(tmp_path: Path) -> None:
     shared, large = SharedPlace(str(tmp_path / "place")), made(tmp_path / "large", bytes(LARGE_BYTES))
     tracemalloc.start()

@@ -47,6 +47,7 @@ def test_unknown_runs_and_baselines_are_config_errors(store: Store) -> None:
         store.drop_baseline("gone")
 
 
+@pytest.mark.slow
 def test_a_run_whose_process_was_killed_is_interrupted(store: Store, url: str) -> None:
     begin = f"import os, sys; from farm.store import Store; Store.open({url!r}).begin('killed', ''); os._exit(9)"
     assert subprocess.run([sys.executable, "-c", begin]).returncode == 9

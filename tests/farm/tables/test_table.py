@@ -161,6 +161,7 @@ def test_no_table_wraps_a_figure(name: str, width: int) -> None:
     assert all(name in text for name in columns)
 
 
+@pytest.mark.slow
 @given(st.integers(40, 220), st.lists(st.tuples(st.booleans(), st.integers(1, 30)), min_size=1, max_size=15))
 def test_every_figure_is_whole_at_any_width(width: int, columns: list[tuple[bool, int]]) -> None:
     names = [f"c{index}" for index in range(len(columns))]

@@ -63,6 +63,7 @@ def listening() -> Iterator[str]:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
+@pytest.mark.slow
 def test_a_phone_on_usb_is_reset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adb, "RECONNECT_S", 0.1)
     recording = RecordingServer("0123", cures=("host-serial:0123:reconnect",))
@@ -80,6 +81,7 @@ def test_a_phone_in_the_network_is_disconnected_and_connected(listening: str) ->
     assert recording.asked == [f"host:disconnect:{listening}", f"host:connect:{listening}"]
 
 
+@pytest.mark.slow
 def test_a_server_that_then_forgets_the_phone_is_asked_again(listening: str) -> None:
     """adb 29 may still list the old connection when it is asked for a new one."""
     recording = RecordingServer(listening, cures=(f"host:connect:{listening}",), forgetful=2)
@@ -89,6 +91,7 @@ def test_a_server_that_then_forgets_the_phone_is_asked_again(listening: str) -> 
     assert recording.asked == [f"host:disconnect:{listening}", *[f"host:connect:{listening}"] * 3]
 
 
+@pytest.mark.slow
 def test_a_phone_that_cannot_be_connected_stays_in_the_list(listening: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "RETURN_S", 0.5)
     with serving(RecordingServer(listening, cures=(), forgetful=1000)) as server:

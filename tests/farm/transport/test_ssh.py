@@ -196,6 +196,7 @@ def test_another_server_on_the_port_is_an_error(tmp_path: Path) -> None:
         thread.join()
 
 
+@pytest.mark.slow
 def test_one_deadline_covers_all_stages_of_connecting(server: SshServer, tmp_path: Path) -> None:
     with BreakableProxy(server.port) as proxy:
         proxy.stall()
@@ -217,6 +218,7 @@ def behind(proxy: BreakableProxy, tmp_path: Path) -> Unit:
     return trusted(unit_at(proxy.port, tmp_path / "key"))
 
 
+@pytest.mark.slow
 def test_a_connection_cut_while_a_program_runs_is_a_lost_device(behind: Unit, proxy: BreakableProxy) -> None:
     opened = transports.connect(behind)
     process = opened.start(["sh", "-c", "echo ready; cat"])
@@ -284,6 +286,7 @@ def test_a_server_at_its_session_limit_is_an_error_with_what_to_do(server: SshSe
     opened.close()
 
 
+@pytest.mark.slow
 def test_a_unit_is_reached_over_a_jump_host(server: SshServer, key: paramiko.PKey, tmp_path: Path, home: Path) -> None:
     with SshServer(tmp_path / "jump", key) as jump:
         (home / ".ssh/config").write_text(f"Host 127.0.0.1\n  IdentityFile {tmp_path / 'key'}\n")
@@ -333,6 +336,7 @@ def test_a_folder_that_cannot_be_made_is_an_error(board: Unit) -> None:
     opened.close()
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_an_error_that_says_so(board: Unit, small_disk: Path, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(3_000_000))
     (tmp_path / "small").write_bytes(b"small")
@@ -395,6 +399,7 @@ def test_scripts_work_in_every_shell(
     opened.close()
 
 
+@pytest.mark.slow
 def test_programs_are_killed_even_at_a_real_sshds_session_limit(
     tmp_path: Path, key: paramiko.PKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ def test_a_list_without_its_length_is_refused(answer: bytes) -> None:
         strip_length_prefix(answer)
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_any_line_of_the_list_is_a_device_or_none(line: str) -> None:
     found = parse_device(line)

@@ -117,6 +117,7 @@ def test_hostile_words_are_bounded_and_fit_on_a_line(name: str) -> None:
     check(facts.parse(answers_of({"os-release": f'NAME="{word}"\nVERSION_ID="{word}"\n'})))
 
 
+@pytest.mark.slow
 @given(st.text(), st.sampled_from((*facts.PROPERTIES, *facts.FILES)))
 def test_any_word_is_bounded_and_fits_on_a_line(text: str, name: str) -> None:
     check(facts.parse(answers_of({name: text})))

@@ -74,6 +74,7 @@ def test_a_passed_check_ends_the_quarantine_and_each_failed_one_doubles_the_dela
     assert history.quarantine.since == 1002.0
 
 
+@pytest.mark.slow
 @given(st.lists(st.booleans(), max_size=40))
 def test_quarantine_is_never_left_without_a_check(oks: list[bool]) -> None:
     history, was = HealthHistory(), False
@@ -113,6 +114,7 @@ def test_units_are_told_apart_and_damaged_files_are_passed_over(tmp_path: Path) 
     assert records.record_check(UNIT, BAD).quarantine
 
 
+@pytest.mark.slow
 def test_many_jobs_at_once_lose_no_outcome(tmp_path: Path) -> None:
     records = HealthRecords(tmp_path, QuarantinePolicy(failures=100, of_last=100))
     threads = [
@@ -183,6 +185,7 @@ def findings(tmp_path: Path, broken: str = "", probe: Any = lambda transport: "P
     return {each.name: each for each in health_check.check(UNIT, lambda: transport, probe)}
 
 
+@pytest.mark.slow
 def test_a_healthy_unit_passes_every_point(tmp_path: Path) -> None:
     found = findings(tmp_path)
     assert list(found) == ["connection", "files", "state", "farmrt"]
@@ -206,6 +209,7 @@ def test_each_point_of_the_check_can_fail(tmp_path: Path, broken: str, point: st
     assert not found.ok and words in found.text
 
 
+@pytest.mark.slow
 def test_a_farmrt_that_does_not_start_fails_the_check(tmp_path: Path) -> None:
     def probe(transport: Transport) -> str:
         raise DeviceLostError("probe: ended with exit status 139 (SIGSEGV)\x1b[2J")

@@ -61,6 +61,7 @@ def test_options_select_the_units_that_match_all_of_them(name: str) -> None:
     assert select(THERE, choice) == units
 
 
+@pytest.mark.slow
 def test_the_order_of_units_does_not_change_which_are_selected() -> None:
     for order in itertools.permutations(THERE):
         for choice, units in CHOICES.values():

@@ -119,6 +119,7 @@ def test_unlisted_phones_are_named_by_model_and_serial(phone: AdbPhone, name: st
     assert SAFE_NAME.fullmatch(made)
 
 
+@pytest.mark.slow
 @given(st.text(), st.text())
 def test_every_name_can_name_a_file(model: str, serial: str) -> None:
     assert SAFE_NAME.fullmatch(unit_name(AdbPhone(serial, model=model)))

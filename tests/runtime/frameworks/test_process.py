@@ -37,6 +37,7 @@ def test_a_request_survives_its_journey_as_text(tmp_path: Path) -> None:
     assert asked.input_names == ("x", "y")
 
 
+@pytest.mark.slow
 def test_noise_stays_in_the_process(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     process.run_program("convert", request(tmp_path, "fine"), tmp_path)
     assert onnx.load(tmp_path / process.MODEL).graph.name == "empty"
@@ -52,6 +53,7 @@ def test_arrays_go_there_and_back_in_order(tmp_path: Path) -> None:
         np.testing.assert_array_equal(outputs["1"], y * 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("behaviour", "kind", "text"),
     [
@@ -73,6 +75,7 @@ def test_every_bad_ending_is_one_line(tmp_path: Path, behaviour: str, kind: type
     assert (type(caught.value), str(caught.value)) == (kind, text)
 
 
+@pytest.mark.slow
 def test_a_program_that_hangs_is_killed(tmp_path: Path) -> None:
     began = time.monotonic()
     with pytest.raises(ModelError, match=r"^Misbehaving did not finish with the model within 1 s; it may be damaged$"):

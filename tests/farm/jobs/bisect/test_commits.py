@@ -22,6 +22,7 @@ def test_commits_come_in_order_with_both_ends(root: Path) -> None:
     assert [subject(root, commit) for commit in found] == [f"number {number}" for number in range(4)]
 
 
+@pytest.mark.slow
 def test_commits_of_merged_branches_count_as_their_merge(root: Path) -> None:
     git(root, "checkout", "-q", "-b", "side", "HEAD~2")
     (root / "side.txt").touch()

@@ -91,6 +91,7 @@ def bisector(root: Path, hashes: Sequence[str], options: BisectOptions = OPTIONS
     return Bisector(ModelCommits(root, Path("tiny.yml")), hashes, inventory.HOST, options)
 
 
+@pytest.mark.slow
 def test_a_planted_slowdown_among_thirty_commits_is_found(root: Path, hashes: list[str], simulated: Simulated) -> None:
     made = bisector(root, hashes)
     steps = list(made.steps())
@@ -100,6 +101,7 @@ def test_a_planted_slowdown_among_thirty_commits_is_found(root: Path, hashes: li
     assert simulated.measured[-1] == SLOW_FROM, "it ends with the duet of the commit and the one before it"
 
 
+@pytest.mark.slow
 def test_the_slowdown_is_found_in_most_searches_however_noisy(
     root: Path, hashes: list[str], simulated: Simulated
 ) -> None:
@@ -141,6 +143,7 @@ def test_an_end_that_cannot_be_measured_is_the_users(
         list(bisector(root, hashes).steps())
 
 
+@pytest.mark.slow
 def test_a_lost_unit_ends_it_and_the_same_call_goes_on(root: Path, hashes: list[str], simulated: Simulated) -> None:
     simulated.reasons = {15: (Status.DEVICE_LOST, "the unit went away")}
     with pytest.raises(DeviceLostError, match="goes on from here"):
@@ -153,6 +156,7 @@ def test_a_lost_unit_ends_it_and_the_same_call_goes_on(root: Path, hashes: list[
     assert 30 in before and 30 not in simulated.measured, "what was measured is not measured again"
 
 
+@pytest.mark.slow
 def test_a_state_of_something_else_is_refused(root: Path, hashes: list[str], simulated: Simulated) -> None:
     list(bisector(root, hashes).steps())
     (path,) = state.FOLDER.glob("*.json")
@@ -161,6 +165,7 @@ def test_a_state_of_something_else_is_refused(root: Path, hashes: list[str], sim
         bisector(root, hashes)
 
 
+@pytest.mark.slow
 def test_options_that_change_the_answer_have_their_own_state(
     root: Path, hashes: list[str], simulated: Simulated
 ) -> None:
@@ -169,6 +174,7 @@ def test_options_that_change_the_answer_have_their_own_state(
     assert len(list(state.FOLDER.glob("*.json"))) == 2
 
 
+@pytest.mark.slow
 def test_with_real_times_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five commits, one of which makes the batch forty times as large; the operators that take longer are named.
 

@@ -57,6 +57,7 @@ class TestOfThisMachine:
         with open_unit(inventory.HOST) as opened:
             return Probed.of(opened, "buffer")
 
+    @pytest.mark.slow
     def test_a_bundle_has_all_that_a_unit_needs(self, probed: Probed, tmp_path: Path) -> None:
         path = write_deployment(tmp_path, runtime="cpu+gpu", limit_opencl_kernel_time="1")
         made = make_bundle(path, "tiny", "gpu", probed, tmp_path / "out")

@@ -91,6 +91,7 @@ def test_a_worktree_in_which_somebody_went_to_another_commit(root: Path) -> None
         checkout.at_commit(root, commit)
 
 
+@pytest.mark.slow
 def test_a_folder_that_was_removed_by_hand_is_made_anew(root: Path) -> None:
     commit = checkout.commit_of(root, "main")
     folder = checkout.at_commit(root, commit).folder

@@ -184,6 +184,7 @@ def test_a_bug_is_not_swallowed(units: Units) -> None:
         done(act, {"1": ["a"]})
 
 
+@pytest.mark.slow
 def test_who_leaves_early_stops_the_units(units: Units) -> None:
     begun: list[str] = []
 

@@ -18,6 +18,7 @@ def test_every_driver_that_works_offers_a_device(driver: Driver) -> None:
     assert "OpenCL" in probe_driver(driver)
 
 
+@pytest.mark.slow
 def test_a_library_that_is_no_driver_is_said(tmp_path: Path) -> None:
     library = tmp_path / "libother.so"
     library.write_bytes(b"no library")

@@ -38,6 +38,7 @@ def test_little_work_has_the_least_limit(plan: Plan, tmp_path: Path) -> None:
     assert limit_of(plan, tmp_path) == limit_of(plan, tmp_path, macs=10**9) == LEAST_S
 
 
+@pytest.mark.slow
 def test_the_limit_grows_with_the_work(plan: Plan, tmp_path: Path) -> None:
     vgg16 = limit_of(plan, tmp_path, macs=15_500_000_000)
     assert 700 < vgg16 < 900

@@ -3,6 +3,7 @@
 import heapq
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ def best_makespan(costs: list[float], units: int) -> float:
     )
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=7), st.integers(1, 3))
 def test_the_last_task_ends_as_graham_promised(costs: list[float], units: int) -> None:
     assert makespan(costs, units) <= (4 / 3) * best_makespan(costs, units) + 1e-9

@@ -73,6 +73,7 @@ def verdict_on(night: Night, unit: str, metric: Metric = Metric.LATENCY) -> Verd
     return found.judgement.verdict
 
 
+@pytest.mark.slow
 def test_a_change_that_the_twin_shows_too_is_confirmed_in_its_first_night(store: Store) -> None:
     lab = Lab(store)
     for _ in range(NIGHTS):
@@ -83,6 +84,7 @@ def test_a_change_that_the_twin_shows_too_is_confirmed_in_its_first_night(store:
     assert night.outcome == "worse"
 
 
+@pytest.mark.slow
 def test_a_change_of_one_phone_alone_waits_for_a_second_night(store: Store) -> None:
     lab = Lab(store)
     for _ in range(NIGHTS):
@@ -94,6 +96,7 @@ def test_a_change_of_one_phone_alone_waits_for_a_second_night(store: Store) -> N
     assert load_night(store, first.run.id).outcome == "nothing worse", "a night is judged by those before it"
 
 
+@pytest.mark.slow
 def test_a_unit_that_is_away_is_missing_for_some_nights(store: Store) -> None:
     lab = Lab(store)
     for _ in range(NIGHTS):
@@ -130,6 +133,7 @@ def test_another_piece_of_hardware_begins_anew(store: Store) -> None:
     assert verdict_on(night, LEFT) == Verdict.REPLACED and night.outcome == "nothing worse"
 
 
+@pytest.mark.slow
 def test_a_named_run_and_the_last_good_one_as_baselines(store: Store) -> None:
     lab = Lab(store)
     old = lab.night()
@@ -155,6 +159,7 @@ def test_runs_that_measured_nothing_are_said_so(store: Store) -> None:
         load_night(store, 99)
 
 
+@pytest.mark.slow
 def test_the_controls_tell_of_false_alarms(store: Store) -> None:
     lab = Lab(store)
     for _ in range(NIGHTS):
@@ -163,6 +168,7 @@ def test_the_controls_tell_of_false_alarms(store: Store) -> None:
     assert control and control.comparisons > 0 and control.low <= control.expected_alarms_per_week <= control.high
 
 
+@pytest.mark.slow
 def test_several_processes_judge_a_night_as_one_does(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Lab(store)
     run = [lab.night(left=1.0 + 0.1 * (number > NIGHTS)) for number in range(NIGHTS + 2)][-1]
