@@ -12,7 +12,7 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from farm.condition.throttling import RetryPolicy
 from farm.config.execution import DEFAULT, Execution
-from farm.farmrt.answers import LoadAnswer
+from farm.farmrt.answers import LoadAnswer, RunAnswer
 from farm.jobs.fleet.unit import OpenUnit, rounds_deadline_s
 from farm.jobs.models.prepare import TestData
 from farm.rows.latency import Latency
@@ -33,7 +33,6 @@ NS_PER_MS = 1e6
 PROCESS_MS, LEAST_TURNS = 250.0, 2
 
 Array = npt.NDArray[Any]
-Rounds = list[list[float]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,8 +195,8 @@ def _one_process_each(
             runners[index], _ = stack.enter_context(_loaded(opened, plan_file, ways[index]))
             first_rounds(runners[index], data.inputs)
         in_order = [runners[index] for index in range(len(ways))]
-        rounds = in_turns(in_order, effort.turns_of(round_ms), effort.rounds(round_ms), round_ms, number)
-    return [tuple(itertools.chain.from_iterable(turns)) for turns in rounds]
+        answers = in_turns(in_order, effort.turns_of(round_ms), effort.rounds(round_ms), round_ms, number)
+    return [samples_ms(of_way) for of_way in answers]
 
 
 @contextlib.contextmanager
@@ -216,16 +215,22 @@ def first_rounds(opened: OpenUnit, inputs: Mapping[str, Array]) -> tuple[float, 
     return first.very_first_ms, second.wall_ns[0] / NS_PER_MS
 
 
-def in_turns(units: Sequence[OpenUnit], turns: int, rounds: int, round_ms: float, first: int = 0) -> list[Rounds]:
-    """Rounds in ms of each, turn by turn; `first` begins, and every other turn goes the other way round."""
-    samples: list[Rounds] = [[] for _ in units]
+def in_turns(
+    units: Sequence[OpenUnit], turns: int, rounds: int, round_ms: float, first: int = 0
+) -> list[list[RunAnswer]]:
+    """Rounds of each, an answer a turn; `first` begins, and every other turn goes the other way round."""
+    answers: list[list[RunAnswer]] = [[] for _ in units]
     deadline_s = rounds_deadline_s(rounds + 1, round_ms)
     order = _rotated(len(units), first)
     for turn in range(turns):
         for index in order if turn % 2 == 0 else reversed(order):
-            answer = units[index].session.run(rounds, deadline_s, warmup=1)
-            samples[index].append([ns / NS_PER_MS for ns in answer.wall_ns])
-    return samples
+            answers[index].append(units[index].session.run(rounds, deadline_s, warmup=1))
+    return answers
+
+
+def samples_ms(answers: Iterable[RunAnswer]) -> tuple[float, ...]:
+    """The time of each round, in order."""
+    return tuple(ns / NS_PER_MS for answer in answers for ns in answer.wall_ns)
 
 
 def _rotated(count: int, first: int) -> list[int]:
