@@ -20,7 +20,7 @@ from farm.jobs.fleet.dispatch import FLEET, FleetOptions
 from farm.jobs.fleet.progress import SILENT, ProgressView
 from farm.rows.compare import CompareRow
 from farm.rows.status import Status
-from runtime.errors import BuildError, ConfigError, DeviceLostError, FarmError
+from runtime.errors import BuildError, ConfigError, DeviceLostError, FarmError, JobError
 from tuner.statistics import MINIMUM_ROUNDS, ratio_of_pairs
 
 PROFILED_TURNS = 6
@@ -111,15 +111,15 @@ class Bisector:
     def steps(self) -> Iterator[BisectStep]:
         """Measures both ends, then one commit after the other; each is yielded, and kept in the state's file.
 
-        Raises ConfigError where an end cannot be measured, DeviceLostError where the unit went away: what was measured
-        until then is kept.
+        Raises ConfigError where an end cannot be measured, JobError where heat or other work on the unit kept it from
+        that, DeviceLostError where the unit went away: what was measured until then is kept.
         """
         good = self._repository.at(self._commits[0])
         bad = self._commits[-1]
         yield from self._until_known(good, bad, None)
         whole = self._change(bad)
         if whole is None:
-            raise ConfigError(f"BAD {bad[:12]} cannot be measured: {self._state.trials[bad].problem}")
+            raise _unmeasured(self._state.trials[bad])
         bisection = Bisection(self._commits)
         if not whole.is_beyond(self._options.margin_percent / 100):
             self.result = Bisected(whole, [], [], None)
@@ -207,6 +207,12 @@ class Bisector:
             yield BisectStep(after, None, None, None, str(error))
         skipped = [commit for commit, found in bisection.findings.items() if found == Finding.SKIPPED]
         self.result = Bisected(whole, suspects, skipped, row)
+
+
+def _unmeasured(bad: CommitTimes) -> FarmError:
+    """Says why the bad end cannot be measured, and what to do where that may pass."""
+    text = f"BAD {bad.commit[:12]} cannot be measured: {bad.problem}"
+    return JobError(f"{text}; the same command measures it again") if bad.is_passing else ConfigError(text)
 
 
 def _pairs(row: CompareRow) -> list[tuple[float, float]]:

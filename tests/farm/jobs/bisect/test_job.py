@@ -23,7 +23,7 @@ from farm.rows.compare import CompareRow
 from farm.rows.device_state import DeviceState
 from farm.rows.nightly import Block
 from farm.rows.status import Status
-from runtime.errors import ConfigError, DeviceLostError, FormatError
+from runtime.errors import ConfigError, DeviceLostError, FormatError, JobError
 from tests.farm.jobs.bisect.repositories import model_repository
 
 SLOW_FROM, COMMITS = 17, 31
@@ -179,7 +179,7 @@ def test_an_end_on_a_busy_unit_is_measured_by_the_next_call(
     root: Path, hashes: list[str], simulated: Simulated
 ) -> None:
     simulated.busy = (30,)
-    with pytest.raises(ConfigError, match=r"BAD .* cannot be measured: all turns but 0 .* busy with other work"):
+    with pytest.raises(JobError, match=r"BAD .* all turns but 0 .* busy with other work.*; the same command measures"):
         list(bisector(root, hashes).steps())
     simulated.busy = ()
     made = bisector(root, hashes)
